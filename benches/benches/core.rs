@@ -1,0 +1,2 @@
+//! core
+fn main() {}

@@ -1,0 +1,10 @@
+//! Differential-privacy units, events, accountants, ledgers, lattice sums and exact noise.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
+mod adjacency;
+mod event;
+mod units;
+
+pub use adjacency::Adjacency;
+pub use event::Event;
+pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};
