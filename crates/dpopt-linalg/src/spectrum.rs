@@ -1,0 +1,108 @@
+//! Spectrum of a dense symmetric matrix, by faer.
+
+use faer::Mat;
+
+/// The spectrum could not be computed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpectrumError {
+    /// The buffer is not a square matrix.
+    #[error("a symmetric matrix of order {order} needs {} entries, got {entries}", order * order)]
+    NotSquare {
+        /// Stated order.
+        order: usize,
+        /// Entries given.
+        entries: usize,
+    },
+    /// An entry is not finite.
+    #[error("entry ({row}, {column}) is not finite")]
+    NotFinite {
+        /// Row of the entry.
+        row: usize,
+        /// Column of the entry.
+        column: usize,
+    },
+    /// The iteration did not converge.
+    #[error("the symmetric eigenvalue iteration did not converge for order {order}")]
+    NoConvergence {
+        /// Order of the matrix.
+        order: usize,
+    },
+}
+
+/// Eigenvalues in increasing order and a unit eigenvector of the least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SymmetricSpectrum {
+    /// Eigenvalues, smallest first.
+    pub eigenvalues: Vec<f64>,
+    /// Unit eigenvector of the smallest eigenvalue.
+    pub least_direction: Vec<f64>,
+}
+
+/// Full spectrum of a symmetric matrix.
+///
+/// # Shapes
+/// `entries`: (order, order), row-major; only the lower triangle is read.
+///
+/// # Errors
+/// [`SpectrumError`] when the shape is wrong, an entry is not finite, or the iteration fails.
+///
+/// # Complexity
+/// About 9 order^3 operations, on the calling thread.
+pub fn symmetric_spectrum(
+    order: usize,
+    entries: &[f64],
+) -> Result<SymmetricSpectrum, SpectrumError> {
+    if order == 0 || entries.len() != order * order {
+        return Err(SpectrumError::NotSquare {
+            order,
+            entries: entries.len(),
+        });
+    }
+    if let Some(position) = entries.iter().position(|x| !x.is_finite()) {
+        return Err(SpectrumError::NotFinite {
+            row: position / order,
+            column: position % order,
+        });
+    }
+    let matrix = Mat::from_fn(order, order, |i, j| {
+        let (i, j) = (i.max(j), i.min(j));
+        entries[i * order + j]
+    });
+    let decomposition = matrix
+        .self_adjoint_eigen(faer::Side::Lower)
+        .map_err(|_| SpectrumError::NoConvergence { order })?;
+    let values = decomposition.S().column_vector();
+    let vectors = decomposition.U();
+    Ok(SymmetricSpectrum {
+        eigenvalues: (0..order).map(|i| values[i]).collect(),
+        least_direction: (0..order).map(|i| vectors[(i, 0)]).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_spectrum() {
+        // [[2, 1], [1, 2]] has eigenvalues 1 and 3, with (1, -1)/sqrt 2 for the least.
+        let spectrum = symmetric_spectrum(2, &[2.0, 1.0, 1.0, 2.0]).unwrap();
+        assert!((spectrum.eigenvalues[0] - 1.0).abs() < 1e-14);
+        assert!((spectrum.eigenvalues[1] - 3.0).abs() < 1e-14);
+        let v = &spectrum.least_direction;
+        assert!((v[0] + v[1]).abs() < 1e-14 && (v[0].abs() - 0.5f64.sqrt()).abs() < 1e-14);
+    }
+
+    #[test]
+    fn bad_input_is_an_error() {
+        assert!(matches!(
+            symmetric_spectrum(2, &[1.0; 3]),
+            Err(SpectrumError::NotSquare { .. })
+        ));
+        assert!(matches!(
+            symmetric_spectrum(1, &[f64::NAN]),
+            Err(SpectrumError::NotFinite { row: 0, column: 0 })
+        ));
+    }
+}

@@ -1,0 +1,1 @@
+//! CSV tables with a public schema.
