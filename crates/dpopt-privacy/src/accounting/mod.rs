@@ -1,0 +1,227 @@
+//! Accountants: what an [`Event`] costs in (epsilon, delta).
+//!
+//! | accountant | takes | answer |
+//! | --- | --- | --- |
+//! | [`Accountant::Gdp`] | compositions of Gaussians | exact |
+//! | [`Accountant::Zcdp`] | compositions of Gaussians | upper bound |
+//! | [`Accountant::Rdp`] | Gaussians and Poisson-sampled Gaussians | upper bound |
+//!
+//! Every reported epsilon and delta is rounded up, by a slack that covers the rounding errors of
+//! its own evaluation. An accountant refuses an event that it cannot account for.
+//!
+//! ```
+//! use dpopt_privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier};
+//! let event = Event::gaussian(NoiseMultiplier::new(2.0)?).repeated(4);
+//! let accountant = Accountant::tightest_for(&event, Adjacency::ReplaceOne)?;
+//! let epsilon = accountant.epsilon(&event, Delta::new(1e-5)?, Adjacency::ReplaceOne)?;
+//! assert!((epsilon - 4.377178095681).abs() < 1e-11);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod calibrate;
+pub mod gdp;
+pub mod rdp;
+mod releases;
+pub mod special;
+pub mod zcdp;
+
+use serde::{Deserialize, Serialize};
+
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::units::{Delta, Epsilon, Mu, Rho, UnitError};
+use releases::Releases;
+
+/// An accountant could not answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccountingError {
+    /// The event contains something that the accountant has no theorem for.
+    #[error("the {accountant} accountant cannot account for {event}")]
+    UnsupportedEvent {
+        /// Who refused.
+        accountant: Accountant,
+        /// The part of the event that was refused.
+        event: Box<Event>,
+    },
+    /// The event contains an unprotected release: no finite epsilon with delta below 1 holds.
+    #[error("the event contains an unprotected release, so no epsilon holds")]
+    Unprotected,
+    /// A number left the range of `f64` or of its unit.
+    #[error("{quantity} came out as {value}, which is out of range")]
+    OutOfRange {
+        /// Name of the quantity.
+        quantity: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A Renyi order is not a finite number above 1.
+    #[error("a Renyi order must be a finite number above 1, got {order}")]
+    InvalidOrder {
+        /// The rejected order.
+        order: f64,
+    },
+    /// No noise multiplier up to the largest one tried meets the target.
+    #[error(
+        "epsilon {target_epsilon} at delta {target_delta} is out of reach: \
+         at noise multiplier {noise_multiplier} epsilon is still {achieved_epsilon}"
+    )]
+    Unreachable {
+        /// Wanted epsilon.
+        target_epsilon: f64,
+        /// At this delta.
+        target_delta: f64,
+        /// Largest noise multiplier tried.
+        noise_multiplier: f64,
+        /// What it gives; NaN when the accountant had no finite answer.
+        achieved_epsilon: f64,
+    },
+    /// Even the smallest noise multiplier tried meets the target, so there is no least one.
+    #[error(
+        "epsilon {target_epsilon} at delta {target_delta} is met at every noise multiplier \
+         down to {noise_multiplier}: the event does not depend on it"
+    )]
+    Unconstrained {
+        /// Wanted epsilon.
+        target_epsilon: f64,
+        /// At this delta.
+        target_delta: f64,
+        /// Smallest noise multiplier tried.
+        noise_multiplier: f64,
+    },
+    /// A parameter is out of the range of its unit.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+}
+
+/// A method that turns an event into (epsilon, delta).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Accountant {
+    /// Gaussian differential privacy: exact for compositions of Gaussian releases.
+    Gdp,
+    /// Zero-concentrated differential privacy: compositions of Gaussian releases.
+    Zcdp,
+    /// Renyi differential privacy at all real orders: Gaussian and Poisson-sampled Gaussian
+    /// releases in any composition.
+    Rdp,
+}
+
+impl Accountant {
+    /// The least epsilon that this accountant can state for `event` at `delta`, rounded up;
+    /// 0 when nothing was released or delta alone covers it.
+    ///
+    /// # Errors
+    /// [`AccountingError::UnsupportedEvent`], [`AccountingError::Unprotected`], or
+    /// [`AccountingError::OutOfRange`] when epsilon is not a finite `f64`.
+    pub fn epsilon(
+        self,
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<f64, AccountingError> {
+        let releases = Releases::of(self, event)?;
+        if releases.is_empty() {
+            return Ok(0.0);
+        }
+        let epsilon = match self {
+            Accountant::Gdp => match releases.mu(self)? {
+                Some(mu) => gdp::epsilon(mu, delta),
+                None => 0.0,
+            },
+            Accountant::Zcdp => match releases.rho(self)? {
+                Some(rho) => zcdp::epsilon(rho, delta),
+                None => 0.0,
+            },
+            Accountant::Rdp => rdp::epsilon_of(&releases, delta, adjacency),
+        };
+        if epsilon.is_finite() {
+            Ok(epsilon)
+        } else {
+            Err(AccountingError::OutOfRange {
+                quantity: "epsilon",
+                value: epsilon,
+            })
+        }
+    }
+
+    /// The least delta that this accountant can state for `event` at `epsilon`, rounded up and
+    /// at most 1; 0 when nothing was released.
+    ///
+    /// # Errors
+    /// [`AccountingError::UnsupportedEvent`], [`AccountingError::Unprotected`], or
+    /// [`AccountingError::OutOfRange`].
+    pub fn delta(
+        self,
+        event: &Event,
+        epsilon: Epsilon,
+        adjacency: Adjacency,
+    ) -> Result<f64, AccountingError> {
+        let releases = Releases::of(self, event)?;
+        if releases.is_empty() {
+            return Ok(0.0);
+        }
+        Ok(match self {
+            Accountant::Gdp => releases.mu(self)?.map_or(0.0, |mu| gdp::delta(mu, epsilon)),
+            Accountant::Zcdp => releases
+                .rho(self)?
+                .map_or(0.0, |rho| zcdp::delta(rho, epsilon)),
+            Accountant::Rdp => rdp::delta_of(&releases, epsilon, adjacency),
+        })
+    }
+
+    /// The accountant that states the least epsilon for events of this shape: [`Self::Gdp`],
+    /// which is exact, when every release is a plain Gaussian, otherwise [`Self::Rdp`].
+    ///
+    /// # Errors
+    /// [`AccountingError::UnsupportedEvent`] or [`AccountingError::Unprotected`] when no
+    /// accountant takes the event.
+    pub fn tightest_for(event: &Event, _adjacency: Adjacency) -> Result<Self, AccountingError> {
+        let releases = Releases::of(Accountant::Rdp, event)?;
+        Ok(if releases.sampled.is_empty() {
+            Accountant::Gdp
+        } else {
+            Accountant::Rdp
+        })
+    }
+
+    /// Whether there is a theorem here for Poisson samples.
+    fn takes_samples(self) -> bool {
+        matches!(self, Accountant::Rdp)
+    }
+
+    /// Every accountant, in the order of the table above.
+    pub const ALL: [Accountant; 3] = [Accountant::Gdp, Accountant::Zcdp, Accountant::Rdp];
+}
+
+impl std::fmt::Display for Accountant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Accountant::Gdp => "gdp",
+            Accountant::Zcdp => "zcdp",
+            Accountant::Rdp => "rdp",
+        })
+    }
+}
+
+/// A name is not that of an accountant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp")]
+pub struct UnknownAccountant {
+    /// The rejected name.
+    pub name: String,
+}
+
+impl std::str::FromStr for Accountant {
+    type Err = UnknownAccountant;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAccountant> {
+        Accountant::ALL
+            .into_iter()
+            .find(|accountant| accountant.to_string() == name)
+            .ok_or_else(|| UnknownAccountant {
+                name: name.to_owned(),
+            })
+    }
+}

@@ -1,0 +1,451 @@
+//! Renyi differential privacy at every real order alpha > 1, and its conversion.
+//!
+//! # Divergences
+//! A Gaussian release with noise multiplier z has `alpha / (2 z^2)`. A Poisson-sampled one at
+//! rate q is dominated by a pair of mixtures, in units of the clip norm C with noise sigma:
+//!
+//! - add-remove and zero-out: `P = (1-q) N(0) + q N(1)` against `Q = N(0)`, `sigma = z`. In
+//!   both relations the record's share of the sum is a vector of norm at most C or nothing.
+//!   The divergence of Q from P is never larger at the same order (Mironov, Talwar and Zhang
+//!   2019, arXiv 1908.10530, Theorem 5), so one direction suffices.
+//! - replace-one: `P = (1-q) N(0) + q N(1)` against `Q = (1-q) N(0) + q N(-1)`,
+//!   `sigma = 2 z`, because z is relative to the sensitivity 2C. The pair is its own mirror image.
+//!   This is not the add-remove value at any noise multiplier: the record is replaced by an
+//!   opposite one, not by nothing (Lebeda, Regehr, Kamath and Steinke 2024, arXiv 2405.20769).
+//!
+//! # Evaluation
+//! With `w = P/Q - 1` and `E_Q[w] = 0`, `E_Q[(P/Q)^alpha] - 1 = E_Q[(1+w)^alpha - 1 - alpha w]`.
+//! The integrand is nonnegative and is computed without cancellation, so small rates and orders
+//! near 1 keep their digits. It is summed by the trapezoid rule over the Gaussian variable, in
+//! the log domain. The integrand is analytic in the strip `|Im z| < pi sigma` (beyond lie the
+//! zeros of the mixtures), where `|1+w|` is at most its value on the real axis; so the error of
+//! step h is at most about `e^(-2 pi y / h + y^2/2)` for any y below `pi sigma`. The step
+//! `min(1/2, 0.4 sigma)` puts this below e^-40. Nodes are skipped only where an upper envelope
+//! of the integrand is below e^-45 of its largest known value.
+//!
+//! Below sigma = 0.02 the number of nodes grows without use (no such release is private), and
+//! the convexity bound `E_Q[(P/Q)^alpha] <= 1 - q + q e^(alpha (alpha-1) / (2 z^2))` is used.
+//!
+//! # Conversion
+//! `epsilon = rdp(alpha) + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1)`
+//! (Canonne, Kamath and Steinke 2020, arXiv 2004.00010, Proposition 12), minimised over real
+//! alpha. Because `(alpha-1) rdp(alpha)` is convex, epsilon has one local minimum in alpha, so
+//! golden section finds it; any alpha gives a valid epsilon.
+
+use super::AccountingError;
+use super::releases::{Releases, SampledGaussian};
+use super::special::{entropy_over_square, exp_minus_linear, exp_minus_linear_over_square};
+use crate::adjacency::Adjacency;
+use crate::units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
+
+/// Relative slack for rounding and quadrature, applied upwards to every divergence.
+const SLACK: f64 = 1e-12;
+
+/// log of the fraction of the largest term below which nodes are skipped.
+const NEGLIGIBLE: f64 = 45.0;
+
+/// Least sigma, in units of the clip norm, for which the quadrature is used.
+const LEAST_SIGMA: f64 = 0.02;
+
+/// Orders at which tables of Renyi divergences are usually given, for reports and filters.
+pub const ORDERS: [f64; 34] = [
+    1.01, 1.05, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0,
+    10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 32.0, 40.0, 48.0, 64.0, 96.0, 128.0, 256.0, 512.0, 1024.0,
+    4096.0,
+];
+
+/// Renyi divergence of order alpha of one Gaussian release: `alpha / (2 z^2)`.
+///
+/// # Errors
+/// [`AccountingError::InvalidOrder`] unless `order` is finite and above 1.
+pub fn gaussian(noise_multiplier: NoiseMultiplier, order: f64) -> Result<f64, AccountingError> {
+    check(order)?;
+    let z = noise_multiplier.get();
+    Ok(0.5 * order / z / z)
+}
+
+/// Renyi divergence of order alpha of one Gaussian release on a Poisson sample, the larger of
+/// the two directions, rounded up by a relative slack of 1e-12. Infinite when it exceeds `f64`.
+///
+/// `noise_multiplier` is sigma over the sensitivity of the unsampled sum under `adjacency`.
+///
+/// # Errors
+/// [`AccountingError::InvalidOrder`] unless `order` is finite and above 1.
+pub fn poisson_gaussian(
+    rate: SamplingRate,
+    noise_multiplier: NoiseMultiplier,
+    order: f64,
+    adjacency: Adjacency,
+) -> Result<f64, AccountingError> {
+    check(order)?;
+    if rate.get() == 1.0 {
+        return gaussian(noise_multiplier, order);
+    }
+    let pair = Pair::new(rate.get(), noise_multiplier.get(), adjacency);
+    Ok(pair.log_moment(order - 1.0) / (order - 1.0) * (1.0 + SLACK))
+}
+
+/// epsilon from one Renyi divergence: `rdp + log(1 - 1/alpha) - (log delta + log alpha)/(alpha-1)`,
+/// at least 0.
+///
+/// # Errors
+/// [`AccountingError::InvalidOrder`] unless `order` is finite and above 1.
+///
+/// Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+pub fn epsilon_at(order: f64, divergence: f64, delta: Delta) -> Result<f64, AccountingError> {
+    check(order)?;
+    let x = order - 1.0;
+    Ok(convert((x * divergence).max(0.0), x, -delta.get().ln()).max(0.0))
+}
+
+/// delta from one Renyi divergence: `e^((alpha-1)(rdp - epsilon)) (1 - 1/alpha)^alpha / (alpha-1)`,
+/// at most 1.
+///
+/// # Errors
+/// [`AccountingError::InvalidOrder`] unless `order` is finite and above 1.
+///
+/// Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+pub fn delta_at(order: f64, divergence: f64, epsilon: Epsilon) -> Result<f64, AccountingError> {
+    check(order)?;
+    let x = order - 1.0;
+    Ok(log_delta((x * divergence).max(0.0), x, epsilon.get())
+        .exp()
+        .clamp(f64::from_bits(1), 1.0))
+}
+
+fn check(order: f64) -> Result<(), AccountingError> {
+    if order.is_finite() && order > 1.0 {
+        Ok(())
+    } else {
+        Err(AccountingError::InvalidOrder { order })
+    }
+}
+
+/// epsilon of a composition, minimised over the order and rounded up.
+pub(crate) fn epsilon_of(releases: &Releases, delta: Delta, adjacency: Adjacency) -> f64 {
+    let curve = Curve::new(releases, adjacency);
+    let log_inverse = -delta.get().ln();
+    let (_, least) = minimise(|x| convert(curve.log_moment(x), x, log_inverse));
+    least.max(0.0)
+}
+
+/// delta of a composition, minimised over the order, rounded up and at most 1.
+pub(crate) fn delta_of(releases: &Releases, epsilon: Epsilon, adjacency: Adjacency) -> f64 {
+    let curve = Curve::new(releases, adjacency);
+    let (_, least) = minimise(|x| log_delta(curve.log_moment(x), x, epsilon.get()));
+    least.exp().clamp(f64::from_bits(1), 1.0)
+}
+
+/// epsilon from the log moment `K = (alpha-1) rdp(alpha)` at `x = alpha - 1`, rounded up.
+fn convert(log_moment: f64, x: f64, log_inverse_delta: f64) -> f64 {
+    let (log_alpha, log_x) = (x.ln_1p(), x.ln());
+    let value = (log_moment + log_inverse_delta - log_alpha) / x + log_x - log_alpha;
+    let size = (log_moment + log_inverse_delta + log_alpha) / x + log_x.abs() + log_alpha;
+    value + 1e-14 * size
+}
+
+/// log delta from the log moment at `x = alpha - 1`, rounded up.
+fn log_delta(log_moment: f64, x: f64, epsilon: f64) -> f64 {
+    let (log_alpha, log_x) = (x.ln_1p(), x.ln());
+    let value = log_moment - x * epsilon + x * (log_x - log_alpha) - log_alpha;
+    let size = log_moment + x * (epsilon + log_x.abs() + log_alpha) + log_alpha;
+    value + 1e-14 * size
+}
+
+/// The log moments of a composition, as a function of `alpha - 1`.
+struct Curve {
+    mu_squared: f64,
+    pairs: Vec<(Pair, f64)>,
+}
+
+impl Curve {
+    fn new(releases: &Releases, adjacency: Adjacency) -> Self {
+        let pair = |s: &SampledGaussian| {
+            let count = s.count as f64;
+            (Pair::new(s.rate, s.noise_multiplier, adjacency), count)
+        };
+        Curve {
+            mu_squared: releases.mu_squared,
+            pairs: releases.sampled.iter().map(pair).collect(),
+        }
+    }
+
+    fn log_moment(&self, x: f64) -> f64 {
+        let plain = 0.5 * self.mu_squared * (1.0 + x) * x;
+        let sampled: f64 = self
+            .pairs
+            .iter()
+            .map(|(pair, count)| pair.log_moment(x) * count)
+            .sum();
+        (plain + sampled) * (1.0 + SLACK)
+    }
+}
+
+/// Minimises a function of `x = alpha - 1` with one local minimum, over `[1e-8, 1e9]`.
+fn minimise(f: impl Fn(f64) -> f64) -> (f64, f64) {
+    const LOW: f64 = -18.5;
+    const HIGH: f64 = 21.0;
+    const GOLDEN: f64 = 0.381_966_011_250_105_1;
+    let g = |v: f64| {
+        let value = f(v.exp());
+        // An overflow is a useless order, not a good one.
+        if value.is_nan() { f64::INFINITY } else { value }
+    };
+    // Walk downhill from alpha = 9 to a bracket (left, middle, right) in v = log(alpha - 1).
+    let (mut left, mut middle, mut right) = (1.5, 2.0, 2.5);
+    let (mut at_left, mut at_middle, mut at_right) = (g(left), g(middle), g(right));
+    let mut step = 0.5;
+    while at_left < at_middle && left > LOW {
+        (right, middle, at_middle) = (middle, left, at_left);
+        step *= 1.6;
+        left = (middle - step).max(LOW);
+        at_left = g(left);
+    }
+    step = 0.5;
+    // Infinities on the right come from overflow; they are never downhill.
+    while at_right < at_middle && right < HIGH {
+        (left, middle, at_middle) = (middle, right, at_right);
+        step *= 1.6;
+        right = (middle + step).min(HIGH);
+        at_right = g(right);
+    }
+    if at_middle == f64::INFINITY {
+        // Everything tried overflowed; small orders are the last to do so.
+        (left, middle, right) = (LOW, 0.5 * (LOW + 1.5), 1.5);
+        at_middle = g(middle);
+    }
+    // The minimum is flat: an error of 1e-7 in v moves the value by about 1e-14.
+    while right - left > 2e-7 {
+        let in_left = middle - left > right - middle;
+        let probe = if in_left {
+            middle - GOLDEN * (middle - left)
+        } else {
+            middle + GOLDEN * (right - middle)
+        };
+        let value = g(probe);
+        if value <= at_middle {
+            if in_left {
+                right = middle;
+            } else {
+                left = middle;
+            }
+            (middle, at_middle) = (probe, value);
+        } else if in_left {
+            left = probe;
+        } else {
+            right = probe;
+        }
+    }
+    (middle.exp(), at_middle)
+}
+
+/// A dominating pair of one-dimensional mixtures.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    rate: f64,
+    log_rate: f64,
+    log_rest: f64,
+    sigma: f64,
+    two_sided: bool,
+}
+
+impl Pair {
+    fn new(rate: f64, noise_multiplier: f64, adjacency: Adjacency) -> Self {
+        let two_sided = adjacency == Adjacency::ReplaceOne;
+        Pair {
+            rate,
+            log_rate: rate.ln(),
+            log_rest: (-rate).ln_1p(),
+            sigma: noise_multiplier * adjacency.sum_sensitivity(),
+            two_sided,
+        }
+    }
+
+    /// `log E_Q[(P/Q)^(1+x)]`.
+    fn log_moment(&self, x: f64) -> f64 {
+        let alpha = 1.0 + x;
+        if self.sigma < LEAST_SIGMA {
+            let reach = if self.two_sided { 2.0 } else { 1.0 } / self.sigma;
+            return soft_plus(
+                self.log_rest,
+                self.log_rate + 0.5 * alpha * x * reach * reach,
+            );
+        }
+        let log_excess = self.log_excess(x);
+        if log_excess > 40.0 {
+            log_excess + (-log_excess).exp()
+        } else {
+            log_excess.exp().ln_1p()
+        }
+    }
+
+    /// `log E_Q[g(w)]` with `g(w) = (1+w)^alpha - 1 - alpha w` and `x = alpha - 1`.
+    fn log_excess(&self, x: f64) -> f64 {
+        let alpha = 1.0 + x;
+        let h = (0.4 * self.sigma).min(0.5);
+        // Upper bound on the slope of log(q(z)/phi(z) (r^alpha + alpha)) in z.
+        let pull = if self.two_sided { alpha + x } else { alpha } / self.sigma;
+        let first = if self.two_sided {
+            -(2.0 / self.sigma + 10.0)
+        } else {
+            -10.0
+        };
+        let log_alpha = alpha.ln();
+        let mut sum = Accumulator::new();
+        // Knowing a large term early is what makes skipping effective.
+        let mut best = f64::NEG_INFINITY;
+        for start in [2.0 / self.sigma, pull] {
+            let mut z = start;
+            for _ in 0..40 {
+                z = self.upper_mode(z, alpha);
+            }
+            best = best.max(self.term(z, x).0);
+        }
+        let mut k = (first / h).floor();
+        loop {
+            let z = k * h;
+            let (term, log_ratio, log_density) = self.term(z, x);
+            best = best.max(term);
+            sum.add(term);
+            let tilted = alpha * log_ratio;
+            let envelope = log_density
+                + if tilted > log_alpha + 40.0 {
+                    tilted + 1e-15
+                } else {
+                    soft_plus(tilted, log_alpha)
+                };
+            let missing = best - NEGLIGIBLE - envelope;
+            if missing > 0.0 {
+                let slope = pull - z;
+                if slope <= 0.0 {
+                    break;
+                }
+                k += (missing / slope / h).floor().max(1.0);
+            } else {
+                k += 1.0;
+            }
+        }
+        sum.log() + h.ln()
+    }
+
+    /// One step of the fixed-point iteration for stationary points of `q r^alpha`.
+    fn upper_mode(&self, z: f64, alpha: f64) -> f64 {
+        let share = |u: f64| 1.0 / (1.0 + (self.log_rest - self.log_rate - u).exp());
+        let shift = 0.5 / (self.sigma * self.sigma);
+        let plus = alpha * share(z / self.sigma - shift);
+        if self.two_sided {
+            (plus + (alpha - 1.0) * share(-z / self.sigma - shift)) / self.sigma
+        } else {
+            plus / self.sigma
+        }
+    }
+
+    /// At `z`: log of density times g, log of P/Q, log of the density of Q.
+    fn term(&self, z: f64, x: f64) -> (f64, f64, f64) {
+        let shift = 0.5 / (self.sigma * self.sigma);
+        let u = z / self.sigma - shift;
+        let log_phi = -0.5 * z * z - super::special::LN_SQRT_2PI;
+        let (w, log_ratio, log_density) = if self.two_sided {
+            let down = -z / self.sigma - shift;
+            let (log_p, log_q) = (self.log_mixture(u), self.log_mixture(down));
+            // w = 2 q e^(-shift) sinh(z / sigma) / (1 - q + q e^down)
+            let w = if u.abs().max(down.abs()) < 600.0 {
+                self.rate * (u.exp_m1() - down.exp_m1()) / log_q.exp()
+            } else {
+                (log_p - log_q).exp_m1()
+            };
+            let w = if z.abs() < self.sigma {
+                2.0 * self.rate * (-shift - log_q).exp() * (z / self.sigma).sinh()
+            } else {
+                w
+            };
+            let log_ratio = if w.abs() < 0.5 {
+                w.ln_1p()
+            } else {
+                log_p - log_q
+            };
+            (w, log_ratio, log_phi + log_q)
+        } else {
+            let w = self.rate * u.exp_m1();
+            (w, self.log_mixture(u), log_phi)
+        };
+        (
+            log_density + log_excess_of(w, log_ratio, x),
+            log_ratio,
+            log_density,
+        )
+    }
+
+    /// `log(1 - q + q e^u)`, with small relative error also near zero.
+    fn log_mixture(&self, u: f64) -> f64 {
+        if u > 30.0 {
+            self.log_rate + u + (self.log_rest - self.log_rate - u).exp().ln_1p()
+        } else {
+            (self.rate * u.exp_m1()).ln_1p()
+        }
+    }
+}
+
+/// `log((1+w)^(1+x) - 1 - (1+x) w)`, where `l = log(1+w)`. Never a difference of near equals:
+/// the function is `(1+w)(e^(xl) - 1 - xl) + x ((1+w) l - w)`, two nonnegative terms.
+fn log_excess_of(w: f64, l: f64, x: f64) -> f64 {
+    let y = x * l;
+    if y > 30.0 {
+        // Divided by (1+w)^(1+x).
+        return y + l + (-(1.0 - x * (-l).exp_m1()) * (-y).exp()).ln_1p();
+    }
+    if w > 1.0 {
+        // Divided by 1+w, which may overflow.
+        return l + (exp_minus_linear(y) + x * (l + (-l).exp_m1())).ln();
+    }
+    if w.abs() < 0.1 && y.abs() < 0.5 {
+        // Divided by w^2, which may underflow.
+        let ratio = if w == 0.0 { x } else { y / w };
+        let first = (1.0 + w) * ratio * ratio * exp_minus_linear_over_square(y);
+        return 2.0 * w.abs().ln() + (first + x * entropy_over_square(w)).ln();
+    }
+    let r = l.exp();
+    let entropy = if w.abs() < 0.1 {
+        w * w * entropy_over_square(w)
+    } else {
+        r * l - w
+    };
+    (r * exp_minus_linear(y) + x * entropy).ln()
+}
+
+/// `log(e^a + e^b)` that stays finite in the arguments used here.
+fn soft_plus(a: f64, b: f64) -> f64 {
+    super::special::log_add_exp(a, b)
+}
+
+/// Sums numbers given by their logarithms.
+struct Accumulator {
+    scale: f64,
+    sum: f64,
+}
+
+impl Accumulator {
+    fn new() -> Self {
+        Accumulator {
+            scale: f64::NEG_INFINITY,
+            sum: 0.0,
+        }
+    }
+
+    fn add(&mut self, term: f64) {
+        if term == f64::NEG_INFINITY {
+            return;
+        }
+        if term > self.scale {
+            self.sum *= (self.scale - term).exp();
+            self.sum += 1.0;
+            self.scale = term;
+        } else {
+            self.sum += (term - self.scale).exp();
+        }
+    }
+
+    fn log(&self) -> f64 {
+        self.scale + self.sum.ln()
+    }
+}
