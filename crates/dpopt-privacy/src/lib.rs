@@ -3,6 +3,7 @@
 
 mod adjacency;
 mod event;
+pub mod noise;
 mod units;
 
 pub use adjacency::Adjacency;
