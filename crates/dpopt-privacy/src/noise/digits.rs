@@ -22,11 +22,12 @@ pub(crate) trait BitSource {
     /// result is uniform without any error.
     #[inline]
     fn below(&mut self, n: u64) -> u64 {
-        let refused = n.wrapping_neg() % n;
         loop {
             let product = u128::from(self.word()) * u128::from(n);
-            // The cast keeps the low half.
-            if product as u64 >= refused {
+            // The cast keeps the low half. What is refused is below n, so a low half of n or
+            // more is accepted without the division.
+            let low = product as u64;
+            if low >= n || low >= n.wrapping_neg() % n {
                 return (product >> u64::BITS) as u64;
             }
         }

@@ -25,6 +25,13 @@ mod normal;
 mod rounded_gaussian;
 mod stream;
 
+#[cfg(test)]
+mod exactness_tests;
+#[cfg(test)]
+mod law_tests;
+#[cfg(test)]
+mod testkit;
+
 pub use error::NoiseError;
 pub use rounded_gaussian::RoundedGaussian;
 pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, StreamId, StreamIds};
