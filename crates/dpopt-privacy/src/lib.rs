@@ -4,6 +4,7 @@
 pub mod accounting;
 mod adjacency;
 mod event;
+pub mod noise;
 mod units;
 
 pub use accounting::{Accountant, AccountingError};

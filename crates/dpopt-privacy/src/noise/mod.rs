@@ -1,0 +1,37 @@
+//! Noise whose distribution is exact: keyed random streams and the rounded Gaussian.
+//!
+//! A release adds [`RoundedGaussian`] noise to an integer sum. For an integer `S`,
+//! `S + round(s·Z) = round(S + s·Z)` (ties have probability zero), so the release is a function
+//! of what the real-valued Gaussian mechanism would have released: it is exactly Gaussian-DP,
+//! and so is every composition of such releases. The whole argument, with what it assumes, is
+//! in `docs/privacy/rounded-gaussian.md`.
+//!
+//! ```
+//! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};
+//!
+//! let key = Key::from_os()?;
+//! let mut stream = key.stream(StreamId::new(Purpose::Noise, 0));
+//! let noise = RoundedGaussian::new(1000.25)?;
+//!
+//! let mut sums = [17_i64, -4, 1 << 40];
+//! noise.add_wrapping(&mut stream, &mut sums);
+//! # Ok::<(), dpopt_privacy::noise::NoiseError>(())
+//! ```
+
+mod digits;
+mod error;
+mod limbs;
+mod normal;
+mod rounded_gaussian;
+mod stream;
+
+#[cfg(test)]
+mod exactness_tests;
+#[cfg(test)]
+mod law_tests;
+#[cfg(test)]
+mod testkit;
+
+pub use error::NoiseError;
+pub use rounded_gaussian::RoundedGaussian;
+pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, StreamId, StreamIds};

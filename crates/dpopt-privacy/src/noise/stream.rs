@@ -1,0 +1,395 @@
+//! Keys and the random streams that they open.
+//!
+//! This is the only place that names a generator. A key opens 2^64 streams of ChaCha20; which
+//! one is used for what is fixed by [`StreamId`], from public facts only.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::hint::black_box;
+
+use getrandom::SysRng;
+use rand::{Rng, SeedableRng, TryCryptoRng, TryRng};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::digits::BitSource;
+use super::error::NoiseError;
+
+/// The generator behind every stream; no other line of the workspace names it.
+type Generator = rand_chacha::ChaCha20Rng;
+
+const KEY_BYTES: usize = 32;
+
+/// Keeps a seeded key apart from any key that a reader might choose by hand.
+const SEED_LABEL: &[u8; KEY_BYTES - 8] = b"dpopt simulation key v1 ";
+
+/// A secret from which all randomness of a run is derived.
+///
+/// It can be neither cloned nor written out, its `Debug` shows only where it came from, and its
+/// bytes are overwritten when it is dropped. (Copies that the compiler leaves on the stack when
+/// a value moves are out of reach.)
+///
+/// ```compile_fail
+/// let key = dpopt_privacy::noise::Key::from_seed(1);
+/// let copy = key.clone();
+/// ```
+pub struct Key {
+    bytes: Zeroizing<[u8; KEY_BYTES]>,
+    origin: KeyOrigin,
+}
+
+/// Where a [`Key`] came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyOrigin {
+    /// Fresh bytes from the operating system: unknown to anybody.
+    OperatingSystem,
+    /// A small public number: anybody can repeat the run, and take the noise off again.
+    Seed,
+}
+
+impl Key {
+    /// A fresh key from the operating system's generator.
+    ///
+    /// # Errors
+    /// [`NoiseError::NoEntropy`] where the operating system has no random bytes to give.
+    pub fn from_os() -> Result<Self, NoiseError> {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        SysRng
+            .try_fill_bytes(bytes.as_mut_slice())
+            .map_err(|error| NoiseError::NoEntropy {
+                bytes: KEY_BYTES,
+                reason: error.to_string(),
+            })?;
+        Ok(Self {
+            bytes,
+            origin: KeyOrigin::OperatingSystem,
+        })
+    }
+
+    /// A key that anybody can make again, for simulations and tests.
+    ///
+    /// **Never for a protected run**: whoever guesses the seed can subtract the noise. A
+    /// curator should look at [`origin`](Self::origin) and refuse.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        let (label, number) = bytes.split_at_mut(SEED_LABEL.len());
+        label.copy_from_slice(SEED_LABEL);
+        number.copy_from_slice(&seed.to_le_bytes());
+        Self {
+            bytes,
+            origin: KeyOrigin::Seed,
+        }
+    }
+
+    /// Where this key came from.
+    #[must_use]
+    pub fn origin(&self) -> KeyOrigin {
+        self.origin
+    }
+
+    /// Opens one stream at its beginning.
+    ///
+    /// Opening the same stream twice gives the same bits twice: noise that is used for two
+    /// releases protects neither. Take identifiers for releases from one [`StreamIds`].
+    #[must_use]
+    pub fn stream(&self, id: StreamId) -> KeyedStream {
+        let mut generator = Generator::from_seed(*self.bytes);
+        generator.set_stream(id.number());
+        KeyedStream { generator }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key")
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the bits of a stream are for. Streams of different purposes never share a bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Purpose {
+    /// Which records a step looks at.
+    Sampling = 1,
+    /// The noise of a release.
+    Noise = 2,
+    /// Random moves of a solver that need not be secret from the analysis, such as the
+    /// perturbation that leaves a saddle point.
+    Perturbation = 3,
+}
+
+impl Purpose {
+    /// All purposes, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Sampling, Self::Noise, Self::Perturbation];
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sampling => "sampling",
+            Self::Noise => "noise",
+            Self::Perturbation => "perturbation",
+        })
+    }
+}
+
+/// The public name of one stream of a key: a purpose, the number of a release (or of a step),
+/// and the number of a block inside it.
+///
+/// Two different names are two different streams. Nothing in a name may depend on private data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamId {
+    purpose: Purpose,
+    release: u32,
+    block: u32,
+}
+
+impl StreamId {
+    /// The largest block number inside one release.
+    pub const MAX_BLOCK: u32 = (1 << Self::BLOCK_BITS) - 1;
+
+    const BLOCK_BITS: u32 = 24;
+    const RELEASE_BITS: u32 = 32;
+
+    /// The first block of a release.
+    #[must_use]
+    pub const fn new(purpose: Purpose, release: u32) -> Self {
+        Self {
+            purpose,
+            release,
+            block: 0,
+        }
+    }
+
+    /// Another block of the same release, for vectors that are filled in fixed pieces.
+    ///
+    /// # Errors
+    /// [`NoiseError::BlockOutOfRange`] above [`MAX_BLOCK`](Self::MAX_BLOCK).
+    pub fn with_block(self, block: u32) -> Result<Self, NoiseError> {
+        if block > Self::MAX_BLOCK {
+            return Err(NoiseError::BlockOutOfRange {
+                block,
+                max: Self::MAX_BLOCK,
+            });
+        }
+        Ok(Self { block, ..self })
+    }
+
+    /// The number under which the generator knows the stream: purpose, release and block side
+    /// by side in 8, 32 and 24 bits, so that no two names share one.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        (self.purpose as u64) << (Self::RELEASE_BITS + Self::BLOCK_BITS)
+            | (self.release as u64) << Self::BLOCK_BITS
+            | self.block as u64
+    }
+}
+
+/// Hands out release numbers, each once.
+#[derive(Debug, Default)]
+pub struct StreamIds {
+    next: [u64; Purpose::ALL.len()],
+}
+
+impl StreamIds {
+    /// How many releases of one purpose a key has.
+    pub const PER_PURPOSE: u64 = 1 << StreamId::RELEASE_BITS;
+
+    /// Starts from release zero of every purpose.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next stream of a purpose that has not been handed out yet.
+    ///
+    /// # Errors
+    /// [`NoiseError::StreamsExhausted`] after 2^32 of them; numbers never wrap around.
+    pub fn next(&mut self, purpose: Purpose) -> Result<StreamId, NoiseError> {
+        let counter = match purpose {
+            Purpose::Sampling => &mut self.next[0],
+            Purpose::Noise => &mut self.next[1],
+            Purpose::Perturbation => &mut self.next[2],
+        };
+        let release = u32::try_from(*counter).map_err(|_| NoiseError::StreamsExhausted {
+            purpose,
+            count: Self::PER_PURPOSE,
+        })?;
+        *counter += 1;
+        Ok(StreamId::new(purpose, release))
+    }
+}
+
+/// The bits of one stream, read in order.
+///
+/// It implements [`rand::Rng`], so that any sampler can read it. Like a key it can be neither
+/// cloned nor shown.
+pub struct KeyedStream {
+    generator: Generator,
+}
+
+impl TryRng for KeyedStream {
+    type Error = Infallible;
+
+    #[inline]
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(self.generator.next_u32())
+    }
+
+    #[inline]
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.generator.next_u64())
+    }
+
+    #[inline]
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.generator.fill_bytes(bytes);
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for KeyedStream {}
+
+impl BitSource for KeyedStream {
+    const DIGIT_BITS: u32 = u64::BITS;
+
+    #[inline]
+    fn word(&mut self) -> u64 {
+        self.generator.next_u64()
+    }
+
+    #[inline]
+    fn digit(&mut self) -> u64 {
+        self.generator.next_u64()
+    }
+}
+
+impl Drop for KeyedStream {
+    fn drop(&mut self) {
+        // The generator holds the key and has no way to be wiped. Overwriting it and making the
+        // result look used is the best that can be done without unsafe code.
+        let mut zeros = [0; KEY_BYTES];
+        self.generator = Generator::from_seed(zeros);
+        black_box(&mut self.generator);
+        zeros.zeroize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn words(key: &Key, id: StreamId) -> Vec<u64> {
+        let mut stream = key.stream(id);
+        (0..200).map(|_| stream.next_u64()).collect()
+    }
+
+    #[test]
+    fn a_key_and_a_name_determine_the_stream() {
+        let id = StreamId::new(Purpose::Noise, 7);
+        assert_eq!(words(&Key::from_seed(3), id), words(&Key::from_seed(3), id));
+        assert_ne!(words(&Key::from_seed(3), id), words(&Key::from_seed(4), id));
+    }
+
+    /// Words of different streams meet by chance with probability below 1e-10.
+    #[test]
+    fn different_names_share_no_word() {
+        let key = Key::from_seed(11);
+        let mut seen = HashSet::new();
+        let mut count = 0;
+        for purpose in Purpose::ALL {
+            for release in [0, 1, 2, u32::MAX] {
+                for block in [0, 1, StreamId::MAX_BLOCK] {
+                    let id = StreamId::new(purpose, release).with_block(block).unwrap();
+                    let stream = words(&key, id);
+                    count += stream.len();
+                    seen.extend(stream);
+                }
+            }
+        }
+        assert_eq!(seen.len(), count);
+    }
+
+    #[test]
+    fn numbers_are_injective_at_the_seams() {
+        let mut numbers = HashSet::new();
+        let mut count = 0;
+        for purpose in Purpose::ALL {
+            for release in [0, 1, 255, 1 << 24, u32::MAX - 1, u32::MAX] {
+                for block in [0, 1, 1 << 23, StreamId::MAX_BLOCK] {
+                    let id = StreamId::new(purpose, release).with_block(block).unwrap();
+                    assert_eq!(
+                        id.number() & u64::from(StreamId::MAX_BLOCK),
+                        u64::from(block)
+                    );
+                    numbers.insert(id.number());
+                    count += 1;
+                }
+            }
+        }
+        assert_eq!(numbers.len(), count);
+        assert_eq!(
+            StreamId::new(Purpose::Noise, 0).with_block(1 << 24),
+            Err(NoiseError::BlockOutOfRange {
+                block: 1 << 24,
+                max: StreamId::MAX_BLOCK
+            })
+        );
+    }
+
+    #[test]
+    fn release_numbers_are_handed_out_once_and_never_wrap() {
+        let mut ids = StreamIds::new();
+        assert_eq!(
+            ids.next(Purpose::Noise).unwrap(),
+            StreamId::new(Purpose::Noise, 0)
+        );
+        assert_eq!(
+            ids.next(Purpose::Noise).unwrap(),
+            StreamId::new(Purpose::Noise, 1)
+        );
+        assert_eq!(
+            ids.next(Purpose::Sampling).unwrap(),
+            StreamId::new(Purpose::Sampling, 0)
+        );
+        ids.next[1] = u64::from(u32::MAX);
+        assert!(ids.next(Purpose::Noise).is_ok());
+        for _ in 0..2 {
+            assert_eq!(
+                ids.next(Purpose::Noise),
+                Err(NoiseError::StreamsExhausted {
+                    purpose: Purpose::Noise,
+                    count: 1 << 32
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn keys_from_the_system_differ_and_do_not_show() {
+        let (a, b) = (Key::from_os().unwrap(), Key::from_os().unwrap());
+        assert_ne!(*a.bytes, *b.bytes);
+        assert_eq!(a.origin(), KeyOrigin::OperatingSystem);
+        assert_eq!(Key::from_seed(0).origin(), KeyOrigin::Seed);
+        assert_eq!(format!("{a:?}"), "Key { origin: OperatingSystem, .. }");
+    }
+
+    /// The first words of ChaCha20 for the all-zero key and nonce (RFC 7539, appendix A.1): the
+    /// generator is the one that the documentation says.
+    #[test]
+    fn the_generator_is_chacha20() {
+        let key = Key {
+            bytes: Zeroizing::new([0; KEY_BYTES]),
+            origin: KeyOrigin::Seed,
+        };
+        let mut generator = Generator::from_seed(*key.bytes);
+        assert_eq!(generator.next_u32(), 0xade0_b876);
+        assert_eq!(generator.next_u32(), 0x903d_f1a0);
+        let mut other = key.stream(StreamId::new(Purpose::Sampling, 0));
+        assert_ne!(other.next_u32(), 0xade0_b876);
+    }
+}
