@@ -1,5 +1,21 @@
 //! Losses, private data and the one private estimator.
+//!
+//! A solver asks for the **private mean of a per-record query** at points that are already
+//! public. This crate answers: it holds the records ([`PrivateData`]), evaluates the query on
+//! each ([`Glm`] losses), clips and sums exactly, and has the curator of `dpopt-privacy` add noise
+//! and charge for it ([`PrivateGradient`], an [`Estimator`]).
+//!
+//! Use this crate alone to write a solver of your own; it never moves a point.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod data;
+mod estimator;
+mod loss;
+mod pass;
+mod query;
 #[cfg(feature = "tabular")]
 pub mod tabular;
+
+pub use data::{DataError, PrivateData, PublicData};
+pub use estimator::{Access, Counts, Estimate, Estimator, EstimatorError, PrivateGradient};
+pub use loss::{Constants, Convexity, Glm};

@@ -3,11 +3,23 @@
 
 pub mod accounting;
 mod adjacency;
+// Comparisons there are written so that a NaN is refused.
+#[allow(clippy::neg_cmp_op_on_partial_ord)]
+mod budget;
+mod curator;
 mod event;
+mod guarantee;
+mod lattice;
 pub mod noise;
+mod sample;
 mod units;
 
 pub use accounting::{Accountant, AccountingError};
 pub use adjacency::Adjacency;
+pub use budget::{BudgetError, BudgetFile, BudgetState, FilterKind, ReservationId};
+pub use curator::{Curator, Refused, Spend};
 pub use event::Event;
+pub use guarantee::{Guarantee, Mode};
+pub use lattice::{Bound, LatticeError, LatticeSum, MAX_RECORDS, Sensitive, Touched, Vector};
+pub use sample::PoissonSample;
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};

@@ -19,6 +19,7 @@
 //! ```
 
 pub mod calibrate;
+pub mod costs;
 pub mod gdp;
 pub mod rdp;
 mod releases;

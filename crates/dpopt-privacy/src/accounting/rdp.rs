@@ -121,6 +121,17 @@ fn check(order: f64) -> Result<(), AccountingError> {
     }
 }
 
+/// Renyi divergence of a composition at one order, rounded up.
+pub(crate) fn divergence_of(
+    releases: &Releases,
+    order: f64,
+    adjacency: Adjacency,
+) -> Result<f64, AccountingError> {
+    check(order)?;
+    let x = order - 1.0;
+    Ok(Curve::new(releases, adjacency).log_moment(x) / x * (1.0 + SLACK))
+}
+
 /// epsilon of a composition, minimised over the order and rounded up.
 pub(crate) fn epsilon_of(releases: &Releases, delta: Delta, adjacency: Adjacency) -> f64 {
     let curve = Curve::new(releases, adjacency);

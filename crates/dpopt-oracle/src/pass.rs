@@ -1,0 +1,71 @@
+//! One clipped pass over the records a query touches.
+
+use std::num::NonZeroUsize;
+
+use dpopt_linalg::Row;
+use dpopt_privacy::{Bound, LatticeError, LatticeSum};
+
+use crate::data::PrivateData;
+use crate::query::RowQuery;
+
+/// Which positions a pass reads.
+#[derive(Clone, Copy)]
+pub(crate) enum Positions<'a> {
+    All,
+    Some(&'a [u32]),
+}
+
+/// The lattice sum of a query's contributions. The result is the same, to the bit, for every
+/// number of threads: each contribution is rounded on its own and added in integers.
+pub(crate) fn clipped_pass(
+    data: &PrivateData,
+    query: &impl RowQuery,
+    bound: Bound,
+    positions: Positions<'_>,
+    threads: NonZeroUsize,
+) -> Result<LatticeSum, LatticeError> {
+    let count = match positions {
+        Positions::All => data.rows(),
+        Positions::Some(list) => list.len(),
+    };
+    let block = |range: std::ops::Range<usize>| {
+        let mut sum = LatticeSum::new(bound);
+        for k in range {
+            let i = match positions {
+                Positions::All => k,
+                Positions::Some(list) => list[k] as usize,
+            };
+            let record = data.record(i);
+            let multiple = query.multiple(&record);
+            match record.row {
+                Row::Dense(x) => sum.add_scaled(multiple, x),
+                Row::Dense32(x) => sum.add_scaled(multiple, x),
+                Row::Sparse(columns, x) => sum.add_scaled_sparse(multiple, columns, x),
+            }
+        }
+        sum
+    };
+    // A thread is worth its start from a few thousand records on.
+    let threads = threads.get().min(count / 2048 + 1);
+    if threads == 1 {
+        return Ok(block(0..count));
+    }
+    let parts: Vec<LatticeSum> = std::thread::scope(|scope| {
+        let block = &block;
+        let workers: Vec<_> = (1..threads)
+            .map(|t| scope.spawn(move || block(count * t / threads..count * (t + 1) / threads)))
+            .collect();
+        let first = block(0..count / threads);
+        std::iter::once(first)
+            .chain(workers.into_iter().map(|worker| match worker.join() {
+                Ok(sum) => sum,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }))
+            .collect()
+    });
+    let mut total = LatticeSum::new(bound);
+    for part in parts {
+        total = total.merge(part)?;
+    }
+    Ok(total)
+}

@@ -1,0 +1,53 @@
+//! Privacy statements.
+
+use serde::{Deserialize, Serialize};
+
+use crate::accounting::{Accountant, AccountingError};
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::units::Delta;
+
+/// Whether a run protects its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Keyed by the operating system: the guarantee holds.
+    Protected,
+    /// Keyed by a public seed: same mechanism, no guarantee.
+    Simulated,
+}
+
+/// An (epsilon, delta) guarantee and what it rests on.
+///
+/// Made only by [`crate::Curator::guarantee`], which refuses in a simulation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Guarantee {
+    /// The epsilon, rounded up by the accountant.
+    pub epsilon: f64,
+    /// The delta.
+    pub delta: Delta,
+    /// The neighbouring relation.
+    pub adjacency: Adjacency,
+    /// Who computed epsilon.
+    pub accountant: Accountant,
+    /// What was reserved; running less than that only protects more.
+    pub event: Event,
+}
+
+impl Guarantee {
+    pub(crate) fn state(
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<Self, AccountingError> {
+        let accountant = Accountant::tightest_for(event, adjacency)?;
+        Ok(Self {
+            epsilon: accountant.epsilon(event, delta, adjacency)?,
+            delta,
+            adjacency,
+            accountant,
+            event: event.clone(),
+        })
+    }
+}

@@ -1,0 +1,519 @@
+//! Exact sums of clipped contributions on a power-of-two lattice.
+//!
+//! Floating-point sums are not 1-Lipschitz in a record, so a sum that must have a known
+//! sensitivity is added in integers. [`LatticeSum`] clips each contribution itself and rounds it
+//! to the lattice; what it returns, a [`Sensitive`] value, can be read only by the curator, which
+//! adds noise. The argument is in `docs/privacy/lattice-sums.md`.
+
+use crate::adjacency::Adjacency;
+use crate::sample::PoissonSample;
+use crate::units::ClipNorm;
+
+/// Largest number of contributions in one sum: 2^32. With coordinates below 2^30 + 1 steps
+/// each, a sum stays below 2^63.
+pub const MAX_RECORDS: u64 = 1 << 32;
+
+/// log2 of the largest radius in steps.
+const RADIUS_BITS: i32 = 30;
+/// Radii below this are rounded up to it, so that steps and products stay normal numbers.
+const MIN_RADIUS: f64 = f64::from_bits(((1023 - 900) as u64) << 52);
+/// Radii above this are refused.
+const MAX_RADIUS: f64 = f64::from_bits(((1023 + 900) as u64) << 52);
+/// 1.5 * 2^52: adding it to a number below 2^51 in magnitude leaves the nearest integer (ties to
+/// even) in the low bits of the sum.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+
+/// A bound or a lattice sum was asked for something it can't represent.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LatticeError {
+    /// The radius is too large for the lattice.
+    #[error("clip radius {radius:e} is above {limit:e}, the largest that the lattice can hold")]
+    RadiusTooLarge {
+        /// The radius asked for.
+        radius: f64,
+        /// The largest possible.
+        limit: f64,
+    },
+    /// The vector is too long for its rounding slack to stay a small part of the radius.
+    #[error("dimension {dim} is above {limit}, the largest that the lattice can hold")]
+    DimensionTooLarge {
+        /// The dimension asked for.
+        dim: usize,
+        /// The largest possible.
+        limit: usize,
+    },
+    /// A vector needs at least one coordinate.
+    #[error("a release needs at least one coordinate")]
+    ZeroDimension,
+    /// More records than one sum can hold.
+    #[error("{records} records are more than the {limit} that one exact sum can hold")]
+    TooManyRecords {
+        /// Records asked for.
+        records: u64,
+        /// The largest possible number.
+        limit: u64,
+    },
+    /// The noise would be narrower than the lattice or wider than the integers.
+    #[error(
+        "noise of standard deviation {scale:e} lattice steps is outside the sampler's range [{low:e}, {high:e}]"
+    )]
+    NoiseOutOfRange {
+        /// Standard deviation over step.
+        scale: f64,
+        /// Least supported.
+        low: f64,
+        /// Largest supported.
+        high: f64,
+    },
+}
+
+/// Clip radius and lattice of one release, from one object, all rounded to the safe side.
+///
+/// # Formula
+/// With radius C and dimension d the step is the power of two in [2^-30 C, 2^-29 C), and a
+/// contribution is clipped to C - (sqrt(d)/2 + 1) step, less a few units of rounding. Rounding to
+/// the lattice moves each coordinate by at most step/2, so the rounded contribution has norm at
+/// most C.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bound {
+    dim: usize,
+    radius: f64,
+    step: f64,
+    clip: f64,
+}
+
+impl Bound {
+    /// Largest dimension: the rounding slack sqrt(d)/2 steps stays below 2^-10 of the radius.
+    pub const MAX_DIM: usize = 1 << 38;
+
+    /// The bound for vectors of dimension `dim` and norm at most `radius`. A radius below
+    /// 2^-900 is rounded up to it.
+    ///
+    /// # Errors
+    /// [`LatticeError`] when the dimension is 0 or too large, or the radius too large.
+    pub fn new(radius: ClipNorm, dim: usize) -> Result<Self, LatticeError> {
+        if dim == 0 {
+            return Err(LatticeError::ZeroDimension);
+        }
+        if dim > Self::MAX_DIM {
+            return Err(LatticeError::DimensionTooLarge {
+                dim,
+                limit: Self::MAX_DIM,
+            });
+        }
+        let radius = radius.get().max(MIN_RADIUS);
+        if radius > MAX_RADIUS {
+            return Err(LatticeError::RadiusTooLarge {
+                radius,
+                limit: MAX_RADIUS,
+            });
+        }
+        let exponent = (radius.to_bits() >> 52) as i32 - 1023;
+        // 2^exponent <= radius < 2^(exponent + 1).
+        let step = pow2(exponent + 1 - RADIUS_BITS);
+        // The square root and the product err by a few units in the last place; one whole extra
+        // step and 2^-45 of the radius cover them and those of the clip factor.
+        let slack = ((dim as f64).sqrt() * 0.5 + 1.0) * step;
+        let clip = (radius - slack) * (1.0 - pow2(-45));
+        Ok(Self {
+            dim,
+            radius,
+            step,
+            clip,
+        })
+    }
+
+    /// The radius C: no record contributes more than this, in L2 norm.
+    #[must_use]
+    pub fn radius(&self) -> f64 {
+        self.radius
+    }
+
+    /// Distance between neighbouring lattice points, a power of two.
+    #[must_use]
+    pub fn step(&self) -> f64 {
+        self.step
+    }
+
+    /// Dimension of the vectors.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// L2 sensitivity of a sum of contributions within this bound, in lattice steps.
+    #[must_use]
+    pub fn sensitivity_in_steps(&self, adjacency: Adjacency) -> f64 {
+        // Exact: division by a power of two, then by 1 or 2.
+        (self.radius / self.step) * adjacency.sum_sensitivity()
+    }
+
+    /// The factor that brings a vector of norm at most `norm_upper` under the clip radius:
+    /// min(1, clip / norm_upper), rounded down; 0 for a norm that is not finite.
+    fn clip_factor(&self, norm_upper: f64) -> f64 {
+        if !norm_upper.is_finite() {
+            0.0
+        } else if norm_upper <= self.clip {
+            1.0
+        } else {
+            (self.clip / norm_upper) * (1.0 - 4.0 * f64::EPSILON)
+        }
+    }
+}
+
+fn pow2(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
+/// Which records a sum was taken over.
+pub enum Touched {
+    /// Every record.
+    All,
+    /// The records of a Poisson sample; the token is used up.
+    Poisson(PoissonSample),
+}
+
+/// A running sum of clipped contributions, in whole lattice steps.
+///
+/// # Privacy
+/// Whatever is added, one contribution moves the sum by at most the bound's radius: a
+/// contribution that is not finite counts as zero as a whole, any other is clipped and rounded.
+/// The sum is exact, so it depends neither on the order of the records nor on the number of
+/// threads. Its contents can't be read; see [`LatticeSum::finish`].
+///
+/// It neither clones, prints nor serialises:
+///
+/// ```compile_fail
+/// fn print(sum: dpopt_privacy::LatticeSum) { println!("{sum:?}"); }
+/// ```
+pub struct LatticeSum {
+    bound: Bound,
+    sum: Vec<i64>,
+    added: u64,
+}
+
+impl LatticeSum {
+    /// The empty sum.
+    #[must_use]
+    pub fn new(bound: Bound) -> Self {
+        Self {
+            bound,
+            sum: vec![0; bound.dim],
+            added: 0,
+        }
+    }
+
+    /// Adds clip(`scale` * `row`) for a dense row; entries beyond the dimension are ignored.
+    pub fn add_scaled<T: Copy + Into<f64>>(&mut self, scale: f64, row: &[T]) {
+        let row = &row[..row.len().min(self.bound.dim)];
+        let mut largest = 0.0f64;
+        let mut finite = scale.is_finite();
+        for &x in row {
+            let x: f64 = x.into();
+            finite &= x.is_finite();
+            largest = largest.max(x.abs());
+        }
+        if !finite || largest == 0.0 {
+            return;
+        }
+        let unit = pow2(((largest.to_bits() >> 52) as i32 - 1023).clamp(-1000, 1000));
+        let squares: f64 = row
+            .iter()
+            .map(|&x| {
+                let x: f64 = x.into() / unit;
+                x * x
+            })
+            .sum();
+        let norm = squares.sqrt() * unit * norm_inflation(row.len());
+        let Some(scale) = self.admit(scale, norm) else {
+            return;
+        };
+        let inverse = 1.0 / self.bound.step;
+        for (sum, &x) in self.sum.iter_mut().zip(row) {
+            *sum += nearest(scale * x.into() * inverse);
+        }
+    }
+
+    /// Adds clip(`scale` * row) for a sparse row with entries `values` at `columns`. Columns must
+    /// be distinct; a row with a column out of range counts as zero.
+    pub fn add_scaled_sparse(&mut self, scale: f64, columns: &[u32], values: &[f32]) {
+        let entries = columns.len().min(values.len());
+        let (columns, values) = (&columns[..entries], &values[..entries]);
+        // Squares of f32 neither overflow nor vanish in f64; a NaN or infinity shows in the sum.
+        let squares: f64 = values.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+        let distinct = columns.windows(2).all(|pair| pair[0] < pair[1])
+            && columns
+                .last()
+                .is_none_or(|&last| (last as usize) < self.bound.dim);
+        if !distinct || !squares.is_finite() || !scale.is_finite() {
+            return;
+        }
+        let norm = squares.sqrt() * norm_inflation(entries);
+        let Some(scale) = self.admit(scale, norm) else {
+            return;
+        };
+        let inverse = 1.0 / self.bound.step;
+        for (&column, &x) in columns.iter().zip(values) {
+            self.sum[column as usize] += nearest(scale * f64::from(x) * inverse);
+        }
+    }
+
+    /// Adds another partial sum over other records, within the same bound.
+    ///
+    /// # Errors
+    /// [`LatticeError::TooManyRecords`] when the two together exceed [`MAX_RECORDS`].
+    ///
+    /// # Panics
+    /// When the bounds differ, which is a mistake in the calling program and independent of data.
+    pub fn merge(mut self, other: Self) -> Result<Self, LatticeError> {
+        assert!(
+            self.bound == other.bound,
+            "partial sums must share one bound"
+        );
+        let added = self.added.saturating_add(other.added);
+        if added > MAX_RECORDS {
+            return Err(LatticeError::TooManyRecords {
+                records: added,
+                limit: MAX_RECORDS,
+            });
+        }
+        for (sum, other) in self.sum.iter_mut().zip(&other.sum) {
+            *sum += other;
+        }
+        self.added = added;
+        Ok(self)
+    }
+
+    /// Seals the sum. `adjacency` and `touched` say how the sum may differ between neighbours.
+    #[must_use]
+    pub fn finish(self, adjacency: Adjacency, touched: Touched) -> Sensitive<Vector> {
+        let touched = match touched {
+            Touched::All => Access::All,
+            Touched::Poisson(sample) => Access::Poisson {
+                sample: sample.id(),
+                rate: sample.rate(),
+            },
+        };
+        Sensitive {
+            payload: Vector { sum: self.sum },
+            bound: self.bound,
+            adjacency,
+            access: touched,
+        }
+    }
+
+    /// The scale after clipping, or nothing where the contribution counts as zero.
+    fn admit(&mut self, scale: f64, norm: f64) -> Option<f64> {
+        // A sum that is full takes no more: a public condition, since the cap on records is
+        // checked when the data are opened.
+        if self.added >= MAX_RECORDS {
+            return None;
+        }
+        self.added += 1;
+        let clipped = scale * self.bound.clip_factor(scale.abs() * norm);
+        (clipped != 0.0).then_some(clipped)
+    }
+}
+
+/// Upper bound on (1 + 2^-53)^(k+4), the relative error of a sum of k squares and its root.
+fn norm_inflation(k: usize) -> f64 {
+    1.0 + (k as f64 + 4.0) * 4.0 * f64::EPSILON
+}
+
+/// Nearest integer, ties to even, for |x| below 2^51.
+#[inline]
+fn nearest(x: f64) -> i64 {
+    (x + MAGIC).to_bits().wrapping_sub(MAGIC.to_bits()) as i64
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Access {
+    All,
+    Poisson {
+        sample: u64,
+        rate: crate::units::SamplingRate,
+    },
+}
+
+/// Payload of a [`Sensitive`] vector: opaque.
+pub struct Vector {
+    pub(crate) sum: Vec<i64>,
+}
+
+/// A value computed from private records, with its sensitivity and adjacency.
+///
+/// # Privacy
+/// It implements neither `Clone`, `Debug`, `Display` nor `Serialize` and has no accessor: the
+/// only way out is a [`crate::Curator`], which adds noise and charges for it.
+///
+/// ```compile_fail
+/// fn copy(secret: dpopt_privacy::Sensitive<dpopt_privacy::Vector>) { let _ = secret.clone(); }
+/// ```
+pub struct Sensitive<T> {
+    pub(crate) payload: T,
+    pub(crate) bound: Bound,
+    pub(crate) adjacency: Adjacency,
+    pub(crate) access: Access,
+}
+
+impl<T> Sensitive<T> {
+    /// The adjacency under which the sensitivity holds.
+    #[must_use]
+    pub fn adjacency(&self) -> Adjacency {
+        self.adjacency
+    }
+
+    /// The bound on one record's contribution.
+    #[must_use]
+    pub fn bound(&self) -> Bound {
+        self.bound
+    }
+}
+
+impl Drop for Vector {
+    fn drop(&mut self) {
+        zeroize::Zeroize::zeroize(&mut self.sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bound(radius: f64, dim: usize) -> Bound {
+        Bound::new(ClipNorm::new(radius).unwrap(), dim).unwrap()
+    }
+
+    /// Norm of an integer vector in steps, by exact integer squares.
+    fn squared(sum: &[i64]) -> u128 {
+        sum.iter().map(|&k| (k as i128 * k as i128) as u128).sum()
+    }
+
+    /// The radius in steps, squared, rounded down: exact because radius/step < 2^30 has at most
+    /// 53 significant bits; multiplied by 2^60 before squaring would be overkill, so compare
+    /// against the floor of the radius, which is stricter.
+    fn limit(bound: &Bound) -> u128 {
+        let radius = (bound.radius() / bound.step()).floor() as u128;
+        radius * radius
+    }
+
+    #[test]
+    fn rounding_is_to_nearest_even() {
+        for (x, k) in [
+            (0.5, 0),
+            (1.5, 2),
+            (-0.5, 0),
+            (-1.5, -2),
+            (2.4, 2),
+            (-2.6, -3),
+        ] {
+            assert_eq!(nearest(x), k);
+        }
+        assert_eq!(nearest(1_073_741_824.0), 1 << 30);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn no_contribution_exceeds_the_radius(
+            row in prop::collection::vec(
+                prop_oneof![any::<f64>(), -1.0..1.0f64, Just(0.0), Just(f64::MAX), Just(5e-324)], 1..40),
+            scale in prop_oneof![any::<f64>(), -2.0..2.0f64],
+            exponent in -320i32..290,
+        ) {
+            let radius = 10f64.powi(exponent);
+            prop_assume!(radius > 0.0 && radius < 1e270);
+            let bound = bound(radius * 1.2345, row.len());
+            let mut sum = LatticeSum::new(bound);
+            sum.add_scaled(scale, &row);
+            prop_assert!(squared(&sum.sum) <= limit(&bound));
+            let mut sparse = LatticeSum::new(bound);
+            let columns: Vec<u32> = (0..row.len() as u32).collect();
+            let values: Vec<f32> = row.iter().map(|&x| x as f32).collect();
+            sparse.add_scaled_sparse(scale, &columns, &values);
+            prop_assert!(squared(&sparse.sum) <= limit(&bound));
+        }
+
+        #[test]
+        fn short_contributions_pass_to_within_half_a_step(
+            row in prop::collection::vec(-1.0..1.0f64, 1..40),
+        ) {
+            let bound = bound(7.0, row.len());
+            let mut sum = LatticeSum::new(bound);
+            sum.add_scaled(1.0, &row);
+            for (k, x) in sum.sum.iter().zip(&row) {
+                prop_assert!((*k as f64 * bound.step() - x).abs() <= bound.step() * 0.5);
+            }
+        }
+
+        #[test]
+        fn order_and_grouping_do_not_matter(
+            rows in prop::collection::vec(prop::collection::vec(-1e3..1e3f64, 5), 1..30),
+            split in 0usize..30,
+        ) {
+            let bound = bound(2.0, 5);
+            let add = |rows: &[Vec<f64>]| {
+                let mut sum = LatticeSum::new(bound);
+                for row in rows { sum.add_scaled(0.7, row); }
+                sum
+            };
+            let whole = add(&rows);
+            let split = split.min(rows.len());
+            let parts = add(&rows[split..]).merge(add(&rows[..split])).unwrap();
+            prop_assert_eq!(&whole.sum, &parts.sum);
+        }
+    }
+
+    #[test]
+    fn the_direction_survives_clipping() {
+        let bound = bound(1.0, 2);
+        let mut sum = LatticeSum::new(bound);
+        sum.add_scaled(1.0, &[30.0, 40.0]);
+        assert!((sum.sum[0] as f64 * bound.step() - 0.6).abs() < 1e-8);
+        assert!((sum.sum[1] as f64 * bound.step() - 0.8).abs() < 1e-8);
+    }
+
+    #[test]
+    fn one_bad_entry_removes_the_whole_contribution() {
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let mut sum = LatticeSum::new(bound(1.0, 2));
+            sum.add_scaled(1.0, &[0.5, bad]);
+            sum.add_scaled(bad, &[0.5, 0.5]);
+            sum.add_scaled_sparse(1.0, &[0, 1], &[0.5, bad as f32]);
+            sum.add_scaled_sparse(bad, &[0, 1], &[0.5, 0.5]);
+            assert_eq!(sum.sum, [0, 0]);
+        }
+    }
+
+    #[test]
+    fn malformed_sparse_rows_count_as_zero() {
+        // A repeated column would let one record contribute twice its clipped entry.
+        for columns in [[1, 1], [1, 0], [0, 2]] {
+            let mut sum = LatticeSum::new(bound(1.0, 2));
+            sum.add_scaled_sparse(1.0, &columns, &[0.7, 0.7]);
+            assert_eq!(sum.sum, [0, 0], "{columns:?}");
+        }
+    }
+
+    #[test]
+    fn sensitivity_doubles_under_replace_one() {
+        let bound = bound(3.0, 4);
+        assert_eq!(
+            bound.sensitivity_in_steps(Adjacency::ReplaceOne),
+            2.0 * bound.sensitivity_in_steps(Adjacency::AddRemove)
+        );
+        assert_eq!(
+            bound.sensitivity_in_steps(Adjacency::AddRemove) * bound.step(),
+            3.0
+        );
+    }
+
+    #[test]
+    fn impossible_bounds_are_errors() {
+        assert!(Bound::new(ClipNorm::new(1e300).unwrap(), 3).is_err());
+        assert!(Bound::new(ClipNorm::new(1.0).unwrap(), 0).is_err());
+        assert!(Bound::new(ClipNorm::new(1.0).unwrap(), Bound::MAX_DIM + 1).is_err());
+    }
+}

@@ -1,0 +1,41 @@
+//! Poisson samples: drawn by the curator, used up by one release.
+
+use crate::units::SamplingRate;
+
+/// A Poisson sample of record positions.
+///
+/// # Privacy
+/// Which records were drawn, and how many, is secret: no size or index may reach a report, an
+/// error or a plan. The token is moved into the sum that was taken over it, so that one sample
+/// is one sampled event. It neither clones nor prints.
+pub struct PoissonSample {
+    id: u64,
+    rate: SamplingRate,
+    positions: Vec<u32>,
+}
+
+impl PoissonSample {
+    pub(crate) fn new(id: u64, rate: SamplingRate, positions: Vec<u32>) -> Self {
+        Self {
+            id,
+            rate,
+            positions,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The rate at which it was drawn (public).
+    #[must_use]
+    pub fn rate(&self) -> SamplingRate {
+        self.rate
+    }
+
+    /// Positions of the drawn records, increasing. **Secret**: for the pass over the records only.
+    #[must_use]
+    pub fn secret_positions(&self) -> &[u32] {
+        &self.positions
+    }
+}
