@@ -1,1 +1,32 @@
-//! placeholder
+//! Planners and walks for private nonconvex minimisation.
+//!
+//! Problem: minimise F(w) = mean over records of f(w; x), w in R^d, from the origin, under
+//! differential privacy. Every solver has three verbs:
+//!
+//! 1. **plan**: from [`PublicFacts`] and a [`Budget`], before any record is read. A plan holds all
+//!    derived parameters, what will be spent, its cost, and the bound that it predicts (if there is
+//!    one). A plan whose bound says no more than the starting point already does is an error.
+//! 2. **run**: against an [`Estimator`](dpopt_oracle::Estimator). The spend is reserved first; the
+//!    solver never draws noise, clips, charges, or sees a record.
+//! 3. **certify**: see `dpopt-theory`.
+//!
+//! | plan | problem | bound |
+//! | --- | --- | --- |
+//! | [`NoisyGdPlan::theory`] | smooth | E norm of gradient, root mean square |
+//! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
+//! | [`DpSgdPlan`] | smooth, generalised linear | none stated |
+//! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
+mod dp_sgd;
+mod facts;
+mod horizon;
+mod noisy_gd;
+mod run;
+mod spiderboost;
+
+pub use dp_sgd::DpSgdPlan;
+pub use facts::{Budget, PlanError, PublicFacts};
+pub use noisy_gd::NoisyGdPlan;
+pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, RunError, Stop};
+pub use spiderboost::SpiderBoostPlan;

@@ -1,0 +1,275 @@
+//! Noisy gradient descent on all records, plain or with heavy-ball momentum.
+
+use std::ops::ControlFlow;
+
+use dpopt_linalg::norm;
+use dpopt_oracle::Estimator;
+use dpopt_privacy::{Event, NoiseMultiplier, Spend};
+use serde::Serialize;
+
+use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
+use crate::run::{
+    Observer, Outcome, Output, OutputRule, Release, ReleaseKind, RunError, Stop, open,
+};
+
+/// A plan for w <- w + beta (w - w_prev) - eta g, with g the noisy clipped mean gradient.
+///
+/// # Privacy
+/// T Gaussian releases on all records, each of noise multiplier sqrt(T)/mu: exactly mu-GDP.
+/// Momentum and the output rule are post-processing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct NoisyGdPlan {
+    /// The facts it was made from.
+    pub facts: PublicFacts,
+    /// The privacy it spends.
+    pub budget: Budget,
+    /// Number of steps T, one release each.
+    pub steps: u64,
+    /// Step size eta.
+    pub step_size: f64,
+    /// Momentum beta; 0 for plain descent.
+    pub momentum: f64,
+    /// Per-record clip radius C.
+    pub clip: f64,
+    /// Noise multiplier of each release.
+    pub noise_multiplier: NoiseMultiplier,
+    /// Noise standard deviation per coordinate of the mean gradient.
+    pub noise_std: f64,
+    /// Bound on the root mean square of the gradient norm at the output; absent with momentum.
+    pub predicted_bound: Option<f64>,
+    /// Which point is returned.
+    pub output: OutputRule,
+}
+
+impl NoisyGdPlan {
+    /// The plan with the least proven bound: no momentum, step 1/L1, clip L0, uniform output.
+    ///
+    /// # Formula
+    /// E||grad F||^2 <= 2 L1 F0/T + d sigma^2 with sigma = s L0 sqrt(T)/(n mu), s = 2 under
+    /// replace-one and 1 otherwise; T minimises it. (`faster-rates-stationary`, section 4.2.)
+    ///
+    /// # Errors
+    /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0)).
+    pub fn theory(facts: &PublicFacts, budget: &Budget) -> Result<Self, PlanError> {
+        facts.check()?;
+        let mu = budget.mu()?.get();
+        let variance = facts.dim as f64 * facts.noise_std(facts.lipschitz, 1.0 / mu).powi(2);
+        let bound =
+            |steps: f64| 2.0 * facts.smoothness * facts.initial_gap / steps + steps * variance;
+        let ideal = (2.0 * facts.smoothness * facts.initial_gap / variance).sqrt();
+        let (low, high) = (ideal.floor().max(1.0), ideal.ceil().max(1.0));
+        let steps = if bound(low) <= bound(high) { low } else { high };
+        let rms = bound(steps).sqrt();
+        if !(rms < facts.trivial_bound()) {
+            return Err(PlanError::Vacuous {
+                solver: "noisy-gd",
+                bound: rms,
+                trivial: facts.trivial_bound(),
+                records: facts.records,
+                dim: facts.dim,
+                mu,
+            });
+        }
+        Self::build(
+            facts,
+            budget,
+            steps as u64,
+            1.0 / facts.smoothness,
+            0.0,
+            facts.lipschitz,
+        )
+        .map(|plan| Self {
+            predicted_bound: Some(rms),
+            output: OutputRule::Uniform,
+            ..plan
+        })
+    }
+
+    /// The plan for generalised linear losses that works well in practice; it states no bound.
+    ///
+    /// # Formula
+    /// C = L0/2, eta = 1/L1, horizon q = rho L1/(tau X) plain steps with tau = s C/(n mu) and
+    /// rho = 1.5. If q <= c - 1, with c = 10: T = ceil(q) without momentum. Otherwise
+    /// T = ceil(c sqrt(q/(c-1))) (at most `max_steps`) with momentum 1 - c/T, whose horizon
+    /// eta T^2 (c-1)/c^2 is q eta. (Ours; `docs/auto.md`.)
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`] or an accounting error.
+    pub fn momentum(
+        facts: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        facts.check()?;
+        let mu = budget.mu()?.get();
+        let clip = CLIP_FRACTION * facts.lipschitz;
+        let plain = plain_steps(facts, clip, mu);
+        let c = TIME_CONSTANTS;
+        let cap = max_steps.max(1) as f64;
+        let (steps, momentum) = if plain <= c - 1.0 {
+            (plain.ceil().max(1.0), 0.0)
+        } else {
+            let steps = (c * (plain / (c - 1.0)).sqrt()).ceil();
+            (steps, 1.0 - c / steps)
+        };
+        // A shorter horizon than the noise allows costs accuracy only.
+        let (steps, momentum) = if steps > cap {
+            (cap, (1.0 - c / cap).max(0.0))
+        } else {
+            (steps, momentum)
+        };
+        Self::build(
+            facts,
+            budget,
+            steps as u64,
+            1.0 / facts.smoothness,
+            momentum,
+            clip,
+        )
+    }
+
+    fn build(
+        facts: &PublicFacts,
+        budget: &Budget,
+        steps: u64,
+        step_size: f64,
+        momentum: f64,
+        clip: f64,
+    ) -> Result<Self, PlanError> {
+        let mu = budget.mu()?.get();
+        let noise_multiplier = NoiseMultiplier::new((steps as f64).sqrt() / mu)?;
+        Ok(Self {
+            facts: *facts,
+            budget: *budget,
+            steps,
+            step_size,
+            momentum,
+            clip,
+            noise_multiplier,
+            noise_std: facts.noise_std(clip, noise_multiplier.get()),
+            predicted_bound: None,
+            output: OutputRule::Last,
+        })
+    }
+
+    /// The same plan with other steps (the noise follows; a stated bound is dropped).
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`] for zero steps or a bad step size, momentum or clip.
+    pub fn with_parameters(
+        &self,
+        steps: u64,
+        step_size: f64,
+        momentum: f64,
+        clip: f64,
+    ) -> Result<Self, PlanError> {
+        for (name, value) in [
+            ("steps", steps as f64),
+            ("step_size", step_size),
+            ("clip", clip),
+            ("1 - momentum", 1.0 - momentum),
+        ] {
+            if !(value.is_finite() && value > 0.0) || momentum < 0.0 {
+                return Err(PlanError::BadFact { name, value });
+            }
+        }
+        Self::build(&self.facts, &self.budget, steps, step_size, momentum, clip)
+    }
+
+    /// The releases of the plan.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        Spend::Fixed(Event::gaussian(self.noise_multiplier).repeated(self.steps))
+    }
+
+    /// Per-record gradients that the plan costs.
+    #[must_use]
+    pub fn gradients(&self) -> f64 {
+        self.steps as f64 * self.facts.records as f64
+    }
+
+    /// Runs the plan. The estimator must clip at [`NoisyGdPlan::clip`] and read all records.
+    ///
+    /// # Errors
+    /// [`RunError`]; what was released before it stays charged.
+    pub fn run(
+        &self,
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
+        descend(
+            &Descent {
+                dim: self.facts.dim,
+                steps: self.steps,
+                step_size: self.step_size,
+                momentum: self.momentum,
+                noise_multiplier: self.noise_multiplier,
+                output: self.output,
+            },
+            &self.spend(),
+            estimator,
+            observer,
+        )
+    }
+}
+
+/// The walk that noisy gradient descent and DP-SGD share.
+pub(crate) struct Descent {
+    pub(crate) dim: usize,
+    pub(crate) steps: u64,
+    pub(crate) step_size: f64,
+    pub(crate) momentum: f64,
+    pub(crate) noise_multiplier: NoiseMultiplier,
+    pub(crate) output: OutputRule,
+}
+
+pub(crate) fn descend(
+    walk: &Descent,
+    spend: &Spend,
+    estimator: &mut dyn Estimator,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    open(estimator, walk.dim, spend)?;
+    let mut output = Output::new(walk.output, walk.steps, estimator);
+    let mut point = vec![0.0; walk.dim];
+    let mut velocity = vec![0.0; walk.dim];
+    let root_dim = (walk.dim as f64).sqrt();
+    let mut stop = Stop::Completed;
+    let mut done = 0;
+    while done < walk.steps {
+        let estimate = estimator.refresh(&point, walk.noise_multiplier)?;
+        let released = norm(estimate.gradient);
+        if !released.is_finite() {
+            stop = Stop::Diverged;
+            break;
+        }
+        output.offer(done, &point, released);
+        let flow = observer.on_release(&Release {
+            step: done,
+            steps: walk.steps,
+            kind: ReleaseKind::Anchor,
+            point: &point,
+            norm: released,
+            noise_norm: root_dim * estimate.noise_std,
+        });
+        for ((w, v), g) in point.iter_mut().zip(&mut velocity).zip(estimate.gradient) {
+            *v = walk.momentum * *v - walk.step_size * g;
+            *w += *v;
+        }
+        done += 1;
+        if flow == ControlFlow::Break(()) {
+            stop = Stop::ByObserver;
+            break;
+        }
+    }
+    let spent = estimator.settle()?;
+    Ok(Outcome {
+        point: output.finish(point),
+        stop,
+        steps: done,
+        spent,
+        counts: estimator.counts(),
+    })
+}

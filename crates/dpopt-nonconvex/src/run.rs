@@ -1,0 +1,181 @@
+//! What every run shares: observers, stop reasons, outcomes, errors.
+
+use std::ops::ControlFlow;
+
+use dpopt_oracle::{Counts, Estimator};
+use dpopt_privacy::{Event, Refused, Spend};
+use serde::{Deserialize, Serialize};
+
+/// One released estimate, as an observer sees it: public values only.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Release<'a> {
+    /// Step, counted from 0.
+    pub step: u64,
+    /// Steps in the plan.
+    pub steps: u64,
+    /// Anchor or variation.
+    pub kind: ReleaseKind,
+    /// The point at which the gradient was estimated.
+    pub point: &'a [f64],
+    /// Norm of the released estimate.
+    pub norm: f64,
+    /// sqrt(d) x standard deviation per coordinate of all noise in the estimate: the norm that
+    /// pure noise would have.
+    pub noise_norm: f64,
+}
+
+/// How an estimate came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ReleaseKind {
+    /// A fresh gradient.
+    Anchor,
+    /// A difference added to the running estimate.
+    Variation,
+}
+
+/// Watches a run. It sees released values only, and can stop the run after a release.
+pub trait Observer {
+    /// Called after each release; `Break` stops the run. The stop may depend on what was
+    /// released: the guarantee of the plan covers every such choice.
+    fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()>;
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn on_release(&mut self, _: &Release<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+impl<F: FnMut(&Release<'_>) -> ControlFlow<()>> Observer for F {
+    fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
+        self(release)
+    }
+}
+
+/// Which point a run returns. All are post-processing of what was released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum OutputRule {
+    /// Uniformly among the points at which the gradient was estimated; the bounds in expectation
+    /// are for this rule.
+    Uniform,
+    /// The last point.
+    Last,
+    /// The point with the smallest released gradient norm.
+    SmallestReleasedNorm,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Stop {
+    /// All planned steps were made.
+    Completed,
+    /// The observer stopped it.
+    ByObserver,
+    /// A released estimate was not finite, or the point left the range of numbers.
+    Diverged,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The released point.
+    pub point: Vec<f64>,
+    /// Why the run ended.
+    pub stop: Stop,
+    /// Steps made.
+    pub steps: u64,
+    /// What was really spent; the guarantee is for what was reserved.
+    pub spent: Event,
+    /// Nominal oracle counts.
+    pub counts: Counts,
+}
+
+/// A run could not be made or finished.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The estimator's dimension is not the plan's.
+    #[error("the plan is for dimension {plan}, the estimator has {estimator}")]
+    Dimension {
+        /// Dimension in the plan.
+        plan: usize,
+        /// Dimension of the estimator.
+        estimator: usize,
+    },
+    /// A reservation or release was refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// Checks the dimension and reserves the spend.
+pub(crate) fn open(
+    estimator: &mut dyn Estimator,
+    dim: usize,
+    spend: &Spend,
+) -> Result<(), RunError> {
+    if estimator.dim() != dim {
+        return Err(RunError::Dimension {
+            plan: dim,
+            estimator: estimator.dim(),
+        });
+    }
+    Ok(estimator.reserve(spend)?)
+}
+
+/// Keeps the point that the output rule asks for, in O(d) memory.
+pub(crate) struct Output {
+    rule: OutputRule,
+    /// For [`OutputRule::Uniform`]: the step whose point is returned.
+    chosen: u64,
+    point: Vec<f64>,
+    best: f64,
+}
+
+impl Output {
+    pub(crate) fn new(rule: OutputRule, steps: u64, estimator: &mut dyn Estimator) -> Self {
+        let chosen = match rule {
+            OutputRule::Uniform => estimator.draw_index(steps),
+            _ => 0,
+        };
+        Self {
+            rule,
+            chosen,
+            point: vec![0.0; estimator.dim()],
+            best: f64::INFINITY,
+        }
+    }
+
+    /// Shows the point of `step`, at which an estimate of norm `norm` was released.
+    pub(crate) fn offer(&mut self, step: u64, point: &[f64], norm: f64) {
+        let keep = match self.rule {
+            // Until the chosen step is reached the latest point stands in, for a run that is
+            // stopped before it.
+            OutputRule::Uniform => step <= self.chosen,
+            OutputRule::Last => false,
+            OutputRule::SmallestReleasedNorm => norm < self.best,
+        };
+        if keep {
+            self.best = norm;
+            self.point.copy_from_slice(point);
+        }
+    }
+
+    pub(crate) fn finish(self, last: Vec<f64>) -> Vec<f64> {
+        match self.rule {
+            OutputRule::Last => last,
+            _ => self.point,
+        }
+    }
+}

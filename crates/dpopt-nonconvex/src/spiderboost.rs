@@ -1,0 +1,270 @@
+//! Private SpiderBoost on all records ("SB-exact").
+//!
+//! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah, "Faster Rates of Convergence to Stationary
+//! Points in Differentially Private Optimization" (arXiv 2206.00846), Algorithm 1 and Theorem 1,
+//! with the errata E1 to E8 of `docs/theory/spiderboost.md`: the printed phase length and noise
+//! constants give no descent, so both are planned from the exact privacy cost instead.
+
+use std::ops::ControlFlow;
+
+use dpopt_linalg::norm;
+use dpopt_oracle::Estimator;
+use dpopt_privacy::{Event, NoiseMultiplier, Spend};
+use serde::Serialize;
+
+use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::run::{
+    Observer, Outcome, Output, OutputRule, Release, ReleaseKind, RunError, Stop, open,
+};
+
+/// Ratio of neighbouring trial values of T in the planner.
+const GRID_RATIO: f64 = 1.01;
+
+/// A plan for private SpiderBoost.
+///
+/// # Formula
+/// Steps t = 0..T, anchors where q divides t (N1 of them), variations elsewhere (N2); step size
+/// 1/(2 L1); s = 2 under replace-one, else 1; mu1^2 + mu2^2 = mu^2:
+///
+/// - anchor noise sigma1 = s L0 sqrt(N1)/(n mu1) per coordinate;
+/// - variation noise s2 lambda_t, s2 = s sqrt(N2)/(n mu2), lambda_t = min(L1 ||w_t - w_{t-1}||, 2 L0);
+/// - (D): (q - 1) d s2^2 <= 2;
+/// - E||grad F(w)||^2 <= 4 L1 F0/T + d sigma1^2 for w uniform on w_0..w_{T-1}.
+///
+/// The planner minimises the right-hand side over T, the split of mu and q subject to (D).
+///
+/// # Privacy
+/// N1 + N2 Gaussian releases on all records with two noise multipliers, exactly mu-GDP. lambda_t
+/// is public (both points are), and the multiplier is constant, so ordinary adaptive composition
+/// applies. A step with lambda_t = 0 releases nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SpiderBoostPlan {
+    /// The facts it was made from.
+    pub facts: PublicFacts,
+    /// The privacy it spends.
+    pub budget: Budget,
+    /// Number of steps T.
+    pub steps: u64,
+    /// Phase length q.
+    pub phase: u64,
+    /// Number of anchors N1.
+    pub anchors: u64,
+    /// Number of variations N2.
+    pub variations: u64,
+    /// Share of mu^2 that the anchors get.
+    pub anchor_share: f64,
+    /// Step size 1/(2 L1).
+    pub step_size: f64,
+    /// Per-record clip radius, L0.
+    pub clip: f64,
+    /// Noise multiplier of an anchor.
+    pub anchor_noise_multiplier: NoiseMultiplier,
+    /// Noise multiplier of a variation; that of an anchor when there is none.
+    pub variation_noise_multiplier: NoiseMultiplier,
+    /// sigma1: noise per coordinate of an anchor.
+    pub anchor_noise_std: f64,
+    /// s2: noise per coordinate of a variation over its clip radius.
+    pub variation_noise_scale: f64,
+    /// Bound on the root mean square of the gradient norm at the output.
+    pub predicted_bound: Option<f64>,
+    /// Which point is returned; the bound is for [`OutputRule::Uniform`].
+    pub output: OutputRule,
+}
+
+struct Candidate {
+    steps: u64,
+    phase: u64,
+    share: f64,
+    bound: f64,
+}
+
+impl SpiderBoostPlan {
+    /// The plan with the least bound among those of at most `max_steps` steps.
+    ///
+    /// # Errors
+    /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0)).
+    pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
+        facts.check()?;
+        let mu = budget.mu()?.get();
+        let best = Self::search(facts, mu, max_steps.max(1));
+        let rms = best.bound.sqrt();
+        if !(rms < facts.trivial_bound()) {
+            return Err(PlanError::Vacuous {
+                solver: "spiderboost",
+                bound: rms,
+                trivial: facts.trivial_bound(),
+                records: facts.records,
+                dim: facts.dim,
+                mu,
+            });
+        }
+        Self::build(facts, budget, mu, &best)
+    }
+
+    fn search(facts: &PublicFacts, mu: f64, max_steps: u64) -> Candidate {
+        let mut best = Candidate {
+            steps: 1,
+            phase: 1,
+            share: 1.0,
+            bound: f64::INFINITY,
+        };
+        let mut trial = 1.0f64;
+        let mut previous = 0;
+        while trial <= max_steps as f64 && trial < 1e15 {
+            let steps = trial as u64;
+            trial *= GRID_RATIO;
+            if steps == previous {
+                continue;
+            }
+            previous = steps;
+            let optimisation = 4.0 * facts.smoothness * facts.initial_gap / steps as f64;
+            for percent in 1..100u32 {
+                let share = f64::from(percent) / 100.0;
+                let phase = longest_phase(facts, mu, steps, share);
+                // One phase has no variations to pay for when T = 1.
+                let share = if phase == 1 { 1.0 } else { share };
+                let anchors = steps.div_ceil(phase) as f64;
+                let sigma = facts.noise_std(facts.lipschitz, (anchors / share).sqrt() / mu);
+                let bound = optimisation + facts.dim as f64 * sigma * sigma;
+                if bound < best.bound {
+                    best = Candidate {
+                        steps,
+                        phase,
+                        share,
+                        bound,
+                    };
+                }
+            }
+        }
+        best
+    }
+
+    fn build(
+        facts: &PublicFacts,
+        budget: &Budget,
+        mu: f64,
+        best: &Candidate,
+    ) -> Result<Self, PlanError> {
+        let anchors = best.steps.div_ceil(best.phase);
+        let variations = best.steps - anchors;
+        let anchor = (anchors as f64 / best.share).sqrt() / mu;
+        let variation = if variations == 0 {
+            anchor
+        } else {
+            (variations as f64 / (1.0 - best.share)).sqrt() / mu
+        };
+        Ok(Self {
+            facts: *facts,
+            budget: *budget,
+            steps: best.steps,
+            phase: best.phase,
+            anchors,
+            variations,
+            anchor_share: best.share,
+            step_size: 0.5 / facts.smoothness,
+            clip: facts.lipschitz,
+            anchor_noise_multiplier: NoiseMultiplier::new(anchor)?,
+            variation_noise_multiplier: NoiseMultiplier::new(variation)?,
+            anchor_noise_std: facts.noise_std(facts.lipschitz, anchor),
+            variation_noise_scale: facts.noise_std(1.0, variation),
+            predicted_bound: Some(best.bound.sqrt()),
+            output: OutputRule::Uniform,
+        })
+    }
+
+    /// The releases of the plan.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        let mut events = vec![Event::gaussian(self.anchor_noise_multiplier).repeated(self.anchors)];
+        if self.variations > 0 {
+            events.push(Event::gaussian(self.variation_noise_multiplier).repeated(self.variations));
+        }
+        Spend::Fixed(Event::composed(events))
+    }
+
+    /// Per-record gradients that the plan costs: N1 n + 2 N2 n.
+    #[must_use]
+    pub fn gradients(&self) -> f64 {
+        (self.anchors + 2 * self.variations) as f64 * self.facts.records as f64
+    }
+
+    /// Runs the plan. The estimator must clip at [`SpiderBoostPlan::clip`] and read all records.
+    ///
+    /// # Errors
+    /// [`RunError`]; what was released before it stays charged.
+    pub fn run(
+        &self,
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
+        open(estimator, self.facts.dim, &self.spend())?;
+        let mut output = Output::new(self.output, self.steps, estimator);
+        let mut point = vec![0.0; self.facts.dim];
+        let root_dim = (self.facts.dim as f64).sqrt();
+        let mut stop = Stop::Completed;
+        let mut done = 0;
+        while done < self.steps {
+            let (kind, estimate) = if done.is_multiple_of(self.phase) {
+                let estimate = estimator.refresh(&point, self.anchor_noise_multiplier)?;
+                (ReleaseKind::Anchor, estimate)
+            } else {
+                let estimate = estimator.advance(&point, self.variation_noise_multiplier)?;
+                (ReleaseKind::Variation, estimate)
+            };
+            let released = norm(estimate.gradient);
+            if !released.is_finite() {
+                stop = Stop::Diverged;
+                break;
+            }
+            output.offer(done, &point, released);
+            let flow = observer.on_release(&Release {
+                step: done,
+                steps: self.steps,
+                kind,
+                point: &point,
+                norm: released,
+                noise_norm: root_dim * estimate.noise_std,
+            });
+            for (w, g) in point.iter_mut().zip(estimate.gradient) {
+                *w -= self.step_size * g;
+            }
+            done += 1;
+            if flow == ControlFlow::Break(()) {
+                stop = Stop::ByObserver;
+                break;
+            }
+        }
+        let spent = estimator.settle()?;
+        Ok(Outcome {
+            point: output.finish(point),
+            stop,
+            steps: done,
+            spent,
+            counts: estimator.counts(),
+        })
+    }
+}
+
+/// The largest q in 1..=T with (q - 1) d s2^2 <= 2, where s2 depends on q through the number of
+/// variations. The left side grows with q, so bisection finds it.
+fn longest_phase(facts: &PublicFacts, mu: f64, steps: u64, share: f64) -> u64 {
+    let per_variation = facts.dim as f64 * facts.noise_std(1.0, 1.0 / mu).powi(2) / (1.0 - share);
+    let fits = |phase: u64| {
+        let variations = (steps - steps.div_ceil(phase)) as f64;
+        (phase - 1) as f64 * variations * per_variation <= 2.0
+    };
+    if fits(steps) {
+        return steps;
+    }
+    let (mut low, mut high) = (1, steps);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
