@@ -1,2 +1,45 @@
-//! xtask
-fn main() {}
+//! The tasks of this repository: `cargo xtask <command>`.
+//!
+//! This file only dispatches; each command has a file of its own.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a task talks to the person who runs it"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a task reads what cargo tells it and reports wall time"
+)]
+
+mod help;
+mod tidy;
+mod validate;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["validate"] => validate::run(&repository_root()),
+        ["tidy"] => tidy::run(&repository_root()),
+        [] | ["help" | "--help" | "-h"] => help::run(),
+        other => Err(help::unknown(other)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder above this package. Cargo names the package at run time; the path of compile time
+/// is only a fallback, because two checkouts may share one target folder.
+fn repository_root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().map_or(package.clone(), Path::to_path_buf)
+}

@@ -1,0 +1,194 @@
+//! `cargo xtask validate`: exactly what CI runs, in order, up to the first failure.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+use crate::tidy;
+
+/// The command that runs the tests. The README tells its readers this one; `tidy` checks that.
+pub(crate) const TEST_COMMAND: &str = "cargo test --workspace --all-features";
+
+/// One thing that must succeed.
+struct Step {
+    /// `tidy`, which runs in this process, or a cargo command line.
+    line: &'static str,
+    /// Environment variables for this step alone.
+    environment: &'static [(&'static str, &'static str)],
+}
+
+const STEPS: [Step; 5] = [
+    Step {
+        line: "tidy",
+        environment: &[],
+    },
+    Step {
+        line: "cargo fmt --all --check",
+        environment: &[],
+    },
+    Step {
+        line: "cargo clippy --workspace --all-targets --all-features -- -D warnings",
+        environment: &[],
+    },
+    Step {
+        line: "cargo doc --workspace --no-deps --all-features",
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
+    },
+    Step {
+        line: TEST_COMMAND,
+        environment: &[],
+    },
+];
+
+/// Runs all steps on the repository at `root`.
+pub(crate) fn run(root: &Path) -> Result<(), String> {
+    let start = Instant::now();
+    each(&STEPS, |step| match step.line {
+        "tidy" => tidy::run(root),
+        _ => spawn(step, root),
+    })?;
+    println!("validate: ok in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Runs steps in order with their wall times, and stops at the first that fails.
+fn each(steps: &[Step], mut run: impl FnMut(&Step) -> Result<(), String>) -> Result<(), String> {
+    for (i, step) in steps.iter().enumerate() {
+        let shown = shown(step);
+        let place = format!("[{}/{}]", i + 1, steps.len());
+        println!("{place} {shown}");
+        let start = Instant::now();
+        let outcome = run(step);
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("{place} ok in {seconds:.1} s"),
+            Err(why) => {
+                println!("{place} failed after {seconds:.1} s");
+                return Err(format!("`{shown}`: {why}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The step as a person would type it.
+fn shown(step: &Step) -> String {
+    let mut text = String::new();
+    for (name, value) in step.environment {
+        text.push_str(&format!("{name}=\"{value}\" "));
+    }
+    text + step.line
+}
+
+/// Runs a step's command, output and errors straight through.
+fn spawn(step: &Step, root: &Path) -> Result<(), String> {
+    let status = command(step, root)?
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    outcome(status)
+}
+
+/// Success, or the exit status (or signal) in words.
+fn outcome(status: ExitStatus) -> Result<(), String> {
+    if status.success() {
+        Ok(())
+    } else {
+        Err(status.to_string())
+    }
+}
+
+/// The command of a step that starts with `cargo`, without input.
+fn command(step: &Step, root: &Path) -> Result<Command, String> {
+    let mut words = step.line.split_whitespace();
+    if words.next() != Some("cargo") {
+        return Err("a step is `tidy` or starts with `cargo`".to_owned());
+    }
+    let mut command = Command::new(cargo());
+    command
+        .args(words)
+        .envs(step.environment.iter().copied())
+        .current_dir(root)
+        .stdin(Stdio::null());
+    Ok(command)
+}
+
+/// The cargo that started this task.
+pub(crate) fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{STEPS, Step, TEST_COMMAND, command, each, outcome, shown};
+
+    #[test]
+    fn the_steps_are_these_in_this_order() {
+        let lines: Vec<String> = STEPS.iter().map(shown).collect();
+        let expected = [
+            "tidy",
+            "cargo fmt --all --check",
+            "cargo clippy --workspace --all-targets --all-features -- -D warnings",
+            "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps --all-features",
+            TEST_COMMAND,
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn all_steps_run_when_none_fails() {
+        let mut seen = Vec::new();
+        let outcome = each(&STEPS, |step| {
+            seen.push(step.line);
+            Ok(())
+        });
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(seen.len(), STEPS.len());
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_rest() {
+        let mut seen = 0;
+        let outcome = each(&STEPS, |step| {
+            seen += 1;
+            if step.line.starts_with("cargo clippy") {
+                Err("exit status: 101".to_owned())
+            } else {
+                Ok(())
+            }
+        });
+        assert_eq!(seen, 3);
+        let why = outcome.expect_err("the third step failed");
+        assert!(why.contains("cargo clippy") && why.contains("101"), "{why}");
+    }
+
+    #[test]
+    fn a_step_becomes_the_command_that_it_shows() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let command = command(&STEPS[3], here).expect("a cargo line");
+        let words: Vec<_> = command.get_args().collect();
+        assert_eq!(words, ["doc", "--workspace", "--no-deps", "--all-features"]);
+        let environment: Vec<_> = command.get_envs().collect();
+        let denied = ("RUSTDOCFLAGS".as_ref(), Some("-D warnings".as_ref()));
+        assert_eq!(environment, [denied]);
+        assert_eq!(command.get_current_dir(), Some(here));
+    }
+
+    #[test]
+    fn a_command_that_fails_or_is_not_cargo_is_a_failing_step() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let line = |line| Step {
+            line,
+            environment: &[],
+        };
+        let run = |words| {
+            let output = command(&line(words), here)?.output();
+            outcome(output.map_err(|error| error.to_string())?.status)
+        };
+        assert_eq!(run("cargo --version"), Ok(()));
+        assert!(run("cargo no-such-command").is_err());
+        assert!(run("make").is_err());
+    }
+}
