@@ -23,10 +23,12 @@ mod facts;
 mod horizon;
 mod noisy_gd;
 mod run;
+mod solver;
 mod spiderboost;
 
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use noisy_gd::NoisyGdPlan;
 pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, RunError, Stop};
+pub use solver::{AutoReason, Choice, Solver, SolverPlan, UnknownSolver};
 pub use spiderboost::SpiderBoostPlan;

@@ -44,7 +44,8 @@ pub struct NoisyGdPlan {
 }
 
 impl NoisyGdPlan {
-    /// The plan with the least proven bound: no momentum, step 1/L1, clip L0, uniform output.
+    /// The plan with the least proven bound: no momentum, step 1/L1, clip L0, uniform output, at most `max_steps`
+    /// steps.
     ///
     /// # Formula
     /// E||grad F||^2 <= 2 L1 F0/T + d sigma^2 with sigma = s L0 sqrt(T)/(n mu), s = 2 under
@@ -52,14 +53,15 @@ impl NoisyGdPlan {
     ///
     /// # Errors
     /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0)).
-    pub fn theory(facts: &PublicFacts, budget: &Budget) -> Result<Self, PlanError> {
+    pub fn theory(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
         facts.check()?;
         let mu = budget.mu()?.get();
         let variance = facts.dim as f64 * facts.noise_std(facts.lipschitz, 1.0 / mu).powi(2);
         let bound =
             |steps: f64| 2.0 * facts.smoothness * facts.initial_gap / steps + steps * variance;
         let ideal = (2.0 * facts.smoothness * facts.initial_gap / variance).sqrt();
-        let (low, high) = (ideal.floor().max(1.0), ideal.ceil().max(1.0));
+        let cap = max_steps.max(1) as f64;
+        let (low, high) = (ideal.floor().clamp(1.0, cap), ideal.ceil().clamp(1.0, cap));
         let steps = if bound(low) <= bound(high) { low } else { high };
         let rms = bound(steps).sqrt();
         if !(rms < facts.trivial_bound()) {

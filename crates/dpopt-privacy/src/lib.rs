@@ -3,8 +3,6 @@
 
 pub mod accounting;
 mod adjacency;
-// Comparisons there are written so that a NaN is refused.
-#[allow(clippy::neg_cmp_op_on_partial_ord)]
 mod budget;
 mod curator;
 mod event;

@@ -1,1 +1,57 @@
-//! facade
+//! Nonconvex optimisation under differential privacy: plan, run, certify.
+//!
+//! This crate re-exports the layers; it has no logic of its own.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//! use dpopt::prelude::*;
+//!
+//! // Sixty records with two features each; in real use read them from somewhere.
+//! let mut design = Design::sparse(2)?;
+//! let mut labels = Vec::new();
+//! for i in 0..60u8 {
+//!     design.push_row(&[(0, 1.0), (1, f32::from(i % 3) - 1.0)])?;
+//!     labels.push(if i % 3 == 2 { 1.0 } else { -1.0 });
+//! }
+//! let data = PrivateData::new(design, labels, ClipNorm::new(1.5)?, Adjacency::ReplaceOne, None)?;
+//!
+//! // Plan: from public facts only.
+//! let loss = Glm::Logistic;
+//! let facts = PublicFacts::glm(
+//!     data.public_records(), data.dim(), data.adjacency(), data.row_norm(),
+//!     loss.constants(data.row_norm()))?;
+//! let budget = Budget { epsilon: Epsilon::new(1.0)?, delta: Delta::new(1e-6)? };
+//! let choice = Solver::auto(&facts, &budget, 2000)?;
+//!
+//! // Run: the estimator draws, clips and charges; the solver walks.
+//! let curator = Curator::protected(data.adjacency())?;
+//! let mut estimator = PrivateGradient::new(&data, loss, curator)?
+//!     .with_clip(ClipNorm::new(choice.plan.clip())?)
+//!     .with_access(choice.plan.access());
+//! let outcome = choice.plan.run(&mut estimator, &mut NoObserver)?;
+//!
+//! // State what it cost.
+//! let guarantee = estimator.curator().guarantee(budget.delta)?;
+//! assert!(guarantee.epsilon <= 1.0);
+//! assert_eq!(outcome.point.len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub use dpopt_linalg as linalg;
+pub use dpopt_nonconvex as nonconvex;
+pub use dpopt_oracle as oracle;
+pub use dpopt_privacy as privacy;
+pub use dpopt_theory as theory;
+
+/// What most programs need.
+pub mod prelude {
+    pub use dpopt_linalg::Design;
+    pub use dpopt_nonconvex::{
+        Budget, NoObserver, Observer, Outcome, PublicFacts, Release, Solver, SolverPlan, Stop,
+    };
+    pub use dpopt_oracle::{Access, Estimator, Glm, PrivateData, PrivateGradient, PublicData};
+    pub use dpopt_privacy::{
+        Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, Guarantee,
+        NoiseMultiplier, SamplingRate,
+    };
+}

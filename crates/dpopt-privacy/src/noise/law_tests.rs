@@ -213,23 +213,3 @@ fn adding_is_the_draw_modulo_the_integer_type() {
         }
     }
 }
-
-/// Run with `--release -- --ignored --nocapture` for the cost of a draw.
-#[test]
-#[ignore = "a measurement"]
-#[allow(clippy::print_stdout)]
-fn cost_of_a_draw() {
-    for scale in [0.5, 1000.25, 2_f64.powi(44), RoundedGaussian::MAX_SCALE] {
-        let noise = RoundedGaussian::new(scale).unwrap();
-        let mut sums = vec![0; DRAWS];
-        let mut source = stream(80);
-        let best = (0..7)
-            .map(|_| {
-                let start = std::time::Instant::now();
-                noise.add_wrapping(&mut source, &mut sums);
-                start.elapsed().as_secs_f64()
-            })
-            .fold(f64::INFINITY, f64::min);
-        println!("scale {scale}: {:.0} ns a draw", best * 1e9 / DRAWS as f64);
-    }
-}
