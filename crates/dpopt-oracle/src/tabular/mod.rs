@@ -1,1 +1,37 @@
-//! CSV tables with a public schema.
+//! CSV tables encoded by a public schema.
+//!
+//! Preprocessing is where private pipelines usually leak: a range, a category list, a scale or a
+//! row norm that is read off the records is an unpaid release. Here all of them come from a
+//! [`Schema`], which is public, and a line of the file becomes one row by a function of that line
+//! and the schema alone. Hence one changed line changes one row, and no row is longer than
+//! [`Schema::row_norm`].
+//!
+//! Nothing in a record is an error: whatever the schema does not foresee becomes the schema's
+//! default, silently, because an abort is an output too. What doesn't depend on records (a missing
+//! file, a header, the schema itself) is a [`TabularError`]. The rules and the argument are in
+//! `docs/tabular.md`.
+//!
+//! [`check`] and [`draft_schema`] are the exceptions: they are **not private**, they report what
+//! the records hold, and are meant for public or synthetic data.
+
+mod check;
+mod draft;
+mod encode;
+mod error;
+mod line;
+mod raw;
+mod reader;
+mod schema;
+mod write;
+
+pub use check::{CheckReport, Problem, ProblemKind};
+pub use draft::draft_schema;
+pub use encode::Encoder;
+pub use error::{SchemaProblem, TabularError};
+pub use line::{Fields, MAX_LINE_BYTES};
+pub use reader::{
+    EncodedTable, Layout, read_features, read_features_from, read_table, read_table_from,
+};
+pub use schema::{Category, Column, ColumnKind, Label, Number, Schema, Transform};
+
+pub use check::{check, check_from};

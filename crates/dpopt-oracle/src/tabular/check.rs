@@ -1,0 +1,313 @@
+//! What a table holds that its schema does not foresee. Not private.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+
+use super::encode::Encoder;
+use super::error::TabularError;
+use super::line::{Fields, Line, Lines, MAX_LINE_BYTES};
+use super::reader::{Layout, open, read_header};
+use super::schema::Schema;
+
+/// Problems listed per kind; the rest are counted.
+const LISTED_PER_KIND: usize = 10;
+/// Characters of a text that are shown.
+const SHOWN_CHARS: usize = 40;
+
+/// Where a problem is within a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    Record,
+    /// Column of the schema, by number.
+    Column(usize),
+    Label,
+}
+
+/// Is told what the encoder replaced. The encoder behaves the same whoever watches, so a report
+/// can't drift from the encoding.
+pub(super) trait Witness {
+    fn note(&mut self, place: Place, kind: ProblemKind, text: &[u8]);
+}
+
+/// Training's witness: it learns nothing.
+pub(super) struct Silent;
+
+impl Witness for Silent {
+    #[inline(always)]
+    fn note(&mut self, _: Place, _: ProblemKind, _: &[u8]) {}
+}
+
+/// What a schema does not foresee about a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// Not a finite number where one is due; the default is used.
+    NotANumber,
+    /// A number outside the range; it is clipped.
+    OutOfRange,
+    /// A category that the schema does not list; the `(other)` feature is used.
+    UnlistedCategory,
+    /// A label that is none of the two; the default is used.
+    UnknownLabel,
+    /// Fewer fields than the header; defaults are used.
+    TooFewFields,
+    /// More fields than the header; they are ignored.
+    TooManyFields,
+    /// A blank line: a record of defaults.
+    BlankLine,
+    /// More than [`MAX_LINE_BYTES`]: a record of defaults.
+    OverlongLine,
+    /// A quote is not closed; it ends with the line.
+    OpenQuote,
+    /// Bytes that are not UTF-8; the fields that hold them match nothing.
+    InvalidUtf8,
+    /// The row was longer than the row norm and was rescaled.
+    Rescaled,
+}
+
+impl fmt::Display for ProblemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotANumber => "not a number, default used",
+            Self::OutOfRange => "out of range, clipped",
+            Self::UnlistedCategory => "unlisted category, counted as (other)",
+            Self::UnknownLabel => "unknown label, default used",
+            Self::TooFewFields => "too few fields, defaults used",
+            Self::TooManyFields => "too many fields, extra ones ignored",
+            Self::BlankLine => "blank line, a record of defaults",
+            Self::OverlongLine => "line above 1 MiB, a record of defaults",
+            Self::OpenQuote => "quote left open, ended with its line",
+            Self::InvalidUtf8 => "not UTF-8",
+            Self::Rescaled => "row longer than row_norm, rescaled",
+        })
+    }
+}
+
+/// A listed problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// Line of the file; the header is line 1.
+    pub line: u64,
+    /// The column, where the problem is in one.
+    pub column: Option<String>,
+    /// What it is.
+    pub kind: ProblemKind,
+    /// The text, escaped and cut short.
+    pub text: String,
+}
+
+/// What [`check`] found. **Not private**: it shows and counts records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// File, or the name given to a stream.
+    pub path: String,
+    /// Number of records.
+    pub records: u64,
+    /// Number of records with the positive label (unknown labels as their default).
+    pub positives: u64,
+    /// Occurrences of each kind of problem, listed or not.
+    pub counts: BTreeMap<ProblemKind, u64>,
+    /// The same by column, for the problems that are in one.
+    pub by_column: BTreeMap<(ProblemKind, String), u64>,
+    /// The first few of each kind, by kind and line.
+    pub listed: Vec<Problem>,
+}
+
+impl CheckReport {
+    /// Occurrences of a kind of problem.
+    #[must_use]
+    pub fn count(&self, kind: ProblemKind) -> u64 {
+        self.counts.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// Whether the schema foresees all of the table. Rescaled rows are no defect of a record.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.counts
+            .iter()
+            .all(|(kind, count)| *kind == ProblemKind::Rescaled || *count == 0)
+    }
+}
+
+impl fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            records,
+            positives,
+            ..
+        } = self;
+        writeln!(f, "{path}: {records} records, {positives} positive")?;
+        writeln!(f, "(this report reads the records; it is not private)")?;
+        if self.counts.is_empty() {
+            return writeln!(f, "the schema foresees every field");
+        }
+        for (kind, count) in &self.counts {
+            writeln!(f, "{kind}: {count}")?;
+            for ((of, column), count) in &self.by_column {
+                if of == kind {
+                    writeln!(f, "  {column}: {count}")?;
+                }
+            }
+            let shown = self.listed.iter().filter(|problem| problem.kind == *kind);
+            for problem in shown {
+                write!(f, "    line {}", problem.line)?;
+                if let Some(column) = &problem.column {
+                    write!(f, ", {column}")?;
+                }
+                if problem.text.is_empty() {
+                    writeln!(f)?;
+                } else {
+                    writeln!(f, ": {}", problem.text)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Collects what the encoder notes.
+struct Collector {
+    line: u64,
+    counts: BTreeMap<(ProblemKind, Place), u64>,
+    listed: BTreeMap<ProblemKind, Vec<(u64, Place, String)>>,
+}
+
+impl Witness for Collector {
+    fn note(&mut self, place: Place, kind: ProblemKind, text: &[u8]) {
+        *self.counts.entry((kind, place)).or_insert(0) += 1;
+        let listed = self.listed.entry(kind).or_default();
+        if listed.len() < LISTED_PER_KIND {
+            listed.push((self.line, place, shown(text)));
+        }
+    }
+}
+
+/// Compares a table with a schema. **Not private**: for public or synthetic data, or for the eyes
+/// of those who may see the records.
+///
+/// # Errors
+/// As for [`super::read_table`]: the file and its header.
+pub fn check(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckReport, TabularError> {
+    let (file, name) = open(path.as_ref())?;
+    check_from(file, &name, schema)
+}
+
+/// As [`check`], from a stream that errors call `origin`.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_from(
+    source: impl Read,
+    origin: &str,
+    schema: &Schema,
+) -> Result<CheckReport, TabularError> {
+    let encoder = Encoder::new(schema);
+    let mut lines = Lines::new(source, origin)?;
+    let header = read_header(&mut lines)?;
+    let layout = Layout::from_header(&header, schema, true, origin)?;
+    let mut seen = Collector {
+        line: 1,
+        counts: BTreeMap::new(),
+        listed: BTreeMap::new(),
+    };
+    let (mut records, mut positives) = (0, 0);
+    let mut fields = Fields::new();
+    let mut row = Vec::new();
+    while let Some(line) = lines.next_line()? {
+        seen.line += 1;
+        records += 1;
+        let text: &[u8] = match line {
+            Line::Text(text) => text,
+            Line::Overlong => b"",
+        };
+        // One field more than training looks at, to see that there is one. What lies beyond the
+        // header's width has no place in the layout, so the row is the same.
+        fields.split(text, layout.width().saturating_add(1));
+        note_shape(line, &fields, layout.width(), &mut seen);
+        if encoder.encode_fields(&layout, &fields, &mut row, &mut seen) > 0.0 {
+            positives += 1;
+        }
+    }
+    Ok(seen.report(origin, schema, records, positives))
+}
+
+/// Problems of the line as a whole.
+fn note_shape(line: Line<'_>, fields: &Fields, width: usize, seen: &mut Collector) {
+    let Line::Text(text) = line else {
+        let what = format!("more than {MAX_LINE_BYTES} bytes");
+        seen.note(Place::Record, ProblemKind::OverlongLine, what.as_bytes());
+        return;
+    };
+    let mut note = |kind| seen.note(Place::Record, kind, text);
+    if fields.is_empty() {
+        note(ProblemKind::BlankLine);
+    } else if fields.len() < width {
+        note(ProblemKind::TooFewFields);
+    } else if fields.len() > width {
+        note(ProblemKind::TooManyFields);
+    }
+    if fields.open_quote() {
+        note(ProblemKind::OpenQuote);
+    }
+    if std::str::from_utf8(text).is_err() {
+        note(ProblemKind::InvalidUtf8);
+    }
+}
+
+impl Collector {
+    fn report(self, path: &str, schema: &Schema, records: u64, positives: u64) -> CheckReport {
+        let name = |place: Place| match place {
+            Place::Record => None,
+            Place::Label => Some(schema.label().column.clone()),
+            Place::Column(i) => schema.columns().get(i).map(|column| column.name.clone()),
+        };
+        let mut counts = BTreeMap::new();
+        let mut by_column = BTreeMap::new();
+        for ((kind, place), count) in self.counts {
+            *counts.entry(kind).or_insert(0) += count;
+            if let Some(column) = name(place) {
+                by_column.insert((kind, column), count);
+            }
+        }
+        let listed = self
+            .listed
+            .into_iter()
+            .flat_map(|(kind, all)| all.into_iter().map(move |one| (kind, one)))
+            .map(|(kind, (line, place, text))| Problem {
+                line,
+                column: name(place),
+                kind,
+                text,
+            })
+            .collect();
+        CheckReport {
+            path: path.to_owned(),
+            records,
+            positives,
+            counts,
+            by_column,
+            listed,
+        }
+    }
+}
+
+/// A text as a person can read it on a terminal, cut short.
+fn shown(text: &[u8]) -> String {
+    // Four bytes per character at most: what lies beyond is not shown anyway.
+    let head = text.get(..4 * SHOWN_CHARS).unwrap_or(text);
+    let lossy = String::from_utf8_lossy(head);
+    let mut out: String = lossy
+        .chars()
+        .take(SHOWN_CHARS)
+        .flat_map(char::escape_debug)
+        .collect();
+    if head.len() < text.len() || lossy.chars().count() > SHOWN_CHARS {
+        out.push_str("...");
+    }
+    out
+}

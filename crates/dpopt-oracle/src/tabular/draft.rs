@@ -1,0 +1,215 @@
+//! A first schema, read off a table. Not private.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::encode::parse;
+use super::error::TabularError;
+use super::line::{Fields, Line, Lines};
+use super::reader::{header_names, open, read_header};
+use super::write::{list, quoted};
+
+/// Numeric columns with at most this many distinct values are taken for codes.
+const MOST_CODES: usize = 20;
+/// Values listed per category.
+const MOST_LISTED: usize = 200;
+/// Distinct values counted per column; a text column with more is taken for identifiers.
+const MOST_COUNTED: usize = 2_000;
+
+const WARNING: &str = "\
+# DRAFT. Everything below was READ FROM THE DATA: ranges, categories, label values.
+# A schema is public. Before a private run, replace each of them by public knowledge (a codebook,
+# a law, a round number); a range or a category that only one record has reveals that record.
+#
+# transform: \"linear\" or \"log1p\". default: what anything but a number becomes.
+# bins = [..]: optional edges, one feature per bucket (linear = true keeps the number as well).
+# reference = \"..\": optional category that is encoded as all zeros.
+";
+
+/// What was seen of one column.
+#[derive(Default)]
+struct Seen {
+    counts: HashMap<Vec<u8>, u64>,
+    overflow: bool,
+    fields: u64,
+    numbers: u64,
+    range: Option<(f64, f64)>,
+}
+
+impl Seen {
+    fn add(&mut self, text: &[u8]) {
+        if text.is_empty() {
+            return;
+        }
+        self.fields += 1;
+        if let Some(x) = parse(text) {
+            self.numbers += 1;
+            let (min, max) = self.range.unwrap_or((x, x));
+            self.range = Some((min.min(x), max.max(x)));
+        }
+        if let Some(count) = self.counts.get_mut(text) {
+            *count += 1;
+        } else if self.counts.len() < MOST_COUNTED {
+            self.counts.insert(text.to_vec(), 1);
+        } else {
+            self.overflow = true;
+        }
+    }
+
+    /// The range, if this looks like a number rather than a code.
+    fn number(&self) -> Option<(f64, f64)> {
+        let many = self.overflow || self.counts.len() > MOST_CODES;
+        // A few markers of a missing value do not make a column of numbers categorical.
+        let mostly = self.numbers >= self.fields - self.fields / 20;
+        self.range
+            .filter(|(min, max)| many && mostly && min < max && (max - min).is_finite())
+    }
+
+    /// The texts, the most common ones first.
+    fn values(&self) -> Vec<&str> {
+        let mut all: Vec<(&str, u64)> = self
+            .counts
+            .iter()
+            .filter_map(|(text, count)| Some((std::str::from_utf8(text).ok()?, *count)))
+            .collect();
+        all.sort_by_key(|&(text, count)| (Reverse(count), text));
+        all.into_iter().map(|(text, _)| text).collect()
+    }
+}
+
+/// A first schema for a table, with comments. **Not private**: it holds what the records hold, and
+/// says so in its first lines.
+///
+/// Numbers and categories are guessed; the last column is the label if it has two values (the
+/// rarer one positive). Otherwise the `[label]` section is left for a person to write, and the
+/// draft does not load until then.
+///
+/// # Errors
+/// [`TabularError`] for the file and its header.
+pub fn draft_schema(path: impl AsRef<Path>) -> Result<String, TabularError> {
+    let (file, name) = open(path.as_ref())?;
+    let mut lines = Lines::new(file, &name)?;
+    let header = read_header(&mut lines)?;
+    let names = header_names(&header, &name)?;
+    let mut columns: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
+    let mut fields = Fields::new();
+    let mut records = 0u64;
+    while let Some(line) = lines.next_line()? {
+        records += 1;
+        let Line::Text(text) = line else { continue };
+        fields.split(text, names.len());
+        for (i, column) in columns.iter_mut().enumerate() {
+            column.add(fields.get(i).unwrap_or_default());
+        }
+    }
+    let mut out = String::new();
+    // Writing to a `String` can't fail.
+    let _ = write_draft(&mut out, &name, records, &names, &columns);
+    Ok(out)
+}
+
+fn write_draft(
+    out: &mut String,
+    path: &str,
+    records: u64,
+    names: &[String],
+    columns: &[Seen],
+) -> std::fmt::Result {
+    let mut body = String::new();
+    let mut used = 0u32;
+    let label = label(names, columns);
+    let features = names.len() - usize::from(label.is_some());
+    for (name, seen) in names.iter().zip(columns).take(features) {
+        used += u32::from(write_column(&mut body, name, seen)?);
+    }
+    let longest = f64::from(1 + used).sqrt();
+
+    out.push_str(WARNING);
+    writeln!(out, "# Read: {records} records of {}.\n", quoted(path))?;
+    writeln!(out, "format = 1")?;
+    writeln!(
+        out,
+        "# No row of this draft is longer: each of {used} columns and the intercept count at most 1.\n\
+         # Longer rows are rescaled, and a smaller bound means less noise: try a half of it."
+    )?;
+    writeln!(out, "row_norm = {:?}", (longest * 10.0).ceil() / 10.0)?;
+    writeln!(out, "intercept = 1.0\n")?;
+    match label {
+        Some((name, common, rare)) => {
+            writeln!(out, "[label]")?;
+            writeln!(out, "column = {}", quoted(name))?;
+            let values = [common, rare].map(quoted);
+            writeln!(out, "values = {}", list(values.into_iter()))?;
+            writeln!(out, "positive = {} # the rarer one: a guess", quoted(rare))?;
+            writeln!(
+                out,
+                "default = {} # what any other text becomes",
+                quoted(common)
+            )?;
+        }
+        None => writeln!(
+            out,
+            "# The last column does not have exactly two values: name the label, and remove its\n\
+             # [[column]] below.\n\
+             # [label]\n# column = \"..\"\n# values = [\"..\", \"..\"]\n\
+             # positive = \"..\"\n# default = \"..\""
+        )?,
+    }
+    out.push_str(&body);
+    Ok(())
+}
+
+/// The last column, if it has two values: its name, the commoner and the rarer value.
+fn label<'a>(names: &'a [String], columns: &'a [Seen]) -> Option<(&'a str, &'a str, &'a str)> {
+    let (name, seen) = (names.last()?, columns.last()?);
+    match *seen.values() {
+        [common, rare] if seen.counts.len() == 2 => Some((name, common, rare)),
+        _ => None,
+    }
+}
+
+/// Writes a column; says whether it yields features.
+fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<bool, std::fmt::Error> {
+    writeln!(out, "\n[[column]]\nname = {}", quoted(name))?;
+    let distinct = seen.counts.len();
+    let mut values = seen.values();
+    if let Some((min, max)) = seen.number() {
+        // Amounts spread over orders of magnitude.
+        let wide = min >= 0.0 && max - min >= 1000.0;
+        let transform = if wide { "log1p" } else { "linear" };
+        let strays = seen.fields - seen.numbers;
+        writeln!(out, "kind = \"number\"")?;
+        writeln!(out, "min = {min:?} # read from the data")?;
+        writeln!(out, "max = {max:?} # read from the data")?;
+        writeln!(out, "transform = {}", quoted(transform))?;
+        writeln!(
+            out,
+            "default = {:?} # {strays} fields are not numbers",
+            0f64.clamp(min, max)
+        )?;
+        return Ok(true);
+    }
+    let why = if values.is_empty() {
+        "no text in it"
+    } else if distinct < 2 {
+        "a single value"
+    } else if seen.overflow {
+        "too many different texts; identifiers?"
+    } else {
+        let listed = values.len().min(MOST_LISTED);
+        values.truncate(MOST_LISTED);
+        values.sort_unstable();
+        writeln!(out, "kind = \"category\"")?;
+        writeln!(
+            out,
+            "# {distinct} values read from the data, {listed} listed; all others share a feature"
+        )?;
+        let values = list(values.into_iter().map(quoted));
+        writeln!(out, "values = {values}")?;
+        return Ok(true);
+    };
+    writeln!(out, "kind = \"ignore\" # {why}")?;
+    Ok(false)
+}

@@ -1,0 +1,175 @@
+//! What can be said aloud: errors about files, headers and schemas, never about records.
+
+use std::io;
+
+use dpopt_linalg::DesignError;
+
+/// A table or schema could not be used. No variant depends on what a record holds.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TabularError {
+    /// A file is missing or can't be read.
+    #[error("can't read {path}: {source}")]
+    Read {
+        /// File, or the name given to a stream.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The compressed stream is damaged or cut short.
+    #[error("{path}: the gzip stream is damaged or cut short: {source}")]
+    Gzip {
+        /// File, or the name given to a stream.
+        path: String,
+        /// What the decompressor said.
+        #[source]
+        source: io::Error,
+    },
+    /// The first line is missing or blank.
+    #[error("{path}, line 1: the header (one line of column names) is missing")]
+    MissingHeader {
+        /// File, or the name given to a stream.
+        path: String,
+    },
+    /// The first line is not a usable header.
+    #[error("{path}, line 1: {problem}")]
+    BadHeader {
+        /// File, or the name given to a stream.
+        path: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The schema names columns that the header does not have.
+    #[error("{path}, line 1: the header lacks columns of the schema: {}", columns.join(", "))]
+    MissingColumns {
+        /// File, or the name given to a stream.
+        path: String,
+        /// The missing names.
+        columns: Vec<String>,
+    },
+    /// The header names a column twice.
+    #[error("{path}, line 1: the header names the column {column:?} twice")]
+    DuplicateColumn {
+        /// File, or the name given to a stream.
+        path: String,
+        /// The name.
+        column: String,
+    },
+    /// The header has columns that the schema does not name.
+    #[error(
+        "{path}, line 1: the schema does not name these columns: {} \
+         (list them with kind = \"ignore\", or set ignore_unlisted = true)",
+        columns.join(", ")
+    )]
+    UnlistedColumns {
+        /// File, or the name given to a stream.
+        path: String,
+        /// The names.
+        columns: Vec<String>,
+    },
+    /// The schema is not valid TOML, misses a key or has an unknown one.
+    #[error("{path}, line {line}: {message}")]
+    Toml {
+        /// File or origin of the schema.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// What the parser said.
+        message: String,
+    },
+    /// A key of the schema has a value that can't be used.
+    #[error("{path}: {key}: {problem}")]
+    Schema {
+        /// File or origin of the schema.
+        path: String,
+        /// The key, with its column.
+        key: String,
+        /// What is wrong with it.
+        problem: SchemaProblem,
+    },
+    /// The schema asks for a matrix that can't exist (2^32 - 1 columns or more).
+    #[error(transparent)]
+    Design(#[from] DesignError),
+}
+
+/// What is wrong with a key of a schema.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaProblem {
+    /// The file is of a later format.
+    #[error("format {0} is unknown; this version reads format 1")]
+    Format(u32),
+    /// A number is infinite or not a number, or vanishes or overflows in single precision.
+    #[error("{0} is not usable: a finite number of single-precision magnitude is needed")]
+    NotFinite(f64),
+    /// A number must be above zero.
+    #[error("{0} must be above 0")]
+    NotPositive(f64),
+    /// A number must not be below zero.
+    #[error("{0} must not be below 0")]
+    Negative(f64),
+    /// The range is empty or too wide for its width to be a number.
+    #[error("min = {min} must be below max = {max}, and their difference finite")]
+    EmptyRange {
+        /// Lower end.
+        min: f64,
+        /// Upper end.
+        max: f64,
+    },
+    /// A number lies outside the column's range.
+    #[error("{value} is outside of [{min}, {max}]")]
+    OutOfRange {
+        /// The number.
+        value: f64,
+        /// Lower end.
+        min: f64,
+        /// Upper end.
+        max: f64,
+    },
+    /// Bin edges must lie in (min, max].
+    #[error("edge {edge} is outside of ({min}, {max}]")]
+    EdgeOutOfRange {
+        /// The edge.
+        edge: f64,
+        /// Lower end, excluded.
+        min: f64,
+        /// Upper end, included.
+        max: f64,
+    },
+    /// Bin edges must increase strictly.
+    #[error("edges must increase: {after} comes after {before}")]
+    NotIncreasing {
+        /// An edge.
+        before: f64,
+        /// The next one.
+        after: f64,
+    },
+    /// A list must not be empty.
+    #[error("the list is empty")]
+    EmptyList,
+    /// A label has exactly two values.
+    #[error("exactly two values are needed, got {0}")]
+    NotTwoValues(usize),
+    /// A value or a column is listed twice (white space around names does not count).
+    #[error("{0:?} is listed twice")]
+    Duplicate(String),
+    /// A value must be one of a list.
+    #[error("{0:?} is not among the label's values")]
+    NotAmongValues(String),
+    /// A value that contains a line break can't occur in a record.
+    #[error("{0:?} holds a line break, which no record can")]
+    LineBreak(String),
+    /// A key is needed for this kind of column.
+    #[error("the key is missing")]
+    Missing,
+    /// A key does not apply to this kind of column.
+    #[error("the key does not apply to kind = {0:?}")]
+    NotApplicable(&'static str),
+    /// A number without bins and without its linear feature has no features.
+    #[error("linear = false leaves no feature; give bins or say kind = \"ignore\"")]
+    NoFeatureOfColumn,
+    /// The schema yields no feature at all.
+    #[error("the schema yields no feature: every column is ignored and the intercept is 0")]
+    NoFeatures,
+}

@@ -1,0 +1,130 @@
+//! The schema as it is written: keys and types only, before any check.
+
+use serde::{Deserialize, Serialize};
+
+use super::schema::{ColumnKind, Schema, Transform};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSchema {
+    pub(super) format: u32,
+    pub(super) row_norm: f64,
+    pub(super) intercept: f64,
+    #[serde(default)]
+    pub(super) ignore_unlisted: bool,
+    pub(super) label: RawLabel,
+    #[serde(default)]
+    pub(super) column: Vec<RawColumn>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLabel {
+    pub(super) column: String,
+    pub(super) values: Vec<String>,
+    pub(super) positive: String,
+    pub(super) default: String,
+}
+
+/// One table for all kinds, so that a key of the wrong kind is named in the error (a tagged enum
+/// loses the place of an error).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawColumn {
+    pub(super) name: String,
+    pub(super) kind: RawKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) min: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) max: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) transform: Option<Transform>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) default: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bins: Option<Vec<f64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) linear: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) values: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reference: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scale: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawKind {
+    Number,
+    Category,
+    Ignore,
+}
+
+impl From<Schema> for RawSchema {
+    fn from(schema: Schema) -> Self {
+        let label = schema.label();
+        Self {
+            format: 1,
+            row_norm: schema.row_norm(),
+            intercept: schema.intercept(),
+            ignore_unlisted: schema.ignore_unlisted(),
+            label: RawLabel {
+                column: label.column.clone(),
+                values: label.values.to_vec(),
+                positive: label.positive.clone(),
+                default: label.default.clone(),
+            },
+            column: schema
+                .columns()
+                .iter()
+                .map(|column| RawColumn::new(&column.name, &column.kind))
+                .collect(),
+        }
+    }
+}
+
+impl RawColumn {
+    /// A column without features.
+    pub(super) fn ignored(name: String) -> Self {
+        Self {
+            name,
+            kind: RawKind::Ignore,
+            min: None,
+            max: None,
+            transform: None,
+            default: None,
+            bins: None,
+            linear: None,
+            values: None,
+            reference: None,
+            scale: None,
+        }
+    }
+
+    fn new(name: &str, kind: &ColumnKind) -> Self {
+        let mut raw = Self::ignored(name.to_owned());
+        match kind {
+            ColumnKind::Ignore => {}
+            ColumnKind::Number(number) => {
+                raw.kind = RawKind::Number;
+                raw.min = Some(number.min);
+                raw.max = Some(number.max);
+                raw.transform = Some(number.transform);
+                raw.default = Some(number.default);
+                raw.scale = Some(number.scale);
+                if !number.bins.is_empty() {
+                    raw.bins = Some(number.bins.clone());
+                    raw.linear = Some(number.linear);
+                }
+            }
+            ColumnKind::Category(category) => {
+                raw.kind = RawKind::Category;
+                raw.values = Some(category.values.clone());
+                raw.reference.clone_from(&category.reference);
+                raw.scale = Some(category.scale);
+            }
+        }
+        raw
+    }
+}

@@ -1,0 +1,252 @@
+//! Files to matrices.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use dpopt_linalg::Design;
+
+use super::encode::Encoder;
+use super::error::TabularError;
+use super::line::{Fields, Line, Lines};
+use super::schema::{ColumnKind, Schema};
+
+/// A table as rows and labels. It holds private records: nothing here prints them.
+#[non_exhaustive]
+pub struct EncodedTable {
+    /// One row per line after the header.
+    ///
+    /// # Shapes
+    /// (n, d), d = [`Schema::dim`].
+    pub design: Design,
+    /// One label per row, +1 or -1.
+    pub labels: Vec<f32>,
+    /// The public bound that every row keeps.
+    pub row_norm: f64,
+}
+
+/// Where the columns of a schema are in the lines of a table: all that the header decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    columns: Vec<Option<usize>>,
+    label: Option<usize>,
+    width: usize,
+}
+
+impl Layout {
+    /// Finds the schema's columns in a header line; `path` names the file in errors. Ignored
+    /// columns may be absent, and so may the label unless `need_label`.
+    ///
+    /// # Errors
+    /// [`TabularError`] for a blank or unreadable header, a duplicate column, a column of the
+    /// schema that is absent, and, unless the schema says `ignore_unlisted`, a column that the
+    /// schema does not name.
+    pub fn from_header(
+        line: &[u8],
+        schema: &Schema,
+        need_label: bool,
+        path: &str,
+    ) -> Result<Self, TabularError> {
+        let names = header_names(line, path)?;
+        let places: HashMap<&str, usize> = names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| (name.as_str(), at))
+            .collect();
+        let place = |name: &str| places.get(name).copied();
+        let mut missing = Vec::new();
+        let columns = schema
+            .columns()
+            .iter()
+            .map(|column| {
+                let at = place(&column.name);
+                if at.is_none() && column.kind != ColumnKind::Ignore {
+                    missing.push(column.name.clone());
+                }
+                at
+            })
+            .collect();
+        let label = place(&schema.label().column);
+        if label.is_none() && need_label {
+            missing.push(schema.label().column.clone());
+        }
+        if !missing.is_empty() {
+            return Err(TabularError::MissingColumns {
+                path: path.to_owned(),
+                columns: missing,
+            });
+        }
+        if !schema.ignore_unlisted() {
+            let mut listed: HashSet<&str> =
+                schema.columns().iter().map(|c| c.name.as_str()).collect();
+            listed.insert(&schema.label().column);
+            let unlisted: Vec<String> = names
+                .iter()
+                .filter(|name| !listed.contains(name.as_str()))
+                .cloned()
+                .collect();
+            if !unlisted.is_empty() {
+                return Err(TabularError::UnlistedColumns {
+                    path: path.to_owned(),
+                    columns: unlisted,
+                });
+            }
+        }
+        Ok(Self {
+            columns,
+            label,
+            width: names.len(),
+        })
+    }
+
+    /// Number of fields in the header.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Field of the schema's column number `i`.
+    #[must_use]
+    pub fn column(&self, i: usize) -> Option<usize> {
+        self.columns.get(i).copied().flatten()
+    }
+
+    /// Field of the label.
+    #[must_use]
+    pub fn label(&self) -> Option<usize> {
+        self.label
+    }
+}
+
+/// Names in a header line, checked.
+pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, TabularError> {
+    let bad = |problem| TabularError::BadHeader {
+        path: path.to_owned(),
+        problem,
+    };
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    if std::str::from_utf8(line).is_err() {
+        return Err(bad("the header is not UTF-8 text"));
+    }
+    let mut fields = Fields::new();
+    fields.split(line, usize::MAX);
+    if fields.is_empty() {
+        return Err(TabularError::MissingHeader {
+            path: path.to_owned(),
+        });
+    }
+    if fields.open_quote() {
+        return Err(bad("a quote is left open in the header"));
+    }
+    let mut names = Vec::with_capacity(fields.len());
+    let mut seen = HashSet::new();
+    for i in 0..fields.len() {
+        let name = String::from_utf8_lossy(fields.get(i).unwrap_or_default()).into_owned();
+        if !seen.insert(name.clone()) {
+            return Err(TabularError::DuplicateColumn {
+                path: path.to_owned(),
+                column: name,
+            });
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Opens a file for [`Lines`].
+pub(super) fn open(path: &Path) -> Result<(File, String), TabularError> {
+    let name = path.display().to_string();
+    match File::open(path) {
+        Ok(file) => Ok((file, name)),
+        Err(source) => Err(TabularError::Read { path: name, source }),
+    }
+}
+
+/// Reads the first line.
+pub(super) fn read_header(lines: &mut Lines<'_>) -> Result<Vec<u8>, TabularError> {
+    let path = lines.path().to_owned();
+    match lines.next_line()? {
+        None => Err(TabularError::MissingHeader { path }),
+        Some(Line::Overlong) => Err(TabularError::BadHeader {
+            path,
+            problem: "the header is longer than 1 MiB",
+        }),
+        Some(Line::Text(text)) => Ok(text.to_vec()),
+    }
+}
+
+/// Reads a table (plain or gzip) with labels, for training or scoring.
+///
+/// # Errors
+/// [`TabularError`] for the file and its header; never for a record.
+pub fn read_table(path: impl AsRef<Path>, schema: &Schema) -> Result<EncodedTable, TabularError> {
+    let (file, name) = open(path.as_ref())?;
+    read_table_from(file, &name, schema)
+}
+
+/// As [`read_table`], from a stream that errors call `origin`.
+///
+/// # Errors
+/// As for [`read_table`].
+pub fn read_table_from(
+    source: impl Read,
+    origin: &str,
+    schema: &Schema,
+) -> Result<EncodedTable, TabularError> {
+    let (design, labels) = read(source, origin, schema, true)?;
+    Ok(EncodedTable {
+        design,
+        labels,
+        row_norm: schema.row_norm(),
+    })
+}
+
+/// Reads the rows of a table for prediction: the label column may be absent and is not used.
+///
+/// # Errors
+/// As for [`read_table`].
+pub fn read_features(path: impl AsRef<Path>, schema: &Schema) -> Result<Design, TabularError> {
+    let (file, name) = open(path.as_ref())?;
+    read_features_from(file, &name, schema)
+}
+
+/// As [`read_features`], from a stream that errors call `origin`.
+///
+/// # Errors
+/// As for [`read_table`].
+pub fn read_features_from(
+    source: impl Read,
+    origin: &str,
+    schema: &Schema,
+) -> Result<Design, TabularError> {
+    Ok(read(source, origin, schema, false)?.0)
+}
+
+fn read(
+    source: impl Read,
+    origin: &str,
+    schema: &Schema,
+    need_label: bool,
+) -> Result<(Design, Vec<f32>), TabularError> {
+    let encoder = Encoder::new(schema);
+    let mut design = Design::sparse(encoder.dim())?;
+    let mut labels = Vec::new();
+    let mut lines = Lines::new(source, origin)?;
+    let header = read_header(&mut lines)?;
+    let layout = Layout::from_header(&header, schema, need_label, origin)?;
+    let mut fields = Fields::new();
+    let mut row = Vec::new();
+    while let Some(line) = lines.next_line()? {
+        let text = match line {
+            Line::Text(text) => text,
+            // No fields at all: a record of defaults.
+            Line::Overlong => b"",
+        };
+        labels.push(encoder.encode_line(&layout, text, &mut fields, &mut row));
+        // The encoder's columns increase and are in range whatever the record, so this never
+        // fails because of a record.
+        design.push_row(&row)?;
+    }
+    Ok((design, labels))
+}

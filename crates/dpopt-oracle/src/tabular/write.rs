@@ -1,0 +1,101 @@
+//! A schema as TOML text.
+
+use std::fmt::Write as _;
+
+use super::schema::{ColumnKind, Label, Schema, Transform};
+
+impl Schema {
+    /// The schema as TOML that [`Schema::from_toml`] reads back to an equal schema.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        // Writing to a `String` can't fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "format = 1")?;
+        writeln!(out, "row_norm = {:?}", self.row_norm())?;
+        writeln!(out, "intercept = {:?}", self.intercept())?;
+        if self.ignore_unlisted() {
+            writeln!(out, "ignore_unlisted = true")?;
+        }
+        let Label {
+            column,
+            values,
+            positive,
+            default,
+        } = self.label();
+        writeln!(out, "\n[label]")?;
+        writeln!(out, "column = {}", quoted(column))?;
+        writeln!(out, "values = {}", list(values.iter().map(|v| quoted(v))))?;
+        writeln!(out, "positive = {}", quoted(positive))?;
+        writeln!(out, "default = {}", quoted(default))?;
+        for column in self.columns() {
+            writeln!(out, "\n[[column]]")?;
+            writeln!(out, "name = {}", quoted(&column.name))?;
+            match &column.kind {
+                ColumnKind::Ignore => writeln!(out, "kind = \"ignore\"")?,
+                ColumnKind::Number(number) => {
+                    let transform = match number.transform {
+                        Transform::Linear => "linear",
+                        Transform::Log1p => "log1p",
+                    };
+                    writeln!(out, "kind = \"number\"")?;
+                    writeln!(out, "min = {:?}", number.min)?;
+                    writeln!(out, "max = {:?}", number.max)?;
+                    writeln!(out, "transform = {}", quoted(transform))?;
+                    writeln!(out, "default = {:?}", number.default)?;
+                    writeln!(out, "scale = {:?}", number.scale)?;
+                    if !number.bins.is_empty() {
+                        let edges = list(number.bins.iter().map(|edge| format!("{edge:?}")));
+                        writeln!(out, "bins = {edges}")?;
+                        writeln!(out, "linear = {}", number.linear)?;
+                    }
+                }
+                ColumnKind::Category(category) => {
+                    writeln!(out, "kind = \"category\"")?;
+                    let values = list(category.values.iter().map(|v| quoted(v)));
+                    writeln!(out, "values = {values}")?;
+                    if let Some(reference) = &category.reference {
+                        writeln!(out, "reference = {}", quoted(reference))?;
+                    }
+                    writeln!(out, "scale = {:?}", category.scale)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A TOML basic string.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A TOML array: on one line when short, else one element per line.
+pub(super) fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    let line = format!("[{}]", items.join(", "));
+    if line.len() <= 80 {
+        line
+    } else {
+        format!("[\n  {},\n]", items.join(",\n  "))
+    }
+}
