@@ -299,7 +299,7 @@ fn bad_toml_names_its_line() {
         ),
         ("scale = 1.0", "scael = 1.0", 17, "scael"),
         ("positive =", "negative =", 8, "negative"),
-        ("kind = \"ignore\"", "kind = \"skip\"", 34, "skip"),
+        ("kind = \"ignore\"", "kind = \"skip\"", 33, "skip"),
         ("transform = \"linear\"", "transform = \"log\"", 15, "log"),
         ("row_norm = 3.0", "row_norm = \"3\"", 3, ""),
         ("row_norm = 3.0", "", 1, "row_norm"),
