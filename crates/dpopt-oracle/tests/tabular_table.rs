@@ -125,6 +125,9 @@ fn a_good_line_is_encoded_as_the_schema_says() {
     // Clipped below and above.
     assert_eq!(dense("-7,a,,0,no").0[..4], [0.0, 1.0, 0.0, 0.0]);
     assert_eq!(dense("1e9,a,,0,no").0[..4], [1.0, 0.0, 0.0, 1.0]);
+    for (gain, value) in [("-7", 0.0), ("-1e308", 0.0), ("1e308", 0.5)] {
+        assert_eq!(dense(&format!("10,a,,{gain},no")).0[7], value, "{gain}");
+    }
     let (x, _) = dense("10,a,,9,no");
     assert_eq!(x[7], f64::from((0.5 * 10f64.ln() / 1001f64.ln()) as f32));
 }
