@@ -1,6 +1,7 @@
 //! Differential-privacy units, events, accountants, ledgers, lattice sums and exact noise.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod accounting;
 mod adjacency;
 mod event;
 mod units;

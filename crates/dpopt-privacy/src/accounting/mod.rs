@@ -1,0 +1,3 @@
+//! Accountants: from events to (epsilon, delta).
+
+pub mod pld;
