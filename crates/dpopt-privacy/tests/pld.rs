@@ -1,6 +1,6 @@
 //! The privacy-loss accountant against values from outside.
 
-use dpopt_privacy::accounting::pld::{self, PldBounds, PldError, PldOptions};
+use dpopt_privacy::accounting::pld::{self, PldBounds};
 use dpopt_privacy::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
 
 fn gaussian(z: f64) -> Event {

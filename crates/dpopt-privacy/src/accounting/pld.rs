@@ -412,12 +412,26 @@ fn direction(
             upper: 0.0,
         });
     }
-    let cumulants = Cumulants::new(steps);
-    let saddle = match query {
-        Query::Epsilon(delta) => cumulants.for_ln_delta(delta.ln()),
-        Query::Delta(eps) => cumulants.for_epsilon(eps),
-    };
     let count: f64 = steps.iter().map(|s| s.count as f64).sum();
+    // Mass that may go to infinity: small beside delta over all steps.
+    let cut = |ln_delta: f64| (ln_delta - count.ln() - 20.0).max(LN_FLOOR);
+    let (cumulants, saddle) = match query {
+        Query::Epsilon(delta) => {
+            let cumulants = Cumulants::new(steps, cut(delta.ln()));
+            let saddle = cumulants.for_ln_delta(delta.ln());
+            (cumulants, saddle)
+        }
+        Query::Delta(eps) => {
+            let rough = Cumulants::new(steps, LN_FLOOR).for_epsilon(eps).ln_delta;
+            let cumulants = Cumulants::new(steps, cut(rough));
+            let saddle = cumulants.for_epsilon(eps);
+            (cumulants, saddle)
+        }
+    };
+    let ln_above = match query {
+        Query::Epsilon(delta) => cut(delta.ln()),
+        Query::Delta(_) => cut(saddle.ln_delta),
+    };
     let theta = saddle.theta;
     let window = cumulants.window(&saddle, 34.0);
 
@@ -449,7 +463,7 @@ fn direction(
         if too_long {
             h = (window.high - window.low) / (0.9 * options.max_size as f64 - 2.0);
         }
-        let bounds = match at_step(steps, query, &cumulants, &saddle, &window, h, options.max_size) {
+        let bounds = match at_step(steps, query, &cumulants, &saddle, (&window, ln_above), h, options.max_size) {
             Ok(bounds) => bounds,
             // A coarser lattice may still have given an answer.
             Err(error) => match best {
@@ -458,7 +472,6 @@ fn direction(
             },
         };
         let (lower, upper) = best.map_or((0.0, f64::INFINITY), |b| (b.lower, b.upper));
-        if std::env::var("PLDDBG").is_ok() { eprintln!("h {h:e} theta {theta} est {saddle:?} len {length} {bounds:?} target {aim}"); }
         let bounds = PldBounds {
             lower: bounds.lower.max(lower),
             upper: bounds.upper.min(upper).min(cap),
@@ -493,14 +506,13 @@ fn at_step(
     query: Query,
     cumulants: &Cumulants,
     saddle: &Saddle,
-    window: &Window,
+    (window, ln_above): (&Window, f64),
     h: f64,
     max_size: usize,
 ) -> Result<PldBounds, PldError> {
     // Few significant bits: the lattice points i h are then exact.
     let h = f64::from_bits(h.to_bits() & !((1 << 29) - 1));
     let ln_count = steps.iter().map(|s| s.count as f64).sum::<f64>().ln();
-    let ln_above = (saddle.ln_delta - ln_count - 20.0).max(LN_FLOOR);
     let cells = steps
         .iter()
         .map(|step| Cells::new(&step.pair, h, -40.0 - ln_count, ln_above, max_size))
@@ -515,7 +527,7 @@ fn at_step(
     let answer = |side| {
         let composed = Composed::new(side, steps, &cells, cumulants, &grid)?;
         Ok(match query {
-            Query::Epsilon(delta) => composed.epsilon(delta, window.high),
+            Query::Epsilon(delta) => composed.epsilon(delta, saddle.epsilon, window.high),
             Query::Delta(eps) => composed.delta(eps),
         })
     };

@@ -285,29 +285,52 @@ impl Composed {
         }
     }
 
-    /// By bisection, an epsilon in `[0, high]` that is certainly at least (upper side) or at
-    /// most (lower side) the true one for `delta`. Infinite when the upper side finds none.
-    pub(super) fn epsilon(&self, delta: f64, high: f64) -> f64 {
+    /// By bisection from `hint`, an epsilon in `[0, high]` that is certainly at least (upper
+    /// side) or at most (lower side) the true one for `delta`. Infinite when the upper side
+    /// finds none. Every probe is a certificate by itself, so it does not matter that the
+    /// bounds far from the tilt's own epsilon are poor and need not be monotone.
+    pub(super) fn epsilon(&self, delta: f64, hint: f64, high: f64) -> f64 {
         let fits = |eps: f64| self.delta(eps) <= delta;
-        if fits(0.0) {
-            return 0.0;
-        }
-        let (mut below, mut above) = (0.0, high);
-        if !fits(above) {
-            return match self.side {
-                Side::Upper => f64::INFINITY,
-                Side::Lower => high,
-            };
+        let hint = hint.clamp(0.0, high);
+        let mut stride = 0.01 * hint.max(1.0 / self.theta);
+        let (mut below, mut above) = (hint, hint);
+        if fits(hint) {
+            loop {
+                below = (below - stride).max(0.0);
+                if !fits(below) {
+                    break;
+                }
+                above = below;
+                if below == 0.0 {
+                    return 0.0;
+                }
+                stride *= 2.0;
+            }
+        } else {
+            loop {
+                above = (above + stride).min(high);
+                if fits(above) {
+                    break;
+                }
+                below = above;
+                if above >= high {
+                    return match self.side {
+                        Side::Upper => f64::INFINITY,
+                        Side::Lower => high,
+                    };
+                }
+                stride *= 2.0;
+            }
         }
         for _ in 0..60 {
+            if above - below <= 1e-9 * above {
+                break;
+            }
             let middle = 0.5 * (below + above);
             if fits(middle) {
                 above = middle;
             } else {
                 below = middle;
-            }
-            if above - below <= 1e-10 * above {
-                break;
             }
         }
         match self.side {

@@ -14,6 +14,9 @@ use super::pair::Pair;
 /// Most quadrature intervals for one step.
 const MAX_INTERVALS: f64 = 8e6;
 
+/// How many points above may pay for lifting a cell.
+const BORROW: usize = 64;
+
 /// One step cut into the cells `[i h, (i+1) h]` of its loss.
 #[derive(Debug, Clone)]
 pub(super) struct Cells {
@@ -184,16 +187,18 @@ impl Cells {
     }
 
     /// Masses on the lattice from `first` on, averaged: each point takes a share of the cell
-    /// below and of the cell above whose average `Y` is at most what the point says, and `Y`
+    /// below and shares from above whose average `Y` is at most what the point says, and `Y`
     /// is then raised to it. What lies outside the cells is dropped.
     pub(super) fn averaged(&self) -> Vec<f64> {
         let n = self.up.len();
         let mut masses = vec![0.0; n + 1];
-        // `lifted` is the share of cell k that goes to its upper end. Nothing lies above the
-        // last cell to pay for lifting it.
-        let mut lifted = 0.0;
+        // In units of 1 - e^{-h}: what cell k has to give at its lower end is `up[k]`, what it
+        // costs to lift it to its upper end is `down[k] e^h`. `lifted` is the share of cell k
+        // that is lifted; nothing lies above the last cell to pay for it.
         let growth = exp(self.h);
+        let unit = -expm1(-self.h);
         let safety = 1.0 - 16.0 * self.relative_error;
+        let mut lifted = 0.0;
         for k in (0..n).rev() {
             let mass = self.up[k] + self.down[k];
             masses[k + 1] += lifted * mass;
@@ -201,15 +206,34 @@ impl Cells {
             if k == 0 {
                 break;
             }
-            // Point k may take the share x of cell k-1 while
-            // x * ratio <= 1 - lifted. The smooth solution of equality is 1 / (1 + ratio);
-            // staying below it keeps the shares from oscillating.
-            let ratio = self.down[k - 1] * growth / self.up[k];
-            lifted = if ratio.is_finite() {
-                ((1.0 - lifted) / ratio * safety).min(1.0 / (1.0 + ratio))
+            let available = (1.0 - lifted) * self.up[k] * safety;
+            let cost = self.down[k - 1] * growth;
+            // The smooth solution of "cost of lifting = what is available" keeps the shares
+            // from oscillating from cell to cell.
+            let smooth = self.up[k] / (self.up[k] + cost);
+            // A spike has no cell below that could use what it has to give: lift more of it.
+            let spike = if k >= 2 {
+                1.0 - 0.5 * self.down[k - 2] * growth / self.up[k - 1]
             } else {
-                0.0
+                1.0
             };
+            let wish = smooth.max(spike).clamp(0.0, 1.0);
+            if !wish.is_finite() || cost <= 0.0 {
+                lifted = 0.0;
+                continue;
+            }
+            // What is missing is taken from the points above, the nearest first.
+            let mut missing = wish * cost - available;
+            let mut j = k + 1;
+            while missing > 0.0 && j <= n && j <= k + BORROW {
+                let worth = -expm1(-((j - k) as f64) * self.h) / unit * safety;
+                let taken = masses[j].min(missing / worth);
+                masses[j] -= taken;
+                masses[k] += taken;
+                missing -= taken * worth;
+                j += 1;
+            }
+            lifted = (wish - missing.max(0.0) / cost).max(0.0) * safety;
         }
         masses
     }

@@ -55,13 +55,15 @@ pub(super) struct Window {
 }
 
 impl Cumulants {
-    pub(super) fn new(steps: &[Step]) -> Self {
+    /// Leaves out what lies beyond mass `e^{ln_above}`: the lattice leaves it out as well, and
+    /// a tilt would otherwise be drawn to events that never happen.
+    pub(super) fn new(steps: &[Step], ln_above: f64) -> Self {
         let nodes = steps
             .iter()
             .map(|step| {
                 let pair = step.pair;
                 let low = pair.lower_point(LN_FLOOR);
-                let high = pair.upper_point(LN_FLOOR);
+                let high = pair.upper_point(ln_above);
                 let spacing = (0.05 * pair.s).max((high - low) / 100_000.0);
                 let n = ((high - low) / spacing).ceil() as usize + 1;
                 let (mut log_weight, mut loss) = (Vec::with_capacity(n), Vec::with_capacity(n));
