@@ -415,22 +415,19 @@ fn direction(
     let count: f64 = steps.iter().map(|s| s.count as f64).sum();
     // Mass that may go to infinity: small beside delta over all steps.
     let cut = |ln_delta: f64| (ln_delta - count.ln() - 20.0).max(LN_FLOOR);
-    let (cumulants, saddle) = match query {
-        Query::Epsilon(delta) => {
-            let cumulants = Cumulants::new(steps, cut(delta.ln()));
-            let saddle = cumulants.for_ln_delta(delta.ln());
-            (cumulants, saddle)
-        }
-        Query::Delta(eps) => {
-            let rough = Cumulants::new(steps, LN_FLOOR).for_epsilon(eps).ln_delta;
-            let cumulants = Cumulants::new(steps, cut(rough));
-            let saddle = cumulants.for_epsilon(eps);
-            (cumulants, saddle)
-        }
-    };
     let ln_above = match query {
         Query::Epsilon(delta) => cut(delta.ln()),
-        Query::Delta(_) => cut(saddle.ln_delta),
+        Query::Delta(eps) => {
+            let rough = Cumulants::new(steps, LN_FLOOR).for_epsilon(eps).ln_delta;
+            let closer = Cumulants::new(steps, cut(rough)).for_epsilon(eps).ln_delta;
+            cut(closer.max(rough))
+        }
+    };
+    // Plan and lattice must leave out the same.
+    let cumulants = Cumulants::new(steps, ln_above);
+    let saddle = match query {
+        Query::Epsilon(delta) => cumulants.for_ln_delta(delta.ln()),
+        Query::Delta(eps) => cumulants.for_epsilon(eps),
     };
     let theta = saddle.theta;
     let window = cumulants.window(&saddle, 34.0);
@@ -439,8 +436,16 @@ fn direction(
     // variance of a step, hence theta (theta + 1) count h^2 / 4 to log delta and a
     // theta-th of that to epsilon.
     let aim = match query {
-        Query::Epsilon(_) => options.relative_width * saddle.epsilon.max(0.01 / theta),
-        Query::Delta(_) => options.relative_width / theta,
+        Query::Epsilon(_) => (options.relative_width * saddle.epsilon.max(0.01 / theta))
+            .max(0.3 * (floor - saddle.epsilon)),
+        Query::Delta(_) => {
+            let room = if floor > 0.0 {
+                0.3 * (floor.ln() - saddle.ln_delta)
+            } else {
+                0.0
+            };
+            options.relative_width.max(room) / theta
+        }
     };
     let mut h = options.step.unwrap_or_else(|| {
         (2.0 * aim / ((theta + 1.0) * count))
@@ -454,7 +459,7 @@ fn direction(
         Query::Delta(_) => 1.0,
     };
     let mut best: Option<PldBounds> = None;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let length = ((window.high - window.low) / h).ceil() + 2.0;
         let too_long = !length.is_finite() || length > options.max_size as f64;
         if too_long && (best.is_some() || options.step.is_some()) {
@@ -463,13 +468,23 @@ fn direction(
         if too_long {
             h = (window.high - window.low) / (0.9 * options.max_size as f64 - 2.0);
         }
-        let bounds = match at_step(steps, query, &cumulants, &saddle, (&window, ln_above), h, options.max_size) {
+        let bounds = match at_step(
+            steps,
+            query,
+            &cumulants,
+            &saddle,
+            (&window, ln_above),
+            h,
+            options.max_size,
+        ) {
             Ok(bounds) => bounds,
-            // A coarser lattice may still have given an answer.
-            Err(error) => match best {
-                Some(_) => break,
-                None => return Err(error),
-            },
+            // A coarser lattice may still give an answer, or already has.
+            Err(_) if best.is_some() => break,
+            Err(PldError::TooFine { .. }) if options.step.is_none() && round + 1 < ROUNDS => {
+                h *= 4.0;
+                continue;
+            }
+            Err(error) => return Err(error),
         };
         let (lower, upper) = best.map_or((0.0, f64::INFINITY), |b| (b.lower, b.upper));
         let bounds = PldBounds {
@@ -492,7 +507,11 @@ fn direction(
         }
         // The width falls like the square of the step.
         let wish = (target / bounds.width()).sqrt() * 0.9;
-        h *= if wish.is_finite() { wish.clamp(0.1, 0.6) } else { 0.25 };
+        h *= if wish.is_finite() {
+            wish.clamp(0.1, 0.6)
+        } else {
+            0.25
+        };
     }
     best.ok_or(PldError::TooFine {
         cells: (window.high - window.low) / h,

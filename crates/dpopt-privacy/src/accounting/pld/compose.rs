@@ -2,12 +2,16 @@
 //! transform gets wrong bounded and added to the result.
 
 use libm::{exp, expm1, log, log1p};
-use realfft::num_complex::Complex;
 use realfft::RealFftPlanner;
+use realfft::num_complex::Complex;
 
 use super::PldError;
 use super::lattice::Cells;
 use super::plan::{Cumulants, Step, Window};
+
+/// Parts of the planned Chernoff exponents that are tried: the plan does not know the lattice.
+/// The part 0 gives the total tilted mass, which need not be 1.
+const CHERNOFF: [f64; 5] = [1.0, 0.5, 0.25, 0.0625, 0.0];
 
 /// Which side of the truth a composition stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub(super) struct Composed {
     wrapped: f64,
     /// Bound on the part of it above the window.
     above: f64,
+    /// Bound on the tilted mass in all.
+    total: f64,
     /// Bound on the relative error of the masses, as a logarithm.
     ln_slack: f64,
     /// Mass at infinity.
@@ -118,7 +124,10 @@ impl Composed {
         let (mut ln_scale, mut ln_slack) = (0.0, 0.0);
         let (mut infinite, mut shift) = (0.0, 0.0);
         // Chernoff exponents of the two sides of the window.
-        let (mut ln_above, mut ln_below) = (0.0, 0.0);
+        let mut ln_above = [0.0; CHERNOFF.len()];
+        let mut ln_below = [0.0; CHERNOFF.len()];
+        // The composed loss cannot exceed the sum of the last points.
+        let mut top = 0.0;
         for (index, (step, cut)) in steps.iter().zip(cells).enumerate() {
             let count = step.count as f64;
             let mut masses = match side {
@@ -133,15 +142,19 @@ impl Composed {
                     let tilt = theta * (cut.first + i as i64) as f64 * h;
                     exponent = exponent.max(tilt.abs());
                     let half = exp(0.5 * (tilt - ln_total));
-                    *mass *= half * half;
+                    // In this order: the square of `half` alone may overflow.
+                    *mass = *mass * half * half;
                 }
             }
             let total: f64 = masses.iter().sum();
             if !total.is_finite() {
                 return Err(PldError::Overflow { theta });
             }
-            ln_above += count * ln_moment(&masses, cut.first, h, window.t_high);
-            ln_below += count * ln_moment(&masses, cut.first, h, -window.t_low);
+            for (i, part) in CHERNOFF.iter().enumerate() {
+                ln_above[i] += count * ln_moment(&masses, cut.first, h, part * window.t_high);
+                ln_below[i] += count * ln_moment(&masses, cut.first, h, -part * window.t_low);
+            }
+            top += count * (cut.first as f64 + masses.len() as f64);
 
             let mut input = vec![0.0; size];
             for (i, mass) in masses.iter().enumerate() {
@@ -200,8 +213,21 @@ impl Composed {
         }
 
         let end = (start + size as i64) as f64 * h;
-        let above = exp((ln_above - window.t_high * end + ln_slack).min(0.0)) * 1.001;
-        let below = exp((ln_below + window.t_low * start as f64 * h + ln_slack).min(0.0)) * 1.001;
+        let begin = start as f64 * h;
+        let tail = |ln: &[f64], t: f64| {
+            CHERNOFF
+                .iter()
+                .zip(ln)
+                .map(|(part, ln)| exp(ln + part * t + ln_slack) * 1.001)
+                .fold(f64::INFINITY, f64::min)
+        };
+        let above = if top * h * (1.0 + 1e-12) < end {
+            0.0
+        } else {
+            tail(&ln_above, -window.t_high * end)
+        };
+        let below = tail(&ln_below, window.t_low * begin);
+        let total = exp(ln_above[CHERNOFF.len() - 1] + ln_slack) * 1.001;
         let composed = Self {
             side,
             f,
@@ -212,6 +238,7 @@ impl Composed {
             entry_error: error * scale * 1.001,
             wrapped: above + below,
             above,
+            total,
             ln_slack,
             infinite,
             shift,
@@ -234,7 +261,7 @@ impl Composed {
         let end = self.start + self.f.len() as i64;
         let (decay, keep) = (exp(-theta * self.h), exp(-self.h));
         let gain = -expm1(-self.h);
-        let (mut sum, mut weights) = (0.0, 0.0);
+        let mut sum = 0.0;
         let (mut fade, mut gap) = (1.0, 0.0);
         let mut unseen = 0.0;
         for j in first..end {
@@ -254,7 +281,6 @@ impl Composed {
                 Side::Upper => sum += weight * (entry + self.entry_error).max(0.0),
                 Side::Lower => sum += weight * (entry - self.entry_error).max(0.0),
             }
-            weights += weight;
             fade *= decay;
             gap = gap * keep + gain;
         }
@@ -267,7 +293,7 @@ impl Composed {
             Side::Upper => {
                 // Mass above the window weighs at most e^{-theta (end - eps)}.
                 let beyond = (end as f64 * self.h - eps).max(0.0);
-                let missed = self.above * exp(-theta * beyond) + unseen * (1.0 + weights);
+                let missed = self.above * exp(-theta * beyond) + unseen * self.total;
                 let ln = ln_front + self.ln_slack + arithmetic + log(sum + missed);
                 let value = exp(ln) + self.infinite;
                 if value.is_nan() { 1.0 } else { value.min(1.0) }

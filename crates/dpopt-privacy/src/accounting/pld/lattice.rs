@@ -49,7 +49,11 @@ impl Rules {
     /// that stays of one size within `radius` of it: the error falls like `(4r/w)^{-2n}`.
     fn pick(&self, width: f64, radius: f64) -> &[(f64, f64)] {
         let n = (23.0 / log(4.0 * radius / width)).ceil();
-        let n = if n.is_finite() { n.clamp(3.0, 8.0) } else { 8.0 };
+        let n = if n.is_finite() {
+            n.clamp(3.0, 8.0)
+        } else {
+            8.0
+        };
         self.0.get(n as usize).map_or(&[], Vec::as_slice)
     }
 }
@@ -63,7 +67,10 @@ fn legendre(n: usize) -> Vec<(f64, f64)> {
             let (mut before, mut value) = (1.0, x);
             for j in 2..=n {
                 let j = j as f64;
-                (before, value) = (value, ((2.0 * j - 1.0) * x * value - (j - 1.0) * before) / j);
+                (before, value) = (
+                    value,
+                    ((2.0 * j - 1.0) * x * value - (j - 1.0) * before) / j,
+                );
             }
             derivative = n as f64 * (x * value - before) / (x * x - 1.0);
             x -= value / derivative;
@@ -103,7 +110,9 @@ impl Cells {
         let first = (pair.loss(low) / h).floor();
         let last = (pair.loss(high) / h).floor();
         let cells = last - first + 1.0;
-        let finest = pair.s.min(pair.s * pair.s / pair.reach(low.abs().max(high.abs())));
+        let finest = pair
+            .s
+            .min(pair.s * pair.s / pair.reach(low.abs().max(high.abs())));
         let intervals = (high - low) / (0.2 * finest) + cells;
         if !intervals.is_finite() || intervals > MAX_INTERVALS || cells > 4.0 * max_cells as f64 {
             return Err(PldError::TooFine {
@@ -116,8 +125,10 @@ impl Cells {
         let rules = Rules::new();
         let (up_total, down_total) = (-expm1(-h), expm1(h));
         let (mut up, mut down) = (Vec::with_capacity(n), Vec::with_capacity(n));
-        let mut loss_error = 0.0_f64;
-        let mut exponent = 1.0_f64;
+        let (density, loss) = pair.log_density_and_loss(low);
+        let mut exponent = density.abs();
+        let mut loss_error =
+            16.0 * f64::EPSILON * (loss.abs() + h + pair.slope(low) * pair.reach(low));
         let mut from = low;
         for k in 0..n {
             let bottom = (first + k as i64) as f64 * h;
@@ -131,7 +142,11 @@ impl Cells {
             while a < to {
                 // Within this radius every Gaussian involved grows by at most e^1.5.
                 let radius = pair.s.min(pair.s * pair.s / pair.reach(a));
-                let b = if to - a <= 0.2 * radius { to } else { a + 0.2 * radius };
+                let b = if to - a <= 0.2 * radius {
+                    to
+                } else {
+                    a + 0.2 * radius
+                };
                 if b <= a {
                     break;
                 }
