@@ -189,15 +189,7 @@ fn check(bounds: PldBounds, truth: f64, relative_error: f64, width: f64) {
 #[test]
 fn reference_epsilons_lie_within_the_bounds() {
     for row in ROWS {
-        let began = std::time::Instant::now();
         let bounds = epsilon(row.steps, row.delta);
-        println!(
-            "{:?} delta {:e}: {bounds:?}, relative width {:.1e}, {:?}",
-            row.steps,
-            row.delta,
-            bounds.width() / bounds.upper,
-            began.elapsed()
-        );
         // A few rare far jumps make this one: the lower bound is poor.
         let rare = row.steps[0].0 == 1e-5;
         match row.epsilon {
