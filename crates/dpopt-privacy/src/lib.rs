@@ -6,7 +6,7 @@ mod adjacency;
 mod event;
 mod units;
 
-pub use accounting::{Accountant, AccountingError};
+pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
 pub use adjacency::Adjacency;
 pub use event::Event;
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};
