@@ -58,9 +58,11 @@ impl Releases {
                             let all = up(inner.mu_squared * float(count));
                             out.mu_squared = up(out.mu_squared + all);
                         }
+                    } else if inner.is_empty() {
+                        continue;
                     } else if !inner.sampled.is_empty() || !accountant.takes_samples() {
                         return Err(refused());
-                    } else if inner.mu_squared > 0.0 {
+                    } else {
                         out.add_sampled(SampledGaussian {
                             rate,
                             noise_multiplier: noise_of(event, inner.mu_squared),
