@@ -135,11 +135,11 @@ impl Accountant {
             return Ok(0.0);
         }
         let epsilon = match self {
-            Accountant::Gdp => match releases.mu(self)? {
+            Accountant::Gdp => match releases.mu()? {
                 Some(mu) => gdp::epsilon(mu, delta),
                 None => 0.0,
             },
-            Accountant::Zcdp => match releases.rho(self)? {
+            Accountant::Zcdp => match releases.rho()? {
                 Some(rho) => zcdp::epsilon(rho, delta),
                 None => 0.0,
             },
@@ -173,10 +173,8 @@ impl Accountant {
             return Ok(0.0);
         }
         Ok(match self {
-            Accountant::Gdp => releases.mu(self)?.map_or(0.0, |mu| gdp::delta(mu, epsilon)),
-            Accountant::Zcdp => releases
-                .rho(self)?
-                .map_or(0.0, |rho| zcdp::delta(rho, epsilon)),
+            Accountant::Gdp => releases.mu()?.map_or(0.0, |mu| gdp::delta(mu, epsilon)),
+            Accountant::Zcdp => releases.rho()?.map_or(0.0, |rho| zcdp::delta(rho, epsilon)),
             Accountant::Rdp => rdp::delta_of(&releases, epsilon, adjacency),
             Accountant::Pld => pld::delta(event, epsilon.get(), adjacency)?.upper.min(1.0),
         })
