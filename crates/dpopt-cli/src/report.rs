@@ -204,15 +204,20 @@ fn privacy(input: &ReportInput<'_>) -> String {
         );
     }
     out.push_str(&format!(
-        "<p>The run as planned is (ε = {}, δ = {})-differentially private, computed by the accountant \
-         “{}” and rounded up.</p>\n<h3>Between which data sets</h3>\n<p>{} ({}.)</p>\n",
+        "<p>{} is (ε = {}, δ = {})-differentially private, computed by the accountant \
+         “{}” and rounded up.</p>\n<h3>Between which data sets</h3>\n<p>{} This relation is called {}.</p>\n",
+        if privacy.protected {
+            "The run as planned"
+        } else {
+            "A protected run of this plan"
+        },
         at_least(privacy.epsilon),
         at_least(privacy.delta),
         escape(privacy.accountant),
         words::adjacency(privacy.adjacency),
         privacy.adjacency
     ));
-    if let Some(spent) = privacy.spent_epsilon {
+    if let Some(spent) = privacy.spent_epsilon.filter(|_| privacy.protected) {
         let theorem = if privacy.spent_theorem.is_empty() {
             String::new()
         } else {
@@ -234,10 +239,11 @@ fn privacy(input: &ReportInput<'_>) -> String {
          gradient estimates, the model, the step at which the run stopped, and this report, its plots \
          included. Times are the exception: they are measured, not protected.</p>\n\
          <h3>What epsilon and delta mean</h3>\n<p>{}</p>\n\
-         <p>So nobody can test well which of two neighbouring data sets was used, for instance one with a \
-         certain person’s record and one where it is exchanged or missing. Even someone who knows both \
-         completely, and sees everything that was released, can do no better than this:</p>\n",
-        words::definition(privacy)
+         <p>So nobody can test well which of two neighbouring data sets was used, for instance the one with a \
+         certain record in it and the one with that record {}. Even someone who knows both completely, and \
+         sees everything that was released, can do no better than this:</p>\n",
+        words::definition(privacy),
+        words::without(privacy.adjacency)
     ));
     out.push_str(&words::tests_table(privacy));
     out.push_str(

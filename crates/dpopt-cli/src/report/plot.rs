@@ -37,7 +37,7 @@ const GRADIENT: [Frame; 2] = [
         width: 360.0,
         height: 270.0,
         left: 50.0,
-        right: 60.0,
+        right: 76.0,
         top: 10.0,
         bottom: 42.0,
         points: 500,
@@ -56,7 +56,27 @@ fn low(frame: Frame) -> Frame {
 /// Least distance between two lines of text.
 const LINE: f64 = 13.0;
 
+/// Labels of the ticks on the vertical axis.
+fn labels(y: &Axis, percent: bool) -> Vec<(f64, String)> {
+    let ticks = y.ticks(if percent { 5 } else { 8 }, false).into_iter();
+    ticks
+        .map(|tick| match percent {
+            true => (tick, format!("{}%", number(100.0 * tick))),
+            false => (tick, number(tick)),
+        })
+        .collect()
+}
+
 impl Frame {
+    /// Makes room for the longest label.
+    fn fit(self, labels: &[(f64, String)]) -> Self {
+        let longest = labels.iter().map(|l| l.1.chars().count()).max();
+        Self {
+            left: 28.0 + 7.2 * longest.unwrap_or(0).max(3) as f64,
+            ..self
+        }
+    }
+
     fn x(&self, trace: &Trace) -> Axis {
         let (lo, hi) = trace
             .step
@@ -81,25 +101,11 @@ impl Frame {
     }
 
     /// Frame, grid, tick labels and the names of both axes.
-    fn axes(
-        &self,
-        x: &Axis,
-        x_whole: bool,
-        y: Option<&Axis>,
-        y_name: &str,
-        percent: bool,
-    ) -> String {
+    fn axes(&self, x: &Axis, y: &Axis, labels: &[(f64, String)], y_name: &str) -> String {
         let (right, bottom) = (self.width - self.right, self.height - self.bottom);
         let mut out = String::new();
-        for tick in y.map_or_else(Vec::new, |y| y.ticks(if percent { 5 } else { 8 }, false)) {
-            let Some(at) = y.and_then(|y| y.at(tick)) else {
-                continue;
-            };
-            let label = if percent {
-                format!("{}%", number(100.0 * tick))
-            } else {
-                number(tick)
-            };
+        for (tick, label) in labels {
+            let Some(at) = y.at(*tick) else { continue };
             out.push_str(&format!(
                 "<path class=\"grid\" d=\"M{:.0},{at:.1}H{right:.0}\"/>\
                  <text class=\"tick\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\n",
@@ -108,7 +114,7 @@ impl Frame {
                 at + 4.0
             ));
         }
-        for tick in x.ticks(self.ticks, x_whole) {
+        for tick in x.ticks(self.ticks, true) {
             let Some(at) = x.at(tick) else { continue };
             out.push_str(&format!(
                 "<path class=\"axis\" d=\"M{at:.1},{bottom:.0}v5\"/>\
@@ -304,13 +310,15 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
         let Some(y) = Axis::log(values, frame.height - frame.bottom, frame.top) else {
             continue;
         };
+        let labels = labels(&y, false);
+        let frame = frame.fit(&labels);
         let x = frame.x(trace);
         out.push_str(&frame.open(
             "gradient",
             "Released gradient norm and noise level per step",
             &description,
         ));
-        out.push_str(&frame.axes(&x, true, Some(&y), "norm (log scale)", false));
+        out.push_str(&frame.axes(&x, &y, &labels, "norm (log scale)"));
         out.push_str(&frame.levels(&y, &levels));
         let norms = series(&x, &y, &trace.step, &trace.released_norm);
         let noise = series(&x, &y, &trace.step, &trace.noise_norm);
@@ -403,14 +411,16 @@ pub(super) fn budget(trace: &Trace, spent: &[f64]) -> String {
     let mut out = String::new();
     for frame in GRADIENT.map(low) {
         let bottom = frame.height - frame.bottom;
-        let x = frame.x(trace);
         let y = Axis::linear(0.0, 1.0, bottom, frame.top);
+        let labels = labels(&y, true);
+        let frame = frame.fit(&labels);
+        let x = frame.x(trace);
         out.push_str(&frame.open(
             "budget",
             "Share of the plan's privacy spent per step",
             &description,
         ));
-        out.push_str(&frame.axes(&x, true, Some(&y), "spent", true));
+        out.push_str(&frame.axes(&x, &y, &labels, "spent"));
         let points = thin(&series(&x, &y, &trace.step, &shares), frame.points);
         let known: Points = points.iter().filter(|p| p.is_some()).copied().collect();
         if let (Some(Some(first)), Some(Some(end))) = (known.first(), known.last()) {

@@ -146,7 +146,7 @@ fn an_ordinary_run() {
         "ε = 0.8127",
         "declared outside the protection",
         "released values only",
-        "5.0\u{a0}%</td><td><span class=\"bar\" style=\"width:11px\"></span> 13.6\u{a0}%",
+        "<td>5.0\u{a0}%</td><td>13.6\u{a0}%</td><td>5.0\u{a0}%</td>",
         "model.json",
     ] {
         assert!(page.contains(text), "{text}");

@@ -27,6 +27,15 @@ pub(super) fn adjacency(adjacency: Adjacency) -> &'static str {
     }
 }
 
+/// What became of the record in the other data set.
+pub(super) fn without(adjacency: Adjacency) -> &'static str {
+    match adjacency {
+        Adjacency::AddRemove => "left out",
+        Adjacency::ZeroOut => "blanked",
+        _ => "exchanged for another",
+    }
+}
+
 /// What is known about the number of records.
 fn record_count(adjacency: Adjacency) -> &'static str {
     if adjacency.record_count_is_public() {
@@ -51,8 +60,8 @@ pub(super) fn assumptions(adjacency: Adjacency) -> [(&'static str, &'static str)
         ("Record count", record_count(adjacency)),
         (
             "One record, one person",
-            "The unit of protection is a record. For a person with k records, epsilon grows to k \
-             times the stated one, and delta grows too.",
+            "The unit of protection is a record. For a person with k records, epsilon grows to as much \
+             as k times the stated one, and delta grows by more than that.",
         ),
         (
             "Loss",
@@ -120,16 +129,17 @@ pub(super) fn tests_table(privacy: &PrivacyStatement<'_>) -> String {
         "<div class=\"scroll\"><table class=\"num\"><caption>Best possible test of “which of the two \
          data sets was used?”</caption><thead><tr><th scope=\"col\">false positives</th>\
          <th scope=\"col\">true positives, at most</th><th scope=\"col\">by blind guessing</th>\
-         </tr></thead><tbody>\n",
+         <td aria-hidden=\"true\"></td></tr></thead><tbody>\n",
     );
     for rate in [0.001, 0.01, 0.05, 0.1, 0.25] {
         let power = power_at_most(privacy.epsilon, privacy.delta, rate);
         out.push_str(&format!(
-            "<tr><td>{}</td><td><span class=\"bar\" style=\"width:{:.0}px\"></span> {}</td><td>{}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td>\
+             <td class=\"word\" aria-hidden=\"true\"><span class=\"bar\" style=\"width:{:.0}px\"></span></td></tr>\n",
             percent_at_least(rate),
-            (80.0 * power).max(1.0),
             percent_at_least(power),
-            percent_at_least(rate)
+            percent_at_least(rate),
+            (100.0 * power).max(1.0)
         ));
     }
     out.push_str("</tbody></table></div>\n");
