@@ -282,7 +282,9 @@ fn released(input: &ReportInput<'_>) -> String {
         "<figcaption>A released norm contains its noise: where it stays near the noise level, the gradient \
          itself is smaller than what can be seen.",
     );
-    if input.predicted_bound.is_some() {
+    if trace.step.is_empty() {
+        out.push_str(" Here there is none.");
+    } else if input.predicted_bound.is_some() {
         out.push_str(
             " The predicted bound is on the root mean square of the true gradient norm at the output; it is \
              drawn against released values only, because the true norm is never computed.",

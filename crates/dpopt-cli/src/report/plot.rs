@@ -278,7 +278,7 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
             &format!("{name}, variation (difference added)"),
         ));
     } else {
-        out.push_str(&swatch("dot big", "M13,6h0M3,6h20", name));
+        out.push_str(&swatch("dot big", "M4,6h0M13,6h0M22,6h0", name));
     }
     out.push_str(&swatch(
         "noise",
@@ -326,10 +326,10 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
             let chosen = norms.iter().zip(&trace.anchor);
             chosen.map(|(p, a)| p.filter(|_| *a == anchor)).collect()
         };
-        let dense = if trace.step.len() > frame.points / 8 {
-            " dense"
-        } else {
-            ""
+        let dense = match trace.step.len() {
+            1 => " lone",
+            n if n > frame.points / 8 => " dense",
+            _ => "",
         };
         out.push_str(&path(
             &format!("norm{dense}"),
