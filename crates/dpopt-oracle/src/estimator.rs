@@ -67,6 +67,19 @@ pub struct Estimate<'a> {
     pub release_std: f64,
 }
 
+impl<'a> Estimate<'a> {
+    /// What an implementation of [`Estimator`] returns: the estimate, the standard deviation per
+    /// coordinate of all its noise, and that of the last release alone.
+    #[must_use]
+    pub fn new(gradient: &'a [f64], noise_std: f64, release_std: f64) -> Self {
+        Self {
+            gradient,
+            noise_std,
+            release_std,
+        }
+    }
+}
+
 /// What a solver may ask: the private mean gradient at public points.
 ///
 /// The trait is dyn-safe. An implementation draws, clips and charges; a solver does none of it.

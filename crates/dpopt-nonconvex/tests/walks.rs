@@ -1,0 +1,503 @@
+//! The walks with the real estimator on small simulated data.
+
+use std::ops::ControlFlow;
+
+use dpopt_linalg::{Design, distance, dot, norm};
+use dpopt_nonconvex::{
+    Budget, DpSgdPlan, NoObserver, NoisyGdPlan, Outcome, OutputRule, PublicFacts, Release,
+    ReleaseKind, RunError, SpiderBoostPlan, Stop,
+};
+use dpopt_oracle::{Access, Counts, Estimate, Estimator, Glm, PrivateData, PrivateGradient};
+use dpopt_privacy::accounting::special::ndtr;
+use dpopt_privacy::{
+    Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, SamplingRate,
+    Spend,
+};
+
+const DIM: usize = 3;
+const ROWS: usize = 60;
+const LOSS: Glm = Glm::Welsch;
+
+/// splitmix64, as numbers in [-1, 1).
+fn uniforms(mut state: u64) -> impl FnMut() -> f64 {
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 10) as f64 / (1u64 << 53) as f64 - 1.0
+    }
+}
+
+/// The raw records; rows are at most sqrt(3)/2 long, so none is rescaled.
+fn raw() -> (Vec<[f64; DIM]>, Vec<f32>) {
+    let mut next = uniforms(7);
+    let rows = (0..ROWS).map(|_| [0.5 * next(), 0.5 * next(), 0.5 * next()]);
+    let rows: Vec<_> = rows.collect();
+    let labels = rows
+        .iter()
+        .map(|x| (2.0 * x[0] - x[1] + 0.3 * next()) as f32)
+        .collect();
+    (rows, labels)
+}
+
+fn data(adjacency: Adjacency) -> PrivateData {
+    let (rows, labels) = raw();
+    let declared = (adjacency == Adjacency::AddRemove).then_some(ROWS as u64);
+    let design = Design::dense(DIM, rows.concat()).unwrap();
+    let bound = ClipNorm::new(1.0).unwrap();
+    PrivateData::new(design, labels, bound, adjacency, declared).unwrap()
+}
+
+fn exact_gradient(point: &[f64]) -> Vec<f64> {
+    let (rows, labels) = raw();
+    let mut mean = vec![0.0; DIM];
+    for (x, y) in rows.iter().zip(&labels) {
+        let slope = LOSS.slope(dot(x, point), f64::from(*y));
+        for (m, x) in mean.iter_mut().zip(x) {
+            *m += slope * x / ROWS as f64;
+        }
+    }
+    mean
+}
+
+fn facts(adjacency: Adjacency) -> PublicFacts {
+    PublicFacts::glm(ROWS as u64, DIM, adjacency, 1.0, LOSS.constants(1.0)).unwrap()
+}
+
+/// Enough for a plan with a bound at 60 records.
+fn budget() -> Budget {
+    Budget {
+        epsilon: Epsilon::new(1e4).unwrap(),
+        delta: Delta::new(1e-5).unwrap(),
+    }
+}
+
+fn estimator(data: &PrivateData, seed: u64) -> PrivateGradient<'_> {
+    PrivateGradient::new(data, LOSS, Curator::simulated(data.adjacency(), seed)).unwrap()
+}
+
+fn z(value: f64) -> NoiseMultiplier {
+    NoiseMultiplier::new(value).unwrap()
+}
+
+/// A SpiderBoost plan of a stated shape and noise.
+fn spiderboost(steps: u64, phase: u64, anchor: f64, variation: f64) -> SpiderBoostPlan {
+    let mut plan = SpiderBoostPlan::new(&facts(Adjacency::ReplaceOne), &budget(), 1000).unwrap();
+    plan.steps = steps;
+    plan.phase = phase;
+    plan.anchors = steps.div_ceil(phase);
+    plan.variations = steps - plan.anchors;
+    plan.anchor_noise_multiplier = z(anchor);
+    plan.variation_noise_multiplier = z(variation);
+    plan
+}
+
+fn noisy_gd(steps: u64, noise: f64) -> NoisyGdPlan {
+    let mut plan = NoisyGdPlan::theory(&facts(Adjacency::ReplaceOne), &budget(), 1000)
+        .unwrap()
+        .with_parameters(steps, 0.5, 0.0, LOSS.constants(1.0).lipschitz)
+        .unwrap();
+    plan.noise_multiplier = z(noise);
+    plan
+}
+
+/// All points at which a gradient was released, and the kinds of the releases.
+#[derive(Default)]
+struct Log {
+    points: Vec<Vec<f64>>,
+    norms: Vec<f64>,
+    kinds: Vec<ReleaseKind>,
+    stop_after: Option<u64>,
+}
+
+impl dpopt_nonconvex::Observer for Log {
+    fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
+        self.points.push(release.point.to_vec());
+        self.norms.push(release.norm);
+        self.kinds.push(release.kind);
+        if self.stop_after == Some(release.step + 1) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+fn descent_points(steps: u64, step_size: f64) -> Vec<Vec<f64>> {
+    let mut points = vec![vec![0.0; DIM]];
+    for t in 0..steps as usize {
+        let g = exact_gradient(&points[t]);
+        let next = points[t].iter().zip(&g).map(|(w, g)| w - step_size * g);
+        points.push(next.collect());
+    }
+    points
+}
+
+#[test]
+fn without_noise_both_walks_are_gradient_descent() {
+    // A multiplier of 1e-9 is noise of 2 lattice steps in a sum of 60 contributions of 2^30.
+    // Rounding and noise move a mean by at most about 1e-9 per release and they add up over 24
+    // steps; Welsch gradients here do not amplify.
+    let data = data(Adjacency::ReplaceOne);
+    for phase in [1, 2, 7, 24] {
+        let mut plan = spiderboost(24, phase, 1e-9, 1e-9);
+        plan.output = OutputRule::Last;
+        let mut log = Log::default();
+        let outcome = plan.run(&mut estimator(&data, 1), &mut log).unwrap();
+        let expected = descent_points(24, plan.step_size);
+        assert!(norm(&expected[24]) > 0.1, "the walk goes somewhere");
+        for (seen, expected) in log.points.iter().chain([&outcome.point]).zip(&expected) {
+            assert!(distance(seen, expected) < 1e-7, "{seen:?} {expected:?}");
+        }
+        assert_eq!((outcome.stop, outcome.steps), (Stop::Completed, 24));
+    }
+    let outcome = noisy_gd(24, 1e-9)
+        .run(&mut estimator(&data, 1), &mut NoObserver)
+        .unwrap();
+    assert!(distance(&outcome.point, &descent_points(24, 0.5)[24]) < 1e-7);
+}
+
+#[test]
+fn momentum_is_the_heavy_ball() {
+    let data = data(Adjacency::ReplaceOne);
+    let mut plan = noisy_gd(20, 1e-9)
+        .with_parameters(20, 0.4, 0.7, LOSS.constants(1.0).lipschitz)
+        .unwrap();
+    plan.noise_multiplier = z(1e-9);
+    let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
+    let (mut w, mut last) = (vec![0.0; DIM], vec![0.0; DIM]);
+    for _ in 0..20 {
+        let g = exact_gradient(&w);
+        let next: Vec<f64> = (0..DIM)
+            .map(|j| w[j] + 0.7 * (w[j] - last[j]) - 0.4 * g[j])
+            .collect();
+        last = std::mem::replace(&mut w, next);
+    }
+    assert!(distance(&outcome.point, &w) < 1e-7);
+}
+
+#[test]
+fn the_ledger_lists_the_planned_releases() {
+    let data = data(Adjacency::ReplaceOne);
+    for (steps, phase) in [(23, 5), (20, 5), (6, 6), (5, 1)] {
+        let plan = spiderboost(steps, phase, 1.0, 2.0);
+        let mut estimator = estimator(&data, 3);
+        let mut log = Log::default();
+        let outcome = plan.run(&mut estimator, &mut log).unwrap();
+        let count = |kind| log.kinds.iter().filter(|k| **k == kind).count() as u64;
+        assert_eq!(count(ReleaseKind::Anchor), plan.anchors);
+        assert_eq!(count(ReleaseKind::Variation), plan.variations);
+        let mut expected = vec![(Event::gaussian(z(1.0)), plan.anchors)];
+        if plan.variations > 0 {
+            expected.push((Event::gaussian(z(2.0)), plan.variations));
+        }
+        assert_eq!(outcome.spent.leaves(), expected);
+        assert_eq!(estimator.curator().spent().leaves(), expected);
+        assert_eq!(plan.spend().event().leaves(), expected);
+        // N1 n + 2 N2 n.
+        let gradients = (plan.anchors + 2 * plan.variations) as f64 * ROWS as f64;
+        assert_eq!(outcome.counts.gradients, gradients);
+        assert_eq!(plan.gradients(), gradients);
+        assert_eq!(outcome.counts.passes, gradients / ROWS as f64);
+        assert_eq!(outcome.counts.releases, steps);
+    }
+}
+
+#[test]
+fn counts_of_the_other_walks() {
+    let data = data(Adjacency::ReplaceOne);
+    let plan = noisy_gd(9, 1.0);
+    let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
+    assert_eq!(outcome.counts.gradients, 9.0 * ROWS as f64);
+    assert_eq!(outcome.counts.gradients, plan.gradients());
+    // A Poisson sample's count is nominal, whatever it held.
+    let plan = dp_sgd(0.25);
+    let mut sampled = estimator(&data, 1).with_access(Access::Poisson(plan.sampling_rate));
+    let outcome = plan.run(&mut sampled, &mut NoObserver).unwrap();
+    assert_eq!(outcome.counts.gradients, 8.0 * 0.25 * ROWS as f64);
+    assert_eq!(outcome.counts.gradients, plan.gradients());
+    assert_eq!(outcome.counts.releases, 8);
+}
+
+fn dp_sgd(rate: f64) -> DpSgdPlan {
+    let budget = Budget {
+        epsilon: Epsilon::new(2.0).unwrap(),
+        ..budget()
+    };
+    DpSgdPlan::with_parameters(
+        &facts(Adjacency::ReplaceOne),
+        &budget,
+        8,
+        SamplingRate::new(rate).unwrap(),
+        0.5,
+        0.5,
+        0.3,
+    )
+    .unwrap()
+}
+
+#[test]
+fn another_sampling_rate_is_refused_at_the_first_release() {
+    let data = data(Adjacency::ReplaceOne);
+    let other = SamplingRate::new(0.5).unwrap();
+    for access in [Access::FullBatch, Access::Poisson(other)] {
+        let mut estimator = estimator(&data, 1).with_access(access);
+        let error = dp_sgd(0.25)
+            .run(&mut estimator, &mut NoObserver)
+            .unwrap_err();
+        assert!(matches!(
+            error,
+            RunError::Refused(Refused::NotReserved { .. })
+        ));
+        assert_eq!(estimator.curator().spent().release_count(), 0);
+        assert_eq!(estimator.counts(), Counts::default());
+    }
+    // A plan for all records on an estimator that samples.
+    let mut sampling = estimator(&data, 1).with_access(Access::Poisson(other));
+    let error = spiderboost(4, 2, 1.0, 1.0)
+        .run(&mut sampling, &mut NoObserver)
+        .unwrap_err();
+    assert!(matches!(
+        error,
+        RunError::Refused(Refused::NotReserved { .. })
+    ));
+}
+
+#[test]
+fn an_observer_can_stop_a_run() {
+    let data = data(Adjacency::ReplaceOne);
+    let stopped = |outcome: &Outcome, estimator: &PrivateGradient<'_>| {
+        assert_eq!((outcome.stop, outcome.steps), (Stop::ByObserver, 3));
+        assert_eq!(outcome.spent.release_count(), 3);
+        assert_eq!(estimator.curator().spent().release_count(), 3);
+        assert_eq!(estimator.curator().reserved().release_count(), 20);
+        assert_eq!(outcome.counts.releases, 3);
+    };
+    for rule in [
+        OutputRule::Last,
+        OutputRule::Uniform,
+        OutputRule::SmallestReleasedNorm,
+    ] {
+        let mut log = Log {
+            stop_after: Some(3),
+            ..Log::default()
+        };
+        let mut plan = spiderboost(20, 4, 1.0, 1.0);
+        plan.output = rule;
+        let mut first = estimator(&data, 5);
+        let outcome = plan.run(&mut first, &mut log).unwrap();
+        stopped(&outcome, &first);
+        assert_eq!(log.points.len(), 3);
+        if rule != OutputRule::Last {
+            assert!(log.points.contains(&outcome.point));
+        }
+
+        let mut plan = noisy_gd(20, 1.0);
+        plan.output = rule;
+        let mut second = estimator(&data, 5);
+        let mut log = Log {
+            stop_after: Some(3),
+            ..Log::default()
+        };
+        stopped(&plan.run(&mut second, &mut log).unwrap(), &second);
+    }
+}
+
+#[test]
+fn each_output_rule_returns_its_point() {
+    let data = data(Adjacency::ReplaceOne);
+    let run = |rule, seed| {
+        let mut plan = spiderboost(6, 3, 1.0, 1.0);
+        plan.output = rule;
+        let mut log = Log::default();
+        let outcome = plan.run(&mut estimator(&data, seed), &mut log).unwrap();
+        (outcome.point, log)
+    };
+    for seed in 0..20 {
+        let (point, log) = run(OutputRule::SmallestReleasedNorm, seed);
+        let least = (0..6)
+            .min_by(|&a, &b| log.norms[a].total_cmp(&log.norms[b]))
+            .unwrap();
+        assert_eq!(point, log.points[least]);
+        let (point, log) = run(OutputRule::Last, seed);
+        // One step beyond the last estimate.
+        assert!(!log.points.contains(&point));
+    }
+    let mut hits = [0u32; 6];
+    for seed in 0..1200 {
+        let (point, log) = run(OutputRule::Uniform, seed);
+        hits[log.points.iter().position(|p| *p == point).unwrap()] += 1;
+    }
+    // Binomial(1200, 1/6): mean 200, deviation 12.9. Six deviations on each of 6 counts have a
+    // false-alarm rate below 1e-7; the seeds are fixed anyway.
+    assert!(hits.iter().all(|h| h.abs_diff(200) < 78), "{hits:?}");
+}
+
+#[test]
+fn another_dimension_is_an_error_before_any_reservation() {
+    let data = data(Adjacency::ReplaceOne);
+    let mut facts = facts(Adjacency::ReplaceOne);
+    facts.dim = 4;
+    let plan = NoisyGdPlan::theory(&facts, &budget(), 10).unwrap();
+    let mut estimator = estimator(&data, 1);
+    assert!(matches!(
+        plan.run(&mut estimator, &mut NoObserver),
+        Err(RunError::Dimension {
+            plan: 4,
+            estimator: 3
+        })
+    ));
+    assert_eq!(estimator.curator().reserved().release_count(), 0);
+}
+
+#[test]
+fn a_step_of_zero_releases_nothing_and_is_not_charged() {
+    let data = data(Adjacency::ReplaceOne);
+    let mut plan = spiderboost(12, 4, 1.0, 2.0);
+    plan.step_size = 0.0;
+    let mut walker = estimator(&data, 1);
+    let outcome = plan.run(&mut walker, &mut NoObserver).unwrap();
+    assert_eq!(outcome.spent.leaves(), vec![(Event::gaussian(z(1.0)), 3)]);
+    assert_eq!(outcome.counts.gradients, 3.0 * ROWS as f64);
+    // Also with nothing left to spend.
+    let mut held = estimator(&data, 1);
+    let event = Event::gaussian(z(1.0));
+    held.reserve(&Spend::Fixed(event)).unwrap();
+    let point = [0.1, -0.2, 0.3];
+    let before = held.refresh(&point, z(1.0)).unwrap().gradient.to_vec();
+    let after = held.advance(&point, z(1.0)).unwrap();
+    assert_eq!((after.gradient, after.release_std), (&before[..], 0.0));
+    // A step however small is a release, and refused.
+    assert!(
+        held.advance(&[0.1, -0.2, 0.3f64.next_up()], z(1.0))
+            .is_err()
+    );
+}
+
+/// Passes everything on and keeps the estimates.
+struct Spy<'a, 'b> {
+    inner: &'a mut PrivateGradient<'b>,
+    /// (is an anchor, point, estimate, release deviation).
+    seen: Vec<(bool, Vec<f64>, Vec<f64>, f64)>,
+}
+
+impl Spy<'_, '_> {
+    fn keep(&mut self, anchor: bool, point: &[f64], gradient: Vec<f64>, noise: (f64, f64)) {
+        self.seen.push((anchor, point.to_vec(), gradient, noise.1));
+    }
+}
+
+impl Estimator for Spy<'_, '_> {
+    fn dim(&self) -> usize {
+        self.inner.dim()
+    }
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        self.inner.reserve(spend)
+    }
+    fn refresh(&mut self, w: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
+        let e = self.inner.refresh(w, z)?;
+        let (gradient, noise) = (e.gradient.to_vec(), (e.noise_std, e.release_std));
+        self.keep(true, w, gradient, noise);
+        let last = &self.seen[self.seen.len() - 1].2;
+        Ok(Estimate::new(last, noise.0, noise.1))
+    }
+    fn advance(&mut self, w: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
+        let e = self.inner.advance(w, z)?;
+        let (gradient, noise) = (e.gradient.to_vec(), (e.noise_std, e.release_std));
+        self.keep(false, w, gradient, noise);
+        let last = &self.seen[self.seen.len() - 1].2;
+        Ok(Estimate::new(last, noise.0, noise.1))
+    }
+    fn draw_index(&mut self, bound: u64) -> u64 {
+        self.inner.draw_index(bound)
+    }
+    fn settle(&mut self) -> Result<Event, Refused> {
+        self.inner.settle()
+    }
+    fn counts(&self) -> Counts {
+        self.inner.counts()
+    }
+}
+
+/// Fails with probability at most 2e-6 for independent standard normal samples: the
+/// Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant for the distribution function,
+/// and Laurent and Massart's bounds for the sum of squares, at 1e-6 each.
+fn assert_standard_normal(mut samples: Vec<f64>, what: &str) {
+    let n = samples.len() as f64;
+    samples.sort_by(f64::total_cmp);
+    let gap = samples
+        .iter()
+        .enumerate()
+        .map(|(i, x)| {
+            let p = ndtr(*x);
+            (p - i as f64 / n).max((i + 1) as f64 / n - p)
+        })
+        .fold(0.0, f64::max);
+    let t = 2e6f64.ln();
+    assert!(gap < (t / (2.0 * n)).sqrt(), "{what}: gap {gap}, n {n}");
+    let squares = samples.iter().map(|x| x * x).sum::<f64>();
+    let (low, high) = (n - 2.0 * (n * t).sqrt(), n + 2.0 * (n * t).sqrt() + 2.0 * t);
+    assert!(squares > low && squares < high, "{what}: {squares} of {n}");
+}
+
+#[test]
+fn every_release_has_the_stated_law() {
+    // Not the accumulated error of a phase: its scale depends on earlier noise, and normalised by
+    // it the error is not chi-square. Single releases are, independently.
+    for (adjacency, s) in [(Adjacency::ReplaceOne, 2.0), (Adjacency::AddRemove, 1.0)] {
+        let data = data(adjacency);
+        let constants = LOSS.constants(1.0);
+        let plan = spiderboost(1600, 4, 0.7, 1.3);
+        let mut inner = estimator(&data, 11);
+        let mut spy = Spy {
+            inner: &mut inner,
+            seen: Vec::new(),
+        };
+        plan.run(&mut spy, &mut NoObserver).unwrap();
+        let (mut anchors, mut variations) = (Vec::new(), Vec::new());
+        for t in 0..spy.seen.len() {
+            let (anchor, point, estimate, std) = &spy.seen[t];
+            let exact = exact_gradient(point);
+            if *anchor {
+                let sigma = s * constants.lipschitz * 0.7 / ROWS as f64;
+                assert!((std / sigma - 1.0).abs() < 1e-9);
+                anchors.extend(estimate.iter().zip(&exact).map(|(e, g)| (e - g) / sigma));
+            } else {
+                let (_, before, last, _) = &spy.seen[t - 1];
+                let start = exact_gradient(before);
+                let reach = constants.smoothness * distance(point, before);
+                let radius = reach.min(2.0 * constants.lipschitz);
+                let sigma = s * radius * 1.3 / ROWS as f64;
+                assert!((std / sigma - 1.0).abs() < 1e-9);
+                for j in 0..DIM {
+                    let released = estimate[j] - last[j];
+                    variations.push((released - (exact[j] - start[j])) / sigma);
+                }
+            }
+        }
+        assert_eq!((anchors.len(), variations.len()), (400 * DIM, 1200 * DIM));
+        assert_standard_normal(anchors, "anchors");
+        assert_standard_normal(variations, "variations");
+    }
+}
+
+#[test]
+#[should_panic(expected = "too wide")]
+fn the_law_test_sees_ten_per_cent_of_scale() {
+    // The control: numbers 10 % too wide fail it.
+    let data = data(Adjacency::ReplaceOne);
+    let mut inner = estimator(&data, 13);
+    let noise = z(0.7);
+    let event = Event::gaussian(noise).repeated(1200);
+    inner.reserve(&Spend::Fixed(event)).unwrap();
+    let exact = exact_gradient(&[0.0; DIM]);
+    let sigma = 2.0 * LOSS.constants(1.0).lipschitz * 0.7 / ROWS as f64;
+    let mut samples = Vec::new();
+    for _ in 0..1200 {
+        let estimate = inner.refresh(&[0.0; DIM], noise).unwrap();
+        let residual = estimate.gradient.iter().zip(&exact);
+        samples.extend(residual.map(|(e, g)| 1.1 * (e - g) / sigma));
+    }
+    assert_standard_normal(samples, "too wide");
+}
