@@ -83,6 +83,10 @@ impl<'a> Estimate<'a> {
 /// What a solver may ask: the private mean gradient at public points.
 ///
 /// The trait is dyn-safe. An implementation draws, clips and charges; a solver does none of it.
+///
+/// # Panics
+/// `refresh` and `advance` panic, before any record is read, when the point does not have
+/// [`Estimator::dim`] coordinates.
 pub trait Estimator {
     /// Dimension of points and estimates.
     fn dim(&self) -> usize;
@@ -223,17 +227,25 @@ impl<'a> PrivateGradient<'a> {
         let public = self.data.public_records() as f64;
         let (sum, touched, denominator) = match self.access {
             Access::FullBatch => (
-                clipped_pass(self.data, query, bound, Positions::All, self.threads)?,
+                clipped_pass(
+                    self.data,
+                    query,
+                    bound,
+                    Positions::All,
+                    public,
+                    self.threads,
+                )?,
                 Touched::All,
                 public,
             ),
             Access::Poisson(rate) => {
                 let sample = self.curator.poisson_sample(rate, self.data.rows())?;
                 let positions = Positions::Some(sample.secret_positions());
+                let expected = public * rate.get();
                 (
-                    clipped_pass(self.data, query, bound, positions, self.threads)?,
+                    clipped_pass(self.data, query, bound, positions, expected, self.threads)?,
                     Touched::Poisson(sample),
-                    public * rate.get(),
+                    expected,
                 )
             }
         };
@@ -250,6 +262,17 @@ impl<'a> PrivateGradient<'a> {
             released,
             noise_multiplier.get() * sensitivity / denominator,
         )))
+    }
+
+    /// Checked before a record is read: whether a row reaches past the end of a short point
+    /// depends on that row.
+    fn check(&self, point: &[f64]) {
+        assert!(
+            point.len() == self.data.dim(),
+            "a point of {} coordinates where the data have {}",
+            point.len(),
+            self.data.dim()
+        );
     }
 
     fn current(&self, release_std: f64) -> Estimate<'_> {
@@ -275,6 +298,7 @@ impl Estimator for PrivateGradient<'_> {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
+        self.check(point);
         let query = Gradient {
             loss: self.loss,
             point,
@@ -295,6 +319,7 @@ impl Estimator for PrivateGradient<'_> {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
+        self.check(point);
         let from = std::mem::take(&mut self.point);
         let mut displacement = std::mem::take(&mut self.displacement);
         for ((d, new), old) in displacement.iter_mut().zip(point).zip(&from) {
@@ -343,5 +368,38 @@ impl Estimator for PrivateGradient<'_> {
 
     fn counts(&self) -> Counts {
         self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpopt_linalg::Design;
+
+    /// Two neighbours: in one of them a row reaches past the end of a short point.
+    fn panics(column: u32) -> bool {
+        let mut design = Design::sparse(3).unwrap();
+        design.push_row(&[(column, 1.0)]).unwrap();
+        let data = PrivateData::new(
+            design,
+            vec![1.0],
+            ClipNorm::new(1.0).unwrap(),
+            Adjacency::ReplaceOne,
+            None,
+        )
+        .unwrap();
+        let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator).unwrap();
+        let multiplier = NoiseMultiplier::new(1.0).unwrap();
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // Not reserved, so nothing is released; but the records were read.
+            let _ = estimator.refresh(&[0.0, 0.0], multiplier);
+        }))
+        .is_err()
+    }
+
+    #[test]
+    fn whether_a_wrong_point_panics_does_not_depend_on_a_record() {
+        assert_eq!(panics(0), panics(2));
     }
 }

@@ -17,11 +17,16 @@ pub(crate) enum Positions<'a> {
 
 /// The lattice sum of a query's contributions. The result is the same, to the bit, for every
 /// number of threads: each contribution is rounded on its own and added in integers.
+///
+/// `nominal` is the public number of records that the pass is expected to read. It, and not the
+/// true number, which may be secret, decides how many threads are asked for; where the system has
+/// no more of them the calling thread does their work.
 pub(crate) fn clipped_pass(
     data: &PrivateData,
     query: &impl RowQuery,
     bound: Bound,
     positions: Positions<'_>,
+    nominal: f64,
     threads: NonZeroUsize,
 ) -> Result<LatticeSum, LatticeError> {
     let count = match positions {
@@ -46,20 +51,29 @@ pub(crate) fn clipped_pass(
         sum
     };
     // A thread is worth its start from a few thousand records on.
-    let threads = threads.get().min(count / 2048 + 1);
+    let threads = threads.get().min((nominal / 2048.0) as usize + 1);
     if threads == 1 {
         return Ok(block(0..count));
     }
     let parts: Vec<LatticeSum> = std::thread::scope(|scope| {
         let block = &block;
         let workers: Vec<_> = (1..threads)
-            .map(|t| scope.spawn(move || block(count * t / threads..count * (t + 1) / threads)))
+            .map(|t| {
+                let range = count * t / threads..count * (t + 1) / threads;
+                let own = range.clone();
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, move || block(own))
+                    .map_err(|_| range)
+            })
             .collect();
         let first = block(0..count / threads);
         std::iter::once(first)
-            .chain(workers.into_iter().map(|worker| match worker.join() {
-                Ok(sum) => sum,
-                Err(panic) => std::panic::resume_unwind(panic),
+            .chain(workers.into_iter().map(|worker| match worker {
+                Ok(worker) => match worker.join() {
+                    Ok(sum) => sum,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                },
+                Err(range) => block(range),
             }))
             .collect()
     });

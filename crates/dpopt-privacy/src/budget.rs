@@ -86,6 +86,12 @@ pub enum BudgetError {
         /// Adjacency of the run.
         run: Adjacency,
     },
+    /// A simulation was to be charged.
+    #[error("a budget can't pay for a simulation: anybody can take its noise off again")]
+    Simulated,
+    /// The budget came after a reservation, or was the second one.
+    #[error("a budget must be attached before the first reservation, and only one")]
+    TooLate,
     /// The run costs more than is left.
     #[error(
         "the budget can't pay: the run costs {cost:.6} and {left:.6} of {capacity:.6} are left ({unit}); a plan of epsilon at most {epsilon_left:.4} would fit"
@@ -187,7 +193,10 @@ impl BudgetFile {
         let terms = Terms::new(epsilon, delta, adjacency, filter)?;
         match OpenOptions::new().write(true).create_new(true).open(path) {
             Ok(mut file) => {
-                let written = write_line(&mut file, &terms)
+                // Locked, so that a process that opens it meanwhile waits for the terms.
+                let written = file
+                    .lock()
+                    .and_then(|()| write_line(&mut file, &terms))
                     .and_then(|()| file.sync_all())
                     .and_then(|()| sync_parent(path));
                 written.map_err(|source| io_error(path, source))?;
@@ -280,7 +289,19 @@ impl BudgetFile {
     pub(crate) fn settle(&mut self, id: ReservationId, event: &Event) -> Result<(), BudgetError> {
         // Less was released than reserved; only rounding could say otherwise.
         let cost = self.terms.cost(event)?.min(id.cost);
-        let (mut file, _) = self.lock_for_writing()?;
+        let (mut file, contents) = self.lock_for_writing()?;
+        // Another file may have taken the place of the one that was reserved in; a refund there
+        // would be paid by another run.
+        let own = usize::try_from(id.id)
+            .ok()
+            .and_then(|at| contents.costs.get(at));
+        if own != Some(&(id.cost, false)) {
+            return Err(BudgetError::Corrupt {
+                path: self.path.clone(),
+                line: 0,
+                reason: format!("reservation {} of this run is not in it", id.id),
+            });
+        }
         let line = Line::Settle {
             id: id.id,
             cost,
@@ -390,14 +411,20 @@ impl Terms {
 }
 
 /// The Renyi divergence at `order` that converts to epsilon at delta: the conversion of Canonne,
-/// Kamath and Steinke (2020), Proposition 12, solved for the divergence; may be negative.
+/// Kamath and Steinke (2020), Proposition 12, solved for the divergence and rounded down (the
+/// terms cancel where epsilon is small); may be negative.
 fn renyi_capacity(epsilon: f64, order: f64, delta: f64) -> f64 {
-    epsilon - (-1.0 / order).ln_1p() + (delta.ln() + order.ln()) / (order - 1.0)
+    let gain = -(-1.0 / order).ln_1p();
+    let loss = (delta.ln() + order.ln()) / (order - 1.0);
+    let size = epsilon + gain + (order.ln() - delta.ln()) / (order - 1.0);
+    epsilon + gain + loss - 1e-14 * size
 }
 
 struct Contents {
     terms: Terms,
     state: BudgetState,
+    /// Cost of each reservation, and whether it was settled.
+    costs: Vec<(f64, bool)>,
     /// Length up to and including the last whole line.
     good_bytes: u64,
 }
@@ -483,6 +510,7 @@ fn read(path: &Path, file: &mut File) -> Result<Contents, BudgetError> {
             runs: costs.len() as u64,
             open: costs.iter().filter(|(_, settled)| !settled).count() as u64,
         },
+        costs,
         terms,
         good_bytes: good as u64,
     })

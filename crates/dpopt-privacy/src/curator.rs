@@ -108,6 +108,8 @@ pub struct Curator {
     reservation: Option<Reservation>,
     reserved: Vec<Event>,
     spent: Vec<(Event, u64)>,
+    /// Whether a reservation was made after a release, so that its terms may depend on it.
+    adaptive: bool,
     last_sample: Option<(u64, bool)>,
 }
 
@@ -137,6 +139,7 @@ impl Curator {
             reservation: None,
             reserved: Vec::new(),
             spent: Vec::new(),
+            adaptive: false,
             last_sample: None,
         }
     }
@@ -144,9 +147,17 @@ impl Curator {
     /// Charges this curator's runs to a budget that several runs share.
     ///
     /// # Errors
-    /// [`BudgetError::AdjacencyMismatch`] when the budget is for another adjacency.
+    /// [`BudgetError::AdjacencyMismatch`] when the budget is for another adjacency;
+    /// [`BudgetError::Simulated`] for a simulation, whose releases nothing protects;
+    /// [`BudgetError::TooLate`] when something was reserved, or another budget attached, before.
     pub fn with_budget(mut self, budget: BudgetFile) -> Result<Self, BudgetError> {
         budget.check_adjacency(self.adjacency)?;
+        if self.mode == Mode::Simulated {
+            return Err(BudgetError::Simulated);
+        }
+        if !self.reserved.is_empty() || self.budget.is_some() {
+            return Err(BudgetError::TooLate);
+        }
         self.budget = Some(budget);
         Ok(self)
     }
@@ -189,6 +200,7 @@ impl Curator {
             Some(budget) => Some(budget.reserve(event)?),
             None => None,
         };
+        self.adaptive |= !self.spent.is_empty();
         self.reserved.push(event.clone());
         self.reservation = Some(Reservation {
             event: event.clone(),
@@ -349,10 +361,21 @@ impl Curator {
 
     /// The guarantee of everything this curator has reserved, at `delta`.
     ///
+    /// # Privacy
+    /// The accountants compose releases whose multipliers, rates and counts were fixed before the
+    /// first of them. What was reserved after a release may depend on it, and then nothing here
+    /// bounds the whole: use a curator for each run and a shared budget, which is a filter.
+    ///
     /// # Errors
-    /// [`Refused::NoGuarantee`] in a simulation; [`Refused::Accounting`] when no accountant takes
+    /// [`Refused::NoGuarantee`] in a simulation and after a reservation that followed a release;
+    /// [`Refused::Accounting`] when no accountant takes
     /// the event.
     pub fn guarantee(&self, delta: Delta) -> Result<Guarantee, Refused> {
+        if self.adaptive {
+            return Err(Refused::NoGuarantee(
+                "a reservation was made after a release and may depend on it; use one curator for each run and a shared budget",
+            ));
+        }
         match self.mode {
             Mode::Protected => Ok(Guarantee::state(&self.reserved(), delta, self.adjacency)?),
             Mode::Simulated => Err(Refused::NoGuarantee(

@@ -149,16 +149,59 @@ impl Bound {
         (self.radius / self.step) * adjacency.sum_sensitivity()
     }
 
-    /// The factor that brings a vector of norm at most `norm_upper` under the clip radius:
-    /// min(1, clip / norm_upper), rounded down; 0 for a norm that is not finite.
-    fn clip_factor(&self, norm_upper: f64) -> f64 {
-        if !norm_upper.is_finite() {
-            0.0
-        } else if norm_upper <= self.clip {
-            1.0
-        } else {
-            (self.clip / norm_upper) * (1.0 - 4.0 * f64::EPSILON)
+    /// How to put `scale` times a row of these entries on the lattice after clipping it; nothing
+    /// where an entry or the scale is not finite, and where the contribution is zero.
+    ///
+    /// Everything is relative to a power of two near the largest entry: neither the norm nor the
+    /// clipped scale can overflow, or lose digits by becoming subnormal, except where the whole
+    /// contribution is far below half a step.
+    fn scaling(
+        &self,
+        scale: f64,
+        entries: impl ExactSizeIterator<Item = f64> + Clone,
+    ) -> Option<Scaling> {
+        let mut largest = 0.0f64;
+        let mut finite = scale.is_finite();
+        for x in entries.clone() {
+            finite &= x.is_finite();
+            largest = largest.max(x.abs());
         }
+        if !finite || largest == 0.0 || scale == 0.0 {
+            return None;
+        }
+        let exponent = ((largest.to_bits() >> 52) as i32 - 1023).clamp(-1000, 1000);
+        let shrink = pow2(-exponent);
+        let length = entries.len();
+        let squares: f64 = entries.map(|x| (x * shrink) * (x * shrink)).sum();
+        // Between 2^-75 and 2^45.
+        let norm = squares.sqrt() * norm_inflation(length);
+        let full = scale.abs() * pow2(exponent);
+        // An infinite product is clipped like any other that is too long.
+        let kept = if full * norm <= self.clip {
+            full
+        } else {
+            (self.clip / norm) * (1.0 - 4.0 * f64::EPSILON)
+        };
+        Some(Scaling {
+            shrink,
+            steps: (kept * (1.0 / self.step)).copysign(scale),
+        })
+    }
+}
+
+/// Maps the entries of one row to lattice steps.
+#[derive(Clone, Copy)]
+struct Scaling {
+    /// A power of two that brings the largest entry near 1.
+    shrink: f64,
+    /// Clipped scale in steps for the shrunk entries.
+    steps: f64,
+}
+
+impl Scaling {
+    #[inline]
+    fn round(self, x: f64) -> i64 {
+        nearest(x * self.shrink * self.steps)
     }
 }
 
@@ -207,31 +250,17 @@ impl LatticeSum {
     /// Adds clip(`scale` * `row`) for a dense row; entries beyond the dimension are ignored.
     pub fn add_scaled<T: Copy + Into<f64>>(&mut self, scale: f64, row: &[T]) {
         let row = &row[..row.len().min(self.bound.dim)];
-        let mut largest = 0.0f64;
-        let mut finite = scale.is_finite();
-        for &x in row {
-            let x: f64 = x.into();
-            finite &= x.is_finite();
-            largest = largest.max(x.abs());
-        }
-        if !finite || largest == 0.0 {
+        if !self.has_room() {
             return;
         }
-        let unit = pow2(((largest.to_bits() >> 52) as i32 - 1023).clamp(-1000, 1000));
-        let squares: f64 = row
-            .iter()
-            .map(|&x| {
-                let x: f64 = x.into() / unit;
-                x * x
-            })
-            .sum();
-        let norm = squares.sqrt() * unit * norm_inflation(row.len());
-        let Some(scale) = self.admit(scale, norm) else {
+        let Some(scaling) = self
+            .bound
+            .scaling(scale, row.iter().map(|&x| Into::<f64>::into(x)))
+        else {
             return;
         };
-        let inverse = 1.0 / self.bound.step;
         for (sum, &x) in self.sum.iter_mut().zip(row) {
-            *sum += nearest(scale * x.into() * inverse);
+            *sum += scaling.round(x.into());
         }
     }
 
@@ -240,22 +269,21 @@ impl LatticeSum {
     pub fn add_scaled_sparse(&mut self, scale: f64, columns: &[u32], values: &[f32]) {
         let entries = columns.len().min(values.len());
         let (columns, values) = (&columns[..entries], &values[..entries]);
-        // Squares of f32 neither overflow nor vanish in f64; a NaN or infinity shows in the sum.
-        let squares: f64 = values.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
         let distinct = columns.windows(2).all(|pair| pair[0] < pair[1])
             && columns
                 .last()
                 .is_none_or(|&last| (last as usize) < self.bound.dim);
-        if !distinct || !squares.is_finite() || !scale.is_finite() {
+        if !self.has_room() || !distinct {
             return;
         }
-        let norm = squares.sqrt() * norm_inflation(entries);
-        let Some(scale) = self.admit(scale, norm) else {
+        let Some(scaling) = self
+            .bound
+            .scaling(scale, values.iter().map(|&x| f64::from(x)))
+        else {
             return;
         };
-        let inverse = 1.0 / self.bound.step;
         for (&column, &x) in columns.iter().zip(values) {
-            self.sum[column as usize] += nearest(scale * f64::from(x) * inverse);
+            self.sum[column as usize] += scaling.round(f64::from(x));
         }
     }
 
@@ -303,16 +331,12 @@ impl LatticeSum {
         }
     }
 
-    /// The scale after clipping, or nothing where the contribution counts as zero.
-    fn admit(&mut self, scale: f64, norm: f64) -> Option<f64> {
-        // A sum that is full takes no more: a public condition, since the cap on records is
-        // checked when the data are opened.
-        if self.added >= MAX_RECORDS {
-            return None;
-        }
-        self.added += 1;
-        let clipped = scale * self.bound.clip_factor(scale.abs() * norm);
-        (clipped != 0.0).then_some(clipped)
+    /// Counts one more contribution, whatever it holds; a full sum takes no more. Counting only
+    /// those that are not zero would let one record decide whether another one is taken.
+    fn has_room(&mut self) -> bool {
+        let room = self.added < MAX_RECORDS;
+        self.added += u64::from(room);
+        room
     }
 }
 
@@ -485,6 +509,47 @@ mod tests {
             sum.add_scaled_sparse(bad, &[0, 1], &[0.5, 0.5]);
             assert_eq!(sum.sum, [0, 0]);
         }
+    }
+
+    #[test]
+    fn subnormal_entries_do_not_shrink_the_norm() {
+        // In f64 the norm of two smallest numbers, 1.41 of them, rounds to 1 of them.
+        let tiny = f64::from_bits(1);
+        let bound = bound(tiny * 2f64.powi(1023), 2);
+        let mut sum = LatticeSum::new(bound);
+        sum.add_scaled(2f64.powi(1023), &[tiny, tiny]);
+        assert!(squared(&sum.sum) <= limit(&bound));
+        assert!(sum.sum[0] > 0);
+    }
+
+    #[test]
+    fn a_subnormal_clipped_scale_does_not_lengthen_a_contribution() {
+        for k in 0..200 {
+            let bound = bound(1e-10 * (1.0 + f64::from(k) / 64.0), 1);
+            let mut sum = LatticeSum::new(bound);
+            sum.add_scaled(1e-303, &[1e308]);
+            assert!(squared(&sum.sum) <= limit(&bound), "{k}");
+            assert!(sum.sum[0] as f64 > 0.999 * (bound.radius() / bound.step()));
+        }
+    }
+
+    #[test]
+    fn products_beyond_the_range_of_numbers_are_clipped() {
+        let bound = bound(1.0, 2);
+        let mut sum = LatticeSum::new(bound);
+        sum.add_scaled(-1e300, &[3e300, 4e300]);
+        assert!((sum.sum[0] as f64 * bound.step() + 0.6).abs() < 1e-8);
+    }
+
+    #[test]
+    fn the_count_of_contributions_does_not_depend_on_what_they_hold() {
+        let mut good = LatticeSum::new(bound(1.0, 2));
+        good.add_scaled(1.0, &[0.5, 0.5]);
+        good.add_scaled_sparse(1.0, &[0], &[0.5]);
+        let mut bad = LatticeSum::new(bound(1.0, 2));
+        bad.add_scaled(1.0, &[f64::NAN, 0.5]);
+        bad.add_scaled_sparse(1.0, &[7], &[0.5]);
+        assert_eq!(good.added, bad.added);
     }
 
     #[test]

@@ -304,3 +304,29 @@ fn names_round_trip() {
     }
     assert!("pld2".parse::<Accountant>().is_err());
 }
+
+#[test]
+fn counts_beyond_u64_are_refused() {
+    // 2^80 releases at multiplier 1e12 have mu^2 = 1.2; counted as 2^64 - 1 it would be 2e-5.
+    let delta = Delta::new(1e-6).unwrap();
+    let many = Event::gaussian(z(1e12)).repeated(1 << 40).repeated(1 << 40);
+    let sampled = sampled(0.5, 1e12, 1 << 40).repeated(1 << 40);
+    for accountant in Accountant::ALL {
+        for event in [&many, &sampled] {
+            assert!(
+                accountant
+                    .epsilon(event, delta, Adjacency::AddRemove)
+                    .is_err(),
+                "{accountant} {event}"
+            );
+        }
+    }
+}
+
+#[test]
+fn noise_whose_square_overflows_does_not_make_a_release_vanish() {
+    let event = sampled(0.5, 1e200, 1);
+    let epsilon =
+        Accountant::Pld.epsilon(&event, Delta::new(1e-300).unwrap(), Adjacency::AddRemove);
+    assert!(epsilon.is_err(), "{epsilon:?}");
+}

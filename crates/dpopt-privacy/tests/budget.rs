@@ -31,7 +31,8 @@ fn open(path: &Path, epsilon: f64, filter: FilterKind) -> Result<BudgetFile, Bud
 }
 
 fn curator(path: &Path, epsilon: f64, filter: FilterKind) -> Curator {
-    Curator::simulated(Adjacency::ReplaceOne, 3)
+    Curator::protected(Adjacency::ReplaceOne)
+        .unwrap()
         .with_budget(open(path, epsilon, filter).unwrap())
         .unwrap()
 }
@@ -220,7 +221,8 @@ fn terms_are_fixed_at_creation() {
         open(&folder.file(), 1.0, FilterKind::Rdp).map(|_| ()),
         Err(BudgetError::OtherTerms { .. })
     ));
-    let other = Curator::simulated(Adjacency::AddRemove, 1)
+    let other = Curator::protected(Adjacency::AddRemove)
+        .unwrap()
         .with_budget(open(&folder.file(), 1.0, FilterKind::Gdp).unwrap());
     assert!(matches!(
         other.err(),
@@ -273,4 +275,58 @@ fn what_a_filter_admits_is_within_its_epsilon() {
             assert!(exact > 0.6 * epsilon, "{filter:?} {epsilon}: {exact}");
         }
     }
+}
+
+#[test]
+fn a_simulation_can_not_be_charged() {
+    // Its noise is public, so the budget would promise what does not hold.
+    let folder = Folder::new();
+    let budget = open(&folder.file(), 1.0, FilterKind::Gdp).unwrap();
+    assert!(matches!(
+        Curator::simulated(Adjacency::ReplaceOne, 3)
+            .with_budget(budget)
+            .err(),
+        Some(BudgetError::Simulated)
+    ));
+}
+
+#[test]
+fn a_budget_comes_before_the_first_reservation_and_alone() {
+    // Otherwise releases go unpaid, and a settlement goes to a file that holds another run under
+    // the same number.
+    let folder = Folder::new();
+    let budget = || open(&folder.file(), 1.0, FilterKind::Gdp).unwrap();
+    let mut late = Curator::protected(Adjacency::ReplaceOne).unwrap();
+    late.reserve(&gaussians(50.0, 1)).unwrap();
+    assert!(matches!(
+        late.with_budget(budget()).err(),
+        Some(BudgetError::TooLate)
+    ));
+    let one = Curator::protected(Adjacency::ReplaceOne)
+        .unwrap()
+        .with_budget(budget())
+        .unwrap();
+    assert!(matches!(
+        one.with_budget(budget()).err(),
+        Some(BudgetError::TooLate)
+    ));
+}
+
+#[test]
+fn a_refund_does_not_go_to_another_run() {
+    let folder = Folder::new();
+    let mut cheap = curator(&folder.file(), 1.0, FilterKind::Gdp);
+    cheap.reserve(&gaussians(100.0, 1)).unwrap();
+    std::fs::remove_file(folder.file()).unwrap();
+    let mut dear = curator(&folder.file(), 1.0, FilterKind::Gdp);
+    dear.reserve(&gaussians(50.0, 1)).unwrap();
+    let state = || {
+        open(&folder.file(), 1.0, FilterKind::Gdp)
+            .unwrap()
+            .state()
+            .unwrap()
+    };
+    let before = state();
+    assert!(cheap.settle().is_err());
+    assert_eq!(state(), before);
 }

@@ -136,6 +136,26 @@ fn a_simulation_states_no_guarantee() {
     assert!((guarantee.epsilon - 1.060_701_862_328).abs() < 1e-10);
 }
 
+#[test]
+fn a_reservation_after_a_release_ends_the_guarantee() {
+    // "Run again if the first result is bad": the accountants compose fixed events only.
+    let mut curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
+    let secret = sum(&[[1.0, 0.0]], 1.0, Adjacency::ReplaceOne);
+    let delta = Delta::new(1e-6).unwrap();
+    curator.reserve(&fixed(4.0, 1)).unwrap();
+    curator.settle().unwrap();
+    // Nothing was released yet.
+    curator.reserve(&fixed(4.0, 1)).unwrap();
+    curator.release(&secret, z(4.0)).unwrap();
+    assert!(curator.guarantee(delta).is_ok());
+    curator.settle().unwrap();
+    curator.reserve(&fixed(4.0, 1)).unwrap();
+    assert!(matches!(
+        curator.guarantee(delta),
+        Err(Refused::NoGuarantee(_))
+    ));
+}
+
 /// Kolmogorov's distribution at sqrt(n) D = 2.9 has a tail of 1e-7: the false-alarm rate of each
 /// of the checks below (fixed seeds).
 fn kolmogorov(mut sample: Vec<f64>) -> f64 {

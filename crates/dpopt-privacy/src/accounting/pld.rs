@@ -247,9 +247,22 @@ fn precision(event: &Event) -> Result<f64, PldError> {
             return Err(unsupported(&leaf));
         };
         check_count(count)?;
-        total += count as f64 / (noise_multiplier.get() * noise_multiplier.get());
+        total += inverse_square(count, noise_multiplier.get())?;
     }
     Ok(total)
+}
+
+/// `count / noise^2`. Noise so large that this underflows is refused, lest a release vanish.
+fn inverse_square(count: u64, noise: f64) -> Result<f64, PldError> {
+    let share = count as f64 / (noise * noise);
+    if share > 0.0 {
+        return Ok(share);
+    }
+    Err(PldError::Noise {
+        value: noise,
+        smallest: NOISE_RANGE.0,
+        largest: NOISE_RANGE.1,
+    })
 }
 
 fn check_count(count: u64) -> Result<(), PldError> {
@@ -269,7 +282,7 @@ fn releases(event: &Event) -> Result<Vec<Release>, PldError> {
         check_count(count)?;
         match &leaf {
             Event::Gaussian { noise_multiplier } => {
-                plain += count as f64 / (noise_multiplier.get() * noise_multiplier.get());
+                plain += inverse_square(count, noise_multiplier.get())?;
             }
             Event::PoissonSampled {
                 sampling_probability,

@@ -33,6 +33,7 @@ impl Releases {
     pub(crate) fn of(accountant: Accountant, event: &Event) -> Result<Self, AccountingError> {
         let mut out = Releases::default();
         for (leaf, count) in event.leaves() {
+            check_count(count)?;
             let refused = || AccountingError::UnsupportedEvent {
                 accountant,
                 event: Box::new(leaf.clone()),
@@ -73,6 +74,9 @@ impl Releases {
                 Event::NonPrivate => return Err(AccountingError::Unprotected),
                 _ => return Err(refused()),
             }
+        }
+        for sampled in &out.sampled {
+            check_count(sampled.count)?;
         }
         Ok(out)
     }
@@ -132,6 +136,17 @@ fn noise_of(event: &Event, mu_squared: f64) -> f64 {
         [(Event::Gaussian { noise_multiplier }, 1)] => noise_multiplier.get(),
         _ => (1.0 / up(mu_squared.sqrt())).next_down(),
     }
+}
+
+/// Counts saturate, so the largest one may stand for more.
+fn check_count(count: u64) -> Result<(), AccountingError> {
+    if count == u64::MAX {
+        return Err(AccountingError::OutOfRange {
+            quantity: "the number of releases",
+            value: count as f64,
+        });
+    }
+    Ok(())
 }
 
 /// The next larger number: turns a correctly rounded result into an upper bound.
