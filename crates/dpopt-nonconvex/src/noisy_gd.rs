@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
 use crate::run::{
-    Observer, Outcome, Output, OutputRule, Release, ReleaseKind, RunError, Stop, open,
+    Observer, Outcome, Output, OutputRule, Release, ReleaseKind, RunError, Stop, accept, open,
 };
 
 /// A plan for w <- w + beta (w - w_prev) - eta g, with g the noisy clipped mean gradient.
@@ -236,6 +236,7 @@ pub(crate) fn descend(
     open(estimator, walk.dim, spend)?;
     let mut output = Output::new(walk.output, walk.steps, estimator);
     let mut point = vec![0.0; walk.dim];
+    let mut next = point.clone();
     let mut velocity = vec![0.0; walk.dim];
     let root_dim = (walk.dim as f64).sqrt();
     let mut stop = Stop::Completed;
@@ -256,11 +257,17 @@ pub(crate) fn descend(
             norm: released,
             noise_norm: root_dim * estimate.noise_std,
         });
-        for ((w, v), g) in point.iter_mut().zip(&mut velocity).zip(estimate.gradient) {
+        for (v, g) in velocity.iter_mut().zip(estimate.gradient) {
             *v = walk.momentum * *v - walk.step_size * g;
-            *w += *v;
+        }
+        for ((next, w), v) in next.iter_mut().zip(&point).zip(&velocity) {
+            *next = w + v;
         }
         done += 1;
+        if !accept(&mut point, &mut next) {
+            stop = Stop::Diverged;
+            break;
+        }
         if flow == ControlFlow::Break(()) {
             stop = Stop::ByObserver;
             break;

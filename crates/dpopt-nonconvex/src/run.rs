@@ -82,7 +82,8 @@ pub enum Stop {
     Completed,
     /// The observer stopped it.
     ByObserver,
-    /// A released estimate was not finite, or the point left the range of numbers.
+    /// A released estimate was not finite, or the next point would have left the range of numbers;
+    /// the step to it is not made.
     Diverged,
 }
 
@@ -132,6 +133,17 @@ pub(crate) fn open(
         });
     }
     Ok(estimator.reserve(spend)?)
+}
+
+/// Moves `point` to `next` if that is finite (and leaves the old point in `next`). Gradients at a
+/// point that is not finite count as zero, so its estimates would look like those of a
+/// stationary point.
+pub(crate) fn accept(point: &mut Vec<f64>, next: &mut Vec<f64>) -> bool {
+    let finite = next.iter().all(|w| w.is_finite());
+    if finite {
+        std::mem::swap(point, next);
+    }
+    finite
 }
 
 /// Keeps the point that the output rule asks for, in O(d) memory.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::run::{
-    Observer, Outcome, Output, OutputRule, Release, ReleaseKind, RunError, Stop, open,
+    Observer, Outcome, Output, OutputRule, Release, ReleaseKind, RunError, Stop, accept, open,
 };
 
 /// Ratio of neighbouring trial values of T in the planner.
@@ -201,6 +201,7 @@ impl SpiderBoostPlan {
         open(estimator, self.facts.dim, &self.spend())?;
         let mut output = Output::new(self.output, self.steps, estimator);
         let mut point = vec![0.0; self.facts.dim];
+        let mut next = point.clone();
         let root_dim = (self.facts.dim as f64).sqrt();
         let mut stop = Stop::Completed;
         let mut done = 0;
@@ -226,10 +227,14 @@ impl SpiderBoostPlan {
                 norm: released,
                 noise_norm: root_dim * estimate.noise_std,
             });
-            for (w, g) in point.iter_mut().zip(estimate.gradient) {
-                *w -= self.step_size * g;
+            for ((next, w), g) in next.iter_mut().zip(&point).zip(estimate.gradient) {
+                *next = w - self.step_size * g;
             }
             done += 1;
+            if !accept(&mut point, &mut next) {
+                stop = Stop::Diverged;
+                break;
+            }
             if flow == ControlFlow::Break(()) {
                 stop = Stop::ByObserver;
                 break;

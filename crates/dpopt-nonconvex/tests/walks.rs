@@ -335,6 +335,37 @@ fn each_output_rule_returns_its_point() {
 }
 
 #[test]
+fn a_walk_that_leaves_the_range_of_numbers_stops_before() {
+    // Gradients at a point that is not finite count as zero, so the releases themselves stay
+    // finite and don't give it away.
+    let data = data(Adjacency::ReplaceOne);
+    for rule in [
+        OutputRule::Last,
+        OutputRule::Uniform,
+        OutputRule::SmallestReleasedNorm,
+    ] {
+        let mut spider = spiderboost(20, 4, 100.0, 100.0);
+        spider.step_size = 1e308;
+        spider.output = rule;
+        let mut plain = noisy_gd(20, 100.0);
+        plain.step_size = 1e308;
+        plain.output = rule;
+        let outcomes = [
+            spider.run(&mut estimator(&data, 1), &mut NoObserver),
+            plain.run(&mut estimator(&data, 1), &mut NoObserver),
+        ];
+        for outcome in outcomes {
+            let outcome = outcome.unwrap();
+            assert_eq!(outcome.stop, Stop::Diverged);
+            assert!(outcome.point.iter().all(|w| w.is_finite()), "{outcome:?}");
+            // The release at which it happened was made and is charged.
+            assert_eq!(outcome.spent.release_count(), outcome.steps);
+            assert!(outcome.steps < 20);
+        }
+    }
+}
+
+#[test]
 fn another_dimension_is_an_error_before_any_reservation() {
     let data = data(Adjacency::ReplaceOne);
     let mut facts = facts(Adjacency::ReplaceOne);

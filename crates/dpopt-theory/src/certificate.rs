@@ -106,8 +106,8 @@ pub fn first_order(
 ///
 /// # Formula
 /// hess F(w) = (1/n) sum phi''(<w, x_i>, y_i) x_i x_i^T, summed over all records; its whole
-/// spectrum is computed. For Welsch and Geman-McClure loss the Hessian is Lipschitz, so a point
-/// with small gradient and least eigenvalue above -sqrt(rho alpha) is an
+/// spectrum is computed. All losses of [`Glm`] have Lipschitz Hessians (with some constant rho), so
+/// gradient norm at most alpha and least eigenvalue at least -sqrt(rho alpha) make an
 /// alpha-second-order-stationary point in the usual sense.
 ///
 /// # Shapes

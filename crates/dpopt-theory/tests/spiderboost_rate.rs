@@ -22,7 +22,6 @@ use dpopt_nonconvex::{
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::{LogLogFit, NoiseRule, Problem as _, Ramp, RampBowl, SimulatedEstimator};
 
-const DIM: usize = 10;
 const RUNS: u64 = 4;
 /// 10^3 to 10^5 in half-decades.
 const RECORDS: [u64; 5] = [1_000, 3_162, 10_000, 31_623, 100_000];
@@ -36,11 +35,55 @@ struct Measured {
     slope: LogLogFit,
 }
 
-fn budget() -> Budget {
-    Budget {
-        epsilon: Epsilon::new(1.0).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
+/// One size of the problem.
+#[derive(Clone, Copy)]
+struct Setting {
+    records: u64,
+    dim: usize,
+    epsilon: f64,
+}
+
+impl Setting {
+    fn budget(&self) -> Budget {
+        Budget {
+            epsilon: Epsilon::new(self.epsilon).unwrap(),
+            delta: Delta::new(1e-5).unwrap(),
+        }
     }
+}
+
+fn by_records(records: &[u64]) -> Vec<(f64, Setting)> {
+    let setting = |records| Setting {
+        records,
+        dim: 10,
+        epsilon: 1.0,
+    };
+    records.iter().map(|&n| (n as f64, setting(n))).collect()
+}
+
+fn by_dim() -> Vec<(f64, Setting)> {
+    let setting = |dim| Setting {
+        records: 30_000,
+        dim,
+        epsilon: 1.0,
+    };
+    let dims = [10usize, 30, 100, 300];
+    dims.iter().map(|&d| (d as f64, setting(d))).collect()
+}
+
+/// Against mu, not epsilon: at fixed delta mu is no power of epsilon.
+fn by_mu() -> Vec<(f64, Setting)> {
+    let setting = |epsilon| Setting {
+        records: 10_000,
+        dim: 30,
+        epsilon,
+    };
+    [0.25, 0.5, 1.0, 2.0, 4.0]
+        .map(|epsilon| {
+            let setting = setting(epsilon);
+            (setting.budget().mu().unwrap().get(), setting)
+        })
+        .to_vec()
 }
 
 /// 20 slopes from 0.25 = L0/4 down to 0.003.
@@ -49,18 +92,19 @@ fn slopes() -> impl Iterator<Item = f64> {
 }
 
 fn measure(
-    records: &[u64],
+    settings: &[(f64, Setting)],
     rule: NoiseRule,
     ramp: Ramp,
-    plan: impl Fn(&PublicFacts) -> SolverPlan,
+    plan: impl Fn(&PublicFacts, &Budget) -> SolverPlan,
 ) -> Measured {
     let (mut bounds, mut means, mut rms) = (Vec::new(), Vec::new(), Vec::new());
-    for &n in records {
+    for (_, setting) in settings {
+        let (n, dim) = (setting.records, setting.dim);
         let (mut bound, mut worst_mean, mut worst_square) = (0.0, 0.0f64, 0.0f64);
         for (k, slope) in slopes().enumerate() {
             let slope = slope.min(RampBowl::largest_slope(1.0, 1.0, 0.5, ramp));
-            let problem = RampBowl::new(DIM, 1.0, 1.0, 0.5, ramp, slope).unwrap();
-            let plan = plan(&problem.facts(n, Adjacency::ReplaceOne));
+            let problem = RampBowl::new(dim, 1.0, 1.0, 0.5, ramp, slope).unwrap();
+            let plan = plan(&problem.facts(n, Adjacency::ReplaceOne), &setting.budget());
             bound = plan.predicted_bound().unwrap();
             let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
             for run in 0..RUNS {
@@ -68,7 +112,7 @@ fn measure(
                 let mut estimator =
                     SimulatedEstimator::new(&problem, n, Adjacency::ReplaceOne, seed)
                         .with_rule(rule);
-                let mut gradient = vec![0.0; DIM];
+                let mut gradient = vec![0.0; dim];
                 let outcome = plan
                     .run(&mut estimator, &mut |release: &Release<'_>| {
                         problem.gradient(release.point, &mut gradient);
@@ -91,7 +135,7 @@ fn measure(
         means.push(worst_mean);
         rms.push(worst_square.sqrt());
     }
-    let x: Vec<f64> = records.iter().map(|&n| n as f64).collect();
+    let x: Vec<f64> = settings.iter().map(|(x, _)| *x).collect();
     let slope = LogLogFit::new(&x, &means, 0.95).unwrap();
     Measured {
         bounds,
@@ -101,12 +145,12 @@ fn measure(
     }
 }
 
-fn spiderboost(facts: &PublicFacts) -> SolverPlan {
-    SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, &budget(), 1_000_000).unwrap())
+fn spiderboost(facts: &PublicFacts, budget: &Budget) -> SolverPlan {
+    SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, budget, 1_000_000).unwrap())
 }
 
-fn noisy_gd(facts: &PublicFacts) -> SolverPlan {
-    SolverPlan::NoisyGd(NoisyGdPlan::theory(facts, &budget(), 1_000_000).unwrap())
+fn noisy_gd(facts: &PublicFacts, budget: &Budget) -> SolverPlan {
+    SolverPlan::NoisyGd(NoisyGdPlan::theory(facts, budget, 1_000_000).unwrap())
 }
 
 fn report(name: &str, m: &Measured) -> String {
@@ -124,7 +168,7 @@ fn under_the_bound(m: &Measured) -> bool {
 #[test]
 fn spiderboost_has_its_rate_and_keeps_its_bound() {
     let m = measure(
-        &RECORDS,
+        &by_records(&RECORDS),
         NoiseRule::Displacement,
         Ramp::Straight,
         spiderboost,
@@ -141,7 +185,12 @@ fn spiderboost_has_its_rate_and_keeps_its_bound() {
 
 #[test]
 fn noisy_gradient_descent_has_its_rate_and_keeps_its_bound() {
-    let m = measure(&RECORDS, NoiseRule::Displacement, Ramp::Straight, noisy_gd);
+    let m = measure(
+        &by_records(&RECORDS),
+        NoiseRule::Displacement,
+        Ramp::Straight,
+        noisy_gd,
+    );
     let text = report("noisy gradient descent", &m);
     assert!((m.slope.slope + 0.5).abs() < TOLERANCE, "{text}");
     assert!(under_the_bound(&m), "{text}");
@@ -151,10 +200,32 @@ fn noisy_gradient_descent_has_its_rate_and_keeps_its_bound() {
     );
 }
 
+/// The rates in d and mu are those of sqrt(d)/(n mu). Deviations of 5 % at the ends move a slope by
+/// ln(1.1)/ln(30) = 0.03 in d and ln(1.1)/ln(13) = 0.04 in mu; the two rates in d are 1/12 apart, so
+/// 0.04 tells them apart there.
+#[test]
+fn the_rates_in_dimension_and_privacy() {
+    type Planner = fn(&PublicFacts, &Budget) -> SolverPlan;
+    let solvers: [(&str, Planner, f64); 2] = [
+        ("spiderboost", spiderboost, 2.0 / 3.0),
+        ("noisy gradient descent", noisy_gd, 0.5),
+    ];
+    for (name, plan, rate) in solvers {
+        for (settings, expected, tolerance) in
+            [(by_dim(), 0.5 * rate, 0.04), (by_mu(), -rate, TOLERANCE)]
+        {
+            let m = measure(&settings, NoiseRule::Displacement, Ramp::Straight, plan);
+            let text = report(name, &m);
+            assert!((m.slope.slope - expected).abs() < tolerance, "{text}");
+            assert!(under_the_bound(&m), "{text}");
+        }
+    }
+}
+
 #[test]
 fn the_bound_holds_on_the_nonconvex_ramp() {
     let m = measure(
-        &RECORDS[..4],
+        &by_records(&RECORDS[..4]),
         NoiseRule::Displacement,
         Ramp::Wavy,
         spiderboost,
@@ -166,7 +237,7 @@ fn the_bound_holds_on_the_nonconvex_ramp() {
 #[test]
 fn noise_by_the_lipschitz_constant_fails_this_test() {
     let m = measure(
-        &RECORDS[..4],
+        &by_records(&RECORDS[..4]),
         NoiseRule::Lipschitz,
         Ramp::Straight,
         spiderboost,
