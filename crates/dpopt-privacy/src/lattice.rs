@@ -461,6 +461,25 @@ mod tests {
         }
 
         #[test]
+        fn contributions_near_the_radius_stay_within_it_at_every_scale(
+            mantissas in prop::collection::vec(-2.0..2.0f64, 1..12),
+            row_exponent in -1074i32..1022,
+            product_exponent in -880i32..880,
+            stretch in 0.3..3.0f64,
+        ) {
+            let power = |e: i32| 2f64.powi(e / 2) * 2f64.powi(e - e / 2);
+            let scale_exponent = product_exponent - row_exponent;
+            prop_assume!((-1070..1023).contains(&scale_exponent));
+            let row: Vec<f64> = mantissas.iter().map(|x| x * power(row_exponent)).collect();
+            let length = mantissas.iter().map(|x| x * x).sum::<f64>().sqrt();
+            prop_assume!(length > 0.1);
+            let bound = bound(length * stretch * power(product_exponent), row.len());
+            let mut sum = LatticeSum::new(bound);
+            sum.add_scaled(power(scale_exponent), &row);
+            prop_assert!(squared(&sum.sum) <= limit(&bound));
+        }
+
+        #[test]
         fn short_contributions_pass_to_within_half_a_step(
             row in prop::collection::vec(-1.0..1.0f64, 1..40),
         ) {
