@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::args::{self, AccountantArg};
 use crate::error::CliError;
-use crate::statement::rounded_up;
+use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 
 /// Flags of `dpopt account`.
@@ -18,20 +18,20 @@ use crate::summary::{print, print_json};
 pub(crate) struct AccountArgs {
     /// Standard deviation of the noise over the sensitivity of the unsampled query, under the
     /// stated adjacency
-    #[arg(long, value_name = "S", value_parser = args::noise_multiplier, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", value_parser = args::noise_multiplier, allow_hyphen_values = true)]
     noise_multiplier: Option<NoiseMultiplier>,
     /// Probability with which a record enters a step's Poisson sample; 1: no sampling
-    #[arg(long, value_name = "Q", value_parser = args::sampling_rate, default_value = "1", conflicts_with = "events", allow_negative_numbers = true)]
+    #[arg(long, value_name = "Q", value_parser = args::sampling_rate, default_value = "1", conflicts_with = "events", allow_hyphen_values = true)]
     sampling_rate: SamplingRate,
     /// Number of releases
-    #[arg(long, value_name = "T", value_parser = args::count, default_value = "1", conflicts_with = "events", allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = args::count, default_value = "1", conflicts_with = "events", allow_hyphen_values = true)]
     steps: u64,
     /// Events in the shape of Google's dp_accounting: one event, a list, or a ledger.json of
     /// `dpopt train`
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
     /// delta; default: that of the ledger.json
-    #[arg(long, value_name = "D", value_parser = args::delta, allow_negative_numbers = true)]
+    #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
     delta: Option<Delta>,
     /// Adjacency; default: that of the ledger.json, otherwise replace-one
     #[arg(long, value_parser = args::adjacency)]
@@ -111,9 +111,10 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
         });
     }
     print(&format!(
-        "epsilon {} at delta {delta} under {adjacency} adjacency, by the {accountant} accountant \
+        "epsilon {} at delta {} under {adjacency} adjacency, by the {accountant} accountant \
          ({})\n",
         rounded_up(epsilon),
+        scientific(delta),
         file.event
     ))
 }

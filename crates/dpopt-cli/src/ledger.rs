@@ -10,6 +10,7 @@ use dpopt::privacy::{Adjacency, BudgetError, BudgetFile, Delta, Epsilon, FilterK
 use crate::args::{self, filter_name};
 use crate::artefacts::probe;
 use crate::error::CliError;
+use crate::statement::scientific;
 
 /// Flags of a shared budget.
 #[derive(Debug, Args)]
@@ -18,10 +19,10 @@ pub(crate) struct LedgerArgs {
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
     /// Epsilon of the shared budget; fixed when FILE is created
-    #[arg(long, value_name = "E", value_parser = args::epsilon, requires = "ledger", allow_negative_numbers = true)]
+    #[arg(long, value_name = "E", value_parser = args::epsilon, requires = "ledger", allow_hyphen_values = true)]
     budget: Option<Epsilon>,
     /// Delta of the shared budget; fixed when FILE is created
-    #[arg(long, value_name = "D", value_parser = args::delta, requires = "ledger", allow_negative_numbers = true)]
+    #[arg(long, value_name = "D", value_parser = args::delta, requires = "ledger", allow_hyphen_values = true)]
     budget_delta: Option<Delta>,
     /// How the costs of runs add up; fixed when FILE is created. Default: gdp, and rdp where the
     /// first run samples
@@ -144,7 +145,7 @@ pub(crate) fn left_in_words(file: &BudgetFile) -> Result<String, BudgetError> {
         "{share:.1} % of epsilon {} at delta {} ({}, {} filter) are left after {} runs: one more \
          run of epsilon {:.4} would fit",
         file.epsilon(),
-        file.delta(),
+        scientific(file.delta()),
         file.adjacency(),
         filter_name(file.filter()),
         state.runs,

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::args::{self, SolverArg};
 use crate::choose::choose;
 use crate::error::CliError;
+use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 
 /// Flags of `dpopt plan`.
@@ -19,16 +20,16 @@ pub(crate) struct PlanArgs {
     /// auto, noisy-gd, noisy-gd-theory, dp-sgd or spiderboost
     solver: SolverArg,
     /// Number of records; under add-remove the declared public size
-    #[arg(long, value_name = "N", value_parser = args::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
     records: u64,
     /// Number of features
-    #[arg(long, value_name = "D", value_parser = args::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "D", value_parser = args::count, allow_hyphen_values = true)]
     dim: u64,
     /// Privacy budget epsilon
-    #[arg(long, value_name = "E", value_parser = args::epsilon, allow_negative_numbers = true)]
+    #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
     epsilon: Epsilon,
     /// Privacy budget delta
-    #[arg(long, value_name = "D", value_parser = args::delta, allow_negative_numbers = true)]
+    #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
     delta: Delta,
     /// Which tables count as neighbours
     #[arg(long, default_value = "replace-one", value_parser = args::adjacency)]
@@ -38,19 +39,19 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_parser = args::loss)]
     loss: Option<Glm>,
     /// Bound on the norm of a row of features
-    #[arg(long, value_name = "X", default_value = "1", value_parser = args::positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value = "1", value_parser = args::positive, allow_hyphen_values = true)]
     row_norm: f64,
     /// L0: bound on the norm of a record's gradient
-    #[arg(long, value_name = "L0", value_parser = args::positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "L0", value_parser = args::positive, allow_hyphen_values = true)]
     lipschitz: Option<f64>,
     /// L1: Lipschitz constant of a record's gradient
-    #[arg(long, value_name = "L1", value_parser = args::positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "L1", value_parser = args::positive, allow_hyphen_values = true)]
     smoothness: Option<f64>,
     /// Bound on F(0) - min F
-    #[arg(long, value_name = "F0", value_parser = args::positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "F0", value_parser = args::positive, allow_hyphen_values = true)]
     initial_gap: Option<f64>,
     /// Most steps; default 2000, for solvers with a proven bound 100000
-    #[arg(long, value_name = "T", value_parser = args::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
     max_steps: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     if args.delta.get() > 1.0 / facts.records as f64 {
         eprintln!(
             "warning: --delta {} is above one over the number of records",
-            args.delta
+            scientific(args.delta)
         );
     }
     if args.json {
@@ -177,8 +178,8 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         "privacy",
         format!(
             "epsilon {} at delta {}, {}, by the {} accountant",
-            crate::statement::rounded_up(plan.epsilon),
-            plan.delta,
+            rounded_up(plan.epsilon),
+            scientific(plan.delta),
             plan.adjacency,
             plan.accountant
         ),

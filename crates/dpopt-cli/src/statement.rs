@@ -48,7 +48,7 @@ impl Statement {
                  spent: epsilon {} at delta {} ({}). The guarantee stays that of the plan, since \
                  when to stop may have depended on what was released.",
                 rounded_up(reading.epsilon),
-                reading.delta,
+                scientific(reading.delta),
                 reading.theorem
             )
         }));
@@ -105,10 +105,11 @@ fn words(guarantee: &Guarantee, records: u64) -> Vec<String> {
     };
     vec![
         format!(
-            "Everything that was written and shown is together ({}, {delta})-differentially \
+            "Everything that was written and shown is together ({}, {})-differentially \
              private under {adjacency} adjacency, by the {accountant} accountant: when {change}, \
              the probability of any outcome changes by at most a factor e^epsilon, plus delta.",
-            rounded_up(*epsilon)
+            rounded_up(*epsilon),
+            scientific(*delta)
         ),
         "Protected: each line of the training table, its label included. Somebody with several \
          lines is protected less, and running times are not protected."
@@ -127,6 +128,11 @@ fn words(guarantee: &Guarantee, records: u64) -> Vec<String> {
 pub(crate) fn rounded_up(epsilon: f64) -> String {
     let digits = (epsilon * 1e4).ceil() / 1e4;
     format!("{digits}")
+}
+
+/// As people write a delta: 1e-6.
+pub(crate) fn scientific(delta: Delta) -> String {
+    format!("{:e}", delta.get())
 }
 
 #[cfg(test)]

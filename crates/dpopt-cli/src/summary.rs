@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
-use crate::statement::{Odometer, Statement, rounded_up};
+use crate::statement::{Odometer, Statement, rounded_up, scientific};
 
 /// The parts of a summary.
 pub(crate) struct Summary<'a> {
@@ -159,7 +159,7 @@ impl Summary<'_> {
             out,
             "Privacy    epsilon {} at delta {}, {}",
             rounded_up(self.statement.epsilon),
-            self.statement.delta,
+            scientific(self.statement.delta),
             self.statement.adjacency
         )?;
         for sentence in &self.statement.words {

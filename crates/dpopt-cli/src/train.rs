@@ -26,7 +26,7 @@ use crate::ledger::{Ledger, LedgerArgs, left_in_words};
 use crate::model::Model;
 use crate::progress::Progress;
 use crate::source::Source;
-use crate::statement::Statement;
+use crate::statement::{Statement, scientific};
 use crate::summary::Summary;
 use crate::trace::Trace;
 
@@ -57,17 +57,17 @@ pub(crate) struct TrainArgs {
     #[arg(long, default_value = "auto")]
     solver: SolverArg,
     /// Privacy budget epsilon
-    #[arg(long, value_name = "E", default_value = "1", value_parser = args::epsilon, allow_negative_numbers = true)]
+    #[arg(long, value_name = "E", default_value = "1", value_parser = args::epsilon, allow_hyphen_values = true)]
     epsilon: Epsilon,
     /// Privacy budget delta; should be well below one over the number of records
-    #[arg(long, value_name = "D", default_value = "1e-6", value_parser = args::delta, allow_negative_numbers = true)]
+    #[arg(long, value_name = "D", default_value = "1e-6", value_parser = args::delta, allow_hyphen_values = true)]
     delta: Delta,
     /// Which tables count as neighbours: those that differ in one record's values, or by one
     /// record more (the number of records is private then)
     #[arg(long, default_value = "replace-one", value_parser = args::adjacency)]
     adjacency: Adjacency,
     /// Public size to plan with; required with add-remove, where the true one is private
-    #[arg(long, value_name = "N", value_parser = args::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
     public_records: Option<u64>,
     #[command(flatten)]
     ledger: LedgerArgs,
@@ -75,7 +75,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Most steps; default 2000, for solvers with a proven bound 100000
-    #[arg(long, value_name = "T", value_parser = args::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
     max_steps: Option<u64>,
     /// Threads; default: as many as the machine offers. The result does not depend on it
     #[arg(long, value_name = "N")]
@@ -154,8 +154,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
-    let ledger = Ledger::check(&args.ledger, args.adjacency)?;
     let out = args.out.as_deref().map(OutDir::prepare).transpose()?;
+    let ledger = Ledger::check(&args.ledger, args.adjacency)?;
     let test = source.test()?;
     let interrupt = Interrupt::listen()?;
 
@@ -262,7 +262,7 @@ fn warnings(args: &TrainArgs, facts: &PublicFacts) -> Vec<String> {
         warnings.push(format!(
             "--delta {} is above one over the number of records ({share:.3e}): a mechanism that \
              publishes a random record would satisfy it",
-            args.delta
+            scientific(args.delta)
         ));
     }
     warnings
