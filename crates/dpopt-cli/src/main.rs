@@ -24,6 +24,7 @@ mod model;
 mod plan;
 mod predict;
 mod progress;
+mod report;
 mod schema;
 mod source;
 mod statement;

@@ -41,9 +41,9 @@ impl Guarantee {
         delta: Delta,
         adjacency: Adjacency,
     ) -> Result<Self, AccountingError> {
-        let accountant = Accountant::tightest_for(event, adjacency)?;
+        let (accountant, epsilon) = Accountant::least(event, delta, adjacency)?;
         Ok(Self {
-            epsilon: accountant.epsilon(event, delta, adjacency)?,
+            epsilon,
             delta,
             adjacency,
             accountant,

@@ -12,7 +12,7 @@ pub mod noise;
 mod sample;
 mod units;
 
-pub use accounting::{Accountant, AccountingError};
+pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
 pub use adjacency::Adjacency;
 pub use budget::{BudgetError, BudgetFile, BudgetState, FilterKind, ReservationId};
 pub use curator::{Curator, Refused, Spend};

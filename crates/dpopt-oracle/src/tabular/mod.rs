@@ -11,7 +11,7 @@
 //! file, a header, the schema itself) is a [`TabularError`]. The rules and the argument are in
 //! `docs/tabular.md`.
 //!
-//! [`check`] and [`draft_schema`] are the exceptions: they are **not private**, they report what
+//! [`check()`] and [`draft_schema`] are the exceptions: they are **not private**, they report what
 //! the records hold, and are meant for public or synthetic data.
 
 mod check;
@@ -24,7 +24,7 @@ mod reader;
 mod schema;
 mod write;
 
-pub use check::{CheckReport, Problem, ProblemKind};
+pub use check::{CheckReport, Problem, ProblemKind, check, check_from};
 pub use draft::draft_schema;
 pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};
@@ -33,5 +33,3 @@ pub use reader::{
     EncodedTable, Layout, read_features, read_features_from, read_table, read_table_from,
 };
 pub use schema::{Category, Column, ColumnKind, Label, Number, Schema, Transform};
-
-pub use check::{check, check_from};

@@ -53,8 +53,9 @@ pub fn delta(mu: Mu, epsilon: Epsilon) -> f64 {
 /// The least epsilon at which a mu-GDP release is (epsilon, delta)-DP, rounded up; 0 when
 /// delta is at least the total variation distance `2 Phi(mu/2) - 1`.
 ///
-/// The returned epsilon satisfies the exact condition with delta reduced by the rounding slack
-/// of [`delta`], so it is never below the truth. Infinite when epsilon exceeds the range of
+/// The returned epsilon satisfies the exact condition with delta reduced by twice the rounding
+/// slack of [`delta`], so it is never below the truth, and [`delta`] at it does not exceed the
+/// delta given. Infinite when epsilon exceeds the range of
 /// `f64` (mu above about 1e154).
 ///
 /// Source: the inverse of Balle and Wang 2018, Theorem 8.
@@ -64,7 +65,10 @@ pub fn epsilon(mu: Mu, delta: Delta) -> f64 {
     let target = delta.get().ln();
     let excess = |epsilon: f64| {
         let at = profile(mu, epsilon);
-        (at.log_delta + at.rounding - target, at.slope_in_epsilon)
+        (
+            at.log_delta + 2.0 * at.rounding - target,
+            at.slope_in_epsilon,
+        )
     };
     if excess(0.0).0 <= 0.0 {
         return 0.0;
@@ -91,7 +95,10 @@ pub fn mu_for(epsilon: Epsilon, delta: Delta) -> Result<Mu, AccountingError> {
     // In x = -log mu the excess decreases; the smallest x with excess <= 0 is wanted.
     let excess = |x: f64| {
         let at = profile((-x).exp(), eps);
-        (at.log_delta + at.rounding - target, -at.slope_in_log_mu)
+        (
+            at.log_delta + 2.0 * at.rounding - target,
+            -at.slope_in_log_mu,
+        )
     };
     // With L = log 1/delta, rho-zCDP gives a mu that is certainly small enough.
     let start = (-target + eps).sqrt() + (-target).sqrt();
@@ -120,7 +127,7 @@ pub fn mu_for(epsilon: Epsilon, delta: Delta) -> Result<Mu, AccountingError> {
     let mut mu = (-x).exp();
     for k in 0..64_u32 {
         let at = profile(mu, eps);
-        if at.log_delta + at.rounding <= target {
+        if at.log_delta + 2.0 * at.rounding <= target {
             break;
         }
         mu *= 1.0 - f64::EPSILON * f64::from(1 + k * k);

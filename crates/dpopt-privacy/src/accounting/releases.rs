@@ -58,9 +58,11 @@ impl Releases {
                             let all = up(inner.mu_squared * float(count));
                             out.mu_squared = up(out.mu_squared + all);
                         }
+                    } else if inner.is_empty() {
+                        continue;
                     } else if !inner.sampled.is_empty() || !accountant.takes_samples() {
                         return Err(refused());
-                    } else if inner.mu_squared > 0.0 {
+                    } else {
                         out.add_sampled(SampledGaussian {
                             rate,
                             noise_multiplier: noise_of(event, inner.mu_squared),
@@ -79,9 +81,8 @@ impl Releases {
         self.mu_squared == 0.0 && self.sampled.is_empty()
     }
 
-    /// The Gaussian-DP parameter; none when nothing was released.
-    pub(crate) fn mu(&self, accountant: Accountant) -> Result<Option<Mu>, AccountingError> {
-        self.only_gaussians(accountant)?;
+    /// The Gaussian-DP parameter of the plain Gaussians; none when there are none.
+    pub(crate) fn mu(&self) -> Result<Option<Mu>, AccountingError> {
         if self.mu_squared == 0.0 {
             return Ok(None);
         }
@@ -94,9 +95,8 @@ impl Releases {
             })
     }
 
-    /// The zCDP parameter; none when nothing was released.
-    pub(crate) fn rho(&self, accountant: Accountant) -> Result<Option<Rho>, AccountingError> {
-        self.only_gaussians(accountant)?;
+    /// The zCDP parameter of the plain Gaussians; none when there are none.
+    pub(crate) fn rho(&self) -> Result<Option<Rho>, AccountingError> {
         if self.mu_squared == 0.0 {
             return Ok(None);
         }
@@ -107,19 +107,6 @@ impl Releases {
                 quantity: "rho",
                 value,
             })
-    }
-
-    fn only_gaussians(&self, accountant: Accountant) -> Result<(), AccountingError> {
-        // `of` has refused sampled events already for every accountant that calls this.
-        match self.sampled.first() {
-            None => Ok(()),
-            Some(_) => Err(AccountingError::UnsupportedEvent {
-                accountant,
-                event: Box::new(Event::Unsupported {
-                    class_name: "PoissonSampledDpEvent".to_owned(),
-                }),
-            }),
-        }
     }
 
     fn add_gaussian(&mut self, noise_multiplier: f64, count: u64) {

@@ -15,7 +15,8 @@ use super::AccountingError;
 use super::special::decreasing_root;
 use crate::units::{Delta, Epsilon, NoiseMultiplier, Rho};
 
-/// Relative slack for rounding, applied upwards to every reported epsilon and log delta.
+/// Relative slack for rounding, applied upwards to every reported log delta; four times as much
+/// goes into epsilon, so that delta at the reported epsilon does not exceed the delta given.
 const SLACK: f64 = 1e-14;
 
 /// rho of one Gaussian release: `1/(2 z^2)` for noise multiplier z.
@@ -49,7 +50,8 @@ pub fn log_delta(rho: f64, epsilon: f64) -> f64 {
     let v = decreasing_root(slope, lo, hi);
     let x = (-v).exp();
     let transport = x * (rho * (1.0 + x) - epsilon);
-    let log_ratio = -v - x.ln_1p();
+    // log(x / (1+x)), without the cancellation of log x - log(1+x) at large x.
+    let log_ratio = -(1.0 / x).ln_1p();
     let value = transport + x * log_ratio - x.ln_1p();
     let size = x * (rho * (1.0 + x) + epsilon + log_ratio.abs()) + x.ln_1p();
     (value + SLACK * size).min(0.0)
@@ -85,9 +87,10 @@ pub fn epsilon(rho: Rho, delta: Delta) -> f64 {
     let v = decreasing_root(slope, lo, hi);
     let x = (-v).exp();
     let (transport, log_alpha) = (rho * (1.0 + x), x.ln_1p());
-    let value = transport - v - log_alpha + (log_inverse - log_alpha) / x;
-    let size = transport + v.abs() + log_alpha + (log_inverse + log_alpha) / x;
-    (value + SLACK * size).max(0.0)
+    let log_ratio = -(1.0 / x).ln_1p();
+    let value = transport + log_ratio + (log_inverse - log_alpha) / x;
+    let size = transport - log_ratio + (log_inverse + log_alpha) / x;
+    (value + 4.0 * SLACK * size).max(0.0)
 }
 
 /// The largest rho for which [`epsilon`] does not exceed the target, rounded down.

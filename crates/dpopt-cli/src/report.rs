@@ -1,0 +1,459 @@
+//! The report of a training run: one HTML page that needs nothing else.
+//!
+//! It is given public values only, in [`ReportInput`]; what it computes from them is
+//! post-processing. Every string is escaped.
+
+mod plot;
+mod scale;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use dpopt::privacy::Adjacency;
+
+use crate::trace::Trace;
+use scale::{at_least, duration, number};
+
+const STYLE: &str = include_str!("report/report.css");
+
+/// Rows of the table that stands in for the plots.
+const TABLE_ROWS: usize = 24;
+
+/// What a run says about privacy.
+#[derive(Debug, Clone)]
+pub(crate) struct PrivacyStatement<'a> {
+    /// The epsilon of the whole plan; in a simulation, the one that a protected run would state.
+    pub epsilon: f64,
+    /// The delta.
+    pub delta: f64,
+    /// The neighbouring relation.
+    pub adjacency: Adjacency,
+    /// Who computed epsilon.
+    pub accountant: &'a str,
+    /// False in a simulation: then there is no guarantee.
+    pub protected: bool,
+    /// The epsilon of what was really released, where a theorem allows such a reading.
+    pub spent_epsilon: Option<f64>,
+    /// That theorem.
+    pub spent_theorem: &'a str,
+    /// Whether the run ended before its plan did.
+    pub stopped_early: bool,
+}
+
+/// Everything that a report shows. All of it is public.
+#[derive(Debug, Clone)]
+pub(crate) struct ReportInput<'a> {
+    /// Heading.
+    pub title: &'a str,
+    /// Name of the solver.
+    pub solver: &'a str,
+    /// Why it was picked, if it was not named by the user.
+    pub solver_reason: Option<String>,
+    /// Name of the loss.
+    pub loss: &'a str,
+    /// The plan: name, value.
+    pub plan: Vec<(String, String)>,
+    /// What was public: name, value.
+    pub public_facts: Vec<(String, String)>,
+    /// The privacy statement.
+    pub privacy: PrivacyStatement<'a>,
+    /// Share of the plan's privacy spent after each point of the trace; `None` hides the plot.
+    pub budget: Option<Vec<f64>>,
+    /// The plan's bound on the root mean square of the gradient norm.
+    pub predicted_bound: Option<f64>,
+    /// What the starting point satisfies already.
+    pub trivial_bound: f64,
+    /// What was released.
+    pub trace: &'a Trace,
+    /// Metrics on data that was declared outside the protection.
+    pub test_metrics: Option<Vec<(String, String)>>,
+    /// Files that the run wrote: name, what it is.
+    pub files: Vec<(String, String)>,
+    /// Wall-clock time of the whole command.
+    pub seconds: f64,
+    /// Wall-clock time of the training alone.
+    pub train_seconds: f64,
+    /// Passes over the records.
+    pub passes: f64,
+}
+
+/// Makes the page.
+pub(crate) fn render(input: &ReportInput<'_>) -> String {
+    let mut out = String::with_capacity(64 * 1024);
+    out.push_str(&format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+        escape(input.title)
+    ));
+    out.push_str(&header(input));
+    out.push_str(&privacy(input));
+    out.push_str(&released(input));
+    out.push_str(&plan(input));
+    out.push_str(&metrics(input));
+    out.push_str(&files(input));
+    out.push_str(&footer(input));
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+/// Escapes text for HTML, in elements and in quoted attributes. Control characters, and those that
+/// change the direction of what follows, are shown as replacements.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(c),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A table of names and values.
+fn pairs(caption: &str, rows: &[(String, String)]) -> String {
+    let mut out = format!(
+        "<table class=\"pairs\"><caption>{}</caption><tbody>\n",
+        escape(caption)
+    );
+    for (name, value) in rows {
+        out.push_str(&format!(
+            "<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n",
+            escape(name),
+            escape(value)
+        ));
+    }
+    out.push_str("</tbody></table>\n");
+    out
+}
+
+fn plural(count: usize, one: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {one}{s}", number(count as f64))
+}
+
+fn header(input: &ReportInput<'_>) -> String {
+    let privacy = &input.privacy;
+    let (epsilon, delta) = (at_least(privacy.epsilon), at_least(privacy.delta));
+    let solver = escape(input.solver);
+    let releases = plural(input.trace.step.len(), "release");
+    let stop = if privacy.stopped_early {
+        format!("stopped before the end of its plan, after {releases}")
+    } else {
+        format!("ran its plan to the end, {releases}")
+    };
+    let mut out = format!(
+        "<header>\n<p class=\"kind\">Training report</p>\n<h1>{}</h1>\n",
+        escape(input.title)
+    );
+    if privacy.protected {
+        out.push_str(&format!(
+            "<p class=\"answer\"><strong>(ε = {epsilon}, δ = {delta})-differentially private</strong> under \
+             {} adjacency. Solver {solver}; {stop}.</p>\n",
+            privacy.adjacency
+        ));
+    } else {
+        out.push_str(&format!(
+            "<div class=\"alarm\" role=\"alert\"><strong>SIMULATION: NO PRIVACY GUARANTEE</strong>\n\
+             <p>The noise came from a seed, so anyone who knows or guesses the seed can take it off again. \
+             If the records are private, so are the model, its files and this page. Run again without a \
+             seed before you publish anything.</p>\n\
+             <p>Solver {solver}; {stop}. A protected run of this plan would state ε = {epsilon}, \
+             δ = {delta} under {} adjacency; this one states nothing.</p></div>\n",
+            privacy.adjacency
+        ));
+    }
+    let would = if privacy.protected {
+        ""
+    } else {
+        " (not guaranteed)"
+    };
+    let tiles = [
+        (format!("Epsilon{would}"), epsilon),
+        (format!("Delta{would}"), delta),
+        ("Adjacency".to_owned(), privacy.adjacency.to_string()),
+        ("Accountant".to_owned(), escape(privacy.accountant)),
+        ("Solver".to_owned(), solver),
+        ("Loss".to_owned(), escape(input.loss)),
+        ("Passes over the records".to_owned(), number(input.passes)),
+        ("Training time".to_owned(), duration(input.train_seconds)),
+    ];
+    out.push_str("<dl class=\"tiles\">\n");
+    for (name, value) in tiles {
+        out.push_str(&format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n"));
+    }
+    out.push_str("</dl>\n</header>\n");
+    out
+}
+
+fn privacy(input: &ReportInput<'_>) -> String {
+    let privacy = &input.privacy;
+    let mut out = String::from("<section>\n<h2>Privacy statement</h2>\n");
+    if !privacy.protected {
+        out.push_str(
+            "<p><strong>None.</strong> This was a simulation. What follows is what a protected run of the \
+             same plan would state.</p>\n",
+        );
+    }
+    out.push_str(&format!(
+        "<p>{} is (ε = {}, δ = {})-differentially private, computed by the accountant \
+         “{}” and rounded up.</p>\n<h3>Between which data sets</h3>\n<p>{} This relation is called {}.</p>\n",
+        if privacy.protected {
+            "The run as planned"
+        } else {
+            "A protected run of this plan"
+        },
+        at_least(privacy.epsilon),
+        at_least(privacy.delta),
+        escape(privacy.accountant),
+        words::adjacency(privacy.adjacency),
+        privacy.adjacency
+    ));
+    if let Some(spent) = privacy.spent_epsilon.filter(|_| privacy.protected) {
+        let theorem = if privacy.spent_theorem.is_empty() {
+            String::new()
+        } else {
+            format!(" Grounds: {}", escape(privacy.spent_theorem))
+        };
+        out.push_str(&format!(
+            "<h3>What was really spent</h3>\n<p>Odometer reading at the end: ε = {} at the same δ. The \
+             statement above covers the whole plan and holds in any case.{theorem}</p>\n",
+            at_least(spent)
+        ));
+    } else if privacy.stopped_early {
+        out.push_str(
+            "<p class=\"note\">The run stopped early, so it released less than this pays for. The statement \
+             still names the whole plan, whose cost was reserved before the first release.</p>\n",
+        );
+    }
+    out.push_str(&format!(
+        "<h3>What is protected</h3>\n<p>Every number computed from the protected records: the released \
+         gradient estimates, the model, the step at which the run stopped, and this report, its plots \
+         included. Times are the exception: they are measured, not protected.</p>\n\
+         <h3>What epsilon and delta mean</h3>\n<p>{}</p>\n\
+         <p>So nobody can test well which of two neighbouring data sets was used, for instance the one with a \
+         certain record in it and the one with that record {}. Even someone who knows both completely, and \
+         sees everything that was released, can do no better than this:</p>\n",
+        words::definition(privacy),
+        words::without(privacy.adjacency)
+    ));
+    out.push_str(&words::tests_table(privacy));
+    out.push_str(
+        "<p class=\"note\">From (ε, δ) alone: at a false positive rate a, true positives are at most \
+         min(1, δ + e<sup>ε</sup>a, 1 − e<sup>−ε</sup>(1 − δ − a)). The mechanism itself may leave still \
+         less room.</p>\n<h3>What was assumed</h3>\n<ul>\n",
+    );
+    for (name, text) in words::assumptions(privacy.adjacency) {
+        out.push_str(&format!("<li><strong>{name}.</strong> {text}</li>\n"));
+    }
+    out.push_str("</ul>\n<h3>What was public</h3>\n");
+    if input.public_facts.is_empty() {
+        out.push_str("<p>No public facts were listed.</p>\n");
+    } else {
+        out.push_str(&pairs(
+            "Used without noise: the guarantee protects none of these.",
+            &input.public_facts,
+        ));
+    }
+    out.push_str("</section>\n");
+    out
+}
+
+/// The plots and the table that stands in for them.
+fn released(input: &ReportInput<'_>) -> String {
+    let trace = input.trace;
+    let mut out = String::from(
+        "<section>\n<h2>What was released</h2>\n<figure>\n<h3>Gradient norm and noise level</h3>\n",
+    );
+    out.push_str(&plot::gradient(
+        trace,
+        input.predicted_bound,
+        input.trivial_bound,
+    ));
+    out.push_str(
+        "<figcaption>A released norm contains its noise: where it stays near the noise level, the gradient \
+         itself is smaller than what can be seen.",
+    );
+    if trace.step.is_empty() {
+        out.push_str(" Here there is none.");
+    } else if input.predicted_bound.is_some() {
+        out.push_str(
+            " The predicted bound is on the root mean square of the true gradient norm at the output; it is \
+             drawn against released values only, because the true norm is never computed.",
+        );
+    } else {
+        out.push_str(" The plan of this solver states no bound.");
+    }
+    if let Some(note) = plot::left_out(trace) {
+        out.push_str(&format!(" {note}"));
+    }
+    out.push_str("</figcaption>\n</figure>\n");
+    if let (Some(released), Some(noise)) = (trace.released_norm.last(), trace.noise_norm.last()) {
+        let ratio = released / noise;
+        let mut text = format!(
+            "Last release: norm {}, noise level {}",
+            number(*released),
+            number(*noise)
+        );
+        if ratio.is_finite() {
+            text.push_str(&format!(", ratio {}", number(ratio)));
+        }
+        out.push_str(&format!("<p>{text}.</p>\n"));
+    }
+    let budget = input
+        .budget
+        .as_deref()
+        .filter(|b| !b.is_empty() && b.len() == trace.step.len());
+    if let Some(spent) = budget {
+        out.push_str("<figure>\n<h3>Budget</h3>\n");
+        out.push_str(&plot::budget(trace, spent));
+        out.push_str(&format!(
+            "<figcaption>Share of the plan’s privacy spent after each release{}.</figcaption>\n</figure>\n",
+            if input.privacy.protected {
+                ""
+            } else {
+                ", as a protected run would have spent it"
+            }
+        ));
+    }
+    out.push_str(&values(trace, budget));
+    out.push_str("</section>\n");
+    out
+}
+
+/// Evenly spaced rows of the trace, the first and the last among them.
+fn values(trace: &Trace, budget: Option<&[f64]>) -> String {
+    let length = trace
+        .step
+        .len()
+        .min(trace.released_norm.len())
+        .min(trace.noise_norm.len())
+        .min(trace.anchor.len());
+    if length == 0 {
+        return String::new();
+    }
+    let shown = length.min(TABLE_ROWS);
+    let summary = if shown < length {
+        format!(
+            "Values as a table ({shown} of {} releases)",
+            number(length as f64)
+        )
+    } else {
+        "Values as a table".to_owned()
+    };
+    let mut out = format!(
+        "<details><summary>{summary}</summary>\n<div class=\"scroll\"><table class=\"num\"><thead><tr>\
+         <th scope=\"col\">step</th><th scope=\"col\" class=\"word\">kind</th><th scope=\"col\">released norm\
+         </th><th scope=\"col\">noise level</th>{}</tr></thead><tbody>\n",
+        if budget.is_some() {
+            "<th scope=\"col\">spent</th>"
+        } else {
+            ""
+        }
+    );
+    for row in 0..shown {
+        let i = if shown == 1 {
+            0
+        } else {
+            row * (length - 1) / (shown - 1)
+        };
+        let spent = budget
+            .and_then(|b| b.get(i))
+            .map_or_else(String::new, |b| format!("<td>{}%</td>", number(100.0 * b)));
+        out.push_str(&format!(
+            "<tr><td>{}</td><td class=\"word\">{}</td><td>{}</td><td>{}</td>{spent}</tr>\n",
+            trace.step[i],
+            if trace.anchor[i] {
+                "anchor"
+            } else {
+                "variation"
+            },
+            number(trace.released_norm[i]),
+            number(trace.noise_norm[i])
+        ));
+    }
+    out.push_str("</tbody></table></div></details>\n");
+    out
+}
+
+fn plan(input: &ReportInput<'_>) -> String {
+    let mut out = format!(
+        "<section>\n<h2>Plan</h2>\n<p>Made from public facts before any record was read. Solver: {}{}.</p>\n",
+        escape(input.solver),
+        match &input.solver_reason {
+            Some(reason) => format!(
+                ", picked by a public rule: {}",
+                escape(reason.trim_end_matches('.'))
+            ),
+            None => ", as asked for".to_owned(),
+        }
+    );
+    if !input.plan.is_empty() {
+        out.push_str(&pairs("Everything the plan fixed", &input.plan));
+    }
+    out.push_str("</section>\n");
+    out
+}
+
+fn metrics(input: &ReportInput<'_>) -> String {
+    let Some(rows) = &input.test_metrics else {
+        return String::new();
+    };
+    format!(
+        "<section>\n<h2>Test metrics</h2>\n<p>Computed without noise on test data that was \
+         <strong>declared outside the protection</strong>. The guarantee says nothing about those \
+         records.</p>\n{}</section>\n",
+        pairs("On data declared outside the protection", rows)
+    )
+}
+
+fn files(input: &ReportInput<'_>) -> String {
+    if input.files.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<section>\n<h2>Files</h2>\n<table class=\"pairs\"><caption>Written by this run</caption><tbody>\n",
+    );
+    for (name, what) in &input.files {
+        out.push_str(&format!(
+            "<tr><th scope=\"row\"><code>{}</code></th><td>{}</td></tr>\n",
+            escape(name),
+            escape(what)
+        ));
+    }
+    out.push_str("</tbody></table>\n</section>\n");
+    out
+}
+
+fn footer(input: &ReportInput<'_>) -> String {
+    let promise = match (input.privacy.protected, &input.test_metrics) {
+        (false, _) => {
+            "This page belongs to a simulation: its numbers are not protected, and it must be kept as secret \
+             as the records."
+        }
+        (true, None) => {
+            "Nothing on this page was computed from unprotected records: what depends on the data went \
+             through the private releases above. The times were measured and stand outside the guarantee."
+        }
+        (true, Some(_)) => {
+            "Nothing on this page was computed from unprotected records, except the test metrics, whose \
+             records were declared outside the protection; all else that depends on the data went through \
+             the private releases above. The times were measured and stand outside the guarantee."
+        }
+    };
+    format!(
+        "<footer>\n<p>{promise}</p>\n<p>{} in all, {} of it training. Made by dpopt {}. This page loads \
+         nothing and runs no script.</p>\n</footer>\n",
+        duration(input.seconds),
+        duration(input.train_seconds),
+        env!("CARGO_PKG_VERSION")
+    )
+}

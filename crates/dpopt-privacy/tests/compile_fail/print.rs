@@ -1,0 +1,5 @@
+fn leak(secret: &dpopt_privacy::Sensitive<dpopt_privacy::Vector>) {
+    println!("{secret:?}");
+}
+
+fn main() {}

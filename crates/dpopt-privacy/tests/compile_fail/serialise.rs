@@ -1,0 +1,5 @@
+fn leak(secret: &dpopt_privacy::Sensitive<dpopt_privacy::Vector>) -> String {
+    serde_json::to_string(secret).unwrap()
+}
+
+fn main() {}
