@@ -36,7 +36,7 @@ pub(crate) struct AccountArgs {
     /// Adjacency; default: that of the ledger.json, otherwise replace-one
     #[arg(long, value_parser = args::adjacency)]
     adjacency: Option<Adjacency>,
-    /// auto (the tightest that takes the events) or one by name
+    /// auto (the one that states the least epsilon), gdp, zcdp, rdp or pld
     #[arg(long, default_value = "auto")]
     accountant: AccountantArg,
     /// Print one JSON object
@@ -95,11 +95,13 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
         }
         (asked, found) => asked.or(found).unwrap_or(Adjacency::ReplaceOne),
     };
-    let accountant = match args.accountant {
-        AccountantArg::Auto => Accountant::tightest_for(&file.event, adjacency)?,
-        AccountantArg::Named(accountant) => accountant,
+    let (accountant, epsilon) = match args.accountant {
+        AccountantArg::Auto => Accountant::least(&file.event, delta, adjacency)?,
+        AccountantArg::Named(accountant) => {
+            let epsilon = accountant.epsilon(&file.event, delta, adjacency)?;
+            (accountant, epsilon)
+        }
     };
-    let epsilon = accountant.epsilon(&file.event, delta, adjacency)?;
     if args.json {
         return print_json(&Json {
             epsilon,

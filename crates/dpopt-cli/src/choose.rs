@@ -1,6 +1,6 @@
 //! From public facts to a plan: a named solver's, or the one that the `auto` rule picks.
 
-use dpopt::nonconvex::{Budget, PlanError, PublicFacts, Solver, SolverPlan};
+use dpopt::nonconvex::{AutoReason, Budget, PlanError, PublicFacts, Solver, SolverPlan};
 
 use crate::args::SolverArg;
 
@@ -13,8 +13,18 @@ const STEPS_WITH_BOUND: u64 = 100_000;
 pub(crate) struct Chosen {
     pub(crate) solver: Solver,
     pub(crate) plan: SolverPlan,
-    /// Why this solver: a line of the public rule, or the user's choice.
-    pub(crate) reason: String,
+    /// The line of the public rule that picked it; none where the user named it.
+    pub(crate) picked: Option<AutoReason>,
+}
+
+impl Chosen {
+    /// Why this solver.
+    pub(crate) fn reason(&self) -> String {
+        match self.picked {
+            Some(reason) => format!("auto: {reason}"),
+            None => "as asked for".to_owned(),
+        }
+    }
 }
 
 /// Plans. Only public facts come in, so nothing else can decide.
@@ -28,7 +38,7 @@ pub(crate) fn choose(
         SolverArg::Named(solver) => Ok(Chosen {
             solver,
             plan: solver.plan(facts, budget, max_steps.unwrap_or(default_cap(solver)))?,
-            reason: "as asked for".to_owned(),
+            picked: None,
         }),
         SolverArg::Auto => {
             let choice = Solver::auto(facts, budget, max_steps.unwrap_or(STEPS_WITH_BOUND))?;
@@ -42,7 +52,7 @@ pub(crate) fn choose(
             Ok(Chosen {
                 solver: choice.solver,
                 plan,
-                reason: format!("auto: {}", choice.reason),
+                picked: Some(choice.reason),
             })
         }
     }

@@ -21,6 +21,7 @@ mod evaluate;
 mod interrupt;
 mod ledger;
 mod model;
+mod outputs;
 mod plan;
 mod predict;
 mod progress;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::args::{self, SolverArg};
 use crate::choose::choose;
 use crate::error::CliError;
+use crate::outputs::plain;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 
@@ -61,7 +62,7 @@ pub(crate) struct PlanArgs {
 #[derive(Serialize)]
 struct Json<'a> {
     solver: Solver,
-    solver_reason: &'a str,
+    solver_reason: String,
     records: u64,
     dim: usize,
     adjacency: Adjacency,
@@ -113,14 +114,14 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     };
     let chosen = choose(args.solver, &facts, &budget, args.max_steps)?;
     let spend = chosen.plan.spend();
-    let accountant = Accountant::tightest_for(spend.event(), facts.adjacency)?;
+    let (accountant, epsilon) = Accountant::least(spend.event(), args.delta, facts.adjacency)?;
     let json = Json {
         solver: chosen.solver,
-        solver_reason: &chosen.reason,
+        solver_reason: chosen.reason(),
         records: facts.records,
         dim: facts.dim,
         adjacency: facts.adjacency,
-        epsilon: accountant.epsilon(spend.event(), args.delta, facts.adjacency)?,
+        epsilon,
         delta: args.delta,
         accountant,
         steps: chosen.plan.steps(),
@@ -199,11 +200,4 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         }
     }
     Ok(out)
-}
-
-fn plain(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }

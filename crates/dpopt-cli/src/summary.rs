@@ -34,7 +34,7 @@ pub(crate) struct Summary<'a> {
 #[derive(Serialize)]
 struct Json<'a> {
     solver: Solver,
-    solver_reason: &'a str,
+    solver_reason: String,
     loss: Glm,
     records: u64,
     dim: usize,
@@ -66,7 +66,7 @@ impl Summary<'_> {
     pub(crate) fn print_json(&self) -> Result<(), CliError> {
         let json = Json {
             solver: self.chosen.solver,
-            solver_reason: &self.chosen.reason,
+            solver_reason: self.chosen.reason(),
             loss: self.loss,
             records: self.facts.records,
             dim: self.facts.dim,
@@ -114,7 +114,8 @@ impl Summary<'_> {
         writeln!(
             out,
             "Solver     {} ({})",
-            self.chosen.solver, self.chosen.reason
+            self.chosen.solver,
+            self.chosen.reason()
         )?;
         let stop = match self.outcome.stop {
             Stop::Completed => "",
@@ -171,7 +172,7 @@ impl Summary<'_> {
         match self.out {
             Some(folder) => writeln!(
                 out,
-                "Output     model.json, ledger.json in {}",
+                "Output     model.json, ledger.json and report.html in {}",
                 folder.display()
             ),
             None => writeln!(

@@ -10,10 +10,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dpopt::nonconvex::{Budget, Observer, Outcome, PublicFacts, Release};
-use dpopt::oracle::tabular::Schema;
 use dpopt::oracle::{Estimator, Glm, PrivateData, PrivateGradient};
 use dpopt::privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Guarantee};
-use serde::Serialize;
 
 use crate::args::{self, SolverArg};
 use crate::artefacts::OutDir;
@@ -23,12 +21,12 @@ use crate::error::CliError;
 use crate::evaluate::evaluate;
 use crate::interrupt::Interrupt;
 use crate::ledger::{Ledger, LedgerArgs, left_in_words};
-use crate::model::Model;
+use crate::outputs::Outputs;
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::statement::{Statement, scientific};
 use crate::summary::Summary;
-use crate::trace::Trace;
+use crate::trace::Recorder;
 
 /// Flags of `dpopt train`.
 #[derive(Debug, Args)]
@@ -88,39 +86,16 @@ pub(crate) struct TrainArgs {
     quiet: bool,
 }
 
-/// `ledger.json`.
-#[derive(Serialize)]
-struct LedgerJson<'a> {
-    format: &'static str,
-    epsilon: f64,
-    delta: Delta,
-    adjacency: Adjacency,
-    accountant: String,
-    mode: dpopt::privacy::Mode,
-    conventions: &'static str,
-    /// What was reserved: the guarantee is for this.
-    event: &'a dpopt::privacy::Event,
-    /// What was released.
-    spent: &'a dpopt::privacy::Event,
-    odometer: &'a Option<crate::statement::Odometer>,
-}
-
-const CONVENTIONS: &str = "Events have the shape of Google's dp_accounting (DpEvent.to_named_tuple). \
-    noise_multiplier is the standard deviation of the noise over the L2 sensitivity of the unsampled \
-    sum under the stated adjacency: for contributions of norm at most C that is 2C under replace-one \
-    and C under add-remove. epsilon is that of `event`, which was reserved before the first release; \
-    `spent` is what was released.";
-
 /// Watches a run: keeps what was released, moves the bar, stops on Ctrl-C.
 struct Watcher {
-    trace: Trace,
+    record: Recorder,
     progress: Progress,
     interrupt: Interrupt,
 }
 
 impl Observer for Watcher {
     fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
-        self.trace.add(release);
+        self.record.add(release);
         self.progress.step();
         if self.interrupt.pressed() {
             ControlFlow::Break(())
@@ -131,12 +106,11 @@ impl Observer for Watcher {
 }
 
 /// What a run leaves.
-struct Finished {
-    outcome: Outcome,
-    guarantee: Guarantee,
-    #[expect(dead_code, reason = "report.html plots it")]
-    trace: Trace,
-    seconds: f64,
+pub(crate) struct Finished {
+    pub(crate) outcome: Outcome,
+    pub(crate) guarantee: Guarantee,
+    pub(crate) record: Recorder,
+    pub(crate) seconds: f64,
 }
 
 pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
@@ -213,7 +187,18 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
     };
     let folder = out.as_ref().map(|out| out.path().to_owned());
     if let Some(out) = out {
-        write_artefacts(out, args, &chosen, &finished, &statement, &source.schema)?;
+        let outputs = Outputs {
+            table: &source.name(),
+            schema: &source.schema,
+            loss: args.loss,
+            facts: &facts,
+            chosen: &chosen,
+            finished: &finished,
+            statement: &statement,
+            metrics,
+            seconds: clock.seconds(),
+        };
+        outputs.write(out)?;
     }
     let summary = Summary {
         table: source.name(),
@@ -287,7 +272,7 @@ fn descend(
         .with_access(plan.access())
         .with_threads(threads);
     let mut watcher = Watcher {
-        trace: Trace::new(plan.steps()),
+        record: Recorder::new(plan),
         progress: Progress::new(plan.steps(), !args.quiet && !args.json),
         interrupt,
     };
@@ -307,50 +292,7 @@ fn descend(
     Ok(Finished {
         outcome,
         guarantee,
-        trace: watcher.trace,
+        record: watcher.record,
         seconds,
     })
-}
-
-fn write_artefacts(
-    out: OutDir,
-    args: &TrainArgs,
-    chosen: &Chosen,
-    finished: &Finished,
-    statement: &Statement,
-    schema: &Schema,
-) -> Result<(), CliError> {
-    let Finished {
-        outcome, guarantee, ..
-    } = finished;
-    let ledger = LedgerJson {
-        format: "dpopt-ledger-1",
-        epsilon: guarantee.epsilon,
-        delta: guarantee.delta,
-        adjacency: guarantee.adjacency,
-        accountant: guarantee.accountant.to_string(),
-        mode: statement.mode,
-        conventions: CONVENTIONS,
-        event: &guarantee.event,
-        spent: &outcome.spent,
-        odometer: &statement.odometer,
-    };
-    let model = Model::new(
-        chosen.solver,
-        args.loss,
-        statement.clone(),
-        schema.clone(),
-        &outcome.point,
-    );
-    let files = [
-        ("ledger.json", json_line(&ledger)?),
-        ("model.json", json_line(&model)?),
-    ];
-    out.write(&files)
-}
-
-fn json_line(value: &impl Serialize) -> Result<String, CliError> {
-    let mut text = serde_json::to_string_pretty(value)?;
-    text.push('\n');
-    Ok(text)
 }
