@@ -67,6 +67,9 @@ pub(crate) enum CliError {
         "the run diverged after {steps} steps and has no model to write; what it reserved counts as spent"
     )]
     Diverged { steps: u64 },
+    /// The run was made, but its results could not be written.
+    #[error("{0}; the run was made, and what it reserved counts as spent")]
+    AfterRun(Box<CliError>),
     /// Ctrl-C came before the first release.
     #[error("interrupted before anything was released; nothing was charged")]
     Interrupted,

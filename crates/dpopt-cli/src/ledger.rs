@@ -143,13 +143,14 @@ pub(crate) fn left_in_words(file: &BudgetFile) -> Result<String, BudgetError> {
     let share = 100.0 * (1.0 - state.used / state.capacity);
     let mut words = format!(
         "{share:.1} % of epsilon {} at delta {} ({}, {} filter) are left after {} runs: one more \
-         run of epsilon {:.4} would fit",
+         run of epsilon {} would fit",
         file.epsilon(),
         scientific(file.delta()),
         file.adjacency(),
         filter_name(file.filter()),
         state.runs,
-        file.epsilon_left(&state),
+        // Rounded down, so that a run of what is shown fits.
+        (file.epsilon_left(&state) * 1e4).floor() / 1e4,
     );
     if state.open > 0 {
         words += &format!(

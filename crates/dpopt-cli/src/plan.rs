@@ -193,10 +193,10 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
             _ if shown_above.contains(&name.as_str()) => {}
             serde_json::Value::Object(facts) => {
                 for (fact, value) in facts {
-                    line(fact, plain(value));
+                    line(&fact.replace('_', " "), plain(value));
                 }
             }
-            value => line(name, plain(value)),
+            value => line(&name.replace('_', " "), plain(value)),
         }
     }
     Ok(out)

@@ -178,13 +178,12 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
     let metrics = test
         .as_ref()
         .map(|test| evaluate(test, &outcome.point, args.loss));
-    let budget_left = match budget_file {
-        Some(path) => {
-            let file = dpopt::privacy::BudgetFile::open(path).map_err(CliError::Ledger)?;
-            Some(left_in_words(&file).map_err(CliError::Ledger)?)
-        }
-        None => None,
-    };
+    // The run is made: from here on nothing may keep its results from being written.
+    let budget_left = budget_file.map(|path| {
+        dpopt::privacy::BudgetFile::open(path)
+            .and_then(|file| left_in_words(&file))
+            .unwrap_or_else(|error| format!("can't be shown: {error}"))
+    });
     let folder = out.as_ref().map(|out| out.path().to_owned());
     if let Some(out) = out {
         let outputs = Outputs {
@@ -198,7 +197,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
             metrics,
             seconds: clock.seconds(),
         };
-        outputs.write(out)?;
+        outputs
+            .write(out)
+            .map_err(|error| CliError::AfterRun(Box::new(error)))?;
     }
     let summary = Summary {
         table: source.name(),

@@ -88,7 +88,8 @@ pub enum BudgetError {
     },
     /// The run costs more than is left.
     #[error(
-        "the budget can't pay: the run costs {cost:.6} and {left:.6} of {capacity:.6} are left ({unit}); a plan of epsilon at most {epsilon_left:.4} would fit"
+        "the budget can't pay: the run costs {cost:.6} and {left:.6} of {capacity:.6} are left ({unit}); a plan of epsilon at most {} would fit",
+        (epsilon_left * 1e4).floor() / 1e4
     )]
     Exhausted {
         /// Cost of the run in the filter's unit.

@@ -36,7 +36,14 @@ fn runs_share_a_budget_until_it_is_used_up() {
     );
     assert_eq!(place.read("l.json"), before);
 
-    let fits = after_two["epsilon_left"].as_f64().unwrap() * 0.999;
+    let shown = place.ok("budget l.json");
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    let at = words
+        .windows(2)
+        .position(|pair| pair == ["of", "epsilon"])
+        .unwrap();
+    assert_eq!(words[at + 2], "2");
+    let fits = words[words.len() - 3];
     place.train(&format!("{SHARED} --epsilon {fits}"));
     assert_eq!(left(&place)["runs"], 3);
     let text = place.ok("budget l.json");

@@ -194,7 +194,7 @@ fn artefacts_hold_the_model_and_the_ledger() {
 }
 
 #[test]
-fn a_gzipped_or_unterminated_table_is_read() {
+fn a_last_line_without_its_end_is_a_record() {
     let place = Place::new();
     let text = place.read("t.csv");
     place.put("t.csv", text.trim_end());
