@@ -17,8 +17,9 @@ pub(crate) struct OutDir {
 }
 
 impl OutDir {
-    /// Creates the folder if need be and tries to write in it.
-    pub(crate) fn prepare(path: &Path) -> Result<Self, CliError> {
+    /// Creates the folder if need be and tries to write in it. Folders in the places of `files`
+    /// are refused now, since they could not be replaced later.
+    pub(crate) fn prepare(path: &Path, files: &[&str]) -> Result<Self, CliError> {
         let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let out = Self {
             path: path.to_owned(),
@@ -28,6 +29,11 @@ impl OutDir {
                 .map(Path::to_owned)
                 .collect(),
         };
+        for place in files.iter().map(|name| path.join(name)) {
+            if place.is_dir() {
+                return Err(failed("--out", &place, io::ErrorKind::IsADirectory.into()));
+            }
+        }
         match fs::create_dir_all(path).and_then(|()| probe(path)) {
             Ok(()) => Ok(out),
             Err(source) => Err(failed("--out", path, source)),
@@ -39,10 +45,13 @@ impl OutDir {
     }
 
     /// Writes all files, or none.
-    pub(crate) fn write(mut self, files: &[(&str, String)]) -> Result<(), CliError> {
+    pub(crate) fn write(
+        mut self,
+        files: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<(), CliError> {
         let mut pending = Vec::new();
         for (name, text) in files {
-            pending.push(Pending::write(&self.path.join(name), text, "--out")?);
+            pending.push(Pending::write(&self.path.join(name), &text, "--out")?);
         }
         for file in pending {
             file.commit("--out")?;

@@ -15,6 +15,9 @@ use crate::report::{PrivacyStatement, ReportInput, render};
 use crate::statement::{Odometer, Statement, scientific};
 use crate::train::Finished;
 
+/// Their names.
+pub(crate) const FILES: [&str; 3] = ["ledger.json", "model.json", "report.html"];
+
 /// Everything that the files are made from; all of it is public or released.
 pub(crate) struct Outputs<'a> {
     pub(crate) table: &'a str,
@@ -61,12 +64,12 @@ impl Outputs<'_> {
             self.schema.clone(),
             &self.finished.outcome.point,
         );
-        let files = [
-            ("ledger.json", json_text(&self.ledger())?),
-            ("model.json", json_text(&model)?),
-            ("report.html", self.report()?),
+        let texts = [
+            json_text(&self.ledger())?,
+            json_text(&model)?,
+            self.report()?,
         ];
-        out.write(&files)
+        out.write(FILES.into_iter().zip(texts))
     }
 
     fn ledger(&self) -> LedgerJson<'_> {

@@ -21,7 +21,7 @@ use crate::error::CliError;
 use crate::evaluate::evaluate;
 use crate::interrupt::Interrupt;
 use crate::ledger::{Ledger, LedgerArgs, left_in_words};
-use crate::outputs::Outputs;
+use crate::outputs::{self, Outputs};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::statement::{Statement, scientific};
@@ -128,7 +128,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
-    let out = args.out.as_deref().map(OutDir::prepare).transpose()?;
+    let prepare = |path| OutDir::prepare(path, &outputs::FILES);
+    let out = args.out.as_deref().map(prepare).transpose()?;
     let ledger = Ledger::check(&args.ledger, args.adjacency)?;
     let test = source.test()?;
     let interrupt = Interrupt::listen()?;

@@ -169,6 +169,13 @@ fn tables_without_records() {
 }
 
 #[test]
+fn places_that_are_taken_are_seen_before_the_run() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("o/report.html")).unwrap();
+    place.fails(TRAIN, 2, &["--out", "report.html"]);
+}
+
+#[test]
 fn a_plan_that_says_nothing_is_not_run() {
     let place = Place::new();
     for solver in ["spiderboost", "noisy-gd-theory"] {
