@@ -63,6 +63,8 @@ pub(crate) struct ReportInput<'a> {
     pub predicted_bound: Option<f64>,
     /// What the starting point satisfies already.
     pub trivial_bound: f64,
+    /// How many releases were made; the trace of a long run has fewer.
+    pub releases: u64,
     /// What was released.
     pub trace: &'a Trace,
     /// Metrics on data that was declared outside the protection.
@@ -135,7 +137,7 @@ fn pairs(caption: &str, rows: &[(String, String)]) -> String {
     out
 }
 
-fn plural(count: usize, one: &str) -> String {
+fn plural(count: u64, one: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {one}{s}", number(count as f64))
 }
@@ -144,7 +146,7 @@ fn header(input: &ReportInput<'_>) -> String {
     let privacy = &input.privacy;
     let (epsilon, delta) = (at_least(privacy.epsilon), at_least(privacy.delta));
     let solver = escape(input.solver);
-    let releases = plural(input.trace.step.len(), "release");
+    let releases = plural(input.releases, "release");
     let stop = if privacy.stopped_early {
         format!("stopped before the end of its plan, after {releases}")
     } else {

@@ -66,7 +66,7 @@ impl NoisyGdPlan {
         let rms = bound(steps).sqrt();
         if !(rms < facts.trivial_bound()) {
             return Err(PlanError::Vacuous {
-                solver: "noisy-gd",
+                solver: "noisy-gd-theory",
                 bound: rms,
                 trivial: facts.trivial_bound(),
                 records: facts.records,

@@ -32,6 +32,7 @@ pub enum Glm {
     /// Welsch loss (bounded, nonconvex).
     Welsch,
     /// Geman-McClure loss (bounded, nonconvex).
+    #[serde(rename = "geman-mcclure")]
     GemanMcClure,
 }
 

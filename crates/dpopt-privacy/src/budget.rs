@@ -94,7 +94,8 @@ pub enum BudgetError {
     TooLate,
     /// The run costs more than is left.
     #[error(
-        "the budget can't pay: the run costs {cost:.6} and {left:.6} of {capacity:.6} are left ({unit}); a plan of epsilon at most {epsilon_left:.4} would fit"
+        "the budget can't pay: the run costs {cost:.6} and {left:.6} of {capacity:.6} are left ({unit}); a plan of epsilon at most {} would fit",
+        (epsilon_left * 1e4).floor() / 1e4
     )]
     Exhausted {
         /// Cost of the run in the filter's unit.
@@ -249,6 +250,54 @@ impl BudgetFile {
         Ok(read(&self.path, &mut file)?.state)
     }
 
+    /// The epsilon that it was created for.
+    #[must_use]
+    pub fn epsilon(&self) -> Epsilon {
+        self.terms.epsilon
+    }
+
+    /// The delta that it was created for.
+    #[must_use]
+    pub fn delta(&self) -> Delta {
+        self.terms.delta
+    }
+
+    /// The neighbouring relation that it was created for.
+    #[must_use]
+    pub fn adjacency(&self) -> Adjacency {
+        self.terms.adjacency
+    }
+
+    /// The measure in which costs add up.
+    #[must_use]
+    pub fn filter(&self) -> FilterKind {
+        self.terms.filter
+    }
+
+    /// The largest epsilon, at the budget's delta, that what is left in `state` could pay as one
+    /// run; 0 when nothing is left.
+    #[must_use]
+    pub fn epsilon_left(&self, state: &BudgetState) -> f64 {
+        self.terms.epsilon_of(state.capacity - state.used)
+    }
+
+    /// Whether a fresh budget with these terms could pay for `event` alone. Touches no file: for
+    /// asking before one is created.
+    ///
+    /// # Errors
+    /// [`BudgetError::Exhausted`] when it could not, [`BudgetError::Accounting`] when its filter
+    /// can't account the event, [`BudgetError::TooTight`].
+    pub fn could_pay(
+        epsilon: Epsilon,
+        delta: Delta,
+        adjacency: Adjacency,
+        filter: FilterKind,
+        event: &Event,
+    ) -> Result<(), BudgetError> {
+        let terms = Terms::new(epsilon, delta, adjacency, filter)?;
+        terms.pay(0.0, terms.cost(event)?)
+    }
+
     pub(crate) fn check_adjacency(&self, run: Adjacency) -> Result<(), BudgetError> {
         if run == self.terms.adjacency {
             Ok(())
@@ -264,17 +313,7 @@ impl BudgetFile {
     pub(crate) fn reserve(&mut self, event: &Event) -> Result<ReservationId, BudgetError> {
         let cost = self.terms.cost(event)?;
         let (mut file, contents) = self.lock_for_writing()?;
-        let left = contents.state.capacity - contents.state.used;
-        // Written so that a cost that is not a number is refused.
-        if !(contents.state.used + cost <= contents.state.capacity) {
-            return Err(BudgetError::Exhausted {
-                cost,
-                left: left.max(0.0),
-                capacity: contents.state.capacity,
-                unit: self.terms.unit(),
-                epsilon_left: self.terms.epsilon_of(left),
-            });
-        }
+        self.terms.pay(contents.state.used, cost)?;
         let id = contents.state.runs;
         let line = Line::Reserve {
             id,
@@ -386,6 +425,22 @@ impl Terms {
             FilterKind::Rdp => costs::renyi(event, self.order.unwrap_or(2.0), self.adjacency)?,
         };
         Ok(cost * (1.0 + 1e-12))
+    }
+
+    /// Whether `cost` fits beside what is used.
+    fn pay(&self, used: f64, cost: f64) -> Result<(), BudgetError> {
+        // Written so that a cost that is not a number is refused.
+        if !(used + cost <= self.capacity) {
+            let left = self.capacity - used;
+            return Err(BudgetError::Exhausted {
+                cost,
+                left: left.max(0.0),
+                capacity: self.capacity,
+                unit: self.unit(),
+                epsilon_left: self.epsilon_of(left),
+            });
+        }
+        Ok(())
     }
 
     fn unit(&self) -> &'static str {

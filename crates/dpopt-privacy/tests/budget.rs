@@ -43,6 +43,37 @@ fn gaussians(z: f64, count: u64) -> Spend {
 }
 
 #[test]
+fn a_budget_that_does_not_exist_says_what_it_could_pay() {
+    let could_pay = |z: f64, filter| {
+        let spend = gaussians(z, 100);
+        BudgetFile::could_pay(
+            Epsilon::new(1.0).unwrap(),
+            Delta::new(1e-6).unwrap(),
+            Adjacency::ReplaceOne,
+            filter,
+            spend.event(),
+        )
+    };
+    let z = 10.0 / 0.2367;
+    could_pay(z * 1.0001, FilterKind::Gdp).unwrap();
+    assert!(matches!(
+        could_pay(z * 0.999, FilterKind::Gdp),
+        Err(BudgetError::Exhausted { .. })
+    ));
+    // The looser measure needs more noise.
+    assert!(could_pay(z * 1.0001, FilterKind::Rdp).is_err());
+    let folder = Folder::new();
+    let file = open(&folder.file(), 1.0, FilterKind::Gdp).unwrap();
+    let left = file.epsilon_left(&file.state().unwrap());
+    assert!((left - 1.0).abs() < 1e-6, "{left}");
+    assert_eq!((file.epsilon().get(), file.delta().get()), (1.0, 1e-6));
+    assert_eq!(
+        (file.adjacency(), file.filter()),
+        (Adjacency::ReplaceOne, FilterKind::Gdp)
+    );
+}
+
+#[test]
 fn a_plan_of_the_same_epsilon_fits_once() {
     let folder = Folder::new();
     let z = 10.0 / 0.2367 * 1.0001;

@@ -64,6 +64,7 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
         budget: Some((1..=n).map(|i| 0.7 * i as f64 / n as f64).collect()),
         predicted_bound: Some(0.0283),
         trivial_bound: 0.52,
+        releases: n as u64,
         trace,
         test_metrics: Some(owned(&[
             ("accuracy", "0.951"),

@@ -1,0 +1,177 @@
+//! `dpopt account`: the epsilon of releases.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dpopt::privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::{self, AccountantArg};
+use crate::error::CliError;
+use crate::statement::{rounded_up, scientific};
+use crate::summary::{print, print_json};
+
+/// Flags of `dpopt account`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("releases").required(true).args(["noise_multiplier", "events"]))]
+pub(crate) struct AccountArgs {
+    /// Standard deviation of the noise over the sensitivity of the unsampled query, under the
+    /// stated adjacency
+    #[arg(long, value_name = "S", value_parser = args::noise_multiplier, allow_hyphen_values = true)]
+    noise_multiplier: Option<NoiseMultiplier>,
+    /// Probability with which a record enters a step's Poisson sample; 1: no sampling
+    #[arg(long, value_name = "Q", value_parser = args::sampling_rate, default_value = "1", conflicts_with = "events", allow_hyphen_values = true)]
+    sampling_rate: SamplingRate,
+    /// Number of releases
+    #[arg(long, value_name = "T", value_parser = args::count, default_value = "1", conflicts_with = "events", allow_hyphen_values = true)]
+    steps: u64,
+    /// Events in the shape of Google's dp_accounting: one event, a list, or a ledger.json of
+    /// `dpopt train`
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// delta; default: that of the ledger.json
+    #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
+    delta: Option<Delta>,
+    /// Adjacency; default: that of the ledger.json, otherwise replace-one
+    #[arg(long, value_parser = args::adjacency)]
+    adjacency: Option<Adjacency>,
+    /// auto (the one that states the least epsilon), gdp, zcdp, rdp or pld
+    #[arg(long, default_value = "auto")]
+    accountant: AccountantArg,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Json {
+    epsilon: f64,
+    delta: Delta,
+    adjacency: Adjacency,
+    accountant: Accountant,
+    releases: u64,
+    event: Event,
+}
+
+/// What a file of events says.
+struct EventFile {
+    event: Event,
+    delta: Option<Delta>,
+    adjacency: Option<Adjacency>,
+}
+
+pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
+    let file = match (&args.events, args.noise_multiplier) {
+        (Some(path), _) => read_events(path)?,
+        (None, Some(noise_multiplier)) => {
+            let one = Event::gaussian(noise_multiplier);
+            let one = if args.sampling_rate.get() < 1.0 {
+                one.poisson_sampled(args.sampling_rate)
+            } else {
+                one
+            };
+            EventFile {
+                event: one.repeated(args.steps),
+                delta: None,
+                adjacency: None,
+            }
+        }
+        (None, None) => {
+            let problem = "either this or --events is needed";
+            return Err(CliError::flag("--noise-multiplier", problem));
+        }
+    };
+    let Some(delta) = args.delta.or(file.delta) else {
+        return Err(CliError::flag("--delta", "missing"));
+    };
+    let adjacency = match (args.adjacency, file.adjacency) {
+        (Some(asked), Some(found)) if asked != found => {
+            let problem = format!(
+                "the file states its noise multipliers under {found}, and they mean something \
+                 else under {asked}"
+            );
+            return Err(CliError::flag("--adjacency", problem));
+        }
+        (asked, found) => asked.or(found).unwrap_or(Adjacency::ReplaceOne),
+    };
+    let (accountant, epsilon) = match args.accountant {
+        AccountantArg::Auto => Accountant::least(&file.event, delta, adjacency)?,
+        AccountantArg::Named(accountant) => {
+            let epsilon = accountant.epsilon(&file.event, delta, adjacency)?;
+            (accountant, epsilon)
+        }
+    };
+    if args.json {
+        return print_json(&Json {
+            epsilon,
+            delta,
+            adjacency,
+            accountant,
+            releases: file.event.release_count(),
+            event: file.event,
+        });
+    }
+    print(&format!(
+        "epsilon {} at delta {} under {adjacency} adjacency, by the {accountant} accountant \
+         ({})\n",
+        rounded_up(epsilon),
+        scientific(delta),
+        file.event
+    ))
+}
+
+fn read_events(path: &Path) -> Result<EventFile, CliError> {
+    let bad = |problem: String| CliError::Content {
+        path: path.to_owned(),
+        problem,
+    };
+    let text = std::fs::read_to_string(path).map_err(|source| CliError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| bad(format!("not JSON: {error}")))?;
+    let event = |value: &Value| {
+        serde_json::from_value::<Event>(value.clone()).map_err(|error| bad(error.to_string()))
+    };
+    let ledger = value
+        .as_object()
+        .filter(|object| !object.contains_key("class_name"));
+    let Some(ledger) = ledger else {
+        let event = match &value {
+            Value::Array(list) => {
+                Event::composed(list.iter().map(event).collect::<Result<_, _>>()?)
+            }
+            other => event(other)?,
+        };
+        return Ok(EventFile {
+            event,
+            delta: None,
+            adjacency: None,
+        });
+    };
+    let event = match (ledger.get("event"), ledger.get("events")) {
+        (Some(one), _) => event(one)?,
+        (None, Some(Value::Array(list))) => {
+            Event::composed(list.iter().map(event).collect::<Result<_, _>>()?)
+        }
+        _ => {
+            let problem = "neither an event (no `class_name`) nor a ledger (no `event`)";
+            return Err(bad(problem.to_owned()));
+        }
+    };
+    Ok(EventFile {
+        event,
+        delta: field(ledger.get("delta")).map_err(|e| bad(format!("`delta`: {e}")))?,
+        adjacency: field(ledger.get("adjacency")).map_err(|e| bad(format!("`adjacency`: {e}")))?,
+    })
+}
+
+fn field<T: serde::de::DeserializeOwned>(
+    value: Option<&Value>,
+) -> Result<Option<T>, serde_json::Error> {
+    value
+        .map(|value| serde_json::from_value(value.clone()))
+        .transpose()
+}

@@ -1,0 +1,151 @@
+//! Values of flags: text to checked units, so that an error names the flag.
+
+use std::str::FromStr;
+
+use dpopt::nonconvex::Solver;
+use dpopt::oracle::Glm;
+use dpopt::privacy::{
+    Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
+};
+
+/// A solver, or the rule that picks one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SolverArg {
+    Auto,
+    Named(Solver),
+}
+
+impl FromStr for SolverArg {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name == "auto" {
+            return Ok(Self::Auto);
+        }
+        name.parse()
+            .map(Self::Named)
+            .map_err(|error: dpopt::nonconvex::UnknownSolver| format!("{error}, or auto"))
+    }
+}
+
+/// An accountant, or the tightest one that takes the events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AccountantArg {
+    Auto,
+    Named(Accountant),
+}
+
+impl FromStr for AccountantArg {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name == "auto" {
+            return Ok(Self::Auto);
+        }
+        name.parse().map(Self::Named).map_err(
+            |error: dpopt::privacy::accounting::UnknownAccountant| format!("{error}, or auto"),
+        )
+    }
+}
+
+/// The one of `all` that is displayed as `name`.
+fn named<T: std::fmt::Display + Copy>(name: &str, all: &[T]) -> Result<T, String> {
+    let found = all.iter().copied().find(|item| item.to_string() == name);
+    found.ok_or_else(|| {
+        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+        format!("known are {}", names.join(", "))
+    })
+}
+
+pub(crate) fn adjacency(name: &str) -> Result<Adjacency, String> {
+    named(name, &[Adjacency::ReplaceOne, Adjacency::AddRemove])
+}
+
+pub(crate) fn loss(name: &str) -> Result<Glm, String> {
+    named(name, &Glm::ALL)
+}
+
+pub(crate) fn filter(name: &str) -> Result<FilterKind, String> {
+    [FilterKind::Gdp, FilterKind::Zcdp, FilterKind::Rdp]
+        .into_iter()
+        .find(|kind| filter_name(*kind) == name)
+        .ok_or_else(|| "known are gdp, zcdp, rdp".to_owned())
+}
+
+/// The name that [`filter`] reads.
+pub(crate) fn filter_name(filter: FilterKind) -> &'static str {
+    match filter {
+        FilterKind::Zcdp => "zcdp",
+        FilterKind::Rdp => "rdp",
+        _ => "gdp",
+    }
+}
+
+fn unit<T>(text: &str, make: fn(f64) -> Result<T, UnitError>) -> Result<T, String> {
+    let value: f64 = text.trim().parse().map_err(|_| "not a number".to_owned())?;
+    make(value).map_err(|error| error.to_string())
+}
+
+pub(crate) fn epsilon(text: &str) -> Result<Epsilon, String> {
+    unit(text, Epsilon::new)
+}
+
+pub(crate) fn delta(text: &str) -> Result<Delta, String> {
+    unit(text, Delta::new)
+}
+
+pub(crate) fn noise_multiplier(text: &str) -> Result<NoiseMultiplier, String> {
+    unit(text, NoiseMultiplier::new)
+}
+
+pub(crate) fn sampling_rate(text: &str) -> Result<SamplingRate, String> {
+    unit(text, SamplingRate::new)
+}
+
+/// A positive finite number.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("a positive finite number is needed".to_owned()),
+    }
+}
+
+/// A whole number of at least 1.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    match text.trim().parse::<u64>() {
+        Ok(value) if value > 0 => Ok(value),
+        _ => Err("a whole number of at least 1 is needed".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_units_are_refused_with_their_name() {
+        for text in ["0", "-1", "NaN", "inf", "one", ""] {
+            assert!(epsilon(text).is_err(), "{text}");
+        }
+        for text in ["0", "1", "1.5", "-0.1", "nan"] {
+            assert!(delta(text).is_err(), "{text}");
+        }
+        assert!(epsilon("0").is_err_and(|message| message.contains("epsilon")));
+        assert!(count("0").is_err() && count("1.5").is_err() && positive("0").is_err());
+    }
+
+    #[test]
+    fn auto_and_names_are_read() {
+        assert_eq!("auto".parse(), Ok(SolverArg::Auto));
+        for solver in Solver::ALL {
+            assert_eq!(solver.to_string().parse(), Ok(SolverArg::Named(solver)));
+        }
+        assert!(
+            "sgd"
+                .parse::<SolverArg>()
+                .is_err_and(|m| m.contains("auto"))
+        );
+        assert_eq!("auto".parse(), Ok(AccountantArg::Auto));
+        assert!("moments".parse::<AccountantArg>().is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! The shared budget of several runs, as the flags of `train` ask for it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dpopt::nonconvex::SolverPlan;
+use dpopt::oracle::Access;
+use dpopt::privacy::{Adjacency, BudgetError, BudgetFile, Delta, Epsilon, FilterKind};
+
+use crate::args::{self, filter_name};
+use crate::artefacts::probe;
+use crate::error::CliError;
+use crate::statement::scientific;
+
+/// Flags of a shared budget.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerArgs {
+    /// Charge this run to the budget in FILE, which several runs share
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+    /// Epsilon of the shared budget; fixed when FILE is created
+    #[arg(long, value_name = "E", value_parser = args::epsilon, requires = "ledger", allow_hyphen_values = true)]
+    budget: Option<Epsilon>,
+    /// Delta of the shared budget; fixed when FILE is created
+    #[arg(long, value_name = "D", value_parser = args::delta, requires = "ledger", allow_hyphen_values = true)]
+    budget_delta: Option<Delta>,
+    /// How the costs of runs add up; fixed when FILE is created. Default: gdp, and rdp where the
+    /// first run samples
+    #[arg(long, value_name = "FILTER", value_parser = args::filter, requires = "ledger")]
+    budget_filter: Option<FilterKind>,
+}
+
+impl LedgerArgs {
+    /// The budget file, where one was asked for.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.ledger.as_deref()
+    }
+}
+
+/// A shared budget that can be opened.
+pub(crate) enum Ledger {
+    Open(BudgetFile),
+    /// The file is made right before the run, so that a refused run leaves none.
+    New {
+        path: PathBuf,
+        epsilon: Epsilon,
+        delta: Delta,
+        adjacency: Adjacency,
+        filter: Option<FilterKind>,
+    },
+}
+
+impl Ledger {
+    /// Checks the terms and that the file can be written.
+    pub(crate) fn check(args: &LedgerArgs, adjacency: Adjacency) -> Result<Option<Self>, CliError> {
+        let Some(path) = &args.ledger else {
+            return Ok(None);
+        };
+        if path.exists() {
+            return Self::existing(path, args, adjacency).map(Some);
+        }
+        let needed = |flag| {
+            let problem = format!("needed to create {}, which does not exist", path.display());
+            CliError::flag(flag, problem)
+        };
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let ledger = Self::New {
+            path: path.clone(),
+            epsilon: args.budget.ok_or_else(|| needed("--budget"))?,
+            delta: args.budget_delta.ok_or_else(|| needed("--budget-delta"))?,
+            adjacency,
+            filter: args.budget_filter,
+        };
+        probe(folder).map_err(|source| CliError::Write {
+            flag: "--ledger",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Some(ledger))
+    }
+
+    fn existing(path: &Path, args: &LedgerArgs, adjacency: Adjacency) -> Result<Self, CliError> {
+        let file = BudgetFile::open(path).map_err(CliError::Ledger)?;
+        let differs = args.budget.is_some_and(|asked| asked != file.epsilon())
+            || args.budget_delta.is_some_and(|asked| asked != file.delta())
+            || args
+                .budget_filter
+                .is_some_and(|asked| asked != file.filter());
+        if differs {
+            return Err(CliError::Ledger(BudgetError::OtherTerms {
+                path: path.to_owned(),
+                epsilon: file.epsilon().get(),
+                delta: file.delta().get(),
+                adjacency: file.adjacency(),
+                filter: file.filter(),
+            }));
+        }
+        if file.adjacency() != adjacency {
+            return Err(CliError::Ledger(BudgetError::AdjacencyMismatch {
+                budget: file.adjacency(),
+                run: adjacency,
+            }));
+        }
+        let writable = std::fs::OpenOptions::new().append(true).open(path);
+        writable.map_err(|source| CliError::Write {
+            flag: "--ledger",
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self::Open(file))
+    }
+
+    /// The budget file, created if need be and if it could pay for `plan`.
+    pub(crate) fn open(self, plan: &SolverPlan) -> Result<BudgetFile, CliError> {
+        match self {
+            Self::Open(file) => Ok(file),
+            Self::New {
+                path,
+                epsilon,
+                delta,
+                adjacency,
+                filter,
+            } => {
+                let filter = filter.unwrap_or(match plan.access() {
+                    Access::Poisson(_) => FilterKind::Rdp,
+                    _ => FilterKind::Gdp,
+                });
+                BudgetFile::could_pay(epsilon, delta, adjacency, filter, plan.spend().event())
+                    .map_err(CliError::CannotPay)?;
+                BudgetFile::open_or_create(&path, epsilon, delta, adjacency, filter)
+                    .map_err(CliError::Ledger)
+            }
+        }
+    }
+}
+
+/// What a budget has left, in words.
+pub(crate) fn left_in_words(file: &BudgetFile) -> Result<String, BudgetError> {
+    let state = file.state()?;
+    let share = 100.0 * (1.0 - state.used / state.capacity);
+    let mut words = format!(
+        "{share:.1} % of epsilon {} at delta {} ({}, {} filter) are left after {} runs: one more \
+         run of epsilon {} would fit",
+        file.epsilon(),
+        scientific(file.delta()),
+        file.adjacency(),
+        filter_name(file.filter()),
+        state.runs,
+        // Rounded down, so that a run of what is shown fits.
+        (file.epsilon_left(&state) * 1e4).floor() / 1e4,
+    );
+    if state.open > 0 {
+        words += &format!(
+            "; {} of the runs never settled (still running, or killed) and count in full",
+            state.open
+        );
+    }
+    Ok(words)
+}

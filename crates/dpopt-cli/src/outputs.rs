@@ -1,0 +1,203 @@
+//! The files that `train --out` leaves: `model.json`, `ledger.json`, `report.html`.
+
+use dpopt::nonconvex::{PublicFacts, Stop};
+use dpopt::oracle::Glm;
+use dpopt::oracle::tabular::Schema;
+use dpopt::privacy::{Adjacency, Delta, Event, Mode};
+use serde::Serialize;
+
+use crate::artefacts::OutDir;
+use crate::choose::Chosen;
+use crate::error::CliError;
+use crate::evaluate::TestMetrics;
+use crate::model::Model;
+use crate::report::{PrivacyStatement, ReportInput, render};
+use crate::statement::{Odometer, Statement, scientific};
+use crate::train::Finished;
+
+/// Their names.
+pub(crate) const FILES: [&str; 3] = ["ledger.json", "model.json", "report.html"];
+
+/// Everything that the files are made from; all of it is public or released.
+pub(crate) struct Outputs<'a> {
+    pub(crate) table: &'a str,
+    pub(crate) schema: &'a Schema,
+    pub(crate) loss: Glm,
+    pub(crate) facts: &'a PublicFacts,
+    pub(crate) chosen: &'a Chosen,
+    pub(crate) finished: &'a Finished,
+    pub(crate) statement: &'a Statement,
+    pub(crate) metrics: Option<TestMetrics>,
+    pub(crate) seconds: f64,
+}
+
+/// `ledger.json`.
+#[derive(Serialize)]
+struct LedgerJson<'a> {
+    format: &'static str,
+    epsilon: f64,
+    delta: Delta,
+    adjacency: Adjacency,
+    accountant: String,
+    mode: Mode,
+    conventions: &'static str,
+    /// What was reserved: the guarantee is for this.
+    event: &'a Event,
+    /// What was released.
+    spent: &'a Event,
+    odometer: &'a Option<Odometer>,
+}
+
+const CONVENTIONS: &str = "Events have the shape of Google's dp_accounting (DpEvent.to_named_tuple). \
+    noise_multiplier is the standard deviation of the noise over the L2 sensitivity of the unsampled \
+    sum under the stated adjacency: for contributions of norm at most C that is 2C under replace-one \
+    and C under add-remove. epsilon is that of `event`, which was reserved before the first release; \
+    `spent` is what was released.";
+
+impl Outputs<'_> {
+    /// Writes all files, or none.
+    pub(crate) fn write(&self, out: OutDir) -> Result<(), CliError> {
+        let model = Model::new(
+            self.chosen.solver,
+            self.loss,
+            self.statement.clone(),
+            self.schema.clone(),
+            &self.finished.outcome.point,
+        );
+        let texts = [
+            json_text(&self.ledger())?,
+            json_text(&model)?,
+            self.report()?,
+        ];
+        out.write(FILES.into_iter().zip(texts))
+    }
+
+    fn ledger(&self) -> LedgerJson<'_> {
+        let guarantee = &self.finished.guarantee;
+        LedgerJson {
+            format: "dpopt-ledger-1",
+            epsilon: guarantee.epsilon,
+            delta: guarantee.delta,
+            adjacency: guarantee.adjacency,
+            accountant: guarantee.accountant.to_string(),
+            mode: self.statement.mode,
+            conventions: CONVENTIONS,
+            event: &guarantee.event,
+            spent: &self.finished.outcome.spent,
+            odometer: &self.statement.odometer,
+        }
+    }
+
+    fn report(&self) -> Result<String, CliError> {
+        let Self {
+            facts,
+            chosen,
+            finished,
+            statement,
+            ..
+        } = self;
+        let odometer = statement.odometer.as_ref();
+        let file = |name: &str, what: &str| (name.to_owned(), what.to_owned());
+        Ok(render(&ReportInput {
+            title: &format!("{}: {}", self.table, self.schema.label().column),
+            solver: &chosen.solver.to_string(),
+            solver_reason: chosen.picked.map(|reason| reason.to_string()),
+            loss: &self.loss.to_string(),
+            plan: plan_rows(chosen)?,
+            public_facts: self.public_facts(),
+            privacy: PrivacyStatement {
+                epsilon: statement.epsilon,
+                delta: statement.delta.get(),
+                adjacency: facts.adjacency,
+                accountant: &statement.accountant.to_string(),
+                protected: statement.mode == Mode::Protected,
+                spent_epsilon: odometer.map(|reading| reading.epsilon),
+                spent_theorem: odometer.map_or("", |reading| reading.theorem.as_str()),
+                stopped_early: finished.outcome.stop != Stop::Completed,
+            },
+            budget: Some(finished.record.spent.clone()),
+            predicted_bound: chosen.plan.predicted_bound(),
+            trivial_bound: facts.trivial_bound(),
+            releases: finished.outcome.counts.releases,
+            trace: &finished.record.trace,
+            test_metrics: self.metrics.as_ref().map(metric_rows),
+            files: vec![
+                file("model.json", "weights, schema and privacy statement"),
+                file("ledger.json", "events, for a second accountant"),
+                file("report.html", "this page"),
+            ],
+            seconds: self.seconds,
+            train_seconds: finished.seconds,
+            passes: finished.outcome.counts.passes,
+        }))
+    }
+
+    fn public_facts(&self) -> Vec<(String, String)> {
+        let facts = self.facts;
+        let size = if facts.adjacency.record_count_is_public() {
+            "number of records"
+        } else {
+            "declared number of records"
+        };
+        let columns = self.schema.columns().len();
+        [
+            (size, facts.records.to_string()),
+            ("features after encoding", facts.dim.to_string()),
+            ("bound on the norm of a row", facts.row_norm.to_string()),
+            ("schema", format!("{columns} columns, in model.json")),
+            ("label", self.schema.label().column.clone()),
+            ("positive value", self.schema.label().positive.clone()),
+            ("delta", scientific(self.statement.delta)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
+    }
+}
+
+/// Every number of the plan by name, its facts left out.
+pub(crate) fn plan_rows(chosen: &Chosen) -> Result<Vec<(String, String)>, CliError> {
+    let all = serde_json::to_value(&chosen.plan)?;
+    let hidden = ["facts", "budget", "accountant", "predicted_bound"];
+    Ok(all
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| !hidden.contains(&name.as_str()))
+        .map(|(name, value)| (name.replace('_', " "), plain(value)))
+        .collect())
+}
+
+/// A JSON value as people write it.
+pub(crate) fn plain(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
+    let number = |value: f64| format!("{value:.4}");
+    let mut rows = vec![
+        ("records", metrics.test_records.to_string()),
+        ("accuracy", number(metrics.test_accuracy)),
+        (
+            "accuracy of the majority",
+            number(metrics.majority_accuracy),
+        ),
+    ];
+    rows.extend(
+        metrics
+            .test_auc
+            .map(|auc| ("area under the ROC curve", number(auc))),
+    );
+    rows.extend(metrics.test_log_loss.map(|loss| ("log loss", number(loss))));
+    rows.into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn json_text(value: &impl Serialize) -> Result<String, CliError> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,203 @@
+//! `dpopt plan`: what a solver would do. Reads no data.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use dpopt::nonconvex::{Budget, PublicFacts, Solver, SolverPlan};
+use dpopt::oracle::{Access, Convexity, Glm};
+use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
+use serde::Serialize;
+
+use crate::args::{self, SolverArg};
+use crate::choose::choose;
+use crate::error::CliError;
+use crate::outputs::plain;
+use crate::statement::{rounded_up, scientific};
+use crate::summary::{print, print_json};
+
+/// Flags of `dpopt plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// auto, noisy-gd, noisy-gd-theory, dp-sgd or spiderboost
+    solver: SolverArg,
+    /// Number of records; under add-remove the declared public size
+    #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
+    records: u64,
+    /// Number of features
+    #[arg(long, value_name = "D", value_parser = args::count, allow_hyphen_values = true)]
+    dim: u64,
+    /// Privacy budget epsilon
+    #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
+    epsilon: Epsilon,
+    /// Privacy budget delta
+    #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
+    delta: Delta,
+    /// Which tables count as neighbours
+    #[arg(long, default_value = "replace-one", value_parser = args::adjacency)]
+    adjacency: Adjacency,
+    /// Loss, from which the constants below follow unless given; default logistic, unless all
+    /// three constants are given: then any smooth nonconvex loss
+    #[arg(long, value_parser = args::loss)]
+    loss: Option<Glm>,
+    /// Bound on the norm of a row of features
+    #[arg(long, value_name = "X", default_value = "1", value_parser = args::positive, allow_hyphen_values = true)]
+    row_norm: f64,
+    /// L0: bound on the norm of a record's gradient
+    #[arg(long, value_name = "L0", value_parser = args::positive, allow_hyphen_values = true)]
+    lipschitz: Option<f64>,
+    /// L1: Lipschitz constant of a record's gradient
+    #[arg(long, value_name = "L1", value_parser = args::positive, allow_hyphen_values = true)]
+    smoothness: Option<f64>,
+    /// Bound on F(0) - min F
+    #[arg(long, value_name = "F0", value_parser = args::positive, allow_hyphen_values = true)]
+    initial_gap: Option<f64>,
+    /// Most steps; default 2000, for solvers with a proven bound 100000
+    #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
+    max_steps: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    solver: Solver,
+    solver_reason: String,
+    records: u64,
+    dim: usize,
+    adjacency: Adjacency,
+    epsilon: f64,
+    delta: Delta,
+    accountant: Accountant,
+    steps: u64,
+    predicted_bound: Option<f64>,
+    trivial_bound: f64,
+    clip: f64,
+    access: Access,
+    gradients: f64,
+    passes: f64,
+    event: &'a Event,
+    plan: &'a SolverPlan,
+}
+
+impl PlanArgs {
+    fn facts(&self) -> Result<PublicFacts, CliError> {
+        let given = (self.lipschitz, self.smoothness, self.initial_gap);
+        let free = self.loss.is_none() && matches!(given, (Some(_), Some(_), Some(_)));
+        let derived = self.loss.unwrap_or(Glm::Logistic).constants(self.row_norm);
+        let dim = usize::try_from(self.dim)
+            .map_err(|_| CliError::flag("--dim", "too large for this machine"))?;
+        let facts = PublicFacts {
+            records: self.records,
+            dim,
+            adjacency: self.adjacency,
+            lipschitz: self.lipschitz.unwrap_or(derived.lipschitz),
+            smoothness: self.smoothness.unwrap_or(derived.smoothness),
+            initial_gap: self.initial_gap.unwrap_or(derived.initial_gap),
+            row_norm: self.row_norm,
+            convexity: if free {
+                Convexity::Nonconvex
+            } else {
+                derived.convexity
+            },
+        };
+        facts.check()?;
+        Ok(facts)
+    }
+}
+
+pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
+    let facts = args.facts()?;
+    let budget = Budget {
+        epsilon: args.epsilon,
+        delta: args.delta,
+    };
+    let chosen = choose(args.solver, &facts, &budget, args.max_steps)?;
+    let spend = chosen.plan.spend();
+    let (accountant, epsilon) = Accountant::least(spend.event(), args.delta, facts.adjacency)?;
+    let json = Json {
+        solver: chosen.solver,
+        solver_reason: chosen.reason(),
+        records: facts.records,
+        dim: facts.dim,
+        adjacency: facts.adjacency,
+        epsilon,
+        delta: args.delta,
+        accountant,
+        steps: chosen.plan.steps(),
+        predicted_bound: chosen.plan.predicted_bound(),
+        trivial_bound: facts.trivial_bound(),
+        clip: chosen.plan.clip(),
+        access: chosen.plan.access(),
+        gradients: chosen.plan.gradients(),
+        passes: chosen.plan.gradients() / facts.records as f64,
+        event: spend.event(),
+        plan: &chosen.plan,
+    };
+    if args.delta.get() > 1.0 / facts.records as f64 {
+        eprintln!(
+            "warning: --delta {} is above one over the number of records",
+            scientific(args.delta)
+        );
+    }
+    if args.json {
+        print_json(&json)
+    } else {
+        print(&describe(&json)?)
+    }
+}
+
+fn describe(plan: &Json<'_>) -> Result<String, CliError> {
+    let mut out = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a `String` can't fail.
+        let _ = writeln!(out, "{name:<30} {value}");
+    };
+    line(
+        "solver",
+        format!("{} ({})", plan.solver, plan.solver_reason),
+    );
+    line(
+        "bound on the gradient norm",
+        match plan.predicted_bound {
+            Some(bound) => format!(
+                "{bound:.4} (root mean square; the starting point already satisfies {:.4})",
+                plan.trivial_bound
+            ),
+            None => "none stated by this solver".to_owned(),
+        },
+    );
+    line("steps", plan.steps.to_string());
+    line(
+        "cost",
+        format!(
+            "{:.4e} gradients, {:.1} passes over the data",
+            plan.gradients, plan.passes
+        ),
+    );
+    line(
+        "privacy",
+        format!(
+            "epsilon {} at delta {}, {}, by the {} accountant",
+            rounded_up(plan.epsilon),
+            scientific(plan.delta),
+            plan.adjacency,
+            plan.accountant
+        ),
+    );
+    line("releases", plan.event.to_string());
+    let all = serde_json::to_value(plan.plan)?;
+    for (name, value) in all.as_object().into_iter().flatten() {
+        let shown_above = ["steps", "predicted_bound", "budget", "accountant"];
+        match value {
+            _ if shown_above.contains(&name.as_str()) => {}
+            serde_json::Value::Object(facts) => {
+                for (fact, value) in facts {
+                    line(&fact.replace('_', " "), plain(value));
+                }
+            }
+            value => line(&name.replace('_', " "), plain(value)),
+        }
+    }
+    Ok(out)
+}

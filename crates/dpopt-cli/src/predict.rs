@@ -1,0 +1,70 @@
+//! `dpopt predict`: a model applied to a table, through the model's own schema.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use dpopt::oracle::Glm;
+use dpopt::oracle::tabular::read_features;
+
+use crate::artefacts::write_file;
+use crate::error::CliError;
+use crate::model::Model;
+use crate::source::readable;
+use crate::summary::print;
+
+/// Flags of `dpopt predict`.
+#[derive(Debug, Args)]
+pub(crate) struct PredictArgs {
+    /// Model written by `dpopt train --out`
+    #[arg(long, value_name = "FILE")]
+    model: PathBuf,
+    /// Table to score; its label column may be absent
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// Where to write the predictions; default: standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// One line per record: the score, the probability of the positive value (for the logistic loss,
+/// the only one that models it), and the predicted value.
+pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
+    let model = Model::load(&args.model)?;
+    readable(&args.data)?;
+    let design = read_features(&args.data, &model.schema)?;
+    let label = model.schema.label();
+    let logistic = model.loss == Glm::Logistic;
+    let mut out = String::from(if logistic {
+        "score,probability,prediction\n"
+    } else {
+        "score,prediction\n"
+    });
+    for score in model.scores(&design) {
+        let prediction = field(if score > 0.0 {
+            &label.positive
+        } else {
+            label.negative()
+        });
+        // Writing to a `String` can't fail.
+        let _ = if logistic {
+            let probability = 1.0 / (1.0 + (-score).exp());
+            writeln!(out, "{score},{probability},{prediction}")
+        } else {
+            writeln!(out, "{score},{prediction}")
+        };
+    }
+    match &args.out {
+        Some(path) => write_file(path, &out, "--out"),
+        None => print(&out),
+    }
+}
+
+/// A text as a field of a CSV line.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,32 @@
+//! A progress bar, on a terminal only. It shows steps, which are public.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The bar, or nothing.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(crate) fn new(steps: u64, wanted: bool) -> Self {
+        let visible = wanted && std::io::stderr().is_terminal();
+        let target = if visible {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(steps), target);
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} steps, {eta} left") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    pub(crate) fn step(&self) {
+        self.0.inc(1);
+    }
+
+    pub(crate) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}

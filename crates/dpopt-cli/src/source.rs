@@ -1,0 +1,119 @@
+//! Where the tables come from: files, or the sample in the binary.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use dpopt::oracle::PublicData;
+use dpopt::oracle::tabular::{EncodedTable, Schema, read_table, read_table_from};
+
+use crate::error::CliError;
+
+const TRAIN: &[u8] = include_bytes!("../data/census-income-sample.csv.gz");
+const TEST: &[u8] = include_bytes!("../data/census-income-sample-test.csv.gz");
+const SCHEMA: &str = include_str!("../data/census-income.toml");
+
+/// What `train` reads.
+pub(crate) struct Source {
+    /// None: the built-in sample.
+    data: Option<PathBuf>,
+    test: Option<PathBuf>,
+    pub(crate) schema: Schema,
+}
+
+impl Source {
+    /// Checks the public side: flags, the schema, and that the files can be opened.
+    pub(crate) fn check(
+        data: Option<&Path>,
+        schema: Option<&Path>,
+        test: Option<&Path>,
+        label: Option<&str>,
+        positive: Option<&str>,
+    ) -> Result<Self, CliError> {
+        let schema = match (data, schema) {
+            (Some(_), Some(path)) => Schema::load(path)?,
+            (None, None) => Schema::from_toml(SCHEMA, "built-in schema")?,
+            (Some(_), None) => {
+                let problem = "a table needs a public schema (`dpopt schema FILE.csv` drafts one)";
+                return Err(CliError::flag("--schema", problem));
+            }
+            (None, Some(_)) => {
+                let problem = "missing; a schema of one's own needs a table of one's own";
+                return Err(CliError::flag("--data", problem));
+            }
+        };
+        let schema = schema
+            .with_label(label, positive)
+            .map_err(CliError::Label)?;
+        for path in [data, test].into_iter().flatten() {
+            readable(path)?;
+        }
+        if let (Some(data), Some(test)) = (data, test)
+            && same_file(data, test)
+        {
+            let problem = "this is the table to be protected; a test set is evaluated without \
+                           protection";
+            return Err(CliError::flag("--test", problem));
+        }
+        Ok(Self {
+            data: data.map(Path::to_owned),
+            test: test.map(Path::to_owned),
+            schema,
+        })
+    }
+
+    /// Name of the training table.
+    pub(crate) fn name(&self) -> String {
+        match &self.data {
+            Some(path) => path.display().to_string(),
+            None => "built-in sample of Census-Income".to_owned(),
+        }
+    }
+
+    /// The records to be protected.
+    pub(crate) fn train(&self) -> Result<EncodedTable, CliError> {
+        Ok(match &self.data {
+            Some(path) => read_table(path, &self.schema)?,
+            None => read_table_from(TRAIN, "built-in sample", &self.schema)?,
+        })
+    }
+
+    /// The test set, which whoever gives it declares public.
+    pub(crate) fn test(&self) -> Result<Option<PublicData>, CliError> {
+        let (table, name) = match (&self.test, &self.data) {
+            (Some(path), _) => (read_table(path, &self.schema)?, path.display().to_string()),
+            (None, None) => {
+                let name = "built-in test sample";
+                (read_table_from(TEST, name, &self.schema)?, name.to_owned())
+            }
+            (None, Some(_)) => return Ok(None),
+        };
+        if table.design.rows() == 0 {
+            let problem = format!("{name} has no records below its header");
+            return Err(CliError::flag("--test", problem));
+        }
+        let test = PublicData::new(table.design, table.labels);
+        Ok(Some(
+            test.map_err(|source| CliError::Data { path: name, source })?,
+        ))
+    }
+}
+
+/// Fails now rather than after the budget is open.
+pub(crate) fn readable(path: &Path) -> Result<(), CliError> {
+    let read = |source| CliError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(read)?;
+    if file.metadata().map_err(read)?.is_dir() {
+        return Err(read(std::io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(())
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}

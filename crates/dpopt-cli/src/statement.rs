@@ -1,0 +1,148 @@
+//! The privacy statement of a run, in numbers and in words.
+
+use dpopt::nonconvex::Stop;
+use dpopt::privacy::{Accountant, Adjacency, Delta, Event, Guarantee, Mode};
+use serde::{Deserialize, Serialize};
+
+/// What a run guarantees, and what that rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Statement {
+    /// Of the whole plan, whether or not the run was stopped before its end.
+    pub(crate) epsilon: f64,
+    pub(crate) delta: Delta,
+    pub(crate) adjacency: Adjacency,
+    pub(crate) accountant: Accountant,
+    pub(crate) mode: Mode,
+    /// Public number of records: declared under add-remove.
+    pub(crate) records: u64,
+    /// For a run that was stopped: what its releases cost by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) odometer: Option<Odometer>,
+    /// The statement in sentences.
+    pub(crate) words: Vec<String>,
+}
+
+/// A reading of what was spent; not the guarantee, since when to stop may have depended on
+/// releases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Odometer {
+    pub(crate) epsilon: f64,
+    pub(crate) delta: Delta,
+    pub(crate) accountant: Accountant,
+    /// The theorem that the reading rests on.
+    pub(crate) theorem: String,
+}
+
+impl Statement {
+    /// The statement of a run on a table of `records` (public) records.
+    pub(crate) fn new(guarantee: &Guarantee, records: u64, stop: Stop, spent: &Event) -> Self {
+        let odometer = if stop == Stop::Completed {
+            None
+        } else {
+            Odometer::read(spent, guarantee.delta, guarantee.adjacency)
+        };
+        let mut words = words(guarantee, records);
+        words.extend(odometer.as_ref().map(|reading| {
+            format!(
+                "The run was stopped before its plan was used up. Odometer reading of what was \
+                 spent: epsilon {} at delta {} ({}). The guarantee stays that of the plan, since \
+                 when to stop may have depended on what was released.",
+                rounded_up(reading.epsilon),
+                scientific(reading.delta),
+                reading.theorem
+            )
+        }));
+        Self {
+            epsilon: guarantee.epsilon,
+            delta: guarantee.delta,
+            adjacency: guarantee.adjacency,
+            accountant: guarantee.accountant,
+            mode: Mode::Protected,
+            records,
+            odometer,
+            words,
+        }
+    }
+}
+
+impl Odometer {
+    fn read(spent: &Event, delta: Delta, adjacency: Adjacency) -> Option<Self> {
+        const READINGS: [(Accountant, &str); 2] = [
+            (
+                Accountant::Gdp,
+                "fully adaptive composition for Gaussian DP, Smith and Thakurta 2022",
+            ),
+            (Accountant::Rdp, "the Renyi filter, Feldman and Zrnic 2021"),
+        ];
+        READINGS.into_iter().find_map(|(accountant, theorem)| {
+            Some(Self {
+                epsilon: accountant.epsilon(spent, delta, adjacency).ok()?,
+                delta,
+                accountant,
+                theorem: theorem.to_owned(),
+            })
+        })
+    }
+}
+
+fn words(guarantee: &Guarantee, records: u64) -> Vec<String> {
+    let Guarantee {
+        epsilon,
+        delta,
+        adjacency,
+        accountant,
+        ..
+    } = guarantee;
+    let (change, size) = match adjacency {
+        Adjacency::AddRemove => (
+            "one record is added to the training table or removed from it",
+            format!("the declared size of {records} (the true number of records is protected)"),
+        ),
+        _ => (
+            "one record of the training table is exchanged for any other",
+            format!("the number of records, {records}"),
+        ),
+    };
+    vec![
+        format!(
+            "Everything that was written and shown is together ({}, {})-differentially \
+             private under {adjacency} adjacency, by the {accountant} accountant: when {change}, \
+             the probability of any outcome changes by at most a factor e^epsilon, plus delta.",
+            rounded_up(*epsilon),
+            scientific(*delta)
+        ),
+        "Protected: each line of the training table, its label included. Somebody with several \
+         lines is protected less, and running times are not protected."
+            .to_owned(),
+        format!(
+            "Public: the schema, the header, the flags, {size}; so is the test set, where there \
+             is one."
+        ),
+        "Assumed: the schema and the flags were chosen without looking at the records, and the \
+         random numbers of the operating system can't be predicted."
+            .to_owned(),
+    ]
+}
+
+/// Four digits, never below the value.
+pub(crate) fn rounded_up(epsilon: f64) -> String {
+    let digits = (epsilon * 1e4).ceil() / 1e4;
+    format!("{digits}")
+}
+
+/// As people write a delta: 1e-6.
+pub(crate) fn scientific(delta: Delta) -> String {
+    format!("{:e}", delta.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded_up;
+
+    #[test]
+    fn epsilon_is_never_shown_too_small() {
+        assert_eq!(rounded_up(0.999_999_99), "1");
+        assert_eq!(rounded_up(1.000_001), "1.0001");
+        assert_eq!(rounded_up(0.123_4), "0.1234");
+    }
+}

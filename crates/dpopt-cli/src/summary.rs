@@ -1,0 +1,215 @@
+//! What `train` prints at its end, for people or as one JSON object.
+//!
+//! Everything here is public, released, or computed from the test set.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use dpopt::nonconvex::{Outcome, PublicFacts, Solver, Stop};
+use dpopt::oracle::Glm;
+use dpopt::privacy::{Accountant, Adjacency, Delta};
+use serde::Serialize;
+
+use crate::choose::Chosen;
+use crate::error::CliError;
+use crate::evaluate::TestMetrics;
+use crate::statement::{Odometer, Statement, rounded_up, scientific};
+
+/// The parts of a summary.
+pub(crate) struct Summary<'a> {
+    pub(crate) table: String,
+    pub(crate) chosen: &'a Chosen,
+    pub(crate) facts: &'a PublicFacts,
+    pub(crate) loss: Glm,
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) statement: &'a Statement,
+    pub(crate) metrics: Option<TestMetrics>,
+    pub(crate) train_seconds: f64,
+    pub(crate) seconds: f64,
+    pub(crate) out: Option<&'a Path>,
+    pub(crate) budget_left: Option<String>,
+    pub(crate) warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    solver: Solver,
+    solver_reason: String,
+    loss: Glm,
+    records: u64,
+    dim: usize,
+    steps: u64,
+    planned_steps: u64,
+    stop: Stop,
+    epsilon: f64,
+    delta: Delta,
+    adjacency: Adjacency,
+    accountant: Accountant,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    odometer: Option<&'a Odometer>,
+    predicted_bound: Option<f64>,
+    releases: u64,
+    passes: f64,
+    train_seconds: f64,
+    seconds: f64,
+    #[serde(flatten)]
+    metrics: Option<TestMetrics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<&'a Path>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_left: Option<&'a str>,
+    warnings: &'a [String],
+}
+
+impl Summary<'_> {
+    /// One object on one line.
+    pub(crate) fn print_json(&self) -> Result<(), CliError> {
+        let json = Json {
+            solver: self.chosen.solver,
+            solver_reason: self.chosen.reason(),
+            loss: self.loss,
+            records: self.facts.records,
+            dim: self.facts.dim,
+            steps: self.outcome.steps,
+            planned_steps: self.chosen.plan.steps(),
+            stop: self.outcome.stop,
+            epsilon: self.statement.epsilon,
+            delta: self.statement.delta,
+            adjacency: self.statement.adjacency,
+            accountant: self.statement.accountant,
+            odometer: self.statement.odometer.as_ref(),
+            predicted_bound: self.chosen.plan.predicted_bound(),
+            releases: self.outcome.counts.releases,
+            passes: self.outcome.counts.passes,
+            train_seconds: self.train_seconds,
+            seconds: self.seconds,
+            metrics: self.metrics,
+            out: self.out,
+            budget_left: self.budget_left.as_deref(),
+            warnings: self.warnings,
+        };
+        print_json(&json)
+    }
+
+    /// Sentences and numbers for people.
+    pub(crate) fn print(&self) -> Result<(), CliError> {
+        self.write(&mut io::stdout().lock())
+            .map_err(CliError::Stdout)
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let plan = &self.chosen.plan;
+        let counts = &self.outcome.counts;
+        let size = if self.facts.adjacency.record_count_is_public() {
+            "records"
+        } else {
+            "records declared"
+        };
+        writeln!(out, "Table      {}", self.table)?;
+        writeln!(
+            out,
+            "           {} {size}, {} features, {} loss",
+            self.facts.records, self.facts.dim, self.loss
+        )?;
+        writeln!(
+            out,
+            "Solver     {} ({})",
+            self.chosen.solver,
+            self.chosen.reason()
+        )?;
+        let stop = match self.outcome.stop {
+            Stop::Completed => "",
+            Stop::ByObserver => ", stopped by Ctrl-C",
+            _ => ", stopped because a release was not finite",
+        };
+        writeln!(
+            out,
+            "Steps      {} of {}{stop}; {:.1} passes over the data in {:.2} s ({:.2} s in all)",
+            self.outcome.steps,
+            plan.steps(),
+            counts.passes,
+            self.train_seconds,
+            self.seconds
+        )?;
+        match plan.predicted_bound() {
+            Some(bound) => writeln!(
+                out,
+                "Bound      the gradient norm at the result is at most {bound:.4} (root mean \
+                 square; the starting point already satisfies {:.4})",
+                self.facts.trivial_bound()
+            )?,
+            None => writeln!(out, "Bound      none stated by this solver")?,
+        }
+        if let Some(metrics) = &self.metrics {
+            write!(out, "Test set   accuracy {:.4}", metrics.test_accuracy)?;
+            write!(
+                out,
+                " (always the majority: {:.4})",
+                metrics.majority_accuracy
+            )?;
+            match metrics.test_auc {
+                Some(auc) => write!(out, ", AUC {auc:.4}")?,
+                None => write!(out, ", no AUC (one class only)")?,
+            }
+            if let Some(loss) = metrics.test_log_loss {
+                write!(out, ", log loss {loss:.4}")?;
+            }
+            writeln!(out, " on {} records", metrics.test_records)?;
+        }
+        writeln!(
+            out,
+            "Privacy    epsilon {} at delta {}, {}",
+            rounded_up(self.statement.epsilon),
+            scientific(self.statement.delta),
+            self.statement.adjacency
+        )?;
+        for sentence in &self.statement.words {
+            paragraph(out, sentence)?;
+        }
+        if let Some(left) = &self.budget_left {
+            writeln!(out, "Budget     {left}")?;
+        }
+        match self.out {
+            Some(folder) => writeln!(
+                out,
+                "Output     model.json, ledger.json and report.html in {}",
+                folder.display()
+            ),
+            None => writeln!(
+                out,
+                "Output     nothing written (--out DIR keeps the model)"
+            ),
+        }
+    }
+}
+
+/// Prints a value as JSON on one line of standard output.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string(value)?;
+    print(&(text + "\n"))
+}
+
+/// Prints text on standard output; a closed pipe is an error, not a panic.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(CliError::Stdout)
+}
+
+/// Wraps at 88 columns, indented under the headings.
+fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
+    const WIDTH: usize = 77;
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
+            writeln!(out, "           {line}")?;
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "           {line}")
+}

@@ -1,0 +1,300 @@
+//! `dpopt train`: a private model of a table.
+//!
+//! The order matters: everything public is checked, then the table is read (where no record can
+//! be an error), the plan is made from public facts, the budget is asked, and only then is
+//! anything released. Outputs appear whole or not at all.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use clap::Args;
+use dpopt::nonconvex::{Budget, Observer, Outcome, PublicFacts, Release};
+use dpopt::oracle::{Estimator, Glm, PrivateData, PrivateGradient};
+use dpopt::privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Guarantee};
+
+use crate::args::{self, SolverArg};
+use crate::artefacts::OutDir;
+use crate::choose::{Chosen, choose};
+use crate::clock::Stopwatch;
+use crate::error::CliError;
+use crate::evaluate::evaluate;
+use crate::interrupt::Interrupt;
+use crate::ledger::{Ledger, LedgerArgs, left_in_words};
+use crate::outputs::{self, Outputs};
+use crate::progress::Progress;
+use crate::source::Source;
+use crate::statement::{Statement, scientific};
+use crate::summary::Summary;
+use crate::trace::Recorder;
+
+/// Flags of `dpopt train`.
+#[derive(Debug, Args)]
+pub(crate) struct TrainArgs {
+    /// Table to train on, CSV or gzipped CSV with a header; default: the built-in sample
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Public schema of the table (see `dpopt schema`)
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Column to predict, if not the one that the schema names
+    #[arg(long, value_name = "COLUMN")]
+    label: Option<String>,
+    /// Value of the label that counts as positive, if not the one that the schema names
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    positive: Option<String>,
+    /// Test set: declared to be outside the protection and evaluated without noise
+    #[arg(long, value_name = "FILE")]
+    test: Option<PathBuf>,
+    /// Loss of a record
+    #[arg(long, default_value = "logistic", value_parser = args::loss)]
+    loss: Glm,
+    /// auto, noisy-gd, noisy-gd-theory, dp-sgd or spiderboost. auto: noisy-gd for a convex loss;
+    /// otherwise whichever of spiderboost and noisy-gd-theory has the smaller proven bound, and
+    /// noisy-gd where neither bound says anything. It sees public facts only
+    #[arg(long, default_value = "auto")]
+    solver: SolverArg,
+    /// Privacy budget epsilon
+    #[arg(long, value_name = "E", default_value = "1", value_parser = args::epsilon, allow_hyphen_values = true)]
+    epsilon: Epsilon,
+    /// Privacy budget delta; should be well below one over the number of records
+    #[arg(long, value_name = "D", default_value = "1e-6", value_parser = args::delta, allow_hyphen_values = true)]
+    delta: Delta,
+    /// Which tables count as neighbours: those that differ in one record's values, or by one
+    /// record more (the number of records is private then)
+    #[arg(long, default_value = "replace-one", value_parser = args::adjacency)]
+    adjacency: Adjacency,
+    /// Public size to plan with; required with add-remove, where the true one is private
+    #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
+    public_records: Option<u64>,
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// Folder for model.json, ledger.json and report.html
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Most steps; default 2000, for solvers with a proven bound 100000
+    #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
+    max_steps: Option<u64>,
+    /// Threads; default: as many as the machine offers. The result does not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Print one JSON object instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Print neither progress nor summary
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Watches a run: keeps what was released, moves the bar, stops on Ctrl-C.
+struct Watcher {
+    record: Recorder,
+    progress: Progress,
+    interrupt: Interrupt,
+}
+
+impl Observer for Watcher {
+    fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
+        self.record.add(release);
+        self.progress.step();
+        if self.interrupt.pressed() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// What a run leaves.
+pub(crate) struct Finished {
+    pub(crate) outcome: Outcome,
+    pub(crate) guarantee: Guarantee,
+    pub(crate) record: Recorder,
+    pub(crate) seconds: f64,
+}
+
+pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
+    let clock = Stopwatch::start();
+    // Public things first.
+    if !args.adjacency.record_count_is_public() && args.public_records.is_none() {
+        let problem =
+            "required with --adjacency add-remove, where the number of records is private";
+        return Err(CliError::flag("--public-records", problem));
+    }
+    let source = Source::check(
+        args.data.as_deref(),
+        args.schema.as_deref(),
+        args.test.as_deref(),
+        args.label.as_deref(),
+        args.positive.as_deref(),
+    )?;
+    let prepare = |path| OutDir::prepare(path, &outputs::FILES);
+    let out = args.out.as_deref().map(prepare).transpose()?;
+    let ledger = Ledger::check(&args.ledger, args.adjacency)?;
+    let test = source.test()?;
+    let interrupt = Interrupt::listen()?;
+
+    let data = private_data(args, &source)?;
+    let facts = PublicFacts::glm(
+        data.public_records(),
+        data.dim(),
+        data.adjacency(),
+        data.row_norm(),
+        args.loss.constants(data.row_norm()),
+    )?;
+    let warnings = warnings(args, &facts);
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    let budget = Budget {
+        epsilon: args.epsilon,
+        delta: args.delta,
+    };
+    let chosen = choose(args.solver, &facts, &budget, args.max_steps)?;
+    if interrupt.pressed() {
+        return Err(CliError::Interrupted);
+    }
+
+    let mut curator = Curator::protected(data.adjacency())?;
+    let budget_file = match ledger {
+        Some(ledger) => {
+            let file = ledger.open(&chosen.plan)?;
+            let path = args.ledger.path();
+            curator = curator.with_budget(file).map_err(CliError::Ledger)?;
+            path
+        }
+        None => None,
+    };
+    let finished = descend(args, &data, &chosen, curator, interrupt)?;
+
+    let Finished {
+        outcome, guarantee, ..
+    } = &finished;
+    if !outcome.point.iter().all(|weight| weight.is_finite()) {
+        return Err(CliError::Diverged {
+            steps: outcome.steps,
+        });
+    }
+    let statement = Statement::new(guarantee, facts.records, outcome.stop, &outcome.spent);
+    let metrics = test
+        .as_ref()
+        .map(|test| evaluate(test, &outcome.point, args.loss));
+    // The run is made: from here on nothing may keep its results from being written.
+    let budget_left = budget_file.map(|path| {
+        dpopt::privacy::BudgetFile::open(path)
+            .and_then(|file| left_in_words(&file))
+            .unwrap_or_else(|error| format!("can't be shown: {error}"))
+    });
+    let folder = out.as_ref().map(|out| out.path().to_owned());
+    if let Some(out) = out {
+        let outputs = Outputs {
+            table: &source.name(),
+            schema: &source.schema,
+            loss: args.loss,
+            facts: &facts,
+            chosen: &chosen,
+            finished: &finished,
+            statement: &statement,
+            metrics,
+            seconds: clock.seconds(),
+        };
+        outputs
+            .write(out)
+            .map_err(|error| CliError::AfterRun(Box::new(error)))?;
+    }
+    let summary = Summary {
+        table: source.name(),
+        chosen: &chosen,
+        facts: &facts,
+        loss: args.loss,
+        outcome,
+        statement: &statement,
+        metrics,
+        train_seconds: finished.seconds,
+        seconds: clock.seconds(),
+        out: folder.as_deref(),
+        budget_left,
+        warnings: &warnings,
+    };
+    if args.json {
+        summary.print_json()
+    } else if args.quiet {
+        Ok(())
+    } else {
+        summary.print()
+    }
+}
+
+/// Reads the table. No message depends on what a record holds.
+fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliError> {
+    let table = source.train()?;
+    let row_norm = ClipNorm::new(table.row_norm).map_err(dpopt::oracle::EstimatorError::from)?;
+    PrivateData::new(
+        table.design,
+        table.labels,
+        row_norm,
+        args.adjacency,
+        args.public_records,
+    )
+    .map_err(|problem| CliError::Data {
+        path: source.name(),
+        source: problem,
+    })
+}
+
+fn warnings(args: &TrainArgs, facts: &PublicFacts) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let share = 1.0 / facts.records as f64;
+    if args.delta.get() > share {
+        warnings.push(format!(
+            "--delta {} is above one over the number of records ({share:.3e}): a mechanism that \
+             publishes a random record would satisfy it",
+            scientific(args.delta)
+        ));
+    }
+    warnings
+}
+
+/// Reserves, releases, settles.
+fn descend(
+    args: &TrainArgs,
+    data: &PrivateData,
+    chosen: &Chosen,
+    curator: Curator,
+    interrupt: Interrupt,
+) -> Result<Finished, CliError> {
+    let plan = &chosen.plan;
+    let clip = ClipNorm::new(plan.clip()).map_err(dpopt::oracle::EstimatorError::from)?;
+    let threads = args
+        .threads
+        .or_else(|| std::thread::available_parallelism().ok())
+        .unwrap_or(NonZeroUsize::MIN);
+    let mut estimator = PrivateGradient::new(data, args.loss, curator)?
+        .with_clip(clip)
+        .with_access(plan.access())
+        .with_threads(threads);
+    let mut watcher = Watcher {
+        record: Recorder::new(plan),
+        progress: Progress::new(plan.steps(), !args.quiet && !args.json),
+        interrupt,
+    };
+    let clock = Stopwatch::start();
+    let result = plan.run(&mut estimator, &mut watcher);
+    let seconds = clock.seconds();
+    watcher.progress.finish();
+    let outcome = match result {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // Where this fails too, the reservation stands, and the first error says more.
+            let _ = estimator.settle();
+            return Err(CliError::from_run(error));
+        }
+    };
+    let guarantee = estimator.curator().guarantee(args.delta)?;
+    Ok(Finished {
+        outcome,
+        guarantee,
+        record: watcher.record,
+        seconds,
+    })
+}

@@ -1,0 +1,225 @@
+//! `account` and `plan`: numbers with known answers.
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+fn json(place: &Place, flags: &str) -> Value {
+    serde_json::from_str(&place.ok(&format!("{flags} --json"))).unwrap()
+}
+
+#[test]
+fn spiderboost_plans_reproduce_the_papers_table() {
+    let place = Place::new();
+    for (records, dim, bound) in [
+        (1_000, 10, 0.160),
+        (10_000, 10, 0.0345),
+        (100_000, 10, 0.0074),
+        (10_000, 100, 0.0744),
+        (100_000, 1_000, 0.0345),
+        (1_000, 1_000, 0.720),
+    ] {
+        let plan = json(
+            &place,
+            &format!(
+                "plan spiderboost --records {records} --dim {dim} --epsilon 1 --delta 1e-5 \
+                 --lipschitz 1 --smoothness 1 --initial-gap 0.5"
+            ),
+        );
+        let found = plan["predicted_bound"].as_f64().unwrap();
+        assert!(
+            (found / bound - 1.0).abs() < 0.1,
+            "{records} {dim}: {found}"
+        );
+        assert!(plan["epsilon"].as_f64().unwrap() <= 1.0);
+        assert_eq!(plan["plan"]["facts"]["records"], records);
+    }
+}
+
+#[test]
+fn plans_say_who_was_picked_and_why() {
+    let place = Place::new();
+    let facts = "--records 100000 --dim 50 --epsilon 1 --delta 1e-6";
+    let convex = json(&place, &format!("plan auto {facts}"));
+    assert_eq!(convex["solver"], "noisy-gd");
+    assert_eq!(convex["predicted_bound"], Value::Null);
+    let bounded = json(
+        &place,
+        &format!("plan auto {facts} --loss sigmoid --row-norm 2"),
+    );
+    assert_eq!(bounded["solver"], "spiderboost");
+    assert!(
+        bounded["solver_reason"]
+            .as_str()
+            .unwrap()
+            .contains("smallest")
+    );
+    let hopeless = json(
+        &place,
+        "plan auto --records 50 --dim 900 --epsilon 0.1 --delta 1e-6 --loss welsch",
+    );
+    assert_eq!(hopeless["solver"], "noisy-gd");
+    assert!(
+        hopeless["solver_reason"]
+            .as_str()
+            .unwrap()
+            .contains("no solver's proven bound")
+    );
+    let sampled = json(
+        &place,
+        &format!("plan dp-sgd {facts} --adjacency add-remove"),
+    );
+    assert_eq!(sampled["adjacency"], "add-remove");
+    assert!(sampled["plan"]["sampling_rate"].as_f64().unwrap() < 1.0);
+    let text = place.ok(&format!("plan spiderboost {facts} --loss welsch"));
+    for word in [
+        "spiderboost",
+        "bound on the gradient norm",
+        "passes",
+        "epsilon 1",
+        "phase",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    place.fails(
+        "plan spiderboost --records 10 --dim 1000 --epsilon 1 --delta 1e-5",
+        1,
+        &["spiderboost", "no useful plan", "records"],
+    );
+    for (flag, value) in [
+        ("--lipschitz", "0"),
+        ("--smoothness", "-1"),
+        ("--row-norm", "NaN"),
+        ("--dim", "0"),
+    ] {
+        place.fails(&format!("plan auto {facts} {flag} {value}"), 2, &[flag]);
+    }
+}
+
+#[test]
+fn gaussian_releases_are_accounted_exactly() {
+    let place = Place::new();
+    let flags = "account --noise-multiplier 2 --steps 4 --delta 1e-5";
+    let exact = json(&place, flags);
+    assert!((exact["epsilon"].as_f64().unwrap() - 4.377_178_095_681).abs() < 1e-9);
+    assert_eq!(exact["accountant"], "gdp");
+    assert_eq!(exact["adjacency"], "replace-one");
+    for looser in ["zcdp", "rdp"] {
+        let found = json(&place, &format!("{flags} --accountant {looser}"));
+        assert!(
+            found["epsilon"].as_f64() > exact["epsilon"].as_f64(),
+            "{looser}"
+        );
+        assert_eq!(found["accountant"], looser);
+    }
+    assert!(place.ok(flags).contains("epsilon 4.3772 at delta 1e-5"));
+}
+
+#[test]
+fn sampled_releases_depend_on_the_adjacency() {
+    let place = Place::new();
+    // sigma = C in both: a multiplier of 1 under add-remove, of 1/2 under replace-one.
+    let epsilon = |multiplier: f64, adjacency: &str| {
+        let flags = format!(
+            "account --noise-multiplier {multiplier} --sampling-rate 0.01 --steps 1000 \
+             --delta 1e-5 --accountant rdp --adjacency {adjacency}"
+        );
+        json(&place, &flags)["epsilon"].as_f64().unwrap()
+    };
+    let (removed, replaced) = (epsilon(1.0, "add-remove"), epsilon(0.5, "replace-one"));
+    assert!((2.0..2.2).contains(&removed), "{removed}");
+    assert!((3.1..3.6).contains(&replaced), "{replaced}");
+}
+
+#[test]
+fn a_ledger_is_accounted_to_the_epsilon_that_it_states() {
+    let place = Place::new();
+    for (out, flags) in [
+        ("a", "--epsilon 0.7"),
+        ("b", "--solver dp-sgd --epsilon 2 --max-steps 40"),
+        (
+            "c",
+            "--solver dp-sgd --max-steps 40 --adjacency add-remove --public-records 300",
+        ),
+        (
+            "d",
+            "--solver spiderboost --loss sigmoid --epsilon 30 --max-steps 30",
+        ),
+    ] {
+        let run = place.train(&format!("{flags} --out {out}"));
+        let again = json(&place, &format!("account --events {out}/ledger.json"));
+        for key in ["epsilon", "delta", "adjacency", "accountant"] {
+            assert_eq!(again[key], run[key], "{flags}: {key}");
+        }
+        let bare = place.json(&format!("{out}/ledger.json"))["event"].to_string();
+        place.put("bare.json", &bare);
+        let adjacency = run["adjacency"].as_str().unwrap();
+        let flags = format!("account --events bare.json --delta 1e-6 --adjacency {adjacency}");
+        assert_eq!(json(&place, &flags)["epsilon"], run["epsilon"], "{flags}");
+    }
+    place.fails(
+        "account --events a/ledger.json --adjacency add-remove",
+        2,
+        &["--adjacency", "replace-one"],
+    );
+}
+
+#[test]
+fn events_that_can_not_be_accounted() {
+    let place = Place::new();
+    place.fails(
+        "account --delta 1e-5",
+        2,
+        &["--noise-multiplier", "--events"],
+    );
+    place.fails("account --noise-multiplier 1", 2, &["--delta"]);
+    place.fails(
+        "account --noise-multiplier 0 --delta 1e-5",
+        2,
+        &["--noise-multiplier"],
+    );
+    place.fails(
+        "account --noise-multiplier 1 --sampling-rate 2 --delta 1e-5",
+        2,
+        &["--sampling-rate"],
+    );
+    place.fails(
+        "account --noise-multiplier 1 --steps 0 --delta 1e-5",
+        2,
+        &["--steps"],
+    );
+    place.fails(
+        "account --noise-multiplier 1 --delta 1e-5 --accountant x",
+        2,
+        &["--accountant"],
+    );
+    place.fails(
+        "account --noise-multiplier 1 --sampling-rate 0.1 --delta 1e-5 --accountant gdp",
+        2,
+        &["gdp", "Poisson"],
+    );
+    for (text, word) in [
+        ("{", "not JSON"),
+        ("{}", "class_name"),
+        ("[1]", "object"),
+        (r#"{"class_name":"GaussianDpEvent"}"#, "noise_multiplier"),
+        (
+            r#"{"class_name":"LaplaceDpEvent","noise_multiplier":1}"#,
+            "LaplaceDpEvent",
+        ),
+        (r#"{"class_name":"NonPrivateDpEvent"}"#, "unprotected"),
+        (
+            r#"{"event":{"class_name":"NoOpDpEvent"},"delta":2}"#,
+            "delta",
+        ),
+    ] {
+        place.put("e.json", text);
+        let delta = if text.contains("delta") {
+            ""
+        } else {
+            "--delta 1e-5"
+        };
+        place.fails(&format!("account --events e.json {delta}"), 2, &[word]);
+    }
+    place.fails("account --events nope.json --delta 1e-5", 2, &["nope.json"]);
+}

@@ -1,0 +1,10 @@
+//! The built command, run as a user runs it.
+
+mod account;
+mod bad_input;
+mod interrupt;
+mod ledger;
+mod records;
+mod support;
+mod tables;
+mod train;

@@ -1,0 +1,154 @@
+//! A folder with a small table, its schema and the command.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Rows of the small table.
+pub(crate) const ROWS: usize = 400;
+
+const SCHEMA: &str = r#"format = 1
+row_norm = 2.0
+intercept = 1.0
+
+[label]
+column = "y"
+values = ["no", "yes"]
+positive = "yes"
+default = "no"
+
+[[column]]
+name = "x"
+kind = "number"
+min = 0.0
+max = 10.0
+transform = "linear"
+default = 0.0
+
+[[column]]
+name = "c"
+kind = "category"
+values = ["a", "b"]
+"#;
+
+/// A temporary folder with `t.csv`, `test.csv` and `s.toml`.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let place = Self(TempDir::new().unwrap());
+        place.put("t.csv", &table(&rows(ROWS)));
+        place.put("test.csv", &table(&rows(120)));
+        place.put("s.toml", SCHEMA);
+        place
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn put(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+
+    /// Edits the schema.
+    pub(crate) fn schema_with(&self, old: &str, new: &str) {
+        assert!(SCHEMA.contains(old), "{old}");
+        self.put("s.toml", &SCHEMA.replace(old, new));
+    }
+
+    /// All files and folders below, sorted.
+    pub(crate) fn listing(&self) -> Vec<PathBuf> {
+        fn walk(folder: &Path, out: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    walk(&path, out);
+                }
+                out.push(path);
+            }
+        }
+        let mut all = Vec::new();
+        walk(self.0.path(), &mut all);
+        all.sort();
+        all
+    }
+
+    pub(crate) fn command(&self, flags: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dpopt"));
+        command
+            .current_dir(self.0.path())
+            .args(flags.split_whitespace());
+        command
+    }
+
+    pub(crate) fn run(&self, flags: &str) -> Output {
+        self.command(flags).output().unwrap()
+    }
+
+    /// Standard output of a run that must succeed.
+    pub(crate) fn ok(&self, flags: &str) -> String {
+        let output = self.run(flags);
+        assert!(output.status.success(), "{flags}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// `train` on the small table, as JSON.
+    pub(crate) fn train(&self, flags: &str) -> Value {
+        let flags = format!("train --data t.csv --schema s.toml --json {flags}");
+        let text = self.ok(&flags);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// A run that must fail with this code, one line on standard error, nothing on standard
+    /// output and no trace in the folder.
+    pub(crate) fn fails(&self, flags: &str, code: i32, words: &[&str]) {
+        let before = self.listing();
+        let output = self.run(flags);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{flags}: {message}");
+        assert!(output.stdout.is_empty(), "{flags}");
+        let errors = message.lines().filter(|line| line.starts_with("error: "));
+        assert_eq!(errors.count(), 1, "{flags}: {message}");
+        let sentence = message.lines().last().unwrap();
+        for word in words {
+            assert!(sentence.contains(word), "{flags}: {sentence}");
+        }
+        for debug in ["Some(", "Err(", "{ ", "panicked"] {
+            assert!(!message.contains(debug), "{flags}: {message}");
+        }
+        assert_eq!(self.listing(), before, "{flags}: left something behind");
+    }
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Lines in which a large `x` and `c = b` make "yes" likelier.
+pub(crate) fn rows(n: usize) -> Vec<String> {
+    (0..n)
+        .map(|i| {
+            let x = (i * 37 + 11) % 101;
+            let c = if i % 3 == 0 { "b" } else { "a" };
+            let score = x + if c == "b" { 30 } else { 0 } + (i * 53) % 40;
+            let y = if score > 85 { "yes" } else { "no" };
+            format!("{:.1},{c},{y}", x as f64 / 10.0)
+        })
+        .collect()
+}
+
+pub(crate) fn table(rows: &[String]) -> String {
+    format!("x,c,y\n{}\n", rows.join("\n"))
+}

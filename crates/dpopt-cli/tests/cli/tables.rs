@@ -1,0 +1,90 @@
+//! `schema` and `predict`: the same schema from draft to prediction.
+
+use crate::support::{Place, stderr};
+
+#[test]
+fn a_draft_says_that_it_reads_the_data_and_can_be_trained_with() {
+    let place = Place::new();
+    let output = place.run("schema t.csv");
+    assert!(output.status.success());
+    assert!(stderr(&output).contains("not private"));
+    let draft = String::from_utf8(output.stdout).unwrap();
+    assert!(draft.contains("READ FROM THE DATA"), "{draft}");
+    place.put("s.toml", &draft);
+    assert_eq!(place.train("")["records"], crate::support::ROWS);
+}
+
+#[test]
+fn predictions_use_the_schema_of_the_model() {
+    let place = Place::new();
+    place.train("--epsilon 100 --out o");
+    // The schema file is gone: the model has its own. Columns in another order, one more
+    // record out of range, no label.
+    std::fs::remove_file(place.path("s.toml")).unwrap();
+    place.put("p.csv", "c,x\na,0\nb,10\nb,1000\nzebra,NaN\n\n");
+    let text = place.ok("predict --model o/model.json --data p.csv");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines[0], ["score", "probability", "prediction"]);
+    assert_eq!(lines[1][2], "no");
+    assert_eq!(lines[2][2], "yes");
+    // Clipped to the public range.
+    assert_eq!(lines[3], lines[2]);
+    let probability: f64 = lines[2][1].parse().unwrap();
+    let score: f64 = lines[2][0].parse().unwrap();
+    assert!((probability - 1.0 / (1.0 + (-score).exp())).abs() < 1e-12);
+    // By hand from the weights.
+    let model = place.json("o/model.json");
+    let weight = |i: usize| model["weights"][i]["weight"].as_f64().unwrap();
+    let features = [1.0, 0.0, 1.0, 0.0, 1.0];
+    let norm: f64 = features.iter().map(|x| x * x).sum::<f64>().sqrt();
+    assert!(norm < 2.0);
+    let by_hand: f64 = features
+        .iter()
+        .enumerate()
+        .map(|(i, x)| x * weight(i))
+        .sum();
+    assert!((score - by_hand).abs() < 1e-6, "{score} {by_hand}");
+
+    place.ok("predict --model o/model.json --data p.csv --out q.csv");
+    assert_eq!(place.read("q.csv"), text);
+    place.fails(
+        "predict --model o/model.json --data p.csv --out no/q.csv",
+        2,
+        &["--out", "no/q.csv"],
+    );
+    place.put("p.csv", "c\na\n");
+    place.fails(
+        "predict --model o/model.json --data p.csv",
+        2,
+        &["p.csv, line 1", "x"],
+    );
+}
+
+#[test]
+fn a_model_that_was_tampered_with_is_refused() {
+    let place = Place::new();
+    place.train("--out o");
+    let good = place.read("o/model.json");
+    for (old, new) in [
+        ("dpopt-model-1", "dpopt-model-9"),
+        ("\"feature\": \"x\"", "\"feature\": \"z\""),
+        ("\"a\",", ""),
+    ] {
+        assert!(good.contains(old), "{old}");
+        place.put("o/model.json", &good.replacen(old, new, 1));
+        place.fails(
+            "predict --model o/model.json --data t.csv",
+            2,
+            &["model.json"],
+        );
+    }
+}
+
+#[test]
+fn other_losses_state_no_probability() {
+    let place = Place::new();
+    place.train("--loss sigmoid --solver noisy-gd --out o");
+    let text = place.ok("predict --model o/model.json --data t.csv");
+    assert!(text.starts_with("score,prediction\n"));
+    assert_eq!(text.lines().count(), 1 + crate::support::ROWS);
+}

@@ -1,0 +1,202 @@
+//! Training: what is printed, what is written, with which options.
+
+use serde_json::Value;
+
+use crate::support::{Place, ROWS};
+
+const KEYS: [&str; 12] = [
+    "solver",
+    "records",
+    "dim",
+    "steps",
+    "epsilon",
+    "delta",
+    "adjacency",
+    "accountant",
+    "predicted_bound",
+    "train_seconds",
+    "seconds",
+    "passes",
+];
+
+const TEST_KEYS: [&str; 3] = ["majority_accuracy", "test_accuracy", "test_auc"];
+
+#[test]
+fn without_arguments_the_sample_is_used_and_summarised() {
+    let place = Place::new();
+    let before = place.listing();
+    let text = place.ok("train --max-steps 3");
+    for word in [
+        "built-in sample",
+        "noisy-gd (auto: the loss is convex",
+        "3 of 3",
+        "none stated",
+        "AUC",
+        "epsilon 1 at delta 1e-6",
+        "replace-one",
+        "exchanged for any other",
+        "nothing written",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert_eq!(place.listing(), before);
+}
+
+#[test]
+fn json_has_its_keys_with_and_without_a_test_set() {
+    let place = Place::new();
+    let plain = place.train("--delta 1e-4");
+    for key in KEYS {
+        assert!(plain.get(key).is_some(), "{key}");
+    }
+    for key in TEST_KEYS {
+        assert!(plain.get(key).is_none(), "{key}");
+    }
+    assert_eq!(plain["records"], ROWS);
+    assert_eq!(plain["dim"], 5);
+    assert_eq!(plain["predicted_bound"], Value::Null);
+    assert_eq!(plain["delta"], 1e-4);
+    let epsilon = plain["epsilon"].as_f64().unwrap();
+    assert!(epsilon <= 1.0 && epsilon > 0.999, "{epsilon}");
+
+    let tested = place.train("--test test.csv");
+    for key in KEYS.iter().chain(&TEST_KEYS) {
+        assert!(tested.get(*key).is_some(), "{key}");
+    }
+}
+
+#[test]
+fn a_generous_budget_learns_the_small_table() {
+    let place = Place::new();
+    let json = place.train("--test test.csv --epsilon 50");
+    assert!(json["test_auc"].as_f64().unwrap() > 0.9, "{json}");
+    assert!(json["test_accuracy"].as_f64() > json["majority_accuracy"].as_f64());
+    assert!(json["test_log_loss"].as_f64().unwrap() < 0.6);
+}
+
+#[test]
+fn every_solver_and_loss_runs() {
+    let place = Place::new();
+    for (solver, loss) in [
+        ("noisy-gd", "welsch"),
+        ("noisy-gd-theory", "sigmoid"),
+        ("dp-sgd", "logistic"),
+        ("spiderboost", "geman-mcclure"),
+        ("auto", "sigmoid"),
+    ] {
+        let flags = format!("--epsilon 20 --solver {solver} --loss {loss} --max-steps 50");
+        let json = place.train(&flags);
+        let bound = &json["predicted_bound"];
+        let theory = ["spiderboost", "noisy-gd-theory"].contains(&json["solver"].as_str().unwrap());
+        assert_eq!(bound.is_number(), theory, "{json}");
+        assert_eq!(json["loss"], loss);
+        if solver != "auto" {
+            assert_eq!(json["solver"], solver);
+        }
+        assert_eq!(json["accountant"] == "gdp", solver != "dp-sgd", "{json}");
+    }
+}
+
+#[test]
+fn under_add_remove_only_the_declared_size_is_shown() {
+    let place = Place::new();
+    let flags = "--adjacency add-remove --public-records 1000 --threads 1";
+    let json = place.train(flags);
+    assert_eq!(json["records"], 1000);
+    assert_eq!(json["adjacency"], "add-remove");
+    let human = place.ok(&format!("train --data t.csv --schema s.toml {flags}"));
+    assert!(human.contains("1000 records declared"), "{human}");
+    assert!(!human.contains(&ROWS.to_string()), "{human}");
+    // No record at all is legal there, and looks the same.
+    place.put("t.csv", "x,c,y\n");
+    let empty = place.train(flags);
+    for key in ["records", "dim", "steps", "epsilon", "passes"] {
+        assert_eq!(empty[key], json[key], "{key}");
+    }
+}
+
+#[test]
+fn another_label_and_another_positive_value() {
+    let place = Place::new();
+    let json = place.train("--positive no --test test.csv");
+    assert_eq!(json["dim"], 5);
+    let json = place.train("--label c --positive b --test test.csv");
+    // The former label is ignored, so c's three features are gone.
+    assert_eq!(json["dim"], 2);
+}
+
+#[test]
+fn quiet_says_nothing() {
+    let place = Place::new();
+    let output = place.run("train --data t.csv --schema s.toml --quiet --out o");
+    assert!(output.status.success());
+    assert!(output.stdout.is_empty() && output.stderr.is_empty());
+    assert!(place.path("o/model.json").exists());
+}
+
+#[test]
+fn no_progress_bar_off_a_terminal() {
+    let place = Place::new();
+    let output = place.run("train --data t.csv --schema s.toml");
+    assert!(output.status.success() && output.stderr.is_empty());
+}
+
+#[test]
+fn a_large_delta_is_a_warning() {
+    let place = Place::new();
+    let output = place.run("train --data t.csv --schema s.toml --delta 0.01 --json");
+    assert!(output.status.success());
+    let message = crate::support::stderr(&output);
+    assert!(message.starts_with("warning: --delta 1e-2"), "{message}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn artefacts_hold_the_model_and_the_ledger() {
+    let place = Place::new();
+    let json = place.train("--out deep/er/o");
+    let model = place.json("deep/er/o/model.json");
+    assert_eq!(model["weights"].as_array().unwrap().len(), 5);
+    assert_eq!(model["weights"][0]["feature"], "x");
+    assert_eq!(model["weights"][4]["feature"], "(intercept)");
+    assert_eq!(model["schema"]["label"]["positive"], "yes");
+    assert_eq!(model["privacy"]["epsilon"], json["epsilon"]);
+    assert_eq!(model["privacy"]["mode"], "protected");
+    let ledger = place.json("deep/er/o/ledger.json");
+    assert_eq!(ledger["event"]["class_name"], "SelfComposedDpEvent");
+    assert_eq!(ledger["event"]["count"], json["steps"]);
+    assert_eq!(ledger["epsilon"], json["epsilon"]);
+    assert!(
+        ledger["conventions"]
+            .as_str()
+            .unwrap()
+            .contains("2C under replace-one")
+    );
+    let names = place
+        .listing()
+        .into_iter()
+        .map(|path| path.file_name().unwrap().to_owned());
+    assert_eq!(
+        names
+            .filter(|name| name.to_string_lossy().starts_with('.'))
+            .count(),
+        0
+    );
+    // A second run replaces the files.
+    place.train("--out deep/er/o --epsilon 2");
+    assert!(
+        place.json("deep/er/o/ledger.json")["epsilon"]
+            .as_f64()
+            .unwrap()
+            > 1.5
+    );
+}
+
+#[test]
+fn a_last_line_without_its_end_is_a_record() {
+    let place = Place::new();
+    let text = place.read("t.csv");
+    place.put("t.csv", text.trim_end());
+    assert_eq!(place.train("")["records"], ROWS);
+}
