@@ -67,6 +67,9 @@ pub(crate) enum CliError {
         "the run diverged after {steps} steps and has no model to write; what it reserved counts as spent"
     )]
     Diverged { steps: u64 },
+    /// The model can't be evaluated on the test set.
+    #[error("--test: {0}; the run was made, and what it reserved counts as spent")]
+    Metric(#[from] dpopt::theory::MetricError),
     /// The run was made, but its results could not be written.
     #[error("{0}; the run was made, and what it reserved counts as spent")]
     AfterRun(Box<CliError>),

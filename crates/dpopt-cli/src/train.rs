@@ -178,7 +178,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
     let statement = Statement::new(guarantee, facts.records, outcome.stop, &outcome.spent);
     let metrics = test
         .as_ref()
-        .map(|test| evaluate(test, &outcome.point, args.loss));
+        .map(|test| evaluate(test, &outcome.point, args.loss))
+        .transpose()?;
     // The run is made: from here on nothing may keep its results from being written.
     let budget_left = budget_file.map(|path| {
         dpopt::privacy::BudgetFile::open(path)

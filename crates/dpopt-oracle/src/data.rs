@@ -3,18 +3,14 @@
 use dpopt_linalg::{Design, Row};
 use dpopt_privacy::{Adjacency, ClipNorm, MAX_RECORDS};
 
-/// Private data could not be set up. All of these are public facts.
+/// Private data could not be set up. None of these depends on a record; under add/remove
+/// [`DataError::TooManyRecords`] tells that there are more than 2^32 of them.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// Rows and labels differ in number.
-    #[error("{rows} rows but {labels} labels")]
-    LabelCount {
-        /// Rows of the design.
-        rows: usize,
-        /// Labels.
-        labels: usize,
-    },
+    /// Rows and labels differ in number. The numbers themselves may be private.
+    #[error("rows and labels differ in number")]
+    LabelCount,
     /// No records, where the number of records is public.
     #[error("no records: under {0} adjacency the data must hold at least one")]
     Empty(Adjacency),
@@ -91,10 +87,7 @@ impl PrivateData {
     ) -> Result<Self, DataError> {
         let rows = design.rows();
         if rows != labels.len() {
-            return Err(DataError::LabelCount {
-                rows,
-                labels: labels.len(),
-            });
+            return Err(DataError::LabelCount);
         }
         if rows as u64 > MAX_RECORDS {
             return Err(DataError::TooManyRecords);
@@ -204,10 +197,7 @@ impl PublicData {
         if design.rows() == labels.len() {
             Ok(Self { design, labels })
         } else {
-            Err(DataError::LabelCount {
-                rows: design.rows(),
-                labels: labels.len(),
-            })
+            Err(DataError::LabelCount)
         }
     }
 
