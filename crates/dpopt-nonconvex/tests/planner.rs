@@ -277,7 +277,7 @@ fn a_useless_plan_is_an_error_with_the_numbers() {
     let f = facts(1_000, 100, Adjacency::ReplaceOne);
     for (solver, name) in [
         (Solver::SpiderBoost, "spiderboost"),
-        (Solver::NoisyGdTheory, "noisy-gd"),
+        (Solver::NoisyGdTheory, "noisy-gd-theory"),
     ] {
         let error = solver.plan(&f, &budget(1.0), MAX_STEPS).unwrap_err();
         let PlanError::Vacuous {

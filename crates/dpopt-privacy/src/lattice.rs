@@ -552,6 +552,16 @@ mod tests {
         }
     }
 
+    /// Found by the property test above in an earlier version, whose clip factor was subnormal.
+    #[test]
+    fn a_huge_scale_on_a_tiny_row_stays_within_a_tiny_radius() {
+        let bound = bound(1.2345 * 10f64.powi(-272), 1);
+        let mut sum = LatticeSum::new(bound);
+        sum.add_scaled(-9.497_227_014_446_637e266, &[-8.349_078_718_027_761e-219]);
+        assert!(squared(&sum.sum) <= limit(&bound));
+        assert!(sum.sum[0] as f64 > 0.999 * (bound.radius() / bound.step()));
+    }
+
     #[test]
     fn products_beyond_the_range_of_numbers_are_clipped() {
         let bound = bound(1.0, 2);
