@@ -6,6 +6,7 @@
 //! | [`Accountant::Zcdp`] | compositions of Gaussians | upper bound |
 //! | [`Accountant::Rdp`] | Gaussians and Poisson-sampled Gaussians | upper bound |
 //! | [`Accountant::Pld`] | Gaussians and Poisson-sampled Gaussians | upper bound within about 0.1 % (see [`pld`] for the lower one) |
+//! | [`Accountant::Exact`] | Gaussians and Poisson-sampled Gaussians | exact up to about 1e-9 (see [`exact`] for the certified interval) |
 //!
 //! Every reported epsilon and delta is rounded up, by a slack that covers the rounding errors of
 //! its own evaluation. An accountant refuses an event that it cannot account for.
@@ -21,6 +22,7 @@
 
 pub mod calibrate;
 pub mod costs;
+pub mod exact;
 pub mod gdp;
 pub mod pld;
 pub mod rdp;
@@ -98,6 +100,9 @@ pub enum AccountingError {
     /// The privacy-loss distribution can't be computed.
     #[error(transparent)]
     Pld(#[from] pld::PldError),
+    /// The contour integral can't be computed.
+    #[error(transparent)]
+    Exact(#[from] exact::ExactError),
 }
 
 /// A method that turns an event into (epsilon, delta).
@@ -115,6 +120,9 @@ pub enum Accountant {
     /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and
     /// Poisson-sampled Gaussian releases in any composition.
     Pld,
+    /// Contour integration: the certified upper end of [`exact`]. Gaussian and Poisson-sampled
+    /// Gaussian releases in any composition.
+    Exact,
 }
 
 impl Accountant {
@@ -145,6 +153,7 @@ impl Accountant {
             },
             Accountant::Rdp => rdp::epsilon_of(&releases, delta, adjacency),
             Accountant::Pld => pld::epsilon(event, delta, adjacency)?.upper,
+            Accountant::Exact => exact::epsilon(event, delta, adjacency)?.upper,
         };
         if epsilon.is_finite() {
             Ok(epsilon)
@@ -177,6 +186,7 @@ impl Accountant {
             Accountant::Zcdp => releases.rho()?.map_or(0.0, |rho| zcdp::delta(rho, epsilon)),
             Accountant::Rdp => rdp::delta_of(&releases, epsilon, adjacency),
             Accountant::Pld => pld::delta(event, epsilon.get(), adjacency)?.upper.min(1.0),
+            Accountant::Exact => exact::delta(event, epsilon.get(), adjacency)?.upper,
         })
     }
 
@@ -221,15 +231,19 @@ impl Accountant {
 
     /// Whether there is a theorem here for Poisson samples.
     fn takes_samples(self) -> bool {
-        matches!(self, Accountant::Rdp | Accountant::Pld)
+        matches!(
+            self,
+            Accountant::Rdp | Accountant::Pld | Accountant::Exact
+        )
     }
 
     /// Every accountant, in the order of the table above.
-    pub const ALL: [Accountant; 4] = [
+    pub const ALL: [Accountant; 5] = [
         Accountant::Gdp,
         Accountant::Zcdp,
         Accountant::Rdp,
         Accountant::Pld,
+        Accountant::Exact,
     ];
 }
 
@@ -240,13 +254,14 @@ impl std::fmt::Display for Accountant {
             Accountant::Zcdp => "zcdp",
             Accountant::Rdp => "rdp",
             Accountant::Pld => "pld",
+            Accountant::Exact => "exact",
         })
     }
 }
 
 /// A name is not that of an accountant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld")]
+#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, exact")]
 pub struct UnknownAccountant {
     /// The rejected name.
     pub name: String,
