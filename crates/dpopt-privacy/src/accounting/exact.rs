@@ -33,7 +33,7 @@ mod sampled;
 use super::releases::Releases;
 use super::{Accountant, AccountingError};
 use crate::{Adjacency, Delta, Event};
-use contour::{Composition, Integral, Saddle};
+use contour::{Composition, Integral, Saddle, Value};
 use moments::Gaussian;
 use pair::{Direction, Pair};
 use sampled::Sampled;
@@ -146,6 +146,8 @@ const MAX_COUNT: u64 = 1 << 40;
 const NOISE_RANGE: (f64, f64) = (0.02, 1e6);
 /// Largest width of log delta that is an answer.
 const WIDEST: f64 = 0.7;
+/// Most contours for one epsilon.
+const ROUNDS: usize = 24;
 
 /// Bounds on the least epsilon of `event` at `delta` under `adjacency`.
 ///
@@ -219,77 +221,101 @@ pub fn log_delta(
 
 fn log_delta_of(part: &mut Composition, epsilon: f64) -> Result<ExactBounds, ExactError> {
     let saddle = part.saddle(|s| s.epsilon < epsilon)?;
-    let at = Integral::new(part, &Saddle { epsilon, ..saddle })?.at(epsilon);
-    resolved(epsilon, at.ln_lower, at.ln_upper)?;
+    let (_, at) = resolve(part, Saddle { epsilon, ..saddle })?;
     Ok(ExactBounds {
         lower: at.ln_lower.min(0.0),
         upper: at.ln_upper.min(0.0),
     })
 }
 
-fn resolved(epsilon: f64, ln_lower: f64, ln_upper: f64) -> Result<(), ExactError> {
-    // NaN is not resolved either.
-    if ln_upper - ln_lower <= WIDEST {
-        Ok(())
-    } else {
-        Err(ExactError::Unresolved {
-            epsilon,
-            ln_lower,
-            ln_upper,
-        })
+/// The integral at the saddle point's epsilon, with the first guess of delta there corrected.
+fn resolve(part: &mut Composition, mut saddle: Saddle) -> Result<(Integral, Value), ExactError> {
+    let mut failure = None;
+    for _ in 0..6 {
+        let integral = Integral::new(part, &saddle)?;
+        let at = integral.at(saddle.epsilon);
+        if at.ln_upper - at.ln_lower <= WIDEST {
+            return Ok((integral, at));
+        }
+        // Laplace's method may be far too high where a few large jumps compete with many
+        // small ones.
+        saddle.ln_delta = saddle.ln_delta.min(at.ln_upper) - 8.0;
+        failure = Some(ExactError::Unresolved {
+            epsilon: saddle.epsilon,
+            ln_lower: at.ln_lower,
+            ln_upper: at.ln_upper,
+        });
     }
+    Err(failure.unwrap_or(ExactError::NoSaddle { tilt: saddle.theta }))
 }
 
-/// One direction's epsilon. The moments are tabulated once, near the answer.
+/// One direction's epsilon. Usually the moments are tabulated once, near the answer.
 fn epsilon_of(part: &mut Composition, delta: f64) -> Result<ExactBounds, ExactError> {
     let ln_delta = delta.ln();
     let ln_error = 2.0 * f64::EPSILON * (1.0 + ln_delta.abs());
     let mut saddle = part.saddle(|s| s.ln_delta > ln_delta)?;
-    let mut last = None;
-    for _ in 0..3 {
+    let (mut low, mut high) = (0.0_f64, part.supremum() * (1.0 + 1e-12));
+    for _ in 0..ROUNDS {
         if saddle.epsilon <= 0.0 {
             saddle = part.saddle(|s| s.epsilon < 0.0)?;
             saddle.epsilon = 0.0;
         }
-        let integral = Integral::new(part, &saddle)?;
-        if saddle.epsilon == 0.0 && integral.at(0.0).ln_upper <= ln_delta - ln_error {
+        let (integral, at) = resolve(part, saddle)?;
+        if saddle.epsilon == 0.0 && at.ln_upper <= ln_delta - ln_error {
             return Ok(ExactBounds::ZERO);
         }
-        let (bounds, epsilon) = search(&integral, saddle.epsilon, ln_delta, ln_error)?;
-        let bounds = ExactBounds {
-            lower: bounds.lower.max(0.0),
-            upper: bounds.upper.min(part.supremum() * (1.0 + 1e-12)).max(0.0),
-        };
-        let moved = (epsilon - saddle.epsilon).abs() * saddle.theta;
-        last = Some(bounds);
-        if bounds.width() <= 3e-9 * bounds.upper || moved < 0.5 {
-            break;
+        if at.ln_upper <= ln_delta {
+            high = high.min(saddle.epsilon);
+        } else if at.ln_lower > ln_delta {
+            low = low.max(saddle.epsilon);
         }
-        saddle = part.saddle(|s| s.epsilon < epsilon)?;
-        saddle.epsilon = epsilon;
-        saddle.ln_delta = ln_delta;
+        // The table serves while delta changes little.
+        let reach = 4.0 / at.slope;
+        let epsilon = newton(&integral, saddle.epsilon, ln_delta);
+        if (epsilon - saddle.epsilon).abs() <= reach {
+            let bounds = certify(&integral, epsilon, ln_delta, ln_error)?;
+            return Ok(ExactBounds {
+                lower: bounds.lower.max(low),
+                upper: bounds.upper.min(high),
+            });
+        }
+        let step = (at.ln - ln_delta) / at.slope;
+        let mut next = saddle.epsilon + step;
+        if !(next > low && next < high) {
+            next = if high.is_finite() {
+                0.5 * (low + high)
+            } else {
+                2.0 * saddle.epsilon.max(low) + 1.0 / at.slope
+            };
+        }
+        saddle = part.saddle(|s| s.epsilon < next)?;
+        saddle.epsilon = next;
     }
-    last.ok_or(ExactError::NoSaddle { tilt: saddle.theta })
+    Err(ExactError::NoSaddle { tilt: saddle.theta })
 }
 
-/// Newton's method on log delta, then a certificate at each end.
-fn search(
-    integral: &Integral,
-    start: f64,
-    ln_delta: f64,
-    ln_error: f64,
-) -> Result<(ExactBounds, f64), ExactError> {
+/// Newton's method on log delta.
+fn newton(integral: &Integral, start: f64, ln_delta: f64) -> f64 {
     let mut epsilon = start;
-    let mut at = integral.at(epsilon);
-    for _ in 0..60 {
+    for _ in 0..40 {
+        let at = integral.at(epsilon);
         let step = (at.ln - ln_delta) / at.slope;
-        if !step.is_finite() || step.abs() <= 2.0 * f64::EPSILON * epsilon.abs() {
+        epsilon += step;
+        if !(step.abs() > 2.0 * f64::EPSILON * epsilon.abs()) {
             break;
         }
-        epsilon += step;
-        at = integral.at(epsilon);
     }
-    resolved(epsilon, at.ln_lower, at.ln_upper)?;
+    epsilon
+}
+
+/// Ends at which the bounds on delta are on the right side.
+fn certify(
+    integral: &Integral,
+    epsilon: f64,
+    ln_delta: f64,
+    ln_error: f64,
+) -> Result<ExactBounds, ExactError> {
+    let at = integral.at(epsilon);
     let end = |sign: f64| {
         let gap = if sign > 0.0 {
             at.ln_upper - ln_delta
@@ -315,13 +341,7 @@ fn search(
         None
     };
     match (end(-1.0), end(1.0)) {
-        (lower, Some(upper)) => Ok((
-            ExactBounds {
-                lower: lower.unwrap_or(0.0),
-                upper,
-            },
-            epsilon,
-        )),
+        (Some(lower), Some(upper)) => Ok(ExactBounds { lower, upper }),
         _ => Err(ExactError::Unresolved {
             epsilon,
             ln_lower: at.ln_lower,

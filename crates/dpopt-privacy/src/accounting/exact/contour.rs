@@ -17,6 +17,9 @@ const LN_THETA: (f64, f64) = (-30.0, 30.0);
 /// Candidates for the abscissa and for the exponents of the Chernoff bounds, over the saddle
 /// point: a geometric sequence.
 const CANDIDATES: (f64, f64, f64) = (0.15, 3.0, 1.07);
+/// How far the integrand on the real axis may exceed delta, and its least value there, as
+/// logarithms.
+const CANCELLED: (f64, f64) = (8.0, 1.0);
 /// Slack of a Chernoff bound, on its logarithm: absolute, and per unit of the cumulant.
 const CHERNOFF_SLACK: (f64, f64) = (1e-6, 1e-8);
 
@@ -298,12 +301,15 @@ fn choose(
     let room = |(theta, value): (f64, f64)| {
         chernoff(theta, value, epsilon) - saddle.ln_delta - LN_SHARE
     };
+    let least = list[1..]
+        .iter()
+        .map(|(theta, value)| value - theta * epsilon - theta.ln())
+        .fold(f64::INFINITY, f64::min);
     let mut best = (saddle.theta, 0.0, f64::INFINITY);
     for &(theta, value) in &list[1..] {
-        // How much larger the integrand is than the integral costs digits.
-        if value - theta * epsilon - saddle.ln_delta > 18.0
-            && value - theta * epsilon > 6.0 + least(list, epsilon)
-        {
+        // What cancels in the sum is lost.
+        let cancelled = value - theta * epsilon - theta.ln();
+        if cancelled > saddle.ln_delta + CANCELLED.0 && cancelled > least + CANCELLED.1 {
             continue;
         }
         let (mut above, mut below) = (f64::INFINITY, f64::INFINITY);
@@ -326,12 +332,4 @@ fn choose(
     } else {
         Err(ExactError::NoSaddle { tilt: saddle.theta })
     }
-}
-
-/// The least exponent of the integrand on the real axis among the candidates.
-fn least(list: &[(f64, f64)], epsilon: f64) -> f64 {
-    list[1..]
-        .iter()
-        .map(|(theta, value)| value - theta * epsilon - theta.ln() - theta.ln_1p())
-        .fold(f64::INFINITY, f64::min)
 }
