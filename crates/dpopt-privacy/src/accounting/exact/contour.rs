@@ -12,8 +12,8 @@ const LN_SHARE: f64 = -32.0;
 const MOST_WORK: f64 = 4e8;
 /// Most arguments.
 const MOST_ARGUMENTS: f64 = 4e6;
-/// Ends of the search for the saddle point, as logarithms.
-const LN_THETA: (f64, f64) = (-30.0, 30.0);
+/// Range of the search for the saddle point, on either side of 1, as a logarithm.
+const LN_THETA: f64 = 30.0;
 /// Candidates for the abscissa and for the exponents of the Chernoff bounds, over the saddle
 /// point: a geometric sequence.
 const CANDIDATES: (f64, f64, f64) = (0.15, 3.0, 1.07);
@@ -82,32 +82,32 @@ impl Composition {
         &mut self,
         too_small: impl Fn(&Saddle) -> bool,
     ) -> Result<Saddle, ExactError> {
-        let mut low = 0.0;
         let mut step = 1.0;
         let mut at = self.at(1.0)?;
         let up = too_small(&at);
-        let mut high = low;
+        let mut before = at;
         // Bracket.
         while too_small(&at) == up {
-            (low, high) = (high, high + if up { step } else { -step });
-            if high < LN_THETA.0 || high > LN_THETA.1 {
-                return Err(ExactError::NoSaddle {
-                    tilt: f64::exp(high),
-                });
+            let ln = at.theta.ln() + if up { step } else { -step };
+            if ln.abs() > LN_THETA {
+                return Err(ExactError::NoSaddle { tilt: ln.exp() });
             }
             step *= 1.5;
-            at = self.at(f64::exp(high))?;
+            before = at;
+            at = self.at(ln.exp())?;
         }
-        if high < low {
-            (low, high) = (high, low);
-        }
-        while high - low > 1e-3 {
-            let middle = 0.5 * (low + high);
-            at = self.at(middle.exp())?;
+        let (mut low, mut high) = if up { (before, at) } else { (at, before) };
+        // Where a far mode sets in, a tiny step of theta is a large one of epsilon.
+        for _ in 0..60 {
+            let wide = high.theta > 1.001 * low.theta;
+            if !wide && (high.epsilon - low.epsilon) * low.theta <= 0.5 {
+                break;
+            }
+            at = self.at((low.theta * high.theta).sqrt())?;
             if too_small(&at) {
-                low = middle;
+                low = at;
             } else {
-                high = middle;
+                high = at;
             }
         }
         Ok(at)
