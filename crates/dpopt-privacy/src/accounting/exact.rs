@@ -221,21 +221,21 @@ pub fn log_delta(
 
 fn log_delta_of(part: &mut Composition, epsilon: f64) -> Result<ExactBounds, ExactError> {
     let saddle = part.saddle(|s| s.epsilon < epsilon)?;
-    let (_, at) = resolve(part, Saddle { epsilon, ..saddle })?;
+    let at = resolve(part, Saddle { epsilon, ..saddle })?;
     Ok(ExactBounds {
         lower: at.ln_lower.min(0.0),
         upper: at.ln_upper.min(0.0),
     })
 }
 
-/// The integral at the saddle point's epsilon, with the first guess of delta there corrected.
-fn resolve(part: &mut Composition, mut saddle: Saddle) -> Result<(Integral, Value), ExactError> {
+/// delta at the saddle point's epsilon, with the first guess of it corrected.
+fn resolve(part: &mut Composition, mut saddle: Saddle) -> Result<Value, ExactError> {
     let mut failure = None;
-    for _ in 0..6 {
+    for _ in 0..4 {
         let integral = Integral::new(part, &saddle)?;
         let at = integral.at(saddle.epsilon);
         if at.ln_upper - at.ln_lower <= WIDEST {
-            return Ok((integral, at));
+            return Ok(at);
         }
         // Laplace's method may be far too high where a few large jumps compete with many
         // small ones.
@@ -255,43 +255,63 @@ fn epsilon_of(part: &mut Composition, delta: f64) -> Result<ExactBounds, ExactEr
     let ln_error = 2.0 * f64::EPSILON * (1.0 + ln_delta.abs());
     let mut saddle = part.saddle(|s| s.ln_delta > ln_delta)?;
     let (mut low, mut high) = (0.0_f64, part.supremum() * (1.0 + 1e-12));
-    for _ in 0..ROUNDS {
+    let mut last = None;
+    for round in 0..ROUNDS {
         if saddle.epsilon <= 0.0 {
             saddle = part.saddle(|s| s.epsilon < 0.0)?;
             saddle.epsilon = 0.0;
         }
-        let (integral, at) = resolve(part, saddle)?;
-        if saddle.epsilon == 0.0 && at.ln_upper <= ln_delta - ln_error {
-            return Ok(ExactBounds::ZERO);
-        }
-        if at.ln_upper <= ln_delta {
+        // Errors are to be small beside the target, whatever delta is here.
+        saddle.ln_delta = saddle.ln_delta.min(ln_delta);
+        let integral = Integral::new(part, &saddle)?;
+        let at = integral.at(saddle.epsilon);
+        if at.ln_upper <= ln_delta - ln_error {
             high = high.min(saddle.epsilon);
-        } else if at.ln_lower > ln_delta {
+        } else if at.ln_lower >= ln_delta + ln_error {
             low = low.max(saddle.epsilon);
         }
-        // The table serves while delta changes little.
-        let reach = 4.0 / at.slope;
-        let epsilon = newton(&integral, saddle.epsilon, ln_delta);
-        if (epsilon - saddle.epsilon).abs() <= reach {
-            let bounds = certify(&integral, epsilon, ln_delta, ln_error)?;
-            return Ok(ExactBounds {
-                lower: bounds.lower.max(low),
-                upper: bounds.upper.min(high),
-            });
+        if high == 0.0 {
+            return Ok(ExactBounds::ZERO);
         }
-        let step = (at.ln - ln_delta) / at.slope;
-        let mut next = saddle.epsilon + step;
+        let resolved = at.ln_upper - at.ln_lower <= WIDEST;
+        let mut next = f64::NAN;
+        if resolved {
+            // The table serves while delta changes little.
+            let epsilon = newton(&integral, saddle.epsilon, ln_delta);
+            if (epsilon - saddle.epsilon).abs() * at.slope <= 4.0 {
+                let bounds = certify(&integral, epsilon, ln_delta, ln_error)?;
+                return Ok(ExactBounds {
+                    lower: bounds.lower.max(low),
+                    upper: bounds.upper.min(high),
+                });
+            }
+            if round < ROUNDS / 2 {
+                next = saddle.epsilon + (at.ln - ln_delta) / at.slope;
+            }
+        }
+        last = Some((saddle.epsilon, at));
         if !(next > low && next < high) {
-            next = if high.is_finite() {
-                0.5 * (low + high)
-            } else {
-                2.0 * saddle.epsilon.max(low) + 1.0 / at.slope
+            // Where a few large jumps compete with many small ones Laplace's method is far off.
+            next = match (low > 0.0, high.is_finite()) {
+                (true, true) => (low * high).sqrt(),
+                (false, true) => 0.1 * high,
+                (_, false) => 2.0 * saddle.epsilon.max(1e-3),
             };
+        }
+        if high - low <= 4.0 * f64::EPSILON * high {
+            break;
         }
         saddle = part.saddle(|s| s.epsilon < next)?;
         saddle.epsilon = next;
     }
-    Err(ExactError::NoSaddle { tilt: saddle.theta })
+    Err(last.map_or(
+        ExactError::NoSaddle { tilt: saddle.theta },
+        |(epsilon, at)| ExactError::Unresolved {
+            epsilon,
+            ln_lower: at.ln_lower,
+            ln_upper: at.ln_upper,
+        },
+    ))
 }
 
 /// Newton's method on log delta.

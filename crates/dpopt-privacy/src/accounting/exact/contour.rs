@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 use super::ExactError;
 use super::complex::Complex;
 use super::moments::{Cumulant, Entry, Moments};
+use crate::accounting::special::log_one_minus_exp;
 
 /// log of the share of delta that each source of error may take.
 const LN_SHARE: f64 = -32.0;
@@ -17,6 +18,8 @@ const LN_THETA: f64 = 30.0;
 /// Candidates for the abscissa and for the exponents of the Chernoff bounds, over the saddle
 /// point: a geometric sequence.
 const CANDIDATES: (f64, f64, f64) = (0.15, 3.0, 1.07);
+/// More of them where a far mode may set in.
+const CLOSE: [f64; 5] = [0.97, 0.99, 1.0, 1.01, 1.03];
 /// How far the integrand on the real axis may exceed delta, and its least value there, as
 /// logarithms.
 const CANCELLED: (f64, f64) = (8.0, 1.0);
@@ -173,6 +176,10 @@ impl Integral {
             chernoff.push((theta, of.value(theta)));
             ratio *= CANDIDATES.2;
         }
+        for ratio in CLOSE {
+            let theta = ratio * saddle.theta;
+            chernoff.push((theta, of.value(theta)));
+        }
         let (theta, value, period) = choose(&chernoff, saddle, supremum)?;
         let h = 2.0 * PI / period;
         for part in &mut of.parts {
@@ -274,10 +281,13 @@ impl Integral {
         for (theta, value) in &self.chernoff {
             let bound = chernoff(*theta, *value, epsilon) - exponent;
             let distance = (theta - self.theta) * period;
+            // The geometric series of the aliases, whose parts may overflow.
+            let size = distance.abs();
+            let series = (bound - size - log_one_minus_exp(-size)).exp();
             if distance > 0.0 {
-                above = above.min(bound.exp() / distance.exp_m1());
+                above = above.min(series);
             } else if distance < 0.0 {
-                below = below.min(bound.exp() / (-distance).exp_m1());
+                below = below.min(series);
             }
         }
         if epsilon + period >= self.supremum * (1.0 + 1e-12) {
