@@ -165,7 +165,7 @@ pub fn epsilon(
     for mut part in directions(event, adjacency)? {
         if worst.lower > 0.0
             && (part.supremum() * (1.0 + 1e-12) <= worst.lower
-                || part.surely_below(worst.lower, delta.get().ln())?)
+                || part.surely_below(worst.lower, delta.get().ln()))
         {
             continue;
         }
@@ -210,7 +210,7 @@ pub fn log_delta(
     };
     for mut part in directions(event, adjacency)? {
         if epsilon >= part.supremum() * (1.0 + 1e-12)
-            || (worst.lower.is_finite() && part.surely_below(epsilon, worst.lower)?)
+            || (worst.lower.is_finite() && part.surely_below(epsilon, worst.lower))
         {
             continue;
         }

@@ -191,7 +191,9 @@ impl Accountant {
     }
 
     /// The accountant that states the least epsilon for events of this shape: [`Self::Gdp`],
-    /// which is exact, when every release is a plain Gaussian, otherwise [`Self::Pld`].
+    /// which is exact in closed form, when every release is a plain Gaussian, otherwise
+    /// [`Self::Exact`]. The latter may still refuse an event that is beyond its numeric range;
+    /// [`Self::least`] then asks the others.
     ///
     /// # Errors
     /// [`AccountingError::UnsupportedEvent`] or [`AccountingError::Unprotected`] when no
@@ -201,13 +203,13 @@ impl Accountant {
         Ok(if releases.sampled.is_empty() {
             Accountant::Gdp
         } else {
-            Accountant::Pld
+            Accountant::Exact
         })
     }
 
-    /// The least epsilon that any accountant here states for `event` at `delta`, and which: of
-    /// those that take the event, every one is a bound, and which of them is smallest depends on
-    /// the event alone.
+    /// The least epsilon that any accountant here states for `event` at `delta`, and which.
+    /// The exact ones need no comparison; where [`Self::Exact`] refuses, or its certified
+    /// interval is wider than a thousandth, the smallest of all bounds is taken.
     ///
     /// # Errors
     /// The refusal of [`Accountant::tightest_for`]'s choice when none has an answer.
@@ -217,16 +219,23 @@ impl Accountant {
         adjacency: Adjacency,
     ) -> Result<(Self, f64), AccountingError> {
         let first = Self::tightest_for(event, adjacency)?;
-        let answer = first.epsilon(event, delta, adjacency);
-        if first == Accountant::Gdp {
-            return answer.map(|epsilon| (first, epsilon));
+        if first != Accountant::Exact {
+            return first.epsilon(event, delta, adjacency).map(|e| (first, e));
         }
-        match (answer, Accountant::Rdp.epsilon(event, delta, adjacency)) {
-            (Ok(epsilon), Ok(other)) if other < epsilon => Ok((Accountant::Rdp, other)),
-            (Ok(epsilon), _) => Ok((first, epsilon)),
-            (Err(_), Ok(other)) => Ok((Accountant::Rdp, other)),
-            (Err(error), Err(_)) => Err(error),
-        }
+        let exact = match exact::epsilon(event, delta, adjacency) {
+            Ok(bounds) if bounds.width() <= 1e-3 * bounds.upper => {
+                return Ok((first, bounds.upper));
+            }
+            Ok(bounds) => Ok((first, bounds.upper)),
+            Err(error) => Err(AccountingError::from(error)),
+        };
+        [Accountant::Pld, Accountant::Rdp]
+            .into_iter()
+            .filter_map(|other| Some((other, other.epsilon(event, delta, adjacency).ok()?)))
+            .fold(exact, |best, next| match best {
+                Ok(known) if known.1 <= next.1 => Ok(known),
+                _ => Ok(next),
+            })
     }
 
     /// Whether there is a theorem here for Poisson samples.
