@@ -119,6 +119,13 @@ pub enum ExactError {
         /// Nodes allowed.
         limit: usize,
     },
+    /// The moments decay too slowly along the contour: few releases of tiny rate, whose loss is
+    /// nearly discrete.
+    #[error("the contour integral needs more than {limit} arguments")]
+    TooManyArguments {
+        /// Arguments allowed for this event.
+        limit: usize,
+    },
     /// No saddle point within the range of exponents.
     #[error("no saddle point was found up to the exponent {tilt}")]
     NoSaddle {
@@ -147,7 +154,7 @@ const NOISE_RANGE: (f64, f64) = (0.02, 1e6);
 /// Largest width of log delta that is an answer.
 const WIDEST: f64 = 0.7;
 /// Most contours for one epsilon.
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 14;
 
 /// Bounds on the least epsilon of `event` at `delta` under `adjacency`.
 ///

@@ -240,10 +240,7 @@ impl Accountant {
 
     /// Whether there is a theorem here for Poisson samples.
     fn takes_samples(self) -> bool {
-        matches!(
-            self,
-            Accountant::Rdp | Accountant::Pld | Accountant::Exact
-        )
+        matches!(self, Accountant::Rdp | Accountant::Pld | Accountant::Exact)
     }
 
     /// Every accountant, in the order of the table above.

@@ -10,9 +10,11 @@ use crate::accounting::special::log_one_minus_exp;
 /// log of the share of delta that each source of error may take.
 const LN_SHARE: f64 = -32.0;
 /// Most work on one table, in nodes times arguments.
-const MOST_WORK: f64 = 4e8;
+const MOST_WORK: f64 = 3e7;
 /// Most arguments.
-const MOST_ARGUMENTS: f64 = 4e6;
+const MOST_ARGUMENTS: f64 = 4e5;
+/// How far the tail may stay above its share, as a logarithm: then the answer is poor, but one.
+const TAIL_SLACK: f64 = 25.0;
 /// Range of the search for the saddle point, on either side of 1, as a logarithm.
 const LN_THETA: f64 = 30.0;
 /// Candidates for the abscissa and for the exponents of the Chernoff bounds, over the saddle
@@ -45,7 +47,9 @@ impl Composition {
     }
 
     fn extend(&mut self, theta: f64) -> Result<(), ExactError> {
-        self.parts.iter_mut().try_for_each(|part| part.extend(theta))
+        self.parts
+            .iter_mut()
+            .try_for_each(|part| part.extend(theta))
     }
 
     fn cumulant(&self, theta: f64) -> Cumulant {
@@ -216,6 +220,11 @@ impl Integral {
             }
         }
         let last = (end / h).ceil();
+        if decay(last * h) > wanted + TAIL_SLACK {
+            return Err(ExactError::TooManyArguments {
+                limit: last as usize,
+            });
+        }
         let tail = decay(last * h).exp();
         let mut entries = vec![Entry::default(); last as usize + 1];
         for part in &of.parts {
@@ -273,7 +282,8 @@ impl Integral {
         let exponent = self.value - self.theta * epsilon;
         let alias = self.alias(epsilon, exponent) * PI / self.h;
         let shift = exponent + (self.h / PI).ln();
-        let slack = 8.0 * f64::EPSILON
+        let slack = 8.0
+            * f64::EPSILON
             * (1.0 + self.value.abs() + self.theta * epsilon.abs() + shift.abs());
         Value {
             ln: shift + sum.ln(),
@@ -317,9 +327,8 @@ fn choose(
     supremum: f64,
 ) -> Result<(f64, f64, f64), ExactError> {
     let epsilon = saddle.epsilon;
-    let room = |(theta, value): (f64, f64)| {
-        chernoff(theta, value, epsilon) - saddle.ln_delta - LN_SHARE
-    };
+    let room =
+        |(theta, value): (f64, f64)| chernoff(theta, value, epsilon) - saddle.ln_delta - LN_SHARE;
     let least = list[1..]
         .iter()
         .map(|(theta, value)| value - theta * epsilon - theta.ln())

@@ -61,7 +61,11 @@ fn second_order(w: Complex, times: bool) -> Complex {
     let mut sum = Complex::default();
     for k in (2..=20_u32).rev() {
         let k = f64::from(k);
-        let coefficient = if times { 1.0 / (k * (k - 1.0)) } else { 1.0 / k };
+        let coefficient = if times {
+            1.0 / (k * (k - 1.0))
+        } else {
+            1.0 / k
+        };
         sum = Complex::new(coefficient, 0.0) - w * sum;
     }
     sum * w * w

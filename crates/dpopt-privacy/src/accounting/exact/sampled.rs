@@ -8,7 +8,7 @@ use super::pair::{NEGLIGIBLE, Node, Pair, ULP};
 use crate::accounting::special::exp_minus_linear;
 
 /// Most nodes on one line.
-const MOST_NODES: usize = 200_000;
+const MOST_NODES: usize = 60_000;
 /// log of the target for the error of the inner trapezoid rule.
 const LN_TARGET: f64 = 40.0;
 /// Below this log of the moment the moment minus one is what is computed.
@@ -131,11 +131,7 @@ impl Sampled {
         if value > EXCESS {
             return value;
         }
-        let excess: f64 = self
-            .nodes
-            .iter()
-            .map(|n| n.excess(theta * n.loss))
-            .sum();
+        let excess: f64 = self.nodes.iter().map(|n| n.excess(theta * n.loss)).sum();
         (excess + theta * self.rest).ln_1p()
     }
 
