@@ -169,7 +169,11 @@ pub fn epsilon(
     adjacency: Adjacency,
 ) -> Result<ExactBounds, ExactError> {
     let mut worst = ExactBounds::ZERO;
-    for mut part in directions(event, adjacency)? {
+    let releases = releases(event)?;
+    if total_variation(&releases) <= delta.get() {
+        return Ok(worst);
+    }
+    for mut part in directions(&releases, adjacency)? {
         if worst.lower > 0.0
             && (part.supremum() * (1.0 + 1e-12) <= worst.lower
                 || part.surely_below(worst.lower, delta.get().ln()))
@@ -215,7 +219,7 @@ pub fn log_delta(
         lower: f64::NEG_INFINITY,
         upper: f64::NEG_INFINITY,
     };
-    for mut part in directions(event, adjacency)? {
+    for mut part in directions(&releases(event)?, adjacency)? {
         if epsilon >= part.supremum() * (1.0 + 1e-12)
             || (worst.lower.is_finite() && part.surely_below(epsilon, worst.lower))
         {
@@ -377,12 +381,25 @@ fn certify(
     }
 }
 
-/// The compositions whose larger delta counts; none when nothing was released.
-fn directions(event: &Event, adjacency: Adjacency) -> Result<Vec<Composition>, ExactError> {
+/// An upper bound on delta at epsilon 0, which adds up over releases: a Gaussian has
+/// `2 Phi(mu/2) - 1 < 0.4 mu`, a sampled one at most rate times that.
+fn total_variation(releases: &Releases) -> f64 {
+    let sampled: f64 = releases
+        .sampled
+        .iter()
+        .map(|r| {
+            // Under replace-one the shift is 2 clip norms and sigma 2 z: the same number.
+            r.count as f64 * r.rate * (0.4 / r.noise_multiplier).min(1.0)
+        })
+        .sum();
+    (0.4 * releases.mu_squared.sqrt() + sampled) * (1.0 + 1e-12)
+}
+
+fn releases(event: &Event) -> Result<Releases, ExactError> {
     for (_, count) in event.leaves() {
         check_count(count)?;
     }
-    let releases = Releases::of(Accountant::Exact, event).map_err(|error| match error {
+    Releases::of(Accountant::Exact, event).map_err(|error| match error {
         AccountingError::Unprotected => ExactError::Unprotected,
         AccountingError::UnsupportedEvent { event, .. } => ExactError::Unsupported {
             event: event.to_string(),
@@ -390,7 +407,11 @@ fn directions(event: &Event, adjacency: Adjacency) -> Result<Vec<Composition>, E
         other => ExactError::Unsupported {
             event: other.to_string(),
         },
-    })?;
+    })
+}
+
+/// The compositions whose larger delta counts; none when nothing was released.
+fn directions(releases: &Releases, adjacency: Adjacency) -> Result<Vec<Composition>, ExactError> {
     if releases.is_empty() {
         return Ok(Vec::new());
     }
@@ -401,7 +422,7 @@ fn directions(event: &Event, adjacency: Adjacency) -> Result<Vec<Composition>, E
         Adjacency::ReplaceOne => &[Direction::Replace],
     };
     list.iter()
-        .map(|direction| composition(&releases, *direction, adjacency))
+        .map(|direction| composition(releases, *direction, adjacency))
         .collect()
 }
 

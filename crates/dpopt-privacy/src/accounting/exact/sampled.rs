@@ -397,7 +397,7 @@ impl<'a> Table<'a> {
             block.mass = block.mass + weight;
             block.mean = block.mean + weight * node.loss;
         }
-        while block.real.len() % LANES != 0 {
+        while !block.real.len().is_multiple_of(LANES) {
             block.real.push(0.0);
             block.imaginary.push(0.0);
             block.turn_real.push(0.0);
