@@ -293,7 +293,7 @@ fn epsilon_of(part: &mut Composition, delta: f64) -> Result<ExactBounds, ExactEr
                 let bounds = certify(&integral, epsilon, ln_delta, ln_error)?;
                 return Ok(ExactBounds {
                     lower: bounds.lower.max(low),
-                    upper: bounds.upper.min(high),
+                    upper: bounds.upper.min(high).max(0.0),
                 });
             }
             if round < ROUNDS / 2 {

@@ -15,6 +15,8 @@ const LN_TARGET: f64 = 40.0;
 const EXCESS: f64 = 1.0;
 /// Terms of the exponential series for arguments up to 1: the remainder is below 1e-22.
 const TERMS: usize = 22;
+/// Relative slack for rounding in sums of positive terms.
+const SUM_SLACK: f64 = 4e-12;
 /// Lines on which the decay is bounded.
 const TAIL_LINES: usize = 11;
 
@@ -263,7 +265,7 @@ impl Moments for Sampled {
                 .iter()
                 .map(|(size, pull)| (size - t * pull).exp())
                 .sum();
-            let bound = self.count * ((sum + line.error) * (1.0 + 1e-13)).ln();
+            let bound = self.count * ((sum + line.error) * (1.0 + SUM_SLACK)).ln();
             if bound < best {
                 best = bound;
                 worse = 0;
