@@ -19,7 +19,7 @@ const TAIL_SLACK: f64 = 25.0;
 const LN_THETA: f64 = 30.0;
 /// Candidates for the abscissa and for the exponents of the Chernoff bounds, over the saddle
 /// point: a geometric sequence.
-const CANDIDATES: (f64, f64, f64) = (0.15, 3.0, 1.07);
+const CANDIDATES: (f64, f64, f64) = (0.15, 3.0, 1.1);
 /// More of them where a far mode may set in.
 const CLOSE: [f64; 5] = [0.97, 0.99, 1.0, 1.01, 1.03];
 /// How far the integrand on the real axis may exceed delta, and its least value there, as
@@ -106,7 +106,7 @@ impl Composition {
         let (mut low, mut high) = if up { (before, at) } else { (at, before) };
         // Where a far mode sets in, a tiny step of theta is a large one of epsilon.
         for _ in 0..60 {
-            let wide = high.theta > 1.001 * low.theta;
+            let wide = high.theta > 1.01 * low.theta;
             if !wide && (high.epsilon - low.epsilon) * low.theta <= 0.5 {
                 break;
             }

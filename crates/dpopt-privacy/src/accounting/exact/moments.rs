@@ -41,8 +41,7 @@ pub(super) trait Moments {
     /// Fixes the tilt at which [`Self::ln_decay`] works.
     fn prepare_decay(&mut self, theta: f64) -> Result<(), ExactError>;
 
-    /// A bound on `log |E e^{(theta + i u) L} / E e^{theta L}|` for all `u >= t`. It does not
-    /// grow with t.
+    /// A bound on `log |E e^{(theta + i u) L} / E e^{theta L}|` for all `u >= t`.
     fn ln_decay(&self, t: f64) -> f64;
 
     /// Work per complex argument, in nodes.

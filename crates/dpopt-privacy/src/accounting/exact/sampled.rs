@@ -121,6 +121,12 @@ impl Sampled {
 
     /// `log E e^{theta L}` alone.
     fn value_one(&self, theta: f64) -> f64 {
+        let excess: f64 = self.nodes.iter().map(|n| n.excess(theta * n.loss)).sum();
+        let value = (excess + theta * self.rest).ln_1p();
+        if value <= EXCESS {
+            return value;
+        }
+        // It may have overflowed.
         let top = self.top(theta);
         let sum: f64 = self
             .nodes
@@ -129,12 +135,7 @@ impl Sampled {
             .filter(|e| *e > -60.0)
             .map(f64::exp)
             .sum();
-        let value = top + sum.ln();
-        if value > EXCESS {
-            return value;
-        }
-        let excess: f64 = self.nodes.iter().map(|n| n.excess(theta * n.loss)).sum();
-        (excess + theta * self.rest).ln_1p()
+        top + sum.ln()
     }
 
     fn top(&self, theta: f64) -> f64 {
@@ -206,38 +207,36 @@ impl Moments for Sampled {
     }
 
     fn cumulant(&self, theta: f64) -> Cumulant {
-        let top = self.top(theta);
-        let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+        let (mut excess, mut tilted, mut square) = (theta * self.rest, 0.0, 0.0);
         for node in &self.nodes {
-            let e = node.ln_weight + theta * node.loss - top;
-            if e > -60.0 {
-                let w = e.exp();
-                sum += w;
-                first += w * node.loss;
-                second += w * node.loss * node.loss;
-            }
+            let y = theta * node.loss;
+            excess += node.excess(y);
+            let shift = if y > 1.0 {
+                (node.ln_weight + y).exp() - node.weight
+            } else {
+                node.weight * y.exp_m1()
+            };
+            tilted += node.loss * shift;
+            square += node.loss * node.loss * (shift + node.weight);
         }
-        let mut value = top + sum.ln();
-        let mut mean = first / sum;
-        let mut square = second / sum;
-        if value <= EXCESS {
-            let (mut excess, mut tilted) = (0.0, 0.0);
-            square = 0.0;
+        let mut value = excess.ln_1p();
+        let mut mean = (tilted + self.rest) / (1.0 + excess);
+        square /= 1.0 + excess;
+        if !(value <= EXCESS) {
+            let top = self.top(theta);
+            let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
             for node in &self.nodes {
-                let y = theta * node.loss;
-                excess += node.excess(y);
-                let shift = if y > 1.0 {
-                    (node.ln_weight + y).exp() - node.weight
-                } else {
-                    node.weight * y.exp_m1()
-                };
-                tilted += node.loss * shift;
-                square += node.loss * node.loss * (shift + node.weight);
+                let e = node.ln_weight + theta * node.loss - top;
+                if e > -60.0 {
+                    let w = e.exp();
+                    sum += w;
+                    first += w * node.loss;
+                    second += w * node.loss * node.loss;
+                }
             }
-            excess += theta * self.rest;
-            value = excess.ln_1p();
-            mean = (tilted + self.rest) / (1.0 + excess);
-            square /= 1.0 + excess;
+            value = top + sum.ln();
+            mean = first / sum;
+            square = second / sum;
         }
         Cumulant {
             value: self.count * value,
@@ -496,4 +495,96 @@ fn advance(block: &mut Block) -> Complex {
         }
     }
     Complex::new(sum_real.iter().sum(), sum_imaginary.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pair::Direction;
+    use super::*;
+
+    const CASES: [(Direction, f64, f64, f64, f64); 8] = [
+        (Direction::Remove, 0.01, 1.0, 1e4, 3.0),
+        (Direction::Remove, 1e-5, 0.4, 1e5, 1.7),
+        (Direction::Remove, 0.5, 0.3, 10.0, 0.4),
+        (Direction::Remove, 0.9, 4.0, 200.0, 2.0),
+        (Direction::Add, 0.01, 1.0, 1e4, 5.0),
+        (Direction::Add, 0.9, 0.5, 3.0, 2.0),
+        (Direction::Replace, 0.02, 2.0, 500.0, 9.0),
+        (Direction::Replace, 0.6, 0.7, 20.0, 1.0),
+    ];
+
+    /// The plain definition, on a fine grid of the real axis.
+    fn direct(pair: &Pair, s: Complex) -> Complex {
+        let step = 0.002 * pair.sigma.min(1.0);
+        let end = ((1.0 + 2.0 * s.re) / pair.sigma + 12.0) / step;
+        let mut sum = Complex::default();
+        for k in -(end as i64)..=(end as i64) {
+            let node = pair.node(k as f64 * step, 0.0, step);
+            // On the real axis the add direction's conjugate is no different.
+            let z = s.scale(node.loss.re);
+            sum = sum + Complex::polar(node.ln_weight + z.re, z.im);
+        }
+        sum
+    }
+
+    #[test]
+    fn tables_agree_with_the_definition() {
+        for (direction, rate, sigma, count, theta) in CASES {
+            let pair = Pair {
+                direction,
+                rate,
+                sigma,
+            };
+            let mut sampled = Sampled::new(pair, count).unwrap();
+            sampled.extend(theta).unwrap();
+            for h in [0.05, 0.9] {
+                let mut entries = vec![Entry::default(); 150];
+                sampled.table(theta, h, &mut entries).unwrap();
+                for k in [0, 1, 2, 17, 63, 64, 149] {
+                    let truth = direct(&pair, Complex::new(theta, k as f64 * h));
+                    let entry = entries[k];
+                    if entry.unknown {
+                        continue;
+                    }
+                    let got = entry.ln.scale(1.0 / count).exp();
+                    let error = (got - truth).abs() / truth.abs();
+                    // The sum on the real axis cancels; it is good to this itself.
+                    let own = 1e-13 * direct(&pair, Complex::new(theta, 0.0)).re / truth.abs();
+                    assert!(
+                        error <= entry.error / count + own,
+                        "{pair:?} {h} {k}: {error:e}, bound {:e}, own {own:e}",
+                        entry.error / count
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_exceeds_its_bound() {
+        for (direction, rate, sigma, count, theta) in CASES {
+            let pair = Pair {
+                direction,
+                rate,
+                sigma,
+            };
+            let mut sampled = Sampled::new(pair, count).unwrap();
+            sampled.extend(theta).unwrap();
+            sampled.prepare_decay(theta).unwrap();
+            for h in [0.01, 0.3, 5.0] {
+                let mut entries = vec![Entry::default(); 400];
+                sampled.table(theta, h, &mut entries).unwrap();
+                let mut bound = 0.0_f64;
+                for (k, entry) in entries.iter().enumerate() {
+                    // A bound holds from its argument on.
+                    bound = bound.min(sampled.ln_decay(k as f64 * h));
+                    let size = entry.ln.re - entries[0].ln.re;
+                    assert!(
+                        entry.unknown || size <= bound + entry.error + 1e-9 * count.sqrt(),
+                        "{pair:?} {h} {k}: {size} above {bound}"
+                    );
+                }
+            }
+        }
+    }
 }
