@@ -420,6 +420,21 @@ fn extremes_are_right_or_refused() {
     assert!(answers >= 24, "{answers} answers, {refusals} refusals");
 }
 
+#[test]
+fn others_answer_where_it_refuses() {
+    let event = steps(&[(0.001, 0.8, 5000)]);
+    let delta = Delta::new(1e-30).unwrap();
+    assert!(matches!(
+        exact::epsilon(&event, delta, Adjacency::ReplaceOne),
+        Err(ExactError::Unresolved { .. })
+    ));
+    let (who, epsilon) = Accountant::least(&event, delta, Adjacency::ReplaceOne).unwrap();
+    assert!(who != Accountant::Exact && epsilon.is_finite() && epsilon > 0.0);
+    let event = steps(&[(0.01, 1.0, 10_000)]);
+    let (who, _) = Accountant::least(&event, delta, Adjacency::AddRemove).unwrap();
+    assert_eq!(who, Accountant::Exact);
+}
+
 fn adjacency() -> impl Strategy<Value = Adjacency> {
     prop_oneof![
         Just(Adjacency::AddRemove),

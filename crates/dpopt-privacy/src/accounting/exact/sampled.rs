@@ -168,9 +168,10 @@ impl Sampled {
                     .filter(|(size, _)| *size > -60.0)
                     .collect();
                 let share = if main { 1.0 } else { 0.5 };
+                let growth = self.pair.ln_growth(2.0 * rule.height, theta) - scale.max(0.0);
                 let error = rule.error(&self.pair, theta, share)
-                    + (self.pair.ln_growth(2.0 * rule.height, theta) - scale.max(0.0)).exp()
-                        * (self.left_out(theta) + 1e-26 * places.len() as f64);
+                    + growth.exp() * self.left_out(theta)
+                    + 1e-26 * places.len() as f64;
                 TailLine { nodes, error }
             })
             .collect())
