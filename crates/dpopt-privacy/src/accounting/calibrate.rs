@@ -21,6 +21,9 @@ const TOLERANCE: f64 = 2e-7;
 /// have multipliers proportional to it; otherwise the answer meets the target but may not be
 /// the least.
 ///
+/// Where [`Accountant::Exact`] refuses a noise multiplier on numerical grounds (far below or above any
+/// plausible answer, as a rule), the least of the other bounds is taken there.
+///
 /// # Errors
 /// [`AccountingError::Unreachable`] when no multiplier up to 1e15 meets the target (the event
 /// has a part that does not depend on it, say), [`AccountingError::Unconstrained`] when 1e-6
@@ -35,7 +38,15 @@ pub fn noise_multiplier(
     let target = epsilon.get();
     // Positive: too little noise. An epsilon beyond f64 is too large, not a failure.
     let excess = |z: f64| -> Result<f64, AccountingError> {
-        match accountant.epsilon(&event(NoiseMultiplier::new(z)?), delta, adjacency) {
+        let event = event(NoiseMultiplier::new(z)?);
+        let answer = match accountant.epsilon(&event, delta, adjacency) {
+            // Out of the range of its numerics, not of its theorems: another bound serves.
+            Err(AccountingError::Exact(_)) => {
+                Accountant::least(&event, delta, adjacency).map(|(_, epsilon)| epsilon)
+            }
+            answer => answer,
+        };
+        match answer {
             Ok(achieved) => Ok(achieved.ln() - target.ln()),
             Err(AccountingError::OutOfRange { .. }) => Ok(f64::INFINITY),
             Err(refusal) => Err(refusal),

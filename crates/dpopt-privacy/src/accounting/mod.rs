@@ -6,6 +6,7 @@
 //! | [`Accountant::Zcdp`] | compositions of Gaussians | upper bound |
 //! | [`Accountant::Rdp`] | Gaussians and Poisson-sampled Gaussians | upper bound |
 //! | [`Accountant::Pld`] | Gaussians and Poisson-sampled Gaussians | upper bound within about 0.1 % (see [`pld`] for the lower one) |
+//! | [`Accountant::Exact`] | Gaussians and Poisson-sampled Gaussians | exact up to about 1e-9 (see [`exact`] for the certified interval) |
 //!
 //! Every reported epsilon and delta is rounded up, by a slack that covers the rounding errors of
 //! its own evaluation. An accountant refuses an event that it cannot account for.
@@ -21,6 +22,7 @@
 
 pub mod calibrate;
 pub mod costs;
+pub mod exact;
 pub mod gdp;
 pub mod pld;
 pub mod rdp;
@@ -98,6 +100,9 @@ pub enum AccountingError {
     /// The privacy-loss distribution can't be computed.
     #[error(transparent)]
     Pld(#[from] pld::PldError),
+    /// The contour integral can't be computed.
+    #[error(transparent)]
+    Exact(#[from] exact::ExactError),
 }
 
 /// A method that turns an event into (epsilon, delta).
@@ -115,6 +120,9 @@ pub enum Accountant {
     /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and
     /// Poisson-sampled Gaussian releases in any composition.
     Pld,
+    /// Contour integration: the certified upper end of [`exact`]. Gaussian and Poisson-sampled
+    /// Gaussian releases in any composition.
+    Exact,
 }
 
 impl Accountant {
@@ -145,6 +153,7 @@ impl Accountant {
             },
             Accountant::Rdp => rdp::epsilon_of(&releases, delta, adjacency),
             Accountant::Pld => pld::epsilon(event, delta, adjacency)?.upper,
+            Accountant::Exact => exact::epsilon(event, delta, adjacency)?.upper,
         };
         if epsilon.is_finite() {
             Ok(epsilon)
@@ -177,11 +186,14 @@ impl Accountant {
             Accountant::Zcdp => releases.rho()?.map_or(0.0, |rho| zcdp::delta(rho, epsilon)),
             Accountant::Rdp => rdp::delta_of(&releases, epsilon, adjacency),
             Accountant::Pld => pld::delta(event, epsilon.get(), adjacency)?.upper.min(1.0),
+            Accountant::Exact => exact::delta(event, epsilon.get(), adjacency)?.upper,
         })
     }
 
     /// The accountant that states the least epsilon for events of this shape: [`Self::Gdp`],
-    /// which is exact, when every release is a plain Gaussian, otherwise [`Self::Pld`].
+    /// which is exact in closed form, when every release is a plain Gaussian, otherwise
+    /// [`Self::Exact`]. The latter may still refuse an event that is beyond its numeric range;
+    /// [`Self::least`] then asks the others.
     ///
     /// # Errors
     /// [`AccountingError::UnsupportedEvent`] or [`AccountingError::Unprotected`] when no
@@ -191,13 +203,13 @@ impl Accountant {
         Ok(if releases.sampled.is_empty() {
             Accountant::Gdp
         } else {
-            Accountant::Pld
+            Accountant::Exact
         })
     }
 
-    /// The least epsilon that any accountant here states for `event` at `delta`, and which: of
-    /// those that take the event, every one is a bound, and which of them is smallest depends on
-    /// the event alone.
+    /// The least epsilon that any accountant here states for `event` at `delta`, and which.
+    /// The exact ones need no comparison; where [`Self::Exact`] refuses, or its certified
+    /// interval is wider than a thousandth, the smallest of all bounds is taken.
     ///
     /// # Errors
     /// The refusal of [`Accountant::tightest_for`]'s choice when none has an answer.
@@ -207,29 +219,37 @@ impl Accountant {
         adjacency: Adjacency,
     ) -> Result<(Self, f64), AccountingError> {
         let first = Self::tightest_for(event, adjacency)?;
-        let answer = first.epsilon(event, delta, adjacency);
-        if first == Accountant::Gdp {
-            return answer.map(|epsilon| (first, epsilon));
+        if first != Accountant::Exact {
+            return first.epsilon(event, delta, adjacency).map(|e| (first, e));
         }
-        match (answer, Accountant::Rdp.epsilon(event, delta, adjacency)) {
-            (Ok(epsilon), Ok(other)) if other < epsilon => Ok((Accountant::Rdp, other)),
-            (Ok(epsilon), _) => Ok((first, epsilon)),
-            (Err(_), Ok(other)) => Ok((Accountant::Rdp, other)),
-            (Err(error), Err(_)) => Err(error),
-        }
+        let exact = match exact::epsilon(event, delta, adjacency) {
+            Ok(bounds) if bounds.width() <= 1e-3 * bounds.upper => {
+                return Ok((first, bounds.upper));
+            }
+            Ok(bounds) => Ok((first, bounds.upper)),
+            Err(error) => Err(AccountingError::from(error)),
+        };
+        [Accountant::Pld, Accountant::Rdp]
+            .into_iter()
+            .filter_map(|other| Some((other, other.epsilon(event, delta, adjacency).ok()?)))
+            .fold(exact, |best, next| match best {
+                Ok(known) if known.1 <= next.1 => Ok(known),
+                _ => Ok(next),
+            })
     }
 
     /// Whether there is a theorem here for Poisson samples.
     fn takes_samples(self) -> bool {
-        matches!(self, Accountant::Rdp | Accountant::Pld)
+        matches!(self, Accountant::Rdp | Accountant::Pld | Accountant::Exact)
     }
 
     /// Every accountant, in the order of the table above.
-    pub const ALL: [Accountant; 4] = [
+    pub const ALL: [Accountant; 5] = [
         Accountant::Gdp,
         Accountant::Zcdp,
         Accountant::Rdp,
         Accountant::Pld,
+        Accountant::Exact,
     ];
 }
 
@@ -240,13 +260,14 @@ impl std::fmt::Display for Accountant {
             Accountant::Zcdp => "zcdp",
             Accountant::Rdp => "rdp",
             Accountant::Pld => "pld",
+            Accountant::Exact => "exact",
         })
     }
 }
 
 /// A name is not that of an accountant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld")]
+#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, exact")]
 pub struct UnknownAccountant {
     /// The rejected name.
     pub name: String,
