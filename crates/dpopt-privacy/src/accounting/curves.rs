@@ -95,7 +95,7 @@ impl PrivacyCurve {
     ) -> Result<Self, AccountingError> {
         let point = |&epsilon: &f64| {
             let delta = delta(accountant, event, adjacency, epsilon)?;
-            Ok(CurvePoint { epsilon, delta })
+            Ok::<_, AccountingError>(CurvePoint { epsilon, delta })
         };
         Self::from_points(epsilons.iter().map(point).collect::<Result<Vec<_>, _>>()?)
     }
@@ -359,10 +359,20 @@ mod tests {
         assert!((found / wanted - 1.0).abs() <= relative, "{found} {wanted}");
     }
 
-    /// 30-digit values (mpmath).
+    /// Values by mpmath at 40 digits.
     #[test]
     fn gaussian_trade_offs_are_exact() {
-        close(gdp_true_positive_rate(mu(1.0), 0.1), 0.389_142_366_1, 1e-6);
+        close(
+            gdp_true_positive_rate(mu(1.0), 0.1),
+            0.389_143_691_645_360_97,
+            1e-11,
+        );
+        close(
+            gdp_true_positive_rate(mu(0.5), 1e-6),
+            1.052_630_602_549_650_9e-5,
+            1e-11,
+        );
+        close(gdp_type_two(mu(3.0), 0.01), 0.250_266_252_533_203_05, 1e-11);
         close(
             gdp_true_positive_rate(mu(2.0), 0.5),
             0.977_249_868_051_820_8,
