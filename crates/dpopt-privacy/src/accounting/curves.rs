@@ -299,7 +299,7 @@ pub fn gdp_true_positive_rate(mu: Mu, rate: f64) -> f64 {
 
 /// Bound on the error of a quantile, in its own unit.
 fn outward(y: f64) -> f64 {
-    1e-12 * (1.0 + if y.is_finite() { y.abs() } else { 0.0 })
+    1e-13 * (1.0 + if y.is_finite() { y.abs() } else { 0.0 })
 }
 
 /// `Phi^-1(1 - rate)`, which is minus `Phi^-1(rate)`; infinite at the ends.

@@ -1,3 +1,5 @@
+//! Filters against accountants, and the odometer against an attacker who picks the stop.
+
 use super::*;
 use crate::units::{NoiseMultiplier, SamplingRate};
 use crate::{Accountant, calibrate};
