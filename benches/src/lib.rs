@@ -1,1 +1,1 @@
-//! Benchmarks live in `benches/`.
+//! Benchmarks live in `benches/`, the speed table of `cargo xtask bench` in `src/bin/speed.rs`.

@@ -5,6 +5,8 @@ usage: cargo xtask <command>
 
   validate   everything CI runs, in CI's order; stops at the first failure
   tidy       the house rules: crate edges, module docs, links, forbidden words
+  bench [--quick] [--json FILE]
+             times of the accountants against their targets, medians on one thread
   help       this text";
 
 /// Prints the commands.

@@ -11,6 +11,7 @@
     reason = "a task reads what cargo tells it and reports wall time"
 )]
 
+mod bench;
 mod help;
 mod tidy;
 mod validate;
@@ -23,6 +24,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["validate"] => validate::run(&repository_root()),
+        ["bench", options @ ..] => bench::Options::read(options)
+            .and_then(|options| bench::run(&repository_root(), &options)),
         ["tidy"] => tidy::run(&repository_root()),
         [] | ["help" | "--help" | "-h"] => help::run(),
         other => Err(help::unknown(other)),

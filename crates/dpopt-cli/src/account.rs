@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{self, AccountantArg};
+use crate::attack::CurveReport;
 use crate::error::CliError;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
@@ -39,6 +40,9 @@ pub(crate) struct AccountArgs {
     /// auto (the one that states the least epsilon), gdp, zcdp, rdp or pld
     #[arg(long, default_value = "auto")]
     accountant: AccountantArg,
+    /// Also print delta at several epsilons, and what an attacker can do at most
+    #[arg(long)]
+    curve: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -52,6 +56,8 @@ struct Json {
     accountant: Accountant,
     releases: u64,
     event: Event,
+    #[serde(flatten)]
+    curve: Option<CurveReport>,
 }
 
 /// What a file of events says.
@@ -64,19 +70,11 @@ struct EventFile {
 pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
     let file = match (&args.events, args.noise_multiplier) {
         (Some(path), _) => read_events(path)?,
-        (None, Some(noise_multiplier)) => {
-            let one = Event::gaussian(noise_multiplier);
-            let one = if args.sampling_rate.get() < 1.0 {
-                one.poisson_sampled(args.sampling_rate)
-            } else {
-                one
-            };
-            EventFile {
-                event: one.repeated(args.steps),
-                delta: None,
-                adjacency: None,
-            }
-        }
+        (None, Some(noise_multiplier)) => EventFile {
+            event: steps(noise_multiplier, args.sampling_rate, args.steps),
+            delta: None,
+            adjacency: None,
+        },
         (None, None) => {
             let problem = "either this or --events is needed";
             return Err(CliError::flag("--noise-multiplier", problem));
@@ -102,6 +100,10 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             (accountant, epsilon)
         }
     };
+    let curve = args
+        .curve
+        .then(|| CurveReport::new(accountant, &file.event, adjacency))
+        .transpose()?;
     if args.json {
         return print_json(&Json {
             epsilon,
@@ -110,15 +112,30 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             accountant,
             releases: file.event.release_count(),
             event: file.event,
+            curve,
         });
     }
-    print(&format!(
+    let mut text = format!(
         "epsilon {} at delta {} under {adjacency} adjacency, by the {accountant} accountant \
          ({})\n",
         rounded_up(epsilon),
         scientific(delta),
         file.event
-    ))
+    );
+    if let Some(curve) = curve {
+        text.push_str(&curve.text());
+    }
+    print(&text)
+}
+
+/// Equal Gaussian releases, each on a Poisson sample of its own unless the rate is 1.
+pub(crate) fn steps(noise: NoiseMultiplier, rate: SamplingRate, count: u64) -> Event {
+    let one = Event::gaussian(noise);
+    if rate.get() < 1.0 {
+        one.poisson_sampled(rate).repeated(count)
+    } else {
+        one.repeated(count)
+    }
 }
 
 fn read_events(path: &Path) -> Result<EventFile, CliError> {

@@ -12,7 +12,9 @@
 mod account;
 mod args;
 mod artefacts;
+mod attack;
 mod budget;
+mod calibrate;
 mod check;
 mod choose;
 mod clock;
@@ -55,6 +57,8 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Compute the epsilon of releases, given by parameters or in a file of events
     Account(account::AccountArgs),
+    /// Find the noise, the number of steps or the sampling rate that just meets a budget
+    Calibrate(calibrate::CalibrateArgs),
     /// Draft a schema from a table (NOT PRIVATE: the draft holds what the records hold)
     Schema(schema::SchemaArgs),
     /// List the lines of a table that a schema does not foresee (NOT PRIVATE)
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Account(args) => account::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Predict(args) => predict::run(&args),

@@ -22,8 +22,8 @@ pub(crate) struct Statement {
     pub(crate) words: Vec<String>,
 }
 
-/// A reading of what was spent; not the guarantee, since when to stop may have depended on
-/// releases.
+/// A reading of what was spent up to the stop, which holds whatever the rule that stopped the
+/// run; beside the guarantee, not in its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Odometer {
     pub(crate) epsilon: f64,
@@ -39,17 +39,18 @@ impl Statement {
         let odometer = if stop == Stop::Completed {
             None
         } else {
-            Odometer::read(spent, guarantee.delta, guarantee.adjacency)
+            Odometer::read(spent, guarantee)
         };
         let mut words = words(guarantee, records);
         words.extend(odometer.as_ref().map(|reading| {
             format!(
-                "The run was stopped before its plan was used up. Odometer reading of what was \
-                 spent: epsilon {} at delta {} ({}). The guarantee stays that of the plan, since \
-                 when to stop may have depended on what was released.",
-                rounded_up(reading.epsilon),
-                scientific(reading.delta),
-                reading.theorem
+                "The run was stopped before its plan was used up. Odometer: with probability at \
+                 least 1 - {delta} the privacy loss of what was released, the logarithm of the factor \
+                 above, is at most {epsilon}, also if the stop was decided by looking at what had \
+                 been released ({theorem}). The guarantee stays that of the plan.",
+                delta = scientific(reading.delta),
+                epsilon = rounded_up(reading.epsilon),
+                theorem = reading.theorem
             )
         }));
         Self {
@@ -66,21 +67,21 @@ impl Statement {
 }
 
 impl Odometer {
-    fn read(spent: &Event, delta: Delta, adjacency: Adjacency) -> Option<Self> {
-        const READINGS: [(Accountant, &str); 2] = [
-            (
-                Accountant::Gdp,
-                "fully adaptive composition for Gaussian DP, Smith and Thakurta 2022",
-            ),
-            (Accountant::Rdp, "the Renyi filter, Feldman and Zrnic 2021"),
-        ];
-        READINGS.into_iter().find_map(|(accountant, theorem)| {
-            Some(Self {
-                epsilon: accountant.epsilon(spent, delta, adjacency).ok()?,
-                delta,
-                accountant,
-                theorem: theorem.to_owned(),
-            })
+    /// The time-uniform reading; none where it says no more than the plan's guarantee.
+    ///
+    /// The epsilon of the realised releases as if their number had been fixed would be smaller,
+    /// but no theorem states it for a stop that depends on releases.
+    fn read(spent: &Event, guarantee: &Guarantee) -> Option<Self> {
+        let mut odometer = dpopt::privacy::Odometer::new(guarantee.adjacency);
+        odometer.spend(spent, guarantee.adjacency).ok()?;
+        let epsilon = odometer.epsilon(guarantee.delta);
+        (epsilon < guarantee.epsilon).then(|| Self {
+            epsilon,
+            delta: guarantee.delta,
+            accountant: Accountant::Rdp,
+            theorem: "Ville's inequality for Renyi supermartingales, as in Whitehouse, Ramdas, \
+                      Rogers and Wu 2023"
+                .to_owned(),
         })
     }
 }

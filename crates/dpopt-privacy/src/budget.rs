@@ -19,26 +19,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::accounting::{AccountingError, costs, gdp, rdp, zcdp};
+use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
-use crate::units::{Delta, Epsilon, Mu, Rho};
+use crate::filter::{FilterKind, Meter};
+use crate::units::{Delta, Epsilon};
 
 const FORMAT: &str = "dpopt-budget-1";
-
-/// The measure in which the runs of a shared budget add up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum FilterKind {
-    /// Sum of squared Gaussian-DP parameters: exact for Gaussian releases on all records.
-    Gdp,
-    /// Sum of zCDP parameters.
-    Zcdp,
-    /// Sum of Renyi divergences at the order 1 + 2 ln(1/delta)/epsilon; takes Poisson-sampled
-    /// releases too.
-    Rdp,
-}
 
 /// A shared budget could not be opened, or can't pay.
 #[derive(Debug, thiserror::Error)]
@@ -385,94 +372,51 @@ impl Terms {
         adjacency: Adjacency,
         filter: FilterKind,
     ) -> Result<Self, BudgetError> {
-        let (order, capacity) = match filter {
-            FilterKind::Gdp => {
-                let mu = gdp::mu_for(epsilon, delta)?.get();
-                (None, (mu * mu).next_down())
-            }
-            FilterKind::Zcdp => (None, zcdp::rho_for(epsilon, delta)?.get()),
-            FilterKind::Rdp => {
-                let order = 1.0 + 2.0 * (-delta.get().ln()) / epsilon.get();
-                let capacity = renyi_capacity(epsilon.get(), order, delta.get());
-                if !(capacity > 0.0) {
-                    return Err(BudgetError::TooTight {
-                        epsilon: epsilon.get(),
-                        delta: delta.get(),
-                    });
-                }
-                (Some(order), capacity * (1.0 - 1e-12))
-            }
+        let too_tight = || BudgetError::TooTight {
+            epsilon: epsilon.get(),
+            delta: delta.get(),
         };
+        let meter = Meter::new(filter, epsilon, delta)?.ok_or_else(too_tight)?;
         Ok(Self {
             format: FORMAT.to_owned(),
             epsilon,
             delta,
             adjacency,
             filter,
-            order,
-            capacity,
+            order: meter.order(),
+            capacity: meter.capacity(),
         })
+    }
+
+    /// The measure with the capacity of the file, which may be a little below today's.
+    fn meter(&self) -> Meter {
+        Meter::fixed(self.filter, self.order, self.capacity)
     }
 
     /// Cost of an event in the filter's unit, rounded up.
     fn cost(&self, event: &Event) -> Result<f64, BudgetError> {
-        if event.release_count() == 0 {
-            return Ok(0.0);
-        }
-        let cost = match self.filter {
-            FilterKind::Gdp => costs::squared_mu(event)?,
-            FilterKind::Zcdp => costs::rho(event)?,
-            FilterKind::Rdp => costs::renyi(event, self.order.unwrap_or(2.0), self.adjacency)?,
-        };
-        Ok(cost * (1.0 + 1e-12))
+        Ok(self.meter().cost(event, self.adjacency)?)
     }
 
     /// Whether `cost` fits beside what is used.
     fn pay(&self, used: f64, cost: f64) -> Result<(), BudgetError> {
-        // Written so that a cost that is not a number is refused.
-        if !(used + cost <= self.capacity) {
-            let left = self.capacity - used;
-            return Err(BudgetError::Exhausted {
-                cost,
-                left: left.max(0.0),
-                capacity: self.capacity,
-                unit: self.unit(),
-                epsilon_left: self.epsilon_of(left),
-            });
+        let meter = self.meter();
+        if meter.fits(used, cost) {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn unit(&self) -> &'static str {
-        match self.filter {
-            FilterKind::Gdp => "squared mu",
-            FilterKind::Zcdp => "rho",
-            FilterKind::Rdp => "Renyi divergence",
-        }
+        let left = self.capacity - used;
+        Err(BudgetError::Exhausted {
+            cost,
+            left: left.max(0.0),
+            capacity: self.capacity,
+            unit: meter.unit(),
+            epsilon_left: self.epsilon_of(left),
+        })
     }
 
     fn epsilon_of(&self, left: f64) -> f64 {
-        if !(left > 0.0) {
-            return 0.0;
-        }
-        match self.filter {
-            FilterKind::Gdp => Mu::new(left.sqrt()).map_or(0.0, |mu| gdp::epsilon(mu, self.delta)),
-            FilterKind::Zcdp => Rho::new(left).map_or(0.0, |rho| zcdp::epsilon(rho, self.delta)),
-            FilterKind::Rdp => {
-                rdp::epsilon_at(self.order.unwrap_or(2.0), left, self.delta).unwrap_or(0.0)
-            }
-        }
+        self.meter().epsilon_of(left, self.delta)
     }
-}
-
-/// The Renyi divergence at `order` that converts to epsilon at delta: the conversion of Canonne,
-/// Kamath and Steinke (2020), Proposition 12, solved for the divergence and rounded down (the
-/// terms cancel where epsilon is small); may be negative.
-fn renyi_capacity(epsilon: f64, order: f64, delta: f64) -> f64 {
-    let gain = -(-1.0 / order).ln_1p();
-    let loss = (delta.ln() + order.ln()) / (order - 1.0);
-    let size = epsilon + gain + (order.ln() - delta.ln()) / (order - 1.0);
-    epsilon + gain + loss - 1e-14 * size
 }
 
 struct Contents {

@@ -54,13 +54,13 @@ fn the_first_interrupt_stops_after_a_release_and_tells_the_truth() {
         json["odometer"]["theorem"]
             .as_str()
             .unwrap()
-            .contains("Smith and Thakurta")
+            .contains("Ville")
     );
     let file = place.json("o/ledger.json");
     assert_eq!(file["event"]["count"].as_u64(), planned);
     assert_eq!(file["spent"]["events"][0]["count"].as_u64(), made);
     let words = place.json("o/model.json")["privacy"]["words"].to_string();
-    assert!(words.contains("Odometer reading"), "{words}");
+    assert!(words.contains("Odometer: with probability"), "{words}");
     let left: serde_json::Value = serde_json::from_str(&place.ok("budget l.json --json")).unwrap();
     assert_eq!(left["unsettled"], 0);
     assert!(left["used"].as_f64() < left["capacity"].as_f64());

@@ -2,6 +2,7 @@
 
 mod account;
 mod bad_input;
+mod calibrate;
 mod interrupt;
 mod ledger;
 mod records;

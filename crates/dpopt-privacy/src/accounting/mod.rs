@@ -22,6 +22,7 @@
 
 pub mod calibrate;
 pub mod costs;
+pub mod curves;
 pub mod exact;
 pub mod gdp;
 pub mod pld;
@@ -66,33 +67,37 @@ pub enum AccountingError {
         /// The rejected order.
         order: f64,
     },
-    /// No noise multiplier up to the largest one tried meets the target.
+    /// No value of a calibrated parameter meets the target, not even the cheapest one tried.
     #[error(
         "epsilon {target_epsilon} at delta {target_delta} is out of reach: \
-         at noise multiplier {noise_multiplier} epsilon is still {achieved_epsilon}"
+         at {parameter} {value} epsilon is still {achieved_epsilon}"
     )]
     Unreachable {
         /// Wanted epsilon.
         target_epsilon: f64,
         /// At this delta.
         target_delta: f64,
-        /// Largest noise multiplier tried.
-        noise_multiplier: f64,
-        /// What it gives; NaN when the accountant had no finite answer.
+        /// What was calibrated.
+        parameter: calibrate::Parameter,
+        /// The cheapest value tried.
+        value: f64,
+        /// What it costs; infinite when the accountant had no finite answer.
         achieved_epsilon: f64,
     },
-    /// Even the smallest noise multiplier tried meets the target, so there is no least one.
+    /// Every value of a calibrated parameter meets the target, also the dearest one tried.
     #[error(
-        "epsilon {target_epsilon} at delta {target_delta} is met at every noise multiplier \
-         down to {noise_multiplier}: the event does not depend on it"
+        "epsilon {target_epsilon} at delta {target_delta} is met even at {parameter} {value}: \
+         the event does not depend on it enough"
     )]
     Unconstrained {
         /// Wanted epsilon.
         target_epsilon: f64,
         /// At this delta.
         target_delta: f64,
-        /// Smallest noise multiplier tried.
-        noise_multiplier: f64,
+        /// What was calibrated.
+        parameter: calibrate::Parameter,
+        /// The dearest value tried.
+        value: f64,
     },
     /// A parameter is out of the range of its unit.
     #[error(transparent)]
@@ -103,6 +108,25 @@ pub enum AccountingError {
     /// The contour integral can't be computed.
     #[error(transparent)]
     Exact(#[from] exact::ExactError),
+}
+
+impl AccountingError {
+    /// Whether other numbers in the same event might be accounted: a range was left, as against
+    /// a theorem that is missing.
+    fn is_numerical(&self) -> bool {
+        match self {
+            AccountingError::OutOfRange { .. } => true,
+            AccountingError::Pld(error) => !matches!(
+                error,
+                pld::PldError::Unsupported { .. } | pld::PldError::BadOption { .. }
+            ),
+            AccountingError::Exact(error) => !matches!(
+                error,
+                exact::ExactError::Unsupported { .. } | exact::ExactError::Unprotected
+            ),
+            _ => false,
+        }
+    }
 }
 
 /// A method that turns an event into (epsilon, delta).

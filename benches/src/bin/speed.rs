@@ -1,0 +1,120 @@
+//! The speed table of the accountants, as JSON: what `cargo xtask bench` runs.
+//!
+//! One row per question about DP-SGD with sampling rate 0.01, noise multiplier 1, 10,000 steps and
+//! delta = 1e-5 under add-remove, on one thread: the median over repeats, the target where there is one,
+//! and whether it is met. `--quick` takes fewer repeats. Rows of accountants that do not exist are left out.
+#![allow(clippy::print_stdout, reason = "the table is the product")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use dpopt_privacy::{
+    Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate,
+    calibrate,
+};
+use serde_json::{Value, json};
+
+const RATE: f64 = 0.01;
+const STEPS: u64 = 10_000;
+const RELATION: Adjacency = Adjacency::AddRemove;
+
+/// One question and how fast it should be answered.
+struct Row {
+    id: String,
+    /// In seconds; none where the row is only for comparison.
+    target: Option<f64>,
+    accountant: Accountant,
+    kind: Kind,
+}
+
+enum Kind {
+    /// epsilon of the run.
+    Epsilon,
+    /// The noise multiplier for epsilon 1.
+    Calibration,
+}
+
+fn rows() -> Vec<Row> {
+    let epsilon = [
+        ("rdp", Some(0.5e-3)),
+        ("exact", Some(10e-3)),
+        ("pld", Some(20e-3)),
+    ];
+    let calibration = [("rdp", None), ("exact", Some(50e-3)), ("pld", None)];
+    let row = |kind: fn() -> Kind, word: &'static str| {
+        move |(name, target): (&str, Option<f64>)| {
+            Some(Row {
+                id: format!("{word}/{name}"),
+                target,
+                accountant: name.parse().ok()?,
+                kind: kind(),
+            })
+        }
+    };
+    let first = epsilon
+        .into_iter()
+        .filter_map(row(|| Kind::Epsilon, "epsilon"));
+    let second = calibration
+        .into_iter()
+        .filter_map(row(|| Kind::Calibration, "calibrate"));
+    first.chain(second).collect()
+}
+
+fn run(noise: NoiseMultiplier, rate: SamplingRate) -> Event {
+    Event::gaussian(noise).poisson_sampled(rate).repeated(STEPS)
+}
+
+fn answer(row: &Row) -> Result<f64, AccountingError> {
+    let (rate, delta) = (SamplingRate::new(RATE)?, Delta::new(1e-5)?);
+    match row.kind {
+        Kind::Epsilon => {
+            let event = run(NoiseMultiplier::new(1.0)?, rate);
+            row.accountant.epsilon(&event, delta, RELATION)
+        }
+        Kind::Calibration => {
+            let target = Epsilon::new(1.0)?;
+            let event = |noise| run(noise, rate);
+            calibrate::noise_multiplier(row.accountant, target, delta, RELATION, event)
+                .map(NoiseMultiplier::get)
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Median of the seconds over at least `least` repeats, and as many as fit in `room` seconds.
+fn median(row: &Row, least: usize, room: f64) -> Result<(f64, usize, f64), AccountingError> {
+    let value = answer(black_box(row))?;
+    let start = now();
+    let mut seconds = Vec::new();
+    while seconds.len() < least || (start.elapsed().as_secs_f64() < room && seconds.len() < 1001) {
+        let before = now();
+        black_box(answer(black_box(row))?);
+        seconds.push(before.elapsed().as_secs_f64());
+    }
+    seconds.sort_by(f64::total_cmp);
+    Ok((seconds[seconds.len() / 2], seconds.len(), value))
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let (least, room) = if quick { (3, 0.2) } else { (11, 2.0) };
+    let mut out = Vec::new();
+    for row in rows() {
+        let (seconds, repeats, value) = median(&row, least, room)?;
+        let line: Value = json!({
+            "id": row.id,
+            "seconds": seconds,
+            "target": row.target,
+            "met": row.target.map(|target| seconds <= target),
+            "repeats": repeats,
+            "value": value,
+        });
+        out.push(line);
+    }
+    println!("{}", serde_json::to_string_pretty(&out)?);
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! `cargo xtask bench`: the speed table of the accountants, against their targets.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::validate::cargo;
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Fewer repeats.
+    quick: bool,
+    /// Where the rows go as JSON.
+    json: Option<String>,
+}
+
+impl Options {
+    /// Reads `[--quick] [--json FILE]`.
+    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--quick" => options.quick = true,
+                "--json" => {
+                    let file = words.next().ok_or("--json needs a file")?;
+                    options.json = Some((*file).to_owned());
+                }
+                other => return Err(format!("bench has no option `{other}`")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Builds and runs the release binary, prints its table, and writes its rows. A missed
+/// target is shown, not an error: times depend on the machine and on what else runs on it.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
+    let mut command = Command::new(cargo());
+    command
+        .args(["run", "--quiet", "--release", "-p", "dpopt-benches"])
+        .args(["--bin", "speed", "--"])
+        .args(options.quick.then_some("--quick"))
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    let output = command
+        .output()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the benchmark failed: {}", output.status));
+    }
+    let rows: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("the benchmark printed no JSON: {error}"))?;
+    print!("{}", table(&rows)?);
+    if let Some(file) = &options.json {
+        fs::write(file, &output.stdout).map_err(|error| format!("can't write {file}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// The rows for people.
+fn table(rows: &Value) -> Result<String, String> {
+    let rows = rows.as_array().ok_or("the benchmark printed no list")?;
+    let mut out = format!("{:<18} {:>12} {:>12}\n", "", "median", "target");
+    for row in rows {
+        let id = row["id"].as_str().ok_or("a row without `id`")?;
+        let seconds = row["seconds"].as_f64().ok_or("a row without `seconds`")?;
+        out += &format!("{id:<18} {:>9.3} ms", 1e3 * seconds);
+        if let Some(target) = row["target"].as_f64() {
+            out += &format!(" {:>9.3} ms", 1e3 * target);
+        }
+        let missed = row["met"].as_bool() == Some(false);
+        out += if missed { "  missed\n" } else { "\n" };
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, table};
+
+    #[test]
+    fn options_are_read_and_others_refused() {
+        assert_eq!(Options::read(&[]), Ok(Options::default()));
+        let both = Options {
+            quick: true,
+            json: Some("a.json".to_owned()),
+        };
+        assert_eq!(Options::read(&["--json", "a.json", "--quick"]), Ok(both));
+        for bad in [&["--json"][..], &["quick"], &["--slow"]] {
+            assert!(Options::read(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_shows_its_verdict() {
+        let rows = serde_json::json!([
+            {"id": "epsilon/rdp", "seconds": 4e-4, "target": 5e-4, "met": true},
+            {"id": "epsilon/pld", "seconds": 0.03, "target": 0.02, "met": false},
+            {"id": "calibrate/rdp", "seconds": 0.03, "target": null, "met": null},
+        ]);
+        let text = table(&rows).expect("a table");
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].contains("0.400 ms") && !lines[1].contains("missed"));
+        assert!(lines[2].contains("30.000 ms") && lines[2].ends_with("missed"));
+        assert!(lines[3].ends_with("30.000 ms"));
+        assert!(table(&serde_json::json!({})).is_err());
+        assert!(table(&serde_json::json!([{"id": "x"}])).is_err());
+    }
+}
