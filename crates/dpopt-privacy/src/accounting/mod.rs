@@ -2,10 +2,13 @@
 //!
 //! | accountant | takes | answer |
 //! | --- | --- | --- |
-//! | [`Accountant::Gdp`] | compositions of Gaussians | exact |
-//! | [`Accountant::Zcdp`] | compositions of Gaussians | upper bound |
-//! | [`Accountant::Rdp`] | Gaussians and Poisson-sampled Gaussians | upper bound |
+//! | [`Accountant::Gdp`] | compositions of Gaussians and of trees of them | exact |
+//! | [`Accountant::Zcdp`] | whatever has a zCDP parameter | upper bound |
+//! | [`Accountant::Rdp`] | whatever has a Renyi divergence | upper bound |
 //! | [`Accountant::Pld`] | Gaussians and Poisson-sampled Gaussians | upper bound within about 0.1 % (see [`pld`] for the lower one) |
+//!//! | [`Accountant::Pure`] | pure and approximate DP | the optimum for equal epsilons, otherwise an upper bound |
+//!
+//! Which accountant takes which event under which relation: `docs/accounting.md`.
 //!
 //! Every reported epsilon and delta is rounded up, by a slack that covers the rounding errors of
 //! its own evaluation. An accountant refuses an event that it cannot account for.
@@ -22,17 +25,22 @@
 pub mod calibrate;
 pub mod costs;
 pub mod gdp;
+mod moments;
+mod parts;
 pub mod pld;
+pub mod pure;
 pub mod rdp;
 mod releases;
 pub mod special;
+mod without_replacement;
 pub mod zcdp;
 
 use serde::{Deserialize, Serialize};
 
 use crate::adjacency::Adjacency;
-use crate::event::Event;
+use crate::event::{Event, EventError};
 use crate::units::{Delta, Epsilon, UnitError};
+use parts::Parts;
 use releases::Releases;
 
 /// An accountant could not answer.
@@ -40,13 +48,31 @@ use releases::Releases;
 #[non_exhaustive]
 pub enum AccountingError {
     /// The event contains something that the accountant has no theorem for.
-    #[error("the {accountant} accountant cannot account for {event}")]
+    #[error("the {accountant} accountant cannot account for {event}{}", at(path))]
     UnsupportedEvent {
         /// Who refused.
         accountant: Accountant,
+        /// Where the part is in the event; empty for the whole of it.
+        path: String,
         /// The part of the event that was refused.
         event: Box<Event>,
     },
+    /// There is no theorem for this event under this neighbouring relation.
+    #[error(
+        "{event}{} cannot be accounted for under {adjacency} adjacency",
+        at(path)
+    )]
+    UnsupportedAdjacency {
+        /// The relation.
+        adjacency: Adjacency,
+        /// Where the part is in the event; empty for the whole of it.
+        path: String,
+        /// The part of the event that was refused.
+        event: Box<Event>,
+    },
+    /// The event is not valid.
+    #[error(transparent)]
+    Event(#[from] EventError),
     /// The event contains an unprotected release: no finite epsilon with delta below 1 holds.
     #[error("the event contains an unprotected release, so no epsilon holds")]
     Unprotected,
@@ -100,6 +126,13 @@ pub enum AccountingError {
     Pld(#[from] pld::PldError),
 }
 
+fn at(path: &str) -> String {
+    match path {
+        "" => String::new(),
+        path => format!(" (at {path})"),
+    }
+}
+
 /// A method that turns an event into (epsilon, delta).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -115,6 +148,8 @@ pub enum Accountant {
     /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and
     /// Poisson-sampled Gaussian releases in any composition.
     Pld,
+    /// Pure and approximate differential privacy: [`pure`] composition.
+    Pure,
 }
 
 impl Accountant {
@@ -130,21 +165,22 @@ impl Accountant {
         delta: Delta,
         adjacency: Adjacency,
     ) -> Result<f64, AccountingError> {
-        let releases = Releases::of(self, event)?;
-        if releases.is_empty() {
+        if self == Accountant::Pld {
+            Releases::of(self, event)?;
+        }
+        let parts = Parts::of(self, event, adjacency)?;
+        if parts.is_empty() {
             return Ok(0.0);
         }
         let epsilon = match self {
-            Accountant::Gdp => match releases.mu()? {
+            Accountant::Gdp => match parts.releases.mu()? {
                 Some(mu) => gdp::epsilon(mu, delta),
                 None => 0.0,
             },
-            Accountant::Zcdp => match releases.rho()? {
-                Some(rho) => zcdp::epsilon(rho, delta),
-                None => 0.0,
-            },
-            Accountant::Rdp => rdp::epsilon_of(&releases, delta, adjacency),
+            Accountant::Zcdp => zcdp::epsilon_of(parts.concentrated(), delta)?,
+            Accountant::Rdp => rdp::epsilon_of(&parts, delta, adjacency),
             Accountant::Pld => pld::epsilon(event, delta, adjacency)?.upper,
+            Accountant::Pure => pure::epsilon_of(&parts, delta)?,
         };
         if epsilon.is_finite() {
             Ok(epsilon)
@@ -168,31 +204,41 @@ impl Accountant {
         epsilon: Epsilon,
         adjacency: Adjacency,
     ) -> Result<f64, AccountingError> {
-        let releases = Releases::of(self, event)?;
-        if releases.is_empty() {
+        if self == Accountant::Pld {
+            Releases::of(self, event)?;
+        }
+        let parts = Parts::of(self, event, adjacency)?;
+        if parts.is_empty() {
             return Ok(0.0);
         }
         Ok(match self {
-            Accountant::Gdp => releases.mu()?.map_or(0.0, |mu| gdp::delta(mu, epsilon)),
-            Accountant::Zcdp => releases.rho()?.map_or(0.0, |rho| zcdp::delta(rho, epsilon)),
-            Accountant::Rdp => rdp::delta_of(&releases, epsilon, adjacency),
+            Accountant::Gdp => parts
+                .releases
+                .mu()?
+                .map_or(0.0, |mu| gdp::delta(mu, epsilon)),
+            Accountant::Zcdp => zcdp::delta_of(parts.concentrated(), epsilon)?,
+            Accountant::Rdp => rdp::delta_of(&parts, epsilon, adjacency),
             Accountant::Pld => pld::delta(event, epsilon.get(), adjacency)?.upper.min(1.0),
+            Accountant::Pure => pure::delta_of(&parts, epsilon)?,
         })
     }
 
-    /// The accountant that states the least epsilon for events of this shape: [`Self::Gdp`],
-    /// which is exact, when every release is a plain Gaussian, otherwise [`Self::Pld`].
+    /// The accountant to start with for events of this shape: [`Self::Gdp`], which is exact, when
+    /// every release is a plain Gaussian or a tree of them, otherwise [`Self::Pld`],
+    /// [`Self::Pure`] or [`Self::Rdp`], the first that takes the event.
     ///
     /// # Errors
-    /// [`AccountingError::UnsupportedEvent`] or [`AccountingError::Unprotected`] when no
-    /// accountant takes the event.
-    pub fn tightest_for(event: &Event, _adjacency: Adjacency) -> Result<Self, AccountingError> {
-        let releases = Releases::of(Accountant::Rdp, event)?;
-        Ok(if releases.sampled.is_empty() {
-            Accountant::Gdp
+    /// [`AccountingError`] when no accountant takes the event.
+    pub fn tightest_for(event: &Event, adjacency: Adjacency) -> Result<Self, AccountingError> {
+        if Parts::of(Accountant::Gdp, event, adjacency).is_ok() {
+            Ok(Accountant::Gdp)
+        } else if Releases::of(Accountant::Pld, event).is_ok() {
+            Ok(Accountant::Pld)
+        } else if Parts::of(Accountant::Pure, event, adjacency).is_ok() {
+            Ok(Accountant::Pure)
         } else {
-            Accountant::Pld
-        })
+            Parts::of(Accountant::Rdp, event, adjacency).map(|_| Accountant::Rdp)
+        }
     }
 
     /// The least epsilon that any accountant here states for `event` at `delta`, and which: of
@@ -208,15 +254,16 @@ impl Accountant {
     ) -> Result<(Self, f64), AccountingError> {
         let first = Self::tightest_for(event, adjacency)?;
         let answer = first.epsilon(event, delta, adjacency);
+        let mut best = answer.map(|epsilon| (first, epsilon));
         if first == Accountant::Gdp {
-            return answer.map(|epsilon| (first, epsilon));
+            return best;
         }
-        match (answer, Accountant::Rdp.epsilon(event, delta, adjacency)) {
-            (Ok(epsilon), Ok(other)) if other < epsilon => Ok((Accountant::Rdp, other)),
-            (Ok(epsilon), _) => Ok((first, epsilon)),
-            (Err(_), Ok(other)) => Ok((Accountant::Rdp, other)),
-            (Err(error), Err(_)) => Err(error),
+        if let Ok(other) = Accountant::Rdp.epsilon(event, delta, adjacency)
+            && best.as_ref().is_ok_and(|(_, epsilon)| other < *epsilon) | best.is_err()
+        {
+            best = Ok((Accountant::Rdp, other));
         }
+        best
     }
 
     /// Whether there is a theorem here for Poisson samples.
@@ -225,11 +272,12 @@ impl Accountant {
     }
 
     /// Every accountant, in the order of the table above.
-    pub const ALL: [Accountant; 4] = [
+    pub const ALL: [Accountant; 5] = [
         Accountant::Gdp,
         Accountant::Zcdp,
         Accountant::Rdp,
         Accountant::Pld,
+        Accountant::Pure,
     ];
 }
 
@@ -240,13 +288,14 @@ impl std::fmt::Display for Accountant {
             Accountant::Zcdp => "zcdp",
             Accountant::Rdp => "rdp",
             Accountant::Pld => "pld",
+            Accountant::Pure => "pure",
         })
     }
 }
 
 /// A name is not that of an accountant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld")]
+#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, pure")]
 pub struct UnknownAccountant {
     /// The rejected name.
     pub name: String,

@@ -501,15 +501,11 @@ impl Event {
                 let needs = "a sample no larger than its source";
                 real(size <= source, "sample_size", needs, *size as f64)
             }
-            Event::SelfComposed { count, .. } => match count {
-                0 => Err(("count", EventProblem::Empty)),
-                _ => Ok(()),
-            },
-            Event::Composed { events } | Event::ParallelComposed { events } => {
-                if events.is_empty() {
-                    return Err(("events", EventProblem::Empty));
-                }
-                Ok(())
+            Event::SelfComposed { count: 0, .. } => Err(("count", EventProblem::Empty)),
+            Event::Composed { events } | Event::ParallelComposed { events }
+                if events.is_empty() =>
+            {
+                Err(("events", EventProblem::Empty))
             }
             Event::SingleEpochTreeAggregation { step_counts, .. }
             | Event::PrefixSums { step_counts, .. } => {
