@@ -1,6 +1,6 @@
 //! An event reduced to what each accountant works on: Gaussians, sampled ones, and the rest.
 
-use super::releases::{Releases, check_count, float, up};
+use super::releases::{Releases, check_count, float, product_up, up};
 use super::{Accountant, AccountingError};
 use crate::adjacency::Adjacency;
 use crate::event::Event;
@@ -114,6 +114,16 @@ impl Parts {
             }
         }
         (rho, xi)
+    }
+}
+
+/// `1 / value`, rounded up where it is not exact.
+fn inverse_up(value: f64) -> f64 {
+    let inverse = 1.0 / value;
+    if value.mul_add(inverse, -1.0) < 0.0 {
+        inverse.next_up()
+    } else {
+        inverse
     }
 }
 
@@ -302,14 +312,14 @@ impl Reduction<'_> {
         };
         Ok(match leaf {
             Event::Laplace { noise_multiplier } => Some(Other::Laplace {
-                epsilon: up(1.0 / noise_multiplier.get()),
+                epsilon: inverse_up(noise_multiplier.get()),
             }),
             Event::DiscreteLaplace {
                 noise_parameter,
                 sensitivity,
             } => Some(Other::DiscreteLaplace {
                 rate: *noise_parameter,
-                epsilon: up(noise_parameter * float(*sensitivity)),
+                epsilon: product_up(*noise_parameter, float(*sensitivity)),
             }),
             Event::RandomizedResponse {
                 noise_parameter: p,

@@ -11,7 +11,7 @@
 
 use super::AccountingError;
 use super::parts::{Other, Parts};
-use super::releases::{float, up};
+use super::releases::{float, product_up, sum_up, up};
 use super::special::{entropy_over_square, exp_minus_linear};
 use crate::units::{Delta, Epsilon};
 
@@ -67,9 +67,11 @@ pub fn k_fold_delta(epsilon0: Epsilon, count: u64, epsilon: f64) -> f64 {
 /// Source: the inverse of [`k_fold_delta`].
 #[must_use]
 pub fn k_fold_epsilon(epsilon0: Epsilon, count: u64, delta: Delta) -> f64 {
-    least_epsilon(up(epsilon0.get() * float(count)), delta.get(), |epsilon| {
-        k_fold_delta(epsilon0, count, epsilon)
-    })
+    least_epsilon(
+        product_up(epsilon0.get(), float(count)),
+        delta.get(),
+        |epsilon| k_fold_delta(epsilon0, count, epsilon),
+    )
 }
 
 /// epsilon after sampling at rate q: `log(1 + q (e^epsilon - 1))`, rounded up.
@@ -133,7 +135,7 @@ pub(crate) fn basic(parts: &Parts) -> (f64, f64) {
     let (mut epsilon, mut log_safe) = (0.0, 0.0);
     for (other, count) in &parts.others {
         let (one, failure) = cost_of(other);
-        epsilon = up(epsilon + up(one * float(*count)));
+        epsilon = sum_up(epsilon, product_up(one, float(*count)));
         log_safe += (-failure).ln_1p() * float(*count);
     }
     let delta = if log_safe < 0.0 {

@@ -186,3 +186,22 @@ pub(super) fn float(count: u64) -> f64 {
         value
     }
 }
+
+/// `a + b`, rounded up where it is not exact.
+pub(super) fn sum_up(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    // The exact error of the addition (Knuth 1969).
+    let from_b = sum - a;
+    let error = (a - (sum - from_b)) + (b - from_b);
+    if error > 0.0 { sum.next_up() } else { sum }
+}
+
+/// `a b`, rounded up where it is not exact.
+pub(super) fn product_up(a: f64, b: f64) -> f64 {
+    let product = a * b;
+    if a.mul_add(b, -product) > 0.0 || (product == 0.0 && a > 0.0 && b > 0.0) {
+        product.next_up()
+    } else {
+        product
+    }
+}

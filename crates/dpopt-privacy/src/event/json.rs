@@ -86,11 +86,8 @@ fn class_of(
 
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let too_deep = |error: &EventError| error.problem == EventProblem::TooDeep;
-        match self.check() {
-            Err(error) if too_deep(&error) => Err(S::Error::custom(error)),
-            _ => Node(self).serialize(serializer),
-        }
+        self.check_depth().map_err(S::Error::custom)?;
+        Node(self).serialize(serializer)
     }
 }
 

@@ -490,6 +490,8 @@ fn trees_of_any_depth_overflow_no_stack() {
             EventProblem::TooDeep
         );
     }
+    let invalid_and_deep = Event::composed(vec![Event::composed(vec![]), nested(300_000, 0)]);
+    assert!(serde_json::to_string(&invalid_and_deep).is_err());
     let deep = r#"{"class_name":"ComposedDpEvent","events":["#.repeat(5000);
     assert_eq!(
         Event::from_json(&deep).unwrap_err().problem,

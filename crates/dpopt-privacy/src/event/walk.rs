@@ -236,7 +236,7 @@ impl Event {
     /// # Errors
     /// [`EventError`] with the path of the first offence.
     pub fn check(&self) -> Result<(), EventError> {
-        match self.search(|event| event.check_fields().err()) {
+        match self.search(MAX_NODES, |event| event.check_fields().err()) {
             Found::Nothing => Ok(()),
             Found::At(path, (field, problem)) => Err(EventError {
                 path: join(path, field),
@@ -248,14 +248,22 @@ impl Event {
 
     /// The path of the first event in the tree that equals `other`; empty when it is this one.
     pub(crate) fn path_to(&self, other: &Event) -> String {
-        match self.search(|event| (event == other).then_some(())) {
+        match self.search(MAX_NODES, |event| (event == other).then_some(())) {
             Found::At(path, ()) | Found::TooLarge(path, _) => path,
             Found::Nothing => String::new(),
         }
     }
 
+    /// Whether every level can be written.
+    pub(super) fn check_depth(&self) -> Result<(), EventError> {
+        match self.search(u64::MAX, |_| None::<()>) {
+            Found::TooLarge(path, problem) => Err(EventError { path, problem }),
+            _ => Ok(()),
+        }
+    }
+
     /// Depth-first search within the limits of size.
-    fn search<T>(&self, mut wanted: impl FnMut(&Event) -> Option<T>) -> Found<T> {
+    fn search<T>(&self, most: u64, mut wanted: impl FnMut(&Event) -> Option<T>) -> Found<T> {
         // One entry for each level: the event and the next of its inner events.
         let mut stack: Vec<(&Event, usize)> = vec![(self, 0)];
         let mut nodes = 1;
@@ -273,7 +281,7 @@ impl Event {
             if stack.len() > MAX_DEPTH + 1 {
                 return Found::TooLarge(path(&stack), EventProblem::TooDeep);
             }
-            if nodes > MAX_NODES {
+            if nodes > most {
                 return Found::TooLarge(path(&stack), EventProblem::TooMany);
             }
             if let Some(found) = wanted(child) {
