@@ -296,3 +296,129 @@ fn invalid_events_get_no_number() {
     assert_eq!(problem(5), EventProblem::TooDeep);
     assert_eq!(problem(6), EventProblem::TooMany);
 }
+
+/// Parameters at the ends of their ranges: a number or a typed error, never NaN and never 0.
+#[test]
+fn extreme_parameters_stay_right_or_are_refused() {
+    let numbers = [
+        f64::MIN_POSITIVE,
+        1e-150,
+        1e-9,
+        1.0,
+        40.0,
+        1e9,
+        1e150,
+        f64::MAX,
+    ];
+    let wholes = [1, 2, 1 << 40, u64::MAX];
+    let mut events = Vec::new();
+    for x in numbers {
+        let noise_multiplier = z(x);
+        let epsilon = epsilon(x);
+        events.extend([
+            Event::Gaussian { noise_multiplier },
+            Event::Laplace { noise_multiplier },
+            Event::DiscreteGaussian { noise_multiplier },
+            Event::ExponentialMechanism { epsilon },
+            Event::PermuteAndFlip { epsilon },
+            Event::EpsilonDelta {
+                epsilon: x,
+                delta: 1e-9,
+            },
+            Event::ZCdp {
+                rho: Rho::new(x).unwrap(),
+                xi: x,
+            },
+        ]);
+        for whole in wholes {
+            events.push(Event::DiscreteLaplace {
+                noise_parameter: x,
+                sensitivity: whole,
+            });
+            if x < 1.0 && whole > 1 {
+                events.push(Event::RandomizedResponse {
+                    noise_parameter: x,
+                    num_buckets: whole,
+                });
+            }
+            events.push(Event::PrefixSums {
+                noise_multiplier,
+                step_counts: StepCounts::One(whole),
+            });
+            events.push(Event::SampledWithoutReplacement {
+                source_dataset_size: u64::MAX,
+                sample_size: whole,
+                event: Box::new(Event::Gaussian { noise_multiplier }),
+            });
+            events.push(Event::PermuteAndFlip { epsilon }.repeated(whole));
+        }
+        for inner in [
+            Event::Gaussian {
+                noise_multiplier: z(2.0),
+            },
+            Event::PermuteAndFlip { epsilon },
+        ] {
+            for shape in [
+                0.0,
+                f64::MIN_POSITIVE,
+                0.5,
+                1.0,
+                1e9,
+                f64::MAX,
+                f64::INFINITY,
+            ] {
+                for mean in [1.0, 1.0 + 1e-15, 2.0, 1e9, f64::MAX] {
+                    events.push(Event::RepeatAndSelect {
+                        event: Box::new(inner.clone()),
+                        mean,
+                        shape,
+                    });
+                }
+            }
+        }
+    }
+    for event in events {
+        for accountant in [
+            Accountant::Gdp,
+            Accountant::Zcdp,
+            Accountant::Rdp,
+            Accountant::Pure,
+        ] {
+            if let Ok(value) = accountant.epsilon(&event, delta(), Adjacency::ReplaceOne) {
+                assert!(
+                    value.is_finite() && value >= 0.0,
+                    "{accountant} {event}: {value}"
+                );
+            }
+            if let Ok(value) = accountant.delta(&event, epsilon(1.0), Adjacency::ReplaceOne) {
+                let none = accountant == Accountant::Pure;
+                assert!(
+                    value > 0.0 || none && value == 0.0,
+                    "{accountant} {event}: {value}"
+                );
+                assert!(value <= 1.0, "{accountant} {event}: {value}");
+            }
+        }
+        for order in [1.0 + 1e-9, 2.0, 1e6] {
+            if let Ok(value) = costs::renyi(&event, order, Adjacency::ReplaceOne) {
+                assert!(value > 0.0, "{event} at {order}: {value}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn damaged_text_never_panics(kinds in prop::collection::vec(0..KINDS, 1..4), at in any::<prop::sample::Index>(), with in 0_u8..128) {
+        let event = Event::composed(kinds.iter().map(|&kind| leaf(kind, 1.0).repeated(2)).collect());
+        let mut text = serde_json::to_string(&event).unwrap().into_bytes();
+        let at = at.index(text.len());
+        text[at] = with;
+        let text = String::from_utf8(text).unwrap();
+        if let Ok(read) = Event::from_json(&text) {
+            read.check().unwrap();
+        }
+    }
+}

@@ -138,12 +138,12 @@ fn at(path: &str) -> String {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Accountant {
-    /// Gaussian differential privacy: exact for compositions of Gaussian releases.
+    /// Gaussian differential privacy: exact for compositions of Gaussian releases, also in trees.
     Gdp,
-    /// Zero-concentrated differential privacy: compositions of Gaussian releases.
+    /// Zero-concentrated differential privacy: compositions of unsampled releases.
     Zcdp,
-    /// Renyi differential privacy at all real orders: Gaussian and Poisson-sampled Gaussian
-    /// releases in any composition.
+    /// Renyi differential privacy at all real orders: everything but approximate differential
+    /// privacy and samples of anything but Gaussians.
     Rdp,
     /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and
     /// Poisson-sampled Gaussian releases in any composition.
@@ -258,10 +258,14 @@ impl Accountant {
         if first == Accountant::Gdp {
             return best;
         }
-        if let Ok(other) = Accountant::Rdp.epsilon(event, delta, adjacency)
-            && best.as_ref().is_ok_and(|(_, epsilon)| other < *epsilon) | best.is_err()
-        {
-            best = Ok((Accountant::Rdp, other));
+        if let Ok(other) = Accountant::Rdp.epsilon(event, delta, adjacency) {
+            let better = match &best {
+                Ok((_, epsilon)) => other < *epsilon,
+                Err(_) => true,
+            };
+            if better {
+                best = Ok((Accountant::Rdp, other));
+            }
         }
         best
     }

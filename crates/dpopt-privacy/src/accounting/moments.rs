@@ -63,7 +63,7 @@ impl Moment {
 
     /// `K(x)`, or a bound on it; infinite where there is none.
     pub(super) fn log_moment(&self, x: f64) -> f64 {
-        match self {
+        let value = match self {
             Moment::Simple(other) => simple(other, x),
             Moment::WithoutReplacement(bound) => bound.log_moment(x),
             Moment::Selected(selection) => selection.log_moment(x),
@@ -71,7 +71,9 @@ impl Moment {
                 .iter()
                 .map(|curve| curve.log_moment(x))
                 .fold(0.0, f64::max),
-        }
+        };
+        // What underflows on the way is still not nothing.
+        value + f64::MIN_POSITIVE
     }
 }
 

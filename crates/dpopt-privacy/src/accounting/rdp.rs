@@ -221,7 +221,13 @@ impl Curve {
             .iter()
             .map(|(moment, count)| moment.log_moment(x) * count)
             .sum();
-        (plain + sampled + others) * (1.0 + SLACK)
+        let total = (plain + sampled + others) * (1.0 + SLACK);
+        // What underflows on the way is still not nothing.
+        if self.mu_squared > 0.0 || !self.pairs.is_empty() || !self.others.is_empty() {
+            total + f64::MIN_POSITIVE
+        } else {
+            total
+        }
     }
 }
 
