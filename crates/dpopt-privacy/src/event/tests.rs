@@ -1,3 +1,5 @@
+//! Events: JSON both ways, paths of errors, size.
+
 use super::*;
 
 fn sample() -> Event {
@@ -503,6 +505,7 @@ fn trees_of_any_depth_overflow_no_stack() {
 
 #[test]
 fn wide_trees_are_counted_and_refused() {
+    assert!(size_of::<Event>() <= 32);
     let wide = Event::composed(
         (0..200_000)
             .map(|i| Event::gaussian(noise(1.0 + f64::from(i))))
