@@ -332,7 +332,7 @@ impl Curator {
                 used.push(leaf.clone().repeated(total - left));
             }
         }
-        let event = Event::composed(used);
+        let event = all_of(used);
         if let (Some(budget), Some(id)) = (&mut self.budget, reservation.in_budget) {
             budget.settle(id, &event)?;
         }
@@ -342,12 +342,8 @@ impl Curator {
     /// Everything released so far, as one event.
     #[must_use]
     pub fn spent(&self) -> Event {
-        Event::composed(
-            self.spent
-                .iter()
-                .map(|(event, count)| event.clone().repeated(*count))
-                .collect(),
-        )
+        let one = |(event, count): &(Event, u64)| event.clone().repeated(*count);
+        all_of(self.spent.iter().map(one).collect())
     }
 
     /// Everything reserved so far, as one event: what the guarantee is stated for.
@@ -355,7 +351,7 @@ impl Curator {
     pub fn reserved(&self) -> Event {
         match self.reserved.as_slice() {
             [one] => one.clone(),
-            many => Event::composed(many.to_vec()),
+            many => all_of(many.to_vec()),
         }
     }
 
@@ -382,5 +378,14 @@ impl Curator {
                 "the noise of a simulation can be repeated from its seed",
             )),
         }
+    }
+}
+
+/// A composition; nothing when there is nothing to compose.
+fn all_of(events: Vec<Event>) -> Event {
+    if events.is_empty() {
+        Event::NoOp
+    } else {
+        Event::composed(events)
     }
 }

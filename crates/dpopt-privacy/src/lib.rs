@@ -17,7 +17,7 @@ pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, 
 pub use adjacency::Adjacency;
 pub use budget::{BudgetError, BudgetFile, BudgetState, ReservationId};
 pub use curator::{Curator, Refused, Spend};
-pub use event::Event;
+pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{Bound, LatticeError, LatticeSum, MAX_RECORDS, Sensitive, Touched, Vector};

@@ -150,9 +150,8 @@ fn delta() -> Delta {
 fn nothing_released_costs_nothing() {
     for event in [
         Event::NoOp,
-        Event::composed(vec![]),
-        Event::gaussian(z(1.0)).repeated(0),
-        Event::NonPrivate.repeated(0),
+        Event::composed(vec![Event::NoOp]),
+        Event::NoOp.repeated(7),
         Event::NoOp.poisson_sampled(SamplingRate::new(0.5).unwrap()),
     ] {
         for accountant in Accountant::ALL {

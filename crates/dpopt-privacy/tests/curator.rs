@@ -110,13 +110,27 @@ fn one_sample_is_one_event() {
 #[test]
 fn only_gaussian_releases_are_reserved() {
     let mut curator = Curator::simulated(Adjacency::AddRemove, 1);
-    let unsupported: Event = serde_json::from_str(r#"{"class_name":"LaplaceDpEvent"}"#).unwrap();
-    for event in [Event::NonPrivate, unsupported] {
+    let others = include_str!("data/dp_events.jsonl").lines();
+    let others = others.chain([r#"{"class_name":"ThingDpEvent"}"#]);
+    let events = others.map(|line| Event::from_json(line).unwrap());
+    let mut refused = 0;
+    for event in events.chain([Event::ParallelComposed {
+        events: vec![Event::gaussian(z(1.0))],
+    }]) {
+        let is_gaussian = |leaf: &Event| match leaf {
+            Event::PoissonSampled { event, .. } => matches!(**event, Event::Gaussian { .. }),
+            other => matches!(other, Event::Gaussian { .. }),
+        };
+        if event.leaves().iter().all(|(leaf, _)| is_gaussian(leaf)) {
+            continue;
+        }
+        refused += 1;
         assert!(matches!(
             curator.reserve(&Spend::Fixed(event)),
             Err(Refused::UnsupportedSpend { .. })
         ));
     }
+    assert_eq!(refused, 13);
 }
 
 #[test]

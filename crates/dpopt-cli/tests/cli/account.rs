@@ -204,8 +204,8 @@ fn events_that_can_not_be_accounted() {
         ("[1]", "object"),
         (r#"{"class_name":"GaussianDpEvent"}"#, "noise_multiplier"),
         (
-            r#"{"class_name":"LaplaceDpEvent","noise_multiplier":1}"#,
-            "LaplaceDpEvent",
+            r#"{"class_name":"MixtureOfGaussiansDpEvent","noise_multiplier":1}"#,
+            "MixtureOfGaussiansDpEvent",
         ),
         (r#"{"class_name":"NonPrivateDpEvent"}"#, "unprotected"),
         (

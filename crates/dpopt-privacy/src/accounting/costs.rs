@@ -1,5 +1,6 @@
 //! Costs that add up: what one event takes from a filter, in the filter's own measure.
 
+use super::parts::Parts;
 use super::releases::Releases;
 use super::{Accountant, AccountingError, rdp};
 use crate::adjacency::Adjacency;
@@ -26,6 +27,6 @@ pub fn rho(event: &Event) -> Result<f64, AccountingError> {
 /// # Errors
 /// [`AccountingError`] for an unsupported event or an order that is not above 1.
 pub fn renyi(event: &Event, order: f64, adjacency: Adjacency) -> Result<f64, AccountingError> {
-    let releases = Releases::of(Accountant::Rdp, event)?;
-    rdp::divergence_of(&releases, order, adjacency)
+    let parts = Parts::of(Accountant::Rdp, event, adjacency)?;
+    rdp::divergence_of(&parts, order, adjacency)
 }

@@ -2,11 +2,14 @@
 //!
 //! | accountant | takes | answer |
 //! | --- | --- | --- |
-//! | [`Accountant::Gdp`] | compositions of Gaussians | exact |
-//! | [`Accountant::Zcdp`] | compositions of Gaussians | upper bound |
-//! | [`Accountant::Rdp`] | Gaussians and Poisson-sampled Gaussians | upper bound |
+//! | [`Accountant::Gdp`] | compositions of Gaussians and of trees of them | exact |
+//! | [`Accountant::Zcdp`] | whatever has a zCDP parameter | upper bound |
+//! | [`Accountant::Rdp`] | whatever has a Renyi divergence | upper bound |
 //! | [`Accountant::Pld`] | Gaussians and Poisson-sampled Gaussians | upper bound within about 0.1 % (see [`pld`] for the lower one) |
 //! | [`Accountant::Exact`] | Gaussians and Poisson-sampled Gaussians | exact up to about 1e-9 (see [`exact`] for the certified interval) |
+//! | [`Accountant::Pure`] | pure and approximate DP | the optimum for equal epsilons, otherwise an upper bound |
+//!
+//! Which accountant takes which event under which relation: `docs/accounting.md`.
 //!
 //! Every reported epsilon and delta is rounded up, by a slack that covers the rounding errors of
 //! its own evaluation. An accountant refuses an event that it cannot account for.
@@ -25,17 +28,22 @@ pub mod costs;
 pub mod curves;
 pub mod exact;
 pub mod gdp;
+mod moments;
+mod parts;
 pub mod pld;
+pub mod pure;
 pub mod rdp;
 mod releases;
 pub mod special;
+mod without_replacement;
 pub mod zcdp;
 
 use serde::{Deserialize, Serialize};
 
 use crate::adjacency::Adjacency;
-use crate::event::Event;
+use crate::event::{Event, EventError};
 use crate::units::{Delta, Epsilon, UnitError};
+use parts::Parts;
 use releases::Releases;
 
 /// An accountant could not answer.
@@ -43,13 +51,31 @@ use releases::Releases;
 #[non_exhaustive]
 pub enum AccountingError {
     /// The event contains something that the accountant has no theorem for.
-    #[error("the {accountant} accountant cannot account for {event}")]
+    #[error("the {accountant} accountant cannot account for {event}{}", at(path))]
     UnsupportedEvent {
         /// Who refused.
         accountant: Accountant,
+        /// Where the part is in the event; empty for the whole of it.
+        path: String,
         /// The part of the event that was refused.
         event: Box<Event>,
     },
+    /// There is no theorem for this event under this neighbouring relation.
+    #[error(
+        "{event}{} cannot be accounted for under {adjacency} adjacency",
+        at(path)
+    )]
+    UnsupportedAdjacency {
+        /// The relation.
+        adjacency: Adjacency,
+        /// Where the part is in the event; empty for the whole of it.
+        path: String,
+        /// The part of the event that was refused.
+        event: Box<Event>,
+    },
+    /// The event is not valid.
+    #[error(transparent)]
+    Event(#[from] EventError),
     /// The event contains an unprotected release: no finite epsilon with delta below 1 holds.
     #[error("the event contains an unprotected release, so no epsilon holds")]
     Unprotected,
@@ -129,17 +155,24 @@ impl AccountingError {
     }
 }
 
+fn at(path: &str) -> String {
+    match path {
+        "" => String::new(),
+        path => format!(" (at {path})"),
+    }
+}
+
 /// A method that turns an event into (epsilon, delta).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Accountant {
-    /// Gaussian differential privacy: exact for compositions of Gaussian releases.
+    /// Gaussian differential privacy: exact for compositions of Gaussian releases, also in trees.
     Gdp,
-    /// Zero-concentrated differential privacy: compositions of Gaussian releases.
+    /// Zero-concentrated differential privacy: compositions of unsampled releases.
     Zcdp,
-    /// Renyi differential privacy at all real orders: Gaussian and Poisson-sampled Gaussian
-    /// releases in any composition.
+    /// Renyi differential privacy at all real orders: everything but approximate differential
+    /// privacy and samples of anything but Gaussians.
     Rdp,
     /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and
     /// Poisson-sampled Gaussian releases in any composition.
@@ -147,6 +180,8 @@ pub enum Accountant {
     /// Contour integration: the certified upper end of [`exact`]. Gaussian and Poisson-sampled
     /// Gaussian releases in any composition.
     Exact,
+    /// Pure and approximate differential privacy: [`pure`] composition.
+    Pure,
 }
 
 impl Accountant {
@@ -162,22 +197,23 @@ impl Accountant {
         delta: Delta,
         adjacency: Adjacency,
     ) -> Result<f64, AccountingError> {
-        let releases = Releases::of(self, event)?;
-        if releases.is_empty() {
+        if matches!(self, Accountant::Pld | Accountant::Exact) {
+            Releases::of(self, event)?;
+        }
+        let parts = Parts::of(self, event, adjacency)?;
+        if parts.is_empty() {
             return Ok(0.0);
         }
         let epsilon = match self {
-            Accountant::Gdp => match releases.mu()? {
+            Accountant::Gdp => match parts.releases.mu()? {
                 Some(mu) => gdp::epsilon(mu, delta),
                 None => 0.0,
             },
-            Accountant::Zcdp => match releases.rho()? {
-                Some(rho) => zcdp::epsilon(rho, delta),
-                None => 0.0,
-            },
-            Accountant::Rdp => rdp::epsilon_of(&releases, delta, adjacency),
+            Accountant::Zcdp => zcdp::epsilon_of(parts.concentrated(), delta)?,
+            Accountant::Rdp => rdp::epsilon_of(&parts, delta, adjacency),
             Accountant::Pld => pld::epsilon(event, delta, adjacency)?.upper,
             Accountant::Exact => exact::epsilon(event, delta, adjacency)?.upper,
+            Accountant::Pure => pure::epsilon_of(&parts, delta)?,
         };
         if epsilon.is_finite() {
             Ok(epsilon)
@@ -201,34 +237,44 @@ impl Accountant {
         epsilon: Epsilon,
         adjacency: Adjacency,
     ) -> Result<f64, AccountingError> {
-        let releases = Releases::of(self, event)?;
-        if releases.is_empty() {
+        if matches!(self, Accountant::Pld | Accountant::Exact) {
+            Releases::of(self, event)?;
+        }
+        let parts = Parts::of(self, event, adjacency)?;
+        if parts.is_empty() {
             return Ok(0.0);
         }
         Ok(match self {
-            Accountant::Gdp => releases.mu()?.map_or(0.0, |mu| gdp::delta(mu, epsilon)),
-            Accountant::Zcdp => releases.rho()?.map_or(0.0, |rho| zcdp::delta(rho, epsilon)),
-            Accountant::Rdp => rdp::delta_of(&releases, epsilon, adjacency),
+            Accountant::Gdp => parts
+                .releases
+                .mu()?
+                .map_or(0.0, |mu| gdp::delta(mu, epsilon)),
+            Accountant::Zcdp => zcdp::delta_of(parts.concentrated(), epsilon)?,
+            Accountant::Rdp => rdp::delta_of(&parts, epsilon, adjacency),
             Accountant::Pld => pld::delta(event, epsilon.get(), adjacency)?.upper.min(1.0),
             Accountant::Exact => exact::delta(event, epsilon.get(), adjacency)?.upper,
+            Accountant::Pure => pure::delta_of(&parts, epsilon)?,
         })
     }
 
-    /// The accountant that states the least epsilon for events of this shape: [`Self::Gdp`],
-    /// which is exact in closed form, when every release is a plain Gaussian, otherwise
-    /// [`Self::Exact`]. The latter may still refuse an event that is beyond its numeric range;
-    /// [`Self::least`] then asks the others.
+    /// The accountant to start with for events of this shape: [`Self::Gdp`], which is exact in
+    /// closed form, when every release is a plain Gaussian or a tree of them, otherwise
+    /// [`Self::Exact`], [`Self::Pure`] or [`Self::Rdp`], the first that takes the event. The second
+    /// may still refuse an event that is beyond its numeric range; [`Self::least`] then asks the
+    /// others.
     ///
     /// # Errors
-    /// [`AccountingError::UnsupportedEvent`] or [`AccountingError::Unprotected`] when no
-    /// accountant takes the event.
-    pub fn tightest_for(event: &Event, _adjacency: Adjacency) -> Result<Self, AccountingError> {
-        let releases = Releases::of(Accountant::Rdp, event)?;
-        Ok(if releases.sampled.is_empty() {
-            Accountant::Gdp
+    /// [`AccountingError`] when no accountant takes the event.
+    pub fn tightest_for(event: &Event, adjacency: Adjacency) -> Result<Self, AccountingError> {
+        if Parts::of(Accountant::Gdp, event, adjacency).is_ok() {
+            Ok(Accountant::Gdp)
+        } else if Releases::of(Accountant::Exact, event).is_ok() {
+            Ok(Accountant::Exact)
+        } else if Parts::of(Accountant::Pure, event, adjacency).is_ok() {
+            Ok(Accountant::Pure)
         } else {
-            Accountant::Exact
-        })
+            Parts::of(Accountant::Rdp, event, adjacency).map(|_| Accountant::Rdp)
+        }
     }
 
     /// The least epsilon that any accountant here states for `event` at `delta`, and which.
@@ -243,20 +289,47 @@ impl Accountant {
         adjacency: Adjacency,
     ) -> Result<(Self, f64), AccountingError> {
         let first = Self::tightest_for(event, adjacency)?;
-        if first != Accountant::Exact {
-            return first.epsilon(event, delta, adjacency).map(|e| (first, e));
+        match first {
+            Accountant::Gdp => first.epsilon(event, delta, adjacency).map(|e| (first, e)),
+            Accountant::Exact => Self::least_sampled(event, delta, adjacency),
+            _ => Self::smaller(
+                first.epsilon(event, delta, adjacency).map(|e| (first, e)),
+                &[Accountant::Rdp],
+                event,
+                delta,
+                adjacency,
+            ),
         }
+    }
+
+    fn least_sampled(
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<(Self, f64), AccountingError> {
         let exact = match exact::epsilon(event, delta, adjacency) {
             Ok(bounds) if bounds.width() <= 1e-3 * bounds.upper => {
-                return Ok((first, bounds.upper));
+                return Ok((Accountant::Exact, bounds.upper));
             }
-            Ok(bounds) => Ok((first, bounds.upper)),
+            Ok(bounds) => Ok((Accountant::Exact, bounds.upper)),
             Err(error) => Err(AccountingError::from(error)),
         };
-        [Accountant::Pld, Accountant::Rdp]
-            .into_iter()
-            .filter_map(|other| Some((other, other.epsilon(event, delta, adjacency).ok()?)))
-            .fold(exact, |best, next| match best {
+        let others = [Accountant::Pld, Accountant::Rdp];
+        Self::smaller(exact, &others, event, delta, adjacency)
+    }
+
+    /// The smallest of a first answer and those of others that have one.
+    fn smaller(
+        first: Result<(Self, f64), AccountingError>,
+        others: &[Self],
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<(Self, f64), AccountingError> {
+        others
+            .iter()
+            .filter_map(|&other| Some((other, other.epsilon(event, delta, adjacency).ok()?)))
+            .fold(first, |best, next| match best {
                 Ok(known) if known.1 <= next.1 => Ok(known),
                 _ => Ok(next),
             })
@@ -268,12 +341,13 @@ impl Accountant {
     }
 
     /// Every accountant, in the order of the table above.
-    pub const ALL: [Accountant; 5] = [
+    pub const ALL: [Accountant; 6] = [
         Accountant::Gdp,
         Accountant::Zcdp,
         Accountant::Rdp,
         Accountant::Pld,
         Accountant::Exact,
+        Accountant::Pure,
     ];
 }
 
@@ -285,13 +359,14 @@ impl std::fmt::Display for Accountant {
             Accountant::Rdp => "rdp",
             Accountant::Pld => "pld",
             Accountant::Exact => "exact",
+            Accountant::Pure => "pure",
         })
     }
 }
 
 /// A name is not that of an accountant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, exact")]
+#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, exact, pure")]
 pub struct UnknownAccountant {
     /// The rejected name.
     pub name: String,

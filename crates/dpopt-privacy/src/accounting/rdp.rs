@@ -41,7 +41,9 @@
 use std::f64::consts::LN_2;
 
 use super::AccountingError;
-use super::releases::{Releases, SampledGaussian};
+use super::moments::Moment;
+use super::parts::Parts;
+use super::releases::SampledGaussian;
 use super::special::{
     LN_SQRT_2PI, entropy_over_square, exp_minus_linear, exp_minus_linear_over_square, log_add_exp,
     log_one_minus_exp,
@@ -50,7 +52,7 @@ use crate::adjacency::Adjacency;
 use crate::units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
 
 /// Relative slack for rounding and quadrature, applied upwards to every divergence.
-const SLACK: f64 = 1e-12;
+pub(super) const SLACK: f64 = 1e-12;
 
 /// log of the fraction of the largest term below which nodes are skipped.
 const NEGLIGIBLE: f64 = 45.0;
@@ -136,26 +138,30 @@ fn check(order: f64) -> Result<(), AccountingError> {
 
 /// Renyi divergence of a composition at one order, rounded up.
 pub(crate) fn divergence_of(
-    releases: &Releases,
+    parts: &Parts,
     order: f64,
     adjacency: Adjacency,
 ) -> Result<f64, AccountingError> {
     check(order)?;
     let x = order - 1.0;
-    Ok(Curve::new(releases, adjacency).log_moment(x) / x * (1.0 + SLACK))
+    Ok(Curve::new(parts, adjacency).log_moment(x) / x * (1.0 + SLACK))
 }
 
 /// epsilon of a composition, minimised over the order and rounded up.
-pub(crate) fn epsilon_of(releases: &Releases, delta: Delta, adjacency: Adjacency) -> f64 {
-    let curve = Curve::new(releases, adjacency);
+pub(crate) fn epsilon_of(parts: &Parts, delta: Delta, adjacency: Adjacency) -> f64 {
+    let curve = Curve::new(parts, adjacency);
     let log_inverse = -delta.get().ln();
     let (_, least) = minimise(|x| convert(curve.log_moment(x), x, log_inverse));
     least.max(0.0)
 }
 
 /// delta of a composition, minimised over the order, rounded up and at most 1.
-pub(crate) fn delta_of(releases: &Releases, epsilon: Epsilon, adjacency: Adjacency) -> f64 {
-    let curve = Curve::new(releases, adjacency);
+pub(crate) fn delta_of(parts: &Parts, epsilon: Epsilon, adjacency: Adjacency) -> f64 {
+    delta_from(&Curve::new(parts, adjacency), epsilon)
+}
+
+/// The same from its log moments.
+pub(super) fn delta_from(curve: &Curve, epsilon: Epsilon) -> f64 {
     let (_, least) = minimise(|x| log_delta(curve.log_moment(x), x, epsilon.get()));
     least.exp().clamp(f64::from_bits(1), 1.0)
 }
@@ -179,13 +185,15 @@ fn log_delta(log_moment: f64, x: f64, epsilon: f64) -> f64 {
 }
 
 /// The log moments of a composition, as a function of `alpha - 1`.
-struct Curve {
+pub(super) struct Curve {
     mu_squared: f64,
     pairs: Vec<(Pair, f64)>,
+    others: Vec<(Moment, f64)>,
 }
 
 impl Curve {
-    fn new(releases: &Releases, adjacency: Adjacency) -> Self {
+    pub(super) fn new(parts: &Parts, adjacency: Adjacency) -> Self {
+        let releases = &parts.releases;
         let pair = |s: &SampledGaussian| {
             let count = s.count as f64;
             (Pair::new(s.rate, s.noise_multiplier, adjacency), count)
@@ -193,22 +201,38 @@ impl Curve {
         Curve {
             mu_squared: releases.mu_squared,
             pairs: releases.sampled.iter().map(pair).collect(),
+            others: parts
+                .others
+                .iter()
+                .map(|(other, count)| (Moment::new(other, adjacency), *count as f64))
+                .collect(),
         }
     }
 
-    fn log_moment(&self, x: f64) -> f64 {
+    pub(super) fn log_moment(&self, x: f64) -> f64 {
         let plain = 0.5 * self.mu_squared * (1.0 + x) * x;
         let sampled: f64 = self
             .pairs
             .iter()
             .map(|(pair, count)| pair.log_moment(x) * count)
             .sum();
-        (plain + sampled) * (1.0 + SLACK)
+        let others: f64 = self
+            .others
+            .iter()
+            .map(|(moment, count)| moment.log_moment(x) * count)
+            .sum();
+        let total = (plain + sampled + others) * (1.0 + SLACK);
+        // What underflows on the way is still not nothing.
+        if self.mu_squared > 0.0 || !self.pairs.is_empty() || !self.others.is_empty() {
+            total + f64::MIN_POSITIVE
+        } else {
+            total
+        }
     }
 }
 
 /// Minimises a function of `x = alpha - 1` with one local minimum, over `[1e-8, 1e9]`.
-fn minimise(f: impl Fn(f64) -> f64) -> (f64, f64) {
+pub(super) fn minimise(f: impl Fn(f64) -> f64) -> (f64, f64) {
     const LOW: f64 = -18.5;
     const HIGH: f64 = 21.0;
     const GOLDEN: f64 = 0.381_966_011_250_105_1;

@@ -2,7 +2,7 @@
 
 use super::{Accountant, AccountingError};
 use crate::event::Event;
-use crate::units::{Mu, Rho};
+use crate::units::Mu;
 
 /// Poisson-sampled Gaussian releases that share their parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,54 +31,90 @@ impl Releases {
     /// `1/z^2 = sum 1/z_i^2`, also inside one Poisson sample: their joint likelihood ratio is
     /// that of the single Gaussian. A sample at rate 1 is no sample.
     pub(crate) fn of(accountant: Accountant, event: &Event) -> Result<Self, AccountingError> {
+        event.check()?;
         let mut out = Releases::default();
-        for (leaf, count) in event.leaves() {
-            check_count(count)?;
-            let refused = || AccountingError::UnsupportedEvent {
-                accountant,
-                event: Box::new(leaf.clone()),
-            };
-            match &leaf {
-                Event::Gaussian { noise_multiplier } => {
-                    out.add_gaussian(noise_multiplier.get(), count);
-                }
-                Event::PoissonSampled {
-                    sampling_probability,
-                    event,
-                } => {
-                    let inner = Releases::of(accountant, event)?;
-                    let rate = sampling_probability.get();
-                    if rate == 1.0 {
-                        for sampled in inner.sampled {
-                            out.add_sampled(SampledGaussian {
-                                count: sampled.count.saturating_mul(count),
-                                ..sampled
-                            });
-                        }
-                        if inner.mu_squared > 0.0 {
-                            let all = up(inner.mu_squared * float(count));
-                            out.mu_squared = up(out.mu_squared + all);
-                        }
-                    } else if inner.is_empty() {
-                        continue;
-                    } else if !inner.sampled.is_empty() || !accountant.takes_samples() {
-                        return Err(refused());
-                    } else {
-                        out.add_sampled(SampledGaussian {
-                            rate,
-                            noise_multiplier: noise_of(event, inner.mu_squared),
-                            count,
-                        });
-                    }
-                }
-                Event::NonPrivate => return Err(AccountingError::Unprotected),
-                _ => return Err(refused()),
-            }
-        }
+        out.add(accountant, event, event)?;
         for sampled in &out.sampled {
             check_count(sampled.count)?;
         }
         Ok(out)
+    }
+
+    /// Adds what is in `event`, a part of `root`.
+    fn add(
+        &mut self,
+        accountant: Accountant,
+        root: &Event,
+        event: &Event,
+    ) -> Result<(), AccountingError> {
+        for (leaf, count) in event.leaves() {
+            self.add_leaf(accountant, root, &leaf, count)?;
+        }
+        Ok(())
+    }
+
+    /// Adds `count` releases that are no composition.
+    pub(super) fn add_leaf(
+        &mut self,
+        accountant: Accountant,
+        root: &Event,
+        leaf: &Event,
+        count: u64,
+    ) -> Result<(), AccountingError> {
+        check_count(count)?;
+        let refused = || AccountingError::UnsupportedEvent {
+            accountant,
+            path: root.path_to(leaf),
+            event: Box::new(leaf.clone()),
+        };
+        match leaf {
+            Event::Gaussian { noise_multiplier } => {
+                self.add_gaussian(noise_multiplier.get(), count);
+            }
+            Event::PoissonSampled {
+                sampling_probability,
+                event,
+            } => {
+                let mut inner = Releases::default();
+                inner.add(accountant, root, event)?;
+                let rate = sampling_probability.get();
+                if rate == 1.0 {
+                    for sampled in &mut inner.sampled {
+                        sampled.count = sampled.count.saturating_mul(count);
+                    }
+                    let mu_squared = std::mem::take(&mut inner.mu_squared);
+                    self.add_mu_squared(mu_squared, count);
+                    self.merge(&inner);
+                } else if inner.is_empty() {
+                } else if !inner.sampled.is_empty() || !accountant.takes_samples() {
+                    return Err(refused());
+                } else {
+                    self.add_sampled(SampledGaussian {
+                        rate,
+                        noise_multiplier: noise_of(event, inner.mu_squared),
+                        count,
+                    });
+                }
+            }
+            Event::NonPrivate => return Err(AccountingError::Unprotected),
+            _ => return Err(refused()),
+        }
+        Ok(())
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn merge(&mut self, other: &Releases) {
+        self.add_mu_squared(other.mu_squared, 1);
+        for sampled in &other.sampled {
+            self.add_sampled(*sampled);
+        }
+    }
+
+    /// Adds `count` Gaussians given by their squared Gaussian-DP parameter.
+    pub(super) fn add_mu_squared(&mut self, one: f64, count: u64) {
+        if one > 0.0 {
+            self.mu_squared = up(self.mu_squared + up(one * float(count)));
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -99,21 +135,7 @@ impl Releases {
             })
     }
 
-    /// The zCDP parameter of the plain Gaussians; none when there are none.
-    pub(crate) fn rho(&self) -> Result<Option<Rho>, AccountingError> {
-        if self.mu_squared == 0.0 {
-            return Ok(None);
-        }
-        let value = 0.5 * self.mu_squared;
-        Rho::new(value)
-            .map(Some)
-            .map_err(|_| AccountingError::OutOfRange {
-                quantity: "rho",
-                value,
-            })
-    }
-
-    fn add_gaussian(&mut self, noise_multiplier: f64, count: u64) {
+    pub(super) fn add_gaussian(&mut self, noise_multiplier: f64, count: u64) {
         let one = up(up(1.0 / noise_multiplier) / noise_multiplier);
         self.mu_squared = up(self.mu_squared + up(one * float(count)));
     }
@@ -139,7 +161,7 @@ fn noise_of(event: &Event, mu_squared: f64) -> f64 {
 }
 
 /// Counts saturate, so the largest one may stand for more.
-fn check_count(count: u64) -> Result<(), AccountingError> {
+pub(super) fn check_count(count: u64) -> Result<(), AccountingError> {
     if count == u64::MAX {
         return Err(AccountingError::OutOfRange {
             quantity: "the number of releases",
@@ -151,16 +173,35 @@ fn check_count(count: u64) -> Result<(), AccountingError> {
 
 /// The next larger number: turns a correctly rounded result into an upper bound.
 /// Never below the smallest positive number, so that an underflow does not erase a release.
-fn up(value: f64) -> f64 {
+pub(super) fn up(value: f64) -> f64 {
     value.next_up()
 }
 
-fn float(count: u64) -> f64 {
+pub(super) fn float(count: u64) -> f64 {
     // Above 2^53 the conversion rounds to nearest.
     let value = count as f64;
     if count > 1 << 53 {
         value.next_up()
     } else {
         value
+    }
+}
+
+/// `a + b`, rounded up where it is not exact.
+pub(super) fn sum_up(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    // The exact error of the addition (Knuth 1969).
+    let from_b = sum - a;
+    let error = (a - (sum - from_b)) + (b - from_b);
+    if error > 0.0 { sum.next_up() } else { sum }
+}
+
+/// `a b`, rounded up where it is not exact.
+pub(super) fn product_up(a: f64, b: f64) -> f64 {
+    let product = a * b;
+    if a.mul_add(b, -product) > 0.0 || (product == 0.0 && a > 0.0 && b > 0.0) {
+        product.next_up()
+    } else {
+        product
     }
 }

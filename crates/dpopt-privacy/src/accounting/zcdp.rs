@@ -93,6 +93,34 @@ pub fn epsilon(rho: Rho, delta: Delta) -> f64 {
     (value + 4.0 * SLACK * size).max(0.0)
 }
 
+/// epsilon of a mechanism with divergences of at most `xi + rho alpha`: xi more than for rho alone.
+pub(super) fn epsilon_of((rho, xi): (f64, f64), delta: Delta) -> Result<f64, AccountingError> {
+    let unit = Rho::new(rho).map_err(|_| AccountingError::OutOfRange {
+        quantity: "rho",
+        value: rho,
+    })?;
+    if xi == 0.0 {
+        return Ok(epsilon(unit, delta));
+    }
+    // The first term is cut off at 0 before xi is added, which leaves a bound.
+    Ok((epsilon(unit, delta) + xi).next_up())
+}
+
+/// delta of the same.
+pub(super) fn delta_of((rho, xi): (f64, f64), at: Epsilon) -> Result<f64, AccountingError> {
+    let unit = Rho::new(rho).map_err(|_| AccountingError::OutOfRange {
+        quantity: "rho",
+        value: rho,
+    })?;
+    if xi == 0.0 {
+        return Ok(delta(unit, at));
+    }
+    Ok(match Epsilon::new((at.get() - xi).next_down()) {
+        Ok(rest) => delta(unit, rest),
+        Err(_) => 1.0,
+    })
+}
+
 /// The largest rho for which [`epsilon`] does not exceed the target, rounded down.
 ///
 /// # Errors
