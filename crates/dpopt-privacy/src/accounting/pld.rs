@@ -33,6 +33,8 @@ use crate::{Adjacency, Delta, Event};
 use compose::{Composed, Grid, Side};
 use lattice::Cells;
 use pair::{Kind, Pair};
+use realfft::RealFftPlanner;
+
 use plan::{Cumulants, LN_FLOOR, Saddle, Step, Window};
 
 /// A lower and an upper bound on one number. The truth lies between them.
@@ -556,8 +558,10 @@ fn at_step(
         window: *window,
         size: (length as usize).max(1 << 10).next_power_of_two(),
     };
-    let answer = |side| {
-        let composed = Composed::new(side, steps, &cells, cumulants, &grid)?;
+    // Both sides use the same transforms.
+    let mut planner = RealFftPlanner::new();
+    let mut answer = |side| {
+        let composed = Composed::new(side, steps, &cells, cumulants, &grid, &mut planner)?;
         Ok(match query {
             Query::Epsilon(delta) => composed.epsilon(delta, saddle.epsilon, window.high),
             Query::Delta(eps) => composed.delta(eps),

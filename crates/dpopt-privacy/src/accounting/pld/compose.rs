@@ -108,6 +108,7 @@ impl Composed {
         cells: &[Cells],
         cumulants: &Cumulants,
         grid: &Grid,
+        planner: &mut RealFftPlanner<f64>,
     ) -> Result<Self, PldError> {
         let Grid {
             h,
@@ -116,7 +117,6 @@ impl Composed {
             size,
         } = *grid;
         let start = (window.low / h).floor() as i64;
-        let mut planner = RealFftPlanner::<f64>::new();
         let forward = planner.plan_fft_forward(size);
         let rounding = transform_error(size);
 
@@ -348,15 +348,27 @@ impl Composed {
                 stride *= 2.0;
             }
         }
-        for _ in 0..60 {
+        // False position in log delta, every third time the middle.
+        let excess = |eps: f64| log(self.delta(eps)) - log(delta);
+        let (mut over, mut under) = (excess(below), excess(above));
+        for round in 0..120_u32 {
             if above - below <= 1e-9 * above {
                 break;
             }
-            let middle = 0.5 * (below + above);
-            if fits(middle) {
-                above = middle;
+            let share = over / (over - under);
+            // A little past the root, to the side that is farther away.
+            let push = if share < 0.5 { 3e-10 } else { -3e-10 } * above / (above - below);
+            let probe = below + (share + push) * (above - below);
+            let middle = if round % 3 != 2 && probe > below && probe < above {
+                probe
             } else {
-                below = middle;
+                0.5 * (below + above)
+            };
+            let value = self.delta(middle);
+            if value <= delta {
+                (above, under) = (middle, log(value) - log(delta));
+            } else {
+                (below, over) = (middle, log(value) - log(delta));
             }
         }
         match self.side {

@@ -147,7 +147,7 @@ impl Cumulants {
 
     fn bisect(&self, too_small: impl Fn(&Saddle) -> bool) -> Saddle {
         let (mut low, mut high) = (log(1e-3), log(1e6));
-        for _ in 0..45 {
+        for _ in 0..30 {
             let middle = 0.5 * (low + high);
             if too_small(&self.at(exp(middle))) {
                 low = middle;
