@@ -37,7 +37,7 @@ pub(crate) struct AccountArgs {
     /// Adjacency; default: that of the ledger.json, otherwise replace-one
     #[arg(long, value_parser = args::adjacency)]
     adjacency: Option<Adjacency>,
-    /// auto (the one that states the least epsilon), gdp, zcdp, rdp, pld or pure
+    /// auto (the one that states the least epsilon), gdp, zcdp, rdp, pld, exact or pure
     #[arg(long, default_value = "auto")]
     accountant: AccountantArg,
     /// Also print delta at several epsilons, and what an attacker can do at most

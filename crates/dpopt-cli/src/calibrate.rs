@@ -37,7 +37,7 @@ pub(crate) struct CalibrateArgs {
     /// Which tables count as neighbours
     #[arg(long, default_value = "replace-one", value_parser = args::adjacency)]
     adjacency: Adjacency,
-    /// auto (gdp without sampling, otherwise pld), gdp, zcdp, rdp or pld
+    /// auto (gdp without sampling, otherwise exact), gdp, zcdp, rdp, pld or exact
     #[arg(long, default_value = "auto")]
     accountant: AccountantArg,
     /// Print one JSON object

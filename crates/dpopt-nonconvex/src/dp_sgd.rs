@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, plain_steps};
-use crate::noisy_gd::{Descent, descend};
-use crate::run::{Observer, Outcome, OutputRule, RunError};
+use crate::noisy_gd::HeavyBall;
+use crate::run::{Course, Observer, Outcome, OutputRule, RunError, run};
 
 /// Momentum of the default plan: the usual one. A tuned constant.
 const MOMENTUM: f64 = 0.9;
@@ -153,19 +153,19 @@ impl DpSgdPlan {
         estimator: &mut dyn Estimator,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
-        descend(
-            &Descent {
-                dim: self.facts.dim,
-                steps: self.steps,
-                step_size: self.step_size,
-                momentum: self.momentum,
-                noise_multiplier: self.noise_multiplier,
-                output: self.output,
-            },
-            &self.spend(),
-            estimator,
-            observer,
-        )
+        let course = Course {
+            dim: self.facts.dim,
+            steps: self.steps,
+            spend: self.spend(),
+            output: self.output,
+        };
+        let mut walk = HeavyBall::new(
+            self.facts.dim,
+            self.step_size,
+            self.momentum,
+            self.noise_multiplier,
+        );
+        run(&course, &mut walk, estimator, observer)
     }
 }
 

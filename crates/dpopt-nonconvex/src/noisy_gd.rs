@@ -1,17 +1,12 @@
 //! Noisy gradient descent on all records, plain or with heavy-ball momentum.
 
-use std::ops::ControlFlow;
-
-use dpopt_linalg::norm;
-use dpopt_oracle::Estimator;
-use dpopt_privacy::{Event, NoiseMultiplier, Spend};
+use dpopt_oracle::{Estimate, Estimator};
+use dpopt_privacy::{Event, NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
-use crate::run::{
-    Observer, Outcome, Output, OutputRule, Release, ReleaseKind, RunError, Stop, accept, open,
-};
+use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
 /// A plan for w <- w + beta (w - w_prev) - eta g, with g the noisy clipped mean gradient.
 ///
@@ -201,84 +196,63 @@ impl NoisyGdPlan {
         estimator: &mut dyn Estimator,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
-        descend(
-            &Descent {
-                dim: self.facts.dim,
-                steps: self.steps,
-                step_size: self.step_size,
-                momentum: self.momentum,
-                noise_multiplier: self.noise_multiplier,
-                output: self.output,
-            },
-            &self.spend(),
-            estimator,
-            observer,
-        )
+        let course = Course {
+            dim: self.facts.dim,
+            steps: self.steps,
+            spend: self.spend(),
+            output: self.output,
+        };
+        let mut walk = HeavyBall::new(
+            self.facts.dim,
+            self.step_size,
+            self.momentum,
+            self.noise_multiplier,
+        );
+        run(&course, &mut walk, estimator, observer)
     }
 }
 
-/// The walk that noisy gradient descent and DP-SGD share.
-pub(crate) struct Descent {
-    pub(crate) dim: usize,
-    pub(crate) steps: u64,
-    pub(crate) step_size: f64,
-    pub(crate) momentum: f64,
-    pub(crate) noise_multiplier: NoiseMultiplier,
-    pub(crate) output: OutputRule,
+/// The walk that noisy gradient descent and DP-SGD share: a fresh estimate for each step.
+pub(crate) struct HeavyBall {
+    step_size: f64,
+    momentum: f64,
+    noise_multiplier: NoiseMultiplier,
+    velocity: Vec<f64>,
 }
 
-pub(crate) fn descend(
-    walk: &Descent,
-    spend: &Spend,
-    estimator: &mut dyn Estimator,
-    observer: &mut dyn Observer,
-) -> Result<Outcome, RunError> {
-    open(estimator, walk.dim, spend)?;
-    let mut output = Output::new(walk.output, walk.steps, estimator);
-    let mut point = vec![0.0; walk.dim];
-    let mut next = point.clone();
-    let mut velocity = vec![0.0; walk.dim];
-    let root_dim = (walk.dim as f64).sqrt();
-    let mut stop = Stop::Completed;
-    let mut done = 0;
-    while done < walk.steps {
-        let estimate = estimator.refresh(&point, walk.noise_multiplier)?;
-        let released = norm(estimate.gradient);
-        if !released.is_finite() {
-            stop = Stop::Diverged;
-            break;
+impl HeavyBall {
+    pub(crate) fn new(
+        dim: usize,
+        step_size: f64,
+        momentum: f64,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Self {
+        Self {
+            step_size,
+            momentum,
+            noise_multiplier,
+            velocity: vec![0.0; dim],
         }
-        output.offer(done, &point, released);
-        let flow = observer.on_release(&Release {
-            step: done,
-            steps: walk.steps,
-            kind: ReleaseKind::Anchor,
-            point: &point,
-            norm: released,
-            noise_norm: root_dim * estimate.noise_std,
-        });
-        for (v, g) in velocity.iter_mut().zip(estimate.gradient) {
-            *v = walk.momentum * *v - walk.step_size * g;
+    }
+}
+
+impl Walk for HeavyBall {
+    fn ask<'e>(
+        &self,
+        _step: u64,
+        point: &[f64],
+        estimator: &'e mut dyn Estimator,
+    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
+        let estimate = estimator.refresh(point, self.noise_multiplier)?;
+        Ok((ReleaseKind::Anchor, estimate))
+    }
+
+    fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
+        for (v, g) in self.velocity.iter_mut().zip(gradient) {
+            *v = self.momentum * *v - self.step_size * g;
         }
-        for ((next, w), v) in next.iter_mut().zip(&point).zip(&velocity) {
+        for ((next, w), v) in next.iter_mut().zip(point).zip(&self.velocity) {
             *next = w + v;
         }
-        done += 1;
-        if !accept(&mut point, &mut next) {
-            stop = Stop::Diverged;
-            break;
-        }
-        if flow == ControlFlow::Break(()) {
-            stop = Stop::ByObserver;
-            break;
-        }
     }
-    let spent = estimator.settle()?;
-    Ok(Outcome {
-        point: output.finish(point),
-        stop,
-        steps: done,
-        spent,
-        counts: estimator.counts(),
-    })
 }

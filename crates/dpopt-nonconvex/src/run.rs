@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_oracle::{Counts, Estimator};
+use dpopt_linalg::norm;
+use dpopt_oracle::{Counts, Estimate, Estimator};
 use dpopt_privacy::{Event, Refused, Spend};
 use serde::{Deserialize, Serialize};
 
@@ -120,34 +121,91 @@ pub enum RunError {
     Refused(#[from] Refused),
 }
 
-/// Checks the dimension and reserves the spend.
-pub(crate) fn open(
+/// A walk: where it asks for a release, and how it moves on it. What all walks share, reserving,
+/// watching, keeping the output, stopping and settling, is [`run`].
+pub(crate) trait Walk {
+    /// Asks for the estimate of one step at `point`.
+    fn ask<'e>(
+        &self,
+        step: u64,
+        point: &[f64],
+        estimator: &'e mut dyn Estimator,
+    ) -> Result<(ReleaseKind, Estimate<'e>), Refused>;
+
+    /// Writes the point after `point` to `next`.
+    fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]);
+}
+
+/// The public side of a run.
+pub(crate) struct Course {
+    pub(crate) dim: usize,
+    pub(crate) steps: u64,
+    pub(crate) spend: Spend,
+    pub(crate) output: OutputRule,
+}
+
+/// Walks from the origin: reserve, then ask, show, move, and at the end settle.
+pub(crate) fn run(
+    course: &Course,
+    walk: &mut dyn Walk,
     estimator: &mut dyn Estimator,
-    dim: usize,
-    spend: &Spend,
-) -> Result<(), RunError> {
-    if estimator.dim() != dim {
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    if estimator.dim() != course.dim {
         return Err(RunError::Dimension {
-            plan: dim,
+            plan: course.dim,
             estimator: estimator.dim(),
         });
     }
-    Ok(estimator.reserve(spend)?)
-}
-
-/// Moves `point` to `next` if that is finite (and leaves the old point in `next`). Gradients at a
-/// point that is not finite count as zero, so its estimates would look like those of a
-/// stationary point.
-pub(crate) fn accept(point: &mut Vec<f64>, next: &mut Vec<f64>) -> bool {
-    let finite = next.iter().all(|w| w.is_finite());
-    if finite {
-        std::mem::swap(point, next);
+    estimator.reserve(&course.spend)?;
+    let mut output = Output::new(course.output, course.steps, estimator);
+    let mut point = vec![0.0; course.dim];
+    let mut next = point.clone();
+    let root_dim = (course.dim as f64).sqrt();
+    let mut stop = Stop::Completed;
+    let mut done = 0;
+    while done < course.steps {
+        let (kind, estimate) = walk.ask(done, &point, estimator)?;
+        let released = norm(estimate.gradient);
+        if !released.is_finite() {
+            stop = Stop::Diverged;
+            break;
+        }
+        output.offer(done, &point, released);
+        let flow = observer.on_release(&Release {
+            step: done,
+            steps: course.steps,
+            kind,
+            point: &point,
+            norm: released,
+            noise_norm: root_dim * estimate.noise_std,
+        });
+        walk.step(&point, estimate.gradient, &mut next);
+        done += 1;
+        // Gradients at a point that is not finite count as zero, so its estimates would look like
+        // those of a stationary point.
+        if !next.iter().all(|w| w.is_finite()) {
+            stop = Stop::Diverged;
+            break;
+        }
+        std::mem::swap(&mut point, &mut next);
+        if flow == ControlFlow::Break(()) {
+            stop = Stop::ByObserver;
+            break;
+        }
     }
-    finite
+    let spent = estimator.settle()?;
+    Ok(Outcome {
+        point: output.finish(point),
+        stop,
+        steps: done,
+        spent,
+        counts: estimator.counts(),
+    })
 }
 
 /// Keeps the point that the output rule asks for, in O(d) memory.
-pub(crate) struct Output {
+struct Output {
     rule: OutputRule,
     /// For [`OutputRule::Uniform`]: the step whose point is returned.
     chosen: u64,
@@ -156,7 +214,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(rule: OutputRule, steps: u64, estimator: &mut dyn Estimator) -> Self {
+    fn new(rule: OutputRule, steps: u64, estimator: &mut dyn Estimator) -> Self {
         let chosen = match rule {
             OutputRule::Uniform => estimator.draw_index(steps),
             _ => 0,
@@ -170,7 +228,7 @@ impl Output {
     }
 
     /// Shows the point of `step`, at which an estimate of norm `norm` was released.
-    pub(crate) fn offer(&mut self, step: u64, point: &[f64], norm: f64) {
+    fn offer(&mut self, step: u64, point: &[f64], norm: f64) {
         let keep = match self.rule {
             // Until the chosen step is reached the latest point stands in, for a run that is
             // stopped before it.
@@ -184,7 +242,7 @@ impl Output {
         }
     }
 
-    pub(crate) fn finish(self, last: Vec<f64>) -> Vec<f64> {
+    fn finish(self, last: Vec<f64>) -> Vec<f64> {
         match self.rule {
             OutputRule::Last => last,
             _ => self.point,

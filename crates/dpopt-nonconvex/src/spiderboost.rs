@@ -5,17 +5,12 @@
 //! with the errata E1 to E8 of `docs/theory/spiderboost.md`: the printed phase length and noise
 //! constants give no descent, so both are planned from the exact privacy cost instead.
 
-use std::ops::ControlFlow;
-
-use dpopt_linalg::norm;
-use dpopt_oracle::Estimator;
-use dpopt_privacy::{Event, NoiseMultiplier, Spend};
+use dpopt_oracle::{Estimate, Estimator};
+use dpopt_privacy::{Event, NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::run::{
-    Observer, Outcome, Output, OutputRule, Release, ReleaseKind, RunError, Stop, accept, open,
-};
+use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
 /// Ratio of neighbouring trial values of T in the planner.
 const GRID_RATIO: f64 = 1.01;
@@ -198,56 +193,41 @@ impl SpiderBoostPlan {
         estimator: &mut dyn Estimator,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
-        open(estimator, self.facts.dim, &self.spend())?;
-        let mut output = Output::new(self.output, self.steps, estimator);
-        let mut point = vec![0.0; self.facts.dim];
-        let mut next = point.clone();
-        let root_dim = (self.facts.dim as f64).sqrt();
-        let mut stop = Stop::Completed;
-        let mut done = 0;
-        while done < self.steps {
-            let (kind, estimate) = if done.is_multiple_of(self.phase) {
-                let estimate = estimator.refresh(&point, self.anchor_noise_multiplier)?;
-                (ReleaseKind::Anchor, estimate)
-            } else {
-                let estimate = estimator.advance(&point, self.variation_noise_multiplier)?;
-                (ReleaseKind::Variation, estimate)
-            };
-            let released = norm(estimate.gradient);
-            if !released.is_finite() {
-                stop = Stop::Diverged;
-                break;
-            }
-            output.offer(done, &point, released);
-            let flow = observer.on_release(&Release {
-                step: done,
-                steps: self.steps,
-                kind,
-                point: &point,
-                norm: released,
-                noise_norm: root_dim * estimate.noise_std,
-            });
-            for ((next, w), g) in next.iter_mut().zip(&point).zip(estimate.gradient) {
-                *next = w - self.step_size * g;
-            }
-            done += 1;
-            if !accept(&mut point, &mut next) {
-                stop = Stop::Diverged;
-                break;
-            }
-            if flow == ControlFlow::Break(()) {
-                stop = Stop::ByObserver;
-                break;
-            }
-        }
-        let spent = estimator.settle()?;
-        Ok(Outcome {
-            point: output.finish(point),
-            stop,
-            steps: done,
-            spent,
-            counts: estimator.counts(),
+        let course = Course {
+            dim: self.facts.dim,
+            steps: self.steps,
+            spend: self.spend(),
+            output: self.output,
+        };
+        run(&course, &mut Spider { plan: self }, estimator, observer)
+    }
+}
+
+/// Anchors at the start of each phase, variations between.
+struct Spider<'a> {
+    plan: &'a SpiderBoostPlan,
+}
+
+impl Walk for Spider<'_> {
+    fn ask<'e>(
+        &self,
+        step: u64,
+        point: &[f64],
+        estimator: &'e mut dyn Estimator,
+    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
+        Ok(if step.is_multiple_of(self.plan.phase) {
+            let estimate = estimator.refresh(point, self.plan.anchor_noise_multiplier)?;
+            (ReleaseKind::Anchor, estimate)
+        } else {
+            let estimate = estimator.advance(point, self.plan.variation_noise_multiplier)?;
+            (ReleaseKind::Variation, estimate)
         })
+    }
+
+    fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
+        for ((next, w), g) in next.iter_mut().zip(point).zip(gradient) {
+            *next = w - self.plan.step_size * g;
+        }
     }
 }
 
