@@ -47,7 +47,15 @@ pub fn noise_multiplier(
             answer => answer,
         };
         match answer {
-            Ok(achieved) => Ok(achieved.ln() - target.ln()),
+            Ok(achieved) => {
+                let excess = achieved.ln() - target.ln();
+                // The logarithms of neighbouring numbers may be equal.
+                Ok(if achieved <= target {
+                    excess.min(0.0)
+                } else {
+                    excess.max(f64::EPSILON)
+                })
+            }
             Err(AccountingError::OutOfRange { .. }) => Ok(f64::INFINITY),
             Err(refusal) => Err(refusal),
         }
