@@ -11,7 +11,7 @@ use crate::event::Event;
 /// # Errors
 /// [`AccountingError::UnsupportedEvent`] for sampled releases, [`AccountingError::Unprotected`].
 pub fn squared_mu(event: &Event) -> Result<f64, AccountingError> {
-    Ok(Releases::of(Accountant::Gdp, event)?.mu_squared)
+    Ok(Releases::of(Accountant::Gdp, event)?.mu_squared())
 }
 
 /// zCDP parameter of an event, rounded up; 0 when nothing was released.
@@ -19,7 +19,7 @@ pub fn squared_mu(event: &Event) -> Result<f64, AccountingError> {
 /// # Errors
 /// As for [`squared_mu`].
 pub fn rho(event: &Event) -> Result<f64, AccountingError> {
-    Ok(0.5 * Releases::of(Accountant::Zcdp, event)?.mu_squared)
+    Ok(0.5 * Releases::of(Accountant::Zcdp, event)?.mu_squared())
 }
 
 /// Renyi divergence of an event at one order, rounded up; 0 when nothing was released.

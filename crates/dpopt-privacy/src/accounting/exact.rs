@@ -392,7 +392,7 @@ fn total_variation(releases: &Releases) -> f64 {
             r.count as f64 * r.rate * (0.4 / r.noise_multiplier).min(1.0)
         })
         .sum();
-    (0.4 * releases.mu_squared.sqrt() + sampled) * (1.0 + 1e-12)
+    (0.4 * releases.mu_squared().sqrt() + sampled) * (1.0 + 1e-12)
 }
 
 fn releases(event: &Event) -> Result<Releases, ExactError> {
@@ -442,9 +442,9 @@ fn composition(
     adjacency: Adjacency,
 ) -> Result<Composition, ExactError> {
     let mut parts: Vec<Box<dyn moments::Moments>> = Vec::new();
-    if releases.mu_squared > 0.0 {
+    if releases.mu_squared() > 0.0 {
         parts.push(Box::new(Gaussian {
-            mu_squared: releases.mu_squared,
+            mu_squared: releases.mu_squared(),
             error: 64.0 * f64::EPSILON,
         }));
     }

@@ -88,7 +88,7 @@ impl Parts {
     /// `log cosh((x + 1/2) epsilon) - log cosh(epsilon/2)`, and `log cosh sqrt(v)` is concave in v,
     /// so the difference is at most `x (1 + x) epsilon tanh(epsilon/2)`.
     pub(crate) fn concentrated(&self) -> (f64, f64) {
-        let mut rho = 0.5 * self.releases.mu_squared;
+        let mut rho = 0.5 * self.releases.mu_squared();
         let mut xi = 0.0;
         for (other, count) in &self.others {
             let (one, constant) = match other {
@@ -234,7 +234,7 @@ impl Reduction<'_> {
                             if !inner.is_gaussian() || holds_trees(event) {
                                 return self.refuse(&leaf);
                             }
-                            let mu = up(inner.releases.mu_squared.sqrt());
+                            let mu = up(inner.releases.mu_squared().sqrt());
                             let noise_multiplier = (1.0 / mu).next_down();
                             out.others.push((
                                 Other::WithoutReplacement {
@@ -279,7 +279,7 @@ impl Reduction<'_> {
                         }
                     }
                     if parts.iter().all(Parts::is_gaussian) {
-                        let worst = parts.iter().map(|part| part.releases.mu_squared);
+                        let worst = parts.iter().map(|part| part.releases.mu_squared());
                         out.releases
                             .add_mu_squared(worst.fold(0.0, f64::max), count);
                     } else {

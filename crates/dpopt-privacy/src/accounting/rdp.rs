@@ -24,9 +24,12 @@
 //! the log domain. The integrand is analytic in the strip `|Im z| < pi sigma` (beyond lie the
 //! zeros of the mixtures). One-sided, `|1+w|` there is at most its value on the real axis, so the
 //! error of step h is at most about `e^(-2 pi y / h + y^2/2)` for any y below `pi sigma`; two-sided
-//! the denominator can shrink where the ratio is small, and a test halves the step. The step
-//! `min(1/2, 0.4 sigma)` puts this below e^-40;
-//! halving it moves no value by more than 1e-13. Nodes are skipped only where an upper envelope
+//! the denominator makes the integrand narrower, by a curvature of `x p (1-p) / sigma^2` at most
+//! where p is the share of the shifted component in it (x = alpha - 1). At a mode
+//! `z >= x (1+p) / sigma`, and `z / sigma <= log(q/(1-q)) + log((1-p)/p) <= 37 + log((1-p)/p)`, so
+//! the curvature stays below 7 (near rate 1 only). The step is
+//! `min(1/2, 0.4 sigma)`, two-sided divided by `sqrt(1 + min(x / (4 sigma^2), 8))`, which puts the error below
+//! e^-30; halving it moves no value by more than 1e-13, which a test checks. Nodes are skipped only where an upper envelope
 //! of the integrand is below e^-45 of its largest known value.
 //!
 //! Below sigma = 0.02 the number of nodes grows without use (no such release is private), and
@@ -59,6 +62,9 @@ const NEGLIGIBLE: f64 = 45.0;
 
 /// Least sigma, in units of the clip norm, for which the quadrature is used.
 const LEAST_SIGMA: f64 = 0.02;
+
+/// Largest curvature that the mixture in the denominator adds at a mode of the integrand.
+const MOST_BEND: f64 = 8.0;
 
 /// Orders at which tables of Renyi divergences are usually given, for reports and filters.
 pub const ORDERS: [f64; 34] = [
@@ -199,7 +205,7 @@ impl Curve {
             (Pair::new(s.rate, s.noise_multiplier, adjacency), count)
         };
         Curve {
-            mu_squared: releases.mu_squared,
+            mu_squared: releases.mu_squared(),
             pairs: releases.sampled.iter().map(pair).collect(),
             others: parts
                 .others
@@ -322,7 +328,7 @@ impl Pair {
                 self.log_rate + 0.5 * alpha * x * reach * reach,
             );
         }
-        let log_excess = self.log_excess(x, self.step());
+        let log_excess = self.log_excess(x, self.step(x));
         if log_excess > 40.0 {
             log_excess + (-log_excess).exp()
         } else {
@@ -330,9 +336,14 @@ impl Pair {
         }
     }
 
-    /// Step of the trapezoid rule; see the module's notes.
-    fn step(&self) -> f64 {
-        (0.4 * self.sigma).min(0.5)
+    /// Step of the trapezoid rule at order `1 + x`; see the module's notes.
+    fn step(&self, x: f64) -> f64 {
+        let step = (0.4 * self.sigma).min(0.5);
+        if !self.two_sided {
+            return step;
+        }
+        let bend = (0.25 * x / (self.sigma * self.sigma)).min(MOST_BEND);
+        step / (1.0 + bend).sqrt()
     }
 
     /// `log E_Q[g(w)]` by the trapezoid rule of step h, with `g(w) = (1+w)^alpha - 1 - alpha w` and `x = alpha - 1`.
@@ -437,7 +448,13 @@ impl Pair {
         if u > 30.0 {
             self.log_rate + u + (self.log_rest - self.log_rate - u).exp().ln_1p()
         } else {
-            (self.rate * u.exp_m1()).ln_1p()
+            let change = self.rate * u.exp_m1();
+            if change < -0.5 {
+                // The rate is above 1/2, so `1 - rate` is exact. Near rate 1 the other form cancels.
+                (1.0 - self.rate + self.rate * u.exp()).ln()
+            } else {
+                change.ln_1p()
+            }
         }
     }
 }
@@ -506,18 +523,55 @@ impl Accumulator {
 mod tests {
     use super::*;
 
+    const RATES: [f64; 12] = [
+        1e-9,
+        1e-4,
+        0.01,
+        0.1,
+        0.3,
+        0.5,
+        0.7,
+        0.9,
+        0.999,
+        1.0 - 1e-7,
+        1.0 - 1e-11,
+        1.0 - 1.2e-16,
+    ];
+
+    /// Near rate 1 a mixture in a denominator is nearly zero, and it bends the integrand.
+    /// The values are sums of 40 digits at steps 1/50 and 1/170.
+    #[test]
+    fn replace_one_is_right_near_rate_one() {
+        for (miss, x, truth) in [
+            (1e-10, 28.0, 31.227_232_206_293_36),
+            (1e-10, 50.0, 39.345_784_173_663_14),
+            (1e-13, 24.0, 31.431_627_448_287_31),
+            (1e-13, 44.0, 44.052_609_689_199_53),
+            (1.2e-16, 24.0, 31.991_960_324_290_56),
+            (1.2e-16, 40.0, 47.134_543_475_955_375),
+        ] {
+            let rate = SamplingRate::new(1.0 - miss).unwrap();
+            let noise = NoiseMultiplier::new(0.625).unwrap();
+            let got = poisson_gaussian(rate, noise, 1.0 + x, Adjacency::ReplaceOne).unwrap();
+            assert!(
+                got >= truth * (1.0 - 1e-14) && got <= truth * (1.0 + 2e-12),
+                "1 - {miss:e}, {x}: {got} against {truth}"
+            );
+        }
+    }
+
     #[test]
     fn halving_the_step_changes_nothing() {
         let mut worst = (0.0, String::new());
         for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
             for sigma in [0.05, 0.1, 0.3, 0.5, 0.8, 1.0, 1.3, 2.0, 5.0, 50.0] {
-                for rate in [1e-9, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999] {
+                for rate in RATES {
                     for x in [
-                        1e-6, 0.01, 0.1, 0.5, 1.0, 1.7, 4.2, 9.0, 31.5, 127.0, 1000.0,
+                        1e-6, 0.01, 0.1, 0.5, 1.0, 1.7, 4.2, 9.0, 24.0, 31.5, 127.0, 1000.0,
                     ] {
                         let pair = Pair::new(rate, sigma / adjacency.sum_sensitivity(), adjacency);
-                        let coarse = pair.log_excess(x, pair.step());
-                        let fine = pair.log_excess(x, 0.5 * pair.step());
+                        let coarse = pair.log_excess(x, pair.step(x));
+                        let fine = pair.log_excess(x, 0.5 * pair.step(x));
                         let error = (coarse - fine).abs() / fine.abs().max(1.0);
                         if error > worst.0 {
                             worst = (error, format!("{adjacency} {sigma} {rate} {x}"));

@@ -285,10 +285,18 @@ impl Integral {
         let slack = 8.0
             * f64::EPSILON
             * (1.0 + self.value.abs() + self.theta * epsilon.abs() + shift.abs());
+        let (mut ln_lower, mut ln_upper) = (
+            shift + (sum - error - alias).max(0.0).ln() - slack,
+            shift + (sum + error).max(0.0).ln() + slack,
+        );
+        // Where something overflowed nothing is known; `max` would turn a NaN into a zero.
+        if !((sum + error + shift + slack).is_finite() && ln_upper.is_finite()) {
+            (ln_lower, ln_upper) = (f64::NEG_INFINITY, f64::INFINITY);
+        }
         Value {
             ln: shift + sum.ln(),
-            ln_lower: shift + (sum - error - alias).max(0.0).ln() - slack,
-            ln_upper: shift + (sum + error).max(0.0).ln() + slack,
+            ln_lower,
+            ln_upper,
             slope: slope / sum,
         }
     }
@@ -359,5 +367,31 @@ fn choose(
         Ok(best)
     } else {
         Err(ExactError::NoSaddle { tilt: saddle.theta })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `f64::max` takes the number rather than the NaN, which would certify a delta of 0.
+    #[test]
+    fn what_overflowed_certifies_nothing() {
+        for (term, error) in [(1.0, f64::NAN), (1.0, f64::INFINITY), (f64::NAN, 0.0)] {
+            let integral = Integral {
+                theta: 1.0,
+                h: 0.1,
+                value: 0.0,
+                terms: vec![Complex::new(term, 0.0)],
+                error,
+                size: 1.0,
+                moment: 0.0,
+                chernoff: vec![(0.0, 0.0)],
+                supremum: f64::INFINITY,
+            };
+            let at = integral.at(1.0);
+            assert_eq!(at.ln_lower, f64::NEG_INFINITY, "{at:?}");
+            assert_eq!(at.ln_upper, f64::INFINITY, "{at:?}");
+        }
     }
 }
