@@ -47,6 +47,30 @@ fn many_kinds_of_gaussians_keep_the_lower_end_low() {
     );
 }
 
+/// Values at 60 digits: 1 - delta is known far better than a double near 1 can say.
+#[test]
+fn delta_near_one_is_rounded_up() {
+    for (z, epsilon, below) in [
+        (
+            0.060_487_563_913_235_384,
+            0.533_610_851_010_251,
+            0.999_999_999_999_999_8,
+        ),
+        (
+            0.128_911_941_331_083_94,
+            0.799_313_693_293_477_3,
+            0.999_844_079_055_206,
+        ),
+    ] {
+        // `below` is the largest double below the truth.
+        let (event, epsilon) = (gaussian(z), Epsilon::new(epsilon).unwrap());
+        let got = Accountant::Gdp
+            .delta(&event, epsilon, Adjacency::AddRemove)
+            .unwrap();
+        assert!(got > below && got - below <= 1e-15, "{z}: {got}");
+    }
+}
+
 /// The comparison is of the numbers, not of their rounded logarithms.
 #[test]
 fn calibration_does_not_overshoot_by_a_rounding() {

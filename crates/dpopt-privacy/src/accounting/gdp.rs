@@ -164,7 +164,8 @@ fn profile(mu: f64, epsilon: f64) -> Profile {
             log_delta: (-miss).ln_1p(),
             slope_in_epsilon: -density * mills_b,
             slope_in_log_mu: mu * density,
-            rounding: 2.0 * unit * miss,
+            // The last term is for the exponential, whose result is near 1.
+            rounding: 2.0 * unit * miss + f64::EPSILON,
         };
     }
     let integral = tail_integral(a, mu);
