@@ -293,9 +293,9 @@ fn what_has_no_pair_on_the_line_is_refused() {
 
 #[test]
 fn extremes_give_bounds_or_errors() {
-    for b in [2e-4, 0.01, 1.0, 1e3, 9e5] {
-        for count in [1, 1000, 1_000_000] {
-            for delta in [1e-200, 1e-30, 1e-5, 0.3] {
+    for b in [2e-4, 1.0, 9e5] {
+        for count in [1, 100_000] {
+            for delta in [1e-200, 1e-5] {
                 let plain = laplace(b).repeated(count);
                 let rare = sampled(laplace(b), 1e-3).repeated(count);
                 for event in [plain, rare] {
