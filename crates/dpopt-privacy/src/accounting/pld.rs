@@ -12,7 +12,8 @@
 //! `e^{theta L}` so that the tail of interest is where the mass is, composes it by a fast
 //! Fourier transform, and adds bounds for truncation, wrap-around and rounding. Both results
 //! are therefore bounds and not estimates, for delta down to about 1e-270. The argument
-//! stands in `docs/privacy/pld.md`.
+//! stands in `docs/privacy/pld.md`. Taken are Gaussians and Laplace noise, plain and
+//! Poisson-sampled, in any composition.
 //!
 //! ```
 //! use dpopt_privacy::accounting::pld;
