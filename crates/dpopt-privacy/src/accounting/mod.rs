@@ -5,7 +5,7 @@
 //! | [`Accountant::Gdp`] | compositions of Gaussians and of trees of them | exact |
 //! | [`Accountant::Zcdp`] | whatever has a zCDP parameter | upper bound |
 //! | [`Accountant::Rdp`] | whatever has a Renyi divergence | upper bound |
-//! | [`Accountant::Pld`] | Gaussians and Poisson-sampled Gaussians | upper bound within about 0.1 % (see [`pld`] for the lower one) |
+//! | [`Accountant::Pld`] | Gaussians and Laplace noise, plain and Poisson-sampled | upper bound within about 0.1 % (see [`pld`] for the lower one) |
 //! | [`Accountant::Exact`] | Gaussians and Poisson-sampled Gaussians | exact up to about 1e-9 (see [`exact`] for the certified interval) |
 //! | [`Accountant::Pure`] | pure and approximate DP | the optimum for equal epsilons, otherwise an upper bound |
 //!
@@ -174,8 +174,9 @@ pub enum Accountant {
     /// Renyi differential privacy at all real orders: everything but approximate differential
     /// privacy and samples of anything but Gaussians.
     Rdp,
-    /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and
-    /// Poisson-sampled Gaussian releases in any composition.
+    /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and Laplace
+    /// releases, plain and Poisson-sampled, in any composition; samples of Laplace noise not
+    /// under replace-one.
     Pld,
     /// Contour integration: the certified upper end of [`exact`]. Gaussian and Poisson-sampled
     /// Gaussian releases in any composition.
@@ -259,9 +260,9 @@ impl Accountant {
 
     /// The accountant to start with for events of this shape: [`Self::Gdp`], which is exact in
     /// closed form, when every release is a plain Gaussian or a tree of them, otherwise
-    /// [`Self::Exact`], [`Self::Pure`] or [`Self::Rdp`], the first that takes the event. The second
-    /// may still refuse an event that is beyond its numeric range; [`Self::least`] then asks the
-    /// others.
+    /// [`Self::Exact`], [`Self::Pld`], [`Self::Pure`] or [`Self::Rdp`], the first that takes the
+    /// event. The second and third may still refuse an event that is beyond their numeric range;
+    /// [`Self::least`] then asks the others.
     ///
     /// # Errors
     /// [`AccountingError`] when no accountant takes the event.
@@ -270,6 +271,10 @@ impl Accountant {
             Ok(Accountant::Gdp)
         } else if Releases::of(Accountant::Exact, event).is_ok() {
             Ok(Accountant::Exact)
+        } else if Releases::of(Accountant::Pld, event).is_ok()
+            && Parts::of(Accountant::Pld, event, adjacency).is_ok()
+        {
+            Ok(Accountant::Pld)
         } else if Parts::of(Accountant::Pure, event, adjacency).is_ok() {
             Ok(Accountant::Pure)
         } else {
@@ -279,7 +284,8 @@ impl Accountant {
 
     /// The least epsilon that any accountant here states for `event` at `delta`, and which.
     /// The exact ones need no comparison; where [`Self::Exact`] refuses, or its certified
-    /// interval is wider than a thousandth, the smallest of all bounds is taken.
+    /// interval is wider than a thousandth, the smallest of all bounds is taken. With Laplace
+    /// noise it is the smallest of [`Self::Pld`], [`Self::Pure`] and [`Self::Rdp`].
     ///
     /// # Errors
     /// The refusal of [`Accountant::tightest_for`]'s choice when none has an answer.
@@ -294,7 +300,10 @@ impl Accountant {
             Accountant::Exact => Self::least_sampled(event, delta, adjacency),
             _ => Self::smaller(
                 first.epsilon(event, delta, adjacency).map(|e| (first, e)),
-                &[Accountant::Rdp],
+                match first {
+                    Accountant::Pld => &[Accountant::Pure, Accountant::Rdp],
+                    _ => &[Accountant::Rdp],
+                },
                 event,
                 delta,
                 adjacency,

@@ -77,7 +77,9 @@ impl Parts {
 
     /// Whether all of it is plain Gaussians.
     pub(crate) fn is_gaussian(&self) -> bool {
-        self.releases.sampled.is_empty() && self.others.is_empty()
+        self.releases.sampled.is_empty()
+            && self.releases.laplace.is_empty()
+            && self.others.is_empty()
     }
 
     /// Sum of `rho` and `xi` of concentrated differential privacy, rounded up.
@@ -205,6 +207,9 @@ impl Reduction<'_> {
                     } else {
                         let mut one = Releases::default();
                         one.add_leaf(self.accountant, self.root, &leaf, count)?;
+                        if !one.laplace.is_empty() {
+                            self.only_under(&leaf, &[Adjacency::AddRemove, ZeroOut])?;
+                        }
                         out.releases.merge(&one);
                     }
                 }
@@ -285,6 +290,10 @@ impl Reduction<'_> {
                     } else {
                         out.others.push((Other::Parallel(parts), count));
                     }
+                }
+                Event::Laplace { .. } if self.accountant == Accountant::Pld => {
+                    out.releases
+                        .add_leaf(self.accountant, self.root, &leaf, count)?;
                 }
                 Event::NonPrivate => return Err(AccountingError::Unprotected),
                 _ => {

@@ -12,7 +12,8 @@
 //! `e^{theta L}` so that the tail of interest is where the mass is, composes it by a fast
 //! Fourier transform, and adds bounds for truncation, wrap-around and rounding. Both results
 //! are therefore bounds and not estimates, for delta down to about 1e-270. The argument
-//! stands in `docs/privacy/pld.md`.
+//! stands in `docs/privacy/pld.md`. Taken are Gaussians and Laplace noise, plain and
+//! Poisson-sampled, in any composition.
 //!
 //! ```
 //! use dpopt_privacy::accounting::pld;
@@ -25,17 +26,19 @@
 //! ```
 
 mod compose;
+mod laplace;
 mod lattice;
 mod pair;
 mod plan;
+mod steps;
 
 use crate::{Adjacency, Delta, Event};
 use compose::{Composed, Grid, Side};
 use lattice::Cells;
-use pair::{Kind, Pair};
-use realfft::RealFftPlanner;
-
+use pair::{AnyPair, Kind, Law};
 use plan::{Cumulants, LN_FLOOR, Saddle, Step, Window};
+use realfft::RealFftPlanner;
+use steps::{releases, steps};
 
 /// A lower and an upper bound on one number. The truth lies between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,7 +108,7 @@ impl PldOptions {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PldError {
-    /// The event is not a composition of Gaussians and Poisson-sampled Gaussians.
+    /// The event is not a composition of Gaussians, Laplace noise, and Poisson samples of them.
     #[error("the privacy-loss accountant has no dominating pair for {event}")]
     Unsupported {
         /// The event, in words.
@@ -165,9 +168,6 @@ pub enum PldError {
     },
 }
 
-/// Largest number of steps of one kind: counts below it are exact as doubles.
-const MAX_COUNT: u64 = 1 << 40;
-const NOISE_RANGE: (f64, f64) = (1e-4, 1e6);
 const ROUNDS: usize = 7;
 
 /// Bounds on the epsilon of `event` at `delta` under `adjacency`.
@@ -175,6 +175,8 @@ const ROUNDS: usize = 7;
 /// Under add-remove and zero-out the larger of the two directions counts. Under replace-one a
 /// noise multiplier of `z` means a standard deviation of `2 z` clip norms, and a sampled step
 /// has the pair `(1-q) N(0, 4z^2) + q N(1, 4z^2)` against `(1-q) N(0, 4z^2) + q N(-1, 4z^2)`.
+/// A Poisson sample of Laplace noise is refused under replace-one, and so are samples of more
+/// than one Laplace release.
 ///
 /// # Errors
 /// [`PldError`] for an event without a known dominating pair or one beyond the numeric range.
@@ -227,133 +229,6 @@ enum Query {
     Delta(f64),
 }
 
-/// A kind of release: sampling rate (1: not sampled), noise multiplier, count.
-#[derive(Debug, Clone, Copy)]
-struct Release {
-    rate: f64,
-    noise: f64,
-    count: u64,
-}
-
-fn unsupported(event: &Event) -> PldError {
-    PldError::Unsupported {
-        event: event.to_string(),
-    }
-}
-
-/// Sum of `count / noise^2` over a composition of plain Gaussians, which is one Gaussian.
-fn precision(event: &Event) -> Result<f64, PldError> {
-    let mut total = 0.0;
-    for (leaf, count) in event.leaves() {
-        let Event::Gaussian { noise_multiplier } = leaf else {
-            return Err(unsupported(&leaf));
-        };
-        check_count(count)?;
-        total += inverse_square(count, noise_multiplier.get())?;
-    }
-    Ok(total)
-}
-
-/// `count / noise^2`. Noise so large that this underflows is refused, lest a release vanish.
-fn inverse_square(count: u64, noise: f64) -> Result<f64, PldError> {
-    let share = count as f64 / (noise * noise);
-    if share > 0.0 {
-        return Ok(share);
-    }
-    Err(PldError::Noise {
-        value: noise,
-        smallest: NOISE_RANGE.0,
-        largest: NOISE_RANGE.1,
-    })
-}
-
-fn check_count(count: u64) -> Result<(), PldError> {
-    if count > MAX_COUNT {
-        return Err(PldError::TooManySteps {
-            count,
-            limit: MAX_COUNT,
-        });
-    }
-    Ok(())
-}
-
-fn releases(event: &Event) -> Result<Vec<Release>, PldError> {
-    let mut plain = 0.0;
-    let mut out: Vec<Release> = Vec::new();
-    for (leaf, count) in event.leaves() {
-        check_count(count)?;
-        match &leaf {
-            Event::Gaussian { noise_multiplier } => {
-                plain += inverse_square(count, noise_multiplier.get())?;
-            }
-            Event::PoissonSampled {
-                sampling_probability,
-                event,
-            } => {
-                let rate = sampling_probability.get();
-                let inner = precision(event)?;
-                if inner == 0.0 {
-                    continue;
-                }
-                if rate == 1.0 {
-                    plain += count as f64 * inner;
-                    continue;
-                }
-                let noise = 1.0 / inner.sqrt();
-                match out.iter_mut().find(|r| r.rate == rate && r.noise == noise) {
-                    Some(known) => {
-                        known.count = known.count.saturating_add(count);
-                        check_count(known.count)?;
-                    }
-                    None => out.push(Release { rate, noise, count }),
-                }
-            }
-            other => return Err(unsupported(other)),
-        }
-    }
-    if plain > 0.0 {
-        // Gaussians compose exactly to one Gaussian: one step instead of many.
-        out.push(Release {
-            rate: 1.0,
-            noise: 1.0 / plain.sqrt(),
-            count: 1,
-        });
-    }
-    for release in &out {
-        if !(NOISE_RANGE.0..=NOISE_RANGE.1).contains(&release.noise) {
-            return Err(PldError::Noise {
-                value: release.noise,
-                smallest: NOISE_RANGE.0,
-                largest: NOISE_RANGE.1,
-            });
-        }
-    }
-    Ok(out)
-}
-
-fn steps(releases: &[Release], sampled: Kind) -> Vec<Step> {
-    releases
-        .iter()
-        .map(|release| {
-            let (kind, s) = match (release.rate == 1.0, sampled) {
-                (true, _) => (Kind::Gaussian, release.noise),
-                // The noise multiplier is over a sensitivity of two clip norms; the pair is
-                // written in units of one.
-                (false, Kind::Replace) => (sampled, 2.0 * release.noise),
-                (false, _) => (sampled, release.noise),
-            };
-            Step {
-                pair: Pair {
-                    kind,
-                    q: release.rate,
-                    s,
-                },
-                count: release.count,
-            }
-        })
-        .collect()
-}
-
 fn solve(
     event: &Event,
     query: Query,
@@ -381,7 +256,7 @@ fn solve(
             return Err(PldError::BadOption { name, value });
         }
     }
-    let releases = releases(event)?;
+    let releases = releases(event, adjacency)?;
     if releases.is_empty() {
         return Ok(PldBounds {
             lower: 0.0,
@@ -390,7 +265,7 @@ fn solve(
     }
     let kinds: &[Kind] = match adjacency {
         // Both pairs are then the same, or the pair is symmetric.
-        _ if releases.iter().all(|r| r.rate == 1.0) => &[Kind::Gaussian],
+        _ if releases.iter().all(|r| r.rate == 1.0) => &[Kind::Plain],
         Adjacency::AddRemove | Adjacency::ZeroOut => &[Kind::Remove, Kind::Add],
         Adjacency::ReplaceOne => &[Kind::Replace],
     };
@@ -416,7 +291,13 @@ fn direction(
     // Where the losses are bounded, delta is exactly 0 from their sum on.
     let sup = steps
         .iter()
-        .map(|s| s.count as f64 * s.pair.loss_sup())
+        .map(|s| {
+            s.count as f64
+                * match &s.pair {
+                    AnyPair::Normal(pair) => pair.loss_sup(),
+                    AnyPair::Laplace(pair) => pair.loss_sup(),
+                }
+        })
         .sum::<f64>()
         * (1.0 + 1e-9);
     if let Query::Delta(eps) = query
@@ -467,6 +348,7 @@ fn direction(
             .sqrt()
             .min(0.2 / (theta + 1.0))
             .min((window.high - window.low) / 512.0)
+            .max(widest(steps).map_or(0.0, |span| span / MAX_ATOM_CELLS))
     });
 
     let cap = match query {
@@ -482,6 +364,9 @@ fn direction(
         }
         if too_long {
             h = (window.high - window.low) / (0.9 * options.max_size as f64 - 2.0);
+        }
+        if options.step.is_none() {
+            h = aligned(steps, h);
         }
         let bounds = match at_step(
             steps,
@@ -532,6 +417,30 @@ fn direction(
         cells: (window.high - window.low) / h,
         limit: options.max_size as f64,
     })
+}
+
+/// Cells between two atoms of one step to begin with, however steep the tilt.
+const MAX_ATOM_CELLS: f64 = 262_144.0;
+
+/// The distance between the two atoms of the kind of step for which it matters most.
+fn widest(steps: &[Step]) -> Option<f64> {
+    steps
+        .iter()
+        .filter_map(|step| match &step.pair {
+            AnyPair::Laplace(pair) => Some((step.count as f64 * pair.span(), pair.span())),
+            AnyPair::Normal(_) => None,
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, span)| span)
+}
+
+/// The next smaller step that puts both atoms on lattice points. Any step is valid; this one
+/// makes the bounds close.
+fn aligned(steps: &[Step], h: f64) -> f64 {
+    match widest(steps) {
+        Some(span) if span >= h => span / (span / h).ceil(),
+        _ => h,
+    }
 }
 
 /// Both bounds at one lattice step.

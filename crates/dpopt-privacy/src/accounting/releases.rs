@@ -15,13 +15,27 @@ pub(crate) struct SampledGaussian {
     pub(crate) count: u64,
 }
 
-/// A composition of Gaussian and Poisson-sampled Gaussian releases.
+/// Laplace releases that share their parameters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LaplaceRelease {
+    /// Sampling rate; 1 is no sampling.
+    pub(crate) rate: f64,
+    /// Noise scale over the L1 sensitivity of the unsampled query.
+    pub(crate) noise_multiplier: f64,
+    /// How many such releases.
+    pub(crate) count: u64,
+}
+
+/// A composition of Gaussian and Poisson-sampled Gaussian releases, and of Laplace ones for the
+/// accountant that takes both.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Releases {
     /// Sum of `count / z^2` over the plain Gaussians.
     plain: SumUp,
     /// The sampled ones.
     pub(crate) sampled: Vec<SampledGaussian>,
+    /// Laplace releases, for [`Accountant::Pld`] only.
+    pub(crate) laplace: Vec<LaplaceRelease>,
 }
 
 impl Releases {
@@ -71,6 +85,13 @@ impl Releases {
             Event::Gaussian { noise_multiplier } => {
                 self.add_gaussian(noise_multiplier.get(), count);
             }
+            Event::Laplace { noise_multiplier } if accountant == Accountant::Pld => {
+                self.laplace.push(LaplaceRelease {
+                    rate: 1.0,
+                    noise_multiplier: noise_multiplier.get(),
+                    count,
+                });
+            }
             Event::PoissonSampled {
                 sampling_probability,
                 event,
@@ -82,10 +103,24 @@ impl Releases {
                     for sampled in &mut inner.sampled {
                         sampled.count = sampled.count.saturating_mul(count);
                     }
+                    for laplace in &mut inner.laplace {
+                        laplace.count = laplace.count.saturating_mul(count);
+                    }
                     let plain = std::mem::take(&mut inner.plain);
                     self.add_mu_squared(plain.get(), count);
                     self.merge(&inner);
                 } else if inner.is_empty() {
+                } else if !inner.laplace.is_empty() {
+                    // One Laplace release has a pair on the line; more have none.
+                    let [(Event::Laplace { noise_multiplier }, 1)] = event.leaves().as_slice()[..]
+                    else {
+                        return Err(refused());
+                    };
+                    self.laplace.push(LaplaceRelease {
+                        rate,
+                        noise_multiplier: noise_multiplier.get(),
+                        count,
+                    });
                 } else if !inner.sampled.is_empty() || !accountant.takes_samples() {
                     return Err(refused());
                 } else {
@@ -108,6 +143,7 @@ impl Releases {
         for sampled in &other.sampled {
             self.add_sampled(*sampled);
         }
+        self.laplace.extend(&other.laplace);
     }
 
     /// Adds `count` Gaussians given by their squared Gaussian-DP parameter.
@@ -123,7 +159,7 @@ impl Releases {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.mu_squared() == 0.0 && self.sampled.is_empty()
+        self.mu_squared() == 0.0 && self.sampled.is_empty() && self.laplace.is_empty()
     }
 
     /// The Gaussian-DP parameter of the plain Gaussians; none when there are none.

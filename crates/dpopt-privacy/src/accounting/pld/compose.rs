@@ -37,7 +37,7 @@ pub(super) struct Grid {
 const LN_NEGLIGIBLE: f64 = -100.0;
 
 /// The composed loss on the lattice under the tilted law
-/// `f(j) = P(loss = j h) e^{theta j h - ln_scale}`, for `j` in `start .. start + f.len()`.
+/// `f(j) = P(loss = j h + offset) e^{theta j h - ln_scale}`, for `j` in `start .. start + f.len()`.
 pub(super) struct Composed {
     side: Side,
     f: Vec<f64>,
@@ -57,6 +57,8 @@ pub(super) struct Composed {
     ln_slack: f64,
     /// Mass at infinity.
     infinite: f64,
+    /// The composed loss less the lattice point that stands for it.
+    offset: f64,
     /// Bound on the error of the composed loss.
     shift: f64,
 }
@@ -84,20 +86,28 @@ fn power(mut base: Complex<f64>, mut exponent: u64) -> Complex<f64> {
 
 /// `log sum_i masses[i] e^{t (first + i) h}`, rounded up; infinite when it overflows.
 fn ln_moment(masses: &[f64], first: i64, h: f64, t: f64) -> f64 {
+    let exponent = |i: usize| t * (first + i as i64) as f64 * h;
+    let present = || (0..masses.len()).filter(|&i| masses[i] > 0.0);
+    // The exponent is monotone in i.
+    let ends = [present().next(), present().next_back()];
+    let largest = ends
+        .into_iter()
+        .flatten()
+        .map(exponent)
+        .fold(f64::NEG_INFINITY, f64::max);
+    if largest == f64::NEG_INFINITY {
+        return largest;
+    }
     let mut sum = 0.0;
-    for (i, mass) in masses.iter().enumerate() {
-        if *mass > 0.0 {
-            // Half the exponent twice: a tiny mass may meet a factor beyond the double range.
-            let half = exp(0.5 * t * (first + i as i64) as f64 * h);
-            sum += mass * half * half;
-        }
+    for i in present() {
+        // What underflows is covered: each term is off by at most the smallest number.
+        sum += masses[i] * exp(exponent(i) - largest) + f64::MIN_POSITIVE;
     }
-    if sum.is_finite() {
-        // The terms are good to 1e-12 and their sum to 2^-53 times their number.
-        log(sum) + 2e-12 + f64::EPSILON * masses.len() as f64
-    } else {
-        f64::INFINITY
-    }
+    let smallest = ends.into_iter().flatten().map(exponent);
+    let size = smallest.fold(largest.abs(), |size, e| size.max(e.abs()));
+    // The terms are good to 1e-12 and their sum to 2^-53 times their number.
+    let value = largest + log(sum) + 2e-12 + f64::EPSILON * (masses.len() as f64 + 8.0 * size);
+    if value.is_nan() { f64::INFINITY } else { value }
 }
 
 impl Composed {
@@ -116,13 +126,24 @@ impl Composed {
             window,
             size,
         } = *grid;
-        let start = (window.low / h).floor() as i64;
+        let offset: f64 = steps
+            .iter()
+            .zip(cells)
+            .map(|(step, cut)| step.count as f64 * cut.offset)
+            .sum();
+        let start = ((window.low - offset) / h).floor() as i64;
         let forward = planner.plan_fft_forward(size);
         let rounding = transform_error(size);
 
         let mut spectra: Vec<(Vec<Complex<f64>>, f64, u64)> = Vec::with_capacity(steps.len());
         let (mut ln_scale, mut ln_slack) = (0.0, 0.0);
-        let (mut infinite, mut shift) = (0.0, 0.0);
+        let mut infinite = 0.0;
+        let mut shift = 4.0
+            * f64::EPSILON
+            * (1.0 + steps.len() as f64)
+            * steps.iter().zip(cells).fold(0.0, |sum, (step, cut)| {
+                sum + step.count as f64 * cut.offset.abs()
+            });
         // Chernoff exponents of the two sides of the window.
         let mut ln_above = [0.0; CHERNOFF.len()];
         let mut ln_below = [0.0; CHERNOFF.len()];
@@ -135,7 +156,7 @@ impl Composed {
                 Side::Lower => cut.averaged(),
             };
             // Any constant would do; this one makes the tilted masses add up to about 1.
-            let ln_total = cumulants.one(index, theta).value;
+            let ln_total = cumulants.one(index, theta).value - theta * cut.offset;
             let mut exponent = 1.0_f64;
             for (i, mass) in masses.iter_mut().enumerate() {
                 if *mass > 0.0 {
@@ -241,6 +262,7 @@ impl Composed {
             total,
             ln_slack,
             infinite,
+            offset,
             shift,
         };
         if composed.entry_error.is_finite() {
@@ -253,8 +275,8 @@ impl Composed {
     /// The bound on delta at `epsilon` that this composition certifies.
     pub(super) fn delta(&self, epsilon: f64) -> f64 {
         let eps = match self.side {
-            Side::Upper => epsilon - self.shift,
-            Side::Lower => epsilon + self.shift,
+            Side::Upper => (epsilon - self.offset) - self.shift,
+            Side::Lower => (epsilon - self.offset) + self.shift,
         };
         let theta = self.theta;
         let first = ((eps / self.h).floor() as i64 + 1).max(self.start);
@@ -263,7 +285,7 @@ impl Composed {
         let gain = -expm1(-self.h);
         let mut sum = 0.0;
         let (mut fade, mut gap) = (1.0, 0.0);
-        let mut unseen = 0.0;
+        let mut ln_unseen = f64::NEG_INFINITY;
         for j in first..end {
             // The recurrences lose a unit per step: begin anew before that adds up.
             if (j - first) % 256 == 0 {
@@ -271,7 +293,7 @@ impl Composed {
                 fade = exp(-theta * x);
                 gap = -expm1(-x);
                 if fade < 1e-40 {
-                    unseen = fade;
+                    ln_unseen = -theta * x;
                     break;
                 }
             }
@@ -291,11 +313,20 @@ impl Composed {
                 * (self.f.len() as f64 + self.ln_scale.abs() + (theta * eps).abs());
         match self.side {
             Side::Upper => {
-                // Mass above the window weighs at most e^{-theta (end - eps)}.
+                // Mass above the window weighs at most e^{-theta (end - eps)}, and what lies
+                // between eps and a window that begins above it at most 1. In logarithms,
+                // lest what a steep tilt makes small vanish.
                 let beyond = (end as f64 * self.h - eps).max(0.0);
-                let missed = self.above * exp(-theta * beyond) + unseen * self.total;
-                let ln = ln_front + self.ln_slack + arithmetic + log(sum + missed);
-                let value = exp(ln) + self.infinite;
+                let below = if eps < self.start as f64 * self.h {
+                    self.wrapped - self.above
+                } else {
+                    0.0
+                };
+                let front = ln_front + self.ln_slack + arithmetic;
+                let value = exp(front + log(sum + below))
+                    + exp(front + log(self.above) - theta * beyond)
+                    + exp(front + log(self.total) + ln_unseen)
+                    + self.infinite;
                 if value.is_nan() { 1.0 } else { value.min(1.0) }
             }
             Side::Lower => {
@@ -318,7 +349,9 @@ impl Composed {
     pub(super) fn epsilon(&self, delta: f64, hint: f64, high: f64) -> f64 {
         let fits = |eps: f64| self.delta(eps) <= delta;
         let hint = hint.clamp(0.0, high);
-        let mut stride = 0.01 * hint.max(1.0 / self.theta);
+        // Farther from it than a few of these the tilt hides everything.
+        let reach = 1.0 / self.theta;
+        let mut stride = (0.01 * hint.max(reach)).min(reach);
         let (mut below, mut above) = (hint, hint);
         if fits(hint) {
             loop {

@@ -9,7 +9,7 @@
 use libm::{exp, expm1, log};
 
 use super::PldError;
-use super::pair::Pair;
+use super::pair::{AnyPair, Law};
 
 /// Most quadrature intervals for one step.
 const MAX_INTERVALS: f64 = 8e6;
@@ -17,7 +17,10 @@ const MAX_INTERVALS: f64 = 8e6;
 /// How many points above may pay for lifting a cell.
 const BORROW: usize = 64;
 
-/// One step cut into the cells `[i h, (i+1) h]` of its loss.
+/// The same for the cell of a lower atom.
+const BORROW_FOR_ATOM: usize = 2048;
+
+/// One step cut into the cells `[i h, (i+1) h]` of its loss, less an offset.
 #[derive(Debug, Clone)]
 pub(super) struct Cells {
     /// `i` of the first cell.
@@ -27,6 +30,11 @@ pub(super) struct Cells {
     /// Mass that each cell sends to its lower end.
     down: Vec<f64>,
     h: f64,
+    /// The lattice of this step is `i h + offset`. It puts an atom at the upper end of the
+    /// range on a lattice point: nothing above could pay for averaging it there.
+    pub(super) offset: f64,
+    /// Whether there is an atom in the first cell.
+    atom_below: bool,
     /// Bound on the mass left of the first cell.
     below: f64,
     /// Bound on the mass right of the last cell.
@@ -99,7 +107,20 @@ fn expm1_fast(x: f64) -> f64 {
 impl Cells {
     /// Cuts `pair` at step `h`, leaving mass of about `e^{ln_below}` and `e^{ln_above}` out.
     pub(super) fn new(
-        pair: &Pair,
+        pair: &AnyPair,
+        h: f64,
+        ln_below: f64,
+        ln_above: f64,
+        max_cells: usize,
+    ) -> Result<Self, PldError> {
+        match pair {
+            AnyPair::Normal(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
+            AnyPair::Laplace(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
+        }
+    }
+
+    fn cut(
+        pair: &impl Law,
         h: f64,
         ln_below: f64,
         ln_above: f64,
@@ -107,12 +128,22 @@ impl Cells {
     ) -> Result<Self, PldError> {
         let low = pair.lower_point(ln_below);
         let high = pair.upper_point(ln_above);
-        let first = (pair.loss(low) / h).floor();
-        let last = (pair.loss(high) / h).floor();
+        let [lower_atom, upper_atom] = pair.atoms();
+        let offset = if upper_atom > 0.0 {
+            let top = pair.loss(high);
+            top - (top / h).floor() * h
+        } else {
+            0.0
+        };
+        let first = ((pair.loss(low) - offset) / h).floor();
+        // The quotient is a whole number where there is an offset.
+        let last = if upper_atom > 0.0 {
+            ((pair.loss(high) - offset) / h).round()
+        } else {
+            (pair.loss(high) / h).floor()
+        };
         let cells = last - first + 1.0;
-        let finest = pair
-            .s
-            .min(pair.s * pair.s / pair.reach(low.abs().max(high.abs())));
+        let finest = pair.radius(low.abs().max(high.abs()));
         let intervals = (high - low) / (0.2 * finest) + cells;
         if !intervals.is_finite() || intervals > MAX_INTERVALS || cells > 4.0 * max_cells as f64 {
             return Err(PldError::TooFine {
@@ -131,7 +162,7 @@ impl Cells {
             16.0 * f64::EPSILON * (loss.abs() + h + pair.slope(low) * pair.reach(low));
         let mut from = low;
         for k in 0..n {
-            let bottom = (first + k as i64) as f64 * h;
+            let bottom = (first + k as i64) as f64 * h + offset;
             let to = if k + 1 == n {
                 high
             } else {
@@ -140,8 +171,8 @@ impl Cells {
             let (mut cell_up, mut cell_down) = (0.0, 0.0);
             let mut a = from;
             while a < to {
-                // Within this radius every Gaussian involved grows by at most e^1.5.
-                let radius = pair.s.min(pair.s * pair.s / pair.reach(a));
+                // Within this radius every exponential involved grows by at most e^1.5.
+                let radius = pair.radius(a);
                 let b = if to - a <= 0.2 * radius {
                     to
                 } else {
@@ -175,11 +206,32 @@ impl Cells {
             }
             from = to;
         }
+        let atom_below = lower_atom > 0.0 && pair.lower_tail(low) == 0.0;
+        if upper_atom > 0.0 {
+            // The exponents of the density may cancel: this is as large as they come.
+            exponent = exponent.max(4.0 * pair.reach(high));
+        }
+        let lower_atom = if atom_below { lower_atom } else { 0.0 };
+        for (k, mass, y) in [(0, lower_atom, low), (n - 1, upper_atom, high)] {
+            if mass > 0.0 {
+                let bottom = (first + k as i64) as f64 * h + offset;
+                let distance = pair.loss(y) - bottom;
+                let above = distance.clamp(0.0, h);
+                up[k] += mass * -expm1(-above) / up_total;
+                down[k] += mass * expm1(h - above) / down_total;
+                let rounding =
+                    16.0 * f64::EPSILON * (bottom.abs() + h + pair.slope(y) * pair.reach(y));
+                loss_error = loss_error.max((distance - above).abs() + rounding);
+                exponent = exponent.max(log(mass).abs());
+            }
+        }
         Ok(Self {
             first,
             up,
             down,
             h,
+            offset,
+            atom_below,
             below: pair.lower_tail(low),
             above: pair.upper_tail(high),
             loss_error,
@@ -229,8 +281,16 @@ impl Cells {
             // A spike has no cell below that could use what it has to give: lift more of it.
             let spike = if k >= 2 {
                 1.0 - 0.5 * self.down[k - 2] * growth / self.up[k - 1]
+            } else if self.atom_below && self.up[0] < 2.0 * libm::sqrt(self.h) * self.down[0] {
+                // An atom close to the point below it had better stay there.
+                0.0
             } else {
                 1.0
+            };
+            let reach = if k == 1 && self.atom_below {
+                BORROW_FOR_ATOM
+            } else {
+                BORROW
             };
             let wish = smooth.max(spike).clamp(0.0, 1.0);
             if !wish.is_finite() || cost <= 0.0 {
@@ -240,7 +300,7 @@ impl Cells {
             // What is missing is taken from the points above, the nearest first.
             let mut missing = wish * cost - available;
             let mut j = k + 1;
-            while missing > 0.0 && j <= n && j <= k + BORROW {
+            while missing > 0.0 && j <= n && j <= k + reach {
                 let worth = -expm1(-((j - k) as f64) * self.h) / unit * safety;
                 let taken = masses[j].min(missing / worth);
                 masses[j] -= taken;

@@ -3,13 +3,15 @@
 
 use libm::{erfc, exp, expm1, log, log1p, sqrt};
 
+use super::laplace::LaplacePair;
+
 const LN_SQRT_2PI: f64 = 0.918_938_533_204_672_8;
 
 /// Which pair; `q` is the sampling rate and `s` the standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `N(1, s^2)` against `N(0, s^2)`.
-    Gaussian,
+    /// Not sampled: `N(1, s^2)` against `N(0, s^2)`.
+    Plain,
     /// `(1-q) N(0, s^2) + q N(1, s^2)` against `N(0, s^2)`.
     Remove,
     /// `N(0, s^2)` against `(1-q) N(0, s^2) + q N(-1, s^2)`: the swapped pair, reflected so
@@ -26,8 +28,46 @@ pub(super) struct Pair {
     pub(super) s: f64,
 }
 
+/// The privacy loss of one step, as an increasing function of one real variable: with a
+/// density under P that is a combination of few exponentials of polynomials, and atoms at
+/// the ends of its range.
+pub(super) trait Law {
+    /// Privacy loss at `y`.
+    fn loss(&self, y: f64) -> f64;
+    /// Logarithm of the density of P at `y`, and the loss there.
+    fn log_density_and_loss(&self, y: f64) -> (f64, f64);
+    /// A bound on the derivative of the loss at `y`.
+    fn slope(&self, y: f64) -> f64;
+    /// Where the loss takes the value `l`; beyond the range where it never does.
+    fn inverse(&self, l: f64) -> f64;
+    /// An upper bound on `P(Y > y)`.
+    fn upper_tail(&self, y: f64) -> f64;
+    /// An upper bound on `P(Y < y)`.
+    fn lower_tail(&self, y: f64) -> f64;
+    /// A point beyond which P has mass of about `e^{ln_mass}` at most.
+    fn upper_point(&self, ln_mass: f64) -> f64;
+    /// A point below which P has mass of about `e^{ln_mass}` at most.
+    fn lower_point(&self, ln_mass: f64) -> f64;
+    /// Least upper bound of the loss.
+    fn loss_sup(&self) -> f64;
+    /// Largest distance from `y` to a centre of the pair.
+    fn reach(&self, y: f64) -> f64;
+    /// A complex distance from `y` within which no exponential involved grows by more than
+    /// `e^{1.5}`.
+    fn radius(&self, y: f64) -> f64;
+    /// Masses of P at the ends of the range, from below; 0 where there is no atom.
+    fn atoms(&self) -> [f64; 2];
+}
+
+/// The pair of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum AnyPair {
+    Normal(Pair),
+    Laplace(LaplacePair),
+}
+
 /// `log(1 - q + q e^u)`, to a few units in the last place of the larger of it and `q|u|`.
-fn log_mix(q: f64, u: f64) -> f64 {
+pub(super) fn log_mix(q: f64, u: f64) -> f64 {
     if u > 500.0 {
         u + log(q) + log1p((1.0 - q) / q * exp(-u))
     } else if u < -1.0 && q > 0.5 {
@@ -38,7 +78,7 @@ fn log_mix(q: f64, u: f64) -> f64 {
 }
 
 /// The `u` with `log(1 - q + q e^u) = l`; minus infinity where there is none.
-fn log_mix_inverse(q: f64, l: f64) -> f64 {
+pub(super) fn log_mix_inverse(q: f64, l: f64) -> f64 {
     let u = if l > 500.0 {
         l - log(q) + log1p(-(1.0 - q) * exp(-l))
     } else {
@@ -52,7 +92,7 @@ fn log_mix_inverse(q: f64, l: f64) -> f64 {
 }
 
 /// `q e^u / (1 - q + q e^u)`, the derivative of [`log_mix`] in `u`.
-fn mix_weight(q: f64, u: f64) -> f64 {
+pub(super) fn mix_weight(q: f64, u: f64) -> f64 {
     1.0 / (1.0 + (1.0 - q) / q * exp(-u))
 }
 
@@ -65,22 +105,22 @@ impl Pair {
     fn u(&self, x: f64) -> f64 {
         (2.0 * x - 1.0) / (2.0 * self.s * self.s)
     }
+}
 
-    /// Privacy loss at `y`.
-    pub(super) fn loss(&self, y: f64) -> f64 {
+impl Law for Pair {
+    fn loss(&self, y: f64) -> f64 {
         match self.kind {
-            Kind::Gaussian => self.u(y),
+            Kind::Plain => self.u(y),
             Kind::Remove => log_mix(self.q, self.u(y)),
             Kind::Add => -log_mix(self.q, self.u(-y)),
             Kind::Replace => log_mix(self.q, self.u(y)) - log_mix(self.q, self.u(-y)),
         }
     }
 
-    /// Logarithm of the density of P at `y`, and the loss there.
-    pub(super) fn log_density_and_loss(&self, y: f64) -> (f64, f64) {
+    fn log_density_and_loss(&self, y: f64) -> (f64, f64) {
         let base = |t: f64| -0.5 * (t / self.s) * (t / self.s) - log(self.s) - LN_SQRT_2PI;
         match self.kind {
-            Kind::Gaussian => (base(y - 1.0), self.u(y)),
+            Kind::Plain => (base(y - 1.0), self.u(y)),
             Kind::Remove => {
                 let loss = log_mix(self.q, self.u(y));
                 (base(y) + loss, loss)
@@ -93,10 +133,9 @@ impl Pair {
         }
     }
 
-    /// A bound on the derivative of the loss at `y`.
-    pub(super) fn slope(&self, y: f64) -> f64 {
+    fn slope(&self, y: f64) -> f64 {
         let weight = match self.kind {
-            Kind::Gaussian => 1.0,
+            Kind::Plain => 1.0,
             Kind::Remove => mix_weight(self.q, self.u(y)),
             Kind::Add => mix_weight(self.q, self.u(-y)),
             Kind::Replace => mix_weight(self.q, self.u(y)) + mix_weight(self.q, self.u(-y)),
@@ -104,11 +143,10 @@ impl Pair {
         weight / (self.s * self.s)
     }
 
-    /// Where the loss takes the value `l`; an infinity of the right sign where it never does.
-    pub(super) fn inverse(&self, l: f64) -> f64 {
+    fn inverse(&self, l: f64) -> f64 {
         let s2 = self.s * self.s;
         match self.kind {
-            Kind::Gaussian => l * s2 + 0.5,
+            Kind::Plain => l * s2 + 0.5,
             Kind::Remove => log_mix_inverse(self.q, l) * s2 + 0.5,
             Kind::Add => -(log_mix_inverse(self.q, -l) * s2 + 0.5),
             Kind::Replace => {
@@ -134,10 +172,9 @@ impl Pair {
         }
     }
 
-    /// An upper bound on `P(Y > y)`.
-    pub(super) fn upper_tail(&self, y: f64) -> f64 {
+    fn upper_tail(&self, y: f64) -> f64 {
         match self.kind {
-            Kind::Gaussian => tail((y - 1.0) / self.s),
+            Kind::Plain => tail((y - 1.0) / self.s),
             Kind::Add => tail(y / self.s),
             Kind::Remove | Kind::Replace => {
                 (1.0 - self.q) * tail(y / self.s) + self.q * tail((y - 1.0) / self.s)
@@ -145,10 +182,9 @@ impl Pair {
         }
     }
 
-    /// An upper bound on `P(Y < y)`.
-    pub(super) fn lower_tail(&self, y: f64) -> f64 {
+    fn lower_tail(&self, y: f64) -> f64 {
         match self.kind {
-            Kind::Gaussian => tail((1.0 - y) / self.s),
+            Kind::Plain => tail((1.0 - y) / self.s),
             Kind::Add => tail(-y / self.s),
             Kind::Remove | Kind::Replace => {
                 (1.0 - self.q) * tail(-y / self.s) + self.q * tail((1.0 - y) / self.s)
@@ -156,35 +192,39 @@ impl Pair {
         }
     }
 
-    /// A point beyond which P has mass of about `e^{ln_mass}` at most.
-    pub(super) fn upper_point(&self, ln_mass: f64) -> f64 {
+    fn upper_point(&self, ln_mass: f64) -> f64 {
         let z = |ln: f64| self.s * sqrt((-2.0 * ln).max(0.0));
         match self.kind {
-            Kind::Gaussian => 1.0 + z(ln_mass),
+            Kind::Plain => 1.0 + z(ln_mass),
             Kind::Add => z(ln_mass),
             Kind::Remove | Kind::Replace => z(ln_mass).max(1.0 + z(ln_mass - log(self.q))),
         }
     }
 
-    /// A point below which P has mass of about `e^{ln_mass}` at most.
-    pub(super) fn lower_point(&self, ln_mass: f64) -> f64 {
+    fn lower_point(&self, ln_mass: f64) -> f64 {
         let z = self.s * sqrt((-2.0 * ln_mass).max(0.0));
         match self.kind {
-            Kind::Gaussian => 1.0 - z,
+            Kind::Plain => 1.0 - z,
             Kind::Add | Kind::Remove | Kind::Replace => -z,
         }
     }
 
-    /// Least upper bound of the loss.
-    pub(super) fn loss_sup(&self) -> f64 {
+    fn loss_sup(&self) -> f64 {
         match self.kind {
             Kind::Add => -log1p(-self.q),
             _ => f64::INFINITY,
         }
     }
 
-    /// Largest distance from `y` to a centre of the pair.
-    pub(super) fn reach(&self, y: f64) -> f64 {
+    fn reach(&self, y: f64) -> f64 {
         y.abs() + 1.0
+    }
+
+    fn radius(&self, y: f64) -> f64 {
+        self.s.min(self.s * self.s / self.reach(y))
+    }
+
+    fn atoms(&self) -> [f64; 2] {
+        [0.0; 2]
     }
 }

@@ -5,7 +5,8 @@
 
 use libm::{exp, log, log1p, sqrt};
 
-use super::pair::Pair;
+use super::laplace;
+use super::pair::{AnyPair, Law};
 
 /// Smallest tail mass, as a logarithm, that the module resolves.
 pub(super) const LN_FLOOR: f64 = -640.0;
@@ -13,7 +14,7 @@ pub(super) const LN_FLOOR: f64 = -640.0;
 /// One kind of step and how often it was taken.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
-    pub(super) pair: Pair,
+    pub(super) pair: AnyPair,
     pub(super) count: u64,
 }
 
@@ -61,17 +62,25 @@ impl Cumulants {
         let nodes = steps
             .iter()
             .map(|step| {
-                let pair = step.pair;
-                let low = pair.lower_point(LN_FLOOR);
-                let high = pair.upper_point(ln_above);
-                let spacing = (0.05 * pair.s).max((high - low) / 100_000.0);
-                let n = ((high - low) / spacing).ceil() as usize + 1;
-                let (mut log_weight, mut loss) = (Vec::with_capacity(n), Vec::with_capacity(n));
-                for i in 0..n {
-                    let (p, l) = pair.log_density_and_loss(low + spacing * i as f64);
-                    log_weight.push(p + log(spacing));
-                    loss.push(l);
-                }
+                let (log_weight, loss) = match &step.pair {
+                    AnyPair::Normal(pair) => {
+                        let low = pair.lower_point(LN_FLOOR);
+                        let high = pair.upper_point(ln_above);
+                        let spacing = (0.05 * pair.s).max((high - low) / 100_000.0);
+                        let n = ((high - low) / spacing).ceil() as usize + 1;
+                        (0..n)
+                            .map(|i| {
+                                let y = low + spacing * i as f64;
+                                let (p, l) = pair.log_density_and_loss(y);
+                                (p + log(spacing), l)
+                            })
+                            .unzip()
+                    }
+                    AnyPair::Laplace(pair) => laplace::plan_nodes(pair)
+                        .into_iter()
+                        .map(|(loss, ln)| (ln, loss))
+                        .unzip(),
+                };
                 Nodes {
                     log_weight,
                     loss,
