@@ -308,6 +308,13 @@ fn direction(
             upper: 0.0,
         });
     }
+    // No loss is larger than this, and another direction certainly reaches it: nothing to compute.
+    if matches!(query, Query::Epsilon(_)) && sup <= floor {
+        return Ok(PldBounds {
+            lower: 0.0,
+            upper: sup,
+        });
+    }
     let count: f64 = steps.iter().map(|s| s.count as f64).sum();
     // Mass that may go to infinity: small beside delta over all steps.
     let cut = |ln_delta: f64| (ln_delta - count.ln() - 20.0).max(LN_FLOOR);

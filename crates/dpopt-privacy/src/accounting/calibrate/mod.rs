@@ -171,7 +171,12 @@ impl Goal {
     fn cost(&self, event: &Event) -> Result<f64, AccountingError> {
         match self.accountant.epsilon(event, self.delta, self.adjacency) {
             Err(error @ AccountingError::Exact(_)) if error.is_numerical() => {
-                Accountant::least(event, self.delta, self.adjacency).map(|(_, epsilon)| epsilon)
+                // The cheap bound often settles it: what it admits, the least one admits too.
+                match Accountant::Rdp.epsilon(event, self.delta, self.adjacency) {
+                    Ok(epsilon) if epsilon <= self.epsilon.get() => Ok(epsilon),
+                    _ => Accountant::least(event, self.delta, self.adjacency)
+                        .map(|(_, epsilon)| epsilon),
+                }
             }
             answer => answer,
         }
