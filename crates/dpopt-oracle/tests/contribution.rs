@@ -402,3 +402,38 @@ fn small_differences_keep_their_accuracy() {
         }
     }
 }
+
+/// Dividing by the realised size of a sample would rescale the whole release, noise included, when
+/// one record joins: with the public size it moves by that record's contribution alone.
+#[test]
+fn a_poisson_mean_divides_by_the_public_size() {
+    let rate = SamplingRate::new(0.5).unwrap();
+    let noise = NoiseMultiplier::new(100.0).unwrap();
+    let (public, clip) = (40, 0.7);
+    let all = records(31, 11);
+    let release = |records: &[Record], seed: u64| {
+        let data = private(records, Store::Dense, Adjacency::AddRemove, public);
+        let mut curator = Curator::simulated(Adjacency::AddRemove, seed);
+        let event = Event::gaussian(noise).poisson_sampled(rate);
+        curator.reserve(&Spend::Fixed(event)).unwrap();
+        let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator)
+            .unwrap()
+            .with_clip(ClipNorm::new(clip).unwrap())
+            .with_access(Access::Poisson(rate));
+        let estimate = estimator.refresh(&[0.1; DIM], noise).unwrap();
+        estimate.gradient.to_vec()
+    };
+    let largest = clip / (0.5 * public as f64);
+    let mut moved = 0;
+    for seed in 0..40 {
+        // The last record joins; the others keep their positions, hence their coins.
+        let (with, without) = (release(&all, seed), release(&all[..30], seed));
+        let difference: Vec<f64> = with.iter().zip(&without).map(|(a, b)| a - b).collect();
+        assert!(norm(&difference) <= largest * (1.0 + 1e-9), "seed {seed}");
+        moved += usize::from(norm(&difference) > 0.0);
+        // An empty data set still gets its noise.
+        assert!(norm(&release(&[], seed)) > 0.0);
+    }
+    // Binomial(40, 1/2) leaves 6..=34 with probability below 1e-5; the seeds are fixed.
+    assert!((6..=34).contains(&moved), "{moved}");
+}
