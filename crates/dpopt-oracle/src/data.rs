@@ -1,7 +1,9 @@
 //! Private data: records go in and do not come out.
 
-use dpopt_linalg::{Design, Row};
+use dpopt_linalg::Design;
 use dpopt_privacy::{Adjacency, ClipNorm, MAX_RECORDS};
+
+use crate::records::{Examples, Records};
 
 /// Private data could not be set up. None of these depends on a record; under add/remove
 /// [`DataError::TooManyRecords`] tells that there are more than 2^32 of them.
@@ -41,32 +43,21 @@ pub enum DataError {
 ///
 /// # Privacy
 /// There is no way to read a record, a row count under add/remove, or a statistic back; only the
-/// estimators of this crate use them, through lattice sums. The adjacency is fixed here. Each row
-/// is rescaled to the public bound; a row or label that is not finite becomes a row of zeros,
-/// which contributes nothing to any query.
+/// estimators of this crate use them, through lattice sums. The adjacency is fixed here.
 ///
 /// ```compile_fail
 /// fn peek(data: &dpopt_oracle::PrivateData) { println!("{data:?}"); }
 /// ```
-pub struct PrivateData {
-    design: Design,
-    labels: Vec<f32>,
-    norms: Vec<f32>,
+pub struct PrivateData<R = Examples> {
+    records: R,
     adjacency: Adjacency,
-    row_norm: f64,
     public_records: u64,
 }
 
-/// One record as queries see it.
-pub(crate) struct Record<'a> {
-    pub(crate) row: Row<'a>,
-    pub(crate) label: f64,
-    /// At least the norm of the row.
-    pub(crate) norm: f64,
-}
-
 impl PrivateData {
-    /// Takes ownership of the records.
+    /// Takes ownership of rows of features with their labels. Each row is rescaled to the public
+    /// bound; a row or label that is not finite becomes a row of zeros, which contributes nothing
+    /// to any query.
     ///
     /// # Shapes
     /// `design`: (n, d); `labels`: n.
@@ -79,69 +70,55 @@ impl PrivateData {
     /// # Errors
     /// [`DataError`].
     pub fn new(
-        mut design: Design,
-        mut labels: Vec<f32>,
+        design: Design,
+        labels: Vec<f32>,
         row_norm: ClipNorm,
         adjacency: Adjacency,
         public_records: Option<u64>,
     ) -> Result<Self, DataError> {
-        let rows = design.rows();
-        if rows != labels.len() {
-            return Err(DataError::LabelCount);
-        }
-        if rows as u64 > MAX_RECORDS {
-            return Err(DataError::TooManyRecords);
-        }
-        let public_records = if adjacency.record_count_is_public() {
-            if rows == 0 {
-                return Err(DataError::Empty(adjacency));
-            }
-            match public_records {
-                Some(declared) if declared != rows as u64 => {
-                    return Err(DataError::PublicSizeDiffers {
-                        declared,
-                        actual: rows as u64,
-                        adjacency,
-                    });
-                }
-                _ => rows as u64,
-            }
-        } else {
-            public_records.ok_or(DataError::PublicSizeMissing)?
-        };
-        if public_records == 0 {
-            return Err(DataError::PublicSizeZero);
-        }
-        let bound = row_norm.get();
-        let mut norms = Vec::with_capacity(rows);
-        for i in 0..rows {
-            let norm = design.row(i).norm_upper();
-            let usable = design.row(i).is_finite() && labels[i].is_finite();
-            if !usable || !norm.is_finite() {
-                design.scale_row(i, 0.0);
-                labels[i] = 0.0;
-                norms.push(0.0);
-                continue;
-            }
-            if norm > bound {
-                design.scale_row(i, bound / norm * (1.0 - 4.0 * f64::EPSILON));
-            }
-            norms.push((design.row(i).norm_upper() as f32).next_up());
-        }
+        let public = public_size(design.rows(), labels.len(), adjacency, public_records)?;
+        let examples = Examples::new(design, labels, row_norm).ok_or(DataError::LabelCount)?;
         Ok(Self {
-            design,
-            labels,
-            norms,
+            records: examples,
             adjacency,
-            row_norm: bound,
-            public_records,
+            public_records: public,
         })
     }
 
     /// Number of features, d.
     #[must_use]
     pub fn dim(&self) -> usize {
-        self.design.columns()
+        self.records.columns()
+    }
+
+    /// The public bound on row norms.
+    #[must_use]
+    pub fn row_norm(&self) -> f64 {
+        self.records.row_norm()
+    }
+}
+
+impl<R: Records> PrivateData<R> {
+    /// Takes ownership of records of any shape, for a loss of one's own. Nothing is done to them:
+    /// contributions are clipped when they are summed.
+    ///
+    /// # Privacy
+    /// As for [`PrivateData::new`].
+    ///
+    /// # Errors
+    /// [`DataError`], [`DataError::LabelCount`] excepted.
+    pub fn of(
+        records: R,
+        adjacency: Adjacency,
+        public_records: Option<u64>,
+    ) -> Result<Self, DataError> {
+        let rows = records.len();
+        let public_records = public_size(rows, rows, adjacency, public_records)?;
+        Ok(Self {
+            records,
+            adjacency,
+            public_records,
+        })
     }
 
     /// The neighbouring relation of everything computed from these records.
@@ -156,24 +133,45 @@ impl PrivateData {
         self.public_records
     }
 
-    /// The public bound on row norms.
-    #[must_use]
-    pub fn row_norm(&self) -> f64 {
-        self.row_norm
+    /// Physical records; their number is private under add/remove.
+    pub(crate) fn records(&self) -> &R {
+        &self.records
     }
+}
 
-    /// Physical rows; private under add/remove.
-    pub(crate) fn rows(&self) -> usize {
-        self.design.rows()
+fn public_size(
+    rows: usize,
+    labels: usize,
+    adjacency: Adjacency,
+    declared: Option<u64>,
+) -> Result<u64, DataError> {
+    if rows != labels {
+        return Err(DataError::LabelCount);
     }
-
-    pub(crate) fn record(&self, i: usize) -> Record<'_> {
-        Record {
-            row: self.design.row(i),
-            label: f64::from(self.labels[i]),
-            norm: f64::from(self.norms[i]),
+    if rows as u64 > MAX_RECORDS {
+        return Err(DataError::TooManyRecords);
+    }
+    let size = if adjacency.record_count_is_public() {
+        if rows == 0 {
+            return Err(DataError::Empty(adjacency));
         }
+        match declared {
+            Some(declared) if declared != rows as u64 => {
+                return Err(DataError::PublicSizeDiffers {
+                    declared,
+                    actual: rows as u64,
+                    adjacency,
+                });
+            }
+            _ => rows as u64,
+        }
+    } else {
+        declared.ok_or(DataError::PublicSizeMissing)?
+    };
+    if size == 0 {
+        return Err(DataError::PublicSizeZero);
     }
+    Ok(size)
 }
 
 /// Records declared to be outside the protection: test sets and synthetic data.
@@ -251,13 +249,13 @@ mod tests {
         )
         .unwrap();
         for i in 0..5 {
-            assert!(data.record(i).row.norm_upper() <= 1.0 + 1e-12);
+            assert!(data.records().record(i).row.norm_upper() <= 1.0 + 1e-12);
         }
         for erased in [1, 3] {
-            assert_eq!(data.record(erased).row.dot(&[1.0, 1.0]), 0.0);
+            assert_eq!(data.records().record(erased).row.dot(&[1.0, 1.0]), 0.0);
         }
-        assert!((data.record(0).row.dot(&[1.0, 0.0]) - 0.6).abs() < 1e-12);
-        assert_eq!(data.record(2).row.dot(&[1.0, 0.0]), 0.1);
+        assert!((data.records().record(0).row.dot(&[1.0, 0.0]) - 0.6).abs() < 1e-12);
+        assert_eq!(data.records().record(2).row.dot(&[1.0, 0.0]), 0.1);
     }
 
     #[test]

@@ -12,10 +12,19 @@ mod data;
 mod estimator;
 mod loss;
 mod pass;
-mod query;
+pub mod query;
+mod records;
 #[cfg(feature = "tabular")]
 pub mod tabular;
 
 pub use data::{DataError, PrivateData, PublicData};
-pub use estimator::{Access, Counts, Estimate, Estimator, EstimatorError, PrivateGradient};
-pub use loss::{Constants, Convexity, Glm};
+pub use estimator::{
+    Access, Counts, Estimate, Estimator, EstimatorError, Mean, Over, PrivateGradient, PrivateMean,
+};
+pub use loss::{
+    CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
+    GradientCheck, Loss, RecordOf, Segment, TwiceDifferentiable, check_constants, check_gradient,
+};
+pub use pass::Positions;
+pub use query::Query;
+pub use records::{Example, Examples, Records};

@@ -1,18 +1,58 @@
-//! One clipped pass over the records a query touches.
+//! One clipped pass over the records that a query reads.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
-use dpopt_linalg::Row;
 use dpopt_privacy::{Bound, LatticeError, LatticeSum};
 
-use crate::data::PrivateData;
-use crate::query::RowQuery;
+use crate::loss::Loss;
+use crate::query::Query;
+use crate::records::Records;
 
-/// Which positions a pass reads.
-#[derive(Clone, Copy)]
-pub(crate) enum Positions<'a> {
-    All,
-    Some(&'a [u32]),
+/// Positions of the records that a pass, or a part of one, reads.
+#[derive(Debug, Clone)]
+pub enum Positions<'a> {
+    /// Neighbouring ones.
+    Range(Range<usize>),
+    /// Increasing ones, as a sample has them. **Secret**: they say who was drawn.
+    Listed(&'a [u32]),
+}
+
+impl Positions<'_> {
+    /// How many there are. **Secret** for a sample, and for all records under add/remove.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Positions::Range(range) => range.len(),
+            Positions::Listed(list) => list.len(),
+        }
+    }
+
+    /// Whether there are none. **Secret** as the length is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The positions, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let (range, list) = match self {
+            Positions::Range(range) => (range.clone(), &[][..]),
+            Positions::Listed(list) => (0..0, *list),
+        };
+        range.chain(list.iter().map(|&i| i as usize))
+    }
+
+    /// Part `k` of `parts` nearly equal ones.
+    fn part(&self, k: usize, parts: usize) -> Positions<'_> {
+        let at = |k: usize| self.len() * k / parts;
+        match self {
+            Positions::Range(range) => {
+                Positions::Range(range.start + at(k)..range.start + at(k + 1))
+            }
+            Positions::Listed(list) => Positions::Listed(&list[at(k)..at(k + 1)]),
+        }
+    }
 }
 
 /// The lattice sum of a query's contributions. The result is the same, to the bit, for every
@@ -21,59 +61,42 @@ pub(crate) enum Positions<'a> {
 /// `nominal` is the public number of records that the pass is expected to read. It, and not the
 /// true number, which may be secret, decides how many threads are asked for; where the system has
 /// no more of them the calling thread does their work.
-pub(crate) fn clipped_pass(
-    data: &PrivateData,
-    query: &impl RowQuery,
+pub(crate) fn clipped_pass<L: Loss, Q: Query<L>>(
+    loss: &L,
+    records: &L::Records,
+    query: &Q,
     bound: Bound,
-    positions: Positions<'_>,
+    positions: &Positions<'_>,
     nominal: f64,
     threads: NonZeroUsize,
 ) -> Result<LatticeSum, LatticeError> {
-    let count = match positions {
-        Positions::All => data.rows(),
-        Positions::Some(list) => list.len(),
-    };
-    let block = |range: std::ops::Range<usize>| {
+    let sum_of = |part: Positions<'_>| {
         let mut sum = LatticeSum::new(bound);
-        for k in range {
-            let i = match positions {
-                Positions::All => k,
-                Positions::Some(list) => list[k] as usize,
-            };
-            let record = data.record(i);
-            let multiple = query.multiple(&record);
-            match record.row {
-                Row::Dense(x) => sum.add_scaled(multiple, x),
-                Row::Dense32(x) => sum.add_scaled(multiple, x),
-                Row::Sparse(columns, x) => sum.add_scaled_sparse(multiple, columns, x),
-            }
-        }
+        query.add(loss, records, part, &mut sum);
         sum
     };
     // A thread is worth its start from a few thousand records on.
     let threads = threads.get().min((nominal / 2048.0) as usize + 1);
     if threads == 1 {
-        return Ok(block(0..count));
+        return Ok(sum_of(positions.part(0, 1)));
     }
     let parts: Vec<LatticeSum> = std::thread::scope(|scope| {
-        let block = &block;
+        let sum_of = &sum_of;
         let workers: Vec<_> = (1..threads)
-            .map(|t| {
-                let range = count * t / threads..count * (t + 1) / threads;
-                let own = range.clone();
+            .map(|k| {
                 std::thread::Builder::new()
-                    .spawn_scoped(scope, move || block(own))
-                    .map_err(|_| range)
+                    .spawn_scoped(scope, move || sum_of(positions.part(k, threads)))
+                    .map_err(|_| k)
             })
             .collect();
-        let first = block(0..count / threads);
+        let first = sum_of(positions.part(0, threads));
         std::iter::once(first)
             .chain(workers.into_iter().map(|worker| match worker {
                 Ok(worker) => match worker.join() {
                     Ok(sum) => sum,
                     Err(panic) => std::panic::resume_unwind(panic),
                 },
-                Err(range) => block(range),
+                Err(k) => sum_of(positions.part(k, threads)),
             }))
             .collect()
     });
@@ -82,4 +105,9 @@ pub(crate) fn clipped_pass(
         total = total.merge(part)?;
     }
     Ok(total)
+}
+
+/// All records.
+pub(crate) fn everything<R: Records>(records: &R) -> Positions<'static> {
+    Positions::Range(0..records.len())
 }

@@ -239,6 +239,12 @@ impl LatticeSum {
         }
     }
 
+    /// The bound on each contribution.
+    #[must_use]
+    pub fn bound(&self) -> Bound {
+        self.bound
+    }
+
     /// Adds clip(`scale` * `row`) for a dense row; entries beyond the dimension are ignored.
     pub fn add_scaled<T: Copy + Into<f64>>(&mut self, scale: f64, row: &[T]) {
         let row = &row[..row.len().min(self.bound.dim)];

@@ -1,28 +1,34 @@
 //! The gradient at a point, clipped to a public radius.
 
-use dpopt_privacy::{Bound, ClipNorm, LatticeError};
+use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum};
 
-use super::RowQuery;
-use crate::data::Record;
-use crate::loss::Glm;
+use super::Query;
+use crate::loss::{Differentiable, RecordOf};
+use crate::pass::Positions;
 
-/// phi'(<w, x>, y) x, clipped to `clip`.
-pub(crate) struct Gradient<'a> {
-    pub(crate) loss: Glm,
-    pub(crate) point: &'a [f64],
-    pub(crate) clip: ClipNorm,
+/// grad f(w; x), clipped to `clip`.
+#[derive(Debug, Clone, Copy)]
+pub struct Gradient<'a> {
+    /// w.
+    pub point: &'a [f64],
+    /// The clip radius C.
+    pub clip: ClipNorm,
 }
 
-impl RowQuery for Gradient<'_> {
-    fn bound(&self) -> Result<Option<Bound>, LatticeError> {
+impl<L: Differentiable> Query<L> for Gradient<'_> {
+    fn bound(&self, _: &L) -> Result<Option<Bound>, LatticeError> {
         Bound::new(self.clip, self.point.len()).map(Some)
     }
 
-    fn multiple(&self, record: &Record<'_>) -> f64 {
-        self.loss.slope(record.row.dot(self.point), record.label)
+    fn gradients_per_record(&self) -> f64 {
+        1.0
     }
 
-    fn gradients_per_record(&self) -> u64 {
-        1
+    fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
+        loss.gradient(record, self.point, out);
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        loss.add_gradients(records, positions, self.point, sum);
     }
 }

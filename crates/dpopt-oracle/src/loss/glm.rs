@@ -3,7 +3,13 @@
 //! The constants belong to the loss and to the enforced bound on ||x||; they are never measured
 //! on data.
 
+use dpopt_linalg::{Row, add_scaled};
+use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
+
+use super::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable};
+use crate::pass::Positions;
+use crate::records::{Example, Examples, Records};
 
 /// A loss of one inner product.
 ///
@@ -36,47 +42,37 @@ pub enum Glm {
     GemanMcClure,
 }
 
-/// Public constants of a loss on rows of bounded norm.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Constants {
-    /// Every record's gradient has norm at most this (L0).
-    pub lipschitz: f64,
-    /// Every record's gradient is Lipschitz with this constant (L1).
-    pub smoothness: f64,
-    /// Upper bound on F(0) - min F, for any data.
-    pub initial_gap: f64,
-    /// Whether every record's loss is convex.
-    pub convexity: Convexity,
-}
-
-/// Whether a loss is convex in the parameters, for every record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Convexity {
-    /// Convex for every record.
-    Convex,
-    /// Not convex.
-    Nonconvex,
-}
-
 impl Glm {
     /// All losses.
     pub const ALL: [Glm; 4] = [Glm::Logistic, Glm::Sigmoid, Glm::Welsch, Glm::GemanMcClure];
 
-    /// Constants for rows of norm at most `row_norm`: L0 = max|phi'| X, L1 = max|phi''| X^2.
+    /// Constants for rows of norm at most `row_norm`: L0 = max|phi'| X, L1 = max|phi''| X^2, and
+    /// rho = X^3 times the largest third derivative.
     #[must_use]
     pub fn constants(self, row_norm: f64) -> Constants {
-        let (slope, curvature, initial_gap) = match self {
-            Glm::Logistic => (1.0, 0.25, std::f64::consts::LN_2),
-            Glm::Sigmoid => (0.25, 1.0 / (6.0 * 3f64.sqrt()), 0.5),
-            Glm::Welsch => ((-0.5f64).exp(), 1.0, 1.0),
-            Glm::GemanMcClure => (3.0 * 3f64.sqrt() / 8.0, 2.0, 1.0),
+        let sixth = 1.0 / (6.0 * 3f64.sqrt());
+        // The largest third derivative, from its stationary points: for Welsch at
+        // r^2 = 3 - sqrt 6, for Geman-McClure at r^2 = 1 - sqrt(4/5).
+        let (slope, curvature, third, initial_gap) = match self {
+            Glm::Logistic => (1.0, 0.25, sixth, std::f64::consts::LN_2),
+            Glm::Sigmoid => (0.25, sixth, 0.125, 0.5),
+            Glm::Welsch => {
+                let root6 = 6f64.sqrt();
+                let square = 3.0 - root6;
+                let third = root6 * square.sqrt() * (-0.5 * square).exp();
+                ((-0.5f64).exp(), 1.0, third, 1.0)
+            }
+            Glm::GemanMcClure => {
+                let square = 1.0 - 0.8f64.sqrt();
+                let third = 24.0 * square.sqrt() * (1.0 - square) / (1.0 + square).powi(4);
+                (3.0 * 3f64.sqrt() / 8.0, 2.0, third, 1.0)
+            }
         };
         Constants {
             lipschitz: slope * row_norm,
             smoothness: curvature * row_norm * row_norm,
             initial_gap,
+            hessian_lipschitz: third * row_norm.powi(3),
             convexity: match self {
                 Glm::Logistic => Convexity::Convex,
                 _ => Convexity::Nonconvex,
@@ -192,6 +188,116 @@ impl Glm {
                 2.0 * dz * (ta * tb - ab * ((2.0 + a * a + ab + b * b) * ta * tb)) * (ta * tb)
             }
         }
+    }
+}
+
+impl Loss for Glm {
+    type Records = Examples;
+
+    const MAY_PANIC: bool = false;
+
+    fn dim(&self, records: &Examples) -> usize {
+        records.columns()
+    }
+
+    fn constants_on(&self, records: &Examples) -> Constants {
+        self.constants(records.row_norm())
+    }
+
+    fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
+        Glm::value(*self, record.row.dot(point), record.label)
+    }
+}
+
+impl TwiceDifferentiable for Glm {
+    fn hessian_vector(
+        &self,
+        record: Example<'_>,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    ) {
+        let curvature = self.curvature(record.row.dot(point), record.label);
+        add_multiple(curvature * record.row.dot(direction), record.row, out);
+    }
+}
+
+impl Differentiable for Glm {
+    fn gradient(&self, record: Example<'_>, point: &[f64], out: &mut [f64]) {
+        let slope = self.slope(record.row.dot(point), record.label);
+        add_multiple(slope, record.row, out);
+    }
+
+    fn gradient_change(&self, record: Example<'_>, segment: &Segment<'_>, out: &mut [f64]) {
+        let z = record.row.dot(segment.from);
+        let dz = record.row.dot(segment.displacement);
+        add_multiple(self.slope_change(z, dz, record.label), record.row, out);
+    }
+
+    fn add_gradients(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        for i in positions.iter() {
+            let record = records.record(i);
+            let slope = self.slope(record.row.dot(point), record.label);
+            add_row(sum, slope, record.row);
+        }
+    }
+
+    /// A clipped gradient is the slope, clamped to clip / ||x||, times x; so is a difference of
+    /// two.
+    fn add_changes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        sum: &mut LatticeSum,
+    ) {
+        for i in positions.iter() {
+            let record = records.record(i);
+            let z = record.row.dot(segment.from);
+            let dz = record.row.dot(segment.displacement);
+            let cap = clip / record.norm;
+            let (before, after) = (
+                self.slope(z, record.label),
+                self.slope(z + dz, record.label),
+            );
+            let change = if before.abs() <= cap && after.abs() <= cap {
+                self.slope_change(z, dz, record.label)
+            } else {
+                after.clamp(-cap, cap) - before.clamp(-cap, cap)
+            };
+            add_row(sum, change, record.row);
+        }
+    }
+}
+
+fn add_multiple(multiple: f64, row: Row<'_>, out: &mut [f64]) {
+    match row {
+        Row::Dense(x) => add_scaled(out, multiple, x),
+        Row::Dense32(x) => {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out += multiple * f64::from(x);
+            }
+        }
+        Row::Sparse(columns, x) => {
+            for (&j, &x) in columns.iter().zip(x) {
+                out[j as usize] += multiple * f64::from(x);
+            }
+        }
+    }
+}
+
+fn add_row(sum: &mut LatticeSum, multiple: f64, row: Row<'_>) {
+    match row {
+        Row::Dense(x) => sum.add_scaled(multiple, x),
+        Row::Dense32(x) => sum.add_scaled(multiple, x),
+        Row::Sparse(columns, x) => sum.add_scaled_sparse(multiple, columns, x),
     }
 }
 

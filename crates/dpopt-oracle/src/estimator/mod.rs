@@ -1,0 +1,141 @@
+//! The private estimator: the mean of a per-record query, released with noise.
+
+mod gradient;
+mod mean;
+
+use dpopt_privacy::{
+    Adjacency, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend, UnitError,
+};
+use serde::Serialize;
+
+pub use gradient::PrivateGradient;
+pub use mean::{Mean, Over, PrivateMean};
+
+/// An estimator could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EstimatorError {
+    /// The curator and the data disagree about the neighbouring relation.
+    #[error("the curator works under {curator} adjacency, the data under {data}")]
+    AdjacencyMismatch {
+        /// Adjacency of the curator.
+        curator: Adjacency,
+        /// Adjacency of the data.
+        data: Adjacency,
+    },
+    /// A derived constant is out of range.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    /// The records can't be handed out in slices.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// Which records a query reads.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub enum Access {
+    /// All of them.
+    FullBatch,
+    /// A fresh Poisson sample for each query; the mean divides by rate x public size.
+    Poisson(SamplingRate),
+    /// The next unread records of a pool, so that each record is read for one anchor or one
+    /// variation. Refused under add/remove.
+    SinglePass {
+        /// Records for each anchor.
+        anchor: u64,
+        /// Records for each variation.
+        variation: u64,
+    },
+}
+
+/// Nominal oracle counts: computed from public sizes and rates. What a Poisson sample really held
+/// is secret.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Noisy releases.
+    pub releases: u64,
+    /// Per-record gradients, two for each record of a difference query.
+    pub gradients: f64,
+    /// Per-record gradients over the public number of records.
+    pub passes: f64,
+}
+
+/// A released estimate of the mean gradient.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Estimate<'a> {
+    /// The estimate, one number per coordinate.
+    pub gradient: &'a [f64],
+    /// Standard deviation, per coordinate, of all the noise that this estimate carries: that of
+    /// the anchor and of every difference added since.
+    pub noise_std: f64,
+    /// Standard deviation per coordinate of the last release alone; 0 when nothing was released.
+    pub release_std: f64,
+}
+
+impl<'a> Estimate<'a> {
+    /// What an implementation of [`Estimator`] returns: the estimate, the standard deviation per
+    /// coordinate of all its noise, and that of the last release alone.
+    #[must_use]
+    pub fn new(gradient: &'a [f64], noise_std: f64, release_std: f64) -> Self {
+        Self {
+            gradient,
+            noise_std,
+            release_std,
+        }
+    }
+}
+
+/// What a solver may ask: the private mean gradient at public points.
+///
+/// The trait is dyn-safe. An implementation draws, clips and charges; a solver does none of it.
+///
+/// # Panics
+/// `refresh` and `advance` panic, before any record is read, when the point does not have
+/// [`Estimator::dim`] coordinates.
+pub trait Estimator {
+    /// Dimension of points and estimates.
+    fn dim(&self) -> usize;
+
+    /// Sets aside what the run will spend. Called once, before the first release.
+    ///
+    /// # Errors
+    /// [`Refused`] when the budget can't pay.
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused>;
+
+    /// A fresh estimate at `point` (an anchor).
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then.
+    fn refresh(
+        &mut self,
+        point: &[f64],
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused>;
+
+    /// Moves the estimate from the last point to `point` by adding a released difference (a
+    /// variation). A point equal to the last one releases nothing and costs nothing. Without a
+    /// preceding [`Estimator::refresh`] the estimate starts at zero at the origin.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then.
+    fn advance(
+        &mut self,
+        point: &[f64],
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused>;
+
+    /// A number below `bound`, uniform and independent of the data.
+    fn draw_index(&mut self, bound: u64) -> u64;
+
+    /// Ends the run and says what was spent.
+    ///
+    /// # Errors
+    /// [`Refused`] when a shared budget can't be written; the reservation then stands.
+    fn settle(&mut self) -> Result<Event, Refused>;
+
+    /// Nominal counts so far.
+    fn counts(&self) -> Counts;
+}

@@ -1,0 +1,84 @@
+//! Losses from a user's functions.
+
+use super::{Constants, Differentiable, Loss};
+
+/// A loss made of two closures on records of any type.
+///
+/// ```
+/// use dpopt_oracle::{ClosureLoss, Constants, Convexity};
+/// // A bounded loss of one number: 1 - exp(-(w - x)^2 / 2).
+/// let constants = Constants::new((-0.5f64).exp(), 1.0, 1.0, Convexity::Nonconvex);
+/// let loss = ClosureLoss::new(
+///     1,
+///     constants,
+///     |x: &f64, w: &[f64]| -(-0.5 * (w[0] - x).powi(2)).exp_m1(),
+///     |x: &f64, w: &[f64], out: &mut [f64]| {
+///         let r = w[0] - x;
+///         out[0] += r * (-0.5 * r * r).exp();
+///     },
+/// );
+/// # let _ = loss;
+/// ```
+///
+/// # Privacy
+/// The closures must be functions of the record and the point alone. A record on which one panics,
+/// or returns something that is not finite, contributes zero, silently. Constants that are wrong
+/// cost accuracy only: contributions are clipped. [`crate::check_gradient`] and
+/// [`crate::check_constants`] try both on public data.
+pub struct ClosureLoss<T, V, G> {
+    dim: usize,
+    constants: Constants,
+    value: V,
+    gradient: G,
+    record: std::marker::PhantomData<fn(&T)>,
+}
+
+impl<T, V, G> ClosureLoss<T, V, G>
+where
+    T: Sync,
+    V: Fn(&T, &[f64]) -> f64 + Sync,
+    G: Fn(&T, &[f64], &mut [f64]) + Sync,
+{
+    /// A loss in `dim` parameters. `gradient` adds to its last argument, which holds zeros.
+    pub fn new(dim: usize, constants: Constants, value: V, gradient: G) -> Self {
+        Self {
+            dim,
+            constants,
+            value,
+            gradient,
+            record: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<T, V, G> Loss for ClosureLoss<T, V, G>
+where
+    T: Sync + 'static,
+    V: Fn(&T, &[f64]) -> f64 + Sync,
+    G: Fn(&T, &[f64], &mut [f64]) + Sync,
+{
+    type Records = Vec<T>;
+
+    fn dim(&self, _: &Vec<T>) -> usize {
+        self.dim
+    }
+
+    fn constants_on(&self, _: &Vec<T>) -> Constants {
+        self.constants
+    }
+
+    fn value(&self, record: &T, point: &[f64]) -> f64 {
+        (self.value)(record, point)
+    }
+}
+
+impl<T, V, G> Differentiable for ClosureLoss<T, V, G>
+where
+    T: Sync + 'static,
+    V: Fn(&T, &[f64]) -> f64 + Sync,
+    G: Fn(&T, &[f64], &mut [f64]) + Sync,
+{
+    fn gradient(&self, record: &T, point: &[f64], out: &mut [f64]) {
+        (self.gradient)(record, point, out);
+    }
+}

@@ -1,0 +1,222 @@
+//! Losses: what one record says about a point.
+//!
+//! A loss is defined record by record. [`Loss`] has the value and the public constants,
+//! [`Differentiable`] the gradient and its change between two points, [`TwiceDifferentiable`] the
+//! Hessian's product with a vector. Whole passes have default methods in terms of single records;
+//! a loss with structure overrides them ([`Glm`] does).
+
+mod check;
+mod closure;
+mod glm;
+mod guard;
+
+use dpopt_linalg::norm;
+use dpopt_privacy::LatticeSum;
+use serde::{Deserialize, Serialize};
+
+use crate::pass::Positions;
+use crate::records::Records;
+
+pub use check::{CheckError, ConstantsCheck, GradientCheck, check_constants, check_gradient};
+pub use closure::ClosureLoss;
+pub use glm::Glm;
+pub(crate) use guard::guarded;
+
+/// Public constants of a loss on bounded records.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Constants {
+    /// Every record's gradient has norm at most this (L0).
+    pub lipschitz: f64,
+    /// Every record's gradient is Lipschitz with this constant (L1); infinite for a loss with
+    /// kinks.
+    pub smoothness: f64,
+    /// Upper bound on F(0) - min F, for any data; infinite where none is known.
+    pub initial_gap: f64,
+    /// Every record's Hessian is Lipschitz with this constant (rho); infinite where none is known.
+    pub hessian_lipschitz: f64,
+    /// Whether every record's loss is convex.
+    pub convexity: Convexity,
+}
+
+impl Constants {
+    /// Constants of a loss of one's own; see the fields.
+    #[must_use]
+    pub fn new(lipschitz: f64, smoothness: f64, initial_gap: f64, convexity: Convexity) -> Self {
+        Self {
+            lipschitz,
+            smoothness,
+            initial_gap,
+            hessian_lipschitz: f64::INFINITY,
+            convexity,
+        }
+    }
+
+    /// With rho as well.
+    #[must_use]
+    pub fn with_hessian_lipschitz(mut self, rho: f64) -> Self {
+        self.hessian_lipschitz = rho;
+        self
+    }
+}
+
+/// Whether a loss is convex in the parameters, for every record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Convexity {
+    /// Convex for every record.
+    Convex,
+    /// Not convex.
+    Nonconvex,
+}
+
+/// One record of the body that a loss is for.
+pub type RecordOf<'a, L> = <<L as Loss>::Records as Records>::Record<'a>;
+
+/// A loss f(w; x) of one record x at the point w.
+///
+/// # Privacy
+/// What a method returns must be a function of its arguments alone: no state, no counters, no
+/// other record. The author of a loss is trusted in this, and in nothing else: values that are not
+/// finite, wrong constants and panics cost accuracy, not privacy.
+pub trait Loss: Sync {
+    /// The records that it is a loss of.
+    type Records: Records;
+
+    /// Whether methods may panic. Then each record is evaluated inside a guard, and one on which
+    /// it panics contributes zero, silently.
+    const MAY_PANIC: bool = true;
+
+    /// Number of coordinates of a point, d.
+    fn dim(&self, records: &Self::Records) -> usize;
+
+    /// Public constants for these records, from the bounds that were enforced on them. Must not
+    /// read a record.
+    fn constants_on(&self, records: &Self::Records) -> Constants;
+
+    /// f(w; x).
+    fn value(&self, record: RecordOf<'_, Self>, point: &[f64]) -> f64;
+}
+
+/// The straight way between two public points.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Segment<'a> {
+    /// Where it starts.
+    pub from: &'a [f64],
+    /// Where it ends.
+    pub to: &'a [f64],
+    /// `to - from`, from the coordinates once; may be far more accurate than what is added to
+    /// `from` to get `to`.
+    pub displacement: &'a [f64],
+}
+
+impl<'a> Segment<'a> {
+    /// From `from` to `to`, which differ by `displacement`; none unless all have the same length.
+    #[must_use]
+    pub fn new(from: &'a [f64], to: &'a [f64], displacement: &'a [f64]) -> Option<Self> {
+        (from.len() == to.len() && from.len() == displacement.len()).then_some(Self {
+            from,
+            to,
+            displacement,
+        })
+    }
+}
+
+/// A loss with a gradient (at kinks: some fixed Clarke subgradient).
+pub trait Differentiable: Loss {
+    /// Adds the gradient at `point` to `out`, which holds zeros.
+    ///
+    /// # Shapes
+    /// `point` and `out`: d.
+    fn gradient(&self, record: RecordOf<'_, Self>, point: &[f64], out: &mut [f64]);
+
+    /// Adds the change of the gradient along `segment` to `out`, which holds zeros. The default
+    /// subtracts two gradients, which cancels where the points are close: override it where the
+    /// change has a form of its own.
+    ///
+    /// # Shapes
+    /// `out`: d.
+    fn gradient_change(&self, record: RecordOf<'_, Self>, segment: &Segment<'_>, out: &mut [f64]) {
+        let mut before = vec![0.0; out.len()];
+        self.gradient(record, segment.from, &mut before);
+        self.gradient(record, segment.to, out);
+        for (out, before) in out.iter_mut().zip(&before) {
+            *out -= before;
+        }
+    }
+
+    /// Adds the gradients of these records, clipped by the sum, to `sum`.
+    fn add_gradients(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        point: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let mut gradient = vec![0.0; point.len()];
+        for i in positions.iter() {
+            gradient.fill(0.0);
+            let finished = guarded::<Self, _>(|| {
+                self.gradient(records.record(i), point, &mut gradient);
+            });
+            add_contribution(sum, finished, &gradient);
+        }
+    }
+
+    /// Adds the changes along `segment` of the gradients, each clipped to norm `clip` (as the
+    /// gradients of [`Differentiable::add_gradients`] are, so that the changes belong to them), to
+    /// `sum`, which clips them once more to its own radius.
+    fn add_changes(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        sum: &mut LatticeSum,
+    ) {
+        let dim = segment.from.len();
+        let (mut before, mut after) = (vec![0.0; dim], vec![0.0; dim]);
+        for i in positions.iter() {
+            before.fill(0.0);
+            after.fill(0.0);
+            let finished = guarded::<Self, _>(|| {
+                let record = records.record(i);
+                self.gradient(record, segment.from, &mut before);
+                self.gradient(record, segment.to, &mut after);
+                let (norm_before, norm_after) = (norm(&before), norm(&after));
+                if norm_before <= clip && norm_after <= clip {
+                    after.fill(0.0);
+                    self.gradient_change(record, segment, &mut after);
+                    return;
+                }
+                let kept = |norm: f64| if norm <= clip { 1.0 } else { clip / norm };
+                let (old, new) = (kept(norm_before), kept(norm_after));
+                for (after, before) in after.iter_mut().zip(&before) {
+                    *after = *after * new - *before * old;
+                }
+            });
+            add_contribution(sum, finished, &after);
+        }
+    }
+}
+
+/// A loss with second derivatives.
+pub trait TwiceDifferentiable: Differentiable {
+    /// Adds the product of the Hessian at `point` with `direction` to `out`, which holds zeros.
+    ///
+    /// # Shapes
+    /// `point`, `direction` and `out`: d.
+    fn hessian_vector(
+        &self,
+        record: RecordOf<'_, Self>,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    );
+}
+
+/// Adds what one record contributes; zero, but counted, when it did not finish.
+pub(crate) fn add_contribution(sum: &mut LatticeSum, finished: bool, contribution: &[f64]) {
+    sum.add_scaled(if finished { 1.0 } else { 0.0 }, contribution);
+}

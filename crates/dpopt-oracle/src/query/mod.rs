@@ -1,0 +1,57 @@
+//! Queries: what one record contributes to a sum.
+//!
+//! A query is a vector for each record, a function of that record and of public points. A new one
+//! is a file with an implementation of [`Query`]; the pass over the records, the sum, the noise and
+//! the accounting are those of all queries ([`crate::PrivateMean`]).
+
+mod difference;
+mod gradient;
+mod hessian_vector;
+mod value;
+
+use dpopt_privacy::{Bound, LatticeError, LatticeSum};
+
+use crate::loss::{Loss, RecordOf, add_contribution, guarded};
+use crate::pass::Positions;
+use crate::records::Records;
+
+pub use difference::GradientDifference;
+pub use gradient::Gradient;
+pub use hessian_vector::{HessianVector, HessianVectorDifference};
+pub use value::Value;
+
+/// What one record contributes, and how much that can be.
+///
+/// # Privacy
+/// A contribution must be a function of the record, the loss and public values. Its length is
+/// enforced by the sum, whatever the query claims: a wrong bound costs accuracy only.
+pub trait Query<L: Loss>: Sync {
+    /// Clip radius, dimension and lattice of the contributions; none when all of them are zero, so
+    /// that nothing has to be released. Must not depend on records.
+    ///
+    /// # Errors
+    /// [`LatticeError`] when the lattice can't hold them.
+    fn bound(&self, loss: &L) -> Result<Option<Bound>, LatticeError>;
+
+    /// Nominal cost of one contribution, in gradients of one record.
+    fn gradients_per_record(&self) -> f64;
+
+    /// Adds the contribution of one record to `out`, which holds zeros.
+    ///
+    /// # Shapes
+    /// `out`: the dimension of the bound.
+    fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]);
+
+    /// Adds the contributions of these records to `sum`. The default goes record by record; a
+    /// query of a loss with structure overrides it.
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        let mut contribution = vec![0.0; sum.bound().dim()];
+        for i in positions.iter() {
+            contribution.fill(0.0);
+            let finished = guarded::<L, _>(|| {
+                self.contribution(loss, records.record(i), &mut contribution);
+            });
+            add_contribution(sum, finished, &contribution);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The loss at a point, clipped to a public range.
+
+use dpopt_privacy::{Bound, ClipNorm, LatticeError};
+
+use super::Query;
+use crate::loss::{Loss, RecordOf};
+
+/// f(w; x) - `centre`, clipped to `[-radius, radius]`: one coordinate.
+///
+/// With `centre` the middle of a loss's range the radius is half of it. Add `centre` to what is
+/// released.
+#[derive(Debug, Clone, Copy)]
+pub struct Value<'a> {
+    /// w.
+    pub point: &'a [f64],
+    /// What is subtracted from each value; public.
+    pub centre: f64,
+    /// The clip radius.
+    pub radius: ClipNorm,
+}
+
+impl<L: Loss> Query<L> for Value<'_> {
+    fn bound(&self, _: &L) -> Result<Option<Bound>, LatticeError> {
+        Bound::new(self.radius, 1).map(Some)
+    }
+
+    /// A value is counted as a gradient; it costs less.
+    fn gradients_per_record(&self) -> f64 {
+        1.0
+    }
+
+    fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
+        out[0] += loss.value(record, self.point) - self.centre;
+    }
+}
