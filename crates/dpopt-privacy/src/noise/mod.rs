@@ -18,7 +18,8 @@
 //! # Ok::<(), dpopt_privacy::noise::NoiseError>(())
 //! ```
 
-mod digits;
+pub(crate) mod bernoulli;
+pub(crate) mod digits;
 mod error;
 mod limbs;
 mod normal;
