@@ -9,7 +9,7 @@ use crate::budget::{BudgetError, BudgetFile, ReservationId};
 use crate::event::Event;
 use crate::guarantee::{Guarantee, Mode};
 use crate::lattice::{Access, LatticeError, MAX_RECORDS, Sensitive, Vector};
-use crate::noise::{Key, NoiseError, Purpose, RoundedGaussian, StreamIds};
+use crate::noise::{Key, NoiseError, Purpose, ReplayKeyForTests, RoundedGaussian, StreamIds};
 use crate::sample::PoissonSample;
 use crate::units::{Delta, NoiseMultiplier, SamplingRate};
 
@@ -126,7 +126,11 @@ impl Curator {
     /// no guarantee.
     #[must_use]
     pub fn simulated(adjacency: Adjacency, seed: u64) -> Self {
-        Self::with_key(adjacency, Mode::Simulated, Key::from_seed(seed))
+        Self::with_key(
+            adjacency,
+            Mode::Simulated,
+            ReplayKeyForTests::from_seed(seed).into_key(),
+        )
     }
 
     fn with_key(adjacency: Adjacency, mode: Mode, key: Key) -> Self {
@@ -227,7 +231,7 @@ impl Curator {
             }
             .into());
         }
-        let mut stream = self.key.stream(self.streams.next(Purpose::Sampling)?);
+        let mut stream = self.key.stream(self.streams.next(Purpose::Sampling)?)?;
         // Rate 1 takes every record; below it the product is an exact integer below 2^64,
         // or loses only bits under one, downwards.
         let threshold = (rate.get() * 18_446_744_073_709_551_616.0) as u64;
@@ -249,7 +253,10 @@ impl Curator {
         let Ok(id) = self.streams.next(Purpose::Perturbation) else {
             return 0;
         };
-        let word = rand::Rng::next_u64(&mut self.key.stream(id));
+        let Ok(mut stream) = self.key.stream(id) else {
+            return 0;
+        };
+        let word = rand::Rng::next_u64(&mut stream);
         ((u128::from(word) * u128::from(bound)) >> 64) as u64
     }
 
@@ -301,7 +308,7 @@ impl Curator {
         let Some((_, left)) = left else {
             return Err(Refused::NotReserved { event });
         };
-        let mut stream = self.key.stream(self.streams.next(Purpose::Noise)?);
+        let mut stream = self.key.stream(self.streams.next(Purpose::Noise)?)?;
         // Charged first: from here on nothing can fail.
         *left -= 1;
         match self.spent.iter_mut().find(|(known, _)| *known == event) {

@@ -6,7 +6,7 @@ use libm::{erfc, lgamma};
 use rand::Rng;
 
 use super::digits::BitSource;
-use super::stream::{Key, KeyedStream, Purpose, StreamId};
+use super::stream::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 
 /// A check fails if its p-value is below this. The files of tests here make fewer than 200
 /// checks on random draws, so that a correct sampler would fail any of them for fewer than one
@@ -15,7 +15,7 @@ pub(super) const FALSE_ALARM: f64 = 5e-9;
 
 /// The stream of fixed bits for test number `number`.
 pub(super) fn stream(number: u32) -> KeyedStream {
-    Key::from_seed(20_260_501).stream(StreamId::new(Purpose::Noise, number))
+    ReplayKeyForTests::from_seed(20_260_501).stream(StreamId::new(Purpose::Noise, number))
 }
 
 /// Uniform bits in short digits: with one-bit digits every second comparison is a tie at first.
@@ -277,7 +277,7 @@ pub(super) fn alarms(checks: &[(&'static str, f64)]) -> Vec<&'static str> {
 /// Seven checks of a sample against `P(k) = Φ((k+½)/s) − Φ((k−½)/s)`, for scales up to some
 /// thousands: Pearson with fine cells, with coarse cells, and for
 /// the seven integers about zero; sign, mean, second and fourth moments.
-pub(super) fn law_checks(draws: &[i128], scale: f64) -> Vec<(&'static str, f64)> {
+pub(super) fn law_checks(draws: &[i64], scale: f64) -> Vec<(&'static str, f64)> {
     let n = draws.len() as f64;
     let reach = (12.0 * scale).ceil() as i64 + 1;
     let cells: Vec<f64> = (-reach..=reach)
@@ -285,7 +285,7 @@ pub(super) fn law_checks(draws: &[i128], scale: f64) -> Vec<(&'static str, f64)>
         .collect();
     let mut counts = vec![0_u64; cells.len()];
     for &draw in draws {
-        let index = usize::try_from(draw + i128::from(reach)).unwrap();
+        let index = usize::try_from(draw + reach).unwrap();
         counts[index] += 1;
     }
     let moment = |power: i32| -> f64 {
