@@ -48,7 +48,7 @@ fn assert_law(sample: &[i64], scale: f64) {
     assert_eq!(alarms(&checks), [""; 0], "{scale}: {checks:?}");
 }
 
-/// 21 checks.
+/// 24 checks.
 #[test]
 fn cells_and_moments_at_the_smallest_scales() {
     for (number, scale) in [(0, 0.05), (1, 0.3), (2, 1.0)] {
@@ -61,7 +61,7 @@ fn cells_and_moments_at_the_smallest_scales() {
     }
 }
 
-/// 14 checks.
+/// 16 checks.
 #[test]
 fn cells_and_moments_at_small_scales() {
     for (number, scale) in [(3, 3.7), (4, 1000.25)] {
@@ -69,7 +69,7 @@ fn cells_and_moments_at_small_scales() {
     }
 }
 
-/// 63 checks: with digits of one, three and eight bits every box that the curve cuts is decided
+/// 72 checks: with digits of one, three and eight bits every box that the curve cuts is decided
 /// in long integers, comparisons tie and roundings refine all the time; the law is the same.
 #[test]
 fn cells_and_moments_with_short_digits() {
@@ -84,7 +84,7 @@ fn cells_and_moments_with_short_digits() {
     check::<8>();
 }
 
-/// Seven checks of draws in a row from one stream.
+/// Eight checks of draws in a row from one stream.
 #[test]
 fn cells_and_moments_in_a_row() {
     assert_law(&draws(7.3, FEW, &mut stream(5)), 7.3);
