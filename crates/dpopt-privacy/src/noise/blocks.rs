@@ -103,6 +103,23 @@ impl BitSource for BlockSource<'_> {
     }
 }
 
+impl Key {
+    /// Whether noise for `length` coordinates can be drawn; draws nothing. What this allows does
+    /// not fail later.
+    ///
+    /// # Errors
+    /// [`NoiseError::EmptyVector`], [`NoiseError::Forked`], and [`NoiseError::BlockOutOfRange`]
+    /// for more than 2^24 blocks.
+    pub(crate) fn check_release(&self, id: StreamId, length: usize) -> Result<(), NoiseError> {
+        let Some(last) = length.checked_sub(1) else {
+            return Err(NoiseError::EmptyVector);
+        };
+        self.check_process()?;
+        id.with_block(u32::try_from(last / BLOCK_DRAWS).unwrap_or(u32::MAX))?;
+        Ok(())
+    }
+}
+
 /// Calls `body` for every place of `out` with the source of its block, from up to `threads`
 /// threads.
 ///
@@ -110,8 +127,7 @@ impl BitSource for BlockSource<'_> {
 /// system gives fewer threads, fewer are used.
 ///
 /// # Errors
-/// Before anything is drawn: [`NoiseError::EmptyVector`], [`NoiseError::Forked`], and
-/// [`NoiseError::BlockOutOfRange`] for more than 2^24 blocks.
+/// Before anything is drawn, those of [`Key::check_release`].
 pub(super) fn over_blocks<T: Send>(
     key: &Key,
     id: StreamId,
@@ -119,11 +135,7 @@ pub(super) fn over_blocks<T: Send>(
     out: &mut [T],
     body: impl Fn(&mut BlockSource<'_>, &mut T) + Sync,
 ) -> Result<(), NoiseError> {
-    let Some(last) = out.len().checked_sub(1) else {
-        return Err(NoiseError::EmptyVector);
-    };
-    key.check_process()?;
-    id.with_block(u32::try_from(last / BLOCK_DRAWS).unwrap_or(u32::MAX))?;
+    key.check_release(id, out.len())?;
     let runs = out.len().div_ceil(BLOCKS_AT_A_TIME * BLOCK_DRAWS);
     let work = Mutex::new(out.chunks_mut(BLOCKS_AT_A_TIME * BLOCK_DRAWS).enumerate());
     let drain = || {
