@@ -22,8 +22,12 @@ mod accept;
 pub(crate) mod bernoulli;
 mod blocks;
 pub(crate) mod digits;
+mod discrete_gaussian;
+mod discrete_laplace;
+mod dyadic;
 mod error;
 mod exponential;
+mod float_gaussian;
 pub(crate) mod limbs;
 #[allow(
     dead_code,
@@ -35,6 +39,8 @@ mod stream;
 mod strips;
 
 #[cfg(test)]
+mod discrete_tests;
+#[cfg(test)]
 mod exactness_tests;
 #[cfg(test)]
 mod law_tests;
@@ -43,6 +49,9 @@ mod testkit;
 #[cfg(test)]
 mod vector_tests;
 
+pub use discrete_gaussian::DiscreteGaussian;
+pub use discrete_laplace::DiscreteLaplace;
 pub use error::NoiseError;
+pub use float_gaussian::FloatGaussian;
 pub use rounded_gaussian::{NoisySum, RoundedGaussian};
 pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};
