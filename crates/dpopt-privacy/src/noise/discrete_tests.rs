@@ -9,7 +9,7 @@ use super::discrete_laplace::DiscreteLaplace;
 use super::error::NoiseError;
 use super::stream::{Key, Purpose, ReplayKeyForTests, StreamId};
 use super::testkit::{
-    Listed, Narrow, alarms, chi_square_uniform, enumerate, kolmogorov, mass_checks, stream, z_test,
+    Listed, Narrow, alarms, chi_square_uniform, enumerate, kolmogorov, mass_checks, stream,
 };
 
 const DRAWS: usize = 10_000_000;

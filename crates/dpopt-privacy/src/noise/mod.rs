@@ -1,10 +1,13 @@
-//! Noise whose distribution is exact: keyed random streams and the rounded Gaussian.
+//! Noise whose distribution is exact: keyed random streams, the rounded Gaussian, and discrete laws.
 //!
 //! A release adds [`RoundedGaussian`] noise to an integer sum. For an integer `S`,
 //! `S + round(s·Z) = round(S + s·Z)` (ties have probability zero), so the release is a function
 //! of what the real-valued Gaussian mechanism would have released: it is exactly Gaussian-DP,
 //! and so is every composition of such releases. The whole argument, with what it assumes, is
 //! in `docs/privacy/rounded-gaussian.md`.
+//!
+//! [`DiscreteGaussian`] (zCDP) and [`DiscreteLaplace`] (pure DP) are laws on the integers
+//! themselves, see `docs/privacy/discrete-noise.md`. [`FloatGaussian`] is for simulation only.
 //!
 //! ```
 //! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};

@@ -17,6 +17,10 @@ use super::limbs::Limbs;
 use super::stream::{Key, StreamId};
 use super::strips::{BOX_BITS, Cell, Strips};
 
+#[allow(
+    unused_imports,
+    reason = "for noise that is a combination of shared normals"
+)]
 pub(crate) use super::blocks::BLOCK_DRAWS;
 
 /// Digits after the point that are known of every draw.
@@ -81,7 +85,8 @@ impl RealNormal {
                 Cell::Tail => {
                     let steps = sixteenths(source);
                     let fraction = source.word() >> (u64::BITS - HEAD_BITS);
-                    let head = u128::from(steps) + 4 << HEAD_BITS | u128::from(fraction);
+                    let whole = u128::from(steps) + 4;
+                    let head = whole << HEAD_BITS | u128::from(fraction);
                     let mut x = Self::new(is_negative(word), head);
                     if Under::tail(steps, table).decide(&mut x, table, source) {
                         return x;
