@@ -8,9 +8,9 @@ use rand::Rng;
 use super::digits::BitSource;
 use super::stream::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 
-/// A check fails if its p-value is below this. The files of tests here make fewer than 200
-/// checks on random draws, so that a correct sampler would fail any of them for fewer than one
-/// seed in a million. The seeds are fixed: the tests do not flake.
+/// A check fails if its p-value is below this. The files of tests here make fewer than 300
+/// checks on random draws, so that a correct sampler would fail any of them for fewer than two
+/// seeds in a million. The seeds are fixed: the tests do not flake.
 pub(super) const FALSE_ALARM: f64 = 5e-9;
 
 /// The stream of fixed bits for test number `number`.
