@@ -81,6 +81,17 @@ impl Key {
         }
     }
 
+    /// A key for an inner run, from the next bits of one of this key's streams. As secret as
+    /// this key, and no easier to repeat.
+    pub(crate) fn derive(&self, stream: &mut KeyedStream) -> Self {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        stream.fill_bytes(bytes.as_mut_slice());
+        Self {
+            bytes,
+            origin: self.origin,
+        }
+    }
+
     /// Where this key came from.
     #[must_use]
     pub fn origin(&self) -> KeyOrigin {

@@ -59,12 +59,12 @@ impl<M: Masses> Choice<M> {
     fn attempt<S: BitSource>(&self, source: &mut S) -> Option<u64> {
         let whole = match self.bits {
             0 => 0,
-            bits => wide(source) >> (u128::BITS - bits),
+            bits => source.wide_word() >> (u128::BITS - bits),
         };
         let mut digits: Vec<u64> = Vec::new();
         let mut limbs = FIRST_LIMBS;
         loop {
-            digits.resize_with(limbs, || wide(source) as u64);
+            digits.resize_with(limbs, || source.word());
             match self.locate(limbs, &Fixed::from_digits(whole, &digits)) {
                 Place::At(outcome) => return Some(outcome),
                 Place::Above => return None,
@@ -105,11 +105,6 @@ enum Place {
     At(u64),
     Above,
     Unknown,
-}
-
-/// 128 bits from digits, which come with any number of bits in tests.
-fn wide<S: BitSource>(source: &mut S) -> u128 {
-    source.wide_word()
 }
 
 /// The sum of all masses and its error in ulps.

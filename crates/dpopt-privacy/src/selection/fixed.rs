@@ -114,6 +114,19 @@ impl Fixed {
         }
     }
 
+    /// `⌊self · factor / 2^64⌋` in ulps.
+    pub(super) fn times_fraction(&mut self, factor: u64) {
+        let mut carry = (u128::from(self.0[0]) * u128::from(factor)) >> 64;
+        for at in 1..self.0.len() {
+            let product = u128::from(self.0[at]) * u128::from(factor) + carry;
+            self.0[at - 1] = product as u64;
+            carry = product >> 64;
+        }
+        if let Some(last) = self.0.last_mut() {
+            *last = carry as u64;
+        }
+    }
+
     /// `⌊self / divisor⌋` in ulps.
     pub(super) fn over(&mut self, divisor: u64) {
         let mut rest = 0;
@@ -212,9 +225,13 @@ impl Powers {
     /// `exp(−rate · d)`.
     pub(super) fn at(&mut self, d: u64) -> Fixed {
         let mut out = Fixed::whole(self.limbs, 1);
-        for (j, entry) in self.entries.iter().enumerate() {
+        // The smallest entries first: far candidates end after one or two products.
+        for (j, entry) in self.entries.iter().enumerate().rev() {
             if d >> j & 1 == 1 {
                 out = out.product(entry, &mut self.scratch);
+                if out.is_zero() {
+                    break;
+                }
             }
         }
         out
@@ -255,6 +272,15 @@ fn exp_series(x: &Fixed, scratch: &mut Vec<u64>) -> Fixed {
 }
 
 #[cfg(test)]
+impl Fixed {
+    pub(super) fn to_f64(&self) -> f64 {
+        let limbs = self.0.iter().rev();
+        let whole = limbs.fold(0.0, |sum, &limb| sum * 2f64.powi(64) + limb as f64);
+        whole * 2f64.powi(-64 * self.limbs() as i32)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::num::NonZeroU128;
 
@@ -264,13 +290,6 @@ mod tests {
 
     fn rational(numerator: u128, denominator: u128) -> Rational {
         Rational::new(numerator, NonZeroU128::new(denominator).unwrap())
-    }
-
-    fn to_f64(x: &Fixed) -> f64 {
-        x.0.iter()
-            .rev()
-            .fold(0.0, |sum, &limb| sum * 2f64.powi(64) + limb as f64)
-            * 2f64.powi(-64 * x.limbs() as i32)
     }
 
     /// exp(−1), exp(−1/2) and exp(−10) to 256 bits, rounded down: mpmath with 400 bits.
@@ -327,7 +346,7 @@ mod tests {
             prop_assert!(raised.is_above_by(&short, 0));
             let x = p as f64 / q as f64 * (-f64::from(h)).exp2() * d as f64;
             if x < 60.0 {
-                prop_assert!((to_f64(&long) / (-x).exp() - 1.0).abs() < 1e-13 * (1.0 + x));
+                prop_assert!((long.to_f64() / (-x).exp() - 1.0).abs() < 1e-13 * (1.0 + x));
             }
         }
 
@@ -338,6 +357,9 @@ mod tests {
             prop_assert_eq!(x.floor(), u128::from(a) * u128::from(b));
             x.over(b);
             prop_assert_eq!(x.clone(), Fixed::whole(2, u128::from(a)));
+            let mut part = x.clone();
+            part.times_fraction(b);
+            prop_assert_eq!(part.floor(), (u128::from(a) * u128::from(b)) >> 64);
             x.halved(s);
             prop_assert_eq!(x.floor(), u128::from(a).checked_shr(s).unwrap_or(0));
         }

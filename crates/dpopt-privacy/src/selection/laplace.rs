@@ -62,6 +62,13 @@ impl Laplace {
         }
     }
 
+    /// The scale, `1 / rate`.
+    #[cfg(test)]
+    pub(super) fn scale(&self) -> f64 {
+        self.rate.denominator.get() as f64 * f64::from(self.rate.halvings).exp2()
+            / self.rate.numerator as f64
+    }
+
     /// `P(G >= g) = exp(−rate g)`: low bits `U` with probability proportional to
     /// `exp(−rate U)` by refusal, and the rest independently.
     fn geometric<S: BitSource>(&self, source: &mut S) -> i128 {
