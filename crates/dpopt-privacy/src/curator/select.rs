@@ -4,7 +4,7 @@ use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::noise::{KeyedStream, Purpose};
 use crate::selection::{
-    self, AboveThreshold, BaseMeasure, NoisyMax, Queries, QuantileBin, Rate, SelectionError,
+    self, AboveThreshold, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate, SelectionError,
     SensitiveQuantile, SensitiveScores, Split, Target, Terms,
 };
 use crate::units::Epsilon;
@@ -103,11 +103,7 @@ impl Curator {
     ) -> Result<usize, Refused> {
         let rate = self.rate_of(scores, epsilon)?;
         let mut stream = self.pay(&Event::PermuteAndFlip { epsilon })?;
-        Ok(selection::permute_and_flip(
-            &scores.sums,
-            rate,
-            &mut stream,
-        ))
+        Ok(selection::permute_and_flip(&scores.sums, rate, &mut stream))
     }
 
     /// Selects the candidate whose score is largest after discrete Laplace noise, drawn exactly;

@@ -42,8 +42,7 @@ impl Curator {
         self.charge(&event, Account::Whole)?;
         let mut best: Option<Best<T>> = None;
         for _ in 0..repetitions.draw(&mut stream) {
-            let mut inner =
-                Self::with_key(self.adjacency, self.mode, self.key.derive(&mut stream));
+            let mut inner = Self::with_key(self.adjacency, self.mode, self.key.derive(&mut stream));
             inner.reserve(&spend)?;
             inner.inner = true;
             let (value, score) = run(&mut inner);

@@ -5,10 +5,10 @@
 //! that they compare, four are not as private as was claimed: one releases the noisy value
 //! (Algorithm 3), one has too little noise on the queries (4), one has none (5), one never stops (6).
 
+use super::SelectionError;
 use super::laplace::Laplace;
 use super::rate::Rate;
 use super::scores::{ScoreBound, SensitiveScores};
-use super::SelectionError;
 use crate::adjacency::Adjacency;
 use crate::lattice::Bound;
 use crate::noise::KeyedStream;
@@ -310,7 +310,10 @@ mod tests {
                         if given == answers {
                             vec![(pattern, given, q)]
                         } else {
-                            vec![(pattern | 1 << i, given + 1, q * p), (pattern, given, q * (1.0 - p))]
+                            vec![
+                                (pattern | 1 << i, given + 1, q * p),
+                                (pattern, given, q * (1.0 - p)),
+                            ]
                         }
                     })
                     .collect();
@@ -351,11 +354,18 @@ mod tests {
     fn the_law_is_that_of_algorithm_one() {
         let values = [0, 3, 1, 2];
         for (number, (answers, epsilon, low)) in
-            [(1, 1.0, -1), (2, 2.0, -1), (2, 1.3, 0), (3, 4.0, -1)].into_iter().enumerate()
+            [(1, 1.0, -1), (2, 2.0, -1), (2, 1.3, 0), (3, 4.0, -1)]
+                .into_iter()
+                .enumerate()
         {
             let spread = f64::from(1 - low);
             let rates = [0.5 * epsilon, 0.5 * epsilon / (f64::from(answers) * spread)];
-            let got = counts(terms(answers, epsilon, low, Split::Half), &values, 70 + number as u32, false);
+            let got = counts(
+                terms(answers, epsilon, low, Split::Half),
+                &values,
+                70 + number as u32,
+                false,
+            );
             chi_square(&got, &law(&values, 2, answers, rates));
         }
         // A twin that draws the threshold anew for each query has another law.
@@ -438,7 +448,11 @@ mod tests {
     fn grid(values: &[i64], length: u32) -> Vec<Vec<i64>> {
         let count = values.len();
         (0..count.pow(length))
-            .map(|code| (0..length).map(|i| values[code / count.pow(i) % count]).collect())
+            .map(|code| {
+                (0..length)
+                    .map(|i| values[code / count.pow(i) % count])
+                    .collect()
+            })
             .collect()
     }
 }

@@ -28,23 +28,27 @@ pub(super) trait Masses {
 }
 
 /// Limbs of the fraction at the first attempt. Each attempt that does not decide doubles it.
-const FIRST_LIMBS: usize = 2;
+pub(super) const FIRST_LIMBS: usize = 2;
 
 /// A law that can be drawn from.
 pub(super) struct Choice<M> {
     masses: M,
+    /// The total mass at the first precision, rounded up.
+    total: Fixed,
     /// Bits of the whole part of `R`: 2 to this power is at least the total mass.
     bits: u32,
 }
 
 impl<M: Masses> Choice<M> {
     pub(super) fn new(masses: M) -> Self {
-        let (total, error) = total(&masses, FIRST_LIMBS);
-        let mut high = total;
-        high.add_ulps(error);
+        let total = total(&masses, FIRST_LIMBS);
         // Below 2^bits, as the whole part is at most 2^bits - 1.
-        let bits = u128::BITS - high.floor().leading_zeros();
-        Self { masses, bits }
+        let bits = u128::BITS - total.floor().leading_zeros();
+        Self {
+            masses,
+            total,
+            bits,
+        }
     }
 
     pub(super) fn draw<S: BitSource>(&self, source: &mut S) -> u64 {
@@ -65,7 +69,12 @@ impl<M: Masses> Choice<M> {
         let mut limbs = FIRST_LIMBS;
         loop {
             digits.resize_with(limbs, || source.word());
-            match self.locate(limbs, &Fixed::from_digits(whole, &digits)) {
+            let known = Fixed::from_digits(whole, &digits);
+            // The walk would say so too, at its end.
+            if limbs == FIRST_LIMBS && known.is_above_by(&self.total, 0) {
+                return None;
+            }
+            match self.locate(limbs, &known) {
                 Place::At(outcome) => return Some(outcome),
                 Place::Above => return None,
                 Place::Unknown => limbs *= 2,
@@ -107,8 +116,8 @@ enum Place {
     Unknown,
 }
 
-/// The sum of all masses and its error in ulps.
-fn total<M: Masses>(masses: &M, limbs: usize) -> (Fixed, u128) {
+/// The sum of all masses, rounded up.
+fn total<M: Masses>(masses: &M, limbs: usize) -> Fixed {
     let mut sum = Fixed::zero(limbs);
     let mut error = 0_u128;
     let tail = masses.walk(limbs, &mut |_, mass, by| {
@@ -116,7 +125,8 @@ fn total<M: Masses>(masses: &M, limbs: usize) -> (Fixed, u128) {
         error = error.saturating_add(by);
         ControlFlow::Continue(())
     });
-    (sum, error.saturating_add(tail))
+    sum.add_ulps(error.saturating_add(tail));
+    sum
 }
 
 #[cfg(test)]
@@ -139,7 +149,11 @@ mod tests {
             for k in 1..=self.count {
                 let mut mass = Fixed::whole(limbs, 1);
                 mass.over(k);
-                let error = if limbs < self.sloppy_below { 1 << 120 } else { 1 };
+                let error = if limbs < self.sloppy_below {
+                    1 << 120
+                } else {
+                    1
+                };
                 if each(k - 1, &mass, error).is_break() {
                     break;
                 }
@@ -155,7 +169,10 @@ mod tests {
 
     #[test]
     fn the_law_is_that_of_the_masses() {
-        let choice = Choice::new(Harmonic { count: 7, sloppy_below: 0 });
+        let choice = Choice::new(Harmonic {
+            count: 7,
+            sloppy_below: 0,
+        });
         let mut bits = stream(1);
         let mut counts = vec![0; 7];
         for _ in 0..300_000 {
@@ -167,7 +184,10 @@ mod tests {
     /// With errors of 2^-8 of the whole at the first precision, many draws need the second.
     #[test]
     fn refinement_does_not_change_the_law() {
-        let choice = Choice::new(Harmonic { count: 5, sloppy_below: 4 });
+        let choice = Choice::new(Harmonic {
+            count: 5,
+            sloppy_below: 4,
+        });
         let mut bits = stream(2);
         let mut counts = vec![0; 5];
         for _ in 0..200_000 {
@@ -178,14 +198,20 @@ mod tests {
 
     #[test]
     fn what_is_not_certain_is_not_decided() {
-        let choice = Choice::new(Harmonic { count: 2, sloppy_below: 4 });
+        let choice = Choice::new(Harmonic {
+            count: 2,
+            sloppy_below: 4,
+        });
         let near = Fixed::from_digits(0, &[u64::MAX, 0]);
         assert!(matches!(choice.locate(2, &near), Place::Unknown));
         let middle = Fixed::from_digits(0, &[1 << 63, 0]);
         assert!(matches!(choice.locate(2, &middle), Place::At(0)));
         let above = Fixed::from_digits(1, &[u64::MAX, 0]);
         assert!(matches!(choice.locate(2, &above), Place::Above));
-        let fine = Choice::new(Harmonic { count: 2, sloppy_below: 0 });
+        let fine = Choice::new(Harmonic {
+            count: 2,
+            sloppy_below: 0,
+        });
         // The two masses meet at 1: one ulp below it the interval of R ends there.
         let edge = Fixed::from_digits(0, &[u64::MAX, u64::MAX]);
         assert!(matches!(fine.locate(2, &edge), Place::Unknown));

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use super::choice::{Choice, Masses};
+use super::choice::{Choice, FIRST_LIMBS, Masses};
 use super::fixed::{Fixed, Powers};
 use super::rate::Rate;
 use crate::noise::digits::BitSource;
@@ -32,6 +32,8 @@ struct Weights<'a> {
     best: i64,
     /// Largest distance from the best.
     range: u64,
+    /// For the precision at which nearly all draws are decided.
+    powers: Powers,
 }
 
 impl<'a> Weights<'a> {
@@ -40,12 +42,14 @@ impl<'a> Weights<'a> {
         let among = || scores.iter().enumerate().filter(|(i, _)| allowed(*i));
         let best = among().map(|(_, &s)| s).max().unwrap_or(0);
         let least = among().map(|(_, &s)| s).min().unwrap_or(0);
+        let range = best.abs_diff(least);
         Self {
             scores,
             base,
             rate,
             best,
-            range: best.abs_diff(least),
+            range,
+            powers: Powers::new(FIRST_LIMBS, rate.rational(), range),
         }
     }
 }
@@ -56,7 +60,14 @@ impl Masses for Weights<'_> {
         limbs: usize,
         each: &mut dyn FnMut(u64, &Fixed, u128) -> ControlFlow<()>,
     ) -> u128 {
-        let mut powers = Powers::new(limbs, self.rate.rational(), self.range);
+        let finer;
+        let powers = if limbs == FIRST_LIMBS {
+            &self.powers
+        } else {
+            finer = Powers::new(limbs, self.rate.rational(), self.range);
+            &finer
+        };
+        let mut scratch = Vec::new();
         let error = Powers::error(limbs);
         for (i, &score) in self.scores.iter().enumerate() {
             let weight = self
@@ -65,7 +76,7 @@ impl Masses for Weights<'_> {
             if weight == 0 {
                 continue;
             }
-            let mut mass = powers.at(self.best.abs_diff(score));
+            let mut mass = powers.at(self.best.abs_diff(score), &mut scratch);
             mass.times(weight);
             if each(i as u64, &mass, error * u128::from(weight)).is_break() {
                 break;
@@ -113,8 +124,16 @@ mod tests {
             (vec![0, 1, 2, 3, 4, 5], 1.0, 2),
             (vec![7, 7, -3, 0, 7, 2], 0.3, 1),
             // One step is 2^-30 of the sensitivity.
-            (vec![0, 1 << 29, 3 << 29, 5 << 28, -(1 << 30), 1], 1.7, 1 << 31),
-            (vec![-(1 << 61), 1 << 61, (1 << 61) - 3, 0, 1, (1 << 61) - 1], 0.7, 1),
+            (
+                vec![0, 1 << 29, 3 << 29, 5 << 28, -(1 << 30), 1],
+                1.7,
+                1 << 31,
+            ),
+            (
+                vec![-(1 << 61), 1 << 61, (1 << 61) - 3, 0, 1, (1 << 61) - 1],
+                0.7,
+                1,
+            ),
         ]
         .into_iter()
         .enumerate()
@@ -133,8 +152,14 @@ mod tests {
         assert_eq!(got[3], 0);
         chi_square(&got, &law(&scores, &base, rate_value));
         // A twin that leaves the measure out, and one that forgets the factor two.
-        chi_square_catches(&counts(&scores, None, rate(1.0, 2), 21), &law(&scores, &base, rate_value));
-        chi_square_catches(&counts(&scores, Some(&base), rate(1.0, 1), 22), &law(&scores, &base, rate_value));
+        chi_square_catches(
+            &counts(&scores, None, rate(1.0, 2), 21),
+            &law(&scores, &base, rate_value),
+        );
+        chi_square_catches(
+            &counts(&scores, Some(&base), rate(1.0, 1), 22),
+            &law(&scores, &base, rate_value),
+        );
     }
 
     /// A best candidate with the smallest weight and others of nearly all the measure.
@@ -150,7 +175,13 @@ mod tests {
     #[test]
     fn one_candidate_is_chosen() {
         let mut bits = stream(24);
-        assert_eq!(exponential(&[i64::MIN / 2], None, rate(1.0, 1), &mut bits), 0);
-        assert_eq!(exponential(&[5, 6, 7], Some(&[0, 3, 0]), rate(1.0, 1), &mut bits), 1);
+        assert_eq!(
+            exponential(&[i64::MIN / 2], None, rate(1.0, 1), &mut bits),
+            0
+        );
+        assert_eq!(
+            exponential(&[5, 6, 7], Some(&[0, 3, 0]), rate(1.0, 1), &mut bits),
+            1
+        );
     }
 }

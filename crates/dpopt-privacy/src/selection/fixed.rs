@@ -184,7 +184,6 @@ impl Fixed {
 pub(super) struct Powers {
     /// `exp(−rate · 2^j)`.
     entries: Vec<Fixed>,
-    scratch: Vec<u64>,
     limbs: usize,
 }
 
@@ -210,11 +209,7 @@ impl Powers {
             };
             entries.push(entry);
         }
-        Self {
-            entries,
-            scratch,
-            limbs,
-        }
+        Self { entries, limbs }
     }
 
     /// Bound on the error of every power, in ulps.
@@ -223,12 +218,12 @@ impl Powers {
     }
 
     /// `exp(−rate · d)`.
-    pub(super) fn at(&mut self, d: u64) -> Fixed {
+    pub(super) fn at(&self, d: u64, scratch: &mut Vec<u64>) -> Fixed {
         let mut out = Fixed::whole(self.limbs, 1);
         // The smallest entries first: far candidates end after one or two products.
         for (j, entry) in self.entries.iter().enumerate().rev() {
             if d >> j & 1 == 1 {
-                out = out.product(entry, &mut self.scratch);
+                out = out.product(entry, scratch);
                 if out.is_zero() {
                     break;
                 }
@@ -293,21 +288,32 @@ mod tests {
     }
 
     /// exp(−1), exp(−1/2) and exp(−10) to 256 bits, rounded down: mpmath with 400 bits.
-    const KNOWN: [(u128, u128, [u64; 4]); 3] = [
-        (1, 1, EXP_1),
-        (1, 2, EXP_HALF),
-        (10, 1, EXP_10),
+    const KNOWN: [(u128, u128, [u64; 4]); 3] = [(1, 1, EXP_1), (1, 2, EXP_HALF), (10, 1, EXP_10)];
+    const EXP_1: [u64; 4] = [
+        0x5e2d_58d8_b3bc_df1a,
+        0xbade_c782_9054_f90d,
+        0xda98_05aa_b56c_7733,
+        0x3024_b9d0_a507_daed,
     ];
-    const EXP_1: [u64; 4] = [0x5e2d_58d8_b3bc_df1a, 0xbade_c782_9054_f90d, 0xda98_05aa_b56c_7733, 0x3024_b9d0_a507_daed];
-    const EXP_HALF: [u64; 4] = [0x9b45_97e3_7cb0_4ff3, 0xd675_a355_30cd_d767, 0xe347_bf8a_d0e8_0abb, 0xce4a_e958_6101_4318];
-    const EXP_10: [u64; 4] = [0x0002_f9af_36ac_8f93, 0x538b_648e_aa13_10e5, 0xf2bd_f1d2_9cb2_8266, 0x8b9a_7147_cc4d_c89a];
+    const EXP_HALF: [u64; 4] = [
+        0x9b45_97e3_7cb0_4ff3,
+        0xd675_a355_30cd_d767,
+        0xe347_bf8a_d0e8_0abb,
+        0xce4a_e958_6101_4318,
+    ];
+    const EXP_10: [u64; 4] = [
+        0x0002_f9af_36ac_8f93,
+        0x538b_648e_aa13_10e5,
+        0xf2bd_f1d2_9cb2_8266,
+        0x8b9a_7147_cc4d_c89a,
+    ];
 
     #[test]
     fn powers_agree_with_known_digits() {
         for (p, q, digits) in KNOWN {
             for limbs in [2, 3, 4] {
                 let truth = Fixed::from_digits(0, &digits[..limbs]);
-                let got = Powers::new(limbs, rational(p, q), 1).at(1);
+                let got = Powers::new(limbs, rational(p, q), 1).at(1, &mut Vec::new());
                 let error = Powers::error(limbs);
                 assert!(got.is_above_by(&Fixed::zero(limbs), 1));
                 let mut raised = got.clone();
@@ -317,7 +323,7 @@ mod tests {
                 raised.add_ulps(error);
                 assert!(raised.is_above_by(&got, 0), "{p}/{q}");
                 // The same from tenths and hundredths, through squares and products.
-                let got = Powers::new(limbs, rational(p, q * 100), 100).at(100);
+                let got = Powers::new(limbs, rational(p, q * 100), 100).at(100, &mut Vec::new());
                 let mut raised = got.clone();
                 raised.add_ulps(error);
                 assert!(raised.is_above_by(&truth, 0), "{p}/{q}");
@@ -333,8 +339,8 @@ mod tests {
         #[test]
         fn errors_are_as_stated(p in 1_u128..1 << 53, q in 1_u128..1 << 31, h in 0_u32..60, d in 0_u64..1 << 40) {
             let rate = Rational { halvings: h, ..rational(p, q) };
-            let short = Powers::new(2, rate, d).at(d);
-            let long = Powers::new(5, rate, d).at(d);
+            let short = Powers::new(2, rate, d).at(d, &mut Vec::new());
+            let long = Powers::new(5, rate, d).at(d, &mut Vec::new());
             let cut = Fixed(long.0[3..].to_vec());
             let error = Powers::error(2) + 1;
             prop_assert!(error < 1 << 22);

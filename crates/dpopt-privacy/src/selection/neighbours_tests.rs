@@ -74,7 +74,12 @@ fn permute_and_flip(scores: &[i64], t: Fraction) -> Vec<Fraction> {
     let best = *scores.iter().max().unwrap();
     let heads: Vec<Fraction> = scores.iter().map(|&u| t.power(best - u)).collect();
     let mut out = vec![ZERO; scores.len()];
-    orders(&(0..scores.len()).collect::<Vec<_>>(), ONE, &heads, &mut out);
+    orders(
+        &(0..scores.len()).collect::<Vec<_>>(),
+        ONE,
+        &heads,
+        &mut out,
+    );
     out
 }
 
@@ -145,8 +150,11 @@ fn the_exponential_mechanism_has_bounded_range_and_attains_it() {
                 for u in all(3, 3) {
                     let p = law(&u);
                     for change in all(changes.1 - changes.0 + 1, 3) {
-                        let v: Vec<i64> =
-                            u.iter().zip(&change).map(|(a, b)| a + b + changes.0).collect();
+                        let v: Vec<i64> = u
+                            .iter()
+                            .zip(&change)
+                            .map(|(a, b)| a + b + changes.0)
+                            .collect();
                         let q = law(&v);
                         for (i, j) in [(0, 1), (1, 2), (2, 0)] {
                             let one = p[i].over(q[i]);
@@ -168,7 +176,10 @@ fn the_exponential_mechanism_has_bounded_range_and_attains_it() {
 fn the_exponential_mechanism_comes_close_to_epsilon() {
     let t = Fraction(1, 2);
     let base = [1_000_000, 1];
-    let (p, q) = (exponential(&[1, 0], &base, t), exponential(&[0, 1], &base, t));
+    let (p, q) = (
+        exponential(&[1, 0], &base, t),
+        exponential(&[0, 1], &base, t),
+    );
     let limit = e_to_epsilon(t, 2);
     let ratio = q[1].over(p[1]);
     assert!(ratio.is_at_most(limit) && limit.times(Fraction(99_999, 100_000)).is_at_most(ratio));
@@ -184,7 +195,11 @@ fn permute_and_flip_is_noisy_max_with_geometric_noise() {
             // P(G >= g) = t^g, P(G = g) = (1 − t) t^g:
             // P(G1 = G0 + d) = (1 − t)^2 t^d / (1 − t^2), P(G1 > G0 + d) = t^(d+1) (1 − t) / (1 − t^2).
             let square = t.times(t).one_minus();
-            let tie = t.one_minus().times(t.one_minus()).times(t.power(distance)).over(square);
+            let tie = t
+                .one_minus()
+                .times(t.one_minus())
+                .times(t.power(distance))
+                .over(square);
             let lost = t.power(distance + 1).times(t.one_minus()).over(square);
             let second = lost.plus(tie.times(Fraction(1, 2)));
             let law = permute_and_flip(&[distance, 0], t);

@@ -72,7 +72,10 @@ mod tests {
                             }
                             ties = next;
                         }
-                        ties.iter().enumerate().map(|(n, p)| p / (n + 1) as f64).sum::<f64>()
+                        ties.iter()
+                            .enumerate()
+                            .map(|(n, p)| p / (n + 1) as f64)
+                            .sum::<f64>()
                     })
                     .sum()
             })
@@ -132,10 +135,7 @@ mod tests {
     }
 
     fn all(values: i64, length: u32) -> impl Iterator<Item = Vec<i64>> {
-        (0..values.pow(length)).map(move |code| {
-            (0..length)
-                .map(|i| code / values.pow(i) % values)
-                .collect()
-        })
+        (0..values.pow(length))
+            .map(move |code| (0..length).map(|i| code / values.pow(i) % values).collect())
     }
 }

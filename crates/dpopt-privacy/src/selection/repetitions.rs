@@ -296,10 +296,17 @@ mod tests {
 
     #[test]
     fn the_laws_are_the_closed_forms() {
-        for (number, (mean, shape)) in
-            [(1.0, 1.0), (2.5, 0.0), (3.0, 1.0), (4.0, 0.5), (6.0, 3.0), (5.0, 8.0), (2.0, 0.001)]
-                .into_iter()
-                .enumerate()
+        for (number, (mean, shape)) in [
+            (1.0, 1.0),
+            (2.5, 0.0),
+            (3.0, 1.0),
+            (4.0, 0.5),
+            (6.0, 3.0),
+            (5.0, 8.0),
+            (2.0, 0.001),
+        ]
+        .into_iter()
+        .enumerate()
         {
             let got = counts(mean, shape, 100_000, 80 + number as u32);
             if mean == 1.0 {
@@ -310,7 +317,10 @@ mod tests {
             assert_eq!(got[0], 0);
         }
         for (number, mean) in [1.0, 4.3, 40.0].into_iter().enumerate() {
-            chi_square(&counts(mean, f64::INFINITY, 100_000, 90 + number as u32), &poisson(mean));
+            chi_square(
+                &counts(mean, f64::INFINITY, 100_000, 90 + number as u32),
+                &poisson(mean),
+            );
         }
     }
 
@@ -338,7 +348,10 @@ mod tests {
                     ControlFlow::Continue(())
                 });
                 let got = first / total;
-                assert!(got <= mean * (1.0 + 1e-12) && got > mean * (1.0 - 1e-7), "{mean} {shape}: {got}");
+                assert!(
+                    got <= mean * (1.0 + 1e-12) && got > mean * (1.0 - 1e-7),
+                    "{mean} {shape}: {got}"
+                );
             }
         }
     }
@@ -366,7 +379,10 @@ mod tests {
             (3.0, 1e-9),
         ] {
             assert!(
-                matches!(Tuning::new(Event::NoOp, mean, shape), Err(SelectionError::Repetitions { .. })),
+                matches!(
+                    Tuning::new(Event::NoOp, mean, shape),
+                    Err(SelectionError::Repetitions { .. })
+                ),
                 "{mean} {shape}"
             );
         }

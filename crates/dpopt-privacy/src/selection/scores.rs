@@ -197,8 +197,8 @@ impl ScoreSum {
 
     /// Adds one record's contributions, one for each candidate.
     pub fn add(&mut self, contribution: &[f64]) {
-        let sound = contribution.len() == self.sums.len()
-            && contribution.iter().all(|x| x.is_finite());
+        let sound =
+            contribution.len() == self.sums.len() && contribution.iter().all(|x| x.is_finite());
         if !self.has_room() || !sound {
             return;
         }
@@ -421,7 +421,10 @@ mod tests {
             (0.0, 1e300),
         ] {
             assert!(
-                matches!(ScoreBound::new(2, low, high), Err(SelectionError::ScoreRange { .. })),
+                matches!(
+                    ScoreBound::new(2, low, high),
+                    Err(SelectionError::ScoreRange { .. })
+                ),
                 "{low} {high}"
             );
         }
