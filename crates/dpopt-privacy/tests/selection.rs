@@ -243,7 +243,10 @@ fn a_sparse_vector_run_is_paid_once_and_ends() {
     let mut run = curator
         .above_threshold(Queries::Scores(bound), 50.0, 2, epsilon, Split::Half)
         .unwrap();
-    assert_eq!(curator.spent(), Event::AboveThreshold { epsilon });
+    assert_eq!(
+        curator.spent().leaves(),
+        vec![(Event::AboveThreshold { epsilon }, 1)]
+    );
     // The noise has a scale below 1: misses by 50 have a probability below 1e-20.
     for _ in 0..30 {
         assert_eq!(
@@ -262,8 +265,8 @@ fn a_sparse_vector_run_is_paid_once_and_ends() {
     assert!(matches!(
         refused(query(1, more, adjacency)),
         SelectionError::QueryTooSensitive {
-            query: 2,
-            opened: 1
+            query: (-1, 2),
+            opened: (-1, 1)
         }
     ));
     assert!(matches!(
@@ -293,6 +296,30 @@ fn a_sparse_vector_run_is_paid_once_and_ends() {
         run.ask_score(&query(100, bound, adjacency)),
         Err(SelectionError::AnswersUsedUp { answers: 2 })
     ));
+}
+
+/// Two queries of sensitivity and spread 1, one that rises and one that falls with a record, are
+/// together not monotone: a run opened for the one refuses the other.
+#[test]
+fn a_monotone_run_refuses_queries_that_move_the_other_way() {
+    let adjacency = Adjacency::ZeroOut;
+    let epsilon = eps(1.0);
+    let [rising, falling] = [(0, 1), (-1, 0)].map(|(l, h)| ScoreBound::whole(1, l, h).unwrap());
+    let mut curator = curator(adjacency, 14, Event::AboveThreshold { epsilon });
+    let mut run = curator
+        .above_threshold(Queries::Scores(rising), 0.0, 1, epsilon, Split::Half)
+        .unwrap();
+    assert!(matches!(
+        run.ask_score(&ScoreSum::new(falling).finish(adjacency)),
+        Err(SelectionError::QueryTooSensitive {
+            query: (-1, 0),
+            opened: (0, 1)
+        })
+    ));
+    assert!(
+        run.ask_score(&ScoreSum::new(rising).finish(adjacency))
+            .is_ok()
+    );
 }
 
 #[test]

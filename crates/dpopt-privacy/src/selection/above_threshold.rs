@@ -89,7 +89,8 @@ impl AboveThreshold {
     ///
     /// # Errors
     /// [`SelectionError`] when all answers were given, or the query has several candidates, another
-    /// adjacency or lattice, or a larger sensitivity or spread than the run was opened for.
+    /// adjacency or lattice, or may move further between neighbours, or the other way, than those
+    /// the run was opened for.
     /// Nothing is released then.
     pub fn ask_score(&mut self, query: &SensitiveScores) -> Result<Answer, SelectionError> {
         let [value] = query.sums.as_slice() else {
@@ -140,20 +141,25 @@ impl Drop for AboveThreshold {
     }
 }
 
-/// How far a query can move between neighbours, in steps of its lattice.
+/// How a query can move between neighbours, in steps of its lattice: when a record is added, or comes
+/// in the place of another, by something from `low` to `high`.
+///
+/// All queries of a run must lie within one such interval. Sensitivity and spread would not do: a query
+/// that falls by 1 and one that rises by 1 have the same, and are together not monotone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Moves {
-    sensitivity: u64,
-    spread: u64,
+    low: i64,
+    high: i64,
     step: f64,
     adjacency: Adjacency,
 }
 
 impl Moves {
     fn of_scores(bound: &ScoreBound, adjacency: Adjacency) -> Self {
+        let (low, high) = bound.changes(adjacency);
         Self {
-            sensitivity: bound.sensitivity_in_steps(adjacency),
-            spread: bound.spread_in_steps(adjacency),
+            low,
+            high,
             step: bound.step(),
             adjacency,
         }
@@ -162,13 +168,22 @@ impl Moves {
     /// The norm of a sum, rounded down to whole steps, moves by at most the sensitivity of the sum
     /// and one step, so by at most this integer, up or down.
     fn of_norms(bound: &Bound, adjacency: Adjacency) -> Self {
-        let sensitivity = bound.sensitivity_in_steps(adjacency).ceil() as u64 + 1;
+        // At most 2^31.
+        let most = bound.sensitivity_in_steps(adjacency).ceil() as i64 + 1;
         Self {
-            sensitivity,
-            spread: 2 * sensitivity,
+            low: -most,
+            high: most,
             step: bound.step(),
             adjacency,
         }
+    }
+
+    fn sensitivity(&self) -> u64 {
+        self.high.max(-self.low).unsigned_abs()
+    }
+
+    fn spread(&self) -> u64 {
+        self.high.abs_diff(self.low)
     }
 
     fn within(&self, opened: &Self) -> Result<(), SelectionError> {
@@ -184,13 +199,11 @@ impl Moves {
                 opened: opened.step,
             });
         }
-        for (query, opened) in [
-            (self.sensitivity, opened.sensitivity),
-            (self.spread, opened.spread),
-        ] {
-            if query > opened {
-                return Err(SelectionError::QueryTooSensitive { query, opened });
-            }
+        if self.low < opened.low || self.high > opened.high {
+            return Err(SelectionError::QueryTooSensitive {
+                query: (self.low, self.high),
+                opened: (opened.low, opened.high),
+            });
         }
         Ok(())
     }
@@ -246,9 +259,9 @@ impl Terms {
             moves,
             threshold: steps as i128,
             answers,
-            threshold_noise: Laplace::new(Rate::of(for_threshold, moves.sensitivity))?,
+            threshold_noise: Laplace::new(Rate::of(for_threshold, moves.sensitivity()))?,
             // Below 2^16 · 2^33.
-            query_noise: Laplace::new(Rate::of(for_queries, u64::from(answers) * moves.spread))?,
+            query_noise: Laplace::new(Rate::of(for_queries, u64::from(answers) * moves.spread()))?,
         })
     }
 
@@ -271,7 +284,7 @@ fn parts(epsilon: f64, split: Split, moves: &Moves, answers: u32) -> (f64, f64) 
         // Exact: a half of a number in range.
         Split::Half => (0.5 * epsilon, 0.5 * epsilon),
         Split::Optimal => {
-            let ratio = f64::from(answers) * moves.spread as f64 / moves.sensitivity as f64;
+            let ratio = f64::from(answers) * moves.spread() as f64 / moves.sensitivity() as f64;
             let first = epsilon / (1.0 + ratio.cbrt().powi(2));
             // The difference errs by half a unit in the last place.
             (first, (epsilon - first).next_down())
@@ -440,6 +453,9 @@ mod tests {
         assert!(monotone <= epsilon + 1e-9 && monotone > 0.6, "{monotone}");
         let two = worst([0.5, 0.125], &[-1, 0, 1], 2);
         assert!(two <= epsilon + 1e-9, "{two}");
+        // Queries that move in different directions at the noise of monotone ones.
+        let mixed = worst([0.5, 0.5], &[-1, 0, 1], 1);
+        assert!(mixed > epsilon, "{mixed}");
         // Query noise that forgets the number of answers, or the factor two.
         let broken = worst([0.5, 0.5], &[-1, 0, 1], 2);
         assert!(broken > epsilon, "{broken}");

@@ -85,15 +85,15 @@ pub enum SelectionError {
         /// The largest possible size.
         limit: f64,
     },
-    /// The query may move further between neighbours than the run was opened for.
+    /// The query may move further between neighbours, or the other way, than the run was opened for.
     #[error(
-        "a query that moves by up to {query} steps between neighbours is refused by a run opened for {opened}"
+        "a query that one record moves by {} to {} steps is refused by a run opened for {} to {}", query.0, query.1, opened.0, opened.1
     )]
     QueryTooSensitive {
-        /// What the query may move by, in lattice steps.
-        query: u64,
-        /// What the run was opened for.
-        opened: u64,
+        /// Least and largest change of the query, in lattice steps.
+        query: (i64, i64),
+        /// Least and largest change that the run was opened for.
+        opened: (i64, i64),
     },
     /// The query lives on another lattice than the run.
     #[error("a query in steps of {query:e} is refused by a run in steps of {opened:e}")]

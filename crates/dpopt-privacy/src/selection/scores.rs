@@ -141,19 +141,23 @@ impl ScoreBound {
         self.spread_in_steps(adjacency) == self.sensitivity_in_steps(adjacency)
     }
 
-    pub(crate) fn sensitivity_in_steps(&self, adjacency: Adjacency) -> u64 {
+    /// Least and largest change of a score between neighbours, in steps: when a record is added, or
+    /// comes in the place of another. When it is taken away, the changes are the negatives.
+    pub(crate) fn changes(&self, adjacency: Adjacency) -> (i64, i64) {
         match adjacency {
-            Adjacency::ReplaceOne => self.high.abs_diff(self.low),
-            Adjacency::AddRemove | Adjacency::ZeroOut => self.high.max(-self.low).unsigned_abs(),
+            Adjacency::ReplaceOne => (self.low - self.high, self.high - self.low),
+            Adjacency::AddRemove | Adjacency::ZeroOut => (self.low, self.high),
         }
     }
 
+    pub(crate) fn sensitivity_in_steps(&self, adjacency: Adjacency) -> u64 {
+        let (low, high) = self.changes(adjacency);
+        high.max(-low).unsigned_abs()
+    }
+
     pub(crate) fn spread_in_steps(&self, adjacency: Adjacency) -> u64 {
-        let width = self.high.abs_diff(self.low);
-        match adjacency {
-            Adjacency::ReplaceOne => 2 * width,
-            Adjacency::AddRemove | Adjacency::ZeroOut => width,
-        }
+        let (low, high) = self.changes(adjacency);
+        high.abs_diff(low)
     }
 
     /// The lattice point of a clipped contribution. A function of `x` and public values; only
