@@ -72,6 +72,8 @@ pub struct AboveThreshold {
     noisy_threshold: i128,
     given: u32,
     stream: KeyedStream,
+    /// The process that opened it: after a fork two would draw the same noise.
+    process: u32,
 }
 
 impl AboveThreshold {
@@ -82,6 +84,7 @@ impl AboveThreshold {
             noisy_threshold: terms.noisy_threshold(&mut stream),
             given: 0,
             stream,
+            process: std::process::id(),
         }
     }
 
@@ -124,6 +127,13 @@ impl AboveThreshold {
         if self.given >= self.terms.answers {
             return Err(SelectionError::AnswersUsedUp {
                 answers: self.terms.answers,
+            });
+        }
+        let process = std::process::id();
+        if process != self.process {
+            return Err(SelectionError::Forked {
+                opened: self.process,
+                process,
             });
         }
         moves.within(&self.terms.moves)?;
@@ -400,6 +410,17 @@ mod tests {
                 assert_eq!(noise.scale(), scale);
             }
         }
+    }
+
+    #[test]
+    fn a_fork_gets_no_answers() {
+        let mut run = AboveThreshold::begin(terms(1, 1.0, 0, Split::Half), stream(79));
+        run.process ^= 1;
+        let query = crate::selection::ScoreSum::new(ScoreBound::whole(1, 0, 1).unwrap());
+        assert!(matches!(
+            run.ask_score(&query.finish(Adjacency::AddRemove)),
+            Err(SelectionError::Forked { .. })
+        ));
     }
 
     #[test]

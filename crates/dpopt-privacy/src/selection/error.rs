@@ -126,6 +126,16 @@ pub enum SelectionError {
         /// How many there were.
         answers: u32,
     },
+    /// The run was opened by another process, of which this one is a fork.
+    #[error(
+        "a run opened by process {opened} can't go on in its fork {process}: both would draw the same noise"
+    )]
+    Forked {
+        /// The process that opened it.
+        opened: u32,
+        /// The process that asked.
+        process: u32,
+    },
     /// The target of a quantile is not strictly between 0 and 1, or not simple enough.
     #[error(
         "the quantile {numerator}/{denominator} must lie strictly between 0 and 1 with a denominator of at most {limit}"
