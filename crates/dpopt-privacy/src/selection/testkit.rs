@@ -2,7 +2,7 @@
 
 use libm::erfc;
 
-use crate::noise::{Key, KeyedStream, Purpose, StreamId};
+use crate::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 
 /// A check fails if its p-value is below this. There are fewer than 100 such checks on random
 /// draws, so that a correct program would fail any of them for fewer than one seed in 10^6. Seeds
@@ -11,7 +11,7 @@ const FALSE_ALARM: f64 = 1e-8;
 
 /// Fixed bits for test number `number`.
 pub(super) fn stream(number: u32) -> KeyedStream {
-    Key::from_seed(20_261_120).stream(StreamId::new(Purpose::Noise, number))
+    ReplayKeyForTests::from_seed(20_261_120).stream(StreamId::new(Purpose::Noise, number))
 }
 
 /// Pearson's chi-square of counts against probabilities, by the approximation of Wilson and
