@@ -75,6 +75,20 @@ fn monotone_scores_lose_the_factor_two_under_add_remove_only() {
     }
 }
 
+/// mechanism_pure_costs of the reference values: Gumbel scales for scores of sensitivity 1.
+#[test]
+fn scales_are_the_published_ones() {
+    for (epsilon, general, monotone) in [(0.5, 4.0, 2.0), (0.01, 200.0, 100.0), (4.0, 0.5, 0.25)] {
+        let votes = ScoreBound::whole(2, 0, 1).unwrap();
+        assert_eq!(votes.sensitivity(Adjacency::ReplaceOne), 1.0);
+        assert_eq!(votes.spread(Adjacency::ReplaceOne) / epsilon, general);
+        assert_eq!(votes.spread(Adjacency::AddRemove) / epsilon, monotone);
+        let either = ScoreBound::new(2, -1.0, 1.0).unwrap();
+        assert_eq!(either.sensitivity(Adjacency::AddRemove), 1.0);
+        assert_eq!(either.spread(Adjacency::AddRemove) / epsilon, general);
+    }
+}
+
 #[test]
 fn permute_and_flip_and_noisy_max_have_their_laws() {
     let draws = 20_000;

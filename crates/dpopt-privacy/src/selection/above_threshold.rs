@@ -482,6 +482,27 @@ mod tests {
         assert!(broken > epsilon, "{broken}");
     }
 
+    /// Algorithm 3 of the same paper releases the noisy value of what is above. A low one says that the
+    /// threshold's noise is lower still, and then each query below it pays again: with `m` of them
+    /// the ratio grows like `e^(m e2)`. The mechanism here releases the pattern only.
+    #[test]
+    fn releasing_the_noisy_value_would_not_be_private() {
+        let [threshold_rate, query_rate] = [0.5, 0.25];
+        let mass = |rate: f64, z: i64| (0.5 * rate).tanh() * (-rate * z.abs() as f64).exp();
+        let below = |z: i64| {
+            let tail = |z: i64| (-query_rate * z as f64).exp() / (1.0 + (-query_rate).exp());
+            if z > 0 { 1.0 - tail(z) } else { tail(1 - z) }
+        };
+        // m queries of the given value below the threshold 0 + z, then the value −20 at or above.
+        let probability = |value: i64, m: i32| -> f64 {
+            (-600..=-20)
+                .map(|z| mass(threshold_rate, z) * below(z - value).powi(m))
+                .sum()
+        };
+        let loss = |m| (probability(0, m) / probability(1, m)).ln();
+        assert!(loss(1) < 1.0 && loss(8) > 1.9, "{} {}", loss(1), loss(8));
+    }
+
     fn grid(values: &[i64], length: u32) -> Vec<Vec<i64>> {
         let count = values.len();
         (0..count.pow(length))

@@ -174,13 +174,14 @@ impl Fixed {
 /// `exp(−rate · d)` for whole numbers `d`, to so many limbs.
 ///
 /// # Error
-/// Below [`Powers::error`] ulps. With `N` terms of the series, none above 1:
-/// `x` is rounded down by less than an ulp, so term `k` is wrong by less than `e_k ulps` with
-/// `e_{k+1} <= (e_k + 2) / (k + 1) + 1 <= 4`, the sum by less than `4N`, and what is left out is
-/// below an ulp; `N <= 64 limbs + 20`, so each entry with `x < 1` is within `256 limbs + 81` ulps,
-/// below `2^9 limbs` for two limbs and more. An entry with `x >= 1` is the square of one `y <= exp(−1/2)`, and its
-/// error at most `2ye + e^2/2^128 + 1 < 1.3 e`; the later ones are smaller. A product of at most
-/// 64 entries, none above 1, adds their errors and one ulp each.
+/// Below [`Powers::error`] ulps. `x < 1` is rounded down by less than an ulp, and no term of its
+/// series is above 1, so term `k` is wrong by less than `e_k` ulps with
+/// `e_{k+1} <= (e_k + 2) / (k + 1) + 1`, hence `e_k <= 4`. With at most `64 limbs + 20` terms, and
+/// what is left out below one more as the series alternates and falls, the sum is wrong by less
+/// than `256 limbs + 84` ulps, below `2^9 limbs`. An entry with `x >= 1` is the square of one
+/// `y <= exp(−1/2)` of error e, and its own is at most `2ye + 2 < 1.3 e` after the first
+/// squaring and smaller after more. A product of at most 64 entries, none above 1, adds their errors and
+/// two ulps each: below `2^16 limbs`.
 pub(super) struct Powers {
     /// `exp(−rate · 2^j)`.
     entries: Vec<Fixed>,
