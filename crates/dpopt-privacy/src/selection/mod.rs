@@ -14,6 +14,25 @@
 //! point number was rounded. Which to choose, with bounds on the error of each, and all proofs:
 //! `docs/privacy/selection.md`.
 //!
+//! ```
+//! use dpopt_privacy::selection::{ScoreBound, ScoreSum};
+//! use dpopt_privacy::{Adjacency, Curator, Epsilon, Event, Spend};
+//!
+//! let epsilon = Epsilon::new(1.0)?;
+//! let mut curator = Curator::protected(Adjacency::AddRemove)?;
+//! curator.reserve(&Spend::Fixed(Event::PermuteAndFlip { epsilon }))?;
+//!
+//! // Three candidates; contributions are clipped to [0, 1], whatever they are.
+//! let mut sum = ScoreSum::new(ScoreBound::new(3, 0.0, 1.0)?);
+//! for record in [[0.2, 0.9, 0.0], [0.1, 7.0, -1.0], [0.5, f64::NAN, 0.5]] {
+//!     sum.add(&record);
+//! }
+//! let scores = sum.finish(Adjacency::AddRemove);
+//! assert!(curator.permute_and_flip(&scores, epsilon)? < 3);
+//! assert!(curator.permute_and_flip(&scores, epsilon).is_err()); // nothing is left
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! [`Curator::permute_and_flip`]: crate::Curator::permute_and_flip
 //! [`Curator::exponential`]: crate::Curator::exponential
 //! [`Curator::report_noisy_max`]: crate::Curator::report_noisy_max
