@@ -20,7 +20,7 @@ impl Curator {
     /// Nothing where the number of runs was zero, which only a Poisson number can be.
     ///
     /// # Privacy
-    /// One [`Event::RepeatAndSelect`] (Papernot and Steinke 2022, Theorems 2 and 6), charged before
+    /// One [`crate::Event::RepeatAndSelect`] (Papernot and Steinke 2022, Theorems 2 and 6), charged before
     /// the first run. The inner runs are not charged beside it. How many there were is secret:
     /// report the tuning's mean. What `run` writes anywhere but into its result is outside the
     /// guarantee.
