@@ -11,6 +11,7 @@
 //! | what an attacker can do at most | [`accounting::curves`] |
 //! | several runs on one budget; costs chosen on the way | [`BudgetFile`], [`Filter`], [`Odometer`] |
 //! | a release whose sensitivity is enforced | [`LatticeSum`], [`Sensitive`], [`Curator`] |
+//! | the best of several candidates or runs, a quantile, a threshold | [`selection`] |
 //! | noise without floating-point decisions | [`noise`] |
 //!
 //! # Accounting for a run made elsewhere
@@ -65,6 +66,7 @@ pub mod filter;
 mod guarantee;
 mod lattice;
 pub mod noise;
+pub mod selection;
 mod sensitive;
 mod units;
 

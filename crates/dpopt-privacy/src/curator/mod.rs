@@ -8,7 +8,9 @@ mod refused;
 mod release;
 mod reservation;
 mod sample;
+mod select;
 mod slice;
+mod tune;
 
 use std::num::NonZeroUsize;
 
@@ -50,6 +52,8 @@ pub struct Curator {
     /// Whether a reservation was made after a release, so that its terms may depend on it.
     adaptive: bool,
     last_sample: Option<(u64, bool)>,
+    /// Whether it serves one inner run of repeat-and-select, which has one reservation.
+    inner: bool,
     /// How many threads may draw noise.
     threads: NonZeroUsize,
 }
@@ -84,6 +88,7 @@ impl Curator {
             pool: None,
             adaptive: false,
             last_sample: None,
+            inner: false,
             threads: NonZeroUsize::MIN,
         }
     }
@@ -132,6 +137,9 @@ impl Curator {
     /// [`Refused`] when the shared budget can't pay, a reservation is open, or the event holds
     /// something that no method of the curator can release.
     pub fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        if self.inner {
+            return Err(Refused::InnerRun);
+        }
         if self.reservation.is_some() {
             return Err(Refused::AlreadyReserved);
         }

@@ -6,6 +6,7 @@ use crate::budget::BudgetError;
 use crate::event::Event;
 use crate::lattice::LatticeError;
 use crate::noise::NoiseError;
+use crate::selection::SelectionError;
 
 use super::slice::PoolError;
 
@@ -67,6 +68,12 @@ pub enum Refused {
     /// The noise can't be drawn.
     #[error(transparent)]
     Noise(#[from] NoiseError),
+    /// The selection can't be made.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    /// An inner run of repeat-and-select tried to make a reservation of its own.
+    #[error("an inner run has the reservation it was given and can't make another")]
+    InnerRun,
     /// The shared budget can't pay.
     #[error(transparent)]
     Budget(#[from] BudgetError),

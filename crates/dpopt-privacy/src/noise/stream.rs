@@ -71,6 +71,18 @@ impl Key {
         })
     }
 
+    /// A key for an inner run, from the next bits of one of this key's streams: as secret as this
+    /// key, no easier to repeat, and of the same process.
+    pub(crate) fn derive(&self, stream: &mut KeyedStream) -> Self {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        stream.fill_bytes(bytes.as_mut_slice());
+        Self {
+            bytes,
+            origin: self.origin,
+            process: self.process,
+        }
+    }
+
     /// Where this key came from.
     #[must_use]
     pub fn origin(&self) -> KeyOrigin {
