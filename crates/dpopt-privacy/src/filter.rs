@@ -172,8 +172,8 @@ impl Meter {
             return Ok(0.0);
         }
         let cost = match self.kind {
-            FilterKind::Gdp => costs::squared_mu(event)?,
-            FilterKind::Zcdp => costs::rho(event)?,
+            FilterKind::Gdp => costs::squared_mu(event, adjacency)?,
+            FilterKind::Zcdp => costs::rho(event, adjacency)?,
             FilterKind::Rdp => costs::renyi(event, self.order, adjacency)?,
         };
         Ok(cost * (1.0 + 1e-12))

@@ -6,7 +6,7 @@
 //! adds noise. The argument is in `docs/privacy/lattice-sums.md`.
 
 use crate::adjacency::Adjacency;
-use crate::sample::PoissonSample;
+use crate::sensitive::{Access, Sensitive, Touched, Vector};
 use crate::units::ClipNorm;
 
 /// Largest number of contributions in one sum: 2^32. With coordinates below 2^30 + 1 steps
@@ -209,14 +209,6 @@ fn pow2(exponent: i32) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
-/// Which records a sum was taken over.
-pub enum Touched {
-    /// Every record.
-    All,
-    /// The records of a Poisson sample; the token is used up.
-    Poisson(PoissonSample),
-}
-
 /// A running sum of clipped contributions, in whole lattice steps.
 ///
 /// # Privacy
@@ -322,6 +314,10 @@ impl LatticeSum {
                 sample: sample.id(),
                 rate: sample.rate(),
             },
+            Touched::Slice(slice) => Access::Slice {
+                pool: slice.pool(),
+                slice: slice.number(),
+            },
         };
         Sensitive {
             payload: Vector { sum: self.sum },
@@ -349,56 +345,6 @@ fn norm_inflation(k: usize) -> f64 {
 #[inline]
 fn nearest(x: f64) -> i64 {
     (x + MAGIC).to_bits().wrapping_sub(MAGIC.to_bits()) as i64
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Access {
-    All,
-    Poisson {
-        sample: u64,
-        rate: crate::units::SamplingRate,
-    },
-}
-
-/// Payload of a [`Sensitive`] vector: opaque.
-pub struct Vector {
-    pub(crate) sum: Vec<i64>,
-}
-
-/// A value computed from private records, with its sensitivity and adjacency.
-///
-/// # Privacy
-/// It implements neither `Clone`, `Debug`, `Display` nor `Serialize` and has no accessor: the
-/// only way out is a [`crate::Curator`], which adds noise and charges for it.
-///
-/// ```compile_fail
-/// fn copy(secret: dpopt_privacy::Sensitive<dpopt_privacy::Vector>) { let _ = secret.clone(); }
-/// ```
-pub struct Sensitive<T> {
-    pub(crate) payload: T,
-    pub(crate) bound: Bound,
-    pub(crate) adjacency: Adjacency,
-    pub(crate) access: Access,
-}
-
-impl<T> Sensitive<T> {
-    /// The adjacency under which the sensitivity holds.
-    #[must_use]
-    pub fn adjacency(&self) -> Adjacency {
-        self.adjacency
-    }
-
-    /// The bound on one record's contribution.
-    #[must_use]
-    pub fn bound(&self) -> Bound {
-        self.bound
-    }
-}
-
-impl Drop for Vector {
-    fn drop(&mut self) {
-        zeroize::Zeroize::zeroize(&mut self.sum);
-    }
 }
 
 #[cfg(test)]

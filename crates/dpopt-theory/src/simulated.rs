@@ -110,7 +110,7 @@ impl<'a, P: Problem + ?Sized> SimulatedEstimator<'a, P> {
             .as_mut()
             .and_then(|r| r.left.iter_mut().find(|(leaf, n)| *n > 0 && *leaf == event));
         let Some((_, left)) = left else {
-            return Err(Refused::NotReserved { event });
+            return Err(Refused::NotReserved { event, slice: None });
         };
         *left -= 1;
         match self.spent.iter_mut().find(|(known, _)| *known == event) {
@@ -156,6 +156,7 @@ impl<P: Problem + ?Sized> Estimator for SimulatedEstimator<'_, P> {
         {
             return Err(Refused::UnsupportedSpend {
                 event: event.clone(),
+                why: "",
             });
         }
         let left = all.clone();

@@ -1,0 +1,269 @@
+//! The curator: the only reader of sensitive values.
+//!
+//! A run reserves what its plan will spend, then releases. Each release adds exact rounded
+//! Gaussian noise to an exact sum, derives its own event and takes it off the reservation; what
+//! was not reserved is refused before any noise is drawn.
+
+mod refused;
+mod release;
+mod reservation;
+mod sample;
+mod slice;
+
+use crate::adjacency::Adjacency;
+use crate::budget::{BudgetError, BudgetFile};
+use crate::event::Event;
+use crate::guarantee::{Guarantee, Mode};
+use crate::noise::{Key, KeyedStream, Purpose, StreamId, StreamIds};
+use crate::units::Delta;
+
+pub use refused::Refused;
+pub use reservation::Spend;
+pub use sample::PoissonSample;
+pub use slice::{PoolError, Slice};
+
+pub(crate) use reservation::Account;
+use reservation::{Reservation, all_of};
+use slice::Pool;
+
+/// Holds the key, the ledger of the run and, if there is one, the shared budget.
+///
+/// # Privacy
+/// The sequence reserve, release..., settle is charged as follows. The reservation is written to
+/// the shared budget, and synced, before the first release. A release is matched against the
+/// reservation by its derived event: (records touched, noise multiplier). Its noise has standard
+/// deviation at least noise multiplier x sensitivity, rounded up. The argument is in
+/// `docs/privacy/curator.md`.
+pub struct Curator {
+    adjacency: Adjacency,
+    mode: Mode,
+    key: Key,
+    streams: StreamIds,
+    budget: Option<BudgetFile>,
+    reservation: Option<Reservation>,
+    reserved: Vec<Event>,
+    /// What settled reservations have spent.
+    settled: Vec<Event>,
+    pool: Option<Pool>,
+    /// Whether a reservation was made after a release, so that its terms may depend on it.
+    adaptive: bool,
+    last_sample: Option<(u64, bool)>,
+}
+
+impl Curator {
+    /// A curator for a protected run, keyed by the operating system.
+    ///
+    /// # Errors
+    /// [`Refused::Noise`] when the operating system has no random bytes.
+    pub fn protected(adjacency: Adjacency) -> Result<Self, Refused> {
+        Ok(Self::with_key(adjacency, Mode::Protected, Key::from_os()?))
+    }
+
+    /// A curator whose noise anybody can repeat from `seed`. The mechanism is the same; it gives
+    /// no guarantee.
+    #[must_use]
+    pub fn simulated(adjacency: Adjacency, seed: u64) -> Self {
+        Self::with_key(adjacency, Mode::Simulated, Key::from_seed(seed))
+    }
+
+    fn with_key(adjacency: Adjacency, mode: Mode, key: Key) -> Self {
+        Self {
+            adjacency,
+            mode,
+            key,
+            streams: StreamIds::new(),
+            budget: None,
+            reservation: None,
+            reserved: Vec::new(),
+            settled: Vec::new(),
+            pool: None,
+            adaptive: false,
+            last_sample: None,
+        }
+    }
+
+    /// Charges this curator's runs to a budget that several runs share.
+    ///
+    /// # Errors
+    /// [`BudgetError::AdjacencyMismatch`] when the budget is for another adjacency;
+    /// [`BudgetError::Simulated`] for a simulation, whose releases nothing protects;
+    /// [`BudgetError::TooLate`] when something was reserved, or another budget attached, before.
+    pub fn with_budget(mut self, budget: BudgetFile) -> Result<Self, BudgetError> {
+        budget.check_adjacency(self.adjacency)?;
+        if self.mode == Mode::Simulated {
+            return Err(BudgetError::Simulated);
+        }
+        if !self.reserved.is_empty() || self.budget.is_some() {
+            return Err(BudgetError::TooLate);
+        }
+        self.budget = Some(budget);
+        Ok(self)
+    }
+
+    /// The neighbouring relation of everything this curator releases.
+    #[must_use]
+    pub fn adjacency(&self) -> Adjacency {
+        self.adjacency
+    }
+
+    /// Protected or simulated.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Sets aside what a run will spend, before its first release.
+    ///
+    /// # Errors
+    /// [`Refused`] when the shared budget can't pay, a reservation is open, or the event holds
+    /// something that no method of the curator can release.
+    pub fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        if self.reservation.is_some() {
+            return Err(Refused::AlreadyReserved);
+        }
+        let mut reservation = Reservation::new(spend, self.adjacency)?;
+        if let Some(budget) = &mut self.budget {
+            reservation.in_budget = Some(budget.reserve(&reservation.event)?);
+        }
+        self.adaptive |= self.spent() != Event::NoOp;
+        self.reserved.push(reservation.event.clone());
+        self.reservation = Some(reservation);
+        Ok(())
+    }
+
+    /// Makes the records at positions 0 to `records` available as disjoint slices, each once and
+    /// in order, for single-pass solvers. `skipped` of them, the first ones, were read by earlier
+    /// runs and are not handed out again.
+    ///
+    /// # Privacy
+    /// Which slice a record is in is fixed by its position, so one record touches one slice, and
+    /// what the slices cost composes by the worst of them ([`Event::ParallelComposed`]). Under
+    /// add-remove adjacency one record shifts every later slice: refused.
+    ///
+    /// # Errors
+    /// [`PoolError::Adjacency`], [`PoolError::SkippedTooMany`], [`PoolError::Twice`] after the
+    /// first pool of this curator.
+    pub fn open_pool(&mut self, records: u64, skipped: u64) -> Result<(), PoolError> {
+        let pool = Pool::new(records, skipped, self.adjacency)?;
+        if self.pool.is_some() {
+            return Err(PoolError::Twice);
+        }
+        self.pool = Some(pool);
+        Ok(())
+    }
+
+    /// The next `len` records of the pool.
+    ///
+    /// # Errors
+    /// [`PoolError::NotOpen`], [`PoolError::EmptySlice`], or [`PoolError::UsedUp`] when fewer are
+    /// left; they stay available then.
+    pub fn take_slice(&mut self, len: u64) -> Result<Slice, PoolError> {
+        self.pool.as_mut().ok_or(PoolError::NotOpen)?.take(len)
+    }
+
+    /// Records of the pool that no slice holds yet; 0 without a pool.
+    #[must_use]
+    pub fn records_left(&self) -> u64 {
+        self.pool.as_ref().map_or(0, Pool::left)
+    }
+
+    /// Positions below this one were handed out, by this curator or before; 0 without a pool.
+    #[must_use]
+    pub fn records_taken(&self) -> u64 {
+        self.pool.as_ref().map_or(0, Pool::next)
+    }
+
+    /// Closes the reservation, telling the shared budget what was really spent.
+    ///
+    /// # Errors
+    /// [`Refused::Budget`] when the budget file can't be written; the reservation then stands as
+    /// the payment.
+    pub fn settle(&mut self) -> Result<Event, Refused> {
+        let Some(reservation) = self.reservation.take() else {
+            return Ok(Event::NoOp);
+        };
+        let event = reservation.used();
+        if event != Event::NoOp {
+            self.settled.push(event.clone());
+        }
+        if let (Some(budget), Some(id)) = (&mut self.budget, reservation.in_budget) {
+            budget.settle(id, &event)?;
+        }
+        Ok(event)
+    }
+
+    /// Everything released so far, as one event.
+    #[must_use]
+    pub fn spent(&self) -> Event {
+        let open = self.reservation.as_ref().map(Reservation::used);
+        let open = open.filter(|event| *event != Event::NoOp);
+        all_of(self.settled.iter().cloned().chain(open).collect())
+    }
+
+    /// Everything reserved so far, as one event: what the guarantee is stated for.
+    #[must_use]
+    pub fn reserved(&self) -> Event {
+        match self.reserved.as_slice() {
+            [one] => one.clone(),
+            many => all_of(many.to_vec()),
+        }
+    }
+
+    /// The guarantee of everything this curator has reserved, at `delta`.
+    ///
+    /// # Privacy
+    /// The accountants compose releases whose multipliers, rates and counts were fixed before the
+    /// first of them. What was reserved after a release may depend on it, and then nothing here
+    /// bounds the whole: use a curator for each run and a shared budget, which is a filter.
+    ///
+    /// # Errors
+    /// [`Refused::NoGuarantee`] in a simulation and after a reservation that followed a release;
+    /// [`Refused::Accounting`] when no accountant takes
+    /// the event.
+    pub fn guarantee(&self, delta: Delta) -> Result<Guarantee, Refused> {
+        if self.adaptive {
+            return Err(Refused::NoGuarantee(
+                "a reservation was made after a release and may depend on it; use one curator for each run and a shared budget",
+            ));
+        }
+        match self.mode {
+            Mode::Protected => Ok(Guarantee::state(&self.reserved(), delta, self.adjacency)?),
+            Mode::Simulated => Err(Refused::NoGuarantee(
+                "the noise of a simulation can be repeated from its seed",
+            )),
+        }
+    }
+
+    /// Whether a release of `event` would be paid; charges nothing.
+    pub(crate) fn check(&mut self, event: &Event, account: Account) -> Result<(), Refused> {
+        self.take(event, account, true)
+    }
+
+    /// Pays for a release of `event`. To be called when nothing else can fail any more, and before
+    /// any noise is drawn.
+    pub(crate) fn charge(&mut self, event: &Event, account: Account) -> Result<(), Refused> {
+        self.take(event, account, false)
+    }
+
+    fn take(&mut self, event: &Event, account: Account, dry: bool) -> Result<(), Refused> {
+        let adjacency = self.adjacency;
+        match &mut self.reservation {
+            Some(reservation) => reservation.take(event, account, adjacency, dry),
+            None => Err(Refused::NotReserved {
+                event: event.clone(),
+                slice: None,
+            }),
+        }
+    }
+
+    /// The name of a stream that was never used before.
+    pub(crate) fn stream_id(&mut self, purpose: Purpose) -> Result<StreamId, Refused> {
+        Ok(self.streams.next(purpose)?)
+    }
+
+    /// A stream that was never used before.
+    pub(crate) fn stream(&mut self, purpose: Purpose) -> Result<KeyedStream, Refused> {
+        let id = self.stream_id(purpose)?;
+        Ok(self.key.stream(id))
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a curator refused.
+
+use crate::accounting::AccountingError;
+use crate::adjacency::Adjacency;
+use crate::budget::BudgetError;
+use crate::event::Event;
+use crate::lattice::LatticeError;
+use crate::noise::NoiseError;
+
+use super::slice::PoolError;
+
+/// A release, a reservation or a guarantee was refused. Nothing was released and nothing charged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The release is not part of what was reserved, or that part is used up.
+    #[error("the release {event} is not covered by what is left of the reservation{}", of_slice(*slice))]
+    NotReserved {
+        /// The event that the release would have caused.
+        event: Event,
+        /// The slice whose share is used up; none for a release on all records.
+        slice: Option<u64>,
+    },
+    /// What is left under a cap does not pay for the release.
+    #[error(
+        "the release costs a squared mu of {cost:.6e}, and {left:.6e} of the {cap:.6e} under the cap are left"
+    )]
+    OverCap {
+        /// Squared mu of the release.
+        cost: f64,
+        /// What is left.
+        left: f64,
+        /// What was reserved.
+        cap: f64,
+    },
+    /// A second reservation was attempted while one is open.
+    #[error("a reservation is already open; settle it before making another")]
+    AlreadyReserved,
+    /// The reservation contains something that no method of the curator can release.
+    #[error("this curator has no release that would be {event}, and can't reserve it{why}")]
+    UnsupportedSpend {
+        /// The event that can't be made.
+        event: Event,
+        /// More about it; may be empty.
+        why: &'static str,
+    },
+    /// The sum was computed under another adjacency than the curator's.
+    #[error("a sum under {sum} adjacency can't be released by a curator of {curator} adjacency")]
+    AdjacencyMismatch {
+        /// Adjacency of the sum.
+        sum: Adjacency,
+        /// Adjacency of the curator.
+        curator: Adjacency,
+    },
+    /// The sample's sum was released before; one sample is one event.
+    #[error("this Poisson sample was already used for a release")]
+    SampleUsed,
+    /// The sample does not come from this curator, or is not the last one drawn.
+    #[error("the Poisson sample was not drawn by this curator")]
+    ForeignSample,
+    /// The pool of records, or a slice of it, can't be used like this.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The noise does not fit the lattice.
+    #[error(transparent)]
+    Lattice(#[from] LatticeError),
+    /// The noise can't be drawn.
+    #[error(transparent)]
+    Noise(#[from] NoiseError),
+    /// The shared budget can't pay.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
+    /// A guarantee was asked for that can't be stated.
+    #[error("no guarantee: {0}")]
+    NoGuarantee(&'static str),
+    /// The accountant refused the event.
+    #[error(transparent)]
+    Accounting(#[from] AccountingError),
+}
+
+fn of_slice(slice: Option<u64>) -> String {
+    slice.map_or_else(String::new, |slice| format!(" (for slice {slice})"))
+}

@@ -1,0 +1,128 @@
+//! Gaussian releases, and what they read: all records, a Poisson sample, or a slice of the pool.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::Rng;
+
+use crate::event::Event;
+use crate::lattice::{LatticeError, MAX_RECORDS};
+use crate::noise::{Purpose, RoundedGaussian};
+use crate::sensitive::{Access, Payload, Sensitive};
+use crate::units::{NoiseMultiplier, SamplingRate};
+
+use super::reservation::Account;
+use super::slice::PoolError;
+use super::{Curator, PoissonSample, Refused};
+
+static NEXT_SAMPLE: AtomicU64 = AtomicU64::new(0);
+
+impl Curator {
+    /// Draws a Poisson sample: each of `records` positions enters with probability `rate`
+    /// (rounded down to a multiple of 2^-64), independently.
+    ///
+    /// # Errors
+    /// [`LatticeError::TooManyRecords`] when `records` exceeds [`MAX_RECORDS`].
+    pub fn poisson_sample(
+        &mut self,
+        rate: SamplingRate,
+        records: usize,
+    ) -> Result<PoissonSample, Refused> {
+        if records as u64 > MAX_RECORDS {
+            return Err(LatticeError::TooManyRecords {
+                records: records as u64,
+                limit: MAX_RECORDS,
+            }
+            .into());
+        }
+        let mut stream = self.stream(Purpose::Sampling)?;
+        // Rate 1 takes every record; below it the product is an exact integer below 2^64,
+        // or loses only bits under one, downwards.
+        let threshold = (rate.get() * 18_446_744_073_709_551_616.0) as u64;
+        let all = rate.get() >= 1.0;
+        let positions = (0..records)
+            .filter(|_| all || stream.next_u64() < threshold)
+            .map(|i| i as u32)
+            .collect();
+        // Unique in the process, so that a sample of another curator is recognised.
+        let id = NEXT_SAMPLE.fetch_add(1, Ordering::Relaxed);
+        self.last_sample = Some((id, false));
+        Ok(PoissonSample::new(id, rate, positions))
+    }
+
+    /// A number below `bound` (0 for a bound of 0), independent of the data; the bias is below
+    /// bound / 2^64.
+    pub fn draw_index(&mut self, bound: u64) -> u64 {
+        // Perturbations are outside the privacy analysis, so a used-up stream may repeat.
+        let Ok(mut stream) = self.stream(Purpose::Perturbation) else {
+            return 0;
+        };
+        ((u128::from(stream.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Releases a sum, or the norm of one, with Gaussian noise.
+    ///
+    /// # Formula
+    /// step * (S + round(s Z)), with S the value in steps, Z standard normal in each coordinate
+    /// and s = noise multiplier x sensitivity / step, rounded up. Exactly
+    /// Gaussian-DP with mu = 1 / noise multiplier (for a sum over all records).
+    ///
+    /// # Shapes
+    /// One number per coordinate of the sum, in the units of the sum.
+    ///
+    /// # Privacy
+    /// One event: [`Event::Gaussian`] on all records, the same on a Poisson sample, or the same
+    /// charged to the share of one slice.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been released or charged then.
+    pub fn release<P: Payload>(
+        &mut self,
+        sum: &Sensitive<P>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<P::Plain, Refused> {
+        if sum.adjacency != self.adjacency {
+            return Err(Refused::AdjacencyMismatch {
+                sum: sum.adjacency,
+                curator: self.adjacency,
+            });
+        }
+        let gaussian = Event::gaussian(noise_multiplier);
+        let (event, account) = match sum.access {
+            Access::All => (gaussian, Account::Whole),
+            Access::Poisson { sample, rate } => {
+                match self.last_sample {
+                    Some((last, used)) if last == sample => {
+                        if used {
+                            return Err(Refused::SampleUsed);
+                        }
+                    }
+                    _ => return Err(Refused::ForeignSample),
+                }
+                (gaussian.poisson_sampled(rate), Account::Whole)
+            }
+            Access::Slice { pool, slice } => (gaussian, self.account_of(pool, slice)?),
+        };
+        // Round the scale up: the product errs by less than one unit in the last place.
+        let exact = noise_multiplier.get() * sum.sensitivity_in_steps();
+        let noise = RoundedGaussian::new(exact.next_up())?;
+        self.check(&event, account)?;
+        let mut stream = self.stream(Purpose::Noise)?;
+        // Charged first: from here on nothing can fail.
+        self.charge(&event, account)?;
+        if let (Access::Poisson { .. }, Some((_, used))) = (sum.access, &mut self.last_sample) {
+            *used = true;
+        }
+        let mut noisy = sum.payload.integers();
+        noise.add_wrapping_wide(&mut stream, &mut noisy);
+        let step = sum.bound.step();
+        Ok(P::plain(noisy.iter().map(|&k| k as f64 * step)))
+    }
+
+    /// The account of a slice of this curator's pool.
+    pub(crate) fn account_of(&self, pool: u64, slice: u64) -> Result<Account, PoolError> {
+        match &self.pool {
+            Some(own) if own.id() == pool => Ok(Account::Slice(slice)),
+            _ => Err(PoolError::ForeignSlice),
+        }
+    }
+}

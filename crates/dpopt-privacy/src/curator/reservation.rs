@@ -1,0 +1,294 @@
+//! What a run may spend, and what it has left of it.
+
+use std::collections::BTreeMap;
+
+use crate::accounting::costs;
+use crate::adjacency::Adjacency;
+use crate::budget::ReservationId;
+use crate::event::Event;
+use crate::units::NoiseMultiplier;
+
+use super::refused::Refused;
+
+/// What a run may spend.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Spend {
+    /// Exactly these releases, or a part of them: the multipliers, rates and counts are fixed
+    /// before any record is read. What is released may still depend on earlier releases.
+    ///
+    /// One [`Event::ParallelComposed`] with a single inner event may be among them: every slice
+    /// of the curator's pool may then be charged up to that inner event.
+    Fixed(Event),
+    /// Gaussian releases on all records whose multipliers are chosen on the way, with a sum of
+    /// squared mu of at most that of this composition of Gaussians: a privacy filter.
+    ///
+    /// Smith and Thakurta 2022 ("Fully adaptive composition for Gaussian differential privacy"):
+    /// such a run is as private as the composition.
+    AtMost(Event),
+}
+
+impl Spend {
+    /// The releases, or the cap on them, as one event: what a guarantee is stated for.
+    #[must_use]
+    pub fn event(&self) -> &Event {
+        match self {
+            Spend::Fixed(event) | Spend::AtMost(event) => event,
+        }
+    }
+}
+
+/// Where a release is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// To the whole reservation.
+    Whole,
+    /// To the share of one slice of the pool.
+    Slice(u64),
+}
+
+/// An open reservation.
+pub(super) struct Reservation {
+    /// What it is recorded, charged and guaranteed as.
+    pub(super) event: Event,
+    pub(super) in_budget: Option<ReservationId>,
+    terms: Terms,
+}
+
+enum Terms {
+    Fixed {
+        /// Leaves on all records, with what was reserved of each and what is left.
+        whole: Vec<(Event, u64, u64)>,
+        /// Leaves that each slice may be charged, and how often.
+        share: Vec<(Event, u64)>,
+        /// What each slice has used of its share, in the order of `share`.
+        used: BTreeMap<u64, Vec<u64>>,
+    },
+    AtMost {
+        cap: f64,
+        used: f64,
+        made: Vec<(Event, u64)>,
+    },
+}
+
+impl Reservation {
+    /// The terms of `spend`, if the curator has releases for all of it.
+    pub(super) fn new(spend: &Spend, adjacency: Adjacency) -> Result<Self, Refused> {
+        let terms = match spend {
+            Spend::Fixed(event) => fixed(event, adjacency)?,
+            Spend::AtMost(event) => {
+                if let Some((leaf, _)) = event
+                    .leaves()
+                    .into_iter()
+                    .find(|(leaf, _)| !matches!(leaf, Event::Gaussian { .. }))
+                {
+                    return Err(Refused::UnsupportedSpend {
+                        event: leaf,
+                        why: ": a cap is a composition of Gaussians",
+                    });
+                }
+                // Costs and their sum are rounded up; the margin lets the cap's own releases
+                // pass all the same. What is recorded is the cap with its margin.
+                let cap = costs::squared_mu(event, adjacency)? * (1.0 + 1e-9);
+                let noise = NoiseMultiplier::new((1.0 / cap).sqrt() * (1.0 - 1e-15));
+                let recorded = match noise {
+                    Ok(noise) => Event::gaussian(noise),
+                    // Only where the cap is nothing at all, or not a finite number.
+                    Err(_) => {
+                        return Err(Refused::UnsupportedSpend {
+                            event: event.clone(),
+                            why: ": its squared mu is not a positive finite number",
+                        });
+                    }
+                };
+                let terms = Terms::AtMost {
+                    cap,
+                    used: 0.0,
+                    made: Vec::new(),
+                };
+                return Ok(Self {
+                    event: recorded,
+                    in_budget: None,
+                    terms,
+                });
+            }
+        };
+        Ok(Self {
+            event: spend.event().clone(),
+            in_budget: None,
+            terms,
+        })
+    }
+
+    /// Takes `event` off what is left; with `dry`, only says whether that would work.
+    pub(super) fn take(
+        &mut self,
+        event: &Event,
+        account: Account,
+        adjacency: Adjacency,
+        dry: bool,
+    ) -> Result<(), Refused> {
+        let refused = || Refused::NotReserved {
+            event: event.clone(),
+            slice: match account {
+                Account::Whole => None,
+                Account::Slice(slice) => Some(slice),
+            },
+        };
+        match (&mut self.terms, account) {
+            (Terms::Fixed { whole, .. }, Account::Whole) => {
+                let (_, _, left) = whole
+                    .iter_mut()
+                    .find(|(leaf, _, left)| *left > 0 && leaf == event)
+                    .ok_or_else(refused)?;
+                if !dry {
+                    *left -= 1;
+                }
+            }
+            (Terms::Fixed { share, used, .. }, Account::Slice(slice)) => {
+                let at = share
+                    .iter()
+                    .position(|(leaf, _)| leaf == event)
+                    .ok_or_else(refused)?;
+                let before = used.get(&slice).map_or(0, |counts| counts[at]);
+                if before >= share[at].1 {
+                    return Err(refused());
+                }
+                if !dry {
+                    used.entry(slice).or_insert_with(|| vec![0; share.len()])[at] += 1;
+                }
+            }
+            (Terms::AtMost { cap, used, made }, Account::Whole) => {
+                if !matches!(event, Event::Gaussian { .. }) {
+                    return Err(refused());
+                }
+                let cost = costs::squared_mu(event, adjacency)?;
+                let total = (*used + cost).next_up();
+                // Written so that a total that is not a number is refused.
+                if !(total <= *cap) {
+                    return Err(Refused::OverCap {
+                        cost,
+                        left: (*cap - *used).max(0.0),
+                        cap: *cap,
+                    });
+                }
+                if !dry {
+                    *used = total;
+                    match made.iter_mut().find(|(known, _)| known == event) {
+                        Some((_, count)) => *count += 1,
+                        None => made.push((event.clone(), 1)),
+                    }
+                }
+            }
+            (Terms::AtMost { .. }, Account::Slice(_)) => return Err(refused()),
+        }
+        Ok(())
+    }
+
+    /// What was released so far, as one event.
+    pub(super) fn used(&self) -> Event {
+        match &self.terms {
+            Terms::Fixed { whole, share, used } => {
+                let mut events: Vec<Event> = whole
+                    .iter()
+                    .filter(|(_, reserved, left)| reserved > left)
+                    .map(|(leaf, reserved, left)| leaf.clone().repeated(reserved - left))
+                    .collect();
+                // Slices that were used alike are alike to the accountant.
+                let patterns: std::collections::BTreeSet<&Vec<u64>> = used.values().collect();
+                let slices: Vec<Event> = patterns
+                    .into_iter()
+                    .map(|counts| {
+                        let times = share.iter().zip(counts);
+                        all_of(
+                            times
+                                .filter(|(_, count)| **count > 0)
+                                .map(|((leaf, _), count)| leaf.clone().repeated(*count))
+                                .collect(),
+                        )
+                    })
+                    .collect();
+                if !slices.is_empty() {
+                    events.push(Event::ParallelComposed { events: slices });
+                }
+                all_of(events)
+            }
+            Terms::AtMost { made, .. } => all_of(
+                made.iter()
+                    .map(|(leaf, count)| leaf.clone().repeated(*count))
+                    .collect(),
+            ),
+        }
+    }
+}
+
+fn fixed(event: &Event, adjacency: Adjacency) -> Result<Terms, Refused> {
+    let unsupported = |event: &Event, why: &'static str| Refused::UnsupportedSpend {
+        event: event.clone(),
+        why,
+    };
+    let mut whole = Vec::new();
+    let mut share: Option<Vec<(Event, u64)>> = None;
+    for (leaf, count) in event.leaves() {
+        if let Event::ParallelComposed { events } = &leaf {
+            if !adjacency.record_count_is_public() {
+                return Err(unsupported(
+                    &leaf,
+                    ": one more record would shift every later slice",
+                ));
+            }
+            let ([one], 1, None) = (events.as_slice(), count, &share) else {
+                return Err(unsupported(
+                    &leaf,
+                    ": one share for every slice is needed, once",
+                ));
+            };
+            let leaves = one.leaves();
+            if let Some((other, _)) = leaves.iter().find(|(leaf, _)| !made_on_slices(leaf)) {
+                return Err(unsupported(other, " for a slice"));
+            }
+            share = Some(leaves);
+        } else if made_on_all(&leaf) {
+            whole.push((leaf, count, count));
+        } else {
+            return Err(unsupported(&leaf, ""));
+        }
+    }
+    Ok(Terms::Fixed {
+        whole,
+        share: share.unwrap_or_default(),
+        used: BTreeMap::new(),
+    })
+}
+
+/// Whether the curator has a release on all records, or on a sample of them, that is this event.
+fn made_on_all(leaf: &Event) -> bool {
+    match leaf {
+        Event::Gaussian { .. }
+        | Event::PrefixSums { .. }
+        | Event::ExponentialMechanism { .. }
+        | Event::PermuteAndFlip { .. }
+        | Event::AboveThreshold { .. }
+        | Event::ReportNoisyMax { .. }
+        | Event::RepeatAndSelect { .. } => true,
+        Event::PoissonSampled { event, .. } => matches!(**event, Event::Gaussian { .. }),
+        _ => false,
+    }
+}
+
+/// Whether the curator has a release on one slice that is this event.
+fn made_on_slices(leaf: &Event) -> bool {
+    matches!(
+        leaf,
+        Event::Gaussian { .. } | Event::SingleEpochTreeAggregation { .. }
+    )
+}
+
+/// A composition; nothing when there is nothing to compose.
+pub(super) fn all_of(mut events: Vec<Event>) -> Event {
+    match events.len() {
+        0 => Event::NoOp,
+        1 => events.remove(0),
+        _ => Event::composed(events),
+    }
+}

@@ -1,0 +1,151 @@
+//! Disjoint slices of the records, handed out once each, in order.
+
+use crate::adjacency::Adjacency;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A pool can't be opened, or a slice can't be taken or used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// Slices by position need positions that stay when a record changes.
+    #[error(
+        "slices by position are refused under {adjacency} adjacency: one more record shifts every later slice"
+    )]
+    Adjacency {
+        /// Adjacency of the curator.
+        adjacency: Adjacency,
+    },
+    /// A curator hands out its records once.
+    #[error("this curator has a pool already; a second one would hand out the same records again")]
+    Twice,
+    /// No pool was opened.
+    #[error("no pool of records was opened")]
+    NotOpen,
+    /// More records are skipped than there are.
+    #[error("{skipped} of {records} records were read before, which is more than there are")]
+    SkippedTooMany {
+        /// Records said to be read before.
+        skipped: u64,
+        /// Records in all.
+        records: u64,
+    },
+    /// A slice needs at least one record.
+    #[error("a slice needs at least one record")]
+    EmptySlice,
+    /// Not enough records are left.
+    #[error("a slice of {asked} records was asked for and {left} are left")]
+    UsedUp {
+        /// Records asked for.
+        asked: u64,
+        /// Records left.
+        left: u64,
+    },
+    /// The slice comes from another curator's pool.
+    #[error("the slice was not handed out by this curator")]
+    ForeignSlice,
+}
+
+/// A range of record positions that one pool handed out once.
+///
+/// It may be queried several times; each release on it is charged to its own share. Its range is
+/// public: it was chosen without looking at the records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    pool: u64,
+    number: u64,
+    start: u64,
+    end: u64,
+}
+
+impl Slice {
+    /// Positions of its records.
+    #[must_use]
+    pub fn positions(&self) -> Range<u64> {
+        self.start..self.end
+    }
+
+    /// How many records it holds.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether it holds none; never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Its number in the pool, counted from 0.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Number of the pool, unique in the process.
+    pub(crate) fn pool(&self) -> u64 {
+        self.pool
+    }
+}
+
+static NEXT_POOL: AtomicU64 = AtomicU64::new(0);
+
+/// Hands out positions `start..records` in order, each once.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    id: u64,
+    next: u64,
+    records: u64,
+    slices: u64,
+}
+
+impl Pool {
+    pub(crate) fn new(records: u64, skipped: u64, adjacency: Adjacency) -> Result<Self, PoolError> {
+        if !adjacency.record_count_is_public() {
+            return Err(PoolError::Adjacency { adjacency });
+        }
+        if skipped > records {
+            return Err(PoolError::SkippedTooMany { skipped, records });
+        }
+        Ok(Self {
+            id: NEXT_POOL.fetch_add(1, Ordering::Relaxed),
+            next: skipped,
+            records,
+            slices: 0,
+        })
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.records - self.next
+    }
+
+    pub(crate) fn take(&mut self, len: u64) -> Result<Slice, PoolError> {
+        if len == 0 {
+            return Err(PoolError::EmptySlice);
+        }
+        if len > self.left() {
+            return Err(PoolError::UsedUp {
+                asked: len,
+                left: self.left(),
+            });
+        }
+        let slice = Slice {
+            pool: self.id,
+            number: self.slices,
+            start: self.next,
+            end: self.next + len,
+        };
+        self.next = slice.end;
+        self.slices += 1;
+        Ok(slice)
+    }
+}

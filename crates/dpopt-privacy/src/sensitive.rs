@@ -1,0 +1,251 @@
+//! Values that only the curator reads.
+
+use zeroize::Zeroize;
+
+use crate::adjacency::Adjacency;
+use crate::curator::{PoissonSample, Slice};
+use crate::lattice::Bound;
+use crate::units::SamplingRate;
+
+/// Which records a sum was taken over.
+pub enum Touched {
+    /// Every record.
+    All,
+    /// The records of a Poisson sample; the token is used up.
+    Poisson(PoissonSample),
+    /// The records of one slice of a pool.
+    Slice(Slice),
+}
+
+/// A value computed from private records, with its sensitivity and adjacency.
+///
+/// # Privacy
+/// It implements neither `Clone`, `Debug`, `Display` nor `Serialize` and has no accessor: the
+/// only way out is a [`crate::Curator`], which adds noise and charges for it.
+///
+/// ```compile_fail
+/// fn copy(secret: dpopt_privacy::Sensitive<dpopt_privacy::Vector>) { let _ = secret.clone(); }
+/// ```
+pub struct Sensitive<T> {
+    pub(crate) payload: T,
+    pub(crate) bound: Bound,
+    pub(crate) adjacency: Adjacency,
+    pub(crate) access: Access,
+}
+
+impl<T> Sensitive<T> {
+    /// The adjacency under which the sensitivity holds.
+    #[must_use]
+    pub fn adjacency(&self) -> Adjacency {
+        self.adjacency
+    }
+
+    /// The bound on one record's contribution.
+    #[must_use]
+    pub fn bound(&self) -> Bound {
+        self.bound
+    }
+}
+
+impl<P: Payload> Sensitive<P> {
+    /// L2 sensitivity, in lattice steps.
+    pub(crate) fn sensitivity_in_steps(&self) -> f64 {
+        self.bound.sensitivity_in_steps(self.adjacency) + P::ROUNDING_STEPS
+    }
+}
+
+impl Sensitive<Vector> {
+    /// The L2 norm of the sum, in whole lattice steps, rounded down.
+    ///
+    /// # Privacy
+    /// The norm is 1-Lipschitz, so its sensitivity is that of the sum, and one step more for the
+    /// rounding. A release of it is a release of its own, charged like any other. A Poisson sample
+    /// pays for one release only, the sum or its norm.
+    #[must_use]
+    pub fn norm(&self) -> Sensitive<Scalar> {
+        let mut squares = Wide::ZERO;
+        for &k in &self.payload.sum {
+            let k = u128::from(k.unsigned_abs());
+            squares.add(k * k);
+        }
+        Sensitive {
+            payload: Scalar {
+                value: squares.sqrt() as i128,
+            },
+            bound: self.bound,
+            adjacency: self.adjacency,
+            access: self.access,
+        }
+    }
+}
+
+/// What a [`Sensitive`] can hold for a Gaussian release: lattice integers.
+///
+/// Sealed: [`Vector`] and [`Scalar`].
+pub trait Payload: sealed::Integers {
+    /// What a release of it looks like.
+    type Plain;
+
+    /// The release from its coordinates.
+    #[doc(hidden)]
+    fn plain(coordinates: impl Iterator<Item = f64>) -> Self::Plain;
+}
+
+pub(crate) mod sealed {
+    /// The lattice integers of a payload; not to be named outside the crate.
+    pub trait Integers {
+        /// By how many steps rounding may add to the sensitivity of the bound.
+        const ROUNDING_STEPS: f64;
+
+        /// The integers, one for each coordinate.
+        fn integers(&self) -> Vec<i128>;
+    }
+}
+
+/// Payload of a [`Sensitive`] vector: opaque.
+pub struct Vector {
+    pub(crate) sum: Vec<i64>,
+}
+
+impl sealed::Integers for Vector {
+    const ROUNDING_STEPS: f64 = 0.0;
+
+    fn integers(&self) -> Vec<i128> {
+        self.sum.iter().map(|&k| i128::from(k)).collect()
+    }
+}
+
+impl Payload for Vector {
+    type Plain = Vec<f64>;
+
+    fn plain(coordinates: impl Iterator<Item = f64>) -> Vec<f64> {
+        coordinates.collect()
+    }
+}
+
+impl Drop for Vector {
+    fn drop(&mut self) {
+        self.sum.zeroize();
+    }
+}
+
+/// Payload of a [`Sensitive`] number: opaque.
+pub struct Scalar {
+    pub(crate) value: i128,
+}
+
+impl sealed::Integers for Scalar {
+    const ROUNDING_STEPS: f64 = 1.0;
+
+    fn integers(&self) -> Vec<i128> {
+        vec![self.value]
+    }
+}
+
+impl Payload for Scalar {
+    type Plain = f64;
+
+    fn plain(mut coordinates: impl Iterator<Item = f64>) -> f64 {
+        coordinates.next().unwrap_or(0.0)
+    }
+}
+
+impl Drop for Scalar {
+    fn drop(&mut self) {
+        self.value.zeroize();
+    }
+}
+
+/// Which records a value may depend on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Access {
+    All,
+    Poisson { sample: u64, rate: SamplingRate },
+    Slice { pool: u64, slice: u64 },
+}
+
+/// An unsigned integer of 256 bits: a sum of fewer than 2^38 squares below 2^126 fits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wide {
+    high: u128,
+    low: u128,
+}
+
+impl Wide {
+    const ZERO: Self = Self { high: 0, low: 0 };
+
+    fn add(&mut self, value: u128) {
+        let (low, carry) = self.low.overflowing_add(value);
+        self.low = low;
+        self.high += u128::from(carry);
+    }
+
+    fn square(root: u128) -> Self {
+        let (high, low) = (root >> 64, root & u128::from(u64::MAX));
+        let cross = high * low;
+        let mut out = Self {
+            high: high * high + (cross >> 63),
+            low: low * low,
+        };
+        out.add(cross << 65);
+        out
+    }
+
+    /// The square root, rounded down, of a number below 2^200.
+    fn sqrt(self) -> u128 {
+        let mut root = 0;
+        for bit in (0..100).rev() {
+            let next = root | 1_u128 << bit;
+            if Self::square(next) <= self {
+                root = next;
+            }
+        }
+        root
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The root r of n has r^2 <= n < (r + 1)^2.
+        #[test]
+        fn the_root_is_the_largest_whose_square_fits(root in 0_u128..1 << 99, over in any::<u64>()) {
+            let mut n = Wide::square(root);
+            // At most 2 root can be added before the next square.
+            let over = u128::from(over).min(2 * root);
+            n.add(over);
+            prop_assert_eq!(n.sqrt(), root);
+        }
+
+        #[test]
+        fn squares_agree_with_machine_integers(root in any::<u64>()) {
+            let square = Wide::square(u128::from(root));
+            prop_assert_eq!((square.high, square.low), (0, u128::from(root) * u128::from(root)));
+        }
+
+        /// (a + b)^2 = a^2 + 2ab + b^2 with a = 2^64 x.
+        #[test]
+        fn squares_carry(x in 0_u128..1 << 35, b in any::<u64>()) {
+            let square = Wide::square((x << 64) + u128::from(b));
+            let mut expected = Wide { high: x * x, low: u128::from(b) * u128::from(b) };
+            let cross = x * u128::from(b);
+            expected.high += cross >> 63;
+            expected.add(cross << 65);
+            prop_assert_eq!((square.high, square.low), (expected.high, expected.low));
+        }
+    }
+
+    #[test]
+    fn the_largest_sum_of_squares_fits() {
+        let mut n = Wide::ZERO;
+        for _ in 0..8 {
+            n.add(u128::from(i64::MIN.unsigned_abs()).pow(2));
+        }
+        // 8 * 2^126 = 2^129.
+        assert_eq!((n.high, n.low), (2, 0));
+        assert_eq!(n.sqrt(), 26_087_635_650_665_564_424);
+    }
+}
