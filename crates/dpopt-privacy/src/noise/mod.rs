@@ -32,6 +32,8 @@ mod law_tests;
 #[cfg(test)]
 mod testkit;
 
+pub(crate) use digits::BitSource;
 pub use error::NoiseError;
+pub(crate) use normal::ExactNormal;
 pub use rounded_gaussian::RoundedGaussian;
 pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, StreamId, StreamIds};

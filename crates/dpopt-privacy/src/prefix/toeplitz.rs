@@ -89,13 +89,13 @@ impl Factor {
         sum_of_squares_up((0..self.len).map(|t| row(t) / unit))
     }
 
-    /// Σ_{m<t} b_m² for t = 1, …, len: the variance of Z_t for unit noise w.
+    /// b_0, …, b_{len−1}, the first column of B.
     ///
     /// # Formula
     /// b_m = c_m for m < band, as B C = A and C agrees with the square root of A that far; after
     /// that b_m = Σ_k d_k b_{m−k}. (The rounding of the coefficients moves b by at most
     /// len·2^-52.)
-    pub(super) fn variances(&self) -> Vec<f64> {
+    fn response(&self) -> Vec<f64> {
         let band = self.column.len();
         let decrements: Vec<f64> = (1..=band)
             .map(|k| self.coefficient(k - 1) - self.coefficient(k))
@@ -105,8 +105,13 @@ impl Factor {
             let recent = response[m - band..].iter().rev();
             response.push(decrements.iter().zip(recent).map(|(d, b)| d * b).sum());
         }
-        let mut total = 0.0;
         response
+    }
+
+    /// Σ_{m<t} b_m² for t = 1, …, len: the variance of Z_t for unit noise w.
+    pub(super) fn variances(&self) -> Vec<f64> {
+        let mut total = 0.0;
+        self.response()
             .iter()
             .map(|b| {
                 total += b * b;
@@ -151,7 +156,11 @@ mod tests {
                     // Row t, column 0 of (I − D) A, in units of 2^-52.
                     let taken: u64 = decrements.iter().take(t).sum();
                     let expected = factor.column.get(t).copied().unwrap_or(0);
-                    assert_eq!((1 << COEFFICIENT_BITS) - taken, expected, "{len} {band} {t}");
+                    assert_eq!(
+                        (1 << COEFFICIENT_BITS) - taken,
+                        expected,
+                        "{len} {band} {t}"
+                    );
                 }
             }
         }
@@ -165,7 +174,10 @@ mod tests {
             assert_eq!(factor.column[0], 1 << COEFFICIENT_BITS);
             let sum: u64 = factor.decrements().iter().sum();
             assert!(sum <= 1 << COEFFICIENT_BITS);
-            assert_eq!(sum == 1 << COEFFICIENT_BITS, band < len || len == 1 && sum > 0);
+            assert_eq!(
+                sum == 1 << COEFFICIENT_BITS,
+                band < len || len == 1 && sum > 0
+            );
         }
     }
 
@@ -176,8 +188,18 @@ mod tests {
         for (len, squared, worst, last) in [
             (2, 1.25, 1.5625, 0.5),
             (4, 1.48828125, 2.2149810791015625, 0.3125),
-            (7, 1.674_500_465_393_066_4, 2.803_951_808_601_596, 0.225_585_937_5),
-            (8, 1.718_379_259_109_497_1, 2.952_827_278_137_704, 0.209_472_656_25),
+            (
+                7,
+                1.674_500_465_393_066_4,
+                2.803_951_808_601_596,
+                0.225_585_937_5,
+            ),
+            (
+                8,
+                1.718_379_259_109_497_1,
+                2.952_827_278_137_704,
+                0.209_472_656_25,
+            ),
             (
                 100,
                 2.531_352_112_635_569_2,
@@ -190,7 +212,12 @@ mod tests {
                 10.660_245_116_800_466,
                 0.017_847_935_113_411_026,
             ),
-            (2048, 3.493_228_600_678, 12.202_646_056_594_777, 0.012_469_229_609_270_336),
+            (
+                2048,
+                3.493_228_600_678,
+                12.202_646_056_594_777,
+                0.012_469_229_609_270_336,
+            ),
         ] {
             let factor = Factor::new(len, len);
             let sensitivity = factor.squared_sensitivity(1, 1);
@@ -221,6 +248,49 @@ mod tests {
         }
     }
 
+    /// By how much w must move so that B w makes up for a record, by forward substitution in B:
+    /// first, last and other positions, for one participation and for several.
+    #[test]
+    fn displacements_of_the_noise_stay_within_the_sensitivity() {
+        for (len, band, most, apart) in [
+            (1, 1, 1, 1),
+            (1024, 1024, 1, 1024),
+            (1024, 32, 1, 1024),
+            (300, 300, 4, 60),
+            (300, 20, 10, 30),
+            (300, 60, 10, 30),
+        ] {
+            let factor = Factor::new(len, band);
+            let response = factor.response();
+            let claimed = factor.squared_sensitivity(most, apart);
+            let span = (most - 1) * apart;
+            let mut worst: f64 = 0.0;
+            for first in [0, 1, 2, len / 2, len - 2.min(len), len - 1] {
+                for skew in [0, 1, 7] {
+                    let mut record = vec![0.0; len];
+                    (0..most)
+                        .map(|m| first + m * (apart + skew))
+                        .filter(|&at| at < len)
+                        .for_each(|at| record[at] = 1.0);
+                    let mut moved = vec![0.0; len];
+                    let (mut prefix, mut squares) = (0.0, 0.0);
+                    for t in 0..len {
+                        prefix += record[t];
+                        let known: f64 = (0..t).map(|j| moved[j] * response[t - j]).sum();
+                        moved[t] = prefix - known;
+                        squares += moved[t] * moved[t];
+                    }
+                    assert!(squares <= claimed * (1.0 + 1e-9), "{len} {band} {first}");
+                    worst = worst.max(squares);
+                }
+            }
+            assert!(
+                span >= len || worst >= claimed * (1.0 - 1e-9),
+                "{len} {band}"
+            );
+        }
+    }
+
     /// Every pattern of participation, for every factor of up to 11 steps.
     #[test]
     fn no_pattern_exceeds_the_sensitivity() {
@@ -232,7 +302,10 @@ mod tests {
                         let worst = worst_pattern(&factor, most, apart);
                         let claimed = factor.squared_sensitivity(most, apart);
                         assert!(worst <= claimed, "{len} {band} {most} {apart}");
-                        assert!(worst >= claimed * (1.0 - 1e-12), "{len} {band} {most} {apart}");
+                        assert!(
+                            worst >= claimed * (1.0 - 1e-12),
+                            "{len} {band} {most} {apart}"
+                        );
                     }
                 }
             }

@@ -133,8 +133,7 @@ mod tests {
                         let mut worst = 0;
                         for pattern in 1_u64..1 << len {
                             let at: Vec<u64> = (0..len).filter(|j| pattern >> j & 1 == 1).collect();
-                            if at.len() as u64 > most
-                                || at.windows(2).any(|p| p[1] - p[0] < apart)
+                            if at.len() as u64 > most || at.windows(2).any(|p| p[1] - p[0] < apart)
                             {
                                 continue;
                             }
@@ -189,7 +188,9 @@ mod tests {
             (1_000_000, 20),
         ] {
             assert_eq!(levels(len), depth);
-            assert!((squared_sensitivity(Nodes::Plain, len, 1, 1) - f64::from(depth)).abs() < 1e-12);
+            assert!(
+                (squared_sensitivity(Nodes::Plain, len, 1, 1) - f64::from(depth)).abs() < 1e-12
+            );
         }
     }
 }
