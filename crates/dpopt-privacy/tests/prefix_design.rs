@@ -1,10 +1,9 @@
 //! Public numbers of prefix-sum noise against closed forms, dense linear algebra and published
 //! values; broken mechanisms must be caught by the same checks.
 
-use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{
-    Adjacency, ErrorMeasure, Event, NoiseMultiplier, Participation, PrefixError, PrefixKind,
-    PrefixNoise, StepCounts,
+    Accountant, Adjacency, Delta, ErrorMeasure, Event, NoiseMultiplier, Participation, PrefixError,
+    PrefixKind, PrefixNoise, StepCounts,
 };
 
 use Participation::{Every, Repeated, Single};
@@ -293,8 +292,14 @@ fn the_event_is_worth_one_gaussian() {
     for len in [1, 2, 3, 8, 1000, 1023, 1024] {
         for kind in [Independent, Tree, Honaker, Toeplitz, Banded { band: 4 }] {
             let event = noise(kind, len, Single).event(z).unwrap();
-            let mu = gdp::mu_of(&event, Adjacency::ReplaceOne).unwrap().get();
-            assert!((mu * 2.5 - 1.0).abs() < 1e-12, "{kind} {len}: {mu}");
+            let epsilon = |event: &Event| {
+                let delta = Delta::new(1e-6).unwrap();
+                Accountant::Gdp
+                    .epsilon(event, delta, Adjacency::ReplaceOne)
+                    .unwrap()
+            };
+            let ratio = epsilon(&event) / epsilon(&Event::gaussian(z));
+            assert!((ratio - 1.0).abs() < 1e-12, "{kind} {len}: {ratio}");
             if let Event::SingleEpochTreeAggregation {
                 noise_multiplier,
                 step_counts,
@@ -311,6 +316,29 @@ fn the_event_is_worth_one_gaussian() {
                 noise(kind, len, Every).event(z).unwrap(),
                 Event::gaussian(z)
             );
+        }
+    }
+}
+
+/// Epsilon at delta 1e-6 of trees with so many steps and so much noise at each node, from an
+/// independent computation: what the tree kinds report costs just that.
+#[test]
+fn trees_cost_what_the_reference_says() {
+    for (len, node, levels, epsilon) in [
+        (1, 20.0, 1.0, 0.189_213_172_726_449_6),
+        (4, 1.0, 3.0, 9.254_265_908_225_971),
+        (8, 5.5, 4.0, 1.591_555_762_712_25),
+        (1024, 5.5, 11.0, 2.771_323_219_846_694),
+        (100_000, 20.0, 17.0, 0.861_756_310_584_740_7),
+    ] {
+        let z = NoiseMultiplier::new(node / f64::sqrt(levels)).unwrap();
+        for kind in [Tree, Honaker] {
+            let event = noise(kind, len, Single).event(z).unwrap();
+            let delta = Delta::new(1e-6).unwrap();
+            let got = Accountant::Gdp
+                .epsilon(&event, delta, Adjacency::ZeroOut)
+                .unwrap();
+            assert!((got / epsilon - 1.0).abs() < 1e-10, "{len}: {got}");
         }
     }
 }

@@ -274,7 +274,12 @@ impl Prefix {
             .into());
         }
         let slice = match self.slice_of(sum.access)? {
-            Some((pool, slice)) => Some((slice, curator.account_of(pool, slice)?)),
+            Some((pool, slice)) => {
+                // First whose it is: other pools number their slices alike.
+                let account = curator.account_of(pool, slice)?;
+                self.check_turn(slice)?;
+                Some((slice, account))
+            }
             None => None,
         };
         let payer = slice
@@ -313,23 +318,24 @@ impl Prefix {
             .collect())
     }
 
-    /// The pool and slice of a step's records, if they may take part now.
+    /// The pool and slice of a step's records; nothing where it reads all of them.
     fn slice_of(&self, access: Access) -> Result<Option<(u64, u64)>, PrefixError> {
-        let len = self.terms.noise.len();
-        let participation = self.terms.noise.participation();
-        let (pool, slice) = match (participation, access) {
-            (Participation::Every, Access::All) => return Ok(None),
-            (Participation::Every, _) => {
-                let expected = "all records";
-                return Err(PrefixError::WrongRecords { expected });
-            }
-            (_, Access::Slice { pool, slice }) => (pool, slice),
-            _ => {
-                let expected = "a slice";
-                return Err(PrefixError::WrongRecords { expected });
-            }
-        };
-        let (most, apart) = participation.limits(len);
+        match (self.terms.noise.participation(), access) {
+            (Participation::Every, Access::All) => Ok(None),
+            (Participation::Every, _) => Err(PrefixError::WrongRecords {
+                expected: "all records",
+            }),
+            (_, Access::Slice { pool, slice }) => Ok(Some((pool, slice))),
+            _ => Err(PrefixError::WrongRecords {
+                expected: "a slice",
+            }),
+        }
+    }
+
+    /// Whether the slice may take part in the next step.
+    fn check_turn(&self, slice: u64) -> Result<(), PrefixError> {
+        let noise = &self.terms.noise;
+        let (most, apart) = noise.participation().limits(noise.len());
         let step = self.steps() + 1;
         match self.took_part.get(&slice) {
             Some(&(times, last)) if times >= most || step - last < apart => {
@@ -340,7 +346,7 @@ impl Prefix {
                     step,
                 })
             }
-            _ => Ok(Some((pool, slice))),
+            _ => Ok(()),
         }
     }
 }

@@ -8,7 +8,7 @@ type Matrix = Vec<Vec<f64>>;
 
 /// (B, C) with A = B C: noise of prefix t is row t of B times unit noise, and unit noise hides
 /// C x.
-pub fn unit_maps(kind: PrefixKind, len: usize) -> (Matrix, Matrix) {
+pub(crate) fn unit_maps(kind: PrefixKind, len: usize) -> (Matrix, Matrix) {
     match kind {
         PrefixKind::Tree => plain_tree(len),
         PrefixKind::Honaker => reduced_tree(len),
@@ -124,7 +124,7 @@ fn reduced_tree(len: usize) -> (Matrix, Matrix) {
 }
 
 /// B Bᵀ.
-pub fn covariance(b: &[Vec<f64>]) -> Matrix {
+pub(crate) fn covariance(b: &[Vec<f64>]) -> Matrix {
     b.iter()
         .map(|x| {
             b.iter()
@@ -135,7 +135,7 @@ pub fn covariance(b: &[Vec<f64>]) -> Matrix {
 }
 
 /// All records that take part with weight 1 as `participation` allows.
-pub fn records(len: usize, participation: Participation) -> Vec<Vec<f64>> {
+pub(crate) fn records(len: usize, participation: Participation) -> Vec<Vec<f64>> {
     let (most, apart) = match participation {
         Participation::Single => (1, len),
         Participation::Every => (len, 1),
@@ -153,7 +153,7 @@ pub fn records(len: usize, participation: Participation) -> Vec<Vec<f64>> {
 
 /// mu² of releasing A x with Gaussian noise of this covariance: (A x)ᵀ Σ⁻¹ (A x); nothing where
 /// some direction has no noise.
-pub fn squared_mu(covariance: &[Vec<f64>], record: &[f64]) -> Option<f64> {
+pub(crate) fn squared_mu(covariance: &[Vec<f64>], record: &[f64]) -> Option<f64> {
     let mut total = 0.0;
     let prefix: Vec<f64> = record
         .iter()
@@ -167,7 +167,7 @@ pub fn squared_mu(covariance: &[Vec<f64>], record: &[f64]) -> Option<f64> {
 }
 
 /// Cholesky factor of a covariance; nothing where it is singular.
-pub fn cholesky(covariance: &[Vec<f64>]) -> Option<Matrix> {
+pub(crate) fn cholesky(covariance: &[Vec<f64>]) -> Option<Matrix> {
     let n = covariance.len();
     let mut l = vec![vec![0.0; n]; n];
     for i in 0..n {
@@ -188,7 +188,7 @@ pub fn cholesky(covariance: &[Vec<f64>]) -> Option<Matrix> {
 }
 
 /// L⁻¹ x.
-pub fn whiten(l: &[Vec<f64>], x: &[f64]) -> Vec<f64> {
+pub(crate) fn whiten(l: &[Vec<f64>], x: &[f64]) -> Vec<f64> {
     let mut out: Vec<f64> = Vec::new();
     for (row, x) in l.iter().zip(x) {
         let known: f64 = row.iter().zip(&out).map(|(l, y)| l * y).sum();
@@ -198,7 +198,7 @@ pub fn whiten(l: &[Vec<f64>], x: &[f64]) -> Vec<f64> {
 }
 
 /// Σ⁻¹ x.
-pub fn solve(covariance: &[Vec<f64>], x: &[f64]) -> Option<Vec<f64>> {
+pub(crate) fn solve(covariance: &[Vec<f64>], x: &[f64]) -> Option<Vec<f64>> {
     let l = cholesky(covariance)?;
     let mut y = whiten(&l, x);
     for i in (0..y.len()).rev() {
