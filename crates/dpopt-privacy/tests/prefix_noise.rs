@@ -183,9 +183,8 @@ fn restarts_draw_fresh_noise() {
 fn threads_do_not_change_a_bit() {
     for kind in KINDS {
         let run = |threads: usize| {
-            let mut curator = curator(5, 1);
-            let threads = NonZeroUsize::new(threads).unwrap();
-            let mut period = open(&mut curator, kind, 5).with_threads(threads);
+            let mut curator = curator(5, 1).with_threads(NonZeroUsize::new(threads).unwrap());
+            let mut period = open(&mut curator, kind, 5);
             noise(&mut period, &mut curator, 5)
         };
         let alone = run(1);

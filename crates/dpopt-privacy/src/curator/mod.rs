@@ -11,11 +11,13 @@ mod reservation;
 mod sample;
 mod slice;
 
+use std::num::NonZeroUsize;
+
 use crate::adjacency::Adjacency;
 use crate::budget::{BudgetError, BudgetFile};
 use crate::event::Event;
 use crate::guarantee::{Guarantee, Mode};
-use crate::noise::{Key, KeyedStream, Purpose, StreamId, StreamIds};
+use crate::noise::{Key, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};
 use crate::units::Delta;
 
 pub use refused::Refused;
@@ -51,6 +53,8 @@ pub struct Curator {
     /// Whether a reservation was made after a release, so that its terms may depend on it.
     adaptive: bool,
     last_sample: Option<(u64, bool)>,
+    /// How many threads may draw noise.
+    threads: NonZeroUsize,
 }
 
 impl Curator {
@@ -66,7 +70,8 @@ impl Curator {
     /// no guarantee.
     #[must_use]
     pub fn simulated(adjacency: Adjacency, seed: u64) -> Self {
-        Self::with_key(adjacency, Mode::Simulated, Key::from_seed(seed))
+        let key = ReplayKeyForTests::from_seed(seed).into_key();
+        Self::with_key(adjacency, Mode::Simulated, key)
     }
 
     fn with_key(adjacency: Adjacency, mode: Mode, key: Key) -> Self {
@@ -83,7 +88,16 @@ impl Curator {
             pool: None,
             adaptive: false,
             last_sample: None,
+            threads: NonZeroUsize::MIN,
         }
+    }
+
+    /// Draws noise from up to `threads` threads; one without this call. What is released does not
+    /// depend on it.
+    #[must_use]
+    pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = threads;
+        self
     }
 
     /// Charges this curator's runs to a budget that several runs share.
@@ -268,6 +282,6 @@ impl Curator {
     /// A stream that was never used before.
     pub(crate) fn stream(&mut self, purpose: Purpose) -> Result<KeyedStream, Refused> {
         let id = self.stream_id(purpose)?;
-        Ok(self.key.stream(id))
+        Ok(self.key.stream(id)?)
     }
 }

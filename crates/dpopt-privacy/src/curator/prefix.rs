@@ -1,9 +1,10 @@
 //! Opening a period of prefix sums.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lattice::Bound;
-use crate::noise::{Key, RoundedGaussian};
+use crate::noise::{Key, Purpose, RoundedGaussian, StreamId};
 use crate::prefix::{Participation, Prefix, PrefixKind, PrefixNoise, Terms};
 use crate::units::NoiseMultiplier;
 
@@ -60,7 +61,10 @@ impl Curator {
             self.check(&terms.event, account)?;
         }
         let event = terms.event.clone();
-        let period = Prefix::new(terms)?;
+        // Any stream will do: the blocks of all are numbered alike.
+        let any = StreamId::new(Purpose::Noise, 0);
+        self.key.check_release(any, terms.bound.dim())?;
+        let period = Prefix::new(terms);
         if let Some(account) = account {
             self.charge(&event, account)?;
         }
@@ -70,6 +74,11 @@ impl Curator {
     /// A number that no other curator of this process has.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// How many threads may draw noise.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.threads
     }
 
     /// The key that opens the streams of this curator.

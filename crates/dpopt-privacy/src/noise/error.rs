@@ -45,4 +45,18 @@ pub enum NoiseError {
         /// How many there were.
         count: u64,
     },
+    /// The key was made by another process, of which this one is a fork: it would repeat the
+    /// other's noise.
+    #[error(
+        "the key belongs to process {key} and would repeat its noise in process {process}: take a new key after a fork"
+    )]
+    Forked {
+        /// The process that made the key.
+        key: u32,
+        /// This process.
+        process: u32,
+    },
+    /// There is no coordinate to add noise to.
+    #[error("a vector of length zero takes no noise")]
+    EmptyVector,
 }

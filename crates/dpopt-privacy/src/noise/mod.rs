@@ -10,7 +10,7 @@
 //! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};
 //!
 //! let key = Key::from_os()?;
-//! let mut stream = key.stream(StreamId::new(Purpose::Noise, 0));
+//! let mut stream = key.stream(StreamId::new(Purpose::Noise, 0))?;
 //! let noise = RoundedGaussian::new(1000.25)?;
 //!
 //! let mut sums = [17_i64, -4, 1 << 40];
@@ -18,12 +18,21 @@
 //! # Ok::<(), dpopt_privacy::noise::NoiseError>(())
 //! ```
 
-mod digits;
+mod accept;
+pub(crate) mod bernoulli;
+mod blocks;
+pub(crate) mod digits;
 mod error;
-mod limbs;
-mod normal;
+mod exponential;
+pub(crate) mod limbs;
+#[allow(
+    dead_code,
+    reason = "for noise that is a combination of shared normals"
+)]
+pub(crate) mod real;
 mod rounded_gaussian;
 mod stream;
+mod strips;
 
 #[cfg(test)]
 mod exactness_tests;
@@ -31,9 +40,9 @@ mod exactness_tests;
 mod law_tests;
 #[cfg(test)]
 mod testkit;
+#[cfg(test)]
+mod vector_tests;
 
-pub(crate) use digits::BitSource;
 pub use error::NoiseError;
-pub(crate) use normal::ExactNormal;
-pub use rounded_gaussian::RoundedGaussian;
-pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, StreamId, StreamIds};
+pub use rounded_gaussian::{NoisySum, RoundedGaussian};
+pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};

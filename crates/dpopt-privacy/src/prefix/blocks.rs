@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 
 use crate::noise::NoiseError;
+use crate::noise::real::BLOCK_DRAWS;
 
-/// Coordinates in one block.
-pub(super) const BLOCK: usize = 128;
+/// Coordinates in one block: those of one block of draws.
+pub(super) const BLOCK: usize = BLOCK_DRAWS;
 
 /// Calls `work` for every block with its number, from up to `threads` threads.
 ///

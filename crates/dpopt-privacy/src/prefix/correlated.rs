@@ -33,7 +33,7 @@ impl Recurrence {
     /// them at 16 standard deviations (probability below 1e-56; the exact path takes over then).
     pub(super) fn new(factor: &Factor, worst: f64) -> Self {
         let before = (16.0 * worst.sqrt()).log2().ceil() as u32;
-        Self::with_bits(factor, 62_u32.saturating_sub(before))
+        Self::with_bits(factor, 62_u32.saturating_sub(before).min(normals::MAX_BITS))
     }
 
     /// With this many digits after the point.
@@ -162,7 +162,7 @@ mod tests {
         // Against e_t = 3/2 Σ_{m<t} b_m in floating point, b from its recurrence.
         for (len, band) in [(1, 1), (500, 500), (500, 3), (500, 1)] {
             let factor = Factor::new(len, band);
-            let mut recurrence = Recurrence::with_bits(&factor, 56);
+            let mut recurrence = Recurrence::with_bits(&factor, 55);
             let decrements = recurrence.decrements.clone();
             let mut response: Vec<f64> = Vec::new();
             for m in 0..len {
@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn bits_leave_room_for_sixteen_deviations() {
         for (len, band, bits) in [
-            (1, 1, 58),
-            (1024, 1024, 57),
-            (1 << 14, 1 << 14, 56),
+            (1, 1, 55),
+            (1024, 1024, 55),
+            (1 << 14, 1 << 14, 55),
             (1 << 12, 1, 52),
         ] {
             let factor = Factor::new(len, band);
@@ -201,13 +201,13 @@ mod tests {
     #[test]
     fn an_overflow_leaves_everything_to_the_exact_path() {
         let factor = Factor::new(4, 4);
-        let mut recurrence = Recurrence::with_bits(&factor, 56);
+        let mut recurrence = Recurrence::with_bits(&factor, 55);
         let mut block = Correlated::new();
         let mut out = [0; 2];
         for step in 0..3 {
             let error = recurrence.advance();
             // 3, then 64, then nothing.
-            let w = [[3 << 56, 0], [normals::TOO_LARGE, 0], [0, 0]][step];
+            let w = [[3 << 55, 0], [normals::TOO_LARGE, 0], [0, 0]][step];
             let undecided = block.next(&w, &recurrence, error, Scale::new(8.0), &mut out);
             assert_eq!(undecided.len(), if step == 0 { 0 } else { 2 });
         }

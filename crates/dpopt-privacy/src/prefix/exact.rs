@@ -115,7 +115,6 @@ fn try_round(
             negative: below,
             size,
         } = normals::refine(source.key, id, source.index, limbs)?;
-        let size = Zeroizing::new(size);
         off += 1 + (u128::from(size[limbs]) + 1) * m as u128;
         let side = if below { &mut negative } else { &mut positive };
         add_product(side, b, &size);

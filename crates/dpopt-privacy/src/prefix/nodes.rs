@@ -102,7 +102,7 @@ fn reduce(height: u32, own: i128, halves: i128) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::{Key, Purpose, StreamId};
+    use crate::noise::{Purpose, ReplayKeyForTests, StreamId};
 
     /// The same estimate from releases S + noise, whatever S is.
     #[test]
@@ -122,7 +122,7 @@ mod tests {
     /// made of the nodes of its binary digits, none forgotten, at the last step neither.
     #[test]
     fn the_streaming_tree_is_the_tree() {
-        let key = Key::from_seed(1);
+        let key = ReplayKeyForTests::from_seed(1);
         let noise = RoundedGaussian::new(1e6).unwrap();
         let stream = |t: u64| key.stream(StreamId::new(Purpose::Noise, t as u32));
         for len in [1, 2, 3, 64, 100] {

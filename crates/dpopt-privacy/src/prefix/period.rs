@@ -36,7 +36,6 @@ const FIRST_LIMBS: usize = 2;
 /// ```
 pub struct Prefix {
     terms: Terms,
-    threads: NonZeroUsize,
     /// The exact prefix sum, in lattice steps.
     sum: Zeroizing<Vec<i128>>,
     /// The stream of each step so far.
@@ -111,7 +110,7 @@ impl Noise {
                     threads,
                     blocks,
                     |number, (block, out): (&mut Independent, _)| {
-                        block.next(scale, &mut key.stream(id.with_block(number)?), out);
+                        block.next(scale, &mut key.stream(id.with_block(number)?)?, out);
                         Ok(())
                     },
                 )
@@ -119,7 +118,7 @@ impl Noise {
             Noise::Tree(blocks) => {
                 let blocks = blocks.iter_mut().zip(out.chunks_mut(BLOCK)).collect();
                 over_blocks(threads, blocks, |number, (block, out): (&mut Tree, _)| {
-                    block.next(t, scale, &mut key.stream(id.with_block(number)?), out);
+                    block.next(t, scale, &mut key.stream(id.with_block(number)?)?, out);
                     Ok(())
                 })
             }
@@ -177,25 +176,15 @@ impl Noise {
 }
 
 impl Prefix {
-    pub(crate) fn new(terms: Terms) -> Result<Self, NoiseError> {
-        // Any stream will do: the blocks of all are numbered alike.
-        normals::check_dim(StreamId::new(Purpose::Noise, 0), terms.bound.dim())?;
-        Ok(Self {
-            threads: NonZeroUsize::MIN,
+    pub(crate) fn new(terms: Terms) -> Self {
+        Self {
             sum: Zeroizing::new(vec![0; terms.bound.dim()]),
             steps: Vec::new(),
             broken: false,
             took_part: BTreeMap::new(),
             noise: Noise::new(&terms),
             terms,
-        })
-    }
-
-    /// Lets up to `threads` threads work on a step; the results are the same for any number.
-    #[must_use]
-    pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = threads;
-        self
+        }
     }
 
     /// The public numbers of the noise.
@@ -289,6 +278,7 @@ impl Prefix {
             curator.check(&self.terms.event, account)?;
         }
         let id = curator.stream_id(Purpose::Noise)?;
+        curator.key().check_release(id, self.sum.len())?;
         // Charged first: from here on nothing can fail.
         if let Some(account) = payer {
             curator.charge(&self.terms.event, account)?;
@@ -307,7 +297,7 @@ impl Prefix {
             curator.key(),
             &self.steps,
             self.terms.scale,
-            self.threads,
+            curator.threads(),
             &mut noisy,
         )?;
         self.broken = false;
