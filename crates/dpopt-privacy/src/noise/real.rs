@@ -20,7 +20,7 @@ use super::strips::{BOX_BITS, Cell, FLOORS, Strips, TAIL_GAIN, TAIL_PARTS};
 pub(crate) use super::blocks::BLOCK_DRAWS;
 
 /// Digits after the point that are known of every draw.
-pub(crate) const HEAD_BITS: u32 = 55;
+pub(super) const HEAD_BITS: u32 = 55;
 
 /// Digits of a word that give the place in a strip.
 const PLACE_BITS: u32 = HEAD_BITS - 6;
@@ -171,26 +171,41 @@ pub(crate) fn fill_real(
     })
 }
 
-/// What [`fill_heads`] puts where a number is too large for it.
-pub(crate) const NO_HEAD: i64 = 1 << 62;
+/// Digits after the point that [`fill_long`] gives.
+pub(crate) const LONG_BITS: u32 = HEAD_BITS + u64::BITS;
 
-/// Fills `out` with what is known at once of the same normals: `⌊|w_i|·2^55⌋` with the sign of
-/// `w_i`, or ±[`NO_HEAD`] where `|w_i|` is 128 or more.
+/// What [`fill_long`] puts where a number is too large for it.
+pub(crate) const TOO_LONG: i128 = 1 << 126;
+
+/// Fills `out` with the first digits of the same normals: `⌊|w_i|·2^119⌋` with the sign of `w_i`,
+/// or ±[`TOO_LONG`] where `|w_i|` is 128 or more.
 ///
 /// # Errors
 /// As [`fill_real`].
-pub(crate) fn fill_heads(
+pub(crate) fn fill_long(
     key: &Key,
     id: StreamId,
     threads: NonZeroUsize,
-    out: &mut [i64],
+    out: &mut [i128],
 ) -> Result<(), NoiseError> {
     let table = Strips::get();
     over_blocks(key, id, threads, out, |source, place| {
         let word = source.word();
-        let normal = RealNormal::from_word(word, table, source);
-        let size = i64::try_from(normal.head).map_or(NO_HEAD, |head| head.min(NO_HEAD));
-        *place = if normal.negative { -size } else { size };
+        let (negative, head, digit) = match quick(word, table) {
+            // No digit after the head was looked at yet.
+            Some(head) => (is_negative(word), u128::from(head), source.extension(1)),
+            None => {
+                let mut normal = RealNormal::beyond(word, table, source);
+                let digit = normal.digit(1, source);
+                (normal.negative, normal.head, digit)
+            }
+        };
+        let size = if head >> 62 == 0 {
+            (head << u64::BITS | u128::from(digit)).cast_signed()
+        } else {
+            TOO_LONG
+        };
+        *place = if negative { -size } else { size };
     })
 }
 

@@ -134,13 +134,20 @@ fn try_round(
     Ok((ends.0 == ends.1).then_some(ends.0))
 }
 
+/// `s value 2^-digits`, rounded to the nearest integer, halves away from zero.
+pub(super) fn round_scaled(value: i128, scale: Scale, digits: u64) -> i128 {
+    let size = value.unsigned_abs();
+    let rounded = round_difference(&[size as u64, (size >> 64) as u64], &[0; 2], scale, digits);
+    if value < 0 { -rounded } else { rounded }
+}
+
 /// `s (a − b) 2^-digits`, rounded to the nearest integer, halves away from zero.
 fn round_difference(a: &[u64], b: &[u64], scale: Scale, digits: u64) -> i128 {
     let below = a.iter().rev().lt(b.iter().rev());
     let (large, small) = if below { (b, a) } else { (a, b) };
     let mut size = Zeroizing::new(vec![0; a.len() + 2]);
     add_product(&mut size, &difference(large, small), &[scale.mantissa]);
-    // At least 128 − 8.
+    // At least 1 for what this is called with.
     let shift = digits.saturating_add_signed(-i64::from(scale.exponent));
     let half = shift - 1;
     let mut one = vec![0; (half / 64) as usize + 1];

@@ -7,14 +7,14 @@ use std::num::NonZeroUsize;
 
 use zeroize::Zeroizing;
 
-use crate::noise::real::{self, HEAD_BITS};
+use crate::noise::real;
 use crate::noise::{Key, NoiseError, StreamId};
 
 /// Most digits after the point that [`fill`] gives.
-pub(super) const MAX_BITS: u32 = HEAD_BITS;
+pub(super) const MAX_BITS: u32 = real::LONG_BITS;
 
 /// What [`fill`] puts where a number does not fit.
-pub(super) const TOO_LARGE: i64 = real::NO_HEAD;
+pub(super) const TOO_LARGE: i128 = real::TOO_LONG;
 
 /// Fills `out` with `⌊|w| 2^bits⌋` and the sign of w: within one unit of `w 2^bits`, for `bits` up
 /// to [`MAX_BITS`]; where |w| is 128 or more, ±[`TOO_LARGE`].
@@ -26,9 +26,9 @@ pub(super) fn fill(
     id: StreamId,
     bits: u32,
     threads: NonZeroUsize,
-    out: &mut [i64],
+    out: &mut [i128],
 ) -> Result<(), NoiseError> {
-    real::fill_heads(key, id, threads, out)?;
+    real::fill_long(key, id, threads, out)?;
     let shift = MAX_BITS.saturating_sub(bits);
     if shift > 0 {
         for place in out {
@@ -85,7 +85,7 @@ mod tests {
         let key = ReplayKeyForTests::from_seed(5);
         let key = key.as_key();
         let id = StreamId::new(Purpose::Noise, 9);
-        for bits in [0, 10, MAX_BITS] {
+        for bits in [0, 10, 64, MAX_BITS] {
             let mut values = vec![0; 600];
             fill(key, id, bits, ONE, &mut values).unwrap();
             for (index, &value) in values.iter().enumerate() {
@@ -93,9 +93,10 @@ mod tests {
                 let long = refine(key, id, index, 4).unwrap();
                 assert_eq!(long.size[3..], short.size[..]);
                 assert_eq!(long.negative, short.negative);
-                let cut =
-                    (u128::from(short.size[1]) << 64 | u128::from(short.size[0])) >> (64 - bits);
-                assert_eq!(cut as i64, value.abs());
+                let fraction = u128::from(long.size[3]) << 64 | u128::from(long.size[2]);
+                let cut = u128::from(long.size[4]) << bits
+                    | fraction.checked_shr(128 - bits).unwrap_or(0);
+                assert_eq!(cut, value.unsigned_abs());
                 assert!(value == 0 || short.negative == (value < 0));
             }
         }

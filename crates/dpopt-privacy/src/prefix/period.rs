@@ -128,7 +128,7 @@ impl Noise {
                 response,
                 scale,
             } => {
-                let mut w = Zeroizing::new(vec![0; out.len()]);
+                let mut w = Zeroizing::new(vec![0_i128; out.len()]);
                 normals::fill(key, id, recurrence.fraction_bits(), threads, &mut w)?;
                 let error = recurrence.advance();
                 let mut open: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
@@ -141,7 +141,7 @@ impl Noise {
                         .zip(&mut open)
                         .collect();
                     type Part<'a> = (
-                        ((&'a mut Correlated, &'a [i64]), &'a mut [i128]),
+                        ((&'a mut Correlated, &'a [i128]), &'a mut [i128]),
                         &'a mut Vec<usize>,
                     );
                     over_blocks(threads, blocks, |_, (((block, w), out), open): Part<'_>| {
