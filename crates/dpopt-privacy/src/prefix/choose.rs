@@ -21,7 +21,7 @@ impl PrefixNoise {
     /// 1e-9) the one that is cheaper to run.
     ///
     /// For one participation and the worst variance that is the Toeplitz factor from length 2 on
-    /// (bands only serve the mean there, and gain at most 2 %); for participation in every step,
+    /// (bands serve the mean only, and gain about 2 % there); for participation in every step,
     /// independent noise, than which no factorisation has a smaller worst variance.
     ///
     /// # Complexity

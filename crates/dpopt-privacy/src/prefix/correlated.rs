@@ -111,14 +111,15 @@ impl Correlated {
         let mut high = Zeroizing::new(vec![0_i128; w.len()]);
         let mut low = Zeroizing::new(vec![0_u128; w.len()]);
         for (&d, row) in recurrence.decrements.iter().zip(self.recent.iter().rev()) {
-            // The d's sum to at most 2^52: what is added up stays below 2^114 and 2^116.
-            let signed = i128::from(d);
+            // The d's sum to at most 2^52: what is added up stays below 2^115 and 2^116, and
+            // nothing wraps around.
+            let signed = i128::from(d.cast_signed());
             for (sum, &z) in high.iter_mut().zip(row.high.iter()) {
-                *sum += signed * i128::from(z);
+                *sum = sum.wrapping_add(signed.wrapping_mul(i128::from(z)));
             }
             let unsigned = u128::from(d);
             for (sum, &z) in low.iter_mut().zip(row.low.iter()) {
-                *sum += unsigned * u128::from(z);
+                *sum = sum.wrapping_add(unsigned.wrapping_mul(u128::from(z)));
             }
         }
         let mut z = Zeroizing::new(w.to_vec());
