@@ -3,8 +3,18 @@
 use super::digits::{BitSource, LazyUniform};
 use super::exponential::exp_of_minus;
 use super::limbs::Limbs;
-use super::real::{HEAD_BITS, RealNormal};
-use super::strips::{DENSITY_WIDTH, Strips};
+use super::real::HEAD_BITS;
+use super::strips::{DENSITY_WIDTH, FLOORS, Strips, TAIL_GAIN, TAIL_PARTS};
+
+/// A number of which as many digits can be had as are asked for.
+pub(super) trait Abscissa {
+    /// The integer `X < 2^64` for which the number lies in `[X, X + 1]/2^55`, if there is one.
+    fn small_head(&self) -> Option<u64>;
+
+    /// The integer `X`, and `b`, for which the number lies in `[X, X + 1]/2^b`, with `levels`
+    /// digits after those of the head.
+    fn known<S: BitSource>(&mut self, levels: usize, source: &mut S) -> (Limbs, u64);
+}
 
 /// The question `offset + v < gain · 2^doublings · exp(−x²/2) / parts` for a uniform `v`.
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +33,30 @@ pub(super) struct Under {
 const QUICK_ERROR: u64 = 1 << 20;
 
 impl Under {
+    /// Whether a point in this floor of a box is under the curve.
+    pub(super) fn floor(floor: u64) -> Self {
+        Self {
+            offset: floor,
+            gain: FLOORS,
+            parts: 1,
+            doublings: 0,
+        }
+    }
+
+    /// Whether to keep a point in `[4 + steps, 5 + steps)`; see [`TAIL_GAIN`].
+    pub(super) fn tail(steps: u64, table: &Strips) -> Self {
+        Self {
+            offset: 0,
+            gain: TAIL_GAIN,
+            parts: TAIL_PARTS * table.tail(),
+            doublings: steps.saturating_mul(4),
+        }
+    }
+
     /// Decides the question for the lazily known `x`, with a fresh `v`.
-    pub(super) fn decide<S: BitSource>(
+    pub(super) fn decide<X: Abscissa, S: BitSource>(
         &self,
-        x: &mut RealNormal,
+        x: &mut X,
         table: &Strips,
         source: &mut S,
     ) -> bool {
@@ -45,7 +75,7 @@ impl Under {
     /// `[left, left + parts]`, the right one in `2·gain·(g ± 2^20)` for the approximation `g` of
     /// [`quick_density`]. Nothing overflows: `left < 2^7·(2^8 + 1)·2^64`, and the right side is
     /// below `2^19·2^64`.
-    pub(super) fn quick(&self, x: &RealNormal, v: u64, table: &Strips) -> Option<bool> {
+    pub(super) fn quick<X: Abscissa>(&self, x: &X, v: u64, table: &Strips) -> Option<bool> {
         if self.doublings != 0 {
             return None;
         }
@@ -70,9 +100,9 @@ impl Under {
     /// decided at some length.
     #[cold]
     #[inline(never)]
-    pub(super) fn in_full<S: BitSource>(
+    pub(super) fn in_full<X: Abscissa, S: BitSource>(
         &self,
-        x: &mut RealNormal,
+        x: &mut X,
         v: &mut LazyUniform,
         source: &mut S,
     ) -> bool {

@@ -18,8 +18,21 @@ impl Limbs {
     }
 
     /// The limbs, least significant first; there may be zeros at the end.
+    #[allow(
+        dead_code,
+        reason = "for noise that is a combination of shared normals"
+    )]
     pub(crate) fn limbs(&self) -> &[u64] {
         &self.0
+    }
+
+    /// The number, if it is below 2^64.
+    pub(crate) fn try_into_word(&self) -> Option<u64> {
+        match self.trimmed() {
+            [] => Some(0),
+            [word] => Some(*word),
+            _ => None,
+        }
     }
 
     /// The number of binary digits; zero has none.

@@ -1,10 +1,13 @@
-//! Noise whose distribution is exact: keyed random streams and the rounded Gaussian.
+//! Noise whose distribution is exact: keyed random streams, the rounded Gaussian, and discrete laws.
 //!
 //! A release adds [`RoundedGaussian`] noise to an integer sum. For an integer `S`,
 //! `S + round(s·Z) = round(S + s·Z)` (ties have probability zero), so the release is a function
 //! of what the real-valued Gaussian mechanism would have released: it is exactly Gaussian-DP,
 //! and so is every composition of such releases. The whole argument, with what it assumes, is
 //! in `docs/privacy/rounded-gaussian.md`.
+//!
+//! [`DiscreteGaussian`] (zCDP) and [`DiscreteLaplace`] (pure DP) are laws on the integers
+//! themselves, see `docs/privacy/discrete-noise.md`. [`FloatGaussian`] is for simulation only.
 //!
 //! ```
 //! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};
@@ -22,8 +25,12 @@ mod accept;
 pub(crate) mod bernoulli;
 mod blocks;
 pub(crate) mod digits;
+mod discrete_gaussian;
+mod discrete_laplace;
+mod dyadic;
 mod error;
 mod exponential;
+mod float_gaussian;
 pub(crate) mod limbs;
 #[allow(
     dead_code,
@@ -35,6 +42,8 @@ mod stream;
 mod strips;
 
 #[cfg(test)]
+mod discrete_tests;
+#[cfg(test)]
 mod exactness_tests;
 #[cfg(test)]
 mod law_tests;
@@ -43,6 +52,9 @@ mod testkit;
 #[cfg(test)]
 mod vector_tests;
 
+pub use discrete_gaussian::DiscreteGaussian;
+pub use discrete_laplace::DiscreteLaplace;
 pub use error::NoiseError;
+pub use float_gaussian::FloatGaussian;
 pub use rounded_gaussian::{NoisySum, RoundedGaussian};
 pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};

@@ -9,14 +9,18 @@
 
 use std::num::NonZeroUsize;
 
-use super::accept::Under;
+use super::accept::{Abscissa, Under};
 use super::blocks::{BlockSource, over_blocks};
 use super::digits::BitSource;
 use super::error::NoiseError;
 use super::limbs::Limbs;
 use super::stream::{Key, StreamId};
-use super::strips::{BOX_BITS, Cell, FLOORS, Strips, TAIL_GAIN, TAIL_PARTS};
+use super::strips::{BOX_BITS, Cell, Strips};
 
+#[allow(
+    unused_imports,
+    reason = "for noise that is a combination of shared normals"
+)]
 pub(crate) use super::blocks::BLOCK_DRAWS;
 
 /// Digits after the point that are known of every draw.
@@ -70,32 +74,21 @@ impl RealNormal {
         loop {
             let place = u128::from(place(word));
             let head = |strip: u64| u128::from(strip) << PLACE_BITS | place;
-            match table.cell(word & ((1 << BOX_BITS) - 1)) {
+            match table.cell(word) {
                 Cell::Inside(strip) => return Self::new(is_negative(word), head(strip)),
                 Cell::Cut(strip, floor) => {
                     let mut x = Self::new(is_negative(word), head(strip));
-                    let under = Under {
-                        offset: floor,
-                        gain: FLOORS,
-                        parts: 1,
-                        doublings: 0,
-                    };
-                    if under.decide(&mut x, table, source) {
+                    if Under::floor(floor).decide(&mut x, table, source) {
                         return x;
                     }
                 }
                 Cell::Tail => {
                     let steps = sixteenths(source);
                     let fraction = source.word() >> (u64::BITS - HEAD_BITS);
-                    let head = u128::from(steps) + 4 << HEAD_BITS | u128::from(fraction);
+                    let whole = u128::from(steps) + 4;
+                    let head = whole << HEAD_BITS | u128::from(fraction);
                     let mut x = Self::new(is_negative(word), head);
-                    let under = Under {
-                        offset: 0,
-                        gain: TAIL_GAIN,
-                        parts: TAIL_PARTS * table.tail(),
-                        doublings: 4 * steps,
-                    };
-                    if under.decide(&mut x, table, source) {
+                    if Under::tail(steps, table).decide(&mut x, table, source) {
                         return x;
                     }
                 }
@@ -103,11 +96,6 @@ impl RealNormal {
             }
             word = source.word();
         }
-    }
-
-    /// The head, if it fits.
-    pub(super) fn small_head(&self) -> Option<u64> {
-        u64::try_from(self.head).ok()
     }
 
     /// Digit number `level ≥ 1` after the head; drawn now if it is not known.
@@ -119,22 +107,26 @@ impl RealNormal {
         self.digits[level - 1]
     }
 
-    /// The integer `X`, and `b`, for which the absolute value lies in `[X, X+1]/2^b`, with
-    /// `levels` digits after the head.
-    pub(super) fn known<S: BitSource>(&mut self, levels: usize, source: &mut S) -> (Limbs, u64) {
+    /// The number to within [`error_bound`]: the middle of what is known, rounded once.
+    #[inline]
+    fn approximate(&self) -> f64 {
+        // Below 2^127 unless the tail went on for 2^71 steps.
+        signed(self.negative, (2 * self.head + 1) as f64)
+    }
+}
+
+impl Abscissa for RealNormal {
+    fn small_head(&self) -> Option<u64> {
+        u64::try_from(self.head).ok()
+    }
+
+    fn known<S: BitSource>(&mut self, levels: usize, source: &mut S) -> (Limbs, u64) {
         let mut known = Limbs::from_wide(self.head);
         for level in 1..=levels {
             known.append(S::DIGIT_BITS, self.digit(level, source));
         }
         let bits = u64::from(HEAD_BITS) + levels as u64 * u64::from(S::DIGIT_BITS);
         (known, bits)
-    }
-
-    /// The number to within [`error_bound`]: the middle of what is known, rounded once.
-    #[inline]
-    fn approximate(&self) -> f64 {
-        // Below 2^127 unless the tail went on for 2^71 steps.
-        signed(self.negative, (2 * self.head + 1) as f64)
     }
 }
 
@@ -279,7 +271,7 @@ fn signed(negative: bool, half_units: f64) -> f64 {
 /// An integer `n` with probability `(15/16)/16^n`.
 ///
 /// The count cannot overflow in the lifetime of a machine.
-fn sixteenths<S: BitSource>(source: &mut S) -> u64 {
+pub(super) fn sixteenths<S: BitSource>(source: &mut S) -> u64 {
     let mut count = 0;
     while source.word() >> 60 == 0 {
         count += 1;

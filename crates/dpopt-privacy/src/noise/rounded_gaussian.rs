@@ -2,10 +2,11 @@
 
 use std::num::NonZeroUsize;
 
+use super::accept::Abscissa;
 use super::blocks::over_blocks;
 use super::digits::BitSource;
+use super::dyadic;
 use super::error::NoiseError;
-use super::limbs::Limbs;
 use super::real::{HEAD_BITS, RealNormal, is_negative, quick};
 use super::stream::{Key, KeyedStream, StreamId};
 use super::strips::Strips;
@@ -100,13 +101,7 @@ impl RoundedGaussian {
                 max: Self::MAX_SCALE,
             });
         }
-        // The range has no subnormal numbers and no negative ones: the top bits are the biased
-        // exponent alone, and the leading one of the mantissa is implicit.
-        let bits = scale.to_bits();
-        let fraction_bits = f64::MANTISSA_DIGITS - 1;
-        let leading = 1_u64 << fraction_bits;
-        let mantissa = leading | (bits & (leading - 1));
-        let exponent = (bits >> fraction_bits) as i32 - (1023 + fraction_bits as i32);
+        let (mantissa, exponent) = dyadic::split(scale);
         Ok(Self {
             scale,
             mantissa,

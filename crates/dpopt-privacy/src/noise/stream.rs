@@ -335,6 +335,13 @@ impl BitSource for KeyedStream {
 }
 
 impl KeyedStream {
+    /// Fills `out` with the next words of the stream.
+    pub fn fill_words(&mut self, out: &mut [u64]) {
+        for place in out {
+            *place = self.generator.next_u64();
+        }
+    }
+
     /// Goes on reading at this word of 64 bits.
     pub(super) fn seek(&mut self, word: u128) {
         self.generator.set_word_pos(2 * word);

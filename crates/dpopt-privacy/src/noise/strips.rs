@@ -67,19 +67,20 @@ impl Strips {
         &TABLE
     }
 
-    /// The strip of a box number below 2^14, if that box is under the curve.
+    /// The strip of the box that the low 14 bits of a word choose, if it is under the curve.
     #[inline(always)]
-    pub(super) fn inside(&self, number: u64) -> Option<u64> {
-        let number = (number & ((1 << BOX_BITS) - 1)) as usize;
+    pub(super) fn inside(&self, word: u64) -> Option<u64> {
+        let number = box_number(word);
         (number < self.inside_count).then(|| u64::from(self.inside[number]))
     }
 
-    /// What a box number below 2^14 stands for.
-    pub(super) fn cell(&self, number: u64) -> Cell {
-        if let Some(strip) = self.inside(number) {
+    /// What the low 14 bits of a word stand for.
+    #[inline]
+    pub(super) fn cell(&self, word: u64) -> Cell {
+        if let Some(strip) = self.inside(word) {
             return Cell::Inside(strip);
         }
-        let beyond = number as usize - self.inside_count;
+        let beyond = box_number(word) - self.inside_count;
         match self.cut.get(beyond) {
             Some(&(strip, floor)) => Cell::Cut(u64::from(strip), u64::from(floor)),
             None if ((beyond - self.cut.len()) as u64) < self.tail => Cell::Tail,
@@ -134,6 +135,11 @@ impl Strips {
             density,
         }
     }
+}
+
+#[inline(always)]
+fn box_number(word: u64) -> usize {
+    (word & ((1 << BOX_BITS) - 1)) as usize
 }
 
 #[cfg(test)]
