@@ -27,6 +27,35 @@ const FIRST_LIMBS: usize = 2;
 /// was paid when it was opened, or is paid by each slice at its first step; stopping early is
 /// allowed at any time. The argument is in `docs/privacy/prefix-sums.md`.
 ///
+/// ```
+/// use dpopt_privacy::{
+///     Adjacency, Bound, ClipNorm, Curator, LatticeSum, NoiseMultiplier, Participation,
+///     PrefixKind, PrefixNoise, Spend, Touched,
+/// };
+///
+/// // Four steps on disjoint slices, each record in one of them.
+/// let z = NoiseMultiplier::new(2.0)?;
+/// let noise = PrefixNoise::new(PrefixKind::Toeplitz, 4, Participation::Single)?;
+/// let mut curator = Curator::protected(Adjacency::ReplaceOne)?;
+/// let share = dpopt_privacy::Event::ParallelComposed { events: vec![noise.event(z)?] };
+/// curator.reserve(&Spend::Fixed(share))?;
+/// curator.open_pool(400, 0)?;
+///
+/// let bound = Bound::new(ClipNorm::new(1.0)?, 3)?;
+/// let mut period = curator.prefix(noise.kind(), bound, noise.len(), z, noise.participation())?;
+/// for _ in 0..4 {
+///     let slice = curator.take_slice(100)?;
+///     let mut sum = LatticeSum::new(bound);
+///     for _record in slice.positions() {
+///         sum.add_scaled(1.0, &[0.1, -0.2, 0.3]);
+///     }
+///     let step = sum.finish(Adjacency::ReplaceOne, Touched::Slice(slice));
+///     let prefix_sum = period.push(step, &mut curator)?;
+///     assert_eq!(prefix_sum.len(), 3);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// ```compile_fail
 /// fn copy(period: &dpopt_privacy::Prefix) -> dpopt_privacy::Prefix { period.clone() }
 /// ```
