@@ -12,6 +12,7 @@
 //! | several runs on one budget; costs chosen on the way | [`BudgetFile`], [`Filter`], [`Odometer`] |
 //! | a release whose sensitivity is enforced | [`LatticeSum`], [`Sensitive`], [`Curator`] |
 //! | the best of several candidates or runs, a quantile, a threshold | [`selection`] |
+//! | a running sum of releases with less noise | [`PrefixNoise`], [`Curator::prefix`] |
 //! | noise without floating-point decisions | [`noise`] |
 //!
 //! # Accounting for a run made elsewhere
@@ -66,6 +67,7 @@ pub mod filter;
 mod guarantee;
 mod lattice;
 pub mod noise;
+mod prefix;
 pub mod selection;
 mod sensitive;
 mod units;
@@ -78,5 +80,6 @@ pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCount
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{Bound, LatticeError, LatticeSum, MAX_RECORDS};
+pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
 pub use sensitive::{Payload, Scalar, Sensitive, Touched, Vector};
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};

@@ -4,6 +4,7 @@
 //! Gaussian noise to an exact sum, derives its own event and takes it off the reservation; what
 //! was not reserved is refused before any noise is drawn.
 
+mod prefix;
 mod refused;
 mod release;
 mod reservation;
@@ -39,6 +40,8 @@ use slice::Pool;
 /// deviation at least noise multiplier x sensitivity, rounded up. The argument is in
 /// `docs/privacy/curator.md`.
 pub struct Curator {
+    /// Unique in the process.
+    id: u64,
     adjacency: Adjacency,
     mode: Mode,
     key: Key,
@@ -77,6 +80,7 @@ impl Curator {
 
     fn with_key(adjacency: Adjacency, mode: Mode, key: Key) -> Self {
         Self {
+            id: prefix::next_id(),
             adjacency,
             mode,
             key,

@@ -6,6 +6,7 @@ use crate::budget::BudgetError;
 use crate::event::Event;
 use crate::lattice::LatticeError;
 use crate::noise::NoiseError;
+use crate::prefix::PrefixError;
 use crate::selection::SelectionError;
 
 use super::slice::PoolError;
@@ -62,6 +63,9 @@ pub enum Refused {
     /// The pool of records, or a slice of it, can't be used like this.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// A period of prefix sums, or a step of one, can't be like this.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
     /// The noise does not fit the lattice.
     #[error(transparent)]
     Lattice(#[from] LatticeError),

@@ -163,6 +163,44 @@ pub(crate) fn fill_real(
     })
 }
 
+/// Digits after the point that [`fill_long`] gives.
+pub(crate) const LONG_BITS: u32 = HEAD_BITS + u64::BITS;
+
+/// What [`fill_long`] puts where a number is too large for it.
+pub(crate) const TOO_LONG: i128 = 1 << 126;
+
+/// Fills `out` with the first digits of the same normals: `⌊|w_i|·2^119⌋` with the sign of `w_i`,
+/// or ±[`TOO_LONG`] where `|w_i|` is 128 or more.
+///
+/// # Errors
+/// As [`fill_real`].
+pub(crate) fn fill_long(
+    key: &Key,
+    id: StreamId,
+    threads: NonZeroUsize,
+    out: &mut [i128],
+) -> Result<(), NoiseError> {
+    let table = Strips::get();
+    over_blocks(key, id, threads, out, |source, place| {
+        let word = source.word();
+        let (negative, head, digit) = match quick(word, table) {
+            // No digit after the head was looked at yet.
+            Some(head) => (is_negative(word), u128::from(head), source.extension(1)),
+            None => {
+                let mut normal = RealNormal::beyond(word, table, source);
+                let digit = normal.digit(1, source);
+                (normal.negative, normal.head, digit)
+            }
+        };
+        let size = if head >> 62 == 0 {
+            (head << u64::BITS | u128::from(digit)).cast_signed()
+        } else {
+            TOO_LONG
+        };
+        *place = if negative { -size } else { size };
+    })
+}
+
 /// A bound of `|w − approximation|` for what [`fill_real`] gives.
 ///
 /// `|w|` lies within 2^−56 of the middle `(2·head + 1)/2^56`, which is rounded to nearest:
