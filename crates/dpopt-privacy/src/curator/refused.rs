@@ -2,9 +2,9 @@
 
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
-use crate::budget::BudgetError;
 use crate::event::Event;
 use crate::lattice::LatticeError;
+use crate::ledger::LedgerError;
 use crate::noise::NoiseError;
 
 use super::slice::PoolError;
@@ -67,9 +67,9 @@ pub enum Refused {
     /// The noise can't be drawn.
     #[error(transparent)]
     Noise(#[from] NoiseError),
-    /// The shared budget can't pay.
+    /// The shared ledger can't pay, or has no record of the payment any more.
     #[error(transparent)]
-    Budget(#[from] BudgetError),
+    Ledger(#[from] LedgerError),
     /// A guarantee was asked for that can't be stated.
     #[error("no guarantee: {0}")]
     NoGuarantee(&'static str),
