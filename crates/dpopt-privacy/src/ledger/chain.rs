@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::error::Damage;
 
 /// SHA-256 of a line and all before it; 64 hexadecimal digits as text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChainHash([u8; 32]);
 
@@ -45,6 +45,12 @@ impl ChainHash {
 impl std::fmt::Display for ChainHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.digits())
+    }
+}
+
+impl std::fmt::Debug for ChainHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ChainHash({self})")
     }
 }
 

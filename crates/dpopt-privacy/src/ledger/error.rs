@@ -364,3 +364,44 @@ pub enum Damage {
     #[error("{0}")]
     Accounting(AccountingError),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_are_told_apart() {
+        type Is = fn(&LedgerError) -> bool;
+        let cases: [(ErrorKind, Is); 8] = [
+            (ErrorKind::NotFound, |e| {
+                matches!(e, LedgerError::Missing { .. })
+            }),
+            (ErrorKind::IsADirectory, |e| {
+                matches!(e, LedgerError::IsAFolder { .. })
+            }),
+            (ErrorKind::PermissionDenied, |e| {
+                matches!(e, LedgerError::PermissionDenied { .. })
+            }),
+            (ErrorKind::ReadOnlyFilesystem, |e| {
+                matches!(e, LedgerError::ReadOnly { .. })
+            }),
+            (ErrorKind::StorageFull, |e| {
+                matches!(e, LedgerError::DiskFull { .. })
+            }),
+            (ErrorKind::QuotaExceeded, |e| {
+                matches!(e, LedgerError::DiskFull { .. })
+            }),
+            (ErrorKind::FileTooLarge, |e| {
+                matches!(e, LedgerError::DiskFull { .. })
+            }),
+            (ErrorKind::TimedOut, |e| matches!(e, LedgerError::Io { .. })),
+        ];
+        for (kind, is_expected) in cases {
+            let error = LedgerError::io(Path::new("place"), kind.into());
+            assert!(is_expected(&error), "{kind}: {error:?}");
+            assert!(error.to_string().contains("place"), "{error}");
+            let gone = matches!(kind, ErrorKind::NotFound | ErrorKind::IsADirectory);
+            assert_eq!(error.is_unwritable(), !gone, "{kind}");
+        }
+    }
+}
