@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::nonconvex::SolverPlan;
 use dpopt::oracle::Access;
-use dpopt::privacy::{
-    Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError, LedgerReport,
-};
+use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError};
+
+use dpopt::privacy::ledger::LedgerReport;
 
 use crate::args;
 use crate::artefacts::probe;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use dpopt::privacy::LedgerReport;
+use dpopt::privacy::ledger::LedgerReport;
 
 use super::flags::report_in_words;
 
