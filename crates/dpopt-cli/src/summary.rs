@@ -139,7 +139,7 @@ impl Summary<'_> {
                 self.facts.trivial_bound()
             )?,
             None if self.chosen.resumed => {
-                writeln!(out, "Bound      none stated for a walk from a checkpoint")?
+                writeln!(out, "Bound      none stated for a walk from a checkpoint")?;
             }
             None => writeln!(out, "Bound      none stated by this solver")?,
         }

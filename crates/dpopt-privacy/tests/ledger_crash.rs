@@ -198,13 +198,17 @@ fn a_process_killed_at_any_moment_has_paid_for_what_it_released() {
             folder.path().join("checkpoint"),
         );
         let (mut made, mut kept) = (0, false);
-        for _ in 0..KILLS_PER_LEDGER {
+        for number in 0..KILLS_PER_LEDGER {
             let mut child = start("walk", folder.path(), None);
             let mut output = BufReader::new(child.stdout.take().unwrap());
-            wait_for(&mut output, &["ready"]);
+            // On a slow disk most would die before their first release; some must get there.
+            let until = ["kept", "ready", "made", "ready", "ready"][number % 5];
+            let mut said = String::new();
+            while !said.ends_with(&format!("\n{until}\n")) {
+                assert!(output.read_line(&mut said).unwrap() > 0, "the child ended");
+            }
             std::thread::sleep(Duration::from_micros(mixer.below(6000)));
             child.kill().unwrap();
-            let mut said = String::new();
             output.read_to_string(&mut said).unwrap();
             child.wait().unwrap();
             made += said.matches("\nmade\n").count();
@@ -235,11 +239,8 @@ fn a_process_killed_at_any_moment_has_paid_for_what_it_released() {
         let after = Ledger::verify(&path, None).unwrap();
         assert!(after.used >= (made + 1) as f64 * 1e-4 && after.torn_bytes == 0);
     }
-    // Otherwise nothing was tested.
-    assert!(
-        releases > KILLS / 4 && resumed > KILLS / 4,
-        "{releases}, {resumed}"
-    );
+    // Three releases come before the first checkpoint.
+    assert!(releases >= 4 * KILLS / 5 && resumed >= KILLS / 5);
 }
 
 #[test]

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::nonconvex::SolverPlan;
 use dpopt::oracle::Access;
-use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError};
-
 use dpopt::privacy::ledger::LedgerReport;
+use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError};
 
 use crate::args;
 use crate::artefacts::probe;
@@ -41,7 +40,7 @@ impl LedgerArgs {
 
 /// A shared ledger that can be opened.
 pub(crate) enum Shared {
-    Open(Ledger),
+    Open(Box<Ledger>),
     /// The file is made right before the run, so that a refused run leaves none.
     New {
         path: PathBuf,
@@ -126,13 +125,13 @@ impl Shared {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Self::Open(file))
+        Ok(Self::Open(Box::new(file)))
     }
 
     /// The ledger, created if need be and if it could pay for `plan`.
     pub(crate) fn open(self, plan: &SolverPlan) -> Result<Ledger, CliError> {
         match self {
-            Self::Open(file) => Ok(file),
+            Self::Open(file) => Ok(*file),
             Self::New {
                 path,
                 epsilon,
