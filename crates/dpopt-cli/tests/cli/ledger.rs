@@ -146,7 +146,7 @@ fn a_run_resumes_from_a_checkpoint_on_what_is_left() {
         "{SHARED} --epsilon 1 --checkpoint c.json --checkpoint-every 10"
     ));
     let kept = place.json("c.json");
-    assert_eq!(kept["checkpoint"]["point"].as_array().unwrap().len(), 4);
+    assert_eq!(kept["checkpoint"]["point"].as_array().unwrap().len(), 5);
     place.ok("ledger verify l.json --checkpoint c.json");
     let left_before = left(&place)["epsilon_left"].as_f64().unwrap();
     let cut = place.read("l.json");
@@ -186,7 +186,7 @@ fn a_run_resumes_from_a_checkpoint_on_what_is_left() {
     place.fails(train, 2, &["--ledger", "required"]);
     place.put("l.json", &cut);
     let builtin = "train --solver noisy-gd --max-steps 2 --ledger l.json --resume c.json";
-    place.fails(builtin, 2, &["--resume", "dimension 4"]);
+    place.fails(builtin, 2, &["--resume", "dimension 5"]);
     place.put("c.json", "{}\n");
     place.fails(
         &format!("{train} --ledger l.json"),
