@@ -512,7 +512,8 @@ fn a_ledger_that_is_exchanged_in_use_is_refused() {
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
     let secret = LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::All);
     type Deed = fn(&Path, &str);
-    let deeds: [(Deed, fn(&LedgerError) -> bool); 5] = [
+    type Is = fn(&LedgerError) -> bool;
+    let deeds: [(Deed, Is); 5] = [
         (
             |path, _| std::fs::remove_file(path).unwrap(),
             |error| matches!(error, LedgerError::Missing { .. }),
