@@ -16,9 +16,9 @@ mod tune;
 use std::num::NonZeroUsize;
 
 use crate::adjacency::Adjacency;
-use crate::budget::{BudgetError, BudgetFile};
 use crate::event::Event;
 use crate::guarantee::{Guarantee, Mode};
+use crate::ledger::{Ledger, LedgerError};
 use crate::noise::{Key, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};
 use crate::units::Delta;
 
@@ -31,11 +31,14 @@ pub(crate) use reservation::Account;
 use reservation::{Reservation, all_of};
 use slice::Pool;
 
-/// Holds the key, the ledger of the run and, if there is one, the shared budget.
+/// How the noise of every release is made, for the ledger.
+const NOISE: &str = "rounded-gaussian";
+
+/// Holds the key, what the run may still spend and, if there is one, the shared ledger.
 ///
 /// # Privacy
 /// The sequence reserve, release..., settle is charged as follows. The reservation is written to
-/// the shared budget, and synced, before the first release. A release is matched against the
+/// the shared ledger, and synced, before the first release. A release is matched against the
 /// reservation by its derived event: (records touched, noise multiplier). Its noise has standard
 /// deviation at least noise multiplier x sensitivity, rounded up. The argument is in
 /// `docs/privacy/curator.md`.
@@ -46,7 +49,7 @@ pub struct Curator {
     mode: Mode,
     key: Key,
     streams: StreamIds,
-    budget: Option<BudgetFile>,
+    ledger: Option<Ledger>,
     reservation: Option<Reservation>,
     reserved: Vec<Event>,
     /// What settled reservations have spent.
@@ -85,7 +88,7 @@ impl Curator {
             mode,
             key,
             streams: StreamIds::new(),
-            budget: None,
+            ledger: None,
             reservation: None,
             reserved: Vec::new(),
             settled: Vec::new(),
@@ -108,18 +111,18 @@ impl Curator {
     /// Charges this curator's runs to a budget that several runs share.
     ///
     /// # Errors
-    /// [`BudgetError::AdjacencyMismatch`] when the budget is for another adjacency;
-    /// [`BudgetError::Simulated`] for a simulation, whose releases nothing protects;
-    /// [`BudgetError::TooLate`] when something was reserved, or another budget attached, before.
-    pub fn with_budget(mut self, budget: BudgetFile) -> Result<Self, BudgetError> {
-        budget.check_adjacency(self.adjacency)?;
+    /// [`LedgerError::AdjacencyMismatch`] when the ledger is for another adjacency;
+    /// [`LedgerError::Simulated`] for a simulation, whose releases nothing protects;
+    /// [`LedgerError::TooLate`] when something was reserved, or another ledger attached, before.
+    pub fn with_ledger(mut self, ledger: Ledger) -> Result<Self, LedgerError> {
+        ledger.check_adjacency(self.adjacency)?;
         if self.mode == Mode::Simulated {
-            return Err(BudgetError::Simulated);
+            return Err(LedgerError::Simulated);
         }
-        if !self.reserved.is_empty() || self.budget.is_some() {
-            return Err(BudgetError::TooLate);
+        if !self.reserved.is_empty() || self.ledger.is_some() {
+            return Err(LedgerError::TooLate);
         }
-        self.budget = Some(budget);
+        self.ledger = Some(ledger);
         Ok(self)
     }
 
@@ -138,7 +141,7 @@ impl Curator {
     /// Sets aside what a run will spend, before its first release.
     ///
     /// # Errors
-    /// [`Refused`] when the shared budget can't pay, a reservation is open, or the event holds
+    /// [`Refused`] when the shared ledger can't pay, a reservation is open, or the event holds
     /// something that no method of the curator can release.
     pub fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
         if self.inner {
@@ -148,8 +151,8 @@ impl Curator {
             return Err(Refused::AlreadyReserved);
         }
         let mut reservation = Reservation::new(spend, self.adjacency)?;
-        if let Some(budget) = &mut self.budget {
-            reservation.in_budget = Some(budget.reserve(&reservation.event)?);
+        if let Some(ledger) = &mut self.ledger {
+            reservation.in_ledger = Some(ledger.reserve(&reservation.event, NOISE)?);
         }
         self.adaptive |= self.spent() != Event::NoOp;
         self.reserved.push(reservation.event.clone());
@@ -199,10 +202,10 @@ impl Curator {
         self.pool.as_ref().map_or(0, Pool::next)
     }
 
-    /// Closes the reservation, telling the shared budget what was really spent.
+    /// Closes the reservation, telling the shared ledger what was really spent.
     ///
     /// # Errors
-    /// [`Refused::Budget`] when the budget file can't be written; the reservation then stands as
+    /// [`Refused::Ledger`] when the ledger can't be written; the reservation then stands as
     /// the payment.
     pub fn settle(&mut self) -> Result<Event, Refused> {
         let Some(reservation) = self.reservation.take() else {
@@ -212,8 +215,8 @@ impl Curator {
         if event != Event::NoOp {
             self.settled.push(event.clone());
         }
-        if let (Some(budget), Some(id)) = (&mut self.budget, reservation.in_budget) {
-            budget.settle(id, &event)?;
+        if let (Some(ledger), Some(id)) = (&mut self.ledger, reservation.in_ledger) {
+            ledger.settle(id, &event)?;
         }
         Ok(event)
     }
@@ -240,7 +243,7 @@ impl Curator {
     /// # Privacy
     /// The accountants compose releases whose multipliers, rates and counts were fixed before the
     /// first of them. What was reserved after a release may depend on it, and then nothing here
-    /// bounds the whole: use a curator for each run and a shared budget, which is a filter.
+    /// bounds the whole: use a curator for each run and a shared ledger, which is a filter.
     ///
     /// # Errors
     /// [`Refused::NoGuarantee`] in a simulation and after a reservation that followed a release;
@@ -249,7 +252,7 @@ impl Curator {
     pub fn guarantee(&self, delta: Delta) -> Result<Guarantee, Refused> {
         if self.adaptive {
             return Err(Refused::NoGuarantee(
-                "a reservation was made after a release and may depend on it; use one curator for each run and a shared budget",
+                "a reservation was made after a release and may depend on it; use one curator for each run and a shared ledger",
             ));
         }
         match self.mode {
@@ -268,6 +271,11 @@ impl Curator {
     /// Pays for a release of `event`. To be called when nothing else can fail any more, and before
     /// any noise is drawn.
     pub(crate) fn charge(&mut self, event: &Event, account: Account) -> Result<(), Refused> {
+        self.check(event, account)?;
+        let paid = self.reservation.as_ref().and_then(|open| open.in_ledger);
+        if let (Some(ledger), Some(id)) = (&mut self.ledger, paid) {
+            ledger.note_release(id, event, account)?;
+        }
         self.take(event, account, false)
     }
 

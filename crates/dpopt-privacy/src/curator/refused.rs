@@ -2,9 +2,9 @@
 
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
-use crate::budget::BudgetError;
 use crate::event::Event;
 use crate::lattice::LatticeError;
+use crate::ledger::LedgerError;
 use crate::noise::NoiseError;
 use crate::prefix::PrefixError;
 use crate::selection::SelectionError;
@@ -78,9 +78,9 @@ pub enum Refused {
     /// An inner run of repeat-and-select tried to make a reservation of its own.
     #[error("an inner run has the reservation it was given and can't make another")]
     InnerRun,
-    /// The shared budget can't pay.
+    /// The shared ledger can't pay, or has no record of the payment any more.
     #[error(transparent)]
-    Budget(#[from] BudgetError),
+    Ledger(#[from] LedgerError),
     /// A guarantee was asked for that can't be stated.
     #[error("no guarantee: {0}")]
     NoGuarantee(&'static str),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::accounting::costs;
 use crate::adjacency::Adjacency;
-use crate::budget::ReservationId;
 use crate::event::Event;
+use crate::ledger::ReservationId;
 use crate::units::NoiseMultiplier;
 
 use super::refused::Refused;
@@ -51,7 +51,7 @@ pub(crate) enum Account {
 pub(super) struct Reservation {
     /// What it is recorded, charged and guaranteed as.
     pub(super) event: Event,
-    pub(super) in_budget: Option<ReservationId>,
+    pub(super) in_ledger: Option<ReservationId>,
     terms: Terms,
 }
 
@@ -108,14 +108,14 @@ impl Reservation {
                 };
                 return Ok(Self {
                     event: recorded,
-                    in_budget: None,
+                    in_ledger: None,
                     terms,
                 });
             }
         };
         Ok(Self {
             event: spend.event().clone(),
-            in_budget: None,
+            in_ledger: None,
             terms,
         })
     }
