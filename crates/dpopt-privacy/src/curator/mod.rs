@@ -31,9 +31,6 @@ pub(crate) use reservation::Account;
 use reservation::{Reservation, all_of};
 use slice::Pool;
 
-/// How the noise of every release is made, for the ledger.
-const NOISE: &str = "rounded-gaussian";
-
 /// Holds the key, what the run may still spend and, if there is one, the shared ledger.
 ///
 /// # Privacy
@@ -152,7 +149,7 @@ impl Curator {
         }
         let mut reservation = Reservation::new(spend, self.adjacency)?;
         if let Some(ledger) = &mut self.ledger {
-            reservation.in_ledger = Some(ledger.reserve(&reservation.event, NOISE)?);
+            reservation.in_ledger = Some(ledger.reserve(&reservation.event, reservation.noise())?);
         }
         self.adaptive |= self.spent() != Event::NoOp;
         self.reserved.push(reservation.event.clone());
@@ -177,6 +174,31 @@ impl Curator {
         if self.pool.is_some() {
             return Err(PoolError::Twice);
         }
+        self.pool = Some(pool);
+        Ok(())
+    }
+
+    /// As [`Curator::open_pool`], of the next `count` records that the ledger has not handed out
+    /// to any run. One synced line of the ledger claims them all, before the first is read; those
+    /// that this run leaves unread are forfeited. `name` names a body of `records` records in a
+    /// fixed order.
+    ///
+    /// # Errors
+    /// As [`Curator::open_pool`]; [`PoolError::NoLedger`] without a ledger;
+    /// [`Refused::Ledger`] when fewer than `count` are left, or the file can't be written.
+    pub fn open_pool_of_ledger(
+        &mut self,
+        name: &str,
+        records: u64,
+        count: u64,
+    ) -> Result<(), Refused> {
+        // Everything else that can fail comes first: a claim is final.
+        let mut pool = Pool::new(records, 0, self.adjacency)?;
+        if self.pool.is_some() {
+            return Err(PoolError::Twice.into());
+        }
+        let ledger = self.ledger.as_mut().ok_or(PoolError::NoLedger)?;
+        pool.narrow(ledger.claim_records(name, count, records)?);
         self.pool = Some(pool);
         Ok(())
     }

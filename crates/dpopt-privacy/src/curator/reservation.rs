@@ -120,6 +120,27 @@ impl Reservation {
         })
     }
 
+    /// How the noise of the releases is made, for the ledger.
+    pub(super) fn noise(&self) -> &'static str {
+        let selects = |leaf: &Event| {
+            matches!(
+                leaf,
+                Event::ExponentialMechanism { .. }
+                    | Event::PermuteAndFlip { .. }
+                    | Event::AboveThreshold { .. }
+                    | Event::ReportNoisyMax { .. }
+                    | Event::RepeatAndSelect { .. }
+            )
+        };
+        let leaves = self.event.leaves();
+        let selections = leaves.iter().filter(|(leaf, _)| selects(leaf)).count();
+        match selections {
+            0 => "rounded-gaussian",
+            all if all == leaves.len() => "exact-selection",
+            _ => "rounded-gaussian and exact-selection",
+        }
+    }
+
     /// Takes `event` off what is left; with `dry`, only says whether that would work.
     pub(super) fn take(
         &mut self,
