@@ -7,13 +7,13 @@ use std::num::NonZeroUsize;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use dpopt::prelude::*;
-use dpopt::privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};
+use dpopt::privacy::noise::{Purpose, ReplayKeyForTests, RoundedGaussian, StreamId};
 use dpopt::privacy::{Spend, accounting::calibrate};
 
 /// One exact draw, per coordinate of a release.
 fn noise(c: &mut Criterion) {
     let mut group = c.benchmark_group("rounded-gaussian");
-    let key = Key::from_seed(1);
+    let key = ReplayKeyForTests::from_seed(1);
     let mut out = vec![0i128; 1000];
     group.throughput(Throughput::Elements(out.len() as u64));
     for scale in [0.5, 1000.25, 2f64.powi(34)] {

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the speed table of the accountants, against their targets.
+//! `cargo xtask bench`: the speed table of the accountants and samplers, against their targets.
 
 use std::fs;
 use std::path::Path;
@@ -65,13 +65,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
 /// The rows for people.
 fn table(rows: &Value) -> Result<String, String> {
     let rows = rows.as_array().ok_or("the benchmark printed no list")?;
-    let mut out = format!("{:<18} {:>12} {:>12}\n", "", "median", "target");
+    let mut out = format!("{:<24} {:>12} {:>12}\n", "", "median", "target");
     for row in rows {
         let id = row["id"].as_str().ok_or("a row without `id`")?;
         let seconds = row["seconds"].as_f64().ok_or("a row without `seconds`")?;
-        out += &format!("{id:<18} {:>9.3} ms", 1e3 * seconds);
+        out += &format!("{id:<24} {:>9.3} ms", 1e3 * seconds);
         if let Some(target) = row["target"].as_f64() {
             out += &format!(" {:>9.3} ms", 1e3 * target);
+        }
+        if let Some(rate) = row["draws_per_second"].as_f64() {
+            out += &format!(" {rate:>9.2e} draws/s");
         }
         let missed = row["met"].as_bool() == Some(false);
         out += if missed { "  missed\n" } else { "\n" };

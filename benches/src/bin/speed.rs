@@ -2,12 +2,14 @@
 //!
 //! One row per question about DP-SGD with sampling rate 0.01, noise multiplier 1, 10,000 steps and
 //! delta = 1e-5 under add-remove, on one thread: the median over repeats, the target where there is one,
-//! and whether it is met. `--quick` takes fewer repeats. Rows of accountants that do not exist are left out.
+//! and whether it is met. Then one row per sampler of noise, with draws per second, on the same terms.
+//! `--quick` takes fewer repeats. Rows of accountants that do not exist are left out.
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 
 use std::hint::black_box;
 use std::time::Instant;
 
+use dpopt_benches::noise;
 use dpopt_privacy::{
     Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate,
     calibrate,
@@ -94,13 +96,13 @@ struct Times {
 }
 
 /// Times over at least `least` repeats, and as many as fit in `room` seconds.
-fn measure(row: &Row, least: usize, room: f64) -> Result<Times, AccountingError> {
-    let value = answer(black_box(row))?;
+fn measure<E>(work: impl Fn() -> Result<f64, E>, least: usize, room: f64) -> Result<Times, E> {
+    let value = work()?;
     let start = now();
     let mut seconds = Vec::new();
     while seconds.len() < least || (start.elapsed().as_secs_f64() < room && seconds.len() < 1001) {
         let before = now();
-        black_box(answer(black_box(row))?);
+        black_box(work()?);
         seconds.push(before.elapsed().as_secs_f64());
     }
     seconds.sort_by(f64::total_cmp);
@@ -117,7 +119,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (least, room) = if quick { (3, 0.2) } else { (11, 2.0) };
     let mut out = Vec::new();
     for row in rows() {
-        let times = measure(&row, least, room)?;
+        let times = measure(|| answer(black_box(&row)), least, room)?;
         let line: Value = json!({
             "id": row.id,
             "seconds": times.median,
@@ -128,6 +130,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "value": times.value,
         });
         out.push(line);
+    }
+    for row in noise::rows() {
+        let times = measure(&*row.work, least.min(5), room)?;
+        out.push(json!({
+            "id": row.id,
+            "seconds": times.median,
+            "fastest": times.fastest,
+            "target": row.target,
+            "met": row.target.map(|target| times.median <= target),
+            "repeats": times.repeats,
+            "draws_per_second": row.draws as f64 / times.median,
+        }));
     }
     println!("{}", serde_json::to_string_pretty(&out)?);
     Ok(())

@@ -68,17 +68,8 @@ pub(crate) fn loss(name: &str) -> Result<Glm, String> {
 pub(crate) fn filter(name: &str) -> Result<FilterKind, String> {
     [FilterKind::Gdp, FilterKind::Zcdp, FilterKind::Rdp]
         .into_iter()
-        .find(|kind| filter_name(*kind) == name)
+        .find(|kind| kind.to_string() == name)
         .ok_or_else(|| "known are gdp, zcdp, rdp".to_owned())
-}
-
-/// The name that [`filter`] reads.
-pub(crate) fn filter_name(filter: FilterKind) -> &'static str {
-    match filter {
-        FilterKind::Zcdp => "zcdp",
-        FilterKind::Rdp => "rdp",
-        _ => "gdp",
-    }
 }
 
 fn unit<T>(text: &str, make: fn(f64) -> Result<T, UnitError>) -> Result<T, String> {

@@ -15,9 +15,18 @@ pub(crate) struct Chosen {
     pub(crate) plan: SolverPlan,
     /// The line of the public rule that picked it; none where the user named it.
     pub(crate) picked: Option<AutoReason>,
+    /// Whether the walk starts at a checkpoint's point.
+    pub(crate) resumed: bool,
 }
 
 impl Chosen {
+    /// The proven bound; none for a walk from a checkpoint, since the gap that the bound starts
+    /// from is known at the origin only.
+    pub(crate) fn predicted_bound(&self) -> Option<f64> {
+        let bound = self.plan.predicted_bound();
+        bound.filter(|_| !self.resumed)
+    }
+
     /// Why this solver.
     pub(crate) fn reason(&self) -> String {
         match self.picked {
@@ -39,6 +48,7 @@ pub(crate) fn choose(
             solver,
             plan: solver.plan(facts, budget, max_steps.unwrap_or(default_cap(solver)))?,
             picked: None,
+            resumed: false,
         }),
         SolverArg::Auto => {
             let choice = Solver::auto(facts, budget, max_steps.unwrap_or(STEPS_WITH_BOUND))?;
@@ -53,6 +63,7 @@ pub(crate) fn choose(
                 solver: choice.solver,
                 plan,
                 picked: Some(choice.reason),
+                resumed: false,
             })
         }
     }

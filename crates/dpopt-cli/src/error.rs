@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use dpopt::nonconvex::{PlanError, RunError};
 use dpopt::oracle::tabular::TabularError;
 use dpopt::oracle::{DataError, EstimatorError};
-use dpopt::privacy::{AccountingError, BudgetError, Refused};
+use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 
 /// A command could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -41,12 +41,24 @@ pub(crate) enum CliError {
     /// Standard output can't be written.
     #[error("can't write to standard output: {0}")]
     Stdout(std::io::Error),
-    /// The shared budget can't be opened.
+    /// A ledger that a command was asked to read.
+    #[error(transparent)]
+    LedgerFile(LedgerError),
+    /// A ledger that is not whole.
+    #[error(transparent)]
+    LedgerDamaged(LedgerError),
+    /// A checkpoint can't be used.
+    #[error(transparent)]
+    Checkpoint(CheckpointError),
+    /// The shared ledger can't be opened.
     #[error("--ledger: {0}")]
-    Ledger(BudgetError),
-    /// The shared budget can't pay. Nothing was released.
+    Ledger(LedgerError),
+    /// The shared ledger can't pay. Nothing was released.
     #[error("--ledger: {0}; nothing was released and nothing charged")]
-    CannotPay(BudgetError),
+    CannotPay(LedgerError),
+    /// A number is not a privacy unit.
+    #[error(transparent)]
+    Unit(#[from] dpopt::privacy::UnitError),
     /// No plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -93,13 +105,13 @@ impl CliError {
         }
     }
 
-    /// A refusal by the shared budget is told from other refusals.
+    /// A refusal by the shared ledger is told from other refusals.
     pub(crate) fn from_run(error: RunError) -> Self {
         match error {
-            RunError::Refused(Refused::Budget(
-                refusal @ (BudgetError::Exhausted { .. } | BudgetError::Accounting(_)),
+            RunError::Refused(Refused::Ledger(
+                refusal @ (LedgerError::Exhausted { .. } | LedgerError::Accounting(_)),
             )) => Self::CannotPay(refusal),
-            RunError::Refused(Refused::Budget(other)) => Self::Ledger(other),
+            RunError::Refused(Refused::Ledger(other)) => Self::Ledger(other),
             other => Self::Run(other),
         }
     }
@@ -115,6 +127,8 @@ impl CliError {
             | Self::Content { .. }
             | Self::Write { .. }
             | Self::Ledger(_)
+            | Self::LedgerFile(_)
+            | Self::Checkpoint(_)
             | Self::Accounting(_)
             | Self::Plan(PlanError::BadFact { .. }) => 2,
             _ => 1,

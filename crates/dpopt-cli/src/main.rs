@@ -2,7 +2,7 @@
 //!
 //! Each subcommand is a file of its own. Results go to standard output, warnings and errors to
 //! standard error; an error is one sentence. Exit codes: 0 done, 2 the request can't be met as
-//! written (a flag, a file, a schema), 1 anything else.
+//! written (a flag, a file, a schema), 1 anything else (of `ledger verify`: a damaged ledger).
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 #![expect(
     clippy::print_stderr,
@@ -13,9 +13,9 @@ mod account;
 mod args;
 mod artefacts;
 mod attack;
-mod budget;
 mod calibrate;
 mod check;
+mod checkpoints;
 mod choose;
 mod clock;
 mod error;
@@ -65,8 +65,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Apply a trained model to a table
     Predict(predict::PredictArgs),
-    /// Show what a shared budget has left
-    Budget(budget::BudgetArgs),
+    /// Show or verify a ledger, which holds the budget of several runs
+    Ledger(ledger::LedgerCommand),
 }
 
 fn main() -> ExitCode {
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Predict(args) => predict::run(&args),
-        Command::Budget(args) => budget::run(&args),
+        Command::Ledger(command) => ledger::run(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -116,7 +116,7 @@ impl Outputs<'_> {
                 stopped_early: finished.outcome.stop != Stop::Completed,
             },
             budget: Some(finished.record.spent.clone()),
-            predicted_bound: chosen.plan.predicted_bound(),
+            predicted_bound: chosen.predicted_bound(),
             trivial_bound: facts.trivial_bound(),
             releases: finished.outcome.counts.releases,
             trace: &finished.record.trace,

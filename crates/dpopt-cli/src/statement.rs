@@ -1,7 +1,7 @@
 //! The privacy statement of a run, in numbers and in words.
 
 use dpopt::nonconvex::Stop;
-use dpopt::privacy::{Accountant, Adjacency, Delta, Event, Guarantee, Mode};
+use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, Guarantee, Mode};
 use serde::{Deserialize, Serialize};
 
 /// What a run guarantees, and what that rests on.
@@ -34,14 +34,21 @@ pub(crate) struct Odometer {
 }
 
 impl Statement {
-    /// The statement of a run on a table of `records` (public) records.
-    pub(crate) fn new(guarantee: &Guarantee, records: u64, stop: Stop, spent: &Event) -> Self {
+    /// The statement of a run on a table of `records` (public) records. `whole` is the budget of
+    /// the ledger in whose earlier runs this one started, where it did.
+    pub(crate) fn new(
+        guarantee: &Guarantee,
+        records: u64,
+        stop: Stop,
+        spent: &Event,
+        whole: Option<(Epsilon, Delta)>,
+    ) -> Self {
         let odometer = if stop == Stop::Completed {
             None
         } else {
             Odometer::read(spent, guarantee)
         };
-        let mut words = words(guarantee, records);
+        let mut words = words(guarantee, records, whole);
         words.extend(odometer.as_ref().map(|reading| {
             format!(
                 "The run was stopped before its plan was used up. Odometer: with probability at \
@@ -86,7 +93,7 @@ impl Odometer {
     }
 }
 
-fn words(guarantee: &Guarantee, records: u64) -> Vec<String> {
+fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -> Vec<String> {
     let Guarantee {
         epsilon,
         delta,
@@ -104,11 +111,26 @@ fn words(guarantee: &Guarantee, records: u64) -> Vec<String> {
             format!("the number of records, {records}"),
         ),
     };
+    let (what, given) = match whole {
+        None => (
+            "Everything that was written and shown is together",
+            String::new(),
+        ),
+        Some((epsilon, delta)) => (
+            "What this run released is together, given the point that it started from,",
+            format!(
+                " That point came from earlier runs on the same ledger. All runs on the ledger \
+                 together, these included, are ({}, {})-differentially private.",
+                rounded_up(epsilon.get()),
+                scientific(delta)
+            ),
+        ),
+    };
     vec![
         format!(
-            "Everything that was written and shown is together ({}, {})-differentially \
+            "{what} ({}, {})-differentially \
              private under {adjacency} adjacency, by the {accountant} accountant: when {change}, \
-             the probability of any outcome changes by at most a factor e^epsilon, plus delta.",
+             the probability of any outcome changes by at most a factor e^epsilon, plus delta.{given}",
             rounded_up(*epsilon),
             scientific(*delta)
         ),

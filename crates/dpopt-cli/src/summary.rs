@@ -78,7 +78,7 @@ impl Summary<'_> {
             adjacency: self.statement.adjacency,
             accountant: self.statement.accountant,
             odometer: self.statement.odometer.as_ref(),
-            predicted_bound: self.chosen.plan.predicted_bound(),
+            predicted_bound: self.chosen.predicted_bound(),
             releases: self.outcome.counts.releases,
             passes: self.outcome.counts.passes,
             train_seconds: self.train_seconds,
@@ -131,13 +131,16 @@ impl Summary<'_> {
             self.train_seconds,
             self.seconds
         )?;
-        match plan.predicted_bound() {
+        match self.chosen.predicted_bound() {
             Some(bound) => writeln!(
                 out,
                 "Bound      the gradient norm at the result is at most {bound:.4} (root mean \
                  square; the starting point already satisfies {:.4})",
                 self.facts.trivial_bound()
             )?,
+            None if self.chosen.resumed => {
+                writeln!(out, "Bound      none stated for a walk from a checkpoint")?;
+            }
             None => writeln!(out, "Bound      none stated by this solver")?,
         }
         if let Some(metrics) = &self.metrics {

@@ -11,22 +11,31 @@ use std::path::PathBuf;
 use clap::Args;
 use dpopt::nonconvex::{Budget, Observer, Outcome, PublicFacts, Release};
 use dpopt::oracle::{Estimator, Glm, PrivateData, PrivateGradient};
-use dpopt::privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Guarantee};
+use dpopt::privacy::{
+    Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
+};
 
 use crate::args::{self, SolverArg};
 use crate::artefacts::OutDir;
+use crate::checkpoints::{CheckpointArgs, Saver};
 use crate::choose::{Chosen, choose};
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
 use crate::interrupt::Interrupt;
-use crate::ledger::{Ledger, LedgerArgs, left_in_words};
+use crate::ledger::{LedgerArgs, Shared, left_in_words};
 use crate::outputs::{self, Outputs};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::statement::{Statement, scientific};
 use crate::summary::Summary;
 use crate::trace::Recorder;
+
+/// The budget of a run where nothing else is asked for.
+const EPSILON: f64 = 1.0;
+const DELTA: f64 = 1e-6;
+/// Steps of 2 % that a resumed plan may go down by: to a sixth of what is left. A tuned constant.
+const TRIES: u32 = 90;
 
 /// Flags of `dpopt train`.
 #[derive(Debug, Args)]
@@ -54,12 +63,13 @@ pub(crate) struct TrainArgs {
     /// noisy-gd where neither bound says anything. It sees public facts only
     #[arg(long, default_value = "auto")]
     solver: SolverArg,
-    /// Privacy budget epsilon
-    #[arg(long, value_name = "E", default_value = "1", value_parser = args::epsilon, allow_hyphen_values = true)]
-    epsilon: Epsilon,
-    /// Privacy budget delta; should be well below one over the number of records
-    #[arg(long, value_name = "D", default_value = "1e-6", value_parser = args::delta, allow_hyphen_values = true)]
-    delta: Delta,
+    /// Privacy budget epsilon; default 1, with --resume what the ledger has left
+    #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
+    epsilon: Option<Epsilon>,
+    /// Privacy budget delta; should be well below one over the number of records. Default 1e-6,
+    /// with --resume that of the ledger
+    #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
+    delta: Option<Delta>,
     /// Which tables count as neighbours: those that differ in one record's values, or by one
     /// record more (the number of records is private then)
     #[arg(long, default_value = "replace-one", value_parser = args::adjacency)]
@@ -69,6 +79,8 @@ pub(crate) struct TrainArgs {
     public_records: Option<u64>,
     #[command(flatten)]
     ledger: LedgerArgs,
+    #[command(flatten)]
+    checkpoints: CheckpointArgs,
     /// Folder for model.json, ledger.json and report.html
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -86,17 +98,19 @@ pub(crate) struct TrainArgs {
     quiet: bool,
 }
 
-/// Watches a run: keeps what was released, moves the bar, stops on Ctrl-C.
+/// Watches a run: keeps what was released, writes checkpoints, moves the bar, stops on Ctrl-C.
 struct Watcher {
     record: Recorder,
     progress: Progress,
     interrupt: Interrupt,
+    saver: Saver,
 }
 
 impl Observer for Watcher {
     fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
         self.record.add(release);
         self.progress.step();
+        self.saver.on_release(release);
         if self.interrupt.pressed() {
             ControlFlow::Break(())
         } else {
@@ -111,6 +125,8 @@ pub(crate) struct Finished {
     pub(crate) guarantee: Guarantee,
     pub(crate) record: Recorder,
     pub(crate) seconds: f64,
+    /// Why the last checkpoint is missing, if it is.
+    pub(crate) trouble: Option<String>,
 }
 
 pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
@@ -130,7 +146,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
     )?;
     let prepare = |path| OutDir::prepare(path, &outputs::FILES);
     let out = args.out.as_deref().map(prepare).transpose()?;
-    let ledger = Ledger::check(&args.ledger, args.adjacency)?;
+    let checkpoint = args.checkpoints.read()?;
+    args.checkpoints.check()?;
+    let mut ledger = Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?;
     let test = source.test()?;
     let interrupt = Interrupt::listen()?;
 
@@ -142,15 +160,43 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         data.row_norm(),
         args.loss.constants(data.row_norm()),
     )?;
-    let warnings = warnings(args, &facts);
+    let start = checkpoint.as_ref().map(Checkpoint::point);
+    if let Some(start) = start.filter(|start| start.len() != facts.dim) {
+        let problem = format!(
+            "the checkpoint's point has dimension {}, the table {}",
+            start.len(),
+            facts.dim
+        );
+        return Err(CliError::flag("--resume", problem));
+    }
+    let shared = match &ledger {
+        Some(Shared::Open(file)) => Some((file.epsilon(), file.delta())),
+        _ => None,
+    };
+    let whole = shared.filter(|_| start.is_some());
+    let delta = match (args.delta, whole) {
+        (Some(delta), _) | (None, Some((_, delta))) => delta,
+        (None, None) => Delta::new(DELTA)?,
+    };
+    let mut warnings = warnings(delta, &facts);
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
-    let budget = Budget {
-        epsilon: args.epsilon,
-        delta: args.delta,
+    let mut chosen = match (&mut ledger, args.epsilon) {
+        (Some(Shared::Open(file)), None) if start.is_some() => {
+            choose_what_fits(args, &facts, delta, file)?
+        }
+        (_, epsilon) => {
+            let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
+            choose(
+                args.solver,
+                &facts,
+                &Budget { epsilon, delta },
+                args.max_steps,
+            )?
+        }
     };
-    let chosen = choose(args.solver, &facts, &budget, args.max_steps)?;
+    chosen.resumed = start.is_some();
     if interrupt.pressed() {
         return Err(CliError::Interrupted);
     }
@@ -160,12 +206,22 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         Some(ledger) => {
             let file = ledger.open(&chosen.plan)?;
             let path = args.ledger.path();
-            curator = curator.with_budget(file).map_err(CliError::Ledger)?;
+            curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
             path
         }
         None => None,
     };
-    let finished = descend(args, &data, &chosen, curator, interrupt)?;
+    let saver = args.checkpoints.saver(budget_file, chosen.plan.steps())?;
+    let job = Job {
+        chosen: &chosen,
+        start,
+        delta,
+    };
+    let finished = descend(args, &data, &job, curator, interrupt, saver)?;
+    if let Some(trouble) = &finished.trouble {
+        eprintln!("warning: {trouble}");
+        warnings.push(trouble.clone());
+    }
 
     let Finished {
         outcome, guarantee, ..
@@ -175,17 +231,20 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
             steps: outcome.steps,
         });
     }
-    let statement = Statement::new(guarantee, facts.records, outcome.stop, &outcome.spent);
+    let statement = Statement::new(
+        guarantee,
+        facts.records,
+        outcome.stop,
+        &outcome.spent,
+        whole,
+    );
     let metrics = test
         .as_ref()
         .map(|test| evaluate(test, &outcome.point, args.loss))
         .transpose()?;
     // The run is made: from here on nothing may keep its results from being written.
-    let budget_left = budget_file.map(|path| {
-        dpopt::privacy::BudgetFile::open(path)
-            .and_then(|file| left_in_words(&file))
-            .unwrap_or_else(|error| format!("can't be shown: {error}"))
-    });
+    let budget_left = budget_file
+        .map(|path| left_in_words(path).unwrap_or_else(|error| format!("can't be shown: {error}")));
     let folder = out.as_ref().map(|out| out.path().to_owned());
     if let Some(out) = out {
         let outputs = Outputs {
@@ -243,28 +302,70 @@ fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliErr
     })
 }
 
-fn warnings(args: &TrainArgs, facts: &PublicFacts) -> Vec<String> {
+fn warnings(delta: Delta, facts: &PublicFacts) -> Vec<String> {
     let mut warnings = Vec::new();
     let share = 1.0 / facts.records as f64;
-    if args.delta.get() > share {
+    if delta.get() > share {
         warnings.push(format!(
             "--delta {} is above one over the number of records ({share:.3e}): a mechanism that \
              publishes a random record would satisfy it",
-            scientific(args.delta)
+            scientific(delta)
         ));
     }
     warnings
+}
+
+/// Plans for the largest epsilon that the ledger can pay, or nearly: what is left as the measure
+/// of its filter states it, and where the solver's releases cost more in that measure, less by
+/// steps of 2 %.
+fn choose_what_fits(
+    args: &TrainArgs,
+    facts: &PublicFacts,
+    delta: Delta,
+    ledger: &mut Ledger,
+) -> Result<Chosen, CliError> {
+    let state = ledger.state().map_err(CliError::Ledger)?;
+    // Rounded down by more than the accountants' rounding up.
+    let left = ledger.epsilon_left(&state) * (1.0 - 1e-6);
+    let Ok(mut epsilon) = Epsilon::new(left) else {
+        return Err(CliError::flag("--resume", "the ledger has nothing left"));
+    };
+    let mut tries = 0;
+    loop {
+        let budget = Budget { epsilon, delta };
+        let chosen = choose(args.solver, facts, &budget, args.max_steps)?;
+        match ledger.can_pay(chosen.plan.spend().event()) {
+            Ok(()) => return Ok(chosen),
+            Err(LedgerError::Exhausted { .. }) if tries < TRIES => {
+                tries += 1;
+                epsilon = Epsilon::new(epsilon.get() * 0.98)?;
+            }
+            Err(error @ (LedgerError::Exhausted { .. } | LedgerError::Accounting(_))) => {
+                return Err(CliError::CannotPay(error));
+            }
+            Err(error) => return Err(CliError::Ledger(error)),
+        }
+    }
+}
+
+/// What is run, beside the data.
+struct Job<'a> {
+    chosen: &'a Chosen,
+    /// A checkpoint's point; none: the origin.
+    start: Option<&'a [f64]>,
+    delta: Delta,
 }
 
 /// Reserves, releases, settles.
 fn descend(
     args: &TrainArgs,
     data: &PrivateData,
-    chosen: &Chosen,
+    job: &Job<'_>,
     curator: Curator,
     interrupt: Interrupt,
+    saver: Saver,
 ) -> Result<Finished, CliError> {
-    let plan = &chosen.plan;
+    let plan = &job.chosen.plan;
     let clip = ClipNorm::new(plan.clip()).map_err(dpopt::oracle::EstimatorError::from)?;
     let threads = args
         .threads
@@ -278,9 +379,13 @@ fn descend(
         record: Recorder::new(plan),
         progress: Progress::new(plan.steps(), !args.quiet && !args.json),
         interrupt,
+        saver,
     };
     let clock = Stopwatch::start();
-    let result = plan.run(&mut estimator, &mut watcher);
+    let result = match job.start {
+        Some(start) => plan.run_from(start, &mut estimator, &mut watcher),
+        None => plan.run(&mut estimator, &mut watcher),
+    };
     let seconds = clock.seconds();
     watcher.progress.finish();
     let outcome = match result {
@@ -291,11 +396,14 @@ fn descend(
             return Err(CliError::from_run(error));
         }
     };
-    let guarantee = estimator.curator().guarantee(args.delta)?;
+    let guarantee = estimator.curator().guarantee(job.delta)?;
+    let mut saver = watcher.saver;
+    saver.save(&outcome.point, outcome.steps);
     Ok(Finished {
         outcome,
         guarantee,
         record: watcher.record,
         seconds,
+        trouble: saver.trouble(),
     })
 }

@@ -1,7 +1,7 @@
 //! Planners and walks for private nonconvex minimisation.
 //!
-//! Problem: minimise F(w) = mean over records of f(w; x), w in R^d, from the origin, under
-//! differential privacy. Every solver has three verbs:
+//! Problem: minimise F(w) = mean over records of f(w; x), w in R^d, from the origin or
+//! another public point, under differential privacy. Every solver has three verbs:
 //!
 //! 1. **plan**: from [`PublicFacts`] and a [`Budget`], before any record is read. A plan holds all
 //!    derived parameters, what will be spent, its cost, and the bound that it predicts (if there is

@@ -116,6 +116,22 @@ pub enum RunError {
         /// Dimension of the estimator.
         estimator: usize,
     },
+    /// The starting point holds a number that is not finite.
+    #[error("coordinate {coordinate} of the starting point is {value}, not a finite number")]
+    Start {
+        /// The coordinate, counted from 0.
+        coordinate: usize,
+        /// What stands there.
+        value: f64,
+    },
+    /// The starting point has not the plan's dimension.
+    #[error("the plan is for dimension {plan}, the starting point has {start}")]
+    StartDimension {
+        /// Dimension in the plan.
+        plan: usize,
+        /// Dimension of the starting point.
+        start: usize,
+    },
     /// A reservation or release was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -137,16 +153,18 @@ pub(crate) trait Walk {
 }
 
 /// The public side of a run.
-pub(crate) struct Course {
+pub(crate) struct Course<'a> {
+    /// Where the walk starts.
+    pub(crate) start: &'a [f64],
     pub(crate) dim: usize,
     pub(crate) steps: u64,
     pub(crate) spend: Spend,
     pub(crate) output: OutputRule,
 }
 
-/// Walks from the origin: reserve, then ask, show, move, and at the end settle.
+/// Walks: reserve, then ask, show, move, and at the end settle.
 pub(crate) fn run(
-    course: &Course,
+    course: &Course<'_>,
     walk: &mut dyn Walk,
     estimator: &mut dyn Estimator,
     observer: &mut dyn Observer,
@@ -157,9 +175,19 @@ pub(crate) fn run(
             estimator: estimator.dim(),
         });
     }
+    if course.start.len() != course.dim {
+        return Err(RunError::StartDimension {
+            plan: course.dim,
+            start: course.start.len(),
+        });
+    }
+    if let Some(coordinate) = course.start.iter().position(|w| !w.is_finite()) {
+        let value = course.start[coordinate];
+        return Err(RunError::Start { coordinate, value });
+    }
     estimator.reserve(&course.spend)?;
-    let mut output = Output::new(course.output, course.steps, estimator);
-    let mut point = vec![0.0; course.dim];
+    let mut output = Output::new(course, estimator);
+    let mut point = course.start.to_vec();
     let mut next = point.clone();
     let root_dim = (course.dim as f64).sqrt();
     let mut stop = Stop::Completed;
@@ -214,15 +242,15 @@ struct Output {
 }
 
 impl Output {
-    fn new(rule: OutputRule, steps: u64, estimator: &mut dyn Estimator) -> Self {
-        let chosen = match rule {
-            OutputRule::Uniform => estimator.draw_index(steps),
+    fn new(course: &Course<'_>, estimator: &mut dyn Estimator) -> Self {
+        let chosen = match course.output {
+            OutputRule::Uniform => estimator.draw_index(course.steps),
             _ => 0,
         };
         Self {
-            rule,
+            rule: course.output,
             chosen,
-            point: vec![0.0; estimator.dim()],
+            point: course.start.to_vec(),
             best: f64::INFINITY,
         }
     }

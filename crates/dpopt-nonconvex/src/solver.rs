@@ -268,4 +268,21 @@ impl SolverPlan {
             SolverPlan::SpiderBoost(plan) => plan.run(estimator, observer),
         }
     }
+
+    /// Runs the plan from a public point; see the plan's own `run_from`.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn run_from(
+        &self,
+        start: &[f64],
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
+        match self {
+            SolverPlan::NoisyGd(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::DpSgd(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
+        }
+    }
 }

@@ -184,7 +184,7 @@ impl SpiderBoostPlan {
         (self.anchors + 2 * self.variations) as f64 * self.facts.records as f64
     }
 
-    /// Runs the plan. The estimator must clip at [`SpiderBoostPlan::clip`] and read all records.
+    /// Runs the plan, from the origin. The estimator must clip at [`SpiderBoostPlan::clip`] and read all records.
     ///
     /// # Errors
     /// [`RunError`]; what was released before it stays charged.
@@ -193,7 +193,23 @@ impl SpiderBoostPlan {
         estimator: &mut dyn Estimator,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
+        self.run_from(&vec![0.0; self.facts.dim], estimator, observer)
+    }
+
+    /// As [`Self::run`], from `start` and not from the origin: a public point, such as that of a
+    /// checkpoint. A bound of the plan then holds if the caller's bound on the gap
+    /// ([`PublicFacts::initial_gap`]) is one at `start`.
+    ///
+    /// # Errors
+    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
+    pub fn run_from(
+        &self,
+        start: &[f64],
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
         let course = Course {
+            start,
             dim: self.facts.dim,
             steps: self.steps,
             spend: self.spend(),

@@ -383,6 +383,37 @@ fn another_dimension_is_an_error_before_any_reservation() {
 }
 
 #[test]
+fn a_walk_from_a_point_goes_on_where_another_stopped() {
+    // Ten steps and then fourteen from there are twenty-four, noise and rounding left out.
+    let data = data(Adjacency::ReplaceOne);
+    let first = noisy_gd(10, 1e-9)
+        .run(&mut estimator(&data, 1), &mut NoObserver)
+        .unwrap();
+    let mut log = Log::default();
+    let second = noisy_gd(14, 1e-9)
+        .run_from(&first.point, &mut estimator(&data, 2), &mut log)
+        .unwrap();
+    assert_eq!(log.points[0], first.point);
+    assert!(distance(&second.point, &descent_points(24, 0.5)[24]) < 1e-7);
+}
+
+#[test]
+fn a_bad_starting_point_is_an_error_before_any_reservation() {
+    let data = data(Adjacency::ReplaceOne);
+    let plan = noisy_gd(3, 1.0);
+    let mut estimator = estimator(&data, 1);
+    assert!(matches!(
+        plan.run_from(&[0.0; 2], &mut estimator, &mut NoObserver),
+        Err(RunError::StartDimension { plan: 3, start: 2 })
+    ));
+    assert!(matches!(
+        plan.run_from(&[0.0, f64::NAN, 0.0], &mut estimator, &mut NoObserver),
+        Err(RunError::Start { coordinate: 1, .. })
+    ));
+    assert_eq!(estimator.curator().reserved().release_count(), 0);
+}
+
+#[test]
 fn a_step_of_zero_releases_nothing_and_is_not_charged() {
     let data = data(Adjacency::ReplaceOne);
     let mut plan = spiderboost(12, 4, 1.0, 2.0);

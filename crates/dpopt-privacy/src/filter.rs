@@ -34,10 +34,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::accounting::special::log_add_exp;
-use crate::accounting::{AccountingError, costs, gdp, rdp, zcdp};
+use crate::accounting::{AccountingError, costs, gdp, zcdp};
 use crate::adjacency::Adjacency;
 use crate::event::Event;
-use crate::units::{Delta, Epsilon, Mu, Rho};
+use crate::units::{Delta, Epsilon, Mu};
 
 /// The measure in which the releases of an adaptive budget add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,16 @@ pub enum FilterKind {
     /// Sum of Renyi divergences, by default at the order 1 + 2 ln(1/delta)/epsilon; takes
     /// Poisson-sampled releases too.
     Rdp,
+}
+
+impl std::fmt::Display for FilterKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            FilterKind::Gdp => "gdp",
+            FilterKind::Zcdp => "zcdp",
+            FilterKind::Rdp => "rdp",
+        })
+    }
 }
 
 /// A filter refused: the release must not be made.
@@ -192,16 +202,18 @@ impl Meter {
         }
     }
 
-    /// The epsilon at `delta` of a cost, as one run; 0 when it is not positive.
+    /// The epsilon at `delta` of a run of Gaussians on all records that costs `cost`, by the
+    /// tight accountant, whatever the measure; 0 when the cost is not positive.
     pub(crate) fn epsilon_of(&self, cost: f64, delta: Delta) -> f64 {
         if !(cost > 0.0) {
             return 0.0;
         }
-        match self.kind {
-            FilterKind::Gdp => Mu::new(cost.sqrt()).map_or(0.0, |mu| gdp::epsilon(mu, delta)),
-            FilterKind::Zcdp => Rho::new(cost).map_or(0.0, |rho| zcdp::epsilon(rho, delta)),
-            FilterKind::Rdp => rdp::epsilon_at(self.order, cost, delta).unwrap_or(0.0),
-        }
+        let squared_mu = match self.kind {
+            FilterKind::Gdp => cost,
+            FilterKind::Zcdp => 2.0 * cost,
+            FilterKind::Rdp => 2.0 * cost / self.order,
+        };
+        Mu::new(squared_mu.sqrt()).map_or(0.0, |mu| gdp::epsilon(mu, delta))
     }
 }
 
@@ -220,7 +232,7 @@ fn renyi_capacity(epsilon: f64, order: f64, delta: f64) -> f64 {
 ///
 /// Ask **before** each release and make it only if the filter said yes: a charge is final, and
 /// stands also when the release then fails. For a budget on disk that outlives a crash and is
-/// shared by processes, see [`BudgetFile`](crate::BudgetFile).
+/// shared by processes, see [`Ledger`](crate::Ledger).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     adjacency: Adjacency,

@@ -9,8 +9,10 @@
 //! | what a run costs | [`Event`], [`Accountant`], [`accounting`] |
 //! | the noise, steps or rate that a budget allows | [`calibrate`] |
 //! | what an attacker can do at most | [`accounting::curves`] |
-//! | several runs on one budget; costs chosen on the way | [`BudgetFile`], [`Filter`], [`Odometer`] |
+//! | several runs on one budget; costs chosen on the way | [`Ledger`], [`Filter`], [`Odometer`] |
 //! | a release whose sensitivity is enforced | [`LatticeSum`], [`Sensitive`], [`Curator`] |
+//! | the best of several candidates or runs, a quantile, a threshold | [`selection`] |
+//! | a running sum of releases with less noise | [`PrefixNoise`], [`Curator::prefix`] |
 //! | noise without floating-point decisions | [`noise`] |
 //!
 //! # Accounting for a run made elsewhere
@@ -58,23 +60,26 @@
 
 pub mod accounting;
 mod adjacency;
-mod budget;
 mod curator;
 mod event;
 pub mod filter;
 mod guarantee;
 mod lattice;
+pub mod ledger;
 pub mod noise;
+mod prefix;
+pub mod selection;
 mod sensitive;
 mod units;
 
 pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
 pub use adjacency::Adjacency;
-pub use budget::{BudgetError, BudgetFile, BudgetState, ReservationId};
 pub use curator::{Curator, PoissonSample, PoolError, Refused, Slice, Spend};
 pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{Bound, LatticeError, LatticeSum, MAX_RECORDS};
+pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
+pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
 pub use sensitive::{Payload, Scalar, Sensitive, Touched, Vector};
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};

@@ -109,7 +109,7 @@ fn event(list: &List) -> Event {
     )
 }
 
-struct Draw(rand_chacha::ChaCha8Rng);
+struct Draw(chacha20::ChaCha8Rng);
 
 impl Draw {
     fn within(&mut self, low: f64, high: f64) -> f64 {
@@ -204,7 +204,7 @@ fn check(list: &List, delta: Delta, adjacency: Adjacency, lattice: bool) -> bool
 
 #[test]
 fn random_events_agree() {
-    let mut draw = Draw(rand_chacha::ChaCha8Rng::seed_from_u64(1));
+    let mut draw = Draw(chacha20::ChaCha8Rng::seed_from_u64(1));
     let mut answered = 0;
     for case in 0..CASES {
         let kinds = if draw.one_in(4) { 2 } else { 1 };

@@ -253,7 +253,7 @@ fn norm_of(u: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use dpopt_linalg::{distance, norm};
-    use dpopt_privacy::noise::{Key, Purpose, StreamId};
+    use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, StreamId};
     use rand::Rng as _;
 
     use super::*;
@@ -273,7 +273,8 @@ mod tests {
 
     /// Points spread over the interesting range, some of them close together.
     fn probes(problem: &RampBowl, seed: u64, count: usize) -> Vec<Vec<f64>> {
-        let mut stream = Key::from_seed(seed).stream(StreamId::new(Purpose::Perturbation, 0));
+        let mut stream =
+            ReplayKeyForTests::from_seed(seed).stream(StreamId::new(Purpose::Perturbation, 0));
         let mut uniform = move || (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let end = problem.knee + problem.slope_at_knee / problem.smoothness;
         let reach = problem.lipschitz / problem.smoothness;

@@ -2,7 +2,7 @@
 
 use dpopt_linalg::distance;
 use dpopt_oracle::{Counts, Estimate, Estimator};
-use dpopt_privacy::noise::{Key, KeyedStream, Purpose, StreamId};
+use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::{Adjacency, Event, NoiseMultiplier, Refused, Spend};
 use rand::Rng as _;
 use rand_distr::{Distribution as _, StandardNormal};
@@ -39,7 +39,7 @@ pub struct SimulatedEstimator<'a, P: ?Sized> {
     records: u64,
     adjacency: Adjacency,
     rule: NoiseRule,
-    key: Key,
+    key: ReplayKeyForTests,
     noise: KeyedStream,
     draws: u32,
     point: Vec<f64>,
@@ -63,7 +63,7 @@ impl<'a, P: Problem + ?Sized> SimulatedEstimator<'a, P> {
     #[must_use]
     pub fn new(problem: &'a P, records: u64, adjacency: Adjacency, seed: u64) -> Self {
         let dim = problem.dim();
-        let key = Key::from_seed(seed);
+        let key = ReplayKeyForTests::from_seed(seed);
         let noise = key.stream(StreamId::new(Purpose::Noise, 0));
         Self {
             problem,

@@ -71,7 +71,7 @@ const OWNED: [(&str, &[&str], &str); 8] = [
         "its API moves with each minor version",
     ),
     (
-        "rand_chacha",
+        "chacha20",
         &["dpopt-privacy"],
         "the generator has one alias",
     ),
@@ -404,7 +404,7 @@ mod tests {
             ("dpopt-privacy", &[("faer", "dev", "algebra")]),
             (
                 "dpopt-theory",
-                &[("rand_chacha", "", ""), ("getrandom", "", "")],
+                &[("chacha20", "", ""), ("getrandom", "", "")],
             ),
             ("dpopt", &[("clap", "", "")]),
             ("xtask", &[("faer", "", "")]),

@@ -108,8 +108,8 @@ fn files_and_flags_that_are_missing() {
             "predict --model s.toml --data t.csv",
             ["s.toml", "not a model"],
         ),
-        ("budget nope.json", ["nope.json", "can't read"]),
-        ("budget s.toml", ["s.toml", "line 1"]),
+        ("ledger show nope.json", ["nope.json", "no such file"]),
+        ("ledger show s.toml", ["s.toml", "line 1"]),
     ] {
         place.fails(flags, 2, &words);
     }

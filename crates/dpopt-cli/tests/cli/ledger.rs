@@ -5,7 +5,11 @@ use crate::support::Place;
 const SHARED: &str = "--ledger l.json --budget 2 --budget-delta 1e-5 --delta 1e-5";
 
 fn left(place: &Place) -> serde_json::Value {
-    serde_json::from_str(&place.ok("budget l.json --json")).unwrap()
+    serde_json::from_str(&place.ok("ledger show l.json --json")).unwrap()
+}
+
+fn runs(shown: &serde_json::Value) -> usize {
+    shown["runs"].as_array().unwrap().len()
 }
 
 #[test]
@@ -19,8 +23,9 @@ fn runs_share_a_budget_until_it_is_used_up() {
             .contains("% of epsilon 2")
     );
     let after_one = left(&place);
-    assert_eq!(after_one["runs"], 1);
-    assert_eq!(after_one["unsettled"], 0);
+    assert_eq!(runs(&after_one), 1);
+    assert_eq!(after_one["runs"][0]["settled"], true);
+    assert_eq!(after_one["runs"][0]["noise"], "rounded-gaussian");
     assert_eq!(after_one["filter"], "gdp");
     // The terms are in the file: later runs need not repeat them.
     place.train("--ledger l.json --epsilon 1.2 --delta 1e-5");
@@ -36,17 +41,18 @@ fn runs_share_a_budget_until_it_is_used_up() {
     );
     assert_eq!(place.read("l.json"), before);
 
-    let shown = place.ok("budget l.json");
+    let shown = place.ok("ledger show l.json");
     let words: Vec<&str> = shown.split_whitespace().collect();
     let at = words
         .windows(2)
         .position(|pair| pair == ["of", "epsilon"])
         .unwrap();
     assert_eq!(words[at + 2], "2");
-    let fits = words[words.len() - 3];
+    let would = words.iter().position(|word| *word == "would").unwrap();
+    let fits = words[would - 1];
     place.train(&format!("{SHARED} --epsilon {fits}"));
-    assert_eq!(left(&place)["runs"], 3);
-    let text = place.ok("budget l.json");
+    assert_eq!(runs(&left(&place)), 3);
+    let text = place.ok("ledger show l.json");
     assert!(text.contains("after 3 runs"), "{text}");
 }
 
@@ -87,7 +93,7 @@ fn sampled_runs_get_a_renyi_filter() {
     assert_eq!(after["filter"], "rdp");
     assert!(after["epsilon_left"].as_f64().unwrap() > 0.0);
     place.train("--ledger l.json --epsilon 0.5 --delta 1e-5");
-    assert_eq!(left(&place)["runs"], 2);
+    assert_eq!(runs(&left(&place)), 2);
 }
 
 #[test]
@@ -97,4 +103,109 @@ fn a_damaged_ledger_is_refused() {
     let flags = format!("train --data t.csv --schema s.toml --out o {SHARED}");
     place.fails(&flags, 2, &["l.json", "line 1"]);
     assert_eq!(place.read("l.json"), "not a budget\n");
+}
+
+#[test]
+fn verify_names_the_first_damaged_line() {
+    let place = Place::new();
+    for _ in 0..2 {
+        place.train(&format!("{SHARED} --epsilon 0.5"));
+    }
+    let whole = place.ok("ledger verify l.json");
+    assert!(
+        whole.contains("whole") && whole.contains("2 runs"),
+        "{whole}"
+    );
+    let text = place.read("l.json");
+    // A cheaper second run: some line after the second.
+    let at = text.rfind("\"reserve\"").unwrap();
+    let line = 1 + text[..at].matches('\n').count();
+    let (before, after) = text.split_at(at);
+    let edited = before.to_owned() + &after.replacen("\"cost\":0.0", "\"cost\":0.00", 1);
+    assert_ne!(edited, text);
+    place.put("l.json", &edited);
+    let named = format!("line {line}:");
+    place.fails("ledger verify l.json", 1, &["l.json", &named, "hash"]);
+    place.fails("ledger show l.json", 2, &["l.json", &named]);
+    let flags = format!("train --data t.csv --schema s.toml --out o {SHARED} --epsilon 0.1");
+    place.fails(&flags, 2, &["--ledger", &named]);
+    // What a crash leaves is not damage.
+    place.put("l.json", &text[..text.len() - 9]);
+    let torn = place.ok("ledger verify l.json");
+    assert!(torn.contains("torn"), "{torn}");
+    place.put("l.json", "");
+    place.fails("ledger verify l.json", 1, &["l.json", "empty"]);
+    place.fails("ledger verify s.toml", 2, &["s.toml", "not a ledger"]);
+    place.fails("ledger verify none.json", 2, &["none.json"]);
+}
+
+#[test]
+fn a_run_resumes_from_a_checkpoint_on_what_is_left() {
+    let place = Place::new();
+    place.train(&format!(
+        "{SHARED} --epsilon 1 --checkpoint c.json --checkpoint-every 10"
+    ));
+    let kept = place.json("c.json");
+    assert_eq!(kept["checkpoint"]["point"].as_array().unwrap().len(), 5);
+    place.ok("ledger verify l.json --checkpoint c.json");
+    let left_before = left(&place)["epsilon_left"].as_f64().unwrap();
+    let cut = place.read("l.json");
+
+    let flags = "--ledger l.json --resume c.json --out o";
+    let second = place.train(flags);
+    let epsilon = second["epsilon"].as_f64().unwrap();
+    assert!(
+        epsilon <= left_before && epsilon > 0.9 * left_before,
+        "{second}"
+    );
+    assert_eq!(second["delta"], 1e-5);
+    assert_eq!(second["predicted_bound"], serde_json::Value::Null);
+    let words = place.json("o/model.json")["privacy"]["words"].to_string();
+    assert!(words.contains("All runs on the ledger together"), "{words}");
+    assert!(left(&place)["epsilon_left"].as_f64().unwrap() < 0.3 * left_before);
+
+    // A ledger that lost lines, another one, none, and a checkpoint of another table.
+    let train = format!("train --data t.csv --schema s.toml {flags}");
+    let without_settlement = &cut[..cut.trim_end().rfind('\n').unwrap() + 1];
+    place.put("l.json", without_settlement);
+    place.fails(&train, 2, &["--ledger", "restored from an older copy"]);
+    place.fails(
+        "ledger verify l.json --checkpoint c.json",
+        1,
+        &["l.json", "lines"],
+    );
+    let other = "--ledger other.json --budget 2 --budget-delta 1e-5 --delta 1e-5 --epsilon 0.1";
+    place.train(other);
+    let train = "train --data t.csv --schema s.toml --resume c.json";
+    place.fails(
+        &format!("{train} --ledger other.json"),
+        2,
+        &["another ledger"],
+    );
+    place.fails(&format!("{train} --ledger none.json"), 2, &["no such file"]);
+    place.fails(train, 2, &["--ledger", "required"]);
+    place.put("l.json", &cut);
+    let builtin = "train --solver noisy-gd --max-steps 2 --ledger l.json --resume c.json";
+    place.fails(builtin, 2, &["--resume", "dimension 5"]);
+    place.put("c.json", "{}\n");
+    place.fails(
+        &format!("{train} --ledger l.json"),
+        2,
+        &["c.json", "not a checkpoint"],
+    );
+}
+
+#[test]
+fn a_checkpoint_that_can_not_be_written_is_seen_before_the_run() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("folder")).unwrap();
+    let train = format!("train --data t.csv --schema s.toml {SHARED} --epsilon 0.5");
+    for file in ["folder", "no/c.json"] {
+        place.fails(
+            &format!("{train} --checkpoint {file}"),
+            2,
+            &["--checkpoint", file],
+        );
+    }
+    place.fails("train --checkpoint c.json", 2, &["--ledger"]);
 }

@@ -43,6 +43,7 @@ use serde::{Deserialize, Serialize};
 use crate::adjacency::Adjacency;
 use crate::event::{Event, EventError};
 use crate::units::{Delta, Epsilon, UnitError};
+pub(crate) use moments::log_inverse_gamma;
 use parts::Parts;
 use releases::Releases;
 

@@ -4,17 +4,22 @@
 //! Gaussian noise to an exact sum, derives its own event and takes it off the reservation; what
 //! was not reserved is refused before any noise is drawn.
 
+mod prefix;
 mod refused;
 mod release;
 mod reservation;
 mod sample;
+mod select;
 mod slice;
+mod tune;
+
+use std::num::NonZeroUsize;
 
 use crate::adjacency::Adjacency;
-use crate::budget::{BudgetError, BudgetFile};
 use crate::event::Event;
 use crate::guarantee::{Guarantee, Mode};
-use crate::noise::{Key, KeyedStream, Purpose, StreamId, StreamIds};
+use crate::ledger::{Ledger, LedgerError};
+use crate::noise::{Key, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};
 use crate::units::Delta;
 
 pub use refused::Refused;
@@ -26,20 +31,22 @@ pub(crate) use reservation::Account;
 use reservation::{Reservation, all_of};
 use slice::Pool;
 
-/// Holds the key, the ledger of the run and, if there is one, the shared budget.
+/// Holds the key, what the run may still spend and, if there is one, the shared ledger.
 ///
 /// # Privacy
 /// The sequence reserve, release..., settle is charged as follows. The reservation is written to
-/// the shared budget, and synced, before the first release. A release is matched against the
+/// the shared ledger, and synced, before the first release. A release is matched against the
 /// reservation by its derived event: (records touched, noise multiplier). Its noise has standard
 /// deviation at least noise multiplier x sensitivity, rounded up. The argument is in
 /// `docs/privacy/curator.md`.
 pub struct Curator {
+    /// Unique in the process.
+    id: u64,
     adjacency: Adjacency,
     mode: Mode,
     key: Key,
     streams: StreamIds,
-    budget: Option<BudgetFile>,
+    ledger: Option<Ledger>,
     reservation: Option<Reservation>,
     reserved: Vec<Event>,
     /// What settled reservations have spent.
@@ -48,6 +55,10 @@ pub struct Curator {
     /// Whether a reservation was made after a release, so that its terms may depend on it.
     adaptive: bool,
     last_sample: Option<(u64, bool)>,
+    /// Whether it serves one inner run of repeat-and-select, which has one reservation.
+    inner: bool,
+    /// How many threads may draw noise.
+    threads: NonZeroUsize,
 }
 
 impl Curator {
@@ -63,40 +74,52 @@ impl Curator {
     /// no guarantee.
     #[must_use]
     pub fn simulated(adjacency: Adjacency, seed: u64) -> Self {
-        Self::with_key(adjacency, Mode::Simulated, Key::from_seed(seed))
+        let key = ReplayKeyForTests::from_seed(seed).into_key();
+        Self::with_key(adjacency, Mode::Simulated, key)
     }
 
     fn with_key(adjacency: Adjacency, mode: Mode, key: Key) -> Self {
         Self {
+            id: prefix::next_id(),
             adjacency,
             mode,
             key,
             streams: StreamIds::new(),
-            budget: None,
+            ledger: None,
             reservation: None,
             reserved: Vec::new(),
             settled: Vec::new(),
             pool: None,
             adaptive: false,
             last_sample: None,
+            inner: false,
+            threads: NonZeroUsize::MIN,
         }
+    }
+
+    /// Draws noise from up to `threads` threads; one without this call. What is released does not
+    /// depend on it.
+    #[must_use]
+    pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = threads;
+        self
     }
 
     /// Charges this curator's runs to a budget that several runs share.
     ///
     /// # Errors
-    /// [`BudgetError::AdjacencyMismatch`] when the budget is for another adjacency;
-    /// [`BudgetError::Simulated`] for a simulation, whose releases nothing protects;
-    /// [`BudgetError::TooLate`] when something was reserved, or another budget attached, before.
-    pub fn with_budget(mut self, budget: BudgetFile) -> Result<Self, BudgetError> {
-        budget.check_adjacency(self.adjacency)?;
+    /// [`LedgerError::AdjacencyMismatch`] when the ledger is for another adjacency;
+    /// [`LedgerError::Simulated`] for a simulation, whose releases nothing protects;
+    /// [`LedgerError::TooLate`] when something was reserved, or another ledger attached, before.
+    pub fn with_ledger(mut self, ledger: Ledger) -> Result<Self, LedgerError> {
+        ledger.check_adjacency(self.adjacency)?;
         if self.mode == Mode::Simulated {
-            return Err(BudgetError::Simulated);
+            return Err(LedgerError::Simulated);
         }
-        if !self.reserved.is_empty() || self.budget.is_some() {
-            return Err(BudgetError::TooLate);
+        if !self.reserved.is_empty() || self.ledger.is_some() {
+            return Err(LedgerError::TooLate);
         }
-        self.budget = Some(budget);
+        self.ledger = Some(ledger);
         Ok(self)
     }
 
@@ -115,15 +138,18 @@ impl Curator {
     /// Sets aside what a run will spend, before its first release.
     ///
     /// # Errors
-    /// [`Refused`] when the shared budget can't pay, a reservation is open, or the event holds
+    /// [`Refused`] when the shared ledger can't pay, a reservation is open, or the event holds
     /// something that no method of the curator can release.
     pub fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        if self.inner {
+            return Err(Refused::InnerRun);
+        }
         if self.reservation.is_some() {
             return Err(Refused::AlreadyReserved);
         }
         let mut reservation = Reservation::new(spend, self.adjacency)?;
-        if let Some(budget) = &mut self.budget {
-            reservation.in_budget = Some(budget.reserve(&reservation.event)?);
+        if let Some(ledger) = &mut self.ledger {
+            reservation.in_ledger = Some(ledger.reserve(&reservation.event, reservation.noise())?);
         }
         self.adaptive |= self.spent() != Event::NoOp;
         self.reserved.push(reservation.event.clone());
@@ -152,6 +178,31 @@ impl Curator {
         Ok(())
     }
 
+    /// As [`Curator::open_pool`], of the next `count` records that the ledger has not handed out
+    /// to any run. One synced line of the ledger claims them all, before the first is read; those
+    /// that this run leaves unread are forfeited. `name` names a body of `records` records in a
+    /// fixed order.
+    ///
+    /// # Errors
+    /// As [`Curator::open_pool`]; [`PoolError::NoLedger`] without a ledger;
+    /// [`Refused::Ledger`] when fewer than `count` are left, or the file can't be written.
+    pub fn open_pool_of_ledger(
+        &mut self,
+        name: &str,
+        records: u64,
+        count: u64,
+    ) -> Result<(), Refused> {
+        // Everything else that can fail comes first: a claim is final.
+        let mut pool = Pool::new(records, 0, self.adjacency)?;
+        if self.pool.is_some() {
+            return Err(PoolError::Twice.into());
+        }
+        let ledger = self.ledger.as_mut().ok_or(PoolError::NoLedger)?;
+        pool.narrow(ledger.claim_records(name, count, records)?);
+        self.pool = Some(pool);
+        Ok(())
+    }
+
     /// The next `len` records of the pool.
     ///
     /// # Errors
@@ -173,10 +224,10 @@ impl Curator {
         self.pool.as_ref().map_or(0, Pool::next)
     }
 
-    /// Closes the reservation, telling the shared budget what was really spent.
+    /// Closes the reservation, telling the shared ledger what was really spent.
     ///
     /// # Errors
-    /// [`Refused::Budget`] when the budget file can't be written; the reservation then stands as
+    /// [`Refused::Ledger`] when the ledger can't be written; the reservation then stands as
     /// the payment.
     pub fn settle(&mut self) -> Result<Event, Refused> {
         let Some(reservation) = self.reservation.take() else {
@@ -186,8 +237,8 @@ impl Curator {
         if event != Event::NoOp {
             self.settled.push(event.clone());
         }
-        if let (Some(budget), Some(id)) = (&mut self.budget, reservation.in_budget) {
-            budget.settle(id, &event)?;
+        if let (Some(ledger), Some(id)) = (&mut self.ledger, reservation.in_ledger) {
+            ledger.settle(id, &event)?;
         }
         Ok(event)
     }
@@ -214,7 +265,7 @@ impl Curator {
     /// # Privacy
     /// The accountants compose releases whose multipliers, rates and counts were fixed before the
     /// first of them. What was reserved after a release may depend on it, and then nothing here
-    /// bounds the whole: use a curator for each run and a shared budget, which is a filter.
+    /// bounds the whole: use a curator for each run and a shared ledger, which is a filter.
     ///
     /// # Errors
     /// [`Refused::NoGuarantee`] in a simulation and after a reservation that followed a release;
@@ -223,7 +274,7 @@ impl Curator {
     pub fn guarantee(&self, delta: Delta) -> Result<Guarantee, Refused> {
         if self.adaptive {
             return Err(Refused::NoGuarantee(
-                "a reservation was made after a release and may depend on it; use one curator for each run and a shared budget",
+                "a reservation was made after a release and may depend on it; use one curator for each run and a shared ledger",
             ));
         }
         match self.mode {
@@ -242,6 +293,11 @@ impl Curator {
     /// Pays for a release of `event`. To be called when nothing else can fail any more, and before
     /// any noise is drawn.
     pub(crate) fn charge(&mut self, event: &Event, account: Account) -> Result<(), Refused> {
+        self.check(event, account)?;
+        let paid = self.reservation.as_ref().and_then(|open| open.in_ledger);
+        if let (Some(ledger), Some(id)) = (&mut self.ledger, paid) {
+            ledger.note_release(id, event, account)?;
+        }
         self.take(event, account, false)
     }
 
@@ -264,6 +320,6 @@ impl Curator {
     /// A stream that was never used before.
     pub(crate) fn stream(&mut self, purpose: Purpose) -> Result<KeyedStream, Refused> {
         let id = self.stream_id(purpose)?;
-        Ok(self.key.stream(id))
+        Ok(self.key.stream(id)?)
     }
 }

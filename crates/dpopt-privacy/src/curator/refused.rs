@@ -2,10 +2,12 @@
 
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
-use crate::budget::BudgetError;
 use crate::event::Event;
 use crate::lattice::LatticeError;
+use crate::ledger::LedgerError;
 use crate::noise::NoiseError;
+use crate::prefix::PrefixError;
+use crate::selection::SelectionError;
 
 use super::slice::PoolError;
 
@@ -61,15 +63,24 @@ pub enum Refused {
     /// The pool of records, or a slice of it, can't be used like this.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// A period of prefix sums, or a step of one, can't be like this.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
     /// The noise does not fit the lattice.
     #[error(transparent)]
     Lattice(#[from] LatticeError),
     /// The noise can't be drawn.
     #[error(transparent)]
     Noise(#[from] NoiseError),
-    /// The shared budget can't pay.
+    /// The selection can't be made.
     #[error(transparent)]
-    Budget(#[from] BudgetError),
+    Selection(#[from] SelectionError),
+    /// An inner run of repeat-and-select tried to make a reservation of its own.
+    #[error("an inner run has the reservation it was given and can't make another")]
+    InnerRun,
+    /// The shared ledger can't pay, or has no record of the payment any more.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// A guarantee was asked for that can't be stated.
     #[error("no guarantee: {0}")]
     NoGuarantee(&'static str),

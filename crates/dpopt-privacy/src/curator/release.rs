@@ -106,14 +106,15 @@ impl Curator {
         let exact = noise_multiplier.get() * sum.sensitivity_in_steps();
         let noise = RoundedGaussian::new(exact.next_up())?;
         self.check(&event, account)?;
-        let mut stream = self.stream(Purpose::Noise)?;
+        let mut noisy = sum.payload.integers();
+        let id = self.stream_id(Purpose::Noise)?;
+        self.key.check_release(id, noisy.len())?;
         // Charged first: from here on nothing can fail.
         self.charge(&event, account)?;
         if let (Access::Poisson { .. }, Some((_, used))) = (sum.access, &mut self.last_sample) {
             *used = true;
         }
-        let mut noisy = sum.payload.integers();
-        noise.add_wrapping_wide(&mut stream, &mut noisy);
+        noise.add_release(&self.key, id, self.threads, &mut noisy)?;
         let step = sum.bound.step();
         Ok(P::plain(noisy.iter().map(|&k| k as f64 * step)))
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::accounting::costs;
 use crate::adjacency::Adjacency;
-use crate::budget::ReservationId;
 use crate::event::Event;
+use crate::ledger::ReservationId;
 use crate::units::NoiseMultiplier;
 
 use super::refused::Refused;
@@ -51,7 +51,7 @@ pub(crate) enum Account {
 pub(super) struct Reservation {
     /// What it is recorded, charged and guaranteed as.
     pub(super) event: Event,
-    pub(super) in_budget: Option<ReservationId>,
+    pub(super) in_ledger: Option<ReservationId>,
     terms: Terms,
 }
 
@@ -108,16 +108,37 @@ impl Reservation {
                 };
                 return Ok(Self {
                     event: recorded,
-                    in_budget: None,
+                    in_ledger: None,
                     terms,
                 });
             }
         };
         Ok(Self {
             event: spend.event().clone(),
-            in_budget: None,
+            in_ledger: None,
             terms,
         })
+    }
+
+    /// How the noise of the releases is made, for the ledger.
+    pub(super) fn noise(&self) -> &'static str {
+        let selects = |leaf: &Event| {
+            matches!(
+                leaf,
+                Event::ExponentialMechanism { .. }
+                    | Event::PermuteAndFlip { .. }
+                    | Event::AboveThreshold { .. }
+                    | Event::ReportNoisyMax { .. }
+                    | Event::RepeatAndSelect { .. }
+            )
+        };
+        let leaves = self.event.leaves();
+        let selections = leaves.iter().filter(|(leaf, _)| selects(leaf)).count();
+        match selections {
+            0 => "rounded-gaussian",
+            all if all == leaves.len() => "exact-selection",
+            _ => "rounded-gaussian and exact-selection",
+        }
     }
 
     /// Takes `event` off what is left; with `dry`, only says whether that would work.

@@ -1,8 +1,9 @@
 //! Disjoint slices of the records, handed out once each, in order.
 
-use crate::adjacency::Adjacency;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::adjacency::Adjacency;
 
 /// A pool can't be opened, or a slice can't be taken or used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -19,6 +20,9 @@ pub enum PoolError {
     /// A curator hands out its records once.
     #[error("this curator has a pool already; a second one would hand out the same records again")]
     Twice,
+    /// The records of a ledger were asked for, and the curator has none.
+    #[error("this curator has no ledger that knows which records were read")]
+    NoLedger,
     /// No pool was opened.
     #[error("no pool of records was opened")]
     NotOpen,
@@ -96,6 +100,7 @@ static NEXT_POOL: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Pool {
     id: u64,
     next: u64,
+    /// Where the last slice ends at the latest.
     records: u64,
     slices: u64,
 }
@@ -114,6 +119,12 @@ impl Pool {
             records,
             slices: 0,
         })
+    }
+
+    /// Leaves only these positions.
+    pub(crate) fn narrow(&mut self, claimed: Range<u64>) {
+        self.next = claimed.start;
+        self.records = self.records.min(claimed.end);
     }
 
     pub(crate) fn id(&self) -> u64 {

@@ -142,7 +142,7 @@ fn an_odometer_never_reads_less_than_the_fixed_schedule() {
 /// A simulated stopping rule that hunts for large losses: the time-uniform bound holds.
 #[test]
 fn the_reading_bounds_the_loss_at_a_greedy_stopping_time() {
-    use crate::noise::{Key, Purpose, RoundedGaussian, StreamId};
+    use crate::noise::{Purpose, ReplayKeyForTests, RoundedGaussian, StreamId};
     let delta = Delta::new(0.05).unwrap();
     let (z, steps, runs) = (4.0, 60, 2_000);
     let mut readings = Vec::with_capacity(steps);
@@ -151,7 +151,7 @@ fn the_reading_bounds_the_loss_at_a_greedy_stopping_time() {
         odometer.spend(&gaussian(z), RELATION).unwrap();
         readings.push(odometer.epsilon(delta));
     }
-    let mut stream = Key::from_seed(7).stream(StreamId::new(Purpose::Noise, 0));
+    let mut stream = ReplayKeyForTests::from_seed(7).stream(StreamId::new(Purpose::Noise, 0));
     let sampler = RoundedGaussian::new(1e6).unwrap();
     let mut passed = 0;
     for _ in 0..runs {

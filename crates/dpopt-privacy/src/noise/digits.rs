@@ -14,6 +14,14 @@ pub(crate) trait BitSource {
     /// A fresh uniform integer below `2^DIGIT_BITS`.
     fn digit(&mut self) -> u64;
 
+    /// Digit `level ≥ 1` after those that every draw has. A source whose draws can be found
+    /// again keeps these apart from the bits that decisions read.
+    #[inline]
+    fn extension(&mut self, level: usize) -> u64 {
+        let _ = level;
+        self.digit()
+    }
+
     /// A fresh uniform integer below `n`; `n` must not be zero.
     ///
     /// The high half of `word · n` takes each value below `n` either ⌊2^64/n⌋ or ⌈2^64/n⌉
@@ -29,6 +37,28 @@ pub(crate) trait BitSource {
             let low = product as u64;
             if low >= n || low >= n.wrapping_neg() % n {
                 return (product >> u64::BITS) as u64;
+            }
+        }
+    }
+
+    /// 128 fresh uniform bits.
+    fn wide_word(&mut self) -> u128 {
+        u128::from(self.word()) << u64::BITS | u128::from(self.word())
+    }
+
+    /// A fresh uniform integer below `n`; `n` must not be zero.
+    ///
+    /// Of as many bits as the largest result has, those that spell a larger number are refused.
+    fn below_wide(&mut self, n: u128) -> u128 {
+        if let Ok(n) = u64::try_from(n) {
+            return u128::from(self.below(n));
+        }
+        // n > 2^64, so the shift is below 64.
+        let spare = (n - 1).leading_zeros();
+        loop {
+            let value = self.wide_word() >> spare;
+            if value < n {
+                return value;
             }
         }
     }
@@ -72,38 +102,6 @@ impl LazyUniform {
         }
         self.tail[index]
     }
-
-    /// Whether the number is below one half: with an even base, its first digit decides.
-    #[inline]
-    pub(crate) fn below_half<S: BitSource>(&self) -> bool {
-        self.head >> (S::DIGIT_BITS - 1) == 0
-    }
-
-    /// Whether `self < other`, for two numbers that were drawn independently.
-    ///
-    /// The first digit in which they differ decides (a number with the smaller digit there is
-    /// the smaller one, or the two are equal, which has probability zero). While all known
-    /// digits agree, more are drawn; that ends with probability one.
-    #[inline]
-    pub(crate) fn is_below<S: BitSource>(&mut self, other: &mut Self, source: &mut S) -> bool {
-        if self.head == other.head {
-            return self.is_below_after_tie(other, source);
-        }
-        self.head < other.head
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn is_below_after_tie<S: BitSource>(&mut self, other: &mut Self, source: &mut S) -> bool {
-        let mut index = 1;
-        loop {
-            let (mine, theirs) = (self.digit(index, source), other.digit(index, source));
-            if mine != theirs {
-                return mine < theirs;
-            }
-            index += 1;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -114,10 +112,5 @@ impl LazyUniform {
             head: digits[0],
             tail: digits[1..].to_vec(),
         }
-    }
-
-    /// How many digits are known.
-    pub(crate) fn known(&self) -> usize {
-        1 + self.tail.len()
     }
 }

@@ -21,6 +21,16 @@ pub enum NoiseError {
         /// The largest scale that is supported.
         max: f64,
     },
+    /// The parameter of discrete Laplace noise is not a number in the supported range.
+    #[error("noise parameter {parameter} is outside [{min}, {max}] per lattice step")]
+    ParameterOutOfRange {
+        /// The parameter that was asked for.
+        parameter: f64,
+        /// The smallest parameter that is supported.
+        min: f64,
+        /// The largest parameter that is supported.
+        max: f64,
+    },
     /// The operating system gave no random bytes for a key.
     #[error("the operating system gave no random bytes for a {bytes}-byte key: {reason}")]
     NoEntropy {
@@ -45,4 +55,18 @@ pub enum NoiseError {
         /// How many there were.
         count: u64,
     },
+    /// The key was made by another process, of which this one is a fork: it would repeat the
+    /// other's noise.
+    #[error(
+        "the key belongs to process {key} and would repeat its noise in process {process}: take a new key after a fork"
+    )]
+    Forked {
+        /// The process that made the key.
+        key: u32,
+        /// This process.
+        process: u32,
+    },
+    /// There is no coordinate to add noise to.
+    #[error("a vector of length zero takes no noise")]
+    EmptyVector,
 }

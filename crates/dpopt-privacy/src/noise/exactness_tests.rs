@@ -1,93 +1,14 @@
 //! Tests without chance: exact probabilities by enumeration, forced ties, and rounding.
 
-use std::f64::consts::PI;
-
-use libm::erf;
 use proptest::prelude::*;
 
+use super::accept::Under;
 use super::digits::{BitSource, LazyUniform};
 use super::error::NoiseError;
-use super::normal::{ExactNormal, half_exponential, keeps_fraction};
+use super::real::RealNormal;
 use super::rounded_gaussian::RoundedGaussian;
-use super::testkit::{Listed, Tosses, enumerate, phi_between};
-
-/// Whether each probability lies in its enumerated interval. The tolerance covers the f64
-/// evaluation of the expected value.
-fn bracketed(lower: f64, left_over: f64, expected: f64) -> bool {
-    lower <= expected + 1e-14 && expected <= lower + left_over + 1e-14
-}
-
-/// All sequences of up to 22 coin tosses: the event has probability exp(−1/2), to the
-/// probability that 22 tosses do not decide.
-#[test]
-fn half_exponential_has_its_probability() {
-    let (reached, left_over) = enumerate(22, half_exponential);
-    assert!(left_over < 2e-3, "{left_over}");
-    assert!(bracketed(reached[&true], left_over, (-0.5_f64).exp()));
-    assert!(bracketed(
-        reached[&false],
-        left_over,
-        1.0 - (-0.5_f64).exp()
-    ));
-}
-
-/// The same enumeration tells a broken twin, whose ties are decided without more digits.
-#[test]
-fn enumeration_catches_ties_that_are_not_refined() {
-    let (reached, left_over) = enumerate(22, |tosses| {
-        let mut last = tosses.digit();
-        let mut even = true;
-        let mut bound = last == 0;
-        while bound {
-            let next = tosses.digit();
-            even = !even;
-            bound = next < last;
-            last = next;
-        }
-        even
-    });
-    assert!(!bracketed(reached[&true], left_over, (-0.5_f64).exp()));
-}
-
-/// exp(−x(2k+x)/(2k+2)), integrated over each half of (0, 1) for x: with u = x + k it is
-/// exp(k²/m)·∫exp(−u²/m)du for m = 2k+2.
-#[test]
-fn the_fraction_is_kept_with_its_probability_given_its_first_digit() {
-    for k in 0..3_u32 {
-        let (reached, left_over) = enumerate(22, |tosses: &mut Tosses| {
-            let mut x = LazyUniform::new(tosses);
-            let kept = keeps_fraction(u64::from(k), &mut x, tosses);
-            (kept, x.head())
-        });
-        assert!(left_over < 0.05, "{k}: {left_over}");
-        let (k, m) = (f64::from(k), 2.0 * f64::from(k) + 2.0);
-        for half in 0..2_u32 {
-            let start = k + f64::from(half) / 2.0;
-            let integral = |to: f64| (PI * m).sqrt() / 2.0 * erf(to / m.sqrt());
-            let expected = (k * k / m).exp() * (integral(start + 0.5) - integral(start));
-            let head = u64::from(half);
-            assert!(bracketed(reached[&(true, head)], left_over, expected));
-            assert!(bracketed(
-                reached[&(false, head)],
-                left_over,
-                0.5 - expected
-            ));
-        }
-    }
-}
-
-/// The whole program on all sequences of up to 24 tosses.
-#[test]
-fn the_sampler_brackets_every_probability() {
-    let noise = RoundedGaussian::new(1.0).unwrap();
-    let (reached, left_over) = enumerate(24, |tosses| noise.draw(tosses));
-    assert!(left_over < 0.75, "{left_over}");
-    for (&k, &lower) in &reached {
-        let (a, b) = (k as f64 - 0.5, k as f64 + 0.5);
-        assert!(bracketed(lower, left_over, phi_between(a, b)), "{k}");
-        assert_eq!(reached.get(&-k), Some(&lower), "symmetry of {k}");
-    }
-}
+use super::strips::{Cell, FLOORS, Strips, TAIL_GAIN, TAIL_PARTS};
+use super::testkit::Listed;
 
 /// Below a bound: each value has the same number of accepted words. The words that lead to one
 /// value follow each other; there are ⌊2^64/n⌋ or one more, and then the first is refused.
@@ -123,121 +44,66 @@ fn uniform_integers_refuse_what_would_be_too_much() {
     }
 }
 
-#[test]
-fn ties_are_broken_by_later_digits() {
-    let max = u64::MAX;
-    for (first, second, below) in [
-        (0, 1, true),
-        (1, 0, false),
-        (max, 0, false),
-        (max - 1, max, true),
-    ] {
-        let mut a = LazyUniform::with_digits(&[7]);
-        let mut b = LazyUniform::with_digits(&[7]);
-        // Two more ties, then a difference; digits are drawn in turn.
-        let mut source = Listed::<64>::new(&[max, max, 0, 0, first, second]);
-        assert_eq!(a.is_below(&mut b, &mut source), below);
-        assert_eq!((a.known(), b.known(), source.left()), (4, 4, 0));
-        // The digits are kept: asking again draws nothing, and the order is antisymmetric.
-        assert_eq!(a.is_below(&mut b, &mut source), below);
-        assert_eq!(b.is_below(&mut a, &mut source), !below);
-    }
-    // Only the digits that are missing are drawn.
-    let mut long = LazyUniform::with_digits(&[7, 8, 9]);
-    let mut short = LazyUniform::with_digits(&[7]);
-    let mut source = Listed::<64>::new(&[8, 10]);
-    assert!(long.is_below(&mut short, &mut source));
-    assert_eq!((long.known(), short.known(), source.left()), (3, 3, 0));
-}
+const UNIT: u128 = 1 << 55;
 
-/// A whole draw in which first digits tie: k = 0, x = 1/4, and the first comparison with x
-/// needs two more digits.
-#[test]
-fn a_draw_goes_through_a_tie() {
-    let quarter = 1 << 62;
-    let words = [
-        1 << 62,     // half_exponential: below one half,
-        1 << 62 | 1, // but no further; a run of one step is odd, so false: whole = 0
-        quarter,     // x
-        quarter,     // a first comparison with x: a tie,
-        5,
-        5, // another,
-        6,
-        5, // and decided: not below x, so x is kept
-        0, // the sign: plus
-    ];
-    let mut source = Listed::<64>::new(&words);
-    let mut normal = ExactNormal::draw(&mut source);
-    assert_eq!(
-        (normal.whole, normal.negative, source.left()),
-        (0, false, 0)
-    );
-    assert_eq!(normal.fraction.known(), 3);
-    assert_eq!(normal.fraction.digit(1, &mut source), 5);
-    // 2·(1/4 + …) = ½ + …: the first digit alone already says "at least ½".
-    let two = RoundedGaussian::new(2.0).unwrap();
-    assert_eq!(
-        two.round(normal.whole, &mut normal.fraction, &mut source),
-        1
-    );
+/// Rounds the number whose head is this, with these digits after it; all must be read.
+fn rounded<const BITS: u32>(noise: &RoundedGaussian, head: u128, digits: &[u64]) -> u128 {
+    let mut source = Listed::<BITS>::new(digits);
+    let rounded = noise.round(&mut RealNormal::new(false, head), &mut source);
+    assert_eq!(source.left(), 0, "{head} {digits:?}");
+    rounded
 }
 
 #[test]
 fn rounding_asks_for_digits_until_they_decide() {
     let one = RoundedGaussian::new(1.0).unwrap();
-    let (half, max) = (1_u64 << 63, u64::MAX);
-    for (digits, more, rounded) in [
+    let max = u64::MAX;
+    let half = UNIT / 2;
+    for (head, digits, expected) in [
         // Exactly one half and above: up, without looking further.
-        (vec![half], vec![], 3),
+        (2 * UNIT + half, &[][..], 3),
         // Just below: the interval touches the boundary, one more digit decides.
-        (vec![half - 1], vec![0], 2),
-        (vec![half - 1], vec![max - 1], 2),
+        (2 * UNIT + half - 1, &[0], 2),
+        (2 * UNIT + half - 1, &[max - 1], 2),
         // All ones: the interval touches it again and again.
-        (vec![half - 1], vec![max, max, 17], 2),
-        (vec![half - 1, max], vec![max, 17], 2),
-        (vec![0], vec![], 2),
-        (vec![max], vec![], 3),
+        (2 * UNIT + half - 1, &[max, max, 17], 2),
+        (2 * UNIT, &[], 2),
+        (3 * UNIT - 1, &[], 3),
+        // Far out, beyond what the short paths take.
+        (1000 * UNIT - 1, &[], 1000),
+        ((1 << 20) * UNIT, &[], 1 << 20),
+        ((1 << 20) * UNIT + half - 1, &[5], 1 << 20),
     ] {
-        let mut source = Listed::<64>::new(&more);
-        let mut fraction = LazyUniform::with_digits(&digits);
-        assert_eq!(one.round(2, &mut fraction, &mut source), rounded);
-        assert_eq!(source.left(), 0, "{digits:?} {more:?}");
+        assert_eq!(
+            rounded::<64>(&one, head, digits),
+            expected,
+            "{head} {digits:?}"
+        );
     }
 }
 
 /// As an f64, 0.05 is (2^57 + 8) / (20·2^57): its product with 10 − ε passes one half where ε is
-/// a little less than 10240 units of 2^-64.
+/// a little less than 20 units of 2^-55.
 #[test]
 fn the_scale_is_the_number_that_the_float_stands_for() {
     let noise = RoundedGaussian::new(0.05).unwrap();
-    let round = |whole, digit, more: &[u64]| {
-        let mut source = Listed::<64>::new(more);
-        let rounded = noise.round(whole, &mut LazyUniform::with_digits(&[digit]), &mut source);
-        assert_eq!(source.left(), 0);
-        rounded
-    };
-    let below_one = |units: u64| units.wrapping_neg();
-    assert_eq!(round(10, 0, &[]), 1);
-    assert_eq!(round(9, below_one(10_239), &[]), 1);
-    assert_eq!(round(9, below_one(10_240), &[u64::MAX - 1]), 1);
-    assert_eq!(round(9, below_one(10_240), &[0]), 0);
-    assert_eq!(round(9, below_one(10_241), &[]), 0);
-    assert_eq!(round(29, 0, &[]), 1);
-    assert_eq!(round(30, 0, &[]), 2);
+    // ε < 10·8/(2^57 + 8), that is 20·2^-55 less a part of 2^-53.
+    assert_eq!(rounded::<64>(&noise, 10 * UNIT, &[]), 1);
+    assert_eq!(rounded::<64>(&noise, 10 * UNIT - 19, &[]), 1);
+    assert_eq!(rounded::<64>(&noise, 10 * UNIT - 20, &[u64::MAX - 1]), 1);
+    assert_eq!(rounded::<64>(&noise, 10 * UNIT - 20, &[0]), 0);
+    assert_eq!(rounded::<64>(&noise, 10 * UNIT - 21, &[]), 0);
+    assert_eq!(rounded::<64>(&noise, 29 * UNIT, &[]), 1);
+    assert_eq!(rounded::<64>(&noise, 30 * UNIT, &[]), 2);
 }
 
 #[test]
 fn the_widest_results_fit() {
     let noise = RoundedGaussian::new(RoundedGaussian::MAX_SCALE).unwrap();
-    let mut source = Listed::<64>::new(&[u64::MAX, 0]);
-    let mut fraction = LazyUniform::with_digits(&[u64::MAX]);
-    let size = noise.round(u64::MAX, &mut fraction, &mut source);
-    assert_eq!(size, 1 << 124);
-    // The largest integer part of the short path, and the first one of the long path.
-    for whole in [1023, 1024] {
-        let mut fraction = LazyUniform::with_digits(&[1 << 63]);
-        let size = noise.round(whole, &mut fraction, &mut source);
-        assert_eq!(size, (u128::from(whole) << 60) + (1 << 59));
+    for whole in [3_u128, 1023, 1 << 60] {
+        // 2^60·(whole + 1/2): 5 digits beyond the head decide, the next word has them.
+        let size = rounded::<64>(&noise, whole * UNIT + UNIT / 2, &[0]);
+        assert_eq!(size, (whole << 60) + (1 << 59));
     }
 }
 
@@ -264,7 +130,282 @@ fn scales_out_of_range_are_refused() {
     }
 }
 
-/// The same fraction in digits of another width.
+/// A row of [`ON_THE_CURVE`].
+type OnTheCurve = (u64, u64, u64, u64, u128, u64, u64, u64);
+
+/// Points on the curve, computed with 600 bits by mpmath: of the question, of the head and first
+/// further digit of `x`, and the first two digits of the `v` at which the answer changes.
+const ON_THE_CURVE: [OnTheCurve; 19] = [
+    (
+        24,
+        201,
+        1,
+        0,
+        0x10593609f767c45,
+        0x5bc8fbbcbde5c099,
+        0xe8bf49fbe8cceecf,
+        0xbf9583838bfcfb20,
+    ),
+    (
+        27,
+        201,
+        1,
+        0,
+        0xff07a8f17fd374,
+        0xd464138a6233255,
+        0x9df7955513d3d249,
+        0x7ad02052e5f717dc,
+    ),
+    (
+        91,
+        201,
+        1,
+        0,
+        0xa09da2e6a16a3b,
+        0x5f2dd97f1cfb10f6,
+        0x78c372a595b218cf,
+        0xc7abf7f602ea1fca,
+    ),
+    (
+        1,
+        201,
+        1,
+        0,
+        0x185e5673f1f65a8,
+        0x1a1afe878b33e968,
+        0xf151a25a6ac20aea,
+        0x9d6548987b53dc62,
+    ),
+    (
+        27,
+        201,
+        1,
+        0,
+        0xff508d92edcf45,
+        0xbb2edb20035b7399,
+        0x7eaf04b6b6d4f5c8,
+        0xc73947e333d17ab5,
+    ),
+    (
+        0,
+        201,
+        1,
+        0,
+        0x1a1f259377b9aa2,
+        0x2e9c82b1478c281d,
+        0xf90f1479e49827dc,
+        0xccd157ce47209231,
+    ),
+    (
+        1,
+        201,
+        1,
+        0,
+        0x18ec8a7c4069545,
+        0xc30d8b7628dbd25e,
+        0x918b3cb0f6f2e0ef,
+        0x64ca909568003ec1,
+    ),
+    (
+        170,
+        201,
+        1,
+        0,
+        0x49a879cc11d357,
+        0x9e30691c238642ea,
+        0x5432c1e247962f29,
+        0x66f8ba5eeef1058a,
+    ),
+    (
+        0,
+        201,
+        1,
+        0,
+        0x1c783019e115e4b,
+        0x21da8978206f5c66,
+        0x5b8084d676aa437a,
+        0x598953925bd40432,
+    ),
+    (
+        200,
+        201,
+        1,
+        0,
+        0x570cedf1461aa,
+        0xc60a3cab359eeefb,
+        0xd189dfb36baa82e8,
+        0x2a40daf5c4d7b01b,
+    ),
+    (
+        0,
+        205824,
+        75,
+        0,
+        0x20a9d64fb7ff337,
+        0x2a9eba0cdf561d80,
+        0xa890551317f93a7c,
+        0xd4396d8482cde5b3,
+    ),
+    (
+        0,
+        205824,
+        75,
+        0,
+        0x21412dd4a0fe75d,
+        0x32ea6928f6236bf2,
+        0x7c52266064bff7ab,
+        0xde92231f79b75daf,
+    ),
+    (
+        0,
+        205824,
+        75,
+        0,
+        0x20ba075346c6e2b,
+        0xf7f35634f0e3cd97,
+        0xa334544fd6d3cc90,
+        0xf4bfbc28aad65cbc,
+    ),
+    (
+        0,
+        205824,
+        75,
+        0,
+        0x20c99aab0cde917,
+        0xf7108e96f770c226,
+        0x9e334eddf98784be,
+        0xacab5a1eda7e7570,
+    ),
+    (
+        0,
+        205824,
+        75,
+        4,
+        0x29886bbe4cc4132,
+        0x585a01c4c7d6df0,
+        0xfc741a715e9ee49,
+        0x94e1e0a1e71078e2,
+    ),
+    (
+        0,
+        205824,
+        75,
+        4,
+        0x29a8dd45c76f18a,
+        0xef901b932a7c1880,
+        0xe87e1de6c76df6a,
+        0x1b2fe4c89bac87a5,
+    ),
+    (
+        0,
+        205824,
+        75,
+        8,
+        0x310e24b254cb864,
+        0x54f46a6910acff00,
+        0x13b091f6d816182,
+        0xe5513b99ee026fe,
+    ),
+    (
+        0,
+        205824,
+        75,
+        8,
+        0x30439b6568068b9,
+        0x5af84e6b4f596727,
+        0x23ee83e1de3e3c3,
+        0xc135ddf86be68e0b,
+    ),
+    (
+        0,
+        205824,
+        75,
+        20,
+        0x493968ed18a669a,
+        0xb24891917b121dc5,
+        0x7f0b35d64,
+        0xc6e98bb911b7dffb,
+    ),
+];
+
+/// Just below the curve is accepted, just above it is not: at a distance of 2^-31 from the first
+/// digits alone, and at 2^-104 from two digits of everything.
+#[test]
+fn points_next_to_the_curve_are_decided() {
+    let table = Strips::get();
+    for (offset, gain, parts, doublings, head, x_digit, first, second) in ON_THE_CURVE {
+        let under = Under {
+            offset,
+            gain,
+            parts,
+            doublings,
+        };
+        let mut x = RealNormal::new(false, head);
+        if doublings == 0 {
+            assert_eq!(under.quick(&x, first - (1 << 33), table), Some(true));
+            assert_eq!(under.quick(&x, first + (1 << 33), table), Some(false));
+        }
+        assert_eq!(under.quick(&x, first, table), None);
+        for (second, below) in [(second - (1 << 24), true), (second + (1 << 24), false)] {
+            let mut x = RealNormal::new(false, head);
+            let mut source = Listed::<64>::new(&[first, second, x_digit]);
+            assert_eq!(under.decide(&mut x, table, &mut source), below, "{head:x}");
+            assert_eq!(source.left(), 0);
+        }
+        // On the curve to two digits: a third is read.
+        let mut source = Listed::<64>::new(&[second, x_digit, 0, 0, u64::MAX, u64::MAX, 0, 0]);
+        let mut v = LazyUniform::with_digits(&[first]);
+        under.in_full(&mut x, &mut v, &mut source);
+        assert!(source.left() < 6, "{head:x}");
+    }
+}
+
+/// Over all boxes above a point, the probabilities that the point is accepted add up to the
+/// height of the curve there, in units of a floor; in the tail, times the chance to get there. So
+/// what is accepted has the normal density.
+#[test]
+fn the_boxes_above_every_point_add_up_to_the_curve() {
+    let table = Strips::get();
+    let mut inside = [0_u32; 256];
+    let mut cut = vec![Vec::new(); 256];
+    for number in 0..1 << 14 {
+        match table.cell(number) {
+            Cell::Inside(strip) => inside[strip as usize] += 1,
+            Cell::Cut(strip, floor) => cut[strip as usize].push(floor),
+            Cell::Tail | Cell::Spare => {}
+        }
+    }
+    let curve = |x: f64| libm::exp(-x * x / 2.0);
+    for strip in 0..256 {
+        for part in 0..=16 {
+            let x = (strip as f64 + f64::from(part) / 16.0) / 64.0;
+            let in_cut: f64 = cut[strip]
+                .iter()
+                .map(|&floor| (FLOORS as f64 * curve(x) - floor as f64).clamp(0.0, 1.0))
+                .sum();
+            let height = f64::from(inside[strip]) + in_cut;
+            assert!((height - FLOORS as f64 * curve(x)).abs() < 1e-10, "{x}");
+        }
+    }
+    // A number of the tail stands for as much as a box, of width 1/64 and height 1/201.
+    for steps in 0..6 {
+        for part in 0..=16 {
+            let x = 4.0 + f64::from(steps) + f64::from(part) / 16.0;
+            let sixteenth = 16_f64.powi(-steps);
+            let proposed = table.tail() as f64 / 64.0 * sixteenth * 15.0 / 16.0;
+            let share = (TAIL_PARTS * table.tail()) as f64;
+            let accepted = TAIL_GAIN as f64 * curve(x) / sixteenth / share;
+            assert!(accepted <= 1.0, "{x}");
+            let height = proposed * accepted;
+            assert!(
+                (height / (FLOORS as f64 * curve(x)) - 1.0).abs() < 1e-12,
+                "{x}"
+            );
+        }
+    }
+}
+
+/// The same digits after the head, in digits of another width.
 fn in_bits<const BITS: u32>(digits: &[u64]) -> Vec<u64> {
     digits
         .iter()
@@ -272,14 +413,10 @@ fn in_bits<const BITS: u32>(digits: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-fn rounded<const BITS: u32>(noise: &RoundedGaussian, whole: u64, digits: &[u64]) -> u128 {
-    let narrow = in_bits::<BITS>(digits);
-    let mut source = Listed::<BITS>::new(&narrow[1..]);
-    noise.round(
-        whole,
-        &mut LazyUniform::with_digits(&narrow[..1]),
-        &mut source,
-    )
+/// Rounds with as many of these digits as it takes.
+fn rounded_narrowly<const BITS: u32>(noise: &RoundedGaussian, head: u128, digits: &[u64]) -> u128 {
+    let mut source = Listed::<BITS>::new(&in_bits::<BITS>(digits));
+    noise.round(&mut RealNormal::new(false, head), &mut source)
 }
 
 fn scales() -> impl Strategy<Value = f64> {
@@ -290,28 +427,69 @@ fn scales() -> impl Strategy<Value = f64> {
 }
 
 proptest! {
-    /// The short path, the long path, and every width of digits round alike.
+    /// The short paths, the long path, and every width of digits round alike.
     #[test]
-    fn rounding_does_not_depend_on_the_digits(scale in scales(), whole in 0_u64..2000, digits in any::<[u64; 4]>()) {
+    fn rounding_does_not_depend_on_the_digits(
+        scale in scales(), head in 0_u128..1 << 62, digits in any::<[u64; 3]>()
+    ) {
         let noise = RoundedGaussian::new(scale).unwrap();
-        let expected = rounded::<64>(&noise, whole, &digits);
-        let mut source = Listed::<64>::new(&digits[1..]);
-        let mut fraction = LazyUniform::with_digits(&digits[..1]);
-        prop_assert_eq!(noise.round_in_full(whole, &mut fraction, &mut source), expected);
-        prop_assert_eq!(rounded::<32>(&noise, whole, &digits), expected);
-        prop_assert_eq!(rounded::<8>(&noise, whole, &digits), expected);
-        prop_assert_eq!(rounded::<1>(&noise, whole, &digits), expected);
+        let mut source = Listed::<64>::new(&digits);
+        let expected = noise.round_in_full(&mut RealNormal::new(false, head), &mut source);
+        prop_assert_eq!(rounded_narrowly::<64>(&noise, head, &digits), expected);
+        prop_assert_eq!(rounded_narrowly::<32>(&noise, head, &digits), expected);
+        prop_assert_eq!(rounded_narrowly::<8>(&noise, head, &digits), expected);
+        prop_assert_eq!(rounded_narrowly::<1>(&noise, head, &digits), expected);
+        if head < 1 << 57 && let Some(quick) = noise.round_quickly(head as u64) {
+            prop_assert_eq!(u128::from(quick), expected);
+        }
     }
 
     /// Against integer arithmetic in one line, for scales a/2^b and short fractions. Many of
-    /// the products are exact halves: they round up, as ⌊· + ½⌋ does.
+    /// the products are exact halves: they round up, as ⌊· + ½⌋ does. Where the quick path
+    /// answers, it answers the same.
     #[test]
-    fn rounding_agrees_with_exact_fractions(a in 1_u64..1 << 16, b in 0_u32..16, whole in 0_u64..64, top in 0_u64..1 << 10) {
+    fn rounding_agrees_with_exact_fractions(a in 1_u64..1 << 16, b in 0_u32..16, top in 0_u64..1 << 12) {
         let scale = a as f64 / f64::from(1_u32 << b);
         prop_assume!(scale >= RoundedGaussian::MIN_SCALE);
         let noise = RoundedGaussian::new(scale).unwrap();
-        let expected = (2 * u128::from(a) * u128::from(whole << 10 | top) + (1 << (b + 10))) >> (b + 11);
-        prop_assert_eq!(rounded::<64>(&noise, whole, &[top << 54, 0, 0]), expected);
-        prop_assert_eq!(rounded::<2>(&noise, whole, &[top << 54, 0, 0]), expected);
+        let expected = (2 * u128::from(a) * u128::from(top) + (1 << (b + 10))) >> (b + 11);
+        let head = top << 45;
+        prop_assert_eq!(rounded_narrowly::<64>(&noise, u128::from(head), &[0, 0, 0]), expected);
+        prop_assert_eq!(rounded_narrowly::<2>(&noise, u128::from(head), &[0, 0, 0]), expected);
+        if let Some(quick) = noise.round_quickly(head) {
+            prop_assert_eq!(u128::from(quick), expected);
+        }
+        // The neighbour below an exact half goes down.
+        let is_half =
+            (2 * u128::from(a) * u128::from(top) + (1 << (b + 10))).is_multiple_of(1 << (b + 11));
+        if head > 0
+            && is_half
+            && let Some(quick) = noise.round_quickly(head - 1)
+        {
+            prop_assert_eq!(u128::from(quick), expected - 1);
+        }
+    }
+
+    /// 64 bits and long integers never disagree.
+    #[test]
+    fn quick_decisions_are_right(
+        strip in 0_u64..320, place in 0_u64..1 << 49, floor in 0_u64..201, v in any::<u64>(), more in any::<[u64; 6]>()
+    ) {
+        let table = Strips::get();
+        let head = strip << 49 | place;
+        let density = libm::exp(-((head as f64 / 55_f64.exp2()).powi(2)) / 2.0);
+        let under = if strip < 256 {
+            // The floor that the curve cuts, or its neighbours.
+            let offset = ((FLOORS as f64 * density) as u64 + floor % 3).saturating_sub(1);
+            Under { offset, gain: FLOORS, parts: 1, doublings: 0 }
+        } else {
+            Under { offset: 0, gain: TAIL_GAIN, parts: TAIL_PARTS * table.tail(), doublings: 0 }
+        };
+        let mut x = RealNormal::new(false, u128::from(head));
+        if let Some(quick) = under.quick(&x, v, table) {
+            let mut source = Listed::<64>::new(&more);
+            let mut v = LazyUniform::with_digits(&[v]);
+            prop_assert_eq!(under.in_full(&mut x, &mut v, &mut source), quick);
+        }
     }
 }

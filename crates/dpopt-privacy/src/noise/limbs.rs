@@ -1,12 +1,147 @@
-//! The little arithmetic on long unsigned integers that rounding needs.
+//! The little arithmetic on long unsigned integers that exact decisions need.
+
+use std::cmp::Ordering;
 
 /// A non-negative integer as 64-bit limbs, least significant first.
+///
+/// Limbs of zero at the upper end are allowed; equality and order are those of the number.
 #[derive(Clone, Debug)]
 pub(crate) struct Limbs(Vec<u64>);
 
 impl Limbs {
     pub(crate) fn new(value: u64) -> Self {
         Self(vec![value])
+    }
+
+    pub(crate) fn from_wide(value: u128) -> Self {
+        Self(vec![value as u64, (value >> u64::BITS) as u64])
+    }
+
+    /// The limbs, least significant first; there may be zeros at the end.
+    #[allow(
+        dead_code,
+        reason = "for noise that is a combination of shared normals"
+    )]
+    pub(crate) fn limbs(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// The number, if it is below 2^64.
+    pub(crate) fn try_into_word(&self) -> Option<u64> {
+        match self.trimmed() {
+            [] => Some(0),
+            [word] => Some(*word),
+            _ => None,
+        }
+    }
+
+    /// The number of binary digits; zero has none.
+    pub(crate) fn bits(&self) -> u64 {
+        let limbs = self.trimmed();
+        let Some(last) = limbs.last() else {
+            return 0;
+        };
+        limbs.len() as u64 * u64::from(u64::BITS) - u64::from(last.leading_zeros())
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.trimmed().is_empty()
+    }
+
+    /// `self + other`.
+    pub(crate) fn plus(mut self, other: &Self) -> Self {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        let mut carry = false;
+        for (index, limb) in self.0.iter_mut().enumerate() {
+            let addend = other.0.get(index).copied().unwrap_or(0);
+            let (sum, over) = limb.overflowing_add(addend);
+            let (sum, over_again) = sum.overflowing_add(u64::from(carry));
+            *limb = sum;
+            carry = over || over_again;
+        }
+        if carry {
+            self.0.push(1);
+        }
+        self
+    }
+
+    /// `self − other`; nothing if that is negative.
+    pub(crate) fn minus(mut self, other: &Self) -> Option<Self> {
+        if self < *other {
+            return None;
+        }
+        let mut borrow = false;
+        for (index, limb) in self.0.iter_mut().enumerate() {
+            let subtrahend = other.0.get(index).copied().unwrap_or(0);
+            let (rest, under) = limb.overflowing_sub(subtrahend);
+            let (rest, under_again) = rest.overflowing_sub(u64::from(borrow));
+            *limb = rest;
+            borrow = under || under_again;
+        }
+        Some(self)
+    }
+
+    /// `self · other`.
+    pub(crate) fn product(&self, other: &Self) -> Self {
+        let (a, b) = (self.trimmed(), other.trimmed());
+        let mut out = vec![0; a.len() + b.len()];
+        for (i, &x) in a.iter().enumerate() {
+            let mut carry = 0_u64;
+            for (j, &y) in b.iter().enumerate() {
+                // At most (2^64 − 1)² + 2·(2^64 − 1) = 2^128 − 1.
+                let sum =
+                    u128::from(x) * u128::from(y) + u128::from(out[i + j]) + u128::from(carry);
+                out[i + j] = sum as u64;
+                carry = (sum >> u64::BITS) as u64;
+            }
+            out[i + b.len()] = carry;
+        }
+        Self(out)
+    }
+
+    /// `⌊self / divisor⌋`; the divisor must not be zero.
+    pub(crate) fn over(mut self, divisor: u64) -> Self {
+        let mut rest = 0_u64;
+        for limb in self.0.iter_mut().rev() {
+            let part = u128::from(rest) << u64::BITS | u128::from(*limb);
+            // The rest is below the divisor, so the quotient is below 2^64.
+            *limb = (part / u128::from(divisor)) as u64;
+            rest = (part % u128::from(divisor)) as u64;
+        }
+        self
+    }
+
+    /// `self · 2^bits`.
+    pub(crate) fn up(&self, bits: u64) -> Self {
+        let (limbs, rest) = ((bits / 64) as usize, bits % 64);
+        let mut out = vec![0; limbs];
+        let mut carry = 0;
+        for &limb in self.trimmed() {
+            let wide = u128::from(limb) << rest;
+            out.push(wide as u64 | carry);
+            carry = (wide >> u64::BITS) as u64;
+        }
+        out.push(carry);
+        Self(out)
+    }
+
+    /// `⌊self / 2^bits⌋`.
+    pub(crate) fn down(&self, bits: u64) -> Self {
+        let rest = bits % 64;
+        let kept = self.0.get((bits / 64) as usize..).unwrap_or(&[]);
+        let limb = |index: usize| {
+            let high = kept.get(index + 1).copied().unwrap_or(0);
+            // The cast keeps the low half.
+            ((u128::from(high) << u64::BITS | u128::from(kept[index])) >> rest) as u64
+        };
+        Self((0..kept.len()).map(limb).collect())
+    }
+
+    fn trimmed(&self) -> &[u64] {
+        let length = self.0.iter().rposition(|&limb| limb != 0);
+        &self.0[..length.map_or(0, |last| last + 1)]
     }
 
     /// `self · 2^bits + digit`, for `bits ≤ 64` and `digit < 2^bits`.
@@ -69,6 +204,29 @@ impl Limbs {
     }
 }
 
+impl PartialEq for Limbs {
+    fn eq(&self, other: &Self) -> bool {
+        self.trimmed() == other.trimmed()
+    }
+}
+
+impl Eq for Limbs {}
+
+impl PartialOrd for Limbs {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Limbs {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (self.trimmed(), other.trimmed());
+        a.len()
+            .cmp(&b.len())
+            .then_with(|| a.iter().rev().cmp(b.iter().rev()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -95,6 +253,40 @@ mod tests {
                 from_u128(small).plus_shifted(u64::from(f), shift).shifted_down(0),
                 small + (u128::from(f) << shift)
             );
+        }
+
+        /// The ring laws tie long products, sums and differences to each other.
+        #[test]
+        fn long_arithmetic_obeys_its_laws(
+            a in prop::collection::vec(any::<u64>(), 1..6),
+            b in prop::collection::vec(any::<u64>(), 1..6),
+            c in prop::collection::vec(any::<u64>(), 1..6),
+            shift in 0_u64..200, divisor in 1_u64..,
+        ) {
+            let (a, b, c) = (Limbs(a), Limbs(b), Limbs(c));
+            let sum = a.clone().plus(&b);
+            prop_assert_eq!(sum.product(&c), a.product(&c).plus(&b.product(&c)));
+            prop_assert_eq!(a.product(&b), b.product(&a));
+            prop_assert_eq!(sum.clone().minus(&b), Some(a.clone()));
+            prop_assert_eq!(a.clone().minus(&sum).is_some(), b.is_zero());
+            prop_assert_eq!(a.up(shift).down(shift), a.clone());
+            let cut_off = a.clone().minus(&a.down(shift).up(shift)).unwrap();
+            prop_assert!(cut_off < Limbs::new(1).up(shift));
+            prop_assert_eq!(a.up(shift).bits(), if a.is_zero() { 0 } else { a.bits() + shift });
+            prop_assert_eq!(a.up(shift), a.product(&Limbs::new(1).up(shift)));
+            let quotient = a.clone().over(divisor);
+            let rest = a.clone().minus(&quotient.clone().times(divisor)).unwrap();
+            prop_assert!(rest < Limbs::new(divisor));
+            prop_assert_eq!(a.cmp(&b), a.clone().plus(&c).cmp(&b.clone().plus(&c)));
+        }
+
+        #[test]
+        fn short_products_are_those_of_the_machine(a in any::<u64>(), b in any::<u64>(), c in any::<u128>()) {
+            let product = u128::from(a) * u128::from(b);
+            prop_assert_eq!(Limbs::new(a).product(&Limbs::new(b)), Limbs::from_wide(product));
+            prop_assert_eq!(Limbs::from_wide(c).over(b.max(1)), Limbs::from_wide(c / u128::from(b.max(1))));
+            prop_assert_eq!(Limbs::from_wide(c).bits(), u64::from(128 - c.leading_zeros()));
+            prop_assert_eq!(Limbs::from_wide(c).cmp(&Limbs::from_wide(product)), c.cmp(&product));
         }
 
         /// Shifting up limb by limb and down again is the identity, however long the number.

@@ -1,4 +1,4 @@
-//! Noise whose distribution is exact: keyed random streams and the rounded Gaussian.
+//! Noise whose distribution is exact: keyed random streams, the rounded Gaussian, and discrete laws.
 //!
 //! A release adds [`RoundedGaussian`] noise to an integer sum. For an integer `S`,
 //! `S + round(s·Z) = round(S + s·Z)` (ties have probability zero), so the release is a function
@@ -6,11 +6,14 @@
 //! and so is every composition of such releases. The whole argument, with what it assumes, is
 //! in `docs/privacy/rounded-gaussian.md`.
 //!
+//! [`DiscreteGaussian`] (zCDP) and [`DiscreteLaplace`] (pure DP) are laws on the integers
+//! themselves, see `docs/privacy/discrete-noise.md`. [`FloatGaussian`] is for simulation only.
+//!
 //! ```
 //! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};
 //!
 //! let key = Key::from_os()?;
-//! let mut stream = key.stream(StreamId::new(Purpose::Noise, 0));
+//! let mut stream = key.stream(StreamId::new(Purpose::Noise, 0))?;
 //! let noise = RoundedGaussian::new(1000.25)?;
 //!
 //! let mut sums = [17_i64, -4, 1 << 40];
@@ -18,20 +21,40 @@
 //! # Ok::<(), dpopt_privacy::noise::NoiseError>(())
 //! ```
 
-mod digits;
+mod accept;
+pub(crate) mod bernoulli;
+mod blocks;
+pub(crate) mod digits;
+mod discrete_gaussian;
+mod discrete_laplace;
+mod dyadic;
 mod error;
-mod limbs;
-mod normal;
+mod exponential;
+mod float_gaussian;
+pub(crate) mod limbs;
+#[allow(
+    dead_code,
+    reason = "for noise that is a combination of shared normals"
+)]
+pub(crate) mod real;
 mod rounded_gaussian;
 mod stream;
+mod strips;
 
+#[cfg(test)]
+mod discrete_tests;
 #[cfg(test)]
 mod exactness_tests;
 #[cfg(test)]
 mod law_tests;
 #[cfg(test)]
 mod testkit;
+#[cfg(test)]
+mod vector_tests;
 
+pub use discrete_gaussian::DiscreteGaussian;
+pub use discrete_laplace::DiscreteLaplace;
 pub use error::NoiseError;
-pub use rounded_gaussian::RoundedGaussian;
-pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, StreamId, StreamIds};
+pub use float_gaussian::FloatGaussian;
+pub use rounded_gaussian::{NoisySum, RoundedGaussian};
+pub use stream::{Key, KeyOrigin, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};

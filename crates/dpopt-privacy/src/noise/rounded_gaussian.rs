@@ -1,10 +1,15 @@
 //! A real Gaussian rounded to the nearest integer, sampled exactly.
 
-use super::digits::{BitSource, LazyUniform};
+use std::num::NonZeroUsize;
+
+use super::accept::Abscissa;
+use super::blocks::over_blocks;
+use super::digits::BitSource;
+use super::dyadic;
 use super::error::NoiseError;
-use super::limbs::Limbs;
-use super::normal::ExactNormal;
-use super::stream::KeyedStream;
+use super::real::{HEAD_BITS, RealNormal, is_negative, quick};
+use super::stream::{Key, KeyedStream, StreamId};
+use super::strips::Strips;
 
 /// The law of `round(s·Z)`, where `Z` is a real standard normal and `s` a scale in lattice
 /// steps: `P(k) = Φ((k+½)/s) − Φ((k−½)/s)` for every integer `k`.
@@ -21,6 +26,57 @@ pub struct RoundedGaussian {
     mantissa: u64,
     /// From −57 to 8 over the supported scales.
     exponent: i32,
+    quick: QuickRounding,
+}
+
+/// How to round a head below 2^57 with one product of machine words.
+///
+/// With `M = mantissa·2^i` and `i = min(11, 63 + exponent)`, the high word `h` of `M·(64·head)`
+/// is `s·head/2^55` in units of `2^−shift`, rounded down, for `shift = i − 3 − exponent`. For
+/// every number in `[head, head + 1]/2^55` the product is below `h + 1 + 64` units, as `M < 2^64`.
+/// Where adding one half does not bring that interval to an integer, the digits above the point
+/// are decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct QuickRounding {
+    multiplier: u64,
+    shift: u32,
+    half: u64,
+    /// Parts of a step at or above which the next integer is near; zero if that is always so.
+    near: u64,
+}
+
+impl QuickRounding {
+    /// Units by which the upper end of the interval may be beyond the lower.
+    const WIDTH: u64 = 65;
+
+    fn new(mantissa: u64, exponent: i32) -> Self {
+        let up = (63 + exponent).min(11);
+        let shift = up - 3 - exponent;
+        // From 0 at a scale of 2^60 to 60 at the smallest one; below 8 an interval is longer
+        // than a step.
+        let (half, near) = if shift < 8 {
+            (0, 0)
+        } else {
+            (1 << (shift - 1), (1 << shift) - Self::WIDTH)
+        };
+        Self {
+            multiplier: mantissa << up,
+            shift: shift as u32,
+            half,
+            near,
+        }
+    }
+
+    /// `⌊s·|z| + ½⌋` for all `|z|` in `[head, head + 1]/2^55`, if it is the same for all.
+    ///
+    /// `h < 2^63`, since `64·head < 2^63`; so adding `half ≤ 2^59` does not overflow.
+    #[inline(always)]
+    fn round(&self, head: u64) -> Option<u64> {
+        let product = u128::from(self.multiplier) * u128::from(head << 6);
+        let high = (product >> u64::BITS) as u64 + self.half;
+        let part = high & ((1 << self.shift) - 1);
+        (part < self.near).then_some(high >> self.shift)
+    }
 }
 
 impl RoundedGaussian {
@@ -45,15 +101,12 @@ impl RoundedGaussian {
                 max: Self::MAX_SCALE,
             });
         }
-        // The range has no subnormal numbers and no negative ones: the top bits are the biased
-        // exponent alone, and the leading one of the mantissa is implicit.
-        let bits = scale.to_bits();
-        let fraction_bits = f64::MANTISSA_DIGITS - 1;
-        let leading = 1_u64 << fraction_bits;
+        let (mantissa, exponent) = dyadic::split(scale);
         Ok(Self {
             scale,
-            mantissa: leading | (bits & (leading - 1)),
-            exponent: (bits >> fraction_bits) as i32 - (1023 + fraction_bits as i32),
+            mantissa,
+            exponent,
+            quick: QuickRounding::new(mantissa, exponent),
         })
     }
 
@@ -63,16 +116,17 @@ impl RoundedGaussian {
         self.scale
     }
 
-    /// One draw. It always fits: its size is at most `2^60·(2^64) + 1`.
+    /// One draw. It always fits, see [`add_wrapping`](Self::add_wrapping) for its size.
     #[must_use]
     pub fn sample(&self, stream: &mut KeyedStream) -> i128 {
-        self.draw(stream)
+        self.draw(Strips::get(), stream)
     }
 
     /// Independent draws into every place of `out`.
     pub fn fill(&self, stream: &mut KeyedStream, out: &mut [i128]) {
+        let table = Strips::get();
         for place in out {
-            *place = self.draw(stream);
+            *place = self.draw(table, stream);
         }
     }
 
@@ -83,83 +137,127 @@ impl RoundedGaussian {
     /// needed. A sum below `2^62` in size is hit only if `|Z| ≥ 2^62 / scale`; for a scale of
     /// at most `2^52` that has probability below `exp(−500 000)`.
     pub fn add_wrapping(&self, stream: &mut KeyedStream, sums: &mut [i64]) {
+        let table = Strips::get();
         for sum in sums {
-            // The cast reduces modulo 2^64.
-            *sum = sum.wrapping_add(self.draw(stream) as i64);
+            sum.add_wrapping(self.draw(table, stream));
         }
     }
 
     /// [`add_wrapping`](Self::add_wrapping) for wide integers, modulo 2^128.
     pub fn add_wrapping_wide(&self, stream: &mut KeyedStream, sums: &mut [i128]) {
+        let table = Strips::get();
         for sum in sums {
-            *sum = sum.wrapping_add(self.draw(stream));
+            sum.add_wrapping(self.draw(table, stream));
         }
+    }
+
+    /// Adds the noise of one release to a long vector, from up to `threads` threads: the
+    /// integers are those of [`add_wrapping`](Self::add_wrapping), `i64` modulo 2^64 or `i128`
+    /// modulo 2^128.
+    ///
+    /// Every 512 coordinates are a keyed block of `id` of their own, so the noise is a function
+    /// of the key and `id`, whatever the number of threads. `id` must not be used again.
+    ///
+    /// # Errors
+    /// Nothing has been drawn or added then: [`NoiseError::EmptyVector`],
+    /// [`NoiseError::Forked`], and [`NoiseError::BlockOutOfRange`] above 2^33 coordinates.
+    pub fn add_release<T: NoisySum>(
+        &self,
+        key: &Key,
+        id: StreamId,
+        threads: NonZeroUsize,
+        sums: &mut [T],
+    ) -> Result<(), NoiseError> {
+        let table = Strips::get();
+        over_blocks(key, id, threads, sums, |source, sum| {
+            sum.add_wrapping(self.draw(table, source));
+        })
+    }
+
+    /// What the quick path says of `|z|` in `[head, head + 1]/2^55`.
+    #[cfg(test)]
+    pub(super) fn round_quickly(&self, head: u64) -> Option<u64> {
+        self.quick.round(head)
     }
 
     /// One draw from any source of bits.
-    #[inline]
-    pub(super) fn draw<S: BitSource>(&self, source: &mut S) -> i128 {
-        let mut normal = ExactNormal::draw(source);
-        let size = self.round(normal.whole, &mut normal.fraction, source);
-        // At most 2^124 + 1, see `round`.
-        let size = size.cast_signed();
+    #[inline(always)]
+    pub(super) fn draw<S: BitSource>(&self, table: &Strips, source: &mut S) -> i128 {
+        let word = source.word();
+        if let Some(head) = quick(word, table)
+            && let Some(size) = self.quick.round(head)
+        {
+            let size = i128::from(size);
+            return if is_negative(word) { -size } else { size };
+        }
+        self.draw_slowly(word, table, source)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn draw_slowly<S: BitSource>(&self, word: u64, table: &Strips, source: &mut S) -> i128 {
+        let mut normal = RealNormal::from_word(word, table, source);
+        // Below 2^127: see `round`.
+        let size = self.round(&mut normal, source).cast_signed();
         if normal.negative { -size } else { size }
     }
 
-    /// `⌊s·(whole + fraction) + ½⌋`, from as few digits of the fraction as decide it.
+    /// `⌊s·|z| + ½⌋`, from as few digits of `|z|` as decide it.
     ///
-    /// With `L` digits known to base `B`, the real number `whole + fraction` lies in
-    /// `[Y, Y + 1] / B^L` for the integer `Y = whole·B^L + digits`, so what is to be floored
-    /// lies between `(m·Y + 2^(t−1)) / 2^t` and `(m·Y + m + 2^(t−1)) / 2^t`, with
-    /// `t = L·log₂B − exponent`. The floor is monotone: if both ends have the same floor, that
-    /// is the answer. If not, one more digit makes the interval `B` times shorter; it goes on
-    /// for ever only if `s·(whole + fraction) + ½` is itself an integer, which has probability
-    /// zero.
+    /// With `b` digits known after the point, `|z|` lies in `[X, X + 1]/2^b`, so what is to be
+    /// floored lies between `(m·X + 2^(t−1)) / 2^t` and `(m·X + m + 2^(t−1)) / 2^t`, with
+    /// `t = b − exponent`. The floor is monotone: if both ends have the same floor, that is the
+    /// answer. If not, one more digit makes the interval shorter; it goes on for ever only if
+    /// `s·|z| + ½` is itself an integer, which has probability zero.
     ///
-    /// The answer is at most `2^60·2^64 + 1`, so 128 bits hold it.
+    /// The answer is below 2^127 unless `|z|` is above 2^66.
     #[inline]
-    pub(super) fn round<S: BitSource>(
-        &self,
-        whole: u64,
-        fraction: &mut LazyUniform,
-        source: &mut S,
-    ) -> u128 {
-        if S::DIGIT_BITS == u64::BITS && whole < 1 << 10 {
-            // One digit, in machine integers: m·Y + m + 2^(t−1) ≤ 2^53·2^10·2^64 + 2^120, below
-            // 2^128, and t is between 56 and 121.
-            let t = 64 - self.exponent;
-            let known = u128::from(whole) << 64 | u128::from(fraction.head());
-            let low = u128::from(self.mantissa) * known + (1 << (t - 1));
-            let high = low + u128::from(self.mantissa);
-            if low >> t == high >> t {
-                return low >> t;
-            }
-        }
-        self.round_in_full(whole, fraction, source)
+    pub(super) fn round<S: BitSource>(&self, normal: &mut RealNormal, source: &mut S) -> u128 {
+        self.round_in_words(normal, source)
+            .unwrap_or_else(|| self.round_in_full(normal, source))
     }
 
-    /// [`round`](Self::round) in long integers, from the first digit on.
+    /// [`round`](Self::round) in machine integers, from a head below 2^64 and up to one digit
+    /// more; nothing if that leaves it open.
+    ///
+    /// `m·X < 2^117`, and `t` is between 47 and 112. With another digit `D` the lower end is
+    /// `(m·X + m·D/2^64 + 2^(t−1)) / 2^t`; what is dropped from `m·D` below 2^64 decides nothing
+    /// but whether the upper end, `m/2^64` higher, carries.
+    fn round_in_words<S: BitSource>(
+        &self,
+        normal: &mut RealNormal,
+        source: &mut S,
+    ) -> Option<u128> {
+        let m = u128::from(self.mantissa);
+        let t = HEAD_BITS as i32 - self.exponent;
+        let low = m * u128::from(normal.small_head()?) + (1 << (t - 1));
+        if low >> t == (low + m) >> t {
+            return Some(low >> t);
+        }
+        if S::DIGIT_BITS != u64::BITS {
+            return None;
+        }
+        let below = m * u128::from(normal.digit(1, source));
+        let low = low + (below >> u64::BITS);
+        let carry = (below as u64).overflowing_add(self.mantissa).1;
+        (low >> t == (low + u128::from(carry)) >> t).then_some(low >> t)
+    }
+
+    /// [`round`](Self::round) in long integers.
     #[cold]
     #[inline(never)]
     pub(super) fn round_in_full<S: BitSource>(
         &self,
-        whole: u64,
-        fraction: &mut LazyUniform,
+        normal: &mut RealNormal,
         source: &mut S,
     ) -> u128 {
-        let mut known = Limbs::new(whole);
-        let mut t = -i64::from(self.exponent);
-        let mut index = 0;
+        let mut levels = 0;
         loop {
-            known.append(S::DIGIT_BITS, fraction.digit(index, source));
-            index += 1;
-            t += i64::from(S::DIGIT_BITS);
-            // With t below one the interval is longer than one: no need to look at it. That
-            // happens only for digits shorter than those in use.
-            let Some(half) = u64::try_from(t - 1).ok() else {
-                continue;
-            };
-            let low = known.clone().times(self.mantissa).plus_shifted(1, half);
+            let (known, bits) = normal.known(levels, source);
+            levels += 1;
+            // t − 1; b ≥ 55 and the exponent is at most 8.
+            let half = bits.saturating_add_signed(-i64::from(self.exponent)) - 1;
+            let low = known.times(self.mantissa).plus_shifted(1, half);
             let high = low.clone().plus_shifted(self.mantissa, 0);
             let (low, high) = (low.shifted_down(half + 1), high.shifted_down(half + 1));
             if low == high {
@@ -167,4 +265,31 @@ impl RoundedGaussian {
             }
         }
     }
+}
+
+/// An integer to which noise can be added, modulo two to the number of its bits.
+pub trait NoisySum: Send + private::Sealed {
+    /// Adds `noise`, wrapping around.
+    fn add_wrapping(&mut self, noise: i128);
+}
+
+impl NoisySum for i64 {
+    #[inline(always)]
+    fn add_wrapping(&mut self, noise: i128) {
+        // The cast reduces modulo 2^64.
+        *self = self.wrapping_add(noise as i64);
+    }
+}
+
+impl NoisySum for i128 {
+    #[inline(always)]
+    fn add_wrapping(&mut self, noise: i128) {
+        *self = self.wrapping_add(noise);
+    }
+}
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for i64 {}
+    impl Sealed for i128 {}
 }

@@ -5,17 +5,17 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::hint::black_box;
 
 use getrandom::SysRng;
 use rand::{Rng, SeedableRng, TryCryptoRng, TryRng};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use super::digits::BitSource;
 use super::error::NoiseError;
 
-/// The generator behind every stream; no other line of the workspace names it.
-type Generator = rand_chacha::ChaCha20Rng;
+/// The generator behind every stream; no other line of the workspace names it. It overwrites
+/// its state and its buffer when it is dropped.
+type Generator = chacha20::ChaCha20Rng;
 
 const KEY_BYTES: usize = 32;
 
@@ -28,13 +28,18 @@ const SEED_LABEL: &[u8; KEY_BYTES - 8] = b"dpopt simulation key v1 ";
 /// bytes are overwritten when it is dropped. (Copies that the compiler leaves on the stack when
 /// a value moves are out of reach.)
 ///
+/// A key from the operating system belongs to the process that made it. After a fork both
+/// processes hold its bytes and would draw the same noise, so in the child it opens no stream.
+///
 /// ```compile_fail
-/// let key = dpopt_privacy::noise::Key::from_seed(1);
+/// let key = dpopt_privacy::noise::Key::from_os().unwrap();
 /// let copy = key.clone();
 /// ```
 pub struct Key {
     bytes: Zeroizing<[u8; KEY_BYTES]>,
     origin: KeyOrigin,
+    /// The process that made it.
+    process: u32,
 }
 
 /// Where a [`Key`] came from.
@@ -62,22 +67,19 @@ impl Key {
         Ok(Self {
             bytes,
             origin: KeyOrigin::OperatingSystem,
+            process: std::process::id(),
         })
     }
 
-    /// A key that anybody can make again, for simulations and tests.
-    ///
-    /// **Never for a protected run**: whoever guesses the seed can subtract the noise. A
-    /// curator should look at [`origin`](Self::origin) and refuse.
-    #[must_use]
-    pub fn from_seed(seed: u64) -> Self {
+    /// A key for an inner run, from the next bits of one of this key's streams: as secret as this
+    /// key, no easier to repeat, and of the same process.
+    pub(crate) fn derive(&self, stream: &mut KeyedStream) -> Self {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-        let (label, number) = bytes.split_at_mut(SEED_LABEL.len());
-        label.copy_from_slice(SEED_LABEL);
-        number.copy_from_slice(&seed.to_le_bytes());
+        stream.fill_bytes(bytes.as_mut_slice());
         Self {
             bytes,
-            origin: KeyOrigin::Seed,
+            origin: self.origin,
+            process: self.process,
         }
     }
 
@@ -91,11 +93,84 @@ impl Key {
     ///
     /// Opening the same stream twice gives the same bits twice: noise that is used for two
     /// releases protects neither. Take identifiers for releases from one [`StreamIds`].
-    #[must_use]
-    pub fn stream(&self, id: StreamId) -> KeyedStream {
-        let mut generator = Generator::from_seed(*self.bytes);
+    ///
+    /// # Errors
+    /// [`NoiseError::Forked`] in another process than the one that made the key.
+    pub fn stream(&self, id: StreamId) -> Result<KeyedStream, NoiseError> {
+        self.check_process()?;
+        Ok(self.open(id))
+    }
+
+    /// Whether this process may use the key. Repeating a seeded key is what it is for.
+    pub(crate) fn check_process(&self) -> Result<(), NoiseError> {
+        let process = std::process::id();
+        match self.origin {
+            KeyOrigin::OperatingSystem if process != self.process => Err(NoiseError::Forked {
+                key: self.process,
+                process,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// [`stream`](Self::stream) for those who have checked the process.
+    pub(super) fn open(&self, id: StreamId) -> KeyedStream {
+        let seed = Zeroizing::new(*self.bytes);
+        let mut generator = Generator::from_seed(*seed);
         generator.set_stream(id.number());
         KeyedStream { generator }
+    }
+}
+
+/// A key that anybody can make again from a small number, for tests and simulations.
+///
+/// **Never for a protected run**: whoever guesses the seed can subtract the noise. Its
+/// [`origin`](Key::origin) says [`KeyOrigin::Seed`], and no protected curator takes a key.
+#[derive(Debug)]
+pub struct ReplayKeyForTests(Key);
+
+impl ReplayKeyForTests {
+    /// The key of a seed.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        let (label, number) = bytes.split_at_mut(SEED_LABEL.len());
+        label.copy_from_slice(SEED_LABEL);
+        number.copy_from_slice(&seed.to_le_bytes());
+        Self(Key {
+            bytes,
+            origin: KeyOrigin::Seed,
+            process: std::process::id(),
+        })
+    }
+
+    /// Opens one stream at its beginning, as [`Key::stream`] does, in any process.
+    #[must_use]
+    pub fn stream(&self, id: StreamId) -> KeyedStream {
+        self.0.open(id)
+    }
+
+    /// As a key, for what takes one.
+    #[must_use]
+    pub fn as_key(&self) -> &Key {
+        &self.0
+    }
+
+    /// The key alone, for a simulation that owns it.
+    pub(crate) fn into_key(self) -> Key {
+        self.0
+    }
+}
+
+#[cfg(test)]
+impl Key {
+    /// The key that a child of a fork finds in its memory.
+    pub(crate) fn of_another_process() -> Self {
+        Self {
+            bytes: Zeroizing::new([7; KEY_BYTES]),
+            origin: KeyOrigin::OperatingSystem,
+            process: std::process::id().wrapping_add(1),
+        }
     }
 }
 
@@ -175,6 +250,11 @@ impl StreamId {
             });
         }
         Ok(Self { block, ..self })
+    }
+
+    /// [`with_block`](Self::with_block) for a block known to be in range.
+    pub(super) const fn block(self, block: u32) -> Self {
+        Self { block, ..self }
     }
 
     /// The number under which the generator knows the stream: purpose, release and block side
@@ -266,14 +346,17 @@ impl BitSource for KeyedStream {
     }
 }
 
-impl Drop for KeyedStream {
-    fn drop(&mut self) {
-        // The generator holds the key and has no way to be wiped. Overwriting it and making the
-        // result look used is the best that can be done without unsafe code.
-        let mut zeros = [0; KEY_BYTES];
-        self.generator = Generator::from_seed(zeros);
-        black_box(&mut self.generator);
-        zeros.zeroize();
+impl KeyedStream {
+    /// Fills `out` with the next words of the stream.
+    pub fn fill_words(&mut self, out: &mut [u64]) {
+        for place in out {
+            *place = self.generator.next_u64();
+        }
+    }
+
+    /// Goes on reading at this word of 64 bits.
+    pub(super) fn seek(&mut self, word: u128) {
+        self.generator.set_word_pos(2 * word);
     }
 }
 
@@ -283,7 +366,11 @@ mod tests {
 
     use super::*;
 
-    fn words(key: &Key, id: StreamId) -> Vec<u64> {
+    fn replay(seed: u64) -> ReplayKeyForTests {
+        ReplayKeyForTests::from_seed(seed)
+    }
+
+    fn words(key: &ReplayKeyForTests, id: StreamId) -> Vec<u64> {
         let mut stream = key.stream(id);
         (0..200).map(|_| stream.next_u64()).collect()
     }
@@ -291,14 +378,14 @@ mod tests {
     #[test]
     fn a_key_and_a_name_determine_the_stream() {
         let id = StreamId::new(Purpose::Noise, 7);
-        assert_eq!(words(&Key::from_seed(3), id), words(&Key::from_seed(3), id));
-        assert_ne!(words(&Key::from_seed(3), id), words(&Key::from_seed(4), id));
+        assert_eq!(words(&replay(3), id), words(&replay(3), id));
+        assert_ne!(words(&replay(3), id), words(&replay(4), id));
     }
 
     /// Words of different streams meet by chance with probability below 1e-10.
     #[test]
     fn different_names_share_no_word() {
-        let key = Key::from_seed(11);
+        let key = replay(11);
         let mut seen = HashSet::new();
         let mut count = 0;
         for purpose in Purpose::ALL {
@@ -374,7 +461,7 @@ mod tests {
         let (a, b) = (Key::from_os().unwrap(), Key::from_os().unwrap());
         assert_ne!(*a.bytes, *b.bytes);
         assert_eq!(a.origin(), KeyOrigin::OperatingSystem);
-        assert_eq!(Key::from_seed(0).origin(), KeyOrigin::Seed);
+        assert_eq!(replay(0).as_key().origin(), KeyOrigin::Seed);
         assert_eq!(format!("{a:?}"), "Key { origin: OperatingSystem, .. }");
     }
 
@@ -385,11 +472,47 @@ mod tests {
         let key = Key {
             bytes: Zeroizing::new([0; KEY_BYTES]),
             origin: KeyOrigin::Seed,
+            process: 0,
         };
         let mut generator = Generator::from_seed(*key.bytes);
         assert_eq!(generator.next_u32(), 0xade0_b876);
         assert_eq!(generator.next_u32(), 0x903d_f1a0);
-        let mut other = key.stream(StreamId::new(Purpose::Sampling, 0));
+        let mut other = key.open(StreamId::new(Purpose::Sampling, 0));
         assert_ne!(other.next_u32(), 0xade0_b876);
+    }
+
+    /// A child of a fork holds the key of its parent: here a key that says it was made by the
+    /// parent of this process.
+    #[test]
+    fn a_key_of_another_process_opens_nothing() {
+        let id = StreamId::new(Purpose::Noise, 0);
+        assert!(Key::from_os().unwrap().stream(id).is_ok());
+        let process = std::process::id();
+        let key = Key::of_another_process();
+        let refused = key.stream(id).err().unwrap();
+        let forked = NoiseError::Forked {
+            key: process.wrapping_add(1),
+            process,
+        };
+        assert_eq!(refused, forked);
+        assert_eq!(key.check_process(), Err(forked));
+        // A replay is meant to be repeated.
+        let mut replayed = replay(1);
+        replayed.0.process = process.wrapping_add(1);
+        assert!(replayed.as_key().stream(id).is_ok());
+    }
+
+    #[test]
+    fn a_stream_can_be_read_from_any_word() {
+        let id = StreamId::new(Purpose::Noise, 7);
+        let all = words(&replay(3), id);
+        for start in [0_usize, 1, 7, 8, 31, 32, 33, 100] {
+            let mut stream = replay(3).stream(id);
+            stream.next_u64();
+            stream.seek(start as u128);
+            for word in &all[start..] {
+                assert_eq!(stream.next_u64(), *word, "{start}");
+            }
+        }
     }
 }

@@ -6,16 +6,16 @@ use libm::{erfc, lgamma};
 use rand::Rng;
 
 use super::digits::BitSource;
-use super::stream::{Key, KeyedStream, Purpose, StreamId};
+use super::stream::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 
-/// A check fails if its p-value is below this. The files of tests here make fewer than 200
-/// checks on random draws, so that a correct sampler would fail any of them for fewer than one
-/// seed in a million. The seeds are fixed: the tests do not flake.
+/// A check fails if its p-value is below this. The files of tests here make fewer than 300
+/// checks on random draws, so that a correct sampler would fail any of them for fewer than two
+/// seeds in a million. The seeds are fixed: the tests do not flake.
 pub(super) const FALSE_ALARM: f64 = 5e-9;
 
 /// The stream of fixed bits for test number `number`.
 pub(super) fn stream(number: u32) -> KeyedStream {
-    Key::from_seed(20_260_501).stream(StreamId::new(Purpose::Noise, number))
+    ReplayKeyForTests::from_seed(20_260_501).stream(StreamId::new(Purpose::Noise, number))
 }
 
 /// Uniform bits in short digits: with one-bit digits every second comparison is a tie at first.
@@ -58,14 +58,15 @@ impl<const BITS: u32> BitSource for Narrow<BITS> {
     }
 }
 
-/// A broken source: its digits have their lowest bit set a little too often.
+/// A broken source: its digits have their lowest bit set a little too often, and its words the
+/// highest bit of a box number.
 pub(super) struct Biased(pub(super) Narrow<1>);
 
 impl BitSource for Biased {
     const DIGIT_BITS: u32 = 1;
 
     fn word(&mut self) -> u64 {
-        self.0.word()
+        self.0.word() | u64::from(self.0.word() >> 59 == 0) << 13
     }
 
     fn digit(&mut self) -> u64 {
@@ -274,23 +275,29 @@ pub(super) fn alarms(checks: &[(&'static str, f64)]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Seven checks of a sample against `P(k) = Φ((k+½)/s) − Φ((k−½)/s)`, for scales up to some
-/// thousands: Pearson with fine cells, with coarse cells, and for
-/// the seven integers about zero; sign, mean, second and fourth moments.
-pub(super) fn law_checks(draws: &[i128], scale: f64) -> Vec<(&'static str, f64)> {
-    let n = draws.len() as f64;
+/// [`mass_checks`] against `P(k) = Φ((k+½)/s) − Φ((k−½)/s)`, for scales up to some thousands.
+pub(super) fn law_checks(draws: &[i64], scale: f64) -> Vec<(&'static str, f64)> {
     let reach = (12.0 * scale).ceil() as i64 + 1;
-    let cells: Vec<f64> = (-reach..=reach)
+    let masses: Vec<f64> = (-reach..=reach)
         .map(|k| phi_between((k as f64 - 0.5) / scale, (k as f64 + 0.5) / scale))
         .collect();
+    mass_checks(draws, &masses)
+}
+
+/// Eight checks of a sample against the masses of `−reach..=reach`: Pearson with fine cells, with
+/// coarse cells, and for the seven integers about zero; sign, mean, second and fourth moments, and
+/// the number of draws far out, where a few in 10^5 should be.
+pub(super) fn mass_checks(draws: &[i64], cells: &[f64]) -> Vec<(&'static str, f64)> {
+    let n = draws.len() as f64;
+    let reach = (cells.len() / 2) as i64;
     let mut counts = vec![0_u64; cells.len()];
     for &draw in draws {
-        let index = usize::try_from(draw + i128::from(reach)).unwrap();
+        let index = usize::try_from(draw + reach).unwrap();
         counts[index] += 1;
     }
     let moment = |power: i32| -> f64 {
         (-reach..=reach)
-            .zip(&cells)
+            .zip(cells)
             .map(|(k, p)| (k as f64).powi(power) * p)
             .sum()
     };
@@ -315,9 +322,25 @@ pub(super) fn law_checks(draws: &[i128], scale: f64) -> Vec<(&'static str, f64)>
     let above = draws.iter().filter(|&&k| k > 0).count() as f64;
     let below = draws.iter().filter(|&&k| k < 0).count() as f64;
     let sign = (above - below) / (above + below).max(1.0).sqrt();
+    // The first distance that is passed with probability below 10^-4.
+    let (mut far, mut chance) = (middle, 0.0);
+    while far > 0 && chance + cells[middle + far] + cells[middle - far] < 1e-4 {
+        chance += cells[middle + far] + cells[middle - far];
+        far -= 1;
+    }
+    let hits: u64 = (0..cells.len())
+        .filter(|index| index.abs_diff(middle) > far)
+        .map(|index| counts[index])
+        .sum();
+    let tail = if n * chance < 25.0 {
+        0.0
+    } else {
+        (hits as f64 - n * chance) / (n * chance).sqrt()
+    };
     vec![
-        ("fine cells", pooled_chi_square(&counts, &cells, 50.0)),
-        ("coarse cells", pooled_chi_square(&counts, &cells, n / 50.0)),
+        ("tail", z_test(tail)),
+        ("fine cells", pooled_chi_square(&counts, cells, 50.0)),
+        ("coarse cells", pooled_chi_square(&counts, cells, n / 50.0)),
         ("centre", pooled_chi_square(&centre_counts, &centre, 50.0)),
         ("sign", z_test(sign)),
         ("mean", z_test(z(1))),

@@ -1,13 +1,14 @@
-//! The shared budget of several runs, as the flags of `train` ask for it.
+//! The shared ledger of several runs, as the flags of `train` ask for it.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dpopt::nonconvex::SolverPlan;
 use dpopt::oracle::Access;
-use dpopt::privacy::{Adjacency, BudgetError, BudgetFile, Delta, Epsilon, FilterKind};
+use dpopt::privacy::ledger::LedgerReport;
+use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError};
 
-use crate::args::{self, filter_name};
+use crate::args;
 use crate::artefacts::probe;
 use crate::error::CliError;
 use crate::statement::scientific;
@@ -31,15 +32,15 @@ pub(crate) struct LedgerArgs {
 }
 
 impl LedgerArgs {
-    /// The budget file, where one was asked for.
+    /// The ledger, where one was asked for.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.ledger.as_deref()
     }
 }
 
-/// A shared budget that can be opened.
-pub(crate) enum Ledger {
-    Open(BudgetFile),
+/// A shared ledger that can be opened.
+pub(crate) enum Shared {
+    Open(Box<Ledger>),
     /// The file is made right before the run, so that a refused run leaves none.
     New {
         path: PathBuf,
@@ -50,14 +51,19 @@ pub(crate) enum Ledger {
     },
 }
 
-impl Ledger {
+impl Shared {
     /// Checks the terms and that the file can be written.
-    pub(crate) fn check(args: &LedgerArgs, adjacency: Adjacency) -> Result<Option<Self>, CliError> {
+    pub(crate) fn check(
+        args: &LedgerArgs,
+        adjacency: Adjacency,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<Option<Self>, CliError> {
         let Some(path) = &args.ledger else {
             return Ok(None);
         };
-        if path.exists() {
-            return Self::existing(path, args, adjacency).map(Some);
+        // A checkpoint's ledger must be there: a new one would not know what was spent.
+        if path.exists() || checkpoint.is_some() {
+            return Self::existing(path, args, adjacency, checkpoint).map(Some);
         }
         let needed = |flag| {
             let problem = format!("needed to create {}, which does not exist", path.display());
@@ -82,15 +88,24 @@ impl Ledger {
         Ok(Some(ledger))
     }
 
-    fn existing(path: &Path, args: &LedgerArgs, adjacency: Adjacency) -> Result<Self, CliError> {
-        let file = BudgetFile::open(path).map_err(CliError::Ledger)?;
+    fn existing(
+        path: &Path,
+        args: &LedgerArgs,
+        adjacency: Adjacency,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<Self, CliError> {
+        let file = match checkpoint {
+            Some(checkpoint) => Ledger::resume(path, checkpoint),
+            None => Ledger::open(path),
+        };
+        let file = file.map_err(CliError::Ledger)?;
         let differs = args.budget.is_some_and(|asked| asked != file.epsilon())
             || args.budget_delta.is_some_and(|asked| asked != file.delta())
             || args
                 .budget_filter
                 .is_some_and(|asked| asked != file.filter());
         if differs {
-            return Err(CliError::Ledger(BudgetError::OtherTerms {
+            return Err(CliError::Ledger(LedgerError::OtherTerms {
                 path: path.to_owned(),
                 epsilon: file.epsilon().get(),
                 delta: file.delta().get(),
@@ -99,8 +114,8 @@ impl Ledger {
             }));
         }
         if file.adjacency() != adjacency {
-            return Err(CliError::Ledger(BudgetError::AdjacencyMismatch {
-                budget: file.adjacency(),
+            return Err(CliError::Ledger(LedgerError::AdjacencyMismatch {
+                ledger: file.adjacency(),
                 run: adjacency,
             }));
         }
@@ -110,13 +125,13 @@ impl Ledger {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Self::Open(file))
+        Ok(Self::Open(Box::new(file)))
     }
 
-    /// The budget file, created if need be and if it could pay for `plan`.
-    pub(crate) fn open(self, plan: &SolverPlan) -> Result<BudgetFile, CliError> {
+    /// The ledger, created if need be and if it could pay for `plan`.
+    pub(crate) fn open(self, plan: &SolverPlan) -> Result<Ledger, CliError> {
         match self {
-            Self::Open(file) => Ok(file),
+            Self::Open(file) => Ok(*file),
             Self::New {
                 path,
                 epsilon,
@@ -128,9 +143,9 @@ impl Ledger {
                     Access::Poisson(_) => FilterKind::Rdp,
                     _ => FilterKind::Gdp,
                 });
-                BudgetFile::could_pay(epsilon, delta, adjacency, filter, plan.spend().event())
+                Ledger::could_pay(epsilon, delta, adjacency, filter, plan.spend().event())
                     .map_err(CliError::CannotPay)?;
-                BudgetFile::open_or_create(&path, epsilon, delta, adjacency, filter)
+                Ledger::open_or_create(&path, epsilon, delta, adjacency, filter)
                     .map_err(CliError::Ledger)
             }
         }
@@ -138,25 +153,29 @@ impl Ledger {
 }
 
 /// What a budget has left, in words.
-pub(crate) fn left_in_words(file: &BudgetFile) -> Result<String, BudgetError> {
-    let state = file.state()?;
-    let share = 100.0 * (1.0 - state.used / state.capacity);
+pub(crate) fn left_in_words(path: &Path) -> Result<String, LedgerError> {
+    Ok(report_in_words(&Ledger::report(path)?))
+}
+
+/// The same of a report.
+pub(crate) fn report_in_words(report: &LedgerReport) -> String {
+    let share = 100.0 * (1.0 - report.used / report.capacity);
+    let open = report.runs.iter().filter(|run| !run.settled).count();
     let mut words = format!(
         "{share:.1} % of epsilon {} at delta {} ({}, {} filter) are left after {} runs: one more \
          run of epsilon {} would fit",
-        file.epsilon(),
-        scientific(file.delta()),
-        file.adjacency(),
-        filter_name(file.filter()),
-        state.runs,
+        report.epsilon,
+        scientific(report.delta),
+        report.adjacency,
+        report.filter,
+        report.runs.len(),
         // Rounded down, so that a run of what is shown fits.
-        (file.epsilon_left(&state) * 1e4).floor() / 1e4,
+        (report.epsilon_left * 1e4).floor() / 1e4,
     );
-    if state.open > 0 {
+    if open > 0 {
         words += &format!(
-            "; {} of the runs never settled (still running, or killed) and count in full",
-            state.open
+            "; {open} of the runs never settled (still running, or killed) and count in full"
         );
     }
-    Ok(words)
+    words
 }

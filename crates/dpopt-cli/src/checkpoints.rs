@@ -1,0 +1,108 @@
+//! Checkpoints of `train`: written while it runs, and started from.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dpopt::nonconvex::Release;
+use dpopt::privacy::{Checkpoint, CheckpointError, Ledger};
+
+use crate::args;
+use crate::artefacts::probe;
+use crate::error::CliError;
+
+/// Checkpoints in a run where nothing else is asked for.
+const CHECKPOINTS: u64 = 20;
+
+/// Flags of checkpoints.
+#[derive(Debug, Args)]
+pub(crate) struct CheckpointArgs {
+    /// Write the released point to FILE every so often, for --resume after a crash
+    #[arg(long, value_name = "FILE", requires = "ledger")]
+    checkpoint: Option<PathBuf>,
+    /// Steps between checkpoints; default: a twentieth of the plan
+    #[arg(long, value_name = "T", value_parser = args::count, requires = "checkpoint", allow_hyphen_values = true)]
+    checkpoint_every: Option<u64>,
+    /// Start from the point in FILE, with a new plan on what the ledger has left
+    #[arg(long, value_name = "FILE", requires = "ledger")]
+    resume: Option<PathBuf>,
+}
+
+impl CheckpointArgs {
+    /// The checkpoint to start from, where there is one.
+    pub(crate) fn read(&self) -> Result<Option<Checkpoint>, CliError> {
+        let path = self.resume.as_deref();
+        path.map(|path| Checkpoint::read(path).map_err(CliError::Checkpoint))
+            .transpose()
+    }
+
+    /// Checks that checkpoints can be written.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        let Some(path) = &self.checkpoint else {
+            return Ok(());
+        };
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let writable = if path.is_dir() {
+            Err(std::io::ErrorKind::IsADirectory.into())
+        } else {
+            probe(folder)
+        };
+        writable.map_err(|source| CliError::Write {
+            flag: "--checkpoint",
+            path: path.clone(),
+            source,
+        })
+    }
+
+    /// Writes checkpoints of a run of `steps` steps that is charged to `ledger`.
+    pub(crate) fn saver(&self, ledger: Option<&Path>, steps: u64) -> Result<Saver, CliError> {
+        let to = match (&self.checkpoint, ledger) {
+            (Some(path), Some(ledger)) => {
+                // A handle of its own: that of the run is the curator's.
+                let ledger = Ledger::open(ledger).map_err(CliError::Ledger)?;
+                Some((path.clone(), ledger))
+            }
+            _ => None,
+        };
+        let every = self.checkpoint_every;
+        Ok(Saver {
+            to,
+            every: every.unwrap_or(steps.div_ceil(CHECKPOINTS)).max(1),
+            trouble: None,
+        })
+    }
+}
+
+/// Writes checkpoints.
+pub(crate) struct Saver {
+    to: Option<(PathBuf, Ledger)>,
+    every: u64,
+    trouble: Option<CheckpointError>,
+}
+
+impl Saver {
+    /// Saves the point of every so many releases.
+    pub(crate) fn on_release(&mut self, release: &Release<'_>) {
+        if release.step > 0 && release.step.is_multiple_of(self.every) {
+            self.save(release.point, release.step);
+        }
+    }
+
+    /// Saves a released point. A run that is paid is not stopped by a checkpoint that can't be
+    /// written: the last trouble is told at the end.
+    pub(crate) fn save(&mut self, point: &[f64], step: u64) {
+        if let Some((path, ledger)) = &mut self.to {
+            let saved = ledger.checkpoint(point, step);
+            let saved = saved.and_then(|checkpoint| checkpoint.write(path));
+            self.trouble = saved.err();
+        }
+    }
+
+    /// Why the last checkpoint is missing, if it is.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.as_ref()?;
+        Some(format!("the last checkpoint was not written: {trouble}"))
+    }
+}

@@ -1,0 +1,88 @@
+//! Opening a period of prefix sums.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::lattice::Bound;
+use crate::noise::{Key, Purpose, RoundedGaussian, StreamId};
+use crate::prefix::{Participation, Prefix, PrefixKind, PrefixNoise, Terms};
+use crate::units::NoiseMultiplier;
+
+use super::slice::PoolError;
+use super::{Curator, Refused};
+
+static NEXT_CURATOR: AtomicU64 = AtomicU64::new(0);
+
+/// A number that no other curator of this process has.
+pub(super) fn next_id() -> u64 {
+    NEXT_CURATOR.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Curator {
+    /// Opens a period of `len` prefix sums whose steps all have the bound `bound`.
+    ///
+    /// # Privacy
+    /// The period as a whole is a Gaussian mechanism with mu = 1 / noise multiplier, whatever the
+    /// kind ([`PrefixNoise::event`] says what to reserve). With [`Participation::Every`] it is
+    /// charged here, once; otherwise each slice that takes part is charged at its first step.
+    /// Noise is fresh: a restart is another period, and pays again.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been released or charged then. Slices need an adjacency under
+    /// which positions stay.
+    pub fn prefix(
+        &mut self,
+        kind: PrefixKind,
+        bound: Bound,
+        len: u64,
+        noise_multiplier: NoiseMultiplier,
+        participation: Participation,
+    ) -> Result<Prefix, Refused> {
+        let slices = participation != Participation::Every;
+        if slices && !self.adjacency.record_count_is_public() {
+            return Err(PoolError::Adjacency {
+                adjacency: self.adjacency,
+            }
+            .into());
+        }
+        let noise = PrefixNoise::new(kind, len, participation)?;
+        let unit = noise.unit_noise(noise_multiplier)?.get();
+        // Rounded up: the product errs by less than one unit in the last place.
+        let scale = (unit * bound.sensitivity_in_steps(self.adjacency)).next_up();
+        let terms = Terms {
+            event: noise.event(noise_multiplier)?,
+            noise,
+            bound,
+            scale: RoundedGaussian::new(scale)?,
+            curator: self.id,
+        };
+        let account = terms.opening();
+        if let Some(account) = account {
+            self.check(&terms.event, account)?;
+        }
+        let event = terms.event.clone();
+        // Any stream will do: the blocks of all are numbered alike.
+        let any = StreamId::new(Purpose::Noise, 0);
+        self.key.check_release(any, terms.bound.dim())?;
+        let period = Prefix::new(terms);
+        if let Some(account) = account {
+            self.charge(&event, account)?;
+        }
+        Ok(period)
+    }
+
+    /// A number that no other curator of this process has.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How many threads may draw noise.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.threads
+    }
+
+    /// The key that opens the streams of this curator.
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+}

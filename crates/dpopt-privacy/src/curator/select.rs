@@ -1,0 +1,221 @@
+//! Selections: which candidate is best, which queries are above a threshold, a quantile.
+
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::noise::{KeyedStream, Purpose};
+use crate::selection::{
+    self, AboveThreshold, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate, SelectionError,
+    SensitiveQuantile, SensitiveScores, Split, Target, Terms,
+};
+use crate::units::Epsilon;
+
+use super::reservation::Account;
+use super::{Curator, Refused};
+
+impl Curator {
+    /// Selects a candidate by the exponential mechanism, drawn exactly.
+    ///
+    /// # Formula
+    /// `P(i)` proportional to `exp(epsilon score_i / spread)`, which is
+    /// `exp(epsilon score_i / (2 sensitivity))` but for monotone and lopsided scores, whose
+    /// spread is smaller. The law is that of noisy max with Gumbel noise of scale `spread / epsilon`.
+    ///
+    /// # Privacy
+    /// One [`Event::ExponentialMechanism`]: bounded range epsilon.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been released or charged then.
+    ///
+    /// # References
+    /// McSherry and Talwar 2007; Durfee and Rogers 2019 for the range.
+    pub fn exponential(
+        &mut self,
+        scores: &SensitiveScores,
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        self.exponential_from(scores, None, epsilon)
+    }
+
+    /// The same with a public base measure: `P(i)` is proportional to
+    /// `base_i exp(epsilon score_i / spread)`. A candidate of weight 0 is never selected.
+    ///
+    /// # Privacy
+    /// One [`Event::ExponentialMechanism`], if the weights are public.
+    ///
+    /// # Errors
+    /// As [`Curator::exponential`], and [`SelectionError::BaseMeasureLength`] or
+    /// [`SelectionError::BaseMeasureZero`].
+    pub fn exponential_with_base(
+        &mut self,
+        scores: &SensitiveScores,
+        base: &[u64],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        if base.len() != scores.sums.len() {
+            return Err(SelectionError::BaseMeasureLength {
+                got: base.len(),
+                candidates: scores.sums.len(),
+            }
+            .into());
+        }
+        if base.iter().all(|&weight| weight == 0) {
+            return Err(SelectionError::BaseMeasureZero.into());
+        }
+        self.exponential_from(scores, Some(base), epsilon)
+    }
+
+    fn exponential_from(
+        &mut self,
+        scores: &SensitiveScores,
+        base: Option<&[u64]>,
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        let rate = self.rate_of(scores, epsilon)?;
+        let mut stream = self.pay(&Event::ExponentialMechanism { epsilon })?;
+        Ok(selection::exponential(
+            &scores.sums,
+            base,
+            rate,
+            &mut stream,
+        ))
+    }
+
+    /// Selects a candidate by permute-and-flip, drawn exactly. Never worse in expected score than
+    /// the exponential mechanism at the same epsilon.
+    ///
+    /// # Formula
+    /// In a random order, the first candidate whose coin of probability
+    /// `exp(epsilon (score_i − max) / spread)` shows heads. The law is that of noisy max with
+    /// geometric noise of rate `epsilon / spread` per step, ties broken at random.
+    ///
+    /// # Privacy
+    /// One [`Event::PermuteAndFlip`]: epsilon-DP.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been released or charged then.
+    ///
+    /// # References
+    /// McKenna and Sheldon 2020, Theorem 1 and Theorem 2.
+    pub fn permute_and_flip(
+        &mut self,
+        scores: &SensitiveScores,
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        let rate = self.rate_of(scores, epsilon)?;
+        let mut stream = self.pay(&Event::PermuteAndFlip { epsilon })?;
+        Ok(selection::permute_and_flip(&scores.sums, rate, &mut stream))
+    }
+
+    /// Selects the candidate whose score is largest after discrete Laplace noise, drawn exactly;
+    /// ties are broken at random.
+    ///
+    /// # Formula
+    /// The noise, in steps, has mass proportional to `exp(−epsilon |z| / spread)`.
+    ///
+    /// # Privacy
+    /// One [`Event::ReportNoisyMax`]: epsilon-DP.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been released or charged then.
+    ///
+    /// # References
+    /// Dwork and Roth 2014, Claim 3.9.
+    pub fn report_noisy_max(
+        &mut self,
+        scores: &SensitiveScores,
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        let noise = NoisyMax::new(self.rate_of(scores, epsilon)?)?;
+        let mut stream = self.pay(&Event::ReportNoisyMax { epsilon })?;
+        Ok(noise.draw(&scores.sums, &mut stream))
+    }
+
+    /// Opens a run of the sparse vector technique: it answers queries with above or below
+    /// `threshold` until `answers` of them were above. The threshold is rounded to the queries'
+    /// lattice.
+    ///
+    /// # Formula
+    /// With epsilon split in e1 and e2, discrete Laplace noise of scale `sensitivity / e1` on the
+    /// threshold, once, and of scale `answers spread / e2` on each query.
+    ///
+    /// # Privacy
+    /// One [`Event::AboveThreshold`] for the whole run, charged here.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been released or charged then.
+    ///
+    /// # References
+    /// Lyu, Su and Li 2017, Algorithm 1 and Theorem 2; Theorem 3 for monotone queries.
+    pub fn above_threshold(
+        &mut self,
+        queries: Queries,
+        threshold: f64,
+        answers: u32,
+        epsilon: Epsilon,
+        split: Split,
+    ) -> Result<AboveThreshold, Refused> {
+        let terms = Terms::new(queries, self.adjacency, threshold, answers, epsilon, split)?;
+        let stream = self.pay(&Event::AboveThreshold { epsilon })?;
+        Ok(AboveThreshold::begin(terms, stream))
+    }
+
+    /// Selects the bin that holds a quantile, by the exponential mechanism on ranks, drawn exactly.
+    ///
+    /// # Formula
+    /// With a records below, c inside and b above a bin, and the target alpha,
+    /// `utility = −max(0, (1 − alpha) a − alpha (b + c), alpha b − (1 − alpha)(a + c))`, and
+    /// `P(bin)` is proportional to `width exp(epsilon utility / spread)`, or without the width. The
+    /// spread is 2 under replace-one and `2 max(alpha, 1 − alpha)` otherwise, where the number of
+    /// records is private.
+    ///
+    /// # Privacy
+    /// One [`Event::ExponentialMechanism`].
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been released or charged then.
+    pub fn quantile(
+        &mut self,
+        values: &SensitiveQuantile,
+        target: Target,
+        base: BaseMeasure,
+        epsilon: Epsilon,
+    ) -> Result<QuantileBin, Refused> {
+        self.same_adjacency(values.adjacency)?;
+        let rate = Rate::new(epsilon, target.spread(values.adjacency))?;
+        let mut stream = self.pay(&Event::ExponentialMechanism { epsilon })?;
+        let mut utilities = target.utilities(&values.counts);
+        let widths = match base {
+            BaseMeasure::Width => Some(values.bins.widths()),
+            BaseMeasure::Bins => None,
+        };
+        let bin = selection::exponential(&utilities, widths, rate, &mut stream);
+        zeroize::Zeroize::zeroize(&mut utilities);
+        Ok(values.bins.bin(bin))
+    }
+
+    /// How fast probabilities fall with these scores, if they may be read.
+    fn rate_of(&self, scores: &SensitiveScores, epsilon: Epsilon) -> Result<Rate, Refused> {
+        self.same_adjacency(scores.adjacency)?;
+        let spread = scores.bound.spread_in_steps(scores.adjacency);
+        Ok(Rate::new(epsilon, spread)?)
+    }
+
+    fn same_adjacency(&self, sum: Adjacency) -> Result<(), Refused> {
+        if sum == self.adjacency {
+            Ok(())
+        } else {
+            Err(Refused::AdjacencyMismatch {
+                sum,
+                curator: self.adjacency,
+            })
+        }
+    }
+
+    /// Charges a release on all records and opens its stream; nothing can fail after it.
+    fn pay(&mut self, event: &Event) -> Result<KeyedStream, Refused> {
+        self.check(event, Account::Whole)?;
+        let stream = self.stream(Purpose::Noise)?;
+        self.charge(event, Account::Whole)?;
+        Ok(stream)
+    }
+}

@@ -1,0 +1,553 @@
+//! A budget that several runs share: a filter in a file that survives a crash.
+//!
+//! The filter is fixed when the file is made: (epsilon, delta), the adjacency, and the measure in
+//! which costs add up (Gaussian DP, zero-concentrated DP, or Renyi DP at one order). A run
+//! reserves its cost, synced to disk, before its first release: that is the payment. When it ends
+//! it settles for what it really released. A run that is killed never settles, and its
+//! reservation stands.
+//!
+//! The file has one JSON line for each entry, and each line holds a hash of itself and all before
+//! it. It is only ever appended to; a [`Checkpoint`] remembers its head, so that a run which
+//! continues after a crash notices a ledger that was cut, edited or exchanged meanwhile.
+//!
+//! # Privacy
+//! Costs may be chosen after earlier releases. For Gaussian DP the sum of squared mu of adaptively
+//! chosen Gaussian releases that stays at or below mu^2 is mu-GDP (Smith and Thakurta 2022,
+//! "Fully adaptive composition for Gaussian differential privacy"); for zCDP and for RDP at a
+//! fixed order the sum of costs is a valid filter (Feldman and Zrnic 2021, "Individual privacy
+//! accounting via a Renyi filter"; Whitehouse et al. 2023 for zCDP). Subsampled releases compose
+//! adaptively in RDP only, so the other two filters refuse them. The argument, crashes included,
+//! is in `docs/privacy/ledger.md`.
+
+mod book;
+mod chain;
+mod checkpoint;
+mod disk;
+mod error;
+mod report;
+mod terms;
+
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod shelf;
+
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use getrandom::SysRng;
+use rand::TryRng;
+
+use crate::adjacency::Adjacency;
+use crate::curator::Account;
+use crate::event::Event;
+use crate::filter::FilterKind;
+use crate::units::{Delta, Epsilon};
+use book::{Book, Ending, Entry, Listed, Pool};
+use disk::{Access, Disk, FileDisk, OpenFile};
+use terms::Terms;
+
+pub use book::Head;
+pub use chain::{ChainHash, NotAHash};
+pub use checkpoint::{Checkpoint, CheckpointError, SpentRecords};
+pub use error::{Damage, LedgerError};
+pub use report::{LedgerReport, RunReport};
+
+/// Handle of one reservation in a ledger.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReservationId {
+    run: u64,
+    cost: f64,
+}
+
+/// A shared budget in a file of chained JSON lines.
+///
+/// The file is locked only while it is read or written, so that runs may overlap; each reads what
+/// the others appended before it reserves. What this handle has seen must still be there: a file
+/// that was cut, edited at its known end, or exchanged is refused.
+///
+/// # Complexity
+/// Opening reads the whole file. After that each call reads what was appended since the last.
+#[derive(Debug)]
+pub struct Ledger {
+    path: PathBuf,
+    disk: Box<dyn Disk>,
+    book: Book,
+    made: Option<Made>,
+}
+
+/// Releases of the run that is open in this process.
+#[derive(Debug)]
+struct Made {
+    run: u64,
+    /// How many of each kind.
+    kinds: Vec<Listed>,
+    total: u64,
+    /// The total when they were last listed, or that was tried.
+    tried: u64,
+}
+
+/// What a ledger says.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LedgerState {
+    /// Sum of settled costs and of reservations that were never settled, in the filter's unit.
+    pub used: f64,
+    /// What may be spent in total.
+    pub capacity: f64,
+    /// Number of reservations.
+    pub runs: u64,
+    /// Number of reservations that were never settled: still running, or killed.
+    pub open: u64,
+}
+
+impl Ledger {
+    /// Opens the ledger at `path`, or creates it with these terms.
+    ///
+    /// # Errors
+    /// [`LedgerError::OtherTerms`] when the file exists with other terms;
+    /// [`LedgerError::TooTight`]; as [`Ledger::open`].
+    pub fn open_or_create(
+        path: &Path,
+        epsilon: Epsilon,
+        delta: Delta,
+        adjacency: Adjacency,
+        filter: FilterKind,
+    ) -> Result<Self, LedgerError> {
+        let terms = Terms::new(epsilon, delta, adjacency, filter)?;
+        Self::on(path, Box::new(FileDisk::new(path)), Some(terms))
+    }
+
+    /// Opens an existing ledger.
+    ///
+    /// # Errors
+    /// [`LedgerError`]: the file can't be read, is not a ledger, is of a newer version, or is
+    /// damaged.
+    pub fn open(path: &Path) -> Result<Self, LedgerError> {
+        Self::on(path, Box::new(FileDisk::new(path)), None)
+    }
+
+    /// Opens the ledger with which `checkpoint` was made, which may have grown since.
+    ///
+    /// What was reserved before and not settled is forfeited: a run that continues reserves a
+    /// new plan from what is left, draws fresh noise, and starts at the checkpoint's point.
+    ///
+    /// # Errors
+    /// [`LedgerError::OtherLedger`], [`LedgerError::RolledBack`], [`LedgerError::Rewritten`] when
+    /// the ledger doesn't continue the checkpoint's; as [`Ledger::open`].
+    pub fn resume(path: &Path, checkpoint: &Checkpoint) -> Result<Self, LedgerError> {
+        let mut ledger = Self::open(path)?;
+        ledger.check_continues(checkpoint.head())?;
+        Ok(ledger)
+    }
+
+    fn on(path: &Path, disk: Box<dyn Disk>, terms: Option<Terms>) -> Result<Self, LedgerError> {
+        let io = |source| LedgerError::io(path, source);
+        let file = match (disk.open(Access::Read), &terms) {
+            (Err(error), Some(terms)) if error.kind() == ErrorKind::NotFound => {
+                let named = Entry::Ledger(terms.clone().named(random_name()?));
+                let mut line = Vec::new();
+                chain::write(1, &named, chain::START, &mut line).map_err(|e| io(e.into()))?;
+                line.push(b'\n');
+                match disk.create(&line) {
+                    // Another process may have been faster.
+                    Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+                    _ => disk.open(Access::Read),
+                }
+            }
+            (file, _) => file,
+        };
+        let bytes = file.and_then(|mut file| file.read(0)).map_err(io)?;
+        let (book, _) = Book::read(path, &bytes, |_| {})?;
+        let found = &book.terms;
+        match terms {
+            Some(asked) if !found.are(&asked) => Err(LedgerError::OtherTerms {
+                path: path.to_owned(),
+                epsilon: found.epsilon.get(),
+                delta: found.delta.get(),
+                adjacency: found.adjacency,
+                filter: found.filter,
+            }),
+            _ => Ok(Self {
+                path: path.to_owned(),
+                disk,
+                book,
+                made: None,
+            }),
+        }
+    }
+
+    /// What is used and what is left, now.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`], and when the file is not the one that was opened any more.
+    pub fn state(&mut self) -> Result<LedgerState, LedgerError> {
+        self.look()?;
+        Ok(LedgerState {
+            used: self.book.used(),
+            capacity: self.book.terms.capacity,
+            runs: self.book.runs.len() as u64,
+            open: self.book.open_runs(),
+        })
+    }
+
+    /// The epsilon that it was created for.
+    #[must_use]
+    pub fn epsilon(&self) -> Epsilon {
+        self.book.terms.epsilon
+    }
+
+    /// The delta that it was created for.
+    #[must_use]
+    pub fn delta(&self) -> Delta {
+        self.book.terms.delta
+    }
+
+    /// The neighbouring relation that it was created for.
+    #[must_use]
+    pub fn adjacency(&self) -> Adjacency {
+        self.book.terms.adjacency
+    }
+
+    /// The measure in which costs add up.
+    #[must_use]
+    pub fn filter(&self) -> FilterKind {
+        self.book.terms.filter
+    }
+
+    /// Where the ledger stood when this handle last read it.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        self.book.head
+    }
+
+    /// The largest epsilon, at the ledger's delta, of one more run that what is left in `state`
+    /// could pay, for releases of Gaussian noise on all records whose epsilon is computed tightly;
+    /// 0 when nothing is left.
+    #[must_use]
+    pub fn epsilon_left(&self, state: &LedgerState) -> f64 {
+        self.book.terms.epsilon_of(state.capacity - state.used)
+    }
+
+    /// Whether what is left could pay for `event` now. Another run may be faster.
+    ///
+    /// # Errors
+    /// [`LedgerError::Exhausted`] when it could not; [`LedgerError::Accounting`] when the filter
+    /// can't account the event; as [`Ledger::state`].
+    pub fn can_pay(&mut self, event: &Event) -> Result<(), LedgerError> {
+        let cost = self.book.terms.cost(event)?;
+        self.look()?;
+        self.book.terms.pay(self.book.used(), cost)
+    }
+
+    /// Whether a fresh ledger with these terms could pay for `event` alone. Touches no file: for
+    /// asking before one is created.
+    ///
+    /// # Errors
+    /// [`LedgerError::Exhausted`] when it could not, [`LedgerError::Accounting`] when its filter
+    /// can't account the event, [`LedgerError::TooTight`].
+    pub fn could_pay(
+        epsilon: Epsilon,
+        delta: Delta,
+        adjacency: Adjacency,
+        filter: FilterKind,
+        event: &Event,
+    ) -> Result<(), LedgerError> {
+        let terms = Terms::new(epsilon, delta, adjacency, filter)?;
+        terms.pay(0.0, terms.cost(event)?)
+    }
+
+    /// Hands out the next `count` unread records of a pool of `of` records: their positions. The
+    /// line that says so is on disk when this returns, so nobody gets them again, whatever kills
+    /// the process that was about to read them.
+    ///
+    /// The name of a pool is the caller's; it should name a body of records in a fixed order.
+    ///
+    /// # Errors
+    /// [`LedgerError::PoolUsedUp`] when fewer are left, [`LedgerError::OtherPool`] when the pool
+    /// had another size before; as [`Ledger::state`], and when the file can't be written.
+    pub fn claim_records(
+        &mut self,
+        pool: &str,
+        count: u64,
+        of: u64,
+    ) -> Result<Range<u64>, LedgerError> {
+        let (mut file, ending) = self.open_to_append()?;
+        let known = self.book.pools.get(pool).copied();
+        let Pool { spent, records } = known.unwrap_or(Pool {
+            spent: 0,
+            records: of,
+        });
+        if records != of {
+            return Err(LedgerError::OtherPool {
+                pool: pool.to_owned(),
+                asked: of,
+                known: records,
+            });
+        }
+        if count > records - spent {
+            return Err(LedgerError::PoolUsedUp {
+                pool: pool.to_owned(),
+                asked: count,
+                left: records - spent,
+                records,
+            });
+        }
+        let claimed = spent..spent + count;
+        let line = Entry::Slices {
+            pool: pool.to_owned(),
+            from: claimed.start,
+            to: claimed.end,
+            of,
+        };
+        self.append(file.as_mut(), ending, &[line], Flush::Synced)?;
+        Ok(claimed)
+    }
+
+    /// Records of a pool that were handed out, from the first on; 0 for a pool that is not known.
+    ///
+    /// # Errors
+    /// As [`Ledger::state`].
+    pub fn records_claimed(&mut self, pool: &str) -> Result<u64, LedgerError> {
+        self.look()?;
+        Ok(self.book.pools.get(pool).map_or(0, |pool| pool.spent))
+    }
+
+    pub(crate) fn check_adjacency(&self, run: Adjacency) -> Result<(), LedgerError> {
+        if run == self.adjacency() {
+            Ok(())
+        } else {
+            Err(LedgerError::AdjacencyMismatch {
+                ledger: self.adjacency(),
+                run,
+            })
+        }
+    }
+
+    /// Sets aside the cost of `event`; on disk when this returns. `noise` says how the noise of
+    /// its releases is made.
+    pub(crate) fn reserve(
+        &mut self,
+        event: &Event,
+        noise: &str,
+    ) -> Result<ReservationId, LedgerError> {
+        let cost = self.book.terms.cost(event)?;
+        let (mut file, ending) = self.open_to_append()?;
+        self.book.terms.pay(self.book.used(), cost)?;
+        let run = self.book.runs.len() as u64;
+        let line = Entry::Reserve {
+            run,
+            cost,
+            noise: noise.to_owned(),
+            event: event.clone(),
+        };
+        self.append(file.as_mut(), ending, &[line], Flush::Synced)?;
+        self.made = Some(Made {
+            run,
+            kinds: Vec::new(),
+            total: 0,
+            tried: 0,
+        });
+        Ok(ReservationId { run, cost })
+    }
+
+    /// Notes a release that is about to be made. Lines are written for the first of its kind and
+    /// whenever the number of releases has doubled, and not synced: the reservation has paid.
+    ///
+    /// # Errors
+    /// When the reservation is not on record any more, because the file was exchanged, cut,
+    /// edited or deleted: the release must not be made then. A file that merely can't be written
+    /// (a full disk) is no error: its lines come later or never.
+    pub(crate) fn note_release(
+        &mut self,
+        id: ReservationId,
+        event: &Event,
+        account: Account,
+    ) -> Result<(), LedgerError> {
+        let on_slices = matches!(account, Account::Slice(_));
+        let made = self.made.as_mut().filter(|made| made.run == id.run);
+        let made = made.ok_or(LedgerError::NotOpen { run: id.run })?;
+        made.total += 1;
+        let new_kind = book::count(&mut made.kinds, event, on_slices, 1);
+        if !new_kind && made.total < 2 * made.tried {
+            return Ok(());
+        }
+        made.tried = made.total;
+        match self.list_releases() {
+            Err(error) if !error.is_unwritable() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Replaces the cost of a reservation by that of what was really released.
+    pub(crate) fn settle(&mut self, id: ReservationId, event: &Event) -> Result<(), LedgerError> {
+        // Less was released than reserved; only rounding could say otherwise.
+        let cost = self.book.terms.cost(event)?.min(id.cost);
+        let (mut file, ending) = self.open_to_append()?;
+        if self.book.open_run(id.run).is_none() {
+            return Err(LedgerError::NotOpen { run: id.run });
+        }
+        let mut lines = self.unlisted();
+        lines.push(Entry::Settle {
+            run: id.run,
+            cost,
+            event: event.clone(),
+        });
+        self.append(file.as_mut(), ending, &lines, Flush::Synced)?;
+        self.made = None;
+        Ok(())
+    }
+
+    /// Writes what is not listed yet, without syncing.
+    fn list_releases(&mut self) -> Result<(), LedgerError> {
+        let (mut file, ending) = self.open_to_append()?;
+        let lines = self.unlisted();
+        self.append(file.as_mut(), ending, &lines, Flush::Lazy)
+    }
+
+    /// Lines for the releases of the open run that have none.
+    fn unlisted(&self) -> Vec<Entry> {
+        let Some(made) = &self.made else {
+            return Vec::new();
+        };
+        let run = self.book.open_run(made.run);
+        let listed = run.map_or(&[][..], |run| &run.listed);
+        let lines = made.kinds.iter().map(|kind| {
+            let known = listed
+                .iter()
+                .find(|known| known.is_kind(&kind.event, kind.on_slices));
+            Entry::Release {
+                run: made.run,
+                count: kind
+                    .count
+                    .saturating_sub(known.map_or(0, |known| known.count)),
+                on_slices: kind.on_slices,
+                event: kind.event.clone(),
+            }
+        });
+        lines
+            .filter(|line| !matches!(line, Entry::Release { count: 0, .. }))
+            .collect()
+    }
+
+    /// Reads what was appended since the last time.
+    fn look(&mut self) -> Result<Ending, LedgerError> {
+        let mut file = self.open_file(Access::Read)?;
+        self.catch_up(file.as_mut())
+    }
+
+    /// Opens and locks the file for appending, reads what others appended, and cuts off a line
+    /// that a crash left half-written.
+    fn open_to_append(&mut self) -> Result<(Box<dyn OpenFile>, Ending), LedgerError> {
+        let mut file = self.open_file(Access::Append)?;
+        let ending = self.catch_up(file.as_mut())?;
+        if let Ending::Torn(_) = ending {
+            // Synced, so that the new line can't end up mixed with the old one.
+            let whole = self.book.head.bytes + 1;
+            file.truncate(whole)
+                .and_then(|()| file.sync())
+                .map_err(|source| LedgerError::io(&self.path, source))?;
+            return Ok((file, Ending::Whole));
+        }
+        Ok((file, ending))
+    }
+
+    fn open_file(&self, access: Access) -> Result<Box<dyn OpenFile>, LedgerError> {
+        self.disk
+            .open(access)
+            .map_err(|source| LedgerError::io(&self.path, source))
+    }
+
+    /// Takes in what follows the known head, after a look at whether the head is still there.
+    fn catch_up(&mut self, file: &mut dyn OpenFile) -> Result<Ending, LedgerError> {
+        let io = |source| LedgerError::io(&self.path, source);
+        let head = self.book.head;
+        let from = head.bytes.saturating_sub(chain::STATED_BYTES);
+        let bytes = file.read(from).map_err(io)?;
+        let known = usize::try_from(head.bytes - from).unwrap_or(usize::MAX);
+        match bytes.split_at_checked(known) {
+            Some((end, rest)) if chain::stated_hash(end) == Some(head.hash) => {
+                self.book.extend(&self.path, rest, |_| {})
+            }
+            _ => {
+                let bytes = file.read(0).map_err(io)?;
+                Err(not_continued(&self.path, &bytes, &head))
+            }
+        }
+    }
+
+    fn append(
+        &mut self,
+        file: &mut dyn OpenFile,
+        ending: Ending,
+        entries: &[Entry],
+        flush: Flush,
+    ) -> Result<(), LedgerError> {
+        let io = |source| LedgerError::io(&self.path, source);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let lines = self.book.lines_of(entries).map_err(|e| io(e.into()))?;
+        // The first line break is there already, unless the last writer died just before it.
+        let new = if ending == Ending::NoBreak { 0 } else { 1 };
+        file.append(&lines[new..]).map_err(io)?;
+        if flush == Flush::Synced {
+            file.sync().map_err(io)?;
+        }
+        self.book.extend(&self.path, &lines, |_| {})?;
+        Ok(())
+    }
+
+    /// Whether the file holds `head` as one of its lines.
+    fn check_continues(&mut self, head: &Head) -> Result<(), LedgerError> {
+        let mut file = self.open_file(Access::Read)?;
+        let bytes = file.read(0);
+        let bytes = bytes.map_err(|source| LedgerError::io(&self.path, source))?;
+        let mut found = false;
+        Book::read(&self.path, &bytes, |at| found |= at == head)?;
+        if found {
+            Ok(())
+        } else {
+            Err(not_continued(&self.path, &bytes, head))
+        }
+    }
+}
+
+/// Whether a write must be on the disk before its caller goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    Synced,
+    Lazy,
+}
+
+/// Why a file that doesn't hold `known` as one of its lines doesn't.
+fn not_continued(path: &Path, bytes: &[u8], known: &Head) -> LedgerError {
+    let path = path.to_owned();
+    match Book::read(&path, bytes, |_| {}) {
+        Err(damage) => damage,
+        Ok((book, _)) if book.head.ledger != known.ledger => LedgerError::OtherLedger {
+            path,
+            found: book.head.ledger,
+            known: known.ledger,
+        },
+        Ok((book, _)) if book.head.lines < known.lines => LedgerError::RolledBack {
+            path,
+            found: book.head.lines,
+            known: known.lines,
+        },
+        Ok(_) => LedgerError::Rewritten {
+            path,
+            line: known.lines,
+        },
+    }
+}
+
+fn random_name() -> Result<u128, LedgerError> {
+    let mut bytes = [0; 16];
+    let filled = SysRng.try_fill_bytes(&mut bytes);
+    filled.map_err(|error| LedgerError::NoEntropy {
+        reason: error.to_string(),
+    })?;
+    Ok(u128::from_le_bytes(bytes))
+}

@@ -1,0 +1,221 @@
+//! What a ledger holds, for people, and a check of all of it.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::book::{Book, Ending, Head, Listed, Run};
+use super::disk::{Access, Disk, FileDisk};
+use super::error::{Damage, LedgerError};
+use super::terms::Terms;
+use super::{Checkpoint, Ledger, SpentRecords, not_continued};
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::filter::FilterKind;
+use crate::units::{Delta, Epsilon};
+
+/// Everything that a ledger says.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct LedgerReport {
+    /// The epsilon that it was created for.
+    pub epsilon: Epsilon,
+    /// The delta that it was created for.
+    pub delta: Delta,
+    /// The neighbouring relation.
+    pub adjacency: Adjacency,
+    /// The measure in which costs add up.
+    pub filter: FilterKind,
+    /// The unit of all costs here: squared mu, rho, or Renyi divergence.
+    pub unit: &'static str,
+    /// What is used, rounded up.
+    pub used: f64,
+    /// What may be used in total.
+    pub capacity: f64,
+    /// As [`Ledger::epsilon_left`].
+    pub epsilon_left: f64,
+    /// The reservations in their order.
+    pub runs: Vec<RunReport>,
+    /// Pools of records and how far they were read.
+    pub pools: Vec<SpentRecords>,
+    /// Where the ledger stands. Who keeps the hash elsewhere notices a ledger that was cut.
+    pub head: Head,
+    /// Bytes of a last line that a crash, or a cut, left unfinished; 0 where there is none.
+    pub torn_bytes: u64,
+}
+
+/// One reservation and what became of it.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct RunReport {
+    /// Number of the run, from 0.
+    pub run: u64,
+    /// Whether it settled. A run that didn't is still going, or was killed.
+    pub settled: bool,
+    /// What counts for it now.
+    pub cost: f64,
+    /// What it reserved.
+    pub reserved_cost: f64,
+    /// How its noise is made.
+    pub noise: String,
+    /// What it reserved.
+    pub reserved: Event,
+    /// What it released: all of it for a run that settled; otherwise at least half of it has
+    /// lines, unless they could not be written.
+    pub released: Event,
+}
+
+impl Ledger {
+    /// Everything that the file at `path` says. The chain is recomputed; costs are taken as
+    /// they are.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn report(path: &Path) -> Result<LedgerReport, LedgerError> {
+        let (book, ending) = Book::read(path, &read(path)?, |_| {})?;
+        Ok(LedgerReport::new(&book, ending))
+    }
+
+    /// Recomputes everything: the chain, each cost from its event, and that no run has listed
+    /// more releases than it paid for. With a checkpoint, also that the ledger continues its.
+    ///
+    /// # Errors
+    /// The first damage, by its line; as [`Ledger::resume`].
+    ///
+    /// # Complexity
+    /// An accountant's work for each line.
+    pub fn verify(
+        path: &Path,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<LedgerReport, LedgerError> {
+        let bytes = read(path)?;
+        let mut continues = checkpoint.is_none();
+        let (book, ending) = Book::read(path, &bytes, |at| {
+            continues |= checkpoint.is_some_and(|checkpoint| checkpoint.head() == at);
+        })?;
+        if let Some(checkpoint) = checkpoint.filter(|_| !continues) {
+            return Err(not_continued(path, &bytes, checkpoint.head()));
+        }
+        for (number, run) in (0..).zip(&book.runs) {
+            check_run(&book.terms, number, run).map_err(|(line, damage)| LedgerError::Damaged {
+                path: path.to_owned(),
+                line,
+                damage,
+            })?;
+        }
+        Ok(LedgerReport::new(&book, ending))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LedgerError> {
+    let file = FileDisk::new(path).open(Access::Read);
+    file.and_then(|mut file| file.read(0))
+        .map_err(|source| LedgerError::io(path, source))
+}
+
+/// Costs may have been computed by another version, whose rounding differs.
+const ROUNDING: f64 = 1e-9;
+
+fn check_run(terms: &Terms, number: u64, run: &Run) -> Result<(), (u64, Damage)> {
+    let cost = |event: &Event, line| {
+        terms.cost(event).map_err(|error| {
+            let damage = match error {
+                LedgerError::Accounting(error) => Damage::Accounting(error),
+                other => Damage::NotAnEntry {
+                    problem: other.to_string(),
+                },
+            };
+            (line, damage)
+        })
+    };
+    let charged = |line, cost: f64, computed: f64| {
+        if computed <= cost * (1.0 + ROUNDING) {
+            return Ok(());
+        }
+        let damage = Damage::UnderCharged {
+            run: number,
+            cost,
+            computed,
+        };
+        Err((line, damage))
+    };
+    let (reserved_at, settled_at) = run.lines;
+    charged(reserved_at, run.reserved, cost(&run.event, reserved_at)?)?;
+    let at = settled_at.unwrap_or(reserved_at);
+    if let Some(event) = &run.settled {
+        charged(at, run.cost, cost(event, at)?)?;
+    }
+    // Releases on slices cost what the worst slice costs, which the list doesn't tell.
+    let on_all = run.listed.iter().filter(|kind| !kind.on_slices);
+    let listed = cost(&all_of(on_all.map(repeated).collect()), at)?;
+    if listed > run.cost * (1.0 + ROUNDING) {
+        let damage = Damage::ReleasedAbove {
+            run: number,
+            listed,
+            paid: run.cost,
+        };
+        return Err((at, damage));
+    }
+    Ok(())
+}
+
+fn repeated(kind: &Listed) -> Event {
+    kind.event.clone().repeated(kind.count)
+}
+
+fn all_of(events: Vec<Event>) -> Event {
+    if events.is_empty() {
+        Event::NoOp
+    } else {
+        Event::composed(events)
+    }
+}
+
+/// The listed releases as one event; those on slices as if all were on one.
+fn listed(run: &Run) -> Event {
+    let events = run.listed.iter().map(|kind| {
+        let releases = repeated(kind);
+        if kind.on_slices {
+            Event::ParallelComposed {
+                events: vec![releases],
+            }
+        } else {
+            releases
+        }
+    });
+    all_of(events.collect())
+}
+
+impl LedgerReport {
+    fn new(book: &Book, ending: Ending) -> Self {
+        let runs = (0..).zip(&book.runs).map(|(number, run)| RunReport {
+            run: number,
+            settled: run.settled.is_some(),
+            cost: run.cost,
+            reserved_cost: run.reserved,
+            noise: run.noise.clone(),
+            reserved: run.event.clone(),
+            released: match &run.settled {
+                Some(event) => event.clone(),
+                None => listed(run),
+            },
+        });
+        Self {
+            epsilon: book.terms.epsilon,
+            delta: book.terms.delta,
+            adjacency: book.terms.adjacency,
+            filter: book.terms.filter,
+            unit: book.terms.unit(),
+            used: book.used(),
+            capacity: book.terms.capacity,
+            epsilon_left: book.terms.epsilon_of(book.terms.capacity - book.used()),
+            runs: runs.collect(),
+            pools: book.spent_records(),
+            head: book.head,
+            torn_bytes: match ending {
+                Ending::Torn(bytes) => bytes,
+                Ending::Whole | Ending::NoBreak => 0,
+            },
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Long vectors: fixed keyed blocks, the same whoever fills them.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::digits::BitSource;
+use super::error::NoiseError;
+use super::stream::{Key, KeyedStream, StreamId};
+
+/// Draws in one block. Draw `i` of a vector belongs to block `i / BLOCK_DRAWS`.
+pub(crate) const BLOCK_DRAWS: usize = 512;
+
+/// Blocks that a thread takes at a time.
+const BLOCKS_AT_A_TIME: usize = 16;
+
+/// The bits of one block.
+///
+/// Words are read in order from the beginning of the block's stream; digit `level ≥ 1` after
+/// the head of draw `i` stands at a place of its own, word `i` of region `level`. So how many
+/// digits are asked of one draw changes no other draw, and any digit can be found again.
+pub(super) struct BlockSource<'k> {
+    key: &'k Key,
+    id: StreamId,
+    words: KeyedStream,
+    draw: u64,
+    /// Open where digit `level` of draw `next` stands.
+    digits: Option<Digits>,
+}
+
+struct Digits {
+    stream: KeyedStream,
+    level: usize,
+    next: u64,
+}
+
+impl<'k> BlockSource<'k> {
+    /// Region `level` begins at this many words of 64 bits, times the level. The words of a
+    /// block do not come near: 512 draws would have to read 2^39.
+    const REGION: u128 = 1 << 39;
+
+    fn new(key: &'k Key, id: StreamId) -> Self {
+        Self {
+            key,
+            id,
+            words: key.open(id),
+            draw: 0,
+            digits: None,
+        }
+    }
+
+    /// The block of draw `index` of a vector, and the number of the draw in it.
+    pub(super) fn of_draw(
+        key: &'k Key,
+        id: StreamId,
+        index: u64,
+    ) -> Result<(Self, u64), NoiseError> {
+        key.check_process()?;
+        let block = index / BLOCK_DRAWS as u64;
+        let id = id.with_block(u32::try_from(block).unwrap_or(u32::MAX))?;
+        Ok((Self::new(key, id), index % BLOCK_DRAWS as u64))
+    }
+
+    /// What is drawn from here on is draw number `draw` of the block.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, draw: u64) {
+        self.draw = draw;
+    }
+}
+
+impl BitSource for BlockSource<'_> {
+    const DIGIT_BITS: u32 = u64::BITS;
+
+    #[inline(always)]
+    fn word(&mut self) -> u64 {
+        self.words.word()
+    }
+
+    #[inline]
+    fn digit(&mut self) -> u64 {
+        self.words.word()
+    }
+
+    fn extension(&mut self, level: usize) -> u64 {
+        let draw = self.draw;
+        let open = self.digits.take();
+        let mut digits = match open {
+            Some(digits) if digits.level == level && digits.next == draw => digits,
+            other => {
+                let mut stream = other.map_or_else(|| self.key.open(self.id), |d| d.stream);
+                stream.seek(level as u128 * Self::REGION + u128::from(draw));
+                Digits {
+                    stream,
+                    level,
+                    next: draw,
+                }
+            }
+        };
+        let digit = digits.stream.word();
+        digits.next += 1;
+        self.digits = Some(digits);
+        digit
+    }
+}
+
+impl Key {
+    /// Whether noise for `length` coordinates can be drawn; draws nothing. What this allows does
+    /// not fail later.
+    ///
+    /// # Errors
+    /// [`NoiseError::EmptyVector`], [`NoiseError::Forked`], and [`NoiseError::BlockOutOfRange`]
+    /// for more than 2^24 blocks.
+    pub(crate) fn check_release(&self, id: StreamId, length: usize) -> Result<(), NoiseError> {
+        let Some(last) = length.checked_sub(1) else {
+            return Err(NoiseError::EmptyVector);
+        };
+        self.check_process()?;
+        id.with_block(u32::try_from(last / BLOCK_DRAWS).unwrap_or(u32::MAX))?;
+        Ok(())
+    }
+}
+
+/// Calls `body` for every place of `out` with the source of its block, from up to `threads`
+/// threads.
+///
+/// Blocks do not depend on which thread fills them, so neither does the result. Where the
+/// system gives fewer threads, fewer are used.
+///
+/// # Errors
+/// Before anything is drawn, those of [`Key::check_release`].
+pub(super) fn over_blocks<T: Send>(
+    key: &Key,
+    id: StreamId,
+    threads: NonZeroUsize,
+    out: &mut [T],
+    body: impl Fn(&mut BlockSource<'_>, &mut T) + Sync,
+) -> Result<(), NoiseError> {
+    key.check_release(id, out.len())?;
+    let runs = out.len().div_ceil(BLOCKS_AT_A_TIME * BLOCK_DRAWS);
+    let work = Mutex::new(out.chunks_mut(BLOCKS_AT_A_TIME * BLOCK_DRAWS).enumerate());
+    let drain = || {
+        loop {
+            let next = work.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((run, places)) = next else {
+                return;
+            };
+            for (block, places) in places.chunks_mut(BLOCK_DRAWS).enumerate() {
+                // In range, as the last block is.
+                let number = (run * BLOCKS_AT_A_TIME + block) as u32;
+                let mut source = BlockSource::new(key, id.block(number));
+                for (draw, place) in places.iter_mut().enumerate() {
+                    source.begin(draw as u64);
+                    body(&mut source, place);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads.get().min(runs) {
+            // A thread that can't be had leaves its work to the others.
+            let _ = thread::Builder::new().spawn_scoped(scope, drain);
+        }
+        drain();
+    });
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Tests of long vectors: blocks, threads, and draws that are found again.
+
+use std::num::NonZeroUsize;
+
+use super::error::NoiseError;
+use super::limbs::Limbs;
+use super::real::{BLOCK_DRAWS, error_bound, fill_real, refine};
+use super::rounded_gaussian::RoundedGaussian;
+use super::stream::{Key, Purpose, ReplayKeyForTests, StreamId};
+
+const ID: StreamId = StreamId::new(Purpose::Noise, 12);
+
+fn threads(count: usize) -> NonZeroUsize {
+    NonZeroUsize::new(count).unwrap()
+}
+
+fn noise(scale: f64, length: usize, count: usize) -> Vec<i64> {
+    let key = ReplayKeyForTests::from_seed(31);
+    let mut sums = vec![0; length];
+    RoundedGaussian::new(scale)
+        .unwrap()
+        .add_release(key.as_key(), ID, threads(count), &mut sums)
+        .unwrap();
+    sums
+}
+
+/// The number of threads and the length of the vector change nothing, at scales where few and
+/// where all draws need a second word.
+#[test]
+fn threads_and_length_do_not_change_the_noise() {
+    for scale in [3.0, 1e10, 2e15, 2_f64.powi(59)] {
+        let all = noise(scale, 100_003, 1);
+        for count in [2, 3, 16, 1000] {
+            assert_eq!(noise(scale, 100_003, count), all, "{scale} {count}");
+        }
+        for length in [1, 2, 511, 512, 513, 8192, 8193, 20_000] {
+            assert_eq!(noise(scale, length, 2), all[..length], "{scale} {length}");
+        }
+    }
+}
+
+#[test]
+fn blocks_differ_and_wide_sums_get_the_same_noise() {
+    let all = noise(1e12, 4 * BLOCK_DRAWS, 1);
+    for (a, b) in all.iter().zip(&all[BLOCK_DRAWS..]) {
+        assert_ne!(a, b);
+    }
+    let mut wide = vec![i128::MAX; all.len()];
+    RoundedGaussian::new(1e12)
+        .unwrap()
+        .add_release(
+            ReplayKeyForTests::from_seed(31).as_key(),
+            ID,
+            threads(2),
+            &mut wide,
+        )
+        .unwrap();
+    for (k, sum) in all.iter().zip(wide) {
+        assert_eq!(sum, i128::MAX.wrapping_add(i128::from(*k)));
+    }
+}
+
+#[test]
+fn what_can_not_be_drawn_is_refused_first() {
+    let key = ReplayKeyForTests::from_seed(1);
+    let noise = RoundedGaussian::new(1.0).unwrap();
+    let empty: &mut [i64] = &mut [];
+    let refused = noise.add_release(key.as_key(), ID, threads(1), empty);
+    assert_eq!(refused, Err(NoiseError::EmptyVector));
+    assert_eq!(
+        fill_real(key.as_key(), ID, threads(1), &mut []),
+        Err(NoiseError::EmptyVector)
+    );
+    let far = refine(key.as_key(), ID, 1 << 33, 10);
+    assert!(
+        matches!(far, Err(NoiseError::BlockOutOfRange { .. })),
+        "{far:?}"
+    );
+    let last = (1_u64 << 33) - 1;
+    assert!(refine(key.as_key(), ID, last, 10).is_ok());
+}
+
+/// The value of a fixed-point number with at most 120 digits after the point and 7 before.
+fn value(size: &Limbs, bits: u32) -> f64 {
+    size.shifted_down(0) as f64 / f64::from(bits).exp2()
+}
+
+/// A refined draw is the approximated one, and its digits do not depend on how many are asked
+/// for.
+#[test]
+fn a_refined_draw_is_the_same_draw() {
+    let key = ReplayKeyForTests::from_seed(77);
+    let length = 60_000;
+    let mut out = vec![0.0; length];
+    fill_real(key.as_key(), ID, threads(2), &mut out).unwrap();
+    let mut largest = 0;
+    for (index, &approximation) in out.iter().enumerate() {
+        if approximation.abs() > f64::abs(out[largest]) {
+            largest = index;
+        }
+    }
+    // The tail, first and last of blocks, and others.
+    assert!(out[largest].abs() > 4.0);
+    let picked = [largest, 0, 1, 511, 512, 513, 1023, 30_000, length - 1];
+    for index in picked {
+        let of = |bits| refine(key.as_key(), ID, index as u64, bits).unwrap();
+        let fine = of(400);
+        for bits in [0, 1, 54, 55, 56, 118, 119, 120, 200, 399] {
+            let coarse = of(bits);
+            assert_eq!(
+                coarse.size,
+                fine.size.down(400 - u64::from(bits)),
+                "{index} {bits}"
+            );
+            assert_eq!(coarse.negative, fine.negative);
+        }
+        // To 2^-100, more than the bound can tell.
+        let exact = value(&of(100).size, 100);
+        let size = out[index].abs();
+        assert_eq!(fine.negative, out[index] < 0.0);
+        assert!(
+            (size - exact).abs() <= error_bound(size) + f64::EPSILON * exact / 2.0,
+            "{index}"
+        );
+        // 64 digits after the head are not all alike.
+        let tail = fine.size.shifted_down(400 - 55 - 64) as u64;
+        assert!((4..=60).contains(&tail.count_ones()), "{index}");
+    }
+}
+
+/// Rounding a refined draw gives the noise that was added: both see the same real number.
+#[test]
+fn rounded_noise_is_the_real_draw_rounded() {
+    let key = ReplayKeyForTests::from_seed(31);
+    for exponent in [0, 30, 50, 60_u32] {
+        let sums = noise(f64::from(exponent).exp2(), 1500, 1);
+        for (index, &k) in sums.iter().enumerate() {
+            if index % 7 > 0 {
+                continue;
+            }
+            // ⌊2^e·|w| + 1/2⌋ from one digit more.
+            let real = refine(key.as_key(), ID, index as u64, exponent + 1).unwrap();
+            let size = ((real.size.shifted_down(0) + 1) >> 1) as i64;
+            assert_eq!(
+                k,
+                if real.negative {
+                    size.wrapping_neg()
+                } else {
+                    size
+                },
+                "{exponent} {index}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_error_bound_is_the_stated_one() {
+    for a in [0.0, 1e-17, 0.3, -1.0, 3.999, -4.0, 17.5] {
+        let stated = f64::abs(a) * 2_f64.powi(-53) + 2_f64.powi(-56);
+        assert!(error_bound(a) >= stated && error_bound(a) <= stated * (1.0 + 1e-15));
+    }
+}
+
+#[test]
+fn a_forked_key_adds_nothing() {
+    let key = Key::of_another_process();
+    let mut sums = [5_i64; 3];
+    let refused = RoundedGaussian::new(1.0)
+        .unwrap()
+        .add_release(&key, ID, threads(2), &mut sums);
+    assert!(matches!(refused, Err(NoiseError::Forked { .. })));
+    assert_eq!(sums, [5; 3]);
+    assert!(matches!(
+        fill_real(&key, ID, threads(1), &mut [0.0]),
+        Err(NoiseError::Forked { .. })
+    ));
+    assert!(matches!(
+        refine(&key, ID, 0, 60),
+        Err(NoiseError::Forked { .. })
+    ));
+}

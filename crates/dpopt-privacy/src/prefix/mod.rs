@@ -1,0 +1,192 @@
+//! Private prefix sums: noise that is correlated over the steps of a period.
+//!
+//! A solver that follows a running sum S_t = x_1 + … + x_t of private vectors needs every S_t with
+//! noise, not every x_t. Factor the matrix A of prefix sums as A = B C, add unit Gaussian noise w
+//! to C x, and release B (C x + w) = S + B w. What it costs depends on the norms of the columns of
+//! C, how accurate it is on the rows of B. [`PrefixNoise`] holds one factorisation's public
+//! numbers and [`PrefixNoise::best`] chooses; [`Prefix`] runs one on the lattice.
+//!
+//! ```
+//! use dpopt_privacy::{ErrorMeasure, Participation, PrefixKind, PrefixNoise};
+//!
+//! let best = PrefixNoise::best(1024, Participation::Single, ErrorMeasure::Worst)?;
+//! assert_eq!(best.kind(), PrefixKind::Toeplitz);
+//! let tree = PrefixNoise::new(PrefixKind::Tree, 1024, Participation::Single)?;
+//! assert!(best.worst_variance() < 0.1 * tree.worst_variance());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The proofs, and a table of variances, are in `docs/privacy/prefix-sums.md`.
+
+mod blocks;
+mod choose;
+mod correlated;
+mod design;
+mod exact;
+mod nodes;
+mod normals;
+mod period;
+mod toeplitz;
+mod tree;
+
+#[cfg(test)]
+mod exactness_tests;
+
+pub use choose::ErrorMeasure;
+pub use design::PrefixNoise;
+pub use period::Prefix;
+
+pub(crate) use period::Terms;
+
+/// Which factorisation the noise of a period comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PrefixKind {
+    /// Fresh noise on every step; prefix t has the noise of t steps. Memory and time O(d) a step.
+    Independent,
+    /// A binary tree; prefix t has the noise of as many nodes as t has binary ones. Memory
+    /// O(d log len), time O(d log len) a step.
+    Tree,
+    /// The same tree with every node's sum estimated from all nodes below it too (Honaker 2015).
+    /// Memory and time like the tree's.
+    Honaker,
+    /// The square root of the prefix-sum matrix, a Toeplitz matrix. Memory O(t d), time O(t d)
+    /// at step t.
+    Toeplitz,
+    /// The first `band` diagonals of that square root. Memory and time O(band d) a step.
+    Banded {
+        /// Number of diagonals, at least 1; more than there are steps are as good as all.
+        band: u64,
+    },
+}
+
+impl std::fmt::Display for PrefixKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PrefixKind::Independent => f.write_str("independent"),
+            PrefixKind::Tree => f.write_str("binary tree"),
+            PrefixKind::Honaker => f.write_str("Honaker tree"),
+            PrefixKind::Toeplitz => f.write_str("square-root Toeplitz"),
+            PrefixKind::Banded { band } => write!(f, "Toeplitz of band {band}"),
+        }
+    }
+}
+
+/// In how many steps of a period one record may take part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Participation {
+    /// In one: the steps read disjoint slices.
+    Single,
+    /// In at most `most` steps, any two at least `apart` steps apart: slices that come again.
+    Repeated {
+        /// Largest number of steps, at least 1.
+        most: u64,
+        /// Least distance of two steps, at least 1.
+        apart: u64,
+    },
+    /// In all: every step reads all records.
+    Every,
+}
+
+impl Participation {
+    /// The pair (most, apart) over `len` steps.
+    fn limits(self, len: u64) -> (u64, u64) {
+        match self {
+            Participation::Single => (1, len),
+            Participation::Repeated { most, apart } => (most.min((len - 1) / apart + 1), apart),
+            Participation::Every => (len, 1),
+        }
+    }
+}
+
+/// A period of prefix sums can't be planned, or a step of one was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrefixError {
+    /// A period needs at least one step.
+    #[error("a period of prefix sums needs at least one step")]
+    NoSteps,
+    /// A period is too long.
+    #[error("a period of {len} steps is longer than the largest possible, {limit}")]
+    TooLong {
+        /// Steps asked for.
+        len: u64,
+        /// Most steps possible.
+        limit: u64,
+    },
+    /// A band needs at least one diagonal.
+    #[error("a banded factor needs at least one diagonal")]
+    NoBand,
+    /// A participation of no step, or with no distance.
+    #[error(
+        "a record takes part at least once, at a distance of at least 1; got {most} times, {apart} apart"
+    )]
+    NoParticipation {
+        /// Times asked for.
+        most: u64,
+        /// Distance asked for.
+        apart: u64,
+    },
+    /// The noise multiplier of a tree's nodes is not a number.
+    #[error("a noise multiplier of {noise_multiplier:e} for the period overflows at the nodes")]
+    NoiseOverflow {
+        /// The period's noise multiplier.
+        noise_multiplier: f64,
+    },
+    /// Every step of the period was taken.
+    #[error("all {len} steps of this period were taken; open another")]
+    Finished {
+        /// Steps of the period.
+        len: u64,
+    },
+    /// The step's bound is not that of the period.
+    #[error(
+        "a sum of dimension {dim} within radius {radius:e} does not belong to a period of dimension {period_dim} within radius {period_radius:e}"
+    )]
+    OtherBound {
+        /// Dimension of the sum.
+        dim: usize,
+        /// Radius of the sum.
+        radius: f64,
+        /// Dimension of the period.
+        period_dim: usize,
+        /// Radius of the period.
+        period_radius: f64,
+    },
+    /// The step belongs to another curator's period.
+    #[error("this period was opened by another curator")]
+    OtherCurator,
+    /// The step reads other records than the participation says.
+    #[error("a step of this period must be a sum over {expected}")]
+    WrongRecords {
+        /// What is expected.
+        expected: &'static str,
+    },
+    /// The slice took part too often, or too short a time ago.
+    #[error(
+        "slice {slice} took part {times} times, last at step {last}, and can't take part at step {step}"
+    )]
+    TookPart {
+        /// Number of the slice.
+        slice: u64,
+        /// How often it took part.
+        times: u64,
+        /// The last step at which it did, counted from 1.
+        last: u64,
+        /// The step that was refused.
+        step: u64,
+    },
+    /// The noise of an earlier step could not be drawn.
+    #[error("the noise of an earlier step of this period failed; open another")]
+    Broken,
+}
+
+/// Which nodes of the tree are released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nodes {
+    /// Those that some prefix is made of.
+    Plain,
+    /// All.
+    Reduced,
+}

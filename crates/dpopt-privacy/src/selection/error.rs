@@ -1,0 +1,197 @@
+//! What can be refused when a selection is set up. None of it depends on records.
+
+use crate::adjacency::Adjacency;
+
+/// A selection was asked for something that it can't do. Nothing was released or charged.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectionError {
+    /// A selection needs something to select from.
+    #[error("a selection needs at least one candidate")]
+    NoCandidates,
+    /// Too many candidates.
+    #[error("{candidates} candidates are more than the {limit} of one selection")]
+    TooManyCandidates {
+        /// Candidates asked for.
+        candidates: usize,
+        /// The largest possible number.
+        limit: usize,
+    },
+    /// The range of a contribution does not hold zero, is empty, or is not on any lattice.
+    #[error(
+        "contributions between {low} and {high} are refused: the range must hold 0 and something else, and its larger end have a size from 2^-900 to {limit:e}"
+    )]
+    ScoreRange {
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+        /// Largest size of an end.
+        limit: f64,
+    },
+    /// More records than one sum can hold.
+    #[error("{records} records are more than the {limit} that one exact sum can hold")]
+    TooManyRecords {
+        /// Records asked for.
+        records: u64,
+        /// The largest possible number.
+        limit: u64,
+    },
+    /// Partial sums over different bounds or bins were to be merged.
+    #[error("partial sums must share one bound")]
+    BoundsDiffer,
+    /// epsilon is outside the range of exact selection.
+    #[error("a selection needs an epsilon between {low:e} and {high:e}, got {epsilon:e}")]
+    EpsilonOutOfRange {
+        /// The epsilon.
+        epsilon: f64,
+        /// The least possible.
+        low: f64,
+        /// The largest possible.
+        high: f64,
+    },
+    /// The base measure has another length than the scores.
+    #[error("a base measure of {got} weights does not fit {candidates} candidates")]
+    BaseMeasureLength {
+        /// Weights given.
+        got: usize,
+        /// Candidates.
+        candidates: usize,
+    },
+    /// The base measure is zero everywhere.
+    #[error("a base measure needs a positive weight")]
+    BaseMeasureZero,
+    /// Noise with this epsilon and sensitivity does not fit the integers.
+    #[error("noise of about 2^{bits} lattice steps is wider than 2^{limit}")]
+    NoiseTooWide {
+        /// log2 of the scale, rounded up.
+        bits: u32,
+        /// The largest possible.
+        limit: u32,
+    },
+    /// A run of the sparse vector technique needs answers to give.
+    #[error("between 1 and {limit} answers above the threshold can be asked for, got {answers}")]
+    Answers {
+        /// Answers asked for.
+        answers: u32,
+        /// The largest possible number.
+        limit: u32,
+    },
+    /// The threshold is not a number or too far out.
+    #[error("the threshold {threshold} is not a number of at most {limit:e} in size")]
+    Threshold {
+        /// The threshold.
+        threshold: f64,
+        /// The largest possible size.
+        limit: f64,
+    },
+    /// The query may move further between neighbours, or the other way, than the run was opened for.
+    #[error(
+        "a query that one record moves by {} to {} steps is refused by a run opened for {} to {}", query.0, query.1, opened.0, opened.1
+    )]
+    QueryTooSensitive {
+        /// Least and largest change of the query, in lattice steps.
+        query: (i64, i64),
+        /// Least and largest change that the run was opened for.
+        opened: (i64, i64),
+    },
+    /// The query lives on another lattice than the run.
+    #[error("a query in steps of {query:e} is refused by a run in steps of {opened:e}")]
+    OtherLattice {
+        /// Step of the query.
+        query: f64,
+        /// Step of the run.
+        opened: f64,
+    },
+    /// The query was computed under another adjacency than the run.
+    #[error("a query under {query} adjacency is refused by a run under {opened} adjacency")]
+    OtherAdjacency {
+        /// Adjacency of the query.
+        query: Adjacency,
+        /// Adjacency of the run.
+        opened: Adjacency,
+    },
+    /// A threshold query is one number.
+    #[error("a threshold query has one candidate, got {candidates}")]
+    NotOneCandidate {
+        /// Candidates of the query.
+        candidates: usize,
+    },
+    /// The query was computed on a sample or on a slice.
+    #[error("a threshold query must be over all records")]
+    NotAllRecords,
+    /// The run gave all its answers above the threshold.
+    #[error("all {answers} answers above the threshold were given")]
+    AnswersUsedUp {
+        /// How many there were.
+        answers: u32,
+    },
+    /// The run was opened by another process, of which this one is a fork.
+    #[error(
+        "a run opened by process {opened} can't go on in its fork {process}: both would draw the same noise"
+    )]
+    Forked {
+        /// The process that opened it.
+        opened: u32,
+        /// The process that asked.
+        process: u32,
+    },
+    /// The target of a quantile is not strictly between 0 and 1, or not simple enough.
+    #[error(
+        "the quantile {numerator}/{denominator} must lie strictly between 0 and 1 with a denominator of at most {limit}"
+    )]
+    Target {
+        /// Numerator.
+        numerator: u32,
+        /// Denominator.
+        denominator: u32,
+        /// The largest possible denominator.
+        limit: u32,
+    },
+    /// A histogram needs two edges for its first bin.
+    #[error("{edges} edges make no bin")]
+    TooFewEdges {
+        /// Edges given.
+        edges: usize,
+    },
+    /// An edge is not finite.
+    #[error("edge {index} is {value}, which is not finite")]
+    EdgeNotFinite {
+        /// Its index.
+        index: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// The edges are not increasing.
+    #[error("edges {index} and the next, {left} and {right}, are not increasing")]
+    EdgesNotIncreasing {
+        /// Index of the first of the two.
+        index: usize,
+        /// Its value.
+        left: f64,
+        /// The value of the other.
+        right: f64,
+    },
+    /// The widths of the bins have no common unit in which they are integers below 2^62.
+    #[error(
+        "edges up to {largest:e} in units of 2^{unit} are not integers below 2^62; round them to fewer digits"
+    )]
+    EdgesTooFine {
+        /// Largest size of an edge.
+        largest: f64,
+        /// log2 of the last place of all edges.
+        unit: i32,
+    },
+    /// The number of repetitions has no law of this mean and shape here.
+    #[error(
+        "repetitions need a mean from 1 to {limit} and a shape of 0, from 2^-10 to 8, or infinite; got mean {mean} and shape {shape}"
+    )]
+    Repetitions {
+        /// The mean.
+        mean: f64,
+        /// The shape.
+        shape: f64,
+        /// Largest mean.
+        limit: f64,
+    },
+}

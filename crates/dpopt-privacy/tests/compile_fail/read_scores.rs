@@ -1,0 +1,5 @@
+fn leak(secret: &dpopt_privacy::selection::SensitiveScores) -> i64 {
+    secret.sums[0]
+}
+
+fn main() {}

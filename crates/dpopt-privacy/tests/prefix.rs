@@ -1,0 +1,280 @@
+//! Periods of prefix sums through the curator: what is released, charged and refused.
+
+use dpopt_privacy::{
+    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation,
+    PoolError, Prefix, PrefixError, PrefixKind, PrefixNoise, Refused, SamplingRate, Sensitive,
+    Slice, Spend, Touched, Vector,
+};
+
+use Participation::{Every, Repeated, Single};
+use PrefixKind::{Banded, Honaker, Independent, Toeplitz, Tree};
+
+const KINDS: [PrefixKind; 5] = [Independent, Tree, Honaker, Toeplitz, Banded { band: 2 }];
+
+fn z(value: f64) -> NoiseMultiplier {
+    NoiseMultiplier::new(value).unwrap()
+}
+
+fn bound(radius: f64, dim: usize) -> Bound {
+    Bound::new(ClipNorm::new(radius).unwrap(), dim).unwrap()
+}
+
+fn sum(value: f64, bound: Bound, adjacency: Adjacency, touched: Touched) -> Sensitive<Vector> {
+    let mut sum = LatticeSum::new(bound);
+    sum.add_scaled(value, &vec![1.0; bound.dim()]);
+    sum.finish(adjacency, touched)
+}
+
+fn all(value: f64) -> Sensitive<Vector> {
+    sum(value, bound(1.0, 3), Adjacency::ReplaceOne, Touched::All)
+}
+
+fn on(slice: &Slice) -> Sensitive<Vector> {
+    let touched = Touched::Slice(slice.clone());
+    sum(0.25, bound(1.0, 3), Adjacency::ReplaceOne, touched)
+}
+
+fn reserved(event: Event) -> Curator {
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    curator.reserve(&Spend::Fixed(event)).unwrap();
+    curator
+}
+
+fn every(curator: &mut Curator, kind: PrefixKind, len: u64, z: NoiseMultiplier) -> Prefix {
+    curator.prefix(kind, bound(1.0, 3), len, z, Every).unwrap()
+}
+
+/// The share that each slice needs for one step of a period.
+fn shares(kind: PrefixKind, len: u64, participation: Participation, times: u64) -> Event {
+    let design = PrefixNoise::new(kind, len, participation).unwrap();
+    Event::ParallelComposed {
+        events: vec![design.event(z(1.0)).unwrap().repeated(times)],
+    }
+}
+
+#[test]
+fn releases_are_prefix_sums_with_little_noise_where_little_is_asked_for() {
+    for kind in KINDS {
+        for len in [1, 2, 5, 8] {
+            // Noise below a thousandth: whatever is released is the sum so far.
+            let mut curator = reserved(Event::gaussian(z(1e-5)));
+            let mut period = every(&mut curator, kind, len, z(1e-5));
+            for t in 1..=len {
+                let released = period.push(all(0.125), &mut curator).unwrap();
+                for x in released {
+                    assert!((x - 0.125 * t as f64).abs() < 2e-3, "{kind} {t}");
+                    assert_ne!(x, 0.125 * t as f64, "{kind} {t}: no noise");
+                }
+            }
+            assert_eq!(period.steps(), len);
+        }
+    }
+}
+
+#[test]
+fn a_period_over_all_records_is_charged_once_and_before() {
+    for kind in KINDS {
+        let mut curator = reserved(Event::gaussian(z(1.0)).repeated(2));
+        let mut period = every(&mut curator, kind, 3, z(1.0));
+        assert_eq!(curator.spent().release_count(), 1);
+        for _ in 0..3 {
+            period.push(all(0.5), &mut curator).unwrap();
+            assert_eq!(curator.spent().release_count(), 1);
+        }
+        // The step after the last.
+        assert!(matches!(
+            period.push(all(0.5), &mut curator),
+            Err(Refused::Prefix(PrefixError::Finished { len: 3 }))
+        ));
+        // A restart pays again, and stops early.
+        let mut again = every(&mut curator, kind, 3, z(1.0));
+        again.push(all(0.5), &mut curator).unwrap();
+        drop(again);
+        assert_eq!(curator.spent().release_count(), 2);
+        assert!(matches!(
+            curator.prefix(kind, bound(1.0, 3), 3, z(1.0), Every),
+            Err(Refused::NotReserved { .. })
+        ));
+        assert_eq!(
+            curator.settle().unwrap().leaves(),
+            vec![(Event::gaussian(z(1.0)), 2)]
+        );
+    }
+}
+
+#[test]
+fn other_bounds_adjacencies_records_and_curators_are_refused() {
+    let mut curator = reserved(Event::gaussian(z(1.0)));
+    let mut period = every(&mut curator, Toeplitz, 3, z(1.0));
+    let replace = Adjacency::ReplaceOne;
+    for other in [bound(2.0, 3), bound(1.0, 4)] {
+        assert!(matches!(
+            period.push(sum(0.1, other, replace, Touched::All), &mut curator),
+            Err(Refused::Prefix(PrefixError::OtherBound { .. }))
+        ));
+    }
+    let zero_out = sum(0.1, bound(1.0, 3), Adjacency::ZeroOut, Touched::All);
+    assert!(matches!(
+        period.push(zero_out, &mut curator),
+        Err(Refused::AdjacencyMismatch { .. })
+    ));
+    let rate = SamplingRate::new(0.5).unwrap();
+    let sample = curator.poisson_sample(rate, 10).unwrap();
+    let sampled = sum(0.1, bound(1.0, 3), replace, Touched::Poisson(sample));
+    assert!(matches!(
+        period.push(sampled, &mut curator),
+        Err(Refused::Prefix(PrefixError::WrongRecords { .. }))
+    ));
+    curator.open_pool(10, 0).unwrap();
+    let slice = curator.take_slice(5).unwrap();
+    assert!(matches!(
+        period.push(on(&slice), &mut curator),
+        Err(Refused::Prefix(PrefixError::WrongRecords { .. }))
+    ));
+    let mut other = reserved(Event::gaussian(z(1.0)));
+    assert!(matches!(
+        period.push(all(0.1), &mut other),
+        Err(Refused::Prefix(PrefixError::OtherCurator))
+    ));
+    // Nothing of that was added or used up.
+    assert_eq!(period.steps(), 0);
+    assert!(period.push(all(0.1), &mut curator).is_ok());
+}
+
+#[test]
+fn a_slice_pays_at_its_step_and_takes_part_once() {
+    for kind in KINDS {
+        let mut curator = reserved(shares(kind, 3, Single, 1));
+        curator.open_pool(30, 0).unwrap();
+        let mut period = curator
+            .prefix(kind, bound(1.0, 3), 3, z(1.0), Single)
+            .unwrap();
+        assert_eq!(curator.spent(), Event::NoOp);
+        assert!(matches!(
+            period.push(all(0.5), &mut curator),
+            Err(Refused::Prefix(PrefixError::WrongRecords { .. }))
+        ));
+        let first = curator.take_slice(10).unwrap();
+        period.push(on(&first), &mut curator).unwrap();
+        assert!(matches!(
+            period.push(on(&first), &mut curator),
+            Err(Refused::Prefix(PrefixError::TookPart {
+                slice: 0,
+                times: 1,
+                last: 1,
+                step: 2
+            }))
+        ));
+        let second = curator.take_slice(10).unwrap();
+        period.push(on(&second), &mut curator).unwrap();
+        // Its share is used up, also for another period.
+        let mut other = curator
+            .prefix(kind, bound(1.0, 3), 3, z(1.0), Single)
+            .unwrap();
+        assert!(matches!(
+            other.push(on(&second), &mut curator),
+            Err(Refused::NotReserved { slice: Some(1), .. })
+        ));
+        let third = curator.take_slice(10).unwrap();
+        other.push(on(&third), &mut curator).unwrap();
+        let spent = curator.settle().unwrap();
+        assert_eq!(spent, shares(kind, 3, Single, 1));
+    }
+}
+
+#[test]
+fn a_slice_of_another_pool_is_refused() {
+    let mut other = reserved(Event::NoOp);
+    other.open_pool(10, 0).unwrap();
+    let foreign = other.take_slice(10).unwrap();
+    for participation in [Single, Repeated { most: 2, apart: 1 }] {
+        let mut curator = reserved(shares(Toeplitz, 3, participation, 1));
+        curator.open_pool(10, 0).unwrap();
+        let mut period = curator
+            .prefix(Toeplitz, bound(1.0, 3), 3, z(1.0), participation)
+            .unwrap();
+        for _ in 0..2 {
+            assert!(matches!(
+                period.push(on(&foreign), &mut curator),
+                Err(Refused::Pool(PoolError::ForeignSlice))
+            ));
+            // Also when the own slice of that number took part.
+            if period.steps() == 0 {
+                let own = curator.take_slice(10).unwrap();
+                period.push(on(&own), &mut curator).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn slices_come_again_only_as_often_and_as_far_apart_as_was_said() {
+    let participation = Repeated { most: 2, apart: 2 };
+    let mut curator = reserved(shares(Toeplitz, 8, participation, 1));
+    curator.open_pool(20, 0).unwrap();
+    let mut period = curator
+        .prefix(Toeplitz, bound(1.0, 3), 8, z(1.0), participation)
+        .unwrap();
+    let [a, b] = [(); 2].map(|()| curator.take_slice(10).unwrap());
+    let refused = |result: Result<Vec<f64>, Refused>| {
+        matches!(result, Err(Refused::Prefix(PrefixError::TookPart { .. })))
+    };
+    period.push(on(&a), &mut curator).unwrap();
+    assert!(refused(period.push(on(&a), &mut curator)));
+    period.push(on(&b), &mut curator).unwrap();
+    period.push(on(&a), &mut curator).unwrap();
+    period.push(on(&b), &mut curator).unwrap();
+    assert!(refused(period.push(on(&a), &mut curator)));
+    assert!(refused(period.push(on(&b), &mut curator)));
+    // Each slice paid once, for all its steps.
+    assert_eq!(
+        curator.settle().unwrap(),
+        shares(Toeplitz, 8, participation, 1)
+    );
+}
+
+#[test]
+fn slices_need_positions_that_stay() {
+    let mut curator = Curator::simulated(Adjacency::AddRemove, 1);
+    let spend = Spend::Fixed(Event::gaussian(z(1.0)));
+    curator.reserve(&spend).unwrap();
+    for participation in [Single, Repeated { most: 2, apart: 1 }] {
+        assert!(matches!(
+            curator.prefix(Tree, bound(1.0, 3), 4, z(1.0), participation),
+            Err(Refused::Pool(PoolError::Adjacency { .. }))
+        ));
+    }
+    // All records in every step: add-remove is as good as any.
+    let mut period = curator
+        .prefix(Tree, bound(1.0, 3), 4, z(1.0), Every)
+        .unwrap();
+    let secret = sum(0.5, bound(1.0, 3), Adjacency::AddRemove, Touched::All);
+    assert!(period.push(secret, &mut curator).is_ok());
+}
+
+#[test]
+fn impossible_periods_are_refused_and_not_charged() {
+    let mut curator = reserved(Event::gaussian(z(1e-20)).repeated(3));
+    let mut open = |kind, len, z| {
+        curator
+            .prefix(kind, bound(1.0, 3), len, z, Every)
+            .err()
+            .unwrap()
+    };
+    assert!(matches!(
+        open(Tree, 0, z(1.0)),
+        Refused::Prefix(PrefixError::NoSteps)
+    ));
+    assert!(matches!(
+        open(Banded { band: 0 }, 4, z(1.0)),
+        Refused::Prefix(PrefixError::NoBand)
+    ));
+    for bad in [1e-20, 1e30] {
+        assert!(matches!(open(Toeplitz, 4, z(bad)), Refused::Noise(_)));
+    }
+    assert!(matches!(
+        open(Toeplitz, 4, z(f64::MAX)),
+        Refused::Prefix(PrefixError::NoiseOverflow { .. })
+    ));
+    assert_eq!(curator.spent(), Event::NoOp);
+}
