@@ -1,0 +1,304 @@
+//! Adding multiples of many rows at once, each row read once more and no oftener.
+//!
+//! A contribution goes onto the lattice by one multiply-add per entry: 1.5 * 2^52 plus the product
+//! has the nearest integer in its low bits, the bit patterns are added as they are, and the
+//! constant's own bits are taken off per group of rows.
+
+use pulp::{Simd, WithSimd};
+
+use super::{Bound, LatticeSum, MAGIC, RowBound, pow2};
+
+/// Entries that are handled together; the compiler maps them to what the processor has.
+const LANES: usize = 8;
+/// Rows that share one read and one write of the sum.
+const GROUP: usize = 4;
+/// Rows that are looked at before the first of them is added.
+const BATCH: usize = 64;
+
+/// Column numbers and entries of a sparse row.
+pub type SparseRow<'a> = (&'a [u32], &'a [f32]);
+
+impl LatticeSum {
+    /// Adds clip(`scales[i]` * `rows[i]`) for every i.
+    ///
+    /// # Formula
+    /// With N the norm of `bounds[i]` and c = |`scales[i]`|, the scale is cut to min(c, clip / N), and every
+    /// entry is rounded to the nearest step, ties to even. What a row adds depends on it, its
+    /// scale, its bound and the radius alone.
+    ///
+    /// # Privacy
+    /// Each row is one contribution of norm at most the radius, if `bounds[i]` was made from `rows[i]`; keeping
+    /// them together is the caller's duty. A row adds zero, and counts all the same, where its bound or scale is
+    /// not finite or where its length is not the dimension.
+    ///
+    /// # Shapes
+    /// `rows`: slices of d entries; `scales` and `bounds`: one per row.
+    ///
+    /// `meanwhile` is called again and again, about once for every 32 entries, whatever they hold: a place to
+    /// ask the memory for the rows that come next.
+    ///
+    /// # Panics
+    /// When the three slices differ in length, which does not depend on what rows hold.
+    pub fn add_rows<T: Copy + Into<f64>>(
+        &mut self,
+        rows: &[&[T]],
+        scales: &[f64],
+        bounds: &[RowBound],
+        mut meanwhile: impl FnMut(),
+    ) {
+        assert!(
+            rows.len() == scales.len() && rows.len() == bounds.len(),
+            "one scale and one bound per row"
+        );
+        let arch = pulp::Arch::new();
+        let mut batch: [(&[T], f64); BATCH] = [(&[], 0.0); BATCH];
+        for ((rows, scales), bounds) in rows
+            .chunks(BATCH)
+            .zip(scales.chunks(BATCH))
+            .zip(bounds.chunks(BATCH))
+        {
+            let mut live = 0;
+            for ((&row, &scale), &bound) in rows.iter().zip(scales).zip(bounds) {
+                if !self.has_room() || row.len() != self.bound.dim {
+                    continue;
+                }
+                match self.bound.multiple(scale, bound) {
+                    Multiple::Zero => {}
+                    Multiple::Steps(steps) => {
+                        batch[live] = (row, steps);
+                        live += 1;
+                    }
+                    Multiple::Extreme => {
+                        let entries = row.iter().map(|&x| Into::<f64>::into(x));
+                        if let Some(scaling) = self.bound.scaling(scale, entries.clone()) {
+                            for (sum, x) in self.sum.iter_mut().zip(entries) {
+                                *sum += scaling.round(x);
+                            }
+                        }
+                    }
+                }
+            }
+            arch.dispatch(Dense {
+                sum: &mut self.sum,
+                batch: &batch[..live],
+                meanwhile: &mut meanwhile,
+            });
+        }
+    }
+
+    /// Adds clip(`scales[i]` * `rows[i]`) for every sparse row i, in time proportional to its
+    /// entries. It adds what [`LatticeSum::add_rows`] adds for the same row with its zeros.
+    ///
+    /// # Privacy
+    /// As for [`LatticeSum::add_rows`]. The bound vouches for the columns too.
+    ///
+    /// # Panics
+    /// When the three slices differ in length, which does not depend on what rows hold.
+    pub fn add_sparse_rows(&mut self, rows: &[SparseRow<'_>], scales: &[f64], bounds: &[RowBound]) {
+        assert!(
+            rows.len() == scales.len() && rows.len() == bounds.len(),
+            "one scale and one bound per row"
+        );
+        pulp::Arch::new().dispatch(Sparse {
+            sum: self,
+            rows,
+            scales,
+            bounds,
+        });
+    }
+}
+
+/// A clipped scale.
+#[derive(Clone, Copy)]
+enum Multiple {
+    /// The contribution is zero.
+    Zero,
+    /// In lattice steps, with its sign.
+    Steps(f64),
+    /// Scale and norm are so far apart that the product of entries and clipped scale must be formed
+    /// with care.
+    Extreme,
+}
+
+impl Bound {
+    /// How a row within `bound` is scaled and clipped.
+    #[inline]
+    fn multiple(&self, scale: f64, bound: RowBound) -> Multiple {
+        let norm = bound.norm();
+        if !scale.is_finite() || !norm.is_finite() || scale == 0.0 || norm == 0.0 {
+            return Multiple::Zero;
+        }
+        let mut kept = scale.abs();
+        // An infinite product is too long like any other.
+        if kept * norm > self.clip {
+            kept = (self.clip / norm) * (1.0 - 4.0 * f64::EPSILON);
+            // A quotient that is almost subnormal has lost digits.
+            if kept < pow2(-1000) {
+                return Multiple::Extreme;
+            }
+        }
+        let steps = kept * (1.0 / self.step);
+        if steps.is_finite() {
+            Multiple::Steps(steps.copysign(scale))
+        } else {
+            Multiple::Extreme
+        }
+    }
+}
+
+/// `x * steps` rounded to an integer, in the low bits of the result.
+#[inline(always)]
+fn rounded<const FUSED: bool>(x: f64, steps: f64) -> u64 {
+    if FUSED {
+        x.mul_add(steps, MAGIC).to_bits()
+    } else {
+        (x * steps + MAGIC).to_bits()
+    }
+}
+
+/// Adds the rows of a batch.
+struct Dense<'a, 'r, T, F> {
+    sum: &'a mut [i64],
+    batch: &'a [(&'r [T], f64)],
+    meanwhile: F,
+}
+
+impl<T: Copy + Into<f64>, F: FnMut()> WithSimd for Dense<'_, '_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        if S::IS_SCALAR {
+            self.add::<false>();
+        } else {
+            self.add::<true>();
+        }
+    }
+}
+
+impl<T: Copy + Into<f64>, F: FnMut()> Dense<'_, '_, T, F> {
+    #[inline(always)]
+    fn add<const FUSED: bool>(mut self) {
+        // The columns after the last whole chunk are read together with those before them, into a
+        // sum of their own: most lanes of it are not wanted.
+        let mut last = [0u64; LANES];
+        let (groups, rest) = self.batch.as_chunks::<GROUP>();
+        for group in groups {
+            add_group::<T, GROUP, FUSED>(self.sum, &mut last, group, &mut self.meanwhile);
+        }
+        for row in rest {
+            add_group::<T, 1, FUSED>(self.sum, &mut last, &[*row], || {});
+        }
+        let short = self.sum.len() % LANES;
+        let tail = self.sum.len() - short;
+        for (sum, last) in self.sum[tail..].iter_mut().zip(&last[LANES - short..]) {
+            *sum = sum.wrapping_add(*last as i64);
+        }
+    }
+}
+
+/// Adds R rows.
+#[inline(always)]
+fn add_group<T: Copy + Into<f64>, const R: usize, const FUSED: bool>(
+    sum: &mut [i64],
+    last: &mut [u64; LANES],
+    group: &[(&[T], f64); R],
+    mut meanwhile: impl FnMut(),
+) {
+    let columns = sum.len();
+    // The constant's bits, once per row, are taken off in front.
+    let start = 0u64.wrapping_sub(MAGIC.to_bits().wrapping_mul(R as u64));
+    let sums = sum.as_chunks_mut::<LANES>().0;
+    let chunks = group.map(|(row, _)| &row[..columns].as_chunks::<LANES>().0[..sums.len()]);
+    for j in 0..sums.len() {
+        meanwhile();
+        let mut total = sums[j].map(|k| (k as u64).wrapping_add(start));
+        for r in 0..R {
+            let x = &chunks[r][j];
+            for lane in 0..LANES {
+                let k = rounded::<FUSED>(x[lane].into(), group[r].1);
+                total[lane] = total[lane].wrapping_add(k);
+            }
+        }
+        sums[j] = total.map(|k| k as i64);
+    }
+    if columns.is_multiple_of(LANES) {
+        return;
+    }
+    let mut total = last.map(|k| k.wrapping_add(start));
+    for (row, steps) in group {
+        // A row shorter than the lanes stands at their end, like the end of a longer one.
+        let mut padded = [0.0; LANES];
+        if let Some(x) = row.last_chunk::<LANES>() {
+            padded = x.map(Into::into);
+        } else {
+            for (to, &from) in padded.iter_mut().rev().zip(row.iter().rev()) {
+                *to = from.into();
+            }
+        }
+        for lane in 0..LANES {
+            let k = rounded::<FUSED>(padded[lane], *steps);
+            total[lane] = total[lane].wrapping_add(k);
+        }
+    }
+    *last = total;
+}
+
+/// Adds sparse rows.
+struct Sparse<'a, 'r> {
+    sum: &'a mut LatticeSum,
+    rows: &'a [SparseRow<'r>],
+    scales: &'a [f64],
+    bounds: &'a [RowBound],
+}
+
+impl WithSimd for Sparse<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        if S::IS_SCALAR {
+            self.add::<false>();
+        } else {
+            self.add::<true>();
+        }
+    }
+}
+
+impl Sparse<'_, '_> {
+    #[inline(always)]
+    fn add<const FUSED: bool>(self) {
+        for ((&(columns, values), &scale), &bound) in
+            self.rows.iter().zip(self.scales).zip(self.bounds)
+        {
+            if !self.sum.has_room() {
+                return;
+            }
+            let entries = columns.iter().zip(values);
+            match self.sum.bound.multiple(scale, bound) {
+                Multiple::Zero => {}
+                Multiple::Steps(steps) => {
+                    for (&column, &x) in entries {
+                        let k = rounded::<FUSED>(f64::from(x), steps).wrapping_sub(MAGIC.to_bits());
+                        if let Some(sum) = self.sum.sum.get_mut(column as usize) {
+                            *sum = sum.wrapping_add(k as i64);
+                        }
+                    }
+                }
+                Multiple::Extreme => {
+                    let all = values.iter().map(|&x| f64::from(x));
+                    if let Some(scaling) = self.sum.bound.scaling(scale, all) {
+                        for (&column, &x) in entries {
+                            if let Some(sum) = self.sum.sum.get_mut(column as usize) {
+                                *sum = sum.wrapping_add(scaling.round(f64::from(x)));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
