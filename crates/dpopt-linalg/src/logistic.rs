@@ -84,8 +84,10 @@ impl Kernel for Changes<'_> {
         let (values, rest) = self.0[..count].as_chunks_mut::<LANES>();
         let (displacements, last) = self.1[..count].as_chunks::<LANES>();
         for (values, displacements) in values.iter_mut().zip(displacements) {
-            for (z, dz) in values.iter_mut().zip(displacements) {
-                *z = change_of(lanes, *z, *dz);
+            // Copies, which the compiler knows to be apart.
+            let (z, dz) = (*values, *displacements);
+            for lane in 0..LANES {
+                values[lane] = change_of(lanes, z[lane], dz[lane]);
             }
         }
         for (z, dz) in rest.iter_mut().zip(last) {
@@ -105,12 +107,13 @@ fn logistic_of<L: Lanes>(lanes: L, z: f64) -> f64 {
 #[inline(always)]
 fn change_of<L: Lanes>(lanes: L, z: f64, dz: f64) -> f64 {
     let moved = z + dz;
-    let (low, high) = if dz < 0.0 { (moved, z) } else { (z, moved) };
+    let low = if dz < 0.0 { moved } else { z };
+    let high = if dz < 0.0 { z } else { moved };
     let (power, less_one) = exponential(lanes, -dz.abs());
-    // e^-|dz| - 1, which does not cancel where the power is 1.
-    let gap = lanes.mul_add_one(power, less_one, power - 1.0);
-    let size = -gap * logistic_of(lanes, high) * logistic_of(lanes, -low);
-    if dz < 0.0 { -size } else { size }
+    // 1 - e^-|dz|, which does not cancel where the power is 1.
+    let gap = lanes.mul_add_one(-power, less_one, 1.0 - power);
+    let size = gap * logistic_of(lanes, high) * logistic_of(lanes, -low);
+    size.copysign(dz)
 }
 
 /// (2^k, e^r - 1) with x = k ln 2 + r, |r| <= ln(2)/2, for x <= 0.

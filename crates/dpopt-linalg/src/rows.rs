@@ -186,7 +186,11 @@ fn products_of<L: Lanes, T: Entry, const R: usize, const K: usize>(
             }
         }
     }
-    sums.map(|sums| sums.map(|sum| lanes.sum(sum)))
+    let mut products = [[0.0; R]; K];
+    for k in 0..K {
+        products[k] = lanes.sums(sums[k]);
+    }
+    products
 }
 
 /// As [`products_of`] where some rows have a wrong length.

@@ -77,12 +77,14 @@ pub(crate) trait Lanes: Copy {
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     fn to_array(self, a: Self::Vector) -> [f64; LANES];
 
-    /// The sum of the lanes, in a fixed tree.
+    /// The sums of the lanes of R vectors, each in the same fixed tree.
     #[inline(always)]
-    fn sum(self, a: Self::Vector) -> f64 {
-        let a = self.to_array(a);
-        let [b0, b1, b2, b3] = [a[0] + a[4], a[1] + a[5], a[2] + a[6], a[3] + a[7]];
-        (b0 + b2) + (b1 + b3)
+    fn sums<const R: usize>(self, vectors: [Self::Vector; R]) -> [f64; R] {
+        let mut sums = [0.0; R];
+        for r in 0..R {
+            sums[r] = sum(self.to_array(vectors[r]));
+        }
+        sums
     }
 
     /// `a * b + c` for one double, rounded as in the lanes.
@@ -94,6 +96,48 @@ pub(crate) trait Lanes: Copy {
             a * b + c
         }
     }
+}
+
+/// The sum of eight lanes, in the tree that halves and pairs of neighbours give.
+#[inline(always)]
+fn sum(a: [f64; LANES]) -> f64 {
+    let [b0, b1, b2, b3] = [a[0] + a[4], a[1] + a[5], a[2] + a[6], a[3] + a[7]];
+    (b0 + b1) + (b2 + b3)
+}
+
+/// As [`sum`], four vectors at a time, given their two halves.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn sums_of_halves<const R: usize>(simd: pulp::x86::V3, halves: &[[pulp::f64x4; 2]; R]) -> [f64; R] {
+    let mut sums = [0.0; R];
+    let (groups, rest) = halves.as_chunks::<4>();
+    for (g, [a, b, c, d]) in groups.iter().enumerate() {
+        let ab = neighbours(simd, fold(simd, a), fold(simd, b));
+        let cd = neighbours(simd, fold(simd, c), fold(simd, d));
+        let low: pulp::f64x4 = pulp::cast([ab[0], cd[0]]);
+        let high: pulp::f64x4 = pulp::cast([ab[1], cd[1]]);
+        let four: [f64; 4] = pulp::cast(simd.add_f64x4(low, high));
+        sums[4 * g..][..4].copy_from_slice(&four);
+    }
+    let done = R - rest.len();
+    for (sum, halves) in sums[done..].iter_mut().zip(rest) {
+        let [b0, b1, b2, b3]: [f64; 4] = pulp::cast(fold(simd, halves));
+        *sum = (b0 + b1) + (b2 + b3);
+    }
+    sums
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fold(simd: pulp::x86::V3, halves: &[pulp::f64x4; 2]) -> pulp::f64x4 {
+    simd.add_f64x4(halves[0], halves[1])
+}
+
+/// [a0 + a1, b0 + b1] and [a2 + a3, b2 + b3].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn neighbours(simd: pulp::x86::V3, a: pulp::f64x4, b: pulp::f64x4) -> [pulp::f64x2; 2] {
+    pulp::cast(simd.avx._mm256_hadd_pd(pulp::cast(a), pulp::cast(b)))
 }
 
 /// Lanes as an array.
@@ -152,6 +196,15 @@ impl Lanes for pulp::x86::V4 {
     fn to_array(self, a: pulp::f64x8) -> [f64; LANES] {
         pulp::cast(a)
     }
+
+    #[inline(always)]
+    fn sums<const R: usize>(self, vectors: [pulp::f64x8; R]) -> [f64; R] {
+        let mut halves = [[pulp::f64x4(0.0, 0.0, 0.0, 0.0); 2]; R];
+        for r in 0..R {
+            halves[r] = pulp::cast(vectors[r]);
+        }
+        sums_of_halves(*self, &halves)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -186,6 +239,11 @@ impl Lanes for pulp::x86::V3 {
     #[inline(always)]
     fn to_array(self, a: [pulp::f64x4; 2]) -> [f64; LANES] {
         pulp::cast(a)
+    }
+
+    #[inline(always)]
+    fn sums<const R: usize>(self, vectors: [[pulp::f64x4; 2]; R]) -> [f64; R] {
+        sums_of_halves(self, &vectors)
     }
 }
 

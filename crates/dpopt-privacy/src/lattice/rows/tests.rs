@@ -74,23 +74,12 @@ fn plain(bound: &Bound, row: &[f64], scale: f64) -> Vec<i64> {
             let low = x.mul_add(steps, -high);
             let k = high.round_ties_even();
             let off = high - k;
-            let odd = k as i64 % 2 != 0;
-            let moved = match (off.abs() == 0.5, low.total_cmp(&0.0)) {
+            if off.abs() == 0.5 && low != 0.0 {
                 // A tie that the low part breaks.
-                (true, _) if low != 0.0 => {
-                    let down = if off > 0.0 { k } else { k - 1.0 };
-                    down + if low > 0.0 { 1.0 } else { 0.0 }
-                }
-                (true, _) => {
-                    if odd {
-                        k + off.signum()
-                    } else {
-                        k
-                    }
-                }
-                _ => k,
-            };
-            moved as i64
+                let down = if off > 0.0 { k } else { k - 1.0 };
+                return (down + f64::from(u8::from(low > 0.0))) as i64;
+            }
+            k as i64
         })
         .collect()
 }
