@@ -5,9 +5,11 @@
 //! to the lattice; what it returns, a [`Sensitive`] value, can be read only by the curator, which
 //! adds noise. The argument is in `docs/privacy/lattice-sums.md`.
 
+mod lanes;
 mod row_bound;
 mod rows;
 
+pub use lanes::RowEntry;
 pub use row_bound::RowBound;
 pub use rows::SparseRow;
 

@@ -75,6 +75,6 @@ pub use curator::{Curator, PoissonSample, PoolError, Refused, Slice, Spend};
 pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
-pub use lattice::{Bound, LatticeError, LatticeSum, MAX_RECORDS, RowBound, SparseRow};
+pub use lattice::{Bound, LatticeError, LatticeSum, MAX_RECORDS, RowBound, RowEntry, SparseRow};
 pub use sensitive::{Payload, Scalar, Sensitive, Touched, Vector};
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};

@@ -4,12 +4,9 @@
 //! has the nearest integer in its low bits, the bit patterns are added as they are, and the
 //! constant's own bits are taken off per group of rows.
 
-use pulp::{Simd, WithSimd};
-
+use super::lanes::{Kernel, LANES, Lanes, RowEntry, dispatch};
 use super::{Bound, LatticeSum, MAGIC, RowBound, pow2};
 
-/// Entries that are handled together; the compiler maps them to what the processor has.
-const LANES: usize = 8;
 /// Rows that share one read and one write of the sum.
 const GROUP: usize = 4;
 /// Rows that are looked at before the first of them is added.
@@ -39,7 +36,7 @@ impl LatticeSum {
     ///
     /// # Panics
     /// When the three slices differ in length, which does not depend on what rows hold.
-    pub fn add_rows<T: Copy + Into<f64>>(
+    pub fn add_rows<T: RowEntry>(
         &mut self,
         rows: &[&[T]],
         scales: &[f64],
@@ -50,7 +47,7 @@ impl LatticeSum {
             rows.len() == scales.len() && rows.len() == bounds.len(),
             "one scale and one bound per row"
         );
-        let arch = pulp::Arch::new();
+        let clip = Clip::new(&self.bound);
         let mut batch: [(&[T], f64); BATCH] = [(&[], 0.0); BATCH];
         for ((rows, scales), bounds) in rows
             .chunks(BATCH)
@@ -62,7 +59,7 @@ impl LatticeSum {
                 if !self.has_room() || row.len() != self.bound.dim {
                     continue;
                 }
-                match self.bound.multiple(scale, bound) {
+                match clip.multiple(scale, bound) {
                     Multiple::Zero => {}
                     Multiple::Steps(steps) => {
                         batch[live] = (row, steps);
@@ -78,7 +75,7 @@ impl LatticeSum {
                     }
                 }
             }
-            arch.dispatch(Dense {
+            dispatch(Dense {
                 sum: &mut self.sum,
                 batch: &batch[..live],
                 meanwhile: &mut meanwhile,
@@ -99,7 +96,8 @@ impl LatticeSum {
             rows.len() == scales.len() && rows.len() == bounds.len(),
             "one scale and one bound per row"
         );
-        pulp::Arch::new().dispatch(Sparse {
+        dispatch(Sparse {
+            clip: Clip::new(&self.bound),
             sum: self,
             rows,
             scales,
@@ -120,10 +118,25 @@ enum Multiple {
     Extreme,
 }
 
-impl Bound {
+/// What clipping a scale needs of a bound.
+#[derive(Clone, Copy)]
+struct Clip {
+    clip: f64,
+    /// 1 / step, exactly.
+    per_step: f64,
+}
+
+impl Clip {
+    fn new(bound: &Bound) -> Self {
+        Self {
+            clip: bound.clip,
+            per_step: 1.0 / bound.step,
+        }
+    }
+
     /// How a row within `bound` is scaled and clipped.
     #[inline]
-    fn multiple(&self, scale: f64, bound: RowBound) -> Multiple {
+    fn multiple(self, scale: f64, bound: RowBound) -> Multiple {
         let norm = bound.norm();
         if !scale.is_finite() || !norm.is_finite() || scale == 0.0 || norm == 0.0 {
             return Multiple::Zero;
@@ -137,22 +150,12 @@ impl Bound {
                 return Multiple::Extreme;
             }
         }
-        let steps = kept * (1.0 / self.step);
+        let steps = kept * self.per_step;
         if steps.is_finite() {
             Multiple::Steps(steps.copysign(scale))
         } else {
             Multiple::Extreme
         }
-    }
-}
-
-/// `x * steps` rounded to an integer, in the low bits of the result.
-#[inline(always)]
-fn rounded<const FUSED: bool>(x: f64, steps: f64) -> u64 {
-    if FUSED {
-        x.mul_add(steps, MAGIC).to_bits()
-    } else {
-        (x * steps + MAGIC).to_bits()
     }
 }
 
@@ -163,111 +166,93 @@ struct Dense<'a, 'r, T, F> {
     meanwhile: F,
 }
 
-impl<T: Copy + Into<f64>, F: FnMut()> WithSimd for Dense<'_, '_, T, F> {
-    type Output = ();
-
+impl<T: RowEntry, F: FnMut()> Kernel for Dense<'_, '_, T, F> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        if S::IS_SCALAR {
-            self.add::<false>();
-        } else {
-            self.add::<true>();
-        }
-    }
-}
-
-impl<T: Copy + Into<f64>, F: FnMut()> Dense<'_, '_, T, F> {
-    #[inline(always)]
-    fn add<const FUSED: bool>(mut self) {
+    fn run<L: Lanes>(mut self, lanes: L) {
         // The columns after the last whole chunk are read together with those before them, into a
         // sum of their own: most lanes of it are not wanted.
-        let mut last = [0u64; LANES];
+        let mut last = [0; LANES];
         let (groups, rest) = self.batch.as_chunks::<GROUP>();
         for group in groups {
-            add_group::<T, GROUP, FUSED>(self.sum, &mut last, group, &mut self.meanwhile);
+            add_group(lanes, self.sum, &mut last, group, &mut self.meanwhile);
         }
         for row in rest {
-            add_group::<T, 1, FUSED>(self.sum, &mut last, &[*row], || {});
+            add_group(lanes, self.sum, &mut last, &[*row], &mut || {});
         }
         let short = self.sum.len() % LANES;
         let tail = self.sum.len() - short;
         for (sum, last) in self.sum[tail..].iter_mut().zip(&last[LANES - short..]) {
-            *sum = sum.wrapping_add(*last as i64);
+            *sum = sum.wrapping_add(*last);
         }
     }
 }
 
 /// Adds R rows.
 #[inline(always)]
-fn add_group<T: Copy + Into<f64>, const R: usize, const FUSED: bool>(
+fn add_group<L: Lanes, T: RowEntry, const R: usize>(
+    lanes: L,
     sum: &mut [i64],
-    last: &mut [u64; LANES],
+    last: &mut [i64; LANES],
     group: &[(&[T], f64); R],
-    mut meanwhile: impl FnMut(),
+    meanwhile: &mut impl FnMut(),
 ) {
     let columns = sum.len();
+    let magic = lanes.splat(MAGIC);
     // The constant's bits, once per row, are taken off in front.
-    let start = 0u64.wrapping_sub(MAGIC.to_bits().wrapping_mul(R as u64));
+    let start = 0u64.wrapping_sub(MAGIC.to_bits().wrapping_mul(R as u64)) as i64;
+    let start = lanes.words(&[start; LANES]);
     let sums = sum.as_chunks_mut::<LANES>().0;
-    let chunks = group.map(|(row, _)| &row[..columns].as_chunks::<LANES>().0[..sums.len()]);
+    let mut steps = [magic; R];
+    let mut chunks: [&[[T; LANES]]; R] = [&[]; R];
+    for r in 0..R {
+        steps[r] = lanes.splat(group[r].1);
+        chunks[r] = &group[r].0[..columns].as_chunks::<LANES>().0[..sums.len()];
+    }
     for j in 0..sums.len() {
         meanwhile();
-        let mut total = sums[j].map(|k| (k as u64).wrapping_add(start));
+        let mut total = lanes.add(lanes.words(&sums[j]), start);
         for r in 0..R {
-            let x = &chunks[r][j];
-            for lane in 0..LANES {
-                let k = rounded::<FUSED>(x[lane].into(), group[r].1);
-                total[lane] = total[lane].wrapping_add(k);
-            }
+            let x = T::load(lanes, &chunks[r][j]);
+            total = lanes.add(total, lanes.rounded(x, steps[r], magic));
         }
-        sums[j] = total.map(|k| k as i64);
+        sums[j] = lanes.to_array(total);
     }
     if columns.is_multiple_of(LANES) {
         return;
     }
-    let mut total = last.map(|k| k.wrapping_add(start));
-    for (row, steps) in group {
-        // A row shorter than the lanes stands at their end, like the end of a longer one.
-        let mut padded = [0.0; LANES];
-        if let Some(x) = row.last_chunk::<LANES>() {
-            padded = x.map(Into::into);
-        } else {
-            for (to, &from) in padded.iter_mut().rev().zip(row.iter().rev()) {
-                *to = from.into();
-            }
-        }
-        for lane in 0..LANES {
-            let k = rounded::<FUSED>(padded[lane], *steps);
-            total[lane] = total[lane].wrapping_add(k);
-        }
+    let mut total = lanes.add(lanes.words(last), start);
+    for r in 0..R {
+        let x = match group[r].0.last_chunk::<LANES>() {
+            Some(x) => T::load(lanes, x),
+            None => lanes.doubles(&padded(group[r].0)),
+        };
+        total = lanes.add(total, lanes.rounded(x, steps[r], magic));
     }
-    *last = total;
+    *last = lanes.to_array(total);
+}
+
+/// A row shorter than the lanes, at their end like the end of a longer one.
+#[inline(always)]
+fn padded<T: RowEntry>(row: &[T]) -> [f64; LANES] {
+    let mut all = [0.0; LANES];
+    for (to, &from) in all.iter_mut().rev().zip(row.iter().rev()) {
+        *to = from.into();
+    }
+    all
 }
 
 /// Adds sparse rows.
 struct Sparse<'a, 'r> {
+    clip: Clip,
     sum: &'a mut LatticeSum,
     rows: &'a [SparseRow<'r>],
     scales: &'a [f64],
     bounds: &'a [RowBound],
 }
 
-impl WithSimd for Sparse<'_, '_> {
-    type Output = ();
-
+impl Kernel for Sparse<'_, '_> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        if S::IS_SCALAR {
-            self.add::<false>();
-        } else {
-            self.add::<true>();
-        }
-    }
-}
-
-impl Sparse<'_, '_> {
-    #[inline(always)]
-    fn add<const FUSED: bool>(self) {
+    fn run<L: Lanes>(self, lanes: L) {
         for ((&(columns, values), &scale), &bound) in
             self.rows.iter().zip(self.scales).zip(self.bounds)
         {
@@ -275,13 +260,13 @@ impl Sparse<'_, '_> {
                 return;
             }
             let entries = columns.iter().zip(values);
-            match self.sum.bound.multiple(scale, bound) {
+            match self.clip.multiple(scale, bound) {
                 Multiple::Zero => {}
                 Multiple::Steps(steps) => {
                     for (&column, &x) in entries {
-                        let k = rounded::<FUSED>(f64::from(x), steps).wrapping_sub(MAGIC.to_bits());
+                        let k = lanes.nearest(f64::from(x), steps);
                         if let Some(sum) = self.sum.sum.get_mut(column as usize) {
-                            *sum = sum.wrapping_add(k as i64);
+                            *sum = sum.wrapping_add(k);
                         }
                     }
                 }

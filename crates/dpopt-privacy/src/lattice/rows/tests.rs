@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Bound, LatticeSum, MAX_RECORDS, RowBound};
+use super::super::{Bound, LatticeSum, MAX_RECORDS, RowBound, RowEntry};
 use super::SparseRow;
 use crate::units::ClipNorm;
 
@@ -22,7 +22,7 @@ fn limit(bound: &Bound) -> u128 {
     radius * radius
 }
 
-fn added<T: Copy + Into<f64>>(bound: Bound, rows: &[&[T]], scales: &[f64]) -> Vec<i64> {
+fn added<T: RowEntry>(bound: Bound, rows: &[&[T]], scales: &[f64]) -> Vec<i64> {
     let bounds: Vec<RowBound> = rows.iter().map(|row| RowBound::dense(row)).collect();
     let mut sum = LatticeSum::new(bound);
     sum.add_rows(rows, scales, &bounds, || {});
