@@ -210,7 +210,9 @@ impl<T: Bits> Dense<T> {
         records: std::ops::Range<usize>,
     ) -> LatticeSum {
         let d = self.columns;
-        let height = (BLOCK / (d * size_of::<T>())).max(1).next_multiple_of(GROUP);
+        let height = (BLOCK / (d * size_of::<T>()))
+            .max(1)
+            .next_multiple_of(GROUP);
         let mut sum = LatticeSum::new(bound);
         let mut rows: Vec<&[T]> = Vec::with_capacity(height);
         let (mut scales, mut moves) = (vec![0.0; height], vec![0.0; height]);
@@ -264,7 +266,9 @@ impl Sparse {
             for field in 0..fields {
                 // Squared: some categories are frequent.
                 let category = (number() * number()).abs() * width as f64;
-                sparse.indices.push((field * width + category as usize) as u32);
+                sparse
+                    .indices
+                    .push((field * width + category as usize) as u32);
             }
             sparse.starts.push(start + fields);
             sparse.labels.push(if number() < 0.0 { 0.0 } else { 1.0 });

@@ -119,7 +119,9 @@ fn sparse(
         let mut line = row(id, data.bytes(), None, repeats, reads, &|| {
             black_box(data.pass(&w, bound, threads));
         });
-        let per_entry = line["seconds"].as_f64().map(|s| 1e9 * s / data.stored() as f64);
+        let per_entry = line["seconds"]
+            .as_f64()
+            .map(|s| 1e9 * s / data.stored() as f64);
         line["nanoseconds_per_entry"] = json!(per_entry);
         out.push(line);
     }
@@ -135,7 +137,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         dense(&mut out, "f32", shape, (repeats, target), |x| x as f32)?;
         dense(&mut out, "f64", shape, (repeats, target), |x| x)?;
     }
-    dense(&mut out, "f32", (10_000, 100), (10 * repeats, None), |x| x as f32)?;
+    dense(&mut out, "f32", (10_000, 100), (10 * repeats, None), |x| {
+        x as f32
+    })?;
     dense(&mut out, "f64", (10_000, 100), (10 * repeats, None), |x| x)?;
     for fields in [10, 20, 40] {
         sparse(&mut out, (200_000, 400, fields), repeats)?;

@@ -5,6 +5,9 @@
 //! processors give the same bits; a processor without fused multiply-add rounds products first.
 //! Within one process the choice never changes.
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::LazyLock;
+
 use pulp::{Simd, WithSimd};
 
 /// Lanes of every kernel.
@@ -22,15 +25,31 @@ pub(crate) trait Kernel {
 #[inline]
 pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
-    {
-        if let Some(simd) = pulp::x86::V4::try_new() {
-            return Simd::vectorize(simd, With(kernel, simd));
-        }
-        if let Some(simd) = pulp::x86::V3::try_new() {
-            return Simd::vectorize(simd, With(kernel, simd));
-        }
+    match *WIDTH {
+        Width::V4(simd) => return Simd::vectorize(simd, With(kernel, simd)),
+        Width::V3(simd) => return Simd::vectorize(simd, With(kernel, simd)),
+        Width::Other => {}
     }
     pulp::Arch::new().dispatch(Portable(kernel))
+}
+
+/// What this processor has, asked once: asking costs as much as a short row.
+#[cfg(target_arch = "x86_64")]
+static WIDTH: LazyLock<Width> = LazyLock::new(|| {
+    if let Some(simd) = pulp::x86::V4::try_new() {
+        Width::V4(simd)
+    } else if let Some(simd) = pulp::x86::V3::try_new() {
+        Width::V3(simd)
+    } else {
+        Width::Other
+    }
+});
+
+#[cfg(target_arch = "x86_64")]
+enum Width {
+    V4(pulp::x86::V4),
+    V3(pulp::x86::V3),
+    Other,
 }
 
 /// A kernel and the lanes it is to run on.

@@ -3,6 +3,9 @@
 //! The widest of AVX-512, AVX2 with FMA, and plain code is chosen when rows are added, and the choice
 //! never changes within a process. The fused ones round alike.
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::LazyLock;
+
 use pulp::{Simd, WithSimd};
 
 use super::MAGIC;
@@ -20,15 +23,31 @@ pub(super) trait Kernel {
 #[inline]
 pub(super) fn dispatch<K: Kernel>(kernel: K) {
     #[cfg(target_arch = "x86_64")]
-    {
-        if let Some(simd) = pulp::x86::V4::try_new() {
-            return Simd::vectorize(simd, With(kernel, simd));
-        }
-        if let Some(simd) = pulp::x86::V3::try_new() {
-            return Simd::vectorize(simd, With(kernel, simd));
-        }
+    match *WIDTH {
+        Width::V4(simd) => return Simd::vectorize(simd, With(kernel, simd)),
+        Width::V3(simd) => return Simd::vectorize(simd, With(kernel, simd)),
+        Width::Other => {}
     }
     pulp::Arch::new().dispatch(Portable(kernel));
+}
+
+/// What this processor has, asked once: asking costs as much as a short row.
+#[cfg(target_arch = "x86_64")]
+static WIDTH: LazyLock<Width> = LazyLock::new(|| {
+    if let Some(simd) = pulp::x86::V4::try_new() {
+        Width::V4(simd)
+    } else if let Some(simd) = pulp::x86::V3::try_new() {
+        Width::V3(simd)
+    } else {
+        Width::Other
+    }
+});
+
+#[cfg(target_arch = "x86_64")]
+enum Width {
+    V4(pulp::x86::V4),
+    V3(pulp::x86::V3),
+    Other,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -96,7 +115,11 @@ impl RowEntry for f64 {}
 impl RowEntry for u8 {}
 
 /// Keeps the lanes out of the public trait.
-#[expect(private_bounds, private_interfaces, reason = "only the kernels here load lanes")]
+#[expect(
+    private_bounds,
+    private_interfaces,
+    reason = "only the kernels here load lanes"
+)]
 pub(super) mod sealed {
     use super::{LANES, Lanes};
 
@@ -264,8 +287,14 @@ impl Lanes for pulp::x86::V3 {
     #[inline(always)]
     fn add(self, a: [pulp::i64x4; 2], b: [pulp::i64x4; 2]) -> [pulp::i64x4; 2] {
         [
-            pulp::cast(self.avx2._mm256_add_epi64(pulp::cast(a[0]), pulp::cast(b[0]))),
-            pulp::cast(self.avx2._mm256_add_epi64(pulp::cast(a[1]), pulp::cast(b[1]))),
+            pulp::cast(
+                self.avx2
+                    ._mm256_add_epi64(pulp::cast(a[0]), pulp::cast(b[0])),
+            ),
+            pulp::cast(
+                self.avx2
+                    ._mm256_add_epi64(pulp::cast(a[1]), pulp::cast(b[1])),
+            ),
         ]
     }
 

@@ -5,7 +5,7 @@
 //! constant's own bits are taken off per group of rows.
 
 use super::lanes::{Kernel, LANES, Lanes, RowEntry, dispatch};
-use super::{Bound, LatticeSum, MAGIC, RowBound, pow2};
+use super::{Bound, LatticeSum, MAGIC, MAX_RECORDS, RowBound, pow2};
 
 /// Rows that share one read and one write of the sum.
 const GROUP: usize = 4;
@@ -48,39 +48,26 @@ impl LatticeSum {
             "one scale and one bound per row"
         );
         let clip = Clip::new(&self.bound);
+        let dim = self.bound.dim;
+        let room = self.take_room(rows.len());
+        let all = rows[..room].iter().zip(scales).zip(bounds);
         let mut batch: [(&[T], f64); BATCH] = [(&[], 0.0); BATCH];
-        for ((rows, scales), bounds) in rows
-            .chunks(BATCH)
-            .zip(scales.chunks(BATCH))
-            .zip(bounds.chunks(BATCH))
-        {
-            let mut live = 0;
-            for ((&row, &scale), &bound) in rows.iter().zip(scales).zip(bounds) {
-                if !self.has_room() || row.len() != self.bound.dim {
-                    continue;
-                }
-                match clip.multiple(scale, bound) {
-                    Multiple::Zero => {}
-                    Multiple::Steps(steps) => {
-                        batch[live] = (row, steps);
-                        live += 1;
-                    }
-                    Multiple::Extreme => {
-                        let entries = row.iter().map(|&x| Into::<f64>::into(x));
-                        if let Some(scaling) = self.bound.scaling(scale, entries.clone()) {
-                            for (sum, x) in self.sum.iter_mut().zip(entries) {
-                                *sum += scaling.round(x);
-                            }
-                        }
+        let mut live = 0;
+        for ((&row, &scale), &bound) in all {
+            match clip.multiple(scale, bound) {
+                Multiple::Steps(steps) if row.len() == dim => {
+                    batch[live] = (row, steps);
+                    live += 1;
+                    if live == BATCH {
+                        self.add_batch(&batch, &mut meanwhile);
+                        live = 0;
                     }
                 }
+                Multiple::Extreme if row.len() == dim => self.add_extreme(scale, row),
+                _ => {}
             }
-            dispatch(Dense {
-                sum: &mut self.sum,
-                batch: &batch[..live],
-                meanwhile: &mut meanwhile,
-            });
         }
+        self.add_batch(&batch[..live], &mut meanwhile);
     }
 
     /// Adds clip(`scales[i]` * `rows[i]`) for every sparse row i, in time proportional to its
@@ -96,13 +83,40 @@ impl LatticeSum {
             rows.len() == scales.len() && rows.len() == bounds.len(),
             "one scale and one bound per row"
         );
+        let room = self.take_room(rows.len());
         dispatch(Sparse {
             clip: Clip::new(&self.bound),
             sum: self,
-            rows,
+            rows: &rows[..room],
             scales,
             bounds,
         });
+    }
+
+    /// Counts as many of `count` contributions as there is room for, whatever they hold.
+    fn take_room(&mut self, count: usize) -> usize {
+        let room = (MAX_RECORDS - self.added).min(count as u64);
+        self.added += room;
+        room as usize
+    }
+
+    fn add_batch<T: RowEntry>(&mut self, batch: &[(&[T], f64)], meanwhile: &mut impl FnMut()) {
+        dispatch(Dense {
+            sum: &mut self.sum,
+            batch,
+            meanwhile,
+        });
+    }
+
+    /// Adds a row whose norm and scale are far apart.
+    #[cold]
+    fn add_extreme<T: RowEntry>(&mut self, scale: f64, row: &[T]) {
+        let entries = row.iter().map(|&x| Into::<f64>::into(x));
+        if let Some(scaling) = self.bound.scaling(scale, entries.clone()) {
+            for (sum, x) in self.sum.iter_mut().zip(entries) {
+                *sum += scaling.round(x);
+            }
+        }
     }
 }
 
@@ -163,18 +177,18 @@ impl Clip {
 struct Dense<'a, 'r, T, F> {
     sum: &'a mut [i64],
     batch: &'a [(&'r [T], f64)],
-    meanwhile: F,
+    meanwhile: &'a mut F,
 }
 
 impl<T: RowEntry, F: FnMut()> Kernel for Dense<'_, '_, T, F> {
     #[inline(always)]
-    fn run<L: Lanes>(mut self, lanes: L) {
+    fn run<L: Lanes>(self, lanes: L) {
         // The columns after the last whole chunk are read together with those before them, into a
         // sum of their own: most lanes of it are not wanted.
         let mut last = [0; LANES];
         let (groups, rest) = self.batch.as_chunks::<GROUP>();
         for group in groups {
-            add_group(lanes, self.sum, &mut last, group, &mut self.meanwhile);
+            add_group(lanes, self.sum, &mut last, group, self.meanwhile);
         }
         for row in rest {
             add_group(lanes, self.sum, &mut last, &[*row], &mut || {});
@@ -256,9 +270,6 @@ impl Kernel for Sparse<'_, '_> {
         for ((&(columns, values), &scale), &bound) in
             self.rows.iter().zip(self.scales).zip(self.bounds)
         {
-            if !self.sum.has_room() {
-                return;
-            }
             let entries = columns.iter().zip(values);
             match self.clip.multiple(scale, bound) {
                 Multiple::Zero => {}
