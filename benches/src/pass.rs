@@ -11,7 +11,7 @@ use dpopt_privacy::{Bound, ClipNorm, LatticeSum, RowBound, RowEntry, SparseRow};
 use pulp::{Simd, WithSimd};
 
 /// Bytes in a block of rows. Tuned: two blocks, the point and the sum share the innermost cache.
-const BLOCK: usize = 16 << 10;
+const BLOCK: usize = 8 << 10;
 /// Rows that the kernels take together.
 const GROUP: usize = 4;
 

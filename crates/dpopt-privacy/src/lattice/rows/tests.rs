@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
+use super::super::lanes::{Kernel, Lanes, dispatch, on_width};
 use super::super::{Bound, LatticeSum, MAX_RECORDS, RowBound, RowEntry};
-use super::SparseRow;
+use super::{Dense, SparseRow};
 use crate::units::ClipNorm;
 
 fn bound(radius: f64, dim: usize) -> Bound {
@@ -43,14 +44,15 @@ fn added_sparse(bound: Bound, rows: &[SparseRow<'_>], scales: &[f64]) -> Vec<i64
 
 /// Whether this processor fuses; the rounding of a product then differs in the last place.
 fn fuses() -> bool {
-    struct Fuses;
-    impl pulp::WithSimd for Fuses {
-        type Output = bool;
-        fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
-            !S::IS_SCALAR
+    struct Fuses<'a>(&'a mut bool);
+    impl Kernel for Fuses<'_> {
+        fn run<L: Lanes>(self, _: L) {
+            *self.0 = L::FUSED;
         }
     }
-    pulp::Arch::new().dispatch(Fuses)
+    let mut fuses = false;
+    dispatch(Fuses(&mut fuses));
+    fuses
 }
 
 /// The documented formula, one row and one entry at a time, rounded by the standard library.
@@ -184,6 +186,33 @@ proptest! {
             prop_assert!(filled > 1.0 - 2f64.powi(-18), "{filled}");
         }
     }
+}
+
+/// The fused widths agree to the bit.
+#[test]
+fn the_width_of_the_processor_changes_no_bit() {
+    let rows: Vec<Vec<f32>> = (0..7)
+        .map(|i| {
+            (0..53)
+                .map(|j| ((i * 53 + j) as f32 * 0.37).sin())
+                .collect()
+        })
+        .collect();
+    let batch: Vec<(&[f32], f64)> = rows.iter().map(|row| (&row[..], 12_345.678_9)).collect();
+    let mut all = Vec::new();
+    for width in 0..3 {
+        let mut sum = vec![0; 53];
+        let dense = Dense {
+            sum: &mut sum,
+            batch: &batch,
+            meanwhile: &mut || {},
+        };
+        if on_width(width, dense) {
+            all.push(sum);
+        }
+    }
+    assert!(all.iter().all(|sum| *sum == all[0]));
+    assert!(all[0].iter().any(|&k| k != 0));
 }
 
 #[test]
