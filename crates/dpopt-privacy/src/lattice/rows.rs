@@ -31,8 +31,9 @@ impl LatticeSum {
     /// # Shapes
     /// `rows`: slices of d entries; `scales` and `bounds`: one per row.
     ///
-    /// `meanwhile` is called again and again, about once for every 32 entries, whatever they hold: a place to
-    /// ask the memory for the rows that come next.
+    /// `meanwhile` is called about once for every 32 entries that are added: a place to ask the memory for the
+    /// rows that come next. How often it is called depends on how many rows add zero, so it must keep no
+    /// count and do nothing else.
     ///
     /// # Panics
     /// When the three slices differ in length, which does not depend on what rows hold.
