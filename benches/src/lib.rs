@@ -1,3 +1,5 @@
-//! Benchmarks live in `benches/`, the speed table of `cargo xtask bench` in `src/bin/speed.rs`.
+//! Benchmarks live in `benches/`, the speed tables of `cargo xtask bench` in `src/bin/`; here is what
+//! they share.
 
 pub mod noise;
+pub mod pass;

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: the speed table of the accountants and samplers, against their targets.
+//! `cargo xtask bench`: the speed tables of the accountants, the samplers and the clipped pass, against
+//! their targets.
 
 use std::fs;
 use std::path::Path;
@@ -36,13 +37,34 @@ impl Options {
     }
 }
 
-/// Builds and runs the release binary, prints its table, and writes its rows. A missed
+/// The binaries of the benchmarks, in the order of their tables.
+const BINARIES: [&str; 2] = ["speed", "pass"];
+
+/// Builds and runs the release binaries, prints their tables, and writes their rows as one list. A missed
 /// target is shown, not an error: times depend on the machine and on what else runs on it.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
+    let mut all = Vec::new();
+    for binary in BINARIES {
+        let rows = rows_of(root, binary, options)?;
+        print!("{}", table(&rows)?);
+        match rows {
+            Value::Array(rows) => all.extend(rows),
+            other => all.push(other),
+        }
+    }
+    if let Some(file) = &options.json {
+        let text = format!("{:#}\n", Value::Array(all));
+        fs::write(file, text).map_err(|error| format!("can't write {file}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Builds and runs one binary and reads its rows.
+fn rows_of(root: &Path, binary: &str, options: &Options) -> Result<Value, String> {
     let mut command = Command::new(cargo());
     command
         .args(["run", "--quiet", "--release", "-p", "dpopt-benches"])
-        .args(["--bin", "speed", "--"])
+        .args(["--bin", binary, "--"])
         .args(options.quick.then_some("--quick"))
         .current_dir(root)
         .stdin(Stdio::null())
@@ -51,27 +73,25 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         .output()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     if !output.status.success() {
-        return Err(format!("the benchmark failed: {}", output.status));
+        return Err(format!("the benchmark {binary} failed: {}", output.status));
     }
-    let rows: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| format!("the benchmark printed no JSON: {error}"))?;
-    print!("{}", table(&rows)?);
-    if let Some(file) = &options.json {
-        fs::write(file, &output.stdout).map_err(|error| format!("can't write {file}: {error}"))?;
-    }
-    Ok(())
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("the benchmark {binary} printed no JSON: {error}"))
 }
 
 /// The rows for people.
 fn table(rows: &Value) -> Result<String, String> {
     let rows = rows.as_array().ok_or("the benchmark printed no list")?;
-    let mut out = format!("{:<24} {:>12} {:>12}\n", "", "median", "target");
+    let mut out = format!("{:<28} {:>12} {:>12}\n", "", "median", "target");
     for row in rows {
         let id = row["id"].as_str().ok_or("a row without `id`")?;
         let seconds = row["seconds"].as_f64().ok_or("a row without `seconds`")?;
-        out += &format!("{id:<24} {:>9.3} ms", 1e3 * seconds);
+        out += &format!("{id:<28} {:>9.3} ms", 1e3 * seconds);
         if let Some(target) = row["target"].as_f64() {
             out += &format!(" {:>9.3} ms", 1e3 * target);
+        }
+        if let Some(share) = row["share_of_read"].as_f64() {
+            out += &format!(" {:>5.0} % of a plain read", 1e2 * share);
         }
         if let Some(rate) = row["draws_per_second"].as_f64() {
             out += &format!(" {rate:>9.2e} draws/s");

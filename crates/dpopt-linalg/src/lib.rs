@@ -5,13 +5,21 @@
 //! any public signature.
 //!
 //! Every row kernel computes its result **from that row alone, in a fixed order**: the bits of a
-//! record's inner product do not depend on which rows stand beside it. The privacy argument of
-//! `dpopt-oracle` rests on that, so there is no blocked product here that mixes rows.
+//! record's inner product do not depend on which rows stand beside it, nor on how many. The privacy
+//! argument of `dpopt-oracle` rests on that. The blocked kernels take several rows through one walk over the point,
+//! each with partial sums of its own.
 
+mod ahead;
 mod design;
+mod logistic;
+mod rows;
+mod simd;
 mod spectrum;
 mod vector;
 
+pub use ahead::Ahead;
 pub use design::{Design, DesignError, Row};
+pub use logistic::{logistic, logistic_changes};
+pub use rows::{Entry, row_products, sparse_products};
 pub use spectrum::{SpectrumError, SymmetricSpectrum, symmetric_spectrum};
 pub use vector::{add_scaled, distance, dot, norm, norm_upper};

@@ -5,6 +5,14 @@
 //! to the lattice; what it returns, a [`Sensitive`] value, can be read only by the curator, which
 //! adds noise. The argument is in `docs/privacy/lattice-sums.md`.
 
+mod lanes;
+mod row_bound;
+mod rows;
+
+pub use lanes::RowEntry;
+pub use row_bound::RowBound;
+pub use rows::SparseRow;
+
 use crate::adjacency::Adjacency;
 use crate::sensitive::{Access, Sensitive, Touched, Vector};
 use crate::units::ClipNorm;
@@ -160,22 +168,14 @@ impl Bound {
         scale: f64,
         entries: impl ExactSizeIterator<Item = f64> + Clone,
     ) -> Option<Scaling> {
-        let mut largest = 0.0f64;
-        let mut finite = scale.is_finite();
-        for x in entries.clone() {
-            finite &= x.is_finite();
-            largest = largest.max(x.abs());
-        }
-        if !finite || largest == 0.0 || scale == 0.0 {
+        let length = entries.len();
+        let shrunk = shrunk_norm(entries)?;
+        if !scale.is_finite() || shrunk.norm == 0.0 || scale == 0.0 {
             return None;
         }
-        let exponent = ((largest.to_bits() >> 52) as i32 - 1023).clamp(-1000, 1000);
-        let shrink = pow2(-exponent);
-        let length = entries.len();
-        let squares: f64 = entries.map(|x| (x * shrink) * (x * shrink)).sum();
         // Between 2^-75 and 2^45.
-        let norm = squares.sqrt() * norm_inflation(length);
-        let full = scale.abs() * pow2(exponent);
+        let norm = shrunk.norm * norm_inflation(length);
+        let full = scale.abs() * shrunk.unit;
         // An infinite product is clipped like any other that is too long.
         let kept = if full * norm <= self.clip {
             full
@@ -183,10 +183,37 @@ impl Bound {
             (self.clip / norm) * (1.0 - 4.0 * f64::EPSILON)
         };
         Some(Scaling {
-            shrink,
+            shrink: 1.0 / shrunk.unit,
             steps: (kept * (1.0 / self.step)).copysign(scale),
         })
     }
+}
+
+/// The computed norm of a row over a power of two near its largest entry.
+struct ShrunkNorm {
+    norm: f64,
+    unit: f64,
+}
+
+/// The norm of a row relative to a power of two near its largest entry; nothing where an entry is not
+/// finite.
+fn shrunk_norm(entries: impl Iterator<Item = f64> + Clone) -> Option<ShrunkNorm> {
+    let mut largest = 0.0f64;
+    let mut finite = true;
+    for x in entries.clone() {
+        finite &= x.is_finite();
+        largest = largest.max(x.abs());
+    }
+    if !finite {
+        return None;
+    }
+    let exponent = ((largest.to_bits() >> 52) as i32 - 1023).clamp(-1000, 1000);
+    let shrink = pow2(-exponent);
+    let squares: f64 = entries.map(|x| (x * shrink) * (x * shrink)).sum();
+    Some(ShrunkNorm {
+        norm: squares.sqrt(),
+        unit: pow2(exponent),
+    })
 }
 
 /// Maps the entries of one row to lattice steps.

@@ -64,11 +64,16 @@ const LAYERS: [(&str, May); 10] = [
 ];
 
 /// External crates that only some of ours may name, and why.
-const OWNED: [(&str, &[&str], &str); 8] = [
+const OWNED: [(&str, &[&str], &str); 9] = [
     (
         "faer",
         &["dpopt-linalg"],
         "its API moves with each minor version",
+    ),
+    (
+        "pulp",
+        &["dpopt-linalg", "dpopt-privacy", "dpopt-benches"],
+        "the kernels are in these",
     ),
     (
         "chacha20",

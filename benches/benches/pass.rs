@@ -1,0 +1,52 @@
+//! One clipped gradient sum of logistic regression on the lattice, beside a plain read of its data.
+//!
+//! Run with `cargo bench -p dpopt-benches --bench pass`; `cargo xtask bench` has the larger shapes.
+
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use dpopt_benches::pass::{Asking, Bits, Dense, Query, Sparse, bound};
+
+fn dense<T: Bits>(c: &mut Criterion, name: &str, entry: impl Fn(f64) -> T + Copy) {
+    for (records, columns) in [(10_000, 100), (20_000, 1000), (200_000, 50)] {
+        let data = Dense::new(records, columns, entry);
+        let bound = bound(columns).unwrap();
+        let w: Vec<f64> = (0..columns).map(|j| (j as f64).sin()).collect();
+        let displacement: Vec<f64> = w.iter().map(|w| 1e-3 * w).collect();
+        let mut group = c.benchmark_group(format!("{name}/{records}x{columns}"));
+        group.throughput(Throughput::Bytes(data.bytes() as u64));
+        group.sample_size(20);
+        for threads in [1, 2] {
+            let count = NonZeroUsize::new(threads).unwrap();
+            group.bench_function(BenchmarkId::new("read", threads), |b| {
+                b.iter(|| black_box(data.read(count, Asking::No)));
+            });
+            group.bench_function(BenchmarkId::new("gradient", threads), |b| {
+                b.iter(|| black_box(data.pass(Query::Gradient(&w), bound, count)));
+            });
+            group.bench_function(BenchmarkId::new("difference", threads), |b| {
+                b.iter(|| black_box(data.pass(Query::Difference(&w, &displacement), bound, count)));
+            });
+        }
+        group.finish();
+    }
+}
+
+fn passes(c: &mut Criterion) {
+    dense(c, "f32", |x| x as f32);
+    dense(c, "f64", |x| x);
+    let data = Sparse::new(100_000, 400, 20);
+    let bound = bound(400).unwrap();
+    let w: Vec<f64> = (0..400).map(|j| f64::from(j).sin()).collect();
+    let mut group = c.benchmark_group("onehot20/100000x400");
+    group.throughput(Throughput::Elements(data.stored() as u64));
+    group.sample_size(20);
+    group.bench_function("gradient", |b| {
+        b.iter(|| black_box(data.pass(&w, bound, NonZeroUsize::MIN)));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, passes);
+criterion_main!(benches);

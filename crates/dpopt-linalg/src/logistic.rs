@@ -1,0 +1,137 @@
+//! The logistic function of many numbers at once.
+
+use crate::simd::{Kernel, LANES, Lanes, dispatch};
+
+/// Arguments below this are raised to it: the exponential stays a normal number.
+const LOWEST: f64 = -708.0;
+/// 1.5 * 2^52: adding it rounds to an integer, which the low bits then hold.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+/// The first 33 bits of ln 2, so that its product with an exponent is exact.
+const LN_2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
+/// ln 2 less [`LN_2_HIGH`].
+const LN_2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
+/// 1/2!, 1/3!, ..., 1/13!: the Taylor series of (e^r - 1 - r) / r^2. The first term left out is below
+/// 2^-57 of e^r - 1 for |r| <= ln(2)/2.
+const SERIES: [f64; 12] = [
+    1.0 / 2.0,
+    1.0 / 6.0,
+    1.0 / 24.0,
+    1.0 / 120.0,
+    1.0 / 720.0,
+    1.0 / 5_040.0,
+    1.0 / 40_320.0,
+    1.0 / 362_880.0,
+    1.0 / 3_628_800.0,
+    1.0 / 39_916_800.0,
+    1.0 / 479_001_600.0,
+    1.0 / 6_227_020_800.0,
+];
+
+/// Replaces every number z by 1 / (1 + e^-z).
+///
+/// # Accuracy
+/// Within 4 units in the last place where z >= -708; below that the result is at most 2^-1021. NaN
+/// stays NaN. A result depends on its argument alone, not on the other numbers or on its
+/// place among them.
+pub fn logistic(values: &mut [f64]) {
+    dispatch(Logistic(values));
+}
+
+/// Replaces every number z by 1 / (1 + e^-(z + dz)) - 1 / (1 + e^-z), without cancellation.
+///
+/// # Formula
+/// With h the larger and l the smaller of z and z + dz: the sign of dz times
+/// (1 - e^-|dz|) / ((1 + e^-h) (1 + e^l)).
+///
+/// # Accuracy
+/// Within 12 units in the last place of that formula with z + dz rounded once, where h >= -708 and
+/// l <= 708; elsewhere the result is at most 2^-1020. NaN stays NaN. A result depends on its two arguments
+/// alone.
+///
+/// # Shapes
+/// `values` and `displacements` have the same length; the shorter one decides otherwise.
+pub fn logistic_changes(values: &mut [f64], displacements: &[f64]) {
+    dispatch(Changes(values, displacements));
+}
+
+struct Logistic<'a>(&'a mut [f64]);
+
+impl Kernel for Logistic<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let (chunks, rest) = self.0.as_chunks_mut::<LANES>();
+        for chunk in chunks {
+            for z in chunk {
+                *z = logistic_of(lanes, *z);
+            }
+        }
+        for z in rest {
+            *z = logistic_of(lanes, *z);
+        }
+    }
+}
+
+struct Changes<'a>(&'a mut [f64], &'a [f64]);
+
+impl Kernel for Changes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let count = self.0.len().min(self.1.len());
+        let (values, rest) = self.0[..count].as_chunks_mut::<LANES>();
+        let (displacements, last) = self.1[..count].as_chunks::<LANES>();
+        for (values, displacements) in values.iter_mut().zip(displacements) {
+            // Copies, which the compiler knows to be apart.
+            let (z, dz) = (*values, *displacements);
+            for lane in 0..LANES {
+                values[lane] = change_of(lanes, z[lane], dz[lane]);
+            }
+        }
+        for (z, dz) in rest.iter_mut().zip(last) {
+            *z = change_of(lanes, *z, *dz);
+        }
+    }
+}
+
+#[inline(always)]
+fn logistic_of<L: Lanes>(lanes: L, z: f64) -> f64 {
+    let (power, less_one) = exponential(lanes, -z.abs());
+    let e = lanes.mul_add_one(power, less_one, power);
+    let above = if z < 0.0 { e } else { 1.0 };
+    above / (1.0 + e)
+}
+
+#[inline(always)]
+fn change_of<L: Lanes>(lanes: L, z: f64, dz: f64) -> f64 {
+    let moved = z + dz;
+    let low = if dz < 0.0 { moved } else { z };
+    let high = if dz < 0.0 { z } else { moved };
+    let (power, less_one) = exponential(lanes, -dz.abs());
+    // 1 - e^-|dz|, which does not cancel where the power is 1.
+    let gap = lanes.mul_add_one(-power, less_one, 1.0 - power);
+    let size = gap * logistic_of(lanes, high) * logistic_of(lanes, -low);
+    size.copysign(dz)
+}
+
+/// (2^k, e^r - 1) with x = k ln 2 + r, |r| <= ln(2)/2, for x <= 0.
+#[inline(always)]
+fn exponential<L: Lanes>(lanes: L, x: f64) -> (f64, f64) {
+    // Written so that NaN passes.
+    let x = if x < LOWEST { LOWEST } else { x };
+    let shifted = lanes.mul_add_one(x, std::f64::consts::LOG2_E, MAGIC);
+    let k = shifted - MAGIC;
+    let r = lanes.mul_add_one(k, -LN_2_HIGH, x);
+    let r = lanes.mul_add_one(k, -LN_2_LOW, r);
+    let mut series = SERIES[11];
+    for coefficient in SERIES[..11].iter().rev() {
+        series = lanes.mul_add_one(series, r, *coefficient);
+    }
+    let power = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
+    (power, lanes.mul_add_one(r * r, series, r))
+}
+
+#[cfg(test)]
+mod tests;

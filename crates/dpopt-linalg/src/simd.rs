@@ -1,0 +1,284 @@
+//! Eight doubles at a time, with the instructions that the processor has.
+//!
+//! The widest of AVX-512, AVX2 with FMA, and plain code is chosen when a kernel is called. All of
+//! them keep eight lanes and add them up in one fixed tree, so AVX-512, AVX2 and other fused
+//! processors give the same bits; a processor without fused multiply-add rounds products first.
+//! Within one process the choice never changes.
+
+#[cfg(target_arch = "x86_64")]
+use std::sync::LazyLock;
+
+use pulp::{Simd, WithSimd};
+
+/// Lanes of every kernel.
+pub(crate) const LANES: usize = 8;
+
+/// A kernel written once for all widths.
+pub(crate) trait Kernel {
+    /// What it computes.
+    type Output;
+    /// Runs it; implementations are `#[inline(always)]`, so that it is compiled for each width.
+    fn run<L: Lanes>(self, lanes: L) -> Self::Output;
+}
+
+/// Runs a kernel with the best instructions of this processor.
+#[inline]
+pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    match *WIDTH {
+        Width::V4(simd) => return Simd::vectorize(simd, With(kernel, simd)),
+        Width::V3(simd) => return Simd::vectorize(simd, With(kernel, simd)),
+        Width::Other => {}
+    }
+    pulp::Arch::new().dispatch(Portable(kernel))
+}
+
+/// What this processor has, asked once: asking costs as much as a short row.
+#[cfg(target_arch = "x86_64")]
+static WIDTH: LazyLock<Width> = LazyLock::new(|| {
+    if let Some(simd) = pulp::x86::V4::try_new() {
+        Width::V4(simd)
+    } else if let Some(simd) = pulp::x86::V3::try_new() {
+        Width::V3(simd)
+    } else {
+        Width::Other
+    }
+});
+
+#[cfg(target_arch = "x86_64")]
+enum Width {
+    V4(pulp::x86::V4),
+    V3(pulp::x86::V3),
+    Other,
+}
+
+/// A kernel and the lanes it is to run on.
+#[cfg(target_arch = "x86_64")]
+struct With<K, L>(K, L);
+
+#[cfg(target_arch = "x86_64")]
+impl<K: Kernel, L: Lanes> WithSimd for With<K, L> {
+    type Output = K::Output;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> K::Output {
+        self.0.run(self.1)
+    }
+}
+
+/// A kernel on arrays, which the compiler vectorises as it can.
+struct Portable<K>(K);
+
+impl<K: Kernel> WithSimd for Portable<K> {
+    type Output = K::Output;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> K::Output {
+        if S::IS_SCALAR {
+            self.0.run(Arrays::<false>)
+        } else {
+            self.0.run(Arrays::<true>)
+        }
+    }
+}
+
+/// Eight doubles and what the kernels do with them.
+pub(crate) trait Lanes: Copy {
+    /// The eight doubles.
+    type Vector: Copy;
+    /// Whether `a * b + c` is rounded once.
+    const FUSED: bool;
+
+    fn doubles(self, from: &[f64; LANES]) -> Self::Vector;
+    /// Exact.
+    fn singles(self, from: &[f32; LANES]) -> Self::Vector;
+    /// `a * b + c`.
+    fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    fn to_array(self, a: Self::Vector) -> [f64; LANES];
+
+    /// The sums of the lanes of R vectors, each in the same fixed tree.
+    #[inline(always)]
+    fn sums<const R: usize>(self, vectors: [Self::Vector; R]) -> [f64; R] {
+        let mut sums = [0.0; R];
+        for r in 0..R {
+            sums[r] = sum(self.to_array(vectors[r]));
+        }
+        sums
+    }
+
+    /// `a * b + c` for one double, rounded as in the lanes.
+    #[inline(always)]
+    fn mul_add_one(self, a: f64, b: f64, c: f64) -> f64 {
+        if Self::FUSED {
+            a.mul_add(b, c)
+        } else {
+            a * b + c
+        }
+    }
+}
+
+/// The sum of eight lanes, in the tree that halves and pairs of neighbours give.
+#[inline(always)]
+fn sum(a: [f64; LANES]) -> f64 {
+    let [b0, b1, b2, b3] = [a[0] + a[4], a[1] + a[5], a[2] + a[6], a[3] + a[7]];
+    (b0 + b1) + (b2 + b3)
+}
+
+/// As [`sum`], four vectors at a time, given their two halves.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn sums_of_halves<const R: usize>(simd: pulp::x86::V3, halves: &[[pulp::f64x4; 2]; R]) -> [f64; R] {
+    let mut sums = [0.0; R];
+    let (groups, rest) = halves.as_chunks::<4>();
+    for (g, [a, b, c, d]) in groups.iter().enumerate() {
+        let ab = neighbours(simd, fold(simd, a), fold(simd, b));
+        let cd = neighbours(simd, fold(simd, c), fold(simd, d));
+        let low: pulp::f64x4 = pulp::cast([ab[0], cd[0]]);
+        let high: pulp::f64x4 = pulp::cast([ab[1], cd[1]]);
+        let four: [f64; 4] = pulp::cast(simd.add_f64x4(low, high));
+        sums[4 * g..][..4].copy_from_slice(&four);
+    }
+    let done = R - rest.len();
+    for (sum, halves) in sums[done..].iter_mut().zip(rest) {
+        let [b0, b1, b2, b3]: [f64; 4] = pulp::cast(fold(simd, halves));
+        *sum = (b0 + b1) + (b2 + b3);
+    }
+    sums
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fold(simd: pulp::x86::V3, halves: &[pulp::f64x4; 2]) -> pulp::f64x4 {
+    simd.add_f64x4(halves[0], halves[1])
+}
+
+/// [a0 + a1, b0 + b1] and [a2 + a3, b2 + b3].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn neighbours(simd: pulp::x86::V3, a: pulp::f64x4, b: pulp::f64x4) -> [pulp::f64x2; 2] {
+    pulp::cast(simd.avx._mm256_hadd_pd(pulp::cast(a), pulp::cast(b)))
+}
+
+/// Lanes as an array.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrays<const FUSED: bool>;
+
+impl<const FUSED: bool> Lanes for Arrays<FUSED> {
+    type Vector = [f64; LANES];
+    const FUSED: bool = FUSED;
+
+    #[inline(always)]
+    fn doubles(self, from: &[f64; LANES]) -> [f64; LANES] {
+        *from
+    }
+
+    #[inline(always)]
+    fn singles(self, from: &[f32; LANES]) -> [f64; LANES] {
+        from.map(f64::from)
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: [f64; LANES], b: [f64; LANES], mut c: [f64; LANES]) -> [f64; LANES] {
+        for lane in 0..LANES {
+            c[lane] = self.mul_add_one(a[lane], b[lane], c[lane]);
+        }
+        c
+    }
+
+    #[inline(always)]
+    fn to_array(self, a: [f64; LANES]) -> [f64; LANES] {
+        a
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Lanes for pulp::x86::V4 {
+    type Vector = pulp::f64x8;
+    const FUSED: bool = true;
+
+    #[inline(always)]
+    fn doubles(self, from: &[f64; LANES]) -> pulp::f64x8 {
+        pulp::cast(*from)
+    }
+
+    #[inline(always)]
+    fn singles(self, from: &[f32; LANES]) -> pulp::f64x8 {
+        self.convert_f32x8_to_f64x8(pulp::cast(*from))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: pulp::f64x8, b: pulp::f64x8, c: pulp::f64x8) -> pulp::f64x8 {
+        self.mul_add_f64x8(a, b, c)
+    }
+
+    #[inline(always)]
+    fn to_array(self, a: pulp::f64x8) -> [f64; LANES] {
+        pulp::cast(a)
+    }
+
+    #[inline(always)]
+    fn sums<const R: usize>(self, vectors: [pulp::f64x8; R]) -> [f64; R] {
+        let mut halves = [[pulp::f64x4(0.0, 0.0, 0.0, 0.0); 2]; R];
+        for r in 0..R {
+            halves[r] = pulp::cast(vectors[r]);
+        }
+        sums_of_halves(*self, &halves)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Lanes for pulp::x86::V3 {
+    type Vector = [pulp::f64x4; 2];
+    const FUSED: bool = true;
+
+    #[inline(always)]
+    fn doubles(self, from: &[f64; LANES]) -> [pulp::f64x4; 2] {
+        pulp::cast(*from)
+    }
+
+    #[inline(always)]
+    fn singles(self, from: &[f32; LANES]) -> [pulp::f64x4; 2] {
+        let halves: [pulp::f32x4; 2] = pulp::cast(*from);
+        halves.map(|half| self.convert_f32x4_to_f64x4(half))
+    }
+
+    #[inline(always)]
+    fn mul_add(
+        self,
+        a: [pulp::f64x4; 2],
+        b: [pulp::f64x4; 2],
+        c: [pulp::f64x4; 2],
+    ) -> [pulp::f64x4; 2] {
+        [
+            self.mul_add_f64x4(a[0], b[0], c[0]),
+            self.mul_add_f64x4(a[1], b[1], c[1]),
+        ]
+    }
+
+    #[inline(always)]
+    fn to_array(self, a: [pulp::f64x4; 2]) -> [f64; LANES] {
+        pulp::cast(a)
+    }
+
+    #[inline(always)]
+    fn sums<const R: usize>(self, vectors: [[pulp::f64x4; 2]; R]) -> [f64; R] {
+        sums_of_halves(self, &vectors)
+    }
+}
+
+/// Every width that this processor can run, for tests that compare their bits.
+#[cfg(test)]
+pub(crate) fn each_width<K: Kernel>(kernel: impl Fn() -> K) -> Vec<(&'static str, K::Output)> {
+    let mut all = vec![("plain", kernel().run(Arrays::<false>))];
+    all.push(("fused", kernel().run(Arrays::<true>)));
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            all.push(("v3", Simd::vectorize(simd, With(kernel(), simd))));
+        }
+        if let Some(simd) = pulp::x86::V4::try_new() {
+            all.push(("v4", Simd::vectorize(simd, With(kernel(), simd))));
+        }
+    }
+    all
+}

@@ -1,0 +1,301 @@
+//! Adding multiples of many rows at once, each row read once more and no oftener.
+//!
+//! A contribution goes onto the lattice by one multiply-add per entry: 1.5 * 2^52 plus the product
+//! has the nearest integer in its low bits, the bit patterns are added as they are, and the
+//! constant's own bits are taken off per group of rows.
+
+use super::lanes::{Kernel, LANES, Lanes, RowEntry, dispatch};
+use super::{Bound, LatticeSum, MAGIC, MAX_RECORDS, RowBound, pow2};
+
+/// Rows that share one read and one write of the sum.
+const GROUP: usize = 4;
+/// Rows that are looked at before the first of them is added.
+const BATCH: usize = 64;
+
+/// Column numbers and entries of a sparse row.
+pub type SparseRow<'a> = (&'a [u32], &'a [f32]);
+
+impl LatticeSum {
+    /// Adds clip(`scales[i]` * `rows[i]`) for every i.
+    ///
+    /// # Formula
+    /// With N the norm of `bounds[i]` and c = |`scales[i]`|, the scale is cut to min(c, clip / N), and every
+    /// entry is rounded to the nearest step, ties to even. What a row adds depends on it, its
+    /// scale, its bound and the radius alone.
+    ///
+    /// # Privacy
+    /// Each row is one contribution of norm at most the radius, if `bounds[i]` was made from `rows[i]`; keeping
+    /// them together is the caller's duty. A row adds zero, and counts all the same, where its bound or scale is
+    /// not finite or where its length is not the dimension.
+    ///
+    /// # Shapes
+    /// `rows`: slices of d entries; `scales` and `bounds`: one per row.
+    ///
+    /// `meanwhile` is called about once for every 32 entries that are added: a place to ask the memory for the
+    /// rows that come next. How often it is called depends on how many rows add zero, so it must keep no
+    /// count and do nothing else.
+    ///
+    /// # Panics
+    /// When the three slices differ in length, which does not depend on what rows hold.
+    pub fn add_rows<T: RowEntry>(
+        &mut self,
+        rows: &[&[T]],
+        scales: &[f64],
+        bounds: &[RowBound],
+        mut meanwhile: impl FnMut(),
+    ) {
+        assert!(
+            rows.len() == scales.len() && rows.len() == bounds.len(),
+            "one scale and one bound per row"
+        );
+        let clip = Clip::new(&self.bound);
+        let dim = self.bound.dim;
+        let room = self.take_room(rows.len());
+        let all = rows[..room].iter().zip(scales).zip(bounds);
+        let mut batch: [(&[T], f64); BATCH] = [(&[], 0.0); BATCH];
+        let mut live = 0;
+        for ((&row, &scale), &bound) in all {
+            match clip.multiple(scale, bound) {
+                Multiple::Steps(steps) if row.len() == dim => {
+                    batch[live] = (row, steps);
+                    live += 1;
+                    if live == BATCH {
+                        self.add_batch(&batch, &mut meanwhile);
+                        live = 0;
+                    }
+                }
+                Multiple::Extreme if row.len() == dim => self.add_extreme(scale, row),
+                _ => {}
+            }
+        }
+        self.add_batch(&batch[..live], &mut meanwhile);
+    }
+
+    /// Adds clip(`scales[i]` * `rows[i]`) for every sparse row i, in time proportional to its
+    /// entries. It adds what [`LatticeSum::add_rows`] adds for the same row with its zeros.
+    ///
+    /// # Privacy
+    /// As for [`LatticeSum::add_rows`]. The bound vouches for the columns too.
+    ///
+    /// # Panics
+    /// When the three slices differ in length, which does not depend on what rows hold.
+    pub fn add_sparse_rows(&mut self, rows: &[SparseRow<'_>], scales: &[f64], bounds: &[RowBound]) {
+        assert!(
+            rows.len() == scales.len() && rows.len() == bounds.len(),
+            "one scale and one bound per row"
+        );
+        let room = self.take_room(rows.len());
+        dispatch(Sparse {
+            clip: Clip::new(&self.bound),
+            sum: self,
+            rows: &rows[..room],
+            scales,
+            bounds,
+        });
+    }
+
+    /// Counts as many of `count` contributions as there is room for, whatever they hold.
+    fn take_room(&mut self, count: usize) -> usize {
+        let room = (MAX_RECORDS - self.added).min(count as u64);
+        self.added += room;
+        room as usize
+    }
+
+    fn add_batch<T: RowEntry>(&mut self, batch: &[(&[T], f64)], meanwhile: &mut impl FnMut()) {
+        dispatch(Dense {
+            sum: &mut self.sum,
+            batch,
+            meanwhile,
+        });
+    }
+
+    /// Adds a row whose norm and scale are far apart.
+    #[cold]
+    fn add_extreme<T: RowEntry>(&mut self, scale: f64, row: &[T]) {
+        let entries = row.iter().map(|&x| Into::<f64>::into(x));
+        if let Some(scaling) = self.bound.scaling(scale, entries.clone()) {
+            for (sum, x) in self.sum.iter_mut().zip(entries) {
+                *sum += scaling.round(x);
+            }
+        }
+    }
+}
+
+/// A clipped scale.
+#[derive(Clone, Copy)]
+enum Multiple {
+    /// The contribution is zero.
+    Zero,
+    /// In lattice steps, with its sign.
+    Steps(f64),
+    /// Scale and norm are so far apart that the product of entries and clipped scale must be formed
+    /// with care.
+    Extreme,
+}
+
+/// What clipping a scale needs of a bound.
+#[derive(Clone, Copy)]
+struct Clip {
+    clip: f64,
+    /// 1 / step, exactly.
+    per_step: f64,
+}
+
+impl Clip {
+    fn new(bound: &Bound) -> Self {
+        Self {
+            clip: bound.clip,
+            per_step: 1.0 / bound.step,
+        }
+    }
+
+    /// How a row within `bound` is scaled and clipped.
+    #[inline]
+    fn multiple(self, scale: f64, bound: RowBound) -> Multiple {
+        let norm = bound.norm();
+        if !scale.is_finite() || !norm.is_finite() || scale == 0.0 || norm == 0.0 {
+            return Multiple::Zero;
+        }
+        let mut kept = scale.abs();
+        // An infinite product is too long like any other.
+        if kept * norm > self.clip {
+            kept = (self.clip / norm) * (1.0 - 4.0 * f64::EPSILON);
+            // A quotient that is almost subnormal has lost digits.
+            if kept < pow2(-1000) {
+                return Multiple::Extreme;
+            }
+        }
+        let steps = kept * self.per_step;
+        if steps.is_finite() {
+            Multiple::Steps(steps.copysign(scale))
+        } else {
+            Multiple::Extreme
+        }
+    }
+}
+
+/// Adds the rows of a batch.
+struct Dense<'a, 'r, T, F> {
+    sum: &'a mut [i64],
+    batch: &'a [(&'r [T], f64)],
+    meanwhile: &'a mut F,
+}
+
+impl<T: RowEntry, F: FnMut()> Kernel for Dense<'_, '_, T, F> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        // The columns after the last whole chunk are read together with those before them, into a
+        // sum of their own: most lanes of it are not wanted.
+        let mut last = [0; LANES];
+        let (groups, rest) = self.batch.as_chunks::<GROUP>();
+        for group in groups {
+            add_group(lanes, self.sum, &mut last, group, self.meanwhile);
+        }
+        for row in rest {
+            add_group(lanes, self.sum, &mut last, &[*row], &mut || {});
+        }
+        let short = self.sum.len() % LANES;
+        let tail = self.sum.len() - short;
+        for (sum, last) in self.sum[tail..].iter_mut().zip(&last[LANES - short..]) {
+            *sum = sum.wrapping_add(*last);
+        }
+    }
+}
+
+/// Adds R rows.
+#[inline(always)]
+fn add_group<L: Lanes, T: RowEntry, const R: usize>(
+    lanes: L,
+    sum: &mut [i64],
+    last: &mut [i64; LANES],
+    group: &[(&[T], f64); R],
+    meanwhile: &mut impl FnMut(),
+) {
+    let columns = sum.len();
+    let magic = lanes.splat(MAGIC);
+    // The constant's bits, once per row, are taken off in front.
+    let start = 0u64.wrapping_sub(MAGIC.to_bits().wrapping_mul(R as u64)) as i64;
+    let start = lanes.words(&[start; LANES]);
+    let sums = sum.as_chunks_mut::<LANES>().0;
+    let mut steps = [magic; R];
+    let mut chunks: [&[[T; LANES]]; R] = [&[]; R];
+    for r in 0..R {
+        steps[r] = lanes.splat(group[r].1);
+        chunks[r] = &group[r].0[..columns].as_chunks::<LANES>().0[..sums.len()];
+    }
+    for j in 0..sums.len() {
+        meanwhile();
+        let mut total = lanes.add(lanes.words(&sums[j]), start);
+        for r in 0..R {
+            let x = T::load(lanes, &chunks[r][j]);
+            total = lanes.add(total, lanes.rounded(x, steps[r], magic));
+        }
+        sums[j] = lanes.to_array(total);
+    }
+    if columns.is_multiple_of(LANES) {
+        return;
+    }
+    let mut total = lanes.add(lanes.words(last), start);
+    for r in 0..R {
+        let x = match group[r].0.last_chunk::<LANES>() {
+            Some(x) => T::load(lanes, x),
+            None => lanes.doubles(&padded(group[r].0)),
+        };
+        total = lanes.add(total, lanes.rounded(x, steps[r], magic));
+    }
+    *last = lanes.to_array(total);
+}
+
+/// A row shorter than the lanes, at their end like the end of a longer one.
+#[inline(always)]
+fn padded<T: RowEntry>(row: &[T]) -> [f64; LANES] {
+    let mut all = [0.0; LANES];
+    for (to, &from) in all.iter_mut().rev().zip(row.iter().rev()) {
+        *to = from.into();
+    }
+    all
+}
+
+/// Adds sparse rows.
+struct Sparse<'a, 'r> {
+    clip: Clip,
+    sum: &'a mut LatticeSum,
+    rows: &'a [SparseRow<'r>],
+    scales: &'a [f64],
+    bounds: &'a [RowBound],
+}
+
+impl Kernel for Sparse<'_, '_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        for ((&(columns, values), &scale), &bound) in
+            self.rows.iter().zip(self.scales).zip(self.bounds)
+        {
+            let entries = columns.iter().zip(values);
+            match self.clip.multiple(scale, bound) {
+                Multiple::Zero => {}
+                Multiple::Steps(steps) => {
+                    for (&column, &x) in entries {
+                        let k = lanes.nearest(f64::from(x), steps);
+                        if let Some(sum) = self.sum.sum.get_mut(column as usize) {
+                            *sum = sum.wrapping_add(k);
+                        }
+                    }
+                }
+                Multiple::Extreme => {
+                    let all = values.iter().map(|&x| f64::from(x));
+                    if let Some(scaling) = self.sum.bound.scaling(scale, all) {
+                        for (&column, &x) in entries {
+                            if let Some(sum) = self.sum.sum.get_mut(column as usize) {
+                                *sum = sum.wrapping_add(scaling.round(f64::from(x)));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
