@@ -9,9 +9,13 @@
 //! `dpopt-oracle` rests on that, so there is no blocked product here that mixes rows.
 
 mod design;
+mod file;
+mod row;
 mod spectrum;
 mod vector;
 
-pub use design::{Design, DesignError, Row};
+pub use design::{Design, DesignError};
+pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
+pub use row::Row;
 pub use spectrum::{SpectrumError, SymmetricSpectrum, symmetric_spectrum};
 pub use vector::{add_scaled, distance, dot, norm, norm_upper};

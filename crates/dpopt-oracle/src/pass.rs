@@ -35,6 +35,7 @@ pub(crate) fn clipped_pass(
     };
     let block = |range: std::ops::Range<usize>| {
         let mut sum = LatticeSum::new(bound);
+        let mut same = Vec::new();
         for k in range {
             let i = match positions {
                 Positions::All => k,
@@ -46,6 +47,12 @@ pub(crate) fn clipped_pass(
                 Row::Dense(x) => sum.add_scaled(multiple, x),
                 Row::Dense32(x) => sum.add_scaled(multiple, x),
                 Row::Sparse(columns, x) => sum.add_scaled_sparse(multiple, columns, x),
+                Row::Bytes(x, scale) => sum.add_scaled(multiple * f64::from(scale), x),
+                Row::OneHot(columns, value) => {
+                    same.clear();
+                    same.resize(columns.len(), value);
+                    sum.add_scaled_sparse(multiple, columns, &same);
+                }
             }
         }
         sum
