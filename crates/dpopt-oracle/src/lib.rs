@@ -10,6 +10,8 @@
 
 mod data;
 mod estimator;
+#[cfg(feature = "formats")]
+pub mod formats;
 mod loss;
 mod pass;
 mod query;

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use super::encode::Encoder;
 use super::error::TabularError;
-use super::line::{Fields, Line, Lines, MAX_LINE_BYTES};
+use super::line::Fields;
 use super::reader::{Layout, open, read_header};
 use super::schema::Schema;
+use crate::formats::lines::{Line, Lines, MAX_LINE_BYTES};
 
 /// Problems listed per kind; the rest are counted.
 const LISTED_PER_KIND: usize = 10;

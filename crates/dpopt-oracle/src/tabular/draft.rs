@@ -7,9 +7,10 @@ use std::path::Path;
 
 use super::encode::parse;
 use super::error::TabularError;
-use super::line::{Fields, Line, Lines};
+use super::line::Fields;
 use super::reader::{header_names, open, read_header};
 use super::write::{list, quoted};
+use crate::formats::lines::{Line, Lines};
 
 /// Numeric columns with at most this many distinct values are taken for codes.
 const MOST_CODES: usize = 20;

@@ -4,6 +4,9 @@ use std::io;
 
 use dpopt_linalg::DesignError;
 
+use crate::formats::Limits;
+use crate::formats::stream::StreamError;
+
 /// A table or schema could not be used. No variant depends on what a record holds.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -25,6 +28,17 @@ pub enum TabularError {
         /// What the decompressor said.
         #[source]
         source: io::Error,
+    },
+    /// The compressed stream expands further than a table does.
+    #[error(
+        "{path}: the gzip stream expands beyond the limits ({} to 1 after {} bytes, {} bytes in all)",
+        limits.ratio, limits.ratio_from, limits.unpacked
+    )]
+    Expands {
+        /// File, or the name given to a stream.
+        path: String,
+        /// The limits.
+        limits: Limits,
     },
     /// The first line is missing or blank.
     #[error("{path}, line 1: the header (one line of column names) is missing")]
@@ -91,6 +105,16 @@ pub enum TabularError {
     /// The schema asks for a matrix that can't exist (2^32 - 1 columns or more).
     #[error(transparent)]
     Design(#[from] DesignError),
+}
+
+impl From<StreamError> for TabularError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Read { path, source } => Self::Read { path, source },
+            StreamError::Gzip { path, source } => Self::Gzip { path, source },
+            StreamError::Expands { path, limits } => Self::Expands { path, limits },
+        }
+    }
 }
 
 /// What is wrong with a key of a schema.

@@ -24,11 +24,12 @@ mod reader;
 mod schema;
 mod write;
 
+pub use crate::formats::MAX_LINE_BYTES;
 pub use check::{CheckReport, Problem, ProblemKind, check, check_from};
 pub use draft::draft_schema;
 pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};
-pub use line::{Fields, MAX_LINE_BYTES};
+pub use line::Fields;
 pub use reader::{
     EncodedTable, Layout, read_features, read_features_from, read_table, read_table_from,
 };

@@ -9,8 +9,10 @@ use dpopt_linalg::Design;
 
 use super::encode::Encoder;
 use super::error::TabularError;
-use super::line::{Fields, Line, Lines};
+use super::line::Fields;
 use super::schema::{ColumnKind, Schema};
+use crate::formats::lines::{Line, Lines};
+use crate::formats::stream;
 
 /// A table as rows and labels. It holds private records: nothing here prints them.
 #[non_exhaustive]
@@ -156,11 +158,7 @@ pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, Tabul
 
 /// Opens a file for [`Lines`].
 pub(super) fn open(path: &Path) -> Result<(File, String), TabularError> {
-    let name = path.display().to_string();
-    match File::open(path) {
-        Ok(file) => Ok((file, name)),
-        Err(source) => Err(TabularError::Read { path: name, source }),
-    }
+    Ok(stream::open(path)?)
 }
 
 /// Reads the first line.
