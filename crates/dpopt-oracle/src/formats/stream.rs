@@ -37,7 +37,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    fn passed(&self, packed: u64, unpacked: u64) -> bool {
+    pub(crate) fn passed(&self, packed: u64, unpacked: u64) -> bool {
         unpacked > self.unpacked
             || (unpacked > self.ratio_from && unpacked / self.ratio.max(1) > packed)
     }

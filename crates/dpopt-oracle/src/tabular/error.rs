@@ -40,6 +40,34 @@ pub enum TabularError {
         /// The limits.
         limits: Limits,
     },
+    /// Not a Parquet file, or one whose description of itself is damaged.
+    #[cfg(feature = "parquet")]
+    #[error("{path}: not a usable Parquet file: {message}")]
+    Parquet {
+        /// The file.
+        path: String,
+        /// What the library said about the file's footer.
+        message: String,
+    },
+    /// The columns of a Parquet file are damaged. Where is not said: that is among the records.
+    #[cfg(feature = "parquet")]
+    #[error("{path}: the Parquet file is damaged")]
+    DamagedParquet {
+        /// The file.
+        path: String,
+    },
+    /// A column of a type that has no text, and that the schema does not ignore.
+    #[cfg(feature = "parquet")]
+    #[error(
+        "{path}: the column {column:?} is of a type that is not read (nested, decimal, fixed length \
+         or 96 bits)"
+    )]
+    ColumnType {
+        /// The file.
+        path: String,
+        /// The column.
+        column: String,
+    },
     /// The first line is missing or blank.
     #[error("{path}, line 1: the header (one line of column names) is missing")]
     MissingHeader {

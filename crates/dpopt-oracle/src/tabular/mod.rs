@@ -19,6 +19,8 @@ mod draft;
 mod encode;
 mod error;
 mod line;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod raw;
 mod reader;
 mod schema;
@@ -30,6 +32,8 @@ pub use draft::draft_schema;
 pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};
 pub use line::Fields;
+#[cfg(feature = "parquet")]
+pub use parquet::{check_parquet, draft_parquet, read_parquet, read_parquet_features};
 pub use reader::{
     EncodedTable, Layout, read_features, read_features_from, read_table, read_table_from,
 };

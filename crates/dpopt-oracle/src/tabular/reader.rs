@@ -51,6 +51,23 @@ impl Layout {
         path: &str,
     ) -> Result<Self, TabularError> {
         let names = header_names(line, path)?;
+        Self::from_names(&names, schema, need_label, path)
+    }
+
+    /// As [`Layout::from_header`], from the names of a table's columns.
+    pub(super) fn from_names(
+        names: &[String],
+        schema: &Schema,
+        need_label: bool,
+        path: &str,
+    ) -> Result<Self, TabularError> {
+        let mut seen = HashSet::new();
+        if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(TabularError::DuplicateColumn {
+                path: path.to_owned(),
+                column: name.clone(),
+            });
+        }
         let places: HashMap<&str, usize> = names
             .iter()
             .enumerate()
@@ -112,6 +129,24 @@ impl Layout {
     #[must_use]
     pub fn column(&self, i: usize) -> Option<usize> {
         self.columns.get(i).copied().flatten()
+    }
+
+    /// The fields that an encoder looks at, each once, in increasing order.
+    #[cfg(feature = "parquet")]
+    pub(super) fn wanted(&self, schema: &Schema) -> Vec<usize> {
+        let used = schema
+            .columns()
+            .iter()
+            .map(|c| c.kind != ColumnKind::Ignore);
+        let mut wanted: Vec<usize> = self
+            .columns
+            .iter()
+            .zip(used)
+            .filter_map(|(at, used)| at.filter(|_| used))
+            .chain(self.label)
+            .collect();
+        wanted.sort_unstable();
+        wanted
     }
 
     /// Field of the label.
