@@ -183,6 +183,51 @@ impl Array {
         })
     }
 
+    /// The rows as a design of `scale` times each entry, and one more column of `intercept` unless
+    /// that is 0. Bytes stay bytes where the intercept is `scale` times a byte too.
+    #[cfg(feature = "tabular")]
+    pub(crate) fn into_features(self, scale: f32, intercept: f32) -> Result<Design, DesignError> {
+        let columns = self.columns;
+        if intercept == 0.0 && (scale == 1.0 || matches!(self.entries, Entries::U8(_))) {
+            return match self.entries {
+                Entries::U8(x) => Design::bytes(columns, x, scale),
+                Entries::F32(x) => Design::dense32(columns, x),
+                Entries::F64(x) => Design::dense(columns, x),
+            };
+        }
+        let width = columns + usize::from(intercept != 0.0);
+        let byte = (intercept / scale).round() as u8;
+        let last = (intercept != 0.0).then_some(intercept);
+        match self.entries {
+            Entries::U8(x) if f32::from(byte) * scale == intercept => {
+                Design::bytes(width, widened(&x, columns, Some(byte), |x| x), scale)
+            }
+            Entries::U8(x) => {
+                Design::dense32(width, widened(&x, columns, last, |x| f32::from(x) * scale))
+            }
+            Entries::F32(x) => Design::dense32(width, widened(&x, columns, last, |x| x * scale)),
+            Entries::F64(x) => {
+                let scale = f64::from(scale);
+                Design::dense(
+                    width,
+                    widened(&x, columns, last.map(f64::from), |x| x * scale),
+                )
+            }
+        }
+    }
+
+    /// Whether the entries are bytes.
+    #[cfg(feature = "tabular")]
+    pub(crate) fn is_bytes(&self) -> bool {
+        matches!(self.entries, Entries::U8(_))
+    }
+
+    /// Name of the file, for errors.
+    #[cfg(feature = "tabular")]
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The rows as labels.
     ///
     /// # Errors
@@ -252,6 +297,23 @@ fn read<T>(
         }
     }
     Ok(all)
+}
+
+/// Rows with their entries mapped, and one more entry each.
+#[cfg(feature = "tabular")]
+fn widened<T: Copy, U: Copy>(
+    x: &[T],
+    columns: usize,
+    last: Option<U>,
+    map: impl Fn(T) -> U,
+) -> Vec<U> {
+    let rows = x.len() / columns;
+    let mut out = Vec::with_capacity(x.len() + rows * usize::from(last.is_some()));
+    for row in x.chunks_exact(columns) {
+        out.extend(row.iter().map(|&x| map(x)));
+        out.extend(last);
+    }
+    out
 }
 
 fn transpose<T: Copy>(x: &[T], rows: usize, columns: usize) -> Vec<T> {

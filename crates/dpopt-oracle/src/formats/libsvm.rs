@@ -138,6 +138,18 @@ pub fn read_libsvm_from(
     origin: &str,
     columns: usize,
 ) -> Result<LabelledRows, FormatError> {
+    read_edited(source, origin, columns, columns, |_| {})
+}
+
+/// As [`read_libsvm_from`], with rows of `width` columns and what `edit` makes of those that could
+/// be read.
+pub(crate) fn read_edited(
+    source: impl Read,
+    origin: &str,
+    columns: usize,
+    width: usize,
+    mut edit: impl FnMut(&mut Vec<(u32, f32)>),
+) -> Result<LabelledRows, FormatError> {
     let path = || origin.to_owned();
     if columns > MAX_COLUMNS {
         return Err(FormatError::TooManyColumns {
@@ -151,7 +163,7 @@ pub fn read_libsvm_from(
         source,
     };
     let mut rows = LabelledRows {
-        design: Design::sparse(columns).map_err(design)?,
+        design: Design::sparse(width).map_err(design)?,
         labels: Vec::new(),
     };
     let mut row = Row::default();
@@ -159,6 +171,9 @@ pub fn read_libsvm_from(
     while let Some(line) = lines.next_line()? {
         let label = row.read(line, columns as u64);
         rows.labels.push(label);
+        if row.spoilt.is_none() {
+            edit(&mut row.entries);
+        }
         // Indices increase and are in range whatever the line, so this never fails because of one.
         rows.design.push_row(&row.entries).map_err(design)?;
     }

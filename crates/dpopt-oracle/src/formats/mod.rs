@@ -28,6 +28,8 @@ pub(crate) mod stream;
 pub use array::{Array, MAX_COLUMNS};
 pub use error::{FormatError, HeaderProblem};
 pub use idx::{idx_rows, read_idx, read_idx_from};
+#[cfg(feature = "tabular")]
+pub(crate) use libsvm::read_edited;
 pub use libsvm::{
     LabelledRows, LibsvmProblem, LibsvmReport, check_libsvm, check_libsvm_from, read_libsvm,
     read_libsvm_from,

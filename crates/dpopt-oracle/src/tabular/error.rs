@@ -4,8 +4,8 @@ use std::io;
 
 use dpopt_linalg::DesignError;
 
-use crate::formats::Limits;
 use crate::formats::stream::StreamError;
+use crate::formats::{FormatError, Limits};
 
 /// A table or schema could not be used. No variant depends on what a record holds.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +67,39 @@ pub enum TabularError {
         path: String,
         /// The column.
         column: String,
+    },
+    /// A file of numbers.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A schema of an array and a table, or the other way round.
+    #[error("{path}: {problem}")]
+    SchemaKind {
+        /// File, or the name given to a stream.
+        path: String,
+        /// What does not fit.
+        problem: &'static str,
+    },
+    /// An array has another number of columns than its schema says.
+    #[error("{path}: {columns} columns, the schema says {declared}")]
+    ArrayWidth {
+        /// The file.
+        path: String,
+        /// Columns of the file.
+        columns: usize,
+        /// Columns in the schema.
+        declared: usize,
+    },
+    /// Rows and labels differ in number. The numbers themselves may be private.
+    #[error("{path}: rows and labels differ in number")]
+    LabelCount {
+        /// The file of the labels.
+        path: String,
+    },
+    /// A format needs labels in a file of their own.
+    #[error("{path}: its labels are in a file of their own, which is needed too")]
+    LabelsMissing {
+        /// The file of the rows.
+        path: String,
     },
     /// The first line is missing or blank.
     #[error("{path}, line 1: the header (one line of column names) is missing")]
@@ -218,6 +251,14 @@ pub enum SchemaProblem {
     /// A key does not apply to this kind of column.
     #[error("the key does not apply to kind = {0:?}")]
     NotApplicable(&'static str),
+    /// More columns than an array may have.
+    #[error("{columns} columns, at most {limit} can be read")]
+    TooMany {
+        /// Columns stated.
+        columns: usize,
+        /// The largest possible.
+        limit: usize,
+    },
     /// A number without bins and without its linear feature has no features.
     #[error("linear = false leaves no feature; give bins or say kind = \"ignore\"")]
     NoFeatureOfColumn,

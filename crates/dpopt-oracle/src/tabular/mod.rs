@@ -14,6 +14,7 @@
 //! [`check()`] and [`draft_schema`] are the exceptions: they are **not private**, they report what
 //! the records hold, and are meant for public or synthetic data.
 
+mod arrays;
 mod check;
 mod draft;
 mod encode;
@@ -27,6 +28,7 @@ mod schema;
 mod write;
 
 pub use crate::formats::MAX_LINE_BYTES;
+pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, ProblemKind, check, check_from};
 pub use draft::draft_schema;
 pub use encode::Encoder;
@@ -37,4 +39,4 @@ pub use parquet::{check_parquet, draft_parquet, read_parquet, read_parquet_featu
 pub use reader::{
     EncodedTable, Layout, read_features, read_features_from, read_table, read_table_from,
 };
-pub use schema::{Category, Column, ColumnKind, Label, Number, Schema, Transform};
+pub use schema::{ArrayColumns, Category, Column, ColumnKind, Label, Number, Schema, Transform};

@@ -61,6 +61,12 @@ impl Layout {
         need_label: bool,
         path: &str,
     ) -> Result<Self, TabularError> {
+        if schema.array().is_some() {
+            return Err(TabularError::SchemaKind {
+                path: path.to_owned(),
+                problem: "a table, but the schema is one of an array",
+            });
+        }
         let mut seen = HashSet::new();
         if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
             return Err(TabularError::DuplicateColumn {
