@@ -263,7 +263,9 @@ fn libsvm() {
 fn a_trusting_parser_is_caught() {
     let file = npy_file("|u1", "(100, 1)", 100);
     hunt(("trusting", MANY), &[file], &[], BUFFERS, 24, |bytes| {
-        let promise = bytes.get(8..10).map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
+        let promise = bytes
+            .get(8..10)
+            .map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
         let room: Vec<u8> = Vec::with_capacity(usize::from(promise) << 10);
         assert!(room.is_empty());
     });
@@ -311,14 +313,21 @@ mod tables {
         let schema = Schema::from_toml(SCHEMA, "schema").unwrap();
         // A line of one byte is a record of defaults: four entries of 8 bytes, an offset, a label,
         // in vectors that double.
-        hunt(("csv", MANY), &[text.to_vec()], &words, 2 * BUFFERS, 192, |bytes| {
-            let table = read_table_from(bytes, "mutant", &schema);
-            let report = check_from(bytes, "mutant", &schema);
-            assert_eq!(table.is_ok(), report.is_ok());
-            if let (Ok(table), Ok(report)) = (table, report) {
-                assert_eq!(table.labels.len() as u64, report.records);
-            }
-        });
+        hunt(
+            ("csv", MANY),
+            &[text.to_vec()],
+            &words,
+            2 * BUFFERS,
+            192,
+            |bytes| {
+                let table = read_table_from(bytes, "mutant", &schema);
+                let report = check_from(bytes, "mutant", &schema);
+                assert_eq!(table.is_ok(), report.is_ok());
+                if let (Ok(table), Ok(report)) = (table, report) {
+                    assert_eq!(table.labels.len() as u64, report.records);
+                }
+            },
+        );
     }
 
     #[test]
@@ -341,16 +350,23 @@ mod tables {
             b"[array]\n",
         ];
         // The parser of TOML takes what it takes: far below this.
-        hunt(("schema", SOME), &files, &words, 2 * BUFFERS, 4096, |bytes| {
-            let Ok(text) = std::str::from_utf8(bytes) else {
-                return;
-            };
-            if let Ok(schema) = Schema::from_toml(text, "mutant") {
-                assert!(schema.dim() > 0);
-                let again = Schema::from_toml(&schema.to_toml(), "again").unwrap();
-                assert_eq!(again, schema);
-            }
-        });
+        hunt(
+            ("schema", SOME),
+            &files,
+            &words,
+            2 * BUFFERS,
+            4096,
+            |bytes| {
+                let Ok(text) = std::str::from_utf8(bytes) else {
+                    return;
+                };
+                if let Ok(schema) = Schema::from_toml(text, "mutant") {
+                    assert!(schema.dim() > 0);
+                    let again = Schema::from_toml(&schema.to_toml(), "again").unwrap();
+                    assert_eq!(again, schema);
+                }
+            },
+        );
     }
 
     #[test]

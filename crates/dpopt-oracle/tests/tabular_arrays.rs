@@ -174,7 +174,11 @@ fn what_does_not_fit_is_an_error_without_a_count_of_records() {
     let two = files(Some(place.npy("y.npy", "(2,)", &[0.0; 2])));
     let error = two.read(&fit).err().unwrap();
     assert!(matches!(error, TabularError::LabelCount { .. }));
-    assert!(error.to_string().ends_with("y.npy: rows and labels differ in number"));
+    assert!(
+        error
+            .to_string()
+            .ends_with("y.npy: rows and labels differ in number")
+    );
     assert!(two.read_features(&fit).is_ok());
     let wide = files(Some(place.npy("z.npy", "(3, 1)", &[0.0; 3])));
     assert!(wide.read(&fit).is_ok());
