@@ -145,7 +145,10 @@ impl<'r> Stream<'r> {
     pub(crate) fn explain(&self, source: io::Error) -> StreamError {
         use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
         let path = self.path.clone();
-        let expands = source.get_ref().is_some_and(|inner| inner.is::<Expands>());
+        let marker = source
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Expands>());
+        let expands = marker.is_some();
         match source.kind() {
             _ if expands => StreamError::Expands {
                 path,
