@@ -49,7 +49,7 @@ impl Options {
 /// Runs the test of one parser.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let status = Command::new(cargo())
-        .args(["test", "--release", "-p", "dpopt-oracle", "--all-features"])
+        .args(["test", "-p", "dpopt-oracle", "--all-features"])
         .args(["--test", "mutations", "--", "--exact", options.test])
         .env("DPOPT_FUZZ_SECONDS", options.seconds.to_string())
         .current_dir(root)
