@@ -69,7 +69,8 @@ fn bytes_and_floats_give_the_same_release() {
 fn one_hot_and_sparse_rows_give_the_same_release() {
     let columns = |i: usize| -> Vec<u32> {
         let all = 0..DIM as u32;
-        all.filter(|&j| byte(i, j as usize) % 3 == 0).collect()
+        all.filter(|&j| byte(i, j as usize).is_multiple_of(3))
+            .collect()
     };
     let mut hot = Design::one_hot(DIM, 0.5).unwrap();
     let mut sparse = Design::sparse(DIM).unwrap();
