@@ -7,6 +7,8 @@ usage: cargo xtask <command>
   tidy       the house rules: crate edges, module docs, links, forbidden words
   bench [--quick] [--json FILE]
              times of the accountants against their targets, medians on one thread
+  fuzz PARSER [--seconds N]
+             mutants of valid files against a parser: npy, idx, libsvm, csv, schema, draft, parquet
   help       this text";
 
 /// Prints the commands.

@@ -12,6 +12,7 @@
 )]
 
 mod bench;
+mod fuzz;
 mod help;
 mod tidy;
 mod validate;
@@ -26,6 +27,9 @@ fn main() -> ExitCode {
         ["validate"] => validate::run(&repository_root()),
         ["bench", options @ ..] => bench::Options::read(options)
             .and_then(|options| bench::run(&repository_root(), &options)),
+        ["fuzz", options @ ..] => {
+            fuzz::Options::read(options).and_then(|options| fuzz::run(&repository_root(), &options))
+        }
         ["tidy"] => tidy::run(&repository_root()),
         [] | ["help" | "--help" | "-h"] => help::run(),
         other => Err(help::unknown(other)),

@@ -3,17 +3,24 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dpopt::oracle::tabular::{Schema, check};
+use dpopt::oracle::formats::Format;
+use dpopt::oracle::tabular::Schema;
 
 use crate::error::CliError;
-use crate::source::readable;
+use crate::input::{self, Input};
 use crate::summary::print;
 
 /// Flags of `dpopt check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Table to read, CSV or gzipped CSV with a header
+    /// Records to read: CSV, Parquet, NPY, IDX or LIBSVM
     file: PathBuf,
+    /// Format of the records; default: by the file's name
+    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
+    format: Option<Format>,
+    /// Labels of the records, where they are in a file of their own (NPY, IDX)
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
     /// Schema to compare it with
     #[arg(long, value_name = "FILE")]
     schema: PathBuf,
@@ -21,8 +28,9 @@ pub(crate) struct CheckArgs {
 
 pub(crate) fn run(args: &CheckArgs) -> Result<(), CliError> {
     let schema = Schema::load(&args.schema)?;
-    readable(&args.file)?;
-    let report = check(&args.file, &schema)?;
+    let labels = args.labels.as_deref();
+    let input = Input::new(&args.file, labels, args.format, ["FILE", "--labels"])?;
+    let report = input.check(&schema)?;
     eprintln!("warning: this report shows what the records hold; it is not private");
-    print(&report.to_string())
+    print(&report)
 }

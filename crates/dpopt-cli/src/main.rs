@@ -20,6 +20,7 @@ mod choose;
 mod clock;
 mod error;
 mod evaluate;
+mod input;
 mod interrupt;
 mod ledger;
 mod model;

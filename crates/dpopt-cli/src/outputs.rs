@@ -139,7 +139,8 @@ impl Outputs<'_> {
         } else {
             "declared number of records"
         };
-        let columns = self.schema.columns().len();
+        let array = self.schema.array().map(|array| array.columns);
+        let columns = array.unwrap_or(self.schema.columns().len());
         [
             (size, facts.records.to_string()),
             ("features after encoding", facts.dim.to_string()),

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dpopt::oracle::Glm;
-use dpopt::oracle::tabular::read_features;
+use dpopt::oracle::formats::Format;
 
 use crate::artefacts::write_file;
 use crate::error::CliError;
+use crate::input::{self, Input};
 use crate::model::Model;
-use crate::source::readable;
+
 use crate::summary::print;
 
 /// Flags of `dpopt predict`.
@@ -19,9 +20,12 @@ pub(crate) struct PredictArgs {
     /// Model written by `dpopt train --out`
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
-    /// Table to score; its label column may be absent
+    /// Records to score; the label column of a table may be absent
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
+    /// Format of the records; default: by the file's name
+    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
+    format: Option<Format>,
     /// Where to write the predictions; default: standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -31,8 +35,8 @@ pub(crate) struct PredictArgs {
 /// the only one that models it), and the predicted value.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
     let model = Model::load(&args.model)?;
-    readable(&args.data)?;
-    let design = read_features(&args.data, &model.schema)?;
+    let design =
+        Input::new(&args.data, None, args.format, ["--data", ""])?.features(&model.schema)?;
     let label = model.schema.label();
     let logistic = model.loss == Glm::Logistic;
     let mut out = String::from(if logistic {

@@ -3,22 +3,29 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dpopt::oracle::tabular::draft_schema;
+use dpopt::oracle::formats::Format;
 
 use crate::error::CliError;
-use crate::source::readable;
+use crate::input::{self, Input};
 use crate::summary::print;
 
 /// Flags of `dpopt schema`.
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// Table to read, CSV or gzipped CSV with a header
+    /// Records to read: CSV, Parquet, NPY, IDX or LIBSVM
     file: PathBuf,
+    /// Format of the records; default: by the file's name
+    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
+    format: Option<Format>,
+    /// Labels of the records, where they are in a file of their own (NPY, IDX)
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &SchemaArgs) -> Result<(), CliError> {
-    readable(&args.file)?;
-    let draft = draft_schema(&args.file)?;
+    let labels = args.labels.as_deref();
+    let input = Input::new(&args.file, labels, args.format, ["FILE", "--labels"])?;
+    let draft = input.draft()?;
     eprintln!(
         "warning: this draft was read from the data and is not private: before a private run, \
          replace its ranges, categories and values by public knowledge"

@@ -1,12 +1,13 @@
 //! Where the tables come from: files, or the sample in the binary.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use dpopt::oracle::PublicData;
-use dpopt::oracle::tabular::{EncodedTable, Schema, read_table, read_table_from};
+use dpopt::oracle::tabular::{EncodedTable, Schema, read_table_from};
 
 use crate::error::CliError;
+use crate::input::Input;
 
 const TRAIN: &[u8] = include_bytes!("../data/census-income-sample.csv.gz");
 const TEST: &[u8] = include_bytes!("../data/census-income-sample-test.csv.gz");
@@ -15,21 +16,21 @@ const SCHEMA: &str = include_str!("../data/census-income.toml");
 /// What `train` reads.
 pub(crate) struct Source {
     /// None: the built-in sample.
-    data: Option<PathBuf>,
-    test: Option<PathBuf>,
+    data: Option<Input>,
+    test: Option<Input>,
     pub(crate) schema: Schema,
 }
 
 impl Source {
     /// Checks the public side: flags, the schema, and that the files can be opened.
     pub(crate) fn check(
-        data: Option<&Path>,
+        data: Option<Input>,
         schema: Option<&Path>,
-        test: Option<&Path>,
+        test: Option<Input>,
         label: Option<&str>,
         positive: Option<&str>,
     ) -> Result<Self, CliError> {
-        let schema = match (data, schema) {
+        let schema = match (&data, schema) {
             (Some(_), Some(path)) => Schema::load(path)?,
             (None, None) => Schema::from_toml(SCHEMA, "built-in schema")?,
             (Some(_), None) => {
@@ -44,27 +45,20 @@ impl Source {
         let schema = schema
             .with_label(label, positive)
             .map_err(CliError::Label)?;
-        for path in [data, test].into_iter().flatten() {
-            readable(path)?;
-        }
-        if let (Some(data), Some(test)) = (data, test)
-            && same_file(data, test)
+        if let (Some(data), Some(test)) = (&data, &test)
+            && same_file(&data.path, &test.path)
         {
             let problem = "this is the table to be protected; a test set is evaluated without \
                            protection";
             return Err(CliError::flag("--test", problem));
         }
-        Ok(Self {
-            data: data.map(Path::to_owned),
-            test: test.map(Path::to_owned),
-            schema,
-        })
+        Ok(Self { data, test, schema })
     }
 
     /// Name of the training table.
     pub(crate) fn name(&self) -> String {
         match &self.data {
-            Some(path) => path.display().to_string(),
+            Some(data) => data.path.display().to_string(),
             None => "built-in sample of Census-Income".to_owned(),
         }
     }
@@ -72,7 +66,7 @@ impl Source {
     /// The records to be protected.
     pub(crate) fn train(&self) -> Result<EncodedTable, CliError> {
         Ok(match &self.data {
-            Some(path) => read_table(path, &self.schema)?,
+            Some(data) => data.read(&self.schema)?,
             None => read_table_from(TRAIN, "built-in sample", &self.schema)?,
         })
     }
@@ -80,7 +74,7 @@ impl Source {
     /// The test set, which whoever gives it declares public.
     pub(crate) fn test(&self) -> Result<Option<PublicData>, CliError> {
         let (table, name) = match (&self.test, &self.data) {
-            (Some(path), _) => (read_table(path, &self.schema)?, path.display().to_string()),
+            (Some(test), _) => (test.read(&self.schema)?, test.path.display().to_string()),
             (None, None) => {
                 let name = "built-in test sample";
                 (read_table_from(TEST, name, &self.schema)?, name.to_owned())
@@ -88,7 +82,7 @@ impl Source {
             (None, Some(_)) => return Ok(None),
         };
         if table.design.rows() == 0 {
-            let problem = format!("{name} has no records below its header");
+            let problem = format!("{name} has no records");
             return Err(CliError::flag("--test", problem));
         }
         let test = PublicData::new(table.design, table.labels);

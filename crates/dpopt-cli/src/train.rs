@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dpopt::nonconvex::{Budget, Observer, Outcome, PublicFacts, Release};
+use dpopt::oracle::formats::Format;
 use dpopt::oracle::{Estimator, Glm, PrivateData, PrivateGradient};
 use dpopt::privacy::{
     Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
@@ -22,6 +23,7 @@ use crate::choose::{Chosen, choose};
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
+use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words};
 use crate::outputs::{self, Outputs};
@@ -40,9 +42,16 @@ const TRIES: u32 = 90;
 /// Flags of `dpopt train`.
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
-    /// Table to train on, CSV or gzipped CSV with a header; default: the built-in sample
+    /// Records to train on: a table (CSV, Parquet), rows of numbers (NPY, IDX) or sparse rows
+    /// (LIBSVM), all but Parquet also gzipped; default: the built-in sample
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// Format of the records: csv, npy, libsvm, idx or parquet; default: by the file's name
+    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
+    format: Option<Format>,
+    /// Labels of the records, where they are in a file of their own (NPY, IDX)
+    #[arg(long, value_name = "FILE", requires = "data")]
+    labels: Option<PathBuf>,
     /// Public schema of the table (see `dpopt schema`)
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
@@ -55,6 +64,9 @@ pub(crate) struct TrainArgs {
     /// Test set: declared to be outside the protection and evaluated without noise
     #[arg(long, value_name = "FILE")]
     test: Option<PathBuf>,
+    /// Labels of the test set, where they are in a file of their own
+    #[arg(long, value_name = "FILE", requires = "test")]
+    test_labels: Option<PathBuf>,
     /// Loss of a record
     #[arg(long, default_value = "logistic", value_parser = args::loss)]
     loss: Glm,
@@ -137,10 +149,17 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
             "required with --adjacency add-remove, where the number of records is private";
         return Err(CliError::flag("--public-records", problem));
     }
+    let input = |path: &PathBuf, labels: &Option<PathBuf>, flags| {
+        Input::new(path, labels.as_deref(), args.format, flags)
+    };
+    let data = args.data.as_ref();
+    let test = args.test.as_ref();
     let source = Source::check(
-        args.data.as_deref(),
+        data.map(|path| input(path, &args.labels, ["--data", "--labels"]))
+            .transpose()?,
         args.schema.as_deref(),
-        args.test.as_deref(),
+        test.map(|path| input(path, &args.test_labels, ["--test", "--test-labels"]))
+            .transpose()?,
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;

@@ -1,6 +1,6 @@
 //! Design matrices: one row per record, dense or sparse, in place.
 
-use crate::vector::{dot, norm_upper};
+use crate::row::Row;
 
 /// A design matrix could not be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -28,6 +28,28 @@ pub enum DesignError {
         /// Number of columns.
         columns: usize,
     },
+    /// An entry is none that the storage can hold (bytes: a multiple of the scale by 0 to 255;
+    /// one-hot: the one value).
+    #[error("row {row}, column {column}: the entry can't be held by this kind of design")]
+    BadEntry {
+        /// Row being added.
+        row: usize,
+        /// Its column.
+        column: u32,
+    },
+    /// A row of bytes has another length than the design.
+    #[error("row {row} has {entries} entries, the design has {columns} columns")]
+    BadLength {
+        /// Row being added.
+        row: usize,
+        /// Entries given.
+        entries: usize,
+        /// Number of columns.
+        columns: usize,
+    },
+    /// The factor of bytes must be positive, the value of a one-hot design not zero; both finite.
+    #[error("a finite factor other than 0 (above 0 for bytes) is needed, got {0}")]
+    BadFactor(f32),
     /// A matrix must have at least one column and at most 2^32 - 1.
     #[error("a design needs between 1 and 2^32 - 1 columns, got {0}")]
     BadWidth(usize),
@@ -36,7 +58,18 @@ pub enum DesignError {
 /// A matrix with one row per record.
 ///
 /// # Shapes
-/// (n, d): n rows, d columns. Entries are stored as `f32` or `f64` and read as `f64`.
+/// (n, d): n rows, d columns. Entries are read as `f64`.
+///
+/// # Storage
+/// | storage | bytes per record | for |
+/// | --- | --- | --- |
+/// | dense `f64`, `f32` | 8 d, 4 d | numbers |
+/// | bytes with a factor | d + 4 | images, in place |
+/// | sparse `f32` | 8 per stored entry + 8 | mixed tables, text |
+/// | one-hot | 4 per stored entry + 12 | categories |
+///
+/// Bytes and one-hot rows keep one factor per row, so that a row can be rescaled without its
+/// entries being touched.
 #[derive(Clone)]
 pub struct Design {
     columns: usize,
@@ -53,17 +86,19 @@ enum Store {
         indices: Vec<u32>,
         values: Vec<f32>,
     },
-}
-
-/// A view of one row.
-#[derive(Clone, Copy)]
-pub enum Row<'a> {
-    /// All entries, `f64`.
-    Dense(&'a [f64]),
-    /// All entries, `f32`.
-    Dense32(&'a [f32]),
-    /// Column numbers (strictly increasing) and their entries.
-    Sparse(&'a [u32], &'a [f32]),
+    /// Entry j of row i is `scales[i]` times its byte; `scale` is the factor before rescaling.
+    Bytes {
+        entries: Vec<u8>,
+        scale: f32,
+        scales: Vec<f32>,
+    },
+    /// As sparse, with one entry for all columns of a row; `value` is it before rescaling.
+    OneHot {
+        starts: Vec<usize>,
+        indices: Vec<u32>,
+        value: f32,
+        values: Vec<f32>,
+    },
 }
 
 impl Design {
@@ -107,24 +142,112 @@ impl Design {
         })
     }
 
+    /// A dense matrix from row-major bytes: entry = `scale` times byte (1/255 maps to [0, 1]).
+    ///
+    /// # Errors
+    /// As for [`Design::dense`]; [`DesignError::BadFactor`] unless `scale` is positive and finite.
+    pub fn bytes(columns: usize, entries: Vec<u8>, scale: f32) -> Result<Self, DesignError> {
+        check_dense(columns, entries.len())?;
+        if !(scale > 0.0 && scale.is_finite()) {
+            return Err(DesignError::BadFactor(scale));
+        }
+        let scales = vec![scale; entries.len() / columns];
+        Ok(Self {
+            columns,
+            store: Store::Bytes {
+                entries,
+                scale,
+                scales,
+            },
+        })
+    }
+
+    /// An empty matrix whose rows have the entry `value` at some columns and 0 elsewhere; only
+    /// the columns are stored. Rows are added by [`Design::push_ones`].
+    ///
+    /// # Errors
+    /// [`DesignError::BadWidth`]; [`DesignError::BadFactor`] where `value` is 0 or not finite.
+    pub fn one_hot(columns: usize, value: f32) -> Result<Self, DesignError> {
+        check_width(columns)?;
+        if value == 0.0 || !value.is_finite() {
+            return Err(DesignError::BadFactor(value));
+        }
+        Ok(Self {
+            columns,
+            store: Store::OneHot {
+                starts: vec![0],
+                indices: Vec::new(),
+                value,
+                values: Vec::new(),
+            },
+        })
+    }
+
+    /// Appends a row of bytes to a matrix of bytes, or of their values to another dense one.
+    ///
+    /// # Errors
+    /// [`DesignError::BadLength`]; [`DesignError::BadEntry`] where the storage holds no bytes. The
+    /// matrix is unchanged then.
+    pub fn push_bytes(&mut self, row: &[u8]) -> Result<(), DesignError> {
+        let at = self.rows();
+        if row.len() != self.columns {
+            return Err(DesignError::BadLength {
+                row: at,
+                entries: row.len(),
+                columns: self.columns,
+            });
+        }
+        match &mut self.store {
+            Store::Bytes {
+                entries,
+                scale,
+                scales,
+            } => {
+                entries.extend_from_slice(row);
+                scales.push(*scale);
+            }
+            Store::Dense(all) => all.extend(row.iter().map(|&x| f64::from(x))),
+            Store::Dense32(all) => all.extend(row.iter().map(|&x| f32::from(x))),
+            Store::Sparse { .. } | Store::OneHot { .. } => {
+                return Err(DesignError::BadEntry { row: at, column: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a row that has the one value (1 where the storage has none) at these columns,
+    /// strictly increasing.
+    ///
+    /// # Errors
+    /// As for [`Design::push_row`].
+    pub fn push_ones(&mut self, columns: &[u32]) -> Result<(), DesignError> {
+        let row = self.rows();
+        check_columns(row, self.columns, columns.iter().copied())?;
+        if let Store::OneHot {
+            starts,
+            indices,
+            value,
+            values,
+        } = &mut self.store
+        {
+            indices.extend_from_slice(columns);
+            starts.push(indices.len());
+            values.push(*value);
+            return Ok(());
+        }
+        let entries: Vec<(u32, f32)> = columns.iter().map(|&column| (column, 1.0)).collect();
+        self.push_row(&entries)
+    }
+
     /// Appends a row given by (column, entry) pairs with strictly increasing columns. On a dense
     /// matrix the missing entries are zero.
     ///
     /// # Errors
-    /// [`DesignError::BadColumn`]; the matrix is unchanged then.
+    /// [`DesignError::BadColumn`]; [`DesignError::BadEntry`] for an entry that bytes or a one-hot
+    /// row can't hold exactly. The matrix is unchanged then.
     pub fn push_row(&mut self, entries: &[(u32, f32)]) -> Result<(), DesignError> {
         let row = self.rows();
-        let mut last = None;
-        for &(column, _) in entries {
-            if column as usize >= self.columns || last.is_some_and(|last| column <= last) {
-                return Err(DesignError::BadColumn {
-                    row,
-                    column,
-                    columns: self.columns,
-                });
-            }
-            last = Some(column);
-        }
+        check_columns(row, self.columns, entries.iter().map(|&(column, _)| column))?;
         match &mut self.store {
             Store::Dense(all) => {
                 let start = all.len();
@@ -149,6 +272,36 @@ impl Design {
                 values.extend(entries.iter().map(|&(_, value)| value));
                 starts.push(indices.len());
             }
+            Store::Bytes {
+                entries: all,
+                scale,
+                scales,
+            } => {
+                let mut bytes = vec![0u8; self.columns];
+                for &(column, value) in entries {
+                    // Saturates, and maps not-a-number to 0; the comparison tells.
+                    let byte = (value / *scale).round() as u8;
+                    if f32::from(byte) * *scale != value {
+                        return Err(DesignError::BadEntry { row, column });
+                    }
+                    bytes[column as usize] = byte;
+                }
+                all.extend_from_slice(&bytes);
+                scales.push(*scale);
+            }
+            Store::OneHot {
+                starts,
+                indices,
+                value,
+                values,
+            } => {
+                if let Some(&(column, _)) = entries.iter().find(|(_, entry)| entry != value) {
+                    return Err(DesignError::BadEntry { row, column });
+                }
+                indices.extend(entries.iter().map(|&(column, _)| column));
+                starts.push(indices.len());
+                values.push(*value);
+            }
         }
         Ok(())
     }
@@ -159,7 +312,8 @@ impl Design {
         match &self.store {
             Store::Dense(all) => all.len() / self.columns,
             Store::Dense32(all) => all.len() / self.columns,
-            Store::Sparse { starts, .. } => starts.len() - 1,
+            Store::Bytes { scales, .. } => scales.len(),
+            Store::Sparse { starts, .. } | Store::OneHot { starts, .. } => starts.len() - 1,
         }
     }
 
@@ -175,7 +329,8 @@ impl Design {
         match &self.store {
             Store::Dense(all) => all.len(),
             Store::Dense32(all) => all.len(),
-            Store::Sparse { values, .. } => values.len(),
+            Store::Bytes { entries, .. } => entries.len(),
+            Store::Sparse { indices, .. } | Store::OneHot { indices, .. } => indices.len(),
         }
     }
 
@@ -197,6 +352,15 @@ impl Design {
                 let span = starts[i]..starts[i + 1];
                 Row::Sparse(&indices[span.clone()], &values[span])
             }
+            Store::Bytes {
+                entries, scales, ..
+            } => Row::Bytes(&entries[span], scales[i]),
+            Store::OneHot {
+                starts,
+                indices,
+                values,
+                ..
+            } => Row::OneHot(&indices[starts[i]..starts[i + 1]], values[i]),
         }
     }
 
@@ -222,6 +386,77 @@ impl Design {
             Store::Sparse { starts, values, .. } => {
                 scale_down_32(&mut values[starts[i]..starts[i + 1]], factor);
             }
+            Store::Bytes { scales, .. } => scale_down_32(&mut scales[i..=i], factor),
+            Store::OneHot { values, .. } => scale_down_32(&mut values[i..=i], factor),
+        }
+    }
+
+    /// Brings row `i` under a bound on its norm: a longer row is rescaled, one that is not finite
+    /// becomes zero. Returns a number that is at least the norm of what the row is now.
+    ///
+    /// What happens to a row depends on that row and `bound` alone.
+    ///
+    /// # Panics
+    /// When `i` is not below [`Design::rows`].
+    pub fn bound_row(&mut self, i: usize, bound: f64) -> f32 {
+        let norm = self.row(i).norm_upper();
+        if !norm.is_finite() || !self.row(i).is_finite() {
+            self.scale_row(i, 0.0);
+            return 0.0;
+        }
+        if norm <= bound {
+            return (norm as f32).next_up();
+        }
+        self.scale_row(i, bound / norm * (1.0 - 4.0 * f64::EPSILON));
+        (self.row(i).norm_upper() as f32).next_up()
+    }
+}
+
+impl Design {
+    /// The bytes of `rows` rows to be filled in, little-endian, whatever they held before; to be
+    /// followed by [`Design::settle_raw`]. Rows of a file are dense: other storages have none.
+    pub(crate) fn raw(&mut self, rows: usize) -> &mut [u8] {
+        let entries = rows * self.columns;
+        match &mut self.store {
+            Store::Dense(all) => {
+                all.resize(entries, 0.0);
+                bytemuck::cast_slice_mut(all)
+            }
+            Store::Dense32(all) => {
+                all.resize(entries, 0.0);
+                bytemuck::cast_slice_mut(all)
+            }
+            Store::Bytes {
+                entries: all,
+                scale,
+                scales,
+            } => {
+                all.resize(entries, 0);
+                scales.clear();
+                scales.resize(rows, *scale);
+                all
+            }
+            Store::Sparse { .. } | Store::OneHot { .. } => &mut [],
+        }
+    }
+
+    /// Brings what was filled in into the byte order of the machine.
+    pub(crate) fn settle_raw(&mut self) {
+        if cfg!(target_endian = "little") {
+            return;
+        }
+        match &mut self.store {
+            Store::Dense(all) => {
+                for x in all {
+                    *x = f64::from_bits(u64::from_le(x.to_bits()));
+                }
+            }
+            Store::Dense32(all) => {
+                for x in all {
+                    *x = f32::from_bits(u32::from_le(x.to_bits()));
+                }
+            }
+            Store::Bytes { .. } | Store::Sparse { .. } | Store::OneHot { .. } => {}
         }
     }
 }
@@ -243,6 +478,25 @@ fn scale_down_32(values: &mut [f32], factor: f64) {
     }
 }
 
+fn check_columns(
+    row: usize,
+    columns: usize,
+    entries: impl Iterator<Item = u32>,
+) -> Result<(), DesignError> {
+    let mut last = None;
+    for column in entries {
+        if column as usize >= columns || last.is_some_and(|last| column <= last) {
+            return Err(DesignError::BadColumn {
+                row,
+                column,
+                columns,
+            });
+        }
+        last = Some(column);
+    }
+    Ok(())
+}
+
 fn check_width(columns: usize) -> Result<(), DesignError> {
     if columns == 0 || columns >= u32::MAX as usize {
         return Err(DesignError::BadWidth(columns));
@@ -258,125 +512,5 @@ fn check_dense(columns: usize, entries: usize) -> Result<(), DesignError> {
     Ok(())
 }
 
-impl Row<'_> {
-    /// Inner product with a dense point, in a fixed order.
-    ///
-    /// # Shapes
-    /// `point` has one entry per column.
-    #[must_use]
-    pub fn dot(&self, point: &[f64]) -> f64 {
-        match self {
-            Row::Dense(x) => dot(x, point),
-            Row::Dense32(x) => x.iter().zip(point).map(|(x, w)| f64::from(*x) * w).sum(),
-            Row::Sparse(indices, values) => {
-                let mut total = 0.0;
-                for (&j, &x) in indices.iter().zip(*values) {
-                    total += f64::from(x) * point[j as usize];
-                }
-                total
-            }
-        }
-    }
-
-    /// A number that is at least the exact Euclidean norm of the row.
-    #[must_use]
-    pub fn norm_upper(&self) -> f64 {
-        match self {
-            Row::Dense(x) => norm_upper(x),
-            Row::Dense32(x) | Row::Sparse(_, x) => {
-                // Squares of f32 are exact in f64 and far from its range limits.
-                let sum: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
-                sum.sqrt() * (1.0 + (x.len() as f64 + 4.0) * 4.0 * f64::EPSILON)
-            }
-        }
-    }
-
-    /// Whether every stored entry is finite.
-    #[must_use]
-    pub fn is_finite(&self) -> bool {
-        match self {
-            Row::Dense(x) => x.iter().all(|x| x.is_finite()),
-            Row::Dense32(x) | Row::Sparse(_, x) => x.iter().all(|x| x.is_finite()),
-        }
-    }
-
-    /// Calls `visit(column, entry)` for each stored entry, columns increasing.
-    pub fn for_each(&self, mut visit: impl FnMut(usize, f64)) {
-        match self {
-            Row::Dense(x) => x.iter().enumerate().for_each(|(j, x)| visit(j, *x)),
-            Row::Dense32(x) => x
-                .iter()
-                .enumerate()
-                .for_each(|(j, x)| visit(j, f64::from(*x))),
-            Row::Sparse(indices, values) => indices
-                .iter()
-                .zip(*values)
-                .for_each(|(j, x)| visit(*j as usize, f64::from(*x))),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_three_stores_agree() {
-        let rows = [vec![(0, 1.5), (2, -2.0)], vec![], vec![(1, 3.0)]];
-        let mut sparse = Design::sparse(3).unwrap();
-        let mut dense = Design::dense(3, vec![]).unwrap();
-        let mut dense32 = Design::dense32(3, vec![]).unwrap();
-        for row in &rows {
-            sparse.push_row(row).unwrap();
-            dense.push_row(row).unwrap();
-            dense32.push_row(row).unwrap();
-        }
-        let w = [0.5, 1.0, 2.0];
-        for i in 0..3 {
-            assert_eq!(sparse.row(i).dot(&w), dense.row(i).dot(&w));
-            assert_eq!(dense32.row(i).dot(&w), dense.row(i).dot(&w));
-        }
-        assert_eq!(sparse.row(0).dot(&w), 0.75 - 4.0);
-        assert_eq!(sparse.stored(), 3);
-    }
-
-    #[test]
-    fn bad_rows_are_refused_and_leave_no_trace() {
-        let mut sparse = Design::sparse(3).unwrap();
-        for bad in [
-            vec![(3, 1.0)],
-            vec![(1, 1.0), (1, 2.0)],
-            vec![(2, 1.0), (0, 1.0)],
-        ] {
-            assert!(matches!(
-                sparse.push_row(&bad),
-                Err(DesignError::BadColumn { .. })
-            ));
-        }
-        assert_eq!((sparse.rows(), sparse.stored()), (0, 0));
-        assert!(Design::sparse(0).is_err());
-        assert!(Design::dense(2, vec![1.0; 3]).is_err());
-    }
-
-    #[test]
-    fn scaling_never_lengthens_a_row() {
-        let mut design = Design::sparse(4).unwrap();
-        design
-            .push_row(&[(0, 0.1), (1, 1.0 / 3.0), (3, 7.7)])
-            .unwrap();
-        let before = design.row(0).norm_upper();
-        design.scale_row(0, 1.0 / before);
-        assert!(design.row(0).norm_upper() <= 1.0 + 1e-14);
-        assert!(design.row(0).norm_upper() > 1.0 - 1e-6);
-        design.scale_row(0, 0.0);
-        assert_eq!(design.row(0).norm_upper(), 0.0);
-    }
-
-    #[test]
-    fn a_zero_factor_erases_not_a_number() {
-        let mut design = Design::dense(2, vec![f64::NAN, f64::INFINITY]).unwrap();
-        assert!(!design.row(0).is_finite());
-        design.scale_row(0, 0.0);
-        assert_eq!(design.row(0).dot(&[1.0, 1.0]), 0.0);
-    }
-}
+mod tests;

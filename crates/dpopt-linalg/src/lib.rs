@@ -11,15 +11,19 @@
 
 mod ahead;
 mod design;
+mod file;
 mod logistic;
+mod row;
 mod rows;
 mod simd;
 mod spectrum;
 mod vector;
 
 pub use ahead::Ahead;
-pub use design::{Design, DesignError, Row};
+pub use design::{Design, DesignError};
+pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use logistic::{logistic, logistic_changes};
+pub use row::Row;
 pub use rows::{Entry, row_products, sparse_products};
 pub use spectrum::{SpectrumError, SymmetricSpectrum, symmetric_spectrum};
 pub use vector::{add_scaled, distance, dot, norm, norm_upper};

@@ -10,6 +10,9 @@
 
 mod data;
 mod estimator;
+#[cfg(feature = "formats")]
+pub mod formats;
+mod linear;
 mod loss;
 mod pass;
 pub mod query;

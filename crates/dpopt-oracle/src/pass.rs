@@ -43,6 +43,18 @@ impl Positions<'_> {
         range.chain(list.iter().map(|&i| i as usize))
     }
 
+    /// Pieces of `size` positions, the last one shorter.
+    pub(crate) fn blocks(&self, size: usize) -> impl Iterator<Item = Positions<'_>> {
+        let len = self.len();
+        (0..len).step_by(size.max(1)).map(move |start| {
+            let end = len.min(start + size.max(1));
+            match self {
+                Positions::Range(range) => Positions::Range(range.start + start..range.start + end),
+                Positions::Listed(list) => Positions::Listed(&list[start..end]),
+            }
+        })
+    }
+
     /// Part `k` of `parts` nearly equal ones.
     fn part(&self, k: usize, parts: usize) -> Positions<'_> {
         let at = |k: usize| self.len() * k / parts;

@@ -1,7 +1,7 @@
 //! Bodies of records: what a pass over the data needs to know of them.
 
 use dpopt_linalg::{Design, Row};
-use dpopt_privacy::ClipNorm;
+use dpopt_privacy::{ClipNorm, RowBound};
 
 /// A body of records that can be visited by position.
 ///
@@ -48,7 +48,8 @@ impl<T: Sync> Records for Vec<T> {
 pub struct Examples {
     design: Design,
     labels: Vec<f32>,
-    norms: Vec<f32>,
+    /// Of what is stored of each row: without the factor of a row of bytes or of equal entries.
+    bounds: Vec<RowBound>,
     row_norm: f64,
 }
 
@@ -75,25 +76,30 @@ impl Examples {
             return None;
         }
         let bound = row_norm.get();
-        let mut norms = Vec::with_capacity(rows);
+        let dim = design.columns();
+        let ones = vec![1.0f32; dim];
+        let mut bounds = Vec::with_capacity(rows);
         for i in 0..rows {
-            let norm = design.row(i).norm_upper();
-            let usable = design.row(i).is_finite() && labels[i].is_finite();
-            if !usable || !norm.is_finite() {
+            let _ = design.bound_row(i, bound);
+            if !labels[i].is_finite() {
                 design.scale_row(i, 0.0);
                 labels[i] = 0.0;
-                norms.push(0.0);
-                continue;
             }
-            if norm > bound {
-                design.scale_row(i, bound / norm * (1.0 - 4.0 * f64::EPSILON));
-            }
-            norms.push((design.row(i).norm_upper() as f32).next_up());
+            // Measured after the row has its final entries.
+            bounds.push(match design.row(i) {
+                Row::Dense(x) => RowBound::dense(x),
+                Row::Dense32(x) => RowBound::dense(x),
+                Row::Bytes(x, _) => RowBound::dense(x),
+                Row::Sparse(columns, x) => RowBound::sparse(columns, x, dim),
+                Row::OneHot(columns, _) => {
+                    RowBound::sparse(columns, &ones[..columns.len().min(dim)], dim)
+                }
+            });
         }
         Some(Self {
             design,
             labels,
-            norms,
+            bounds,
             row_norm: bound,
         })
     }
@@ -109,6 +115,19 @@ impl Examples {
     pub fn row_norm(&self) -> f64 {
         self.row_norm
     }
+
+    pub(crate) fn design(&self) -> &Design {
+        &self.design
+    }
+
+    pub(crate) fn labels(&self) -> &[f32] {
+        &self.labels
+    }
+
+    /// The bound of what is stored of row `i`.
+    pub(crate) fn bound(&self, i: usize) -> RowBound {
+        self.bounds[i]
+    }
 }
 
 impl Records for Examples {
@@ -122,7 +141,7 @@ impl Records for Examples {
         Example {
             row: self.design.row(i),
             label: f64::from(self.labels[i]),
-            norm: f64::from(self.norms[i]),
+            norm: self.design.row(i).norm_upper(),
         }
     }
 }

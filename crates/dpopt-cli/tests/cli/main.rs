@@ -3,6 +3,7 @@
 mod account;
 mod bad_input;
 mod calibrate;
+mod formats;
 mod interrupt;
 mod ledger;
 mod records;

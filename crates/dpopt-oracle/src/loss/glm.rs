@@ -3,13 +3,14 @@
 //! The constants belong to the loss and to the enforced bound on ||x||; they are never measured
 //! on data.
 
-use dpopt_linalg::{Row, add_scaled};
+use dpopt_linalg::{Row, add_scaled, logistic as logistic_in_place};
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
 use super::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable};
+use crate::linear::{Block, linear_pass};
 use crate::pass::Positions;
-use crate::records::{Example, Examples, Records};
+use crate::records::{Example, Examples};
 
 /// A loss of one inner product.
 ///
@@ -241,11 +242,15 @@ impl Differentiable for Glm {
         point: &[f64],
         sum: &mut LatticeSum,
     ) {
-        for i in positions.iter() {
-            let record = records.record(i);
-            let slope = self.slope(record.row.dot(point), record.label);
-            add_row(sum, slope, record.row);
-        }
+        linear_pass(records, &positions, [point], sum, |block| {
+            let Block {
+                products: [products],
+                labels,
+                multiples,
+                ..
+            } = block;
+            self.slopes(products, labels, multiples);
+        });
     }
 
     /// A clipped gradient is the slope, clamped to clip / ||x||, times x; so is a difference of
@@ -258,21 +263,39 @@ impl Differentiable for Glm {
         clip: f64,
         sum: &mut LatticeSum,
     ) {
-        for i in positions.iter() {
-            let record = records.record(i);
-            let z = record.row.dot(segment.from);
-            let dz = record.row.dot(segment.displacement);
-            let cap = clip / record.norm;
-            let (before, after) = (
-                self.slope(z, record.label),
-                self.slope(z + dz, record.label),
-            );
-            let change = if before.abs() <= cap && after.abs() <= cap {
-                self.slope_change(z, dz, record.label)
-            } else {
-                after.clamp(-cap, cap) - before.clamp(-cap, cap)
-            };
-            add_row(sum, change, record.row);
+        let points = [segment.from, segment.displacement];
+        linear_pass(records, &positions, points, sum, |block| {
+            let [products, changes] = block.products;
+            for i in 0..block.multiples.len() {
+                let (z, dz, label) = (products[i], changes[i], block.labels[i]);
+                let cap = clip / block.norms[i];
+                let (before, after) = (self.slope(z, label), self.slope(z + dz, label));
+                block.multiples[i] = if before.abs() <= cap && after.abs() <= cap {
+                    self.slope_change(z, dz, label)
+                } else {
+                    after.clamp(-cap, cap) - before.clamp(-cap, cap)
+                };
+            }
+        });
+    }
+}
+
+impl Glm {
+    /// The slopes at `products`, which are overwritten.
+    fn slopes(self, products: &mut [f64], labels: &[f64], slopes: &mut [f64]) {
+        if self == Glm::Logistic {
+            // -y / (1 + e^(yz)), with the exponentials of a block at a time.
+            for (z, label) in products.iter_mut().zip(labels) {
+                *z *= -sign(*label);
+            }
+            logistic_in_place(products);
+            for ((slope, p), label) in slopes.iter_mut().zip(&*products).zip(labels) {
+                *slope = -sign(*label) * p;
+            }
+            return;
+        }
+        for ((slope, z), label) in slopes.iter_mut().zip(&*products).zip(labels) {
+            *slope = self.slope(*z, *label);
         }
     }
 }
@@ -280,24 +303,7 @@ impl Differentiable for Glm {
 fn add_multiple(multiple: f64, row: Row<'_>, out: &mut [f64]) {
     match row {
         Row::Dense(x) => add_scaled(out, multiple, x),
-        Row::Dense32(x) => {
-            for (out, &x) in out.iter_mut().zip(x) {
-                *out += multiple * f64::from(x);
-            }
-        }
-        Row::Sparse(columns, x) => {
-            for (&j, &x) in columns.iter().zip(x) {
-                out[j as usize] += multiple * f64::from(x);
-            }
-        }
-    }
-}
-
-fn add_row(sum: &mut LatticeSum, multiple: f64, row: Row<'_>) {
-    match row {
-        Row::Dense(x) => sum.add_scaled(multiple, x),
-        Row::Dense32(x) => sum.add_scaled(multiple, x),
-        Row::Sparse(columns, x) => sum.add_scaled_sparse(multiple, columns, x),
+        other => other.for_each(|j, x| out[j] += multiple * x),
     }
 }
 

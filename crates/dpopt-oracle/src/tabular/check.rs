@@ -7,9 +7,10 @@ use std::path::Path;
 
 use super::encode::Encoder;
 use super::error::TabularError;
-use super::line::{Fields, Line, Lines, MAX_LINE_BYTES};
+use super::line::Fields;
 use super::reader::{Layout, open, read_header};
 use super::schema::Schema;
+use crate::formats::lines::{Line, Lines, MAX_LINE_BYTES};
 
 /// Problems listed per kind; the rest are counted.
 const LISTED_PER_KIND: usize = 10;
@@ -171,7 +172,7 @@ impl fmt::Display for CheckReport {
 }
 
 /// Collects what the encoder notes.
-struct Collector {
+pub(super) struct Collector {
     line: u64,
     counts: BTreeMap<(ProblemKind, Place), u64>,
     listed: BTreeMap<ProblemKind, Vec<(u64, Place, String)>>,
@@ -210,16 +211,12 @@ pub fn check_from(
     let mut lines = Lines::new(source, origin)?;
     let header = read_header(&mut lines)?;
     let layout = Layout::from_header(&header, schema, true, origin)?;
-    let mut seen = Collector {
-        line: 1,
-        counts: BTreeMap::new(),
-        listed: BTreeMap::new(),
-    };
+    let mut seen = Collector::new();
     let (mut records, mut positives) = (0, 0);
     let mut fields = Fields::new();
     let mut row = Vec::new();
     while let Some(line) = lines.next_line()? {
-        seen.line += 1;
+        seen.next_record();
         records += 1;
         let text: &[u8] = match line {
             Line::Text(text) => text,
@@ -260,7 +257,25 @@ fn note_shape(line: Line<'_>, fields: &Fields, width: usize, seen: &mut Collecto
 }
 
 impl Collector {
-    fn report(self, path: &str, schema: &Schema, records: u64, positives: u64) -> CheckReport {
+    pub(super) fn new() -> Self {
+        Self {
+            line: 1,
+            counts: BTreeMap::new(),
+            listed: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn next_record(&mut self) {
+        self.line += 1;
+    }
+
+    pub(super) fn report(
+        self,
+        path: &str,
+        schema: &Schema,
+        records: u64,
+        positives: u64,
+    ) -> CheckReport {
         let name = |place: Place| match place {
             Place::Record => None,
             Place::Label => Some(schema.label().column.clone()),

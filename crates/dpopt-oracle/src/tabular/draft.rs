@@ -7,14 +7,20 @@ use std::path::Path;
 
 use super::encode::parse;
 use super::error::TabularError;
-use super::line::{Fields, Line, Lines};
+use super::line::Fields;
 use super::reader::{header_names, open, read_header};
 use super::write::{list, quoted};
+use crate::formats::lines::{Line, Lines};
 
 /// Numeric columns with at most this many distinct values are taken for codes.
 const MOST_CODES: usize = 20;
 /// Values listed per category.
 const MOST_LISTED: usize = 200;
+/// Bytes of distinct values kept, of all columns together: a table of a million columns must not
+/// fill the memory of whoever looks at it.
+const MOST_KEPT: usize = 1 << 28;
+/// What a distinct value costs besides its bytes.
+const KEPT_OVERHEAD: usize = 64;
 /// Distinct values counted per column; a text column with more is taken for identifiers.
 const MOST_COUNTED: usize = 2_000;
 
@@ -39,7 +45,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, text: &[u8]) {
+    fn add(&mut self, text: &[u8], room: &mut usize) {
         if text.is_empty() {
             return;
         }
@@ -51,7 +57,8 @@ impl Seen {
         }
         if let Some(count) = self.counts.get_mut(text) {
             *count += 1;
-        } else if self.counts.len() < MOST_COUNTED {
+        } else if self.counts.len() < MOST_COUNTED && text.len() + KEPT_OVERHEAD <= *room {
+            *room -= text.len() + KEPT_OVERHEAD;
             self.counts.insert(text.to_vec(), 1);
         } else {
             self.overflow = true;
@@ -93,21 +100,52 @@ pub fn draft_schema(path: impl AsRef<Path>) -> Result<String, TabularError> {
     let mut lines = Lines::new(file, &name)?;
     let header = read_header(&mut lines)?;
     let names = header_names(&header, &name)?;
-    let mut columns: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
+    let mut draft = Draft::new(&names);
     let mut fields = Fields::new();
-    let mut records = 0u64;
     while let Some(line) = lines.next_line()? {
-        records += 1;
-        let Line::Text(text) = line else { continue };
+        let text = match line {
+            Line::Text(text) => text,
+            Line::Overlong => b"",
+        };
         fields.split(text, names.len());
-        for (i, column) in columns.iter_mut().enumerate() {
-            column.add(fields.get(i).unwrap_or_default());
+        draft.add((0..names.len()).map(|i| fields.get(i).unwrap_or_default()));
+    }
+    Ok(draft.finish(&name))
+}
+
+/// A draft in the making.
+pub(super) struct Draft<'n> {
+    names: &'n [String],
+    columns: Vec<Seen>,
+    records: u64,
+    /// Distinct texts that may still be kept, of all columns together.
+    room: usize,
+}
+
+impl<'n> Draft<'n> {
+    pub(super) fn new(names: &'n [String]) -> Self {
+        Self {
+            names,
+            columns: names.iter().map(|_| Seen::default()).collect(),
+            records: 0,
+            room: MOST_KEPT,
         }
     }
-    let mut out = String::new();
-    // Writing to a `String` can't fail.
-    let _ = write_draft(&mut out, &name, records, &names, &columns);
-    Ok(out)
+
+    /// Looks at a record, given by the texts of its columns.
+    pub(super) fn add<'f>(&mut self, fields: impl Iterator<Item = &'f [u8]>) {
+        self.records += 1;
+        for (column, field) in self.columns.iter_mut().zip(fields) {
+            column.add(field, &mut self.room);
+        }
+    }
+
+    pub(super) fn finish(&self, path: &str) -> String {
+        let mut out = String::new();
+        // Writing to a `String` can't fail.
+        let _ = write_draft(&mut out, path, self.records, self.names, &self.columns);
+        out
+    }
 }
 
 fn write_draft(

@@ -112,7 +112,7 @@ impl Encoder {
         self.encode(field, label, row, witness)
     }
 
-    fn encode<'f>(
+    pub(super) fn encode<'f>(
         &self,
         field: impl Fn(usize) -> Option<&'f [u8]>,
         label: Option<&[u8]>,

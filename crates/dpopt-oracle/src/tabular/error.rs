@@ -4,6 +4,9 @@ use std::io;
 
 use dpopt_linalg::DesignError;
 
+use crate::formats::stream::StreamError;
+use crate::formats::{FormatError, Limits};
+
 /// A table or schema could not be used. No variant depends on what a record holds.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -25,6 +28,78 @@ pub enum TabularError {
         /// What the decompressor said.
         #[source]
         source: io::Error,
+    },
+    /// The compressed stream expands further than a table does.
+    #[error(
+        "{path}: the gzip stream expands beyond the limits ({} to 1 after {} bytes, {} bytes in all)",
+        limits.ratio, limits.ratio_from, limits.unpacked
+    )]
+    Expands {
+        /// File, or the name given to a stream.
+        path: String,
+        /// The limits.
+        limits: Limits,
+    },
+    /// Not a Parquet file, or one whose description of itself is damaged.
+    #[cfg(feature = "parquet")]
+    #[error("{path}: not a usable Parquet file: {message}")]
+    Parquet {
+        /// The file.
+        path: String,
+        /// What the library said about the file's footer.
+        message: String,
+    },
+    /// The columns of a Parquet file are damaged. Where is not said: that is among the records.
+    #[cfg(feature = "parquet")]
+    #[error("{path}: the Parquet file is damaged")]
+    DamagedParquet {
+        /// The file.
+        path: String,
+    },
+    /// A column of a type that has no text, and that the schema does not ignore.
+    #[cfg(feature = "parquet")]
+    #[error(
+        "{path}: the column {column:?} is of a type that is not read (nested, decimal, fixed length \
+         or 96 bits)"
+    )]
+    ColumnType {
+        /// The file.
+        path: String,
+        /// The column.
+        column: String,
+    },
+    /// A file of numbers.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A schema of an array and a table, or the other way round.
+    #[error("{path}: {problem}")]
+    SchemaKind {
+        /// File, or the name given to a stream.
+        path: String,
+        /// What does not fit.
+        problem: &'static str,
+    },
+    /// An array has another number of columns than its schema says.
+    #[error("{path}: {columns} columns, the schema says {declared}")]
+    ArrayWidth {
+        /// The file.
+        path: String,
+        /// Columns of the file.
+        columns: usize,
+        /// Columns in the schema.
+        declared: usize,
+    },
+    /// Rows and labels differ in number. The numbers themselves may be private.
+    #[error("{path}: rows and labels differ in number")]
+    LabelCount {
+        /// The file of the labels.
+        path: String,
+    },
+    /// A format needs labels in a file of their own.
+    #[error("{path}: its labels are in a file of their own, which is needed too")]
+    LabelsMissing {
+        /// The file of the rows.
+        path: String,
     },
     /// The first line is missing or blank.
     #[error("{path}, line 1: the header (one line of column names) is missing")]
@@ -91,6 +166,16 @@ pub enum TabularError {
     /// The schema asks for a matrix that can't exist (2^32 - 1 columns or more).
     #[error(transparent)]
     Design(#[from] DesignError),
+}
+
+impl From<StreamError> for TabularError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Read { path, source } => Self::Read { path, source },
+            StreamError::Gzip { path, source } => Self::Gzip { path, source },
+            StreamError::Expands { path, limits } => Self::Expands { path, limits },
+        }
+    }
 }
 
 /// What is wrong with a key of a schema.
@@ -166,6 +251,14 @@ pub enum SchemaProblem {
     /// A key does not apply to this kind of column.
     #[error("the key does not apply to kind = {0:?}")]
     NotApplicable(&'static str),
+    /// More columns than an array may have.
+    #[error("{columns} columns, at most {limit} can be read")]
+    TooMany {
+        /// Columns stated.
+        columns: usize,
+        /// The largest possible.
+        limit: usize,
+    },
     /// A number without bins and without its linear feature has no features.
     #[error("linear = false leaves no feature; give bins or say kind = \"ignore\"")]
     NoFeatureOfColumn,

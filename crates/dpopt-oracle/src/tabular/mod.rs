@@ -14,22 +14,29 @@
 //! [`check()`] and [`draft_schema`] are the exceptions: they are **not private**, they report what
 //! the records hold, and are meant for public or synthetic data.
 
+mod arrays;
 mod check;
 mod draft;
 mod encode;
 mod error;
 mod line;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod raw;
 mod reader;
 mod schema;
 mod write;
 
+pub use crate::formats::MAX_LINE_BYTES;
+pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, ProblemKind, check, check_from};
 pub use draft::draft_schema;
 pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};
-pub use line::{Fields, MAX_LINE_BYTES};
+pub use line::Fields;
+#[cfg(feature = "parquet")]
+pub use parquet::{check_parquet, draft_parquet, read_parquet, read_parquet_features};
 pub use reader::{
     EncodedTable, Layout, read_features, read_features_from, read_table, read_table_from,
 };
-pub use schema::{Category, Column, ColumnKind, Label, Number, Schema, Transform};
+pub use schema::{ArrayColumns, Category, Column, ColumnKind, Label, Number, Schema, Transform};

@@ -15,6 +15,16 @@ pub(super) struct RawSchema {
     pub(super) label: RawLabel,
     #[serde(default)]
     pub(super) column: Vec<RawColumn>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) array: Option<RawArray>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawArray {
+    pub(super) columns: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scale: Option<f64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -80,6 +90,10 @@ impl From<Schema> for RawSchema {
                 .iter()
                 .map(|column| RawColumn::new(&column.name, &column.kind))
                 .collect(),
+            array: schema.array().map(|array| RawArray {
+                columns: array.columns,
+                scale: Some(array.scale),
+            }),
         }
     }
 }

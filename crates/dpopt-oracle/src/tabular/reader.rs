@@ -9,8 +9,10 @@ use dpopt_linalg::Design;
 
 use super::encode::Encoder;
 use super::error::TabularError;
-use super::line::{Fields, Line, Lines};
+use super::line::Fields;
 use super::schema::{ColumnKind, Schema};
+use crate::formats::lines::{Line, Lines};
+use crate::formats::stream;
 
 /// A table as rows and labels. It holds private records: nothing here prints them.
 #[non_exhaustive]
@@ -49,6 +51,29 @@ impl Layout {
         path: &str,
     ) -> Result<Self, TabularError> {
         let names = header_names(line, path)?;
+        Self::from_names(&names, schema, need_label, path)
+    }
+
+    /// As [`Layout::from_header`], from the names of a table's columns.
+    pub(super) fn from_names(
+        names: &[String],
+        schema: &Schema,
+        need_label: bool,
+        path: &str,
+    ) -> Result<Self, TabularError> {
+        if schema.array().is_some() {
+            return Err(TabularError::SchemaKind {
+                path: path.to_owned(),
+                problem: "a table, but the schema is one of an array",
+            });
+        }
+        let mut seen = HashSet::new();
+        if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(TabularError::DuplicateColumn {
+                path: path.to_owned(),
+                column: name.clone(),
+            });
+        }
         let places: HashMap<&str, usize> = names
             .iter()
             .enumerate()
@@ -112,6 +137,24 @@ impl Layout {
         self.columns.get(i).copied().flatten()
     }
 
+    /// The fields that an encoder looks at, each once, in increasing order.
+    #[cfg(feature = "parquet")]
+    pub(super) fn wanted(&self, schema: &Schema) -> Vec<usize> {
+        let used = schema
+            .columns()
+            .iter()
+            .map(|c| c.kind != ColumnKind::Ignore);
+        let mut wanted: Vec<usize> = self
+            .columns
+            .iter()
+            .zip(used)
+            .filter_map(|(at, used)| at.filter(|_| used))
+            .chain(self.label)
+            .collect();
+        wanted.sort_unstable();
+        wanted
+    }
+
     /// Field of the label.
     #[must_use]
     pub fn label(&self) -> Option<usize> {
@@ -156,11 +199,7 @@ pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, Tabul
 
 /// Opens a file for [`Lines`].
 pub(super) fn open(path: &Path) -> Result<(File, String), TabularError> {
-    let name = path.display().to_string();
-    match File::open(path) {
-        Ok(file) => Ok((file, name)),
-        Err(source) => Err(TabularError::Read { path: name, source }),
-    }
+    Ok(stream::open(path)?)
 }
 
 /// Reads the first line.

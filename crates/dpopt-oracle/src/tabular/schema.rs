@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawColumn, RawKind, RawLabel, RawSchema};
+use crate::formats::MAX_COLUMNS;
 
 /// A public description of a table: columns, ranges, categories, scales and the row norm.
 ///
@@ -21,6 +22,17 @@ pub struct Schema {
     ignore_unlisted: bool,
     label: Label,
     columns: Vec<Column>,
+    array: Option<ArrayColumns>,
+}
+
+/// The columns of an array, all alike: each is a feature, `scale` times the number that is there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ArrayColumns {
+    /// Number of columns, without the constant feature.
+    pub columns: usize,
+    /// Factor of every entry.
+    pub scale: f64,
 }
 
 /// The column to predict.
@@ -159,7 +171,10 @@ impl Schema {
                     raw.label = label_from(taken, positive.as_deref(), ORIGIN)?;
                 }
             }
-            raw.column.push(RawColumn::ignored(former));
+            // An array has no columns with names.
+            if raw.array.is_none() {
+                raw.column.push(RawColumn::ignored(former));
+            }
         }
         if let Some(positive) = positive {
             raw.label.positive = positive;
@@ -197,17 +212,25 @@ impl Schema {
         &self.columns
     }
 
+    /// The columns of an array, for a schema of one (such a schema has no other columns).
+    #[must_use]
+    pub fn array(&self) -> Option<ArrayColumns> {
+        self.array
+    }
+
     /// Number of features, the constant one included.
     #[must_use]
     pub fn dim(&self) -> usize {
         let columns: usize = self.columns.iter().map(|c| c.kind.features()).sum();
-        columns + usize::from(self.intercept != 0.0)
+        let array = self.array.map_or(0, |array| array.columns);
+        columns + array + usize::from(self.intercept != 0.0)
     }
 
     /// One name per feature, in the order of the matrix's columns.
     ///
     /// # Examples
-    /// `age`, `age in [18, 25)`, `sex = Female`, `sex = (other)`, `(intercept)`.
+    /// `age`, `age in [18, 25)`, `sex = Female`, `sex = (other)`, `(intercept)`; of an array, `x0`,
+    /// `x1`, ...
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
         let mut names = Vec::with_capacity(self.dim());
@@ -233,6 +256,8 @@ impl Schema {
                 }
             }
         }
+        let array = self.array.map_or(0, |array| array.columns);
+        names.extend((0..array).map(|j| format!("x{j}")));
         if self.intercept != 0.0 {
             names.push("(intercept)".to_owned());
         }
@@ -279,7 +304,25 @@ impl Schema {
                 }
             }
         }
+        let array = match raw.array {
+            None => None,
+            Some(_) if !columns.is_empty() => {
+                return fail("column", SchemaProblem::NotApplicable("array"));
+            }
+            Some(array) if array.columns > MAX_COLUMNS => {
+                let (columns, limit) = (array.columns, MAX_COLUMNS);
+                return fail("array.columns", SchemaProblem::TooMany { columns, limit });
+            }
+            Some(array) => match scale(array.scale) {
+                Ok(scale) => Some(ArrayColumns {
+                    columns: array.columns,
+                    scale,
+                }),
+                Err((_, problem)) => return fail("array.scale", problem),
+            },
+        };
         let schema = Self {
+            array,
             row_norm: raw.row_norm,
             intercept: raw.intercept,
             ignore_unlisted: raw.ignore_unlisted,

@@ -32,6 +32,11 @@ impl Schema {
         writeln!(out, "values = {}", list(values.iter().map(|v| quoted(v))))?;
         writeln!(out, "positive = {}", quoted(positive))?;
         writeln!(out, "default = {}", quoted(default))?;
+        if let Some(array) = self.array() {
+            writeln!(out, "\n[array]")?;
+            writeln!(out, "columns = {}", array.columns)?;
+            writeln!(out, "scale = {:?}", array.scale)?;
+        }
         for column in self.columns() {
             writeln!(out, "\n[[column]]")?;
             writeln!(out, "name = {}", quoted(&column.name))?;

@@ -1,0 +1,260 @@
+//! Records in other formats than CSV: from files to a model and back.
+
+use crate::support::{Place, stderr};
+
+const SCHEMA: &str = "format = 1\nrow_norm = 2.0\nintercept = 1.0\n\
+    [label]\ncolumn = \"digit\"\nvalues = [\"1\", \"other\"]\npositive = \"1\"\n\
+    default = \"other\"\n[array]\ncolumns = 4\nscale = 0.00392156862745098\n";
+const N: usize = 300;
+
+/// Bytes in which a bright first pixel means a label of 1.
+fn pixels() -> (Vec<u8>, Vec<u8>) {
+    let labels: Vec<u8> = (0..N).map(|i| (i * 7 % 3) as u8).collect();
+    let rows = labels.iter().enumerate().flat_map(|(i, &label)| {
+        let bright = if label == 1 { 200 } else { 20 };
+        [
+            bright + (i % 11) as u8,
+            (i * 31) as u8,
+            0,
+            255 - (i % 50) as u8,
+        ]
+    });
+    (rows.collect(), labels)
+}
+
+fn put(place: &Place, name: &str, bytes: &[u8]) {
+    std::fs::write(place.path(name), bytes).unwrap();
+}
+
+fn idx(sizes: &[u32], entries: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 0, 8, sizes.len() as u8];
+    bytes.extend(sizes.iter().flat_map(|size| size.to_be_bytes()));
+    bytes.extend(entries);
+    bytes
+}
+
+fn npy(shape: &str, entries: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}}}");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(entries);
+    bytes
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    let (rows, labels) = pixels();
+    put(&place, "x-idx3-ubyte", &idx(&[N as u32, 2, 2], &rows));
+    put(&place, "y-idx1-ubyte", &idx(&[N as u32], &labels));
+    put(&place, "x.npy", &npy(&format!("({N}, 4)"), &rows));
+    put(&place, "y.npy", &npy(&format!("({N},)"), &labels));
+    let lines: Vec<String> = rows
+        .chunks(4)
+        .zip(&labels)
+        .map(|(row, label)| format!("{label} 1:{} 2:{} 4:{}\n", row[0], row[1], row[3]))
+        .collect();
+    place.put("t.svm", &lines.concat());
+    place.put("a.toml", SCHEMA);
+    place
+}
+
+const SOURCES: [&str; 3] = [
+    "x-idx3-ubyte --labels y-idx1-ubyte",
+    "x.npy --labels y.npy",
+    "t.svm",
+];
+
+#[test]
+fn every_format_trains_the_same_problem() {
+    let place = place();
+    for (source, test) in SOURCES.iter().zip([
+        "--test y-idx1-ubyte",
+        "--test x-idx3-ubyte --test-labels y-idx1-ubyte --format idx",
+        "",
+    ]) {
+        // The first flag is a file of labels where rows are due.
+        if test == "--test y-idx1-ubyte" {
+            let flags = format!("train --data {source} --schema a.toml {test} --quiet");
+            place.fails(&flags, 2, &["--test-labels", "y-idx1-ubyte"]);
+            continue;
+        }
+        let flags = format!("train --data {source} --schema a.toml --json --epsilon 100");
+        let json: serde_json::Value = serde_json::from_str(&place.ok(&flags)).unwrap();
+        assert_eq!(json["records"], N, "{source}");
+        assert_eq!(json["dim"], 5, "{source}");
+    }
+    let flags = format!(
+        "train --data {} --schema a.toml --epsilon 100 --out o --quiet",
+        SOURCES[0]
+    );
+    place.ok(&flags);
+    let model = place.json("o/model.json");
+    assert_eq!(model["weights"][0]["feature"], "x0");
+    // The bright pixel decides.
+    let weight = |i: usize| model["weights"][i]["weight"].as_f64().unwrap();
+    assert!(weight(0) > 0.0 && weight(0) > weight(2).abs());
+    // All formats hold the same numbers, so the model says the same of all; bytes and text differ
+    // by rounding.
+    let predict = |file: &str| place.ok(&format!("predict --model o/model.json --data {file}"));
+    let first = predict("x-idx3-ubyte");
+    assert_eq!(first.lines().count(), 1 + N);
+    assert_eq!(first, predict("x.npy"));
+    let scores = |text: &str| -> Vec<f64> {
+        let lines = text.lines().skip(1);
+        lines
+            .map(|line| line.split(',').next().unwrap().parse().unwrap())
+            .collect()
+    };
+    for (a, b) in scores(&first).iter().zip(scores(&predict("t.svm"))) {
+        assert!((a - b).abs() < 1e-5 * (1.0 + a.abs()), "{a} {b}");
+    }
+}
+
+#[test]
+fn drafts_can_be_trained_with_and_say_what_they_are() {
+    let place = place();
+    for source in SOURCES {
+        let output = place.run(&format!("schema {source}"));
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).contains("not private"));
+        let draft = String::from_utf8(output.stdout).unwrap();
+        assert!(draft.contains("READ FROM THE"), "{draft}");
+        place.put("d.toml", &draft);
+        place.ok(&format!("train --data {source} --schema d.toml --quiet"));
+        let report = place.ok(&format!("check {source} --schema d.toml"));
+        assert!(report.contains("300 records, 100 positive"), "{report}");
+    }
+}
+
+#[test]
+fn files_that_are_not_what_their_name_says() {
+    let place = place();
+    let (rows, labels) = pixels();
+    put(&place, "cut.npy", &npy(&format!("({N}, 4)"), &rows)[..600]);
+    put(&place, "short.npy", &npy("(299,)", &labels[..299]));
+    put(&place, "wide.npy", &npy("(240, 5)", &rows));
+    for (flags, words) in [
+        ("--data x.npy --schema a.toml", &["--labels", "x.npy"][..]),
+        (
+            "--data t.svm --labels y.npy --schema a.toml",
+            &["--labels", "t.svm"],
+        ),
+        (
+            "--data t.csv --labels y.npy --schema s.toml",
+            &["--labels", "t.csv"],
+        ),
+        (
+            "--data x.npy --labels no.npy --schema a.toml",
+            &["no.npy", "can't read"],
+        ),
+        (
+            "--data cut.npy --labels y.npy --schema a.toml",
+            &["cut.npy", "cut short"],
+        ),
+        (
+            "--data x.npy --labels short.npy --schema a.toml",
+            &["short.npy", "differ in number"],
+        ),
+        (
+            "--data wide.npy --labels y.npy --schema a.toml",
+            &["5 columns", "4"],
+        ),
+        (
+            "--data x.npy --labels x.npy --schema a.toml",
+            &["one column"],
+        ),
+        (
+            "--data t.csv --labels y.npy --format npy --schema a.toml",
+            &["t.csv", "not an NPY file"],
+        ),
+        (
+            "--data x.npy --labels y.npy --format idx --schema a.toml",
+            &["not an IDX file"],
+        ),
+        (
+            "--data x.npy --labels y.npy --schema s.toml",
+            &["x.npy", "[array]"],
+        ),
+        (
+            "--data t.csv --schema a.toml",
+            &["t.csv", "schema is one of an array"],
+        ),
+        (
+            "--data t.csv --schema s.toml --format xls",
+            &["--format", "libsvm"],
+        ),
+        ("--labels y.npy", &["--data"]),
+    ] {
+        place.fails(&format!("train {flags} --out o"), 2, words);
+    }
+}
+
+#[test]
+fn what_a_record_holds_is_no_error_in_any_format() {
+    let place = place();
+    let flags = "train --data t.svm --schema a.toml --json";
+    let normal = place.run(flags);
+    let text = place.read("t.svm");
+    for garbage in [
+        "",
+        "x",
+        "1 1:nan",
+        "1 2:1 1:1",
+        "1 99:1",
+        "#",
+        "1 1:1e39",
+        "1 0:0",
+    ] {
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines[17] = garbage;
+        place.put("t.svm", &format!("{}\n", lines.join("\n")));
+        let output = place.run(flags);
+        assert!(output.status.success(), "{garbage:?}: {}", stderr(&output));
+        assert_eq!(output.stderr, normal.stderr, "{garbage:?}");
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_build_without_parquet_says_so() {
+    let place = place();
+    place.put("t.parquet", "PAR1");
+    place.fails(
+        "train --data t.parquet --schema s.toml --out o",
+        2,
+        &["t.parquet", "--features parquet"],
+    );
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_parquet_table_is_drafted_checked_trained_on_and_scored() {
+    let place = place();
+    let table = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../dpopt-oracle/tests/data/table.parquet"
+    );
+    std::fs::copy(table, place.path("t.parquet")).unwrap();
+    assert!(place.ok("schema t.parquet").contains("6 records"));
+    place.put(
+        "p.toml",
+        "format = 1\nrow_norm = 1.0\nintercept = 1.0\nignore_unlisted = true\n[label]\n\
+         column = \"y\"\nvalues = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"\n\
+         [[column]]\nname = \"x\"\nkind = \"number\"\nmin = 0.0\nmax = 10.0\ndefault = 0.0\n",
+    );
+    assert!(
+        place
+            .ok("check t.parquet --schema p.toml")
+            .contains("6 records, 2 positive")
+    );
+    place.ok("train --data t.parquet --schema p.toml --delta 1e-2 --quiet --out o");
+    let scores = place.ok("predict --model o/model.json --data t.parquet");
+    assert_eq!(scores.lines().count(), 7);
+    place.put("broken.parquet", "PAR1 and nothing more");
+    place.fails(
+        "train --data broken.parquet --schema p.toml",
+        2,
+        &["broken.parquet", "Parquet"],
+    );
+}

@@ -1,0 +1,326 @@
+//! Arrays (NPY, IDX) and sparse rows (LIBSVM) through a public schema: scale, intercept, labels.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use dpopt_linalg::Design;
+
+use super::error::TabularError;
+use super::reader::EncodedTable;
+use super::schema::{ArrayColumns, Label, Schema};
+use super::write::{list, quoted};
+use crate::formats::{
+    Array, Format, FormatError, LibsvmReport, check_libsvm, read_edited, read_idx, read_npy, stream,
+};
+
+/// Where an array lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrayFiles {
+    /// NPY, IDX or LIBSVM.
+    pub format: Format,
+    /// The rows.
+    pub rows: PathBuf,
+    /// The labels, in the same format; `None` for LIBSVM, whose lines have their own.
+    pub labels: Option<PathBuf>,
+}
+
+/// What [`ArrayFiles::check`] found. **Not private**: it counts records.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ArrayReport {
+    /// The file of the rows.
+    pub path: String,
+    /// Number of records.
+    pub records: u64,
+    /// Records whose label becomes +1.
+    pub positives: u64,
+    /// Records whose label is none of the two values of the schema: its default is used.
+    pub unknown_labels: u64,
+    /// Records with an entry that is not finite: they contribute nothing.
+    pub not_finite: u64,
+    /// Records longer than the row norm, which are rescaled.
+    pub rescaled: u64,
+    /// Lines that can't be read, for LIBSVM.
+    pub lines: Option<LibsvmReport>,
+}
+
+impl fmt::Display for ArrayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            records,
+            positives,
+            ..
+        } = self;
+        writeln!(f, "{path}: {records} records, {positives} positive")?;
+        writeln!(f, "(this report reads the records; it is not private)")?;
+        for (count, what) in [
+            (self.unknown_labels, "unknown label, default used"),
+            (self.not_finite, "not finite, contributes nothing"),
+            (self.rescaled, "row longer than row_norm, rescaled"),
+        ] {
+            if count > 0 {
+                writeln!(f, "{what}: {count}")?;
+            }
+        }
+        match &self.lines {
+            Some(lines) => write!(f, "{lines}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ArrayFiles {
+    /// Reads rows and labels, for training or scoring.
+    ///
+    /// # Formula
+    /// Row i is `scale` times the entries of record i, then the intercept unless it is 0, brought
+    /// under the row norm. Its label is +1 where the number in the file of labels equals the
+    /// schema's positive value, -1 where it equals the other, the default otherwise.
+    ///
+    /// # Privacy
+    /// One record, one row, by a function of that record and the schema. A record that is not
+    /// finite, or a LIBSVM line that can't be read, becomes a row of zeros.
+    ///
+    /// # Errors
+    /// [`TabularError`] for the files, their shapes and the schema; never for a record.
+    pub fn read(&self, schema: &Schema) -> Result<EncodedTable, TabularError> {
+        let (mut design, values) = self.rows_and_labels(schema, true)?;
+        for i in 0..design.rows() {
+            design.bound_row(i, schema.row_norm());
+        }
+        let codes = Codes::new(schema.label());
+        Ok(EncodedTable {
+            design,
+            labels: values.into_iter().map(|value| codes.label(value)).collect(),
+            row_norm: schema.row_norm(),
+        })
+    }
+
+    /// Reads the rows for prediction; a file of labels is not opened.
+    ///
+    /// # Errors
+    /// As for [`ArrayFiles::read`].
+    pub fn read_features(&self, schema: &Schema) -> Result<Design, TabularError> {
+        let (mut design, _) = self.rows_and_labels(schema, false)?;
+        for i in 0..design.rows() {
+            design.bound_row(i, schema.row_norm());
+        }
+        Ok(design)
+    }
+
+    /// Counts the records that the schema does not foresee. **Not private**.
+    ///
+    /// # Errors
+    /// As for [`ArrayFiles::read`].
+    pub fn check(&self, schema: &Schema) -> Result<ArrayReport, TabularError> {
+        let (design, values) = self.rows_and_labels(schema, true)?;
+        let codes = Codes::new(schema.label());
+        let mut report = ArrayReport {
+            path: self.rows.display().to_string(),
+            records: design.rows() as u64,
+            positives: 0,
+            unknown_labels: 0,
+            not_finite: 0,
+            rescaled: 0,
+            lines: None,
+        };
+        for (i, &value) in values.iter().enumerate() {
+            let row = design.row(i);
+            report.positives += u64::from(codes.label(value) > 0.0);
+            report.unknown_labels += u64::from(!codes.knows(value));
+            report.not_finite += u64::from(!row.is_finite());
+            report.rescaled += u64::from(row.is_finite() && row.norm_upper() > schema.row_norm());
+        }
+        if self.format == Format::Libsvm {
+            let declared = self.declared(schema)?.columns;
+            report.lines = Some(check_libsvm(&self.rows, declared)?);
+        }
+        Ok(report)
+    }
+
+    /// A first schema, with comments. **Not private**: it holds what the records hold, and says so.
+    ///
+    /// # Errors
+    /// [`TabularError`] for the files.
+    pub fn draft(&self) -> Result<String, TabularError> {
+        let (columns, scale, design, values) = if self.format == Format::Libsvm {
+            let largest = check_libsvm(&self.rows, 0)?.largest_index;
+            let columns = usize::try_from(largest).unwrap_or(usize::MAX).max(1);
+            let (file, name) = stream::open(&self.rows)?;
+            let rows = read_edited(file, &name, columns, columns, |_| {})?;
+            (columns, 1.0, rows.design, rows.labels)
+        } else {
+            let array = self.array(&self.rows)?;
+            let labels = self.label_values()?;
+            // Bytes are grey values.
+            let scale = if array.is_bytes() { 1.0 / 255.0 } else { 1.0 };
+            let columns = array.columns();
+            (columns, scale, array.into_design(1.0)?, labels)
+        };
+        let longest = (0..design.rows())
+            .map(|i| design.row(i).norm_upper() * scale)
+            .filter(|norm| norm.is_finite())
+            .fold(0.0, f64::max);
+        let mut out = String::new();
+        // Writing to a `String` can't fail.
+        let _ = self.write_draft(&mut out, columns, scale, longest, &values);
+        Ok(out)
+    }
+
+    fn write_draft(
+        &self,
+        out: &mut String,
+        columns: usize,
+        scale: f64,
+        longest: f64,
+        values: &[f32],
+    ) -> fmt::Result {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for value in values.iter().filter(|value| value.is_finite()) {
+            if counts.len() < 1000 {
+                *counts.entry(value.to_string()).or_insert(0) += 1;
+            }
+        }
+        let mut labels: Vec<(u64, String)> = counts.into_iter().map(|(k, n)| (n, k)).collect();
+        labels.sort();
+        let rare = labels.first().map_or("1", |(_, label)| label);
+        let other = match labels.as_slice() {
+            [_, (_, other)] => other,
+            _ => "other",
+        };
+        let path = quoted(&self.rows.display().to_string());
+        writeln!(
+            out,
+            "# DRAFT. The row norm, the label and (for LIBSVM) the number of columns were READ FROM THE\n\
+             # DATA. A schema is public: before a private run, replace each by public knowledge.\n\
+             # Read: {} records of {path}, {} different labels.\n",
+            values.len(),
+            labels.len()
+        )?;
+        writeln!(out, "format = 1")?;
+        let norm = if longest > 0.0 { longest } else { 1.0 };
+        writeln!(
+            out,
+            "row_norm = {norm:?} # the longest record; longer ones are rescaled"
+        )?;
+        writeln!(out, "intercept = 0.0\n")?;
+        writeln!(out, "[label]\ncolumn = \"label\"")?;
+        let both = [rare, other].map(quoted);
+        writeln!(out, "values = {}", list(both.into_iter()))?;
+        writeln!(out, "positive = {} # the rarest one: a guess", quoted(rare))?;
+        writeln!(
+            out,
+            "default = {} # what any other label becomes\n",
+            quoted(other)
+        )?;
+        writeln!(
+            out,
+            "[array]\ncolumns = {columns}\nscale = {scale:?} # of every entry"
+        )
+    }
+
+    /// Rows before the bound, and labels as numbers (none where they are not needed).
+    fn rows_and_labels(
+        &self,
+        schema: &Schema,
+        need_labels: bool,
+    ) -> Result<(Design, Vec<f32>), TabularError> {
+        let ArrayColumns { columns, scale } = self.declared(schema)?;
+        let (scale, intercept) = (scale as f32, schema.intercept() as f32);
+        if self.format == Format::Libsvm {
+            let (file, name) = stream::open(&self.rows)?;
+            let last = (intercept != 0.0).then_some((columns as u32, intercept));
+            let rows = read_edited(file, &name, columns, schema.dim(), |row| {
+                for (_, value) in row.iter_mut() {
+                    *value *= scale;
+                }
+                row.extend(last);
+            })?;
+            return Ok((rows.design, rows.labels));
+        }
+        let array = self.array(&self.rows)?;
+        if array.columns() != columns {
+            return Err(TabularError::ArrayWidth {
+                path: array.path().to_owned(),
+                columns: array.columns(),
+                declared: columns,
+            });
+        }
+        let labels = if need_labels {
+            self.label_values()?
+        } else {
+            Vec::new()
+        };
+        if need_labels && labels.len() != array.rows() {
+            let path = self.labels.as_ref().unwrap_or(&self.rows);
+            return Err(TabularError::LabelCount {
+                path: path.display().to_string(),
+            });
+        }
+        Ok((array.into_features(scale, intercept)?, labels))
+    }
+
+    fn declared(&self, schema: &Schema) -> Result<ArrayColumns, TabularError> {
+        schema.array().ok_or_else(|| TabularError::SchemaKind {
+            path: self.rows.display().to_string(),
+            problem: "an array, but the schema is one of a table (it needs a section [array])",
+        })
+    }
+
+    fn label_values(&self) -> Result<Vec<f32>, TabularError> {
+        let Some(labels) = &self.labels else {
+            return Err(TabularError::LabelsMissing {
+                path: self.rows.display().to_string(),
+            });
+        };
+        Ok(self.array(labels)?.into_labels()?)
+    }
+
+    fn array(&self, path: &Path) -> Result<Array, FormatError> {
+        match self.format {
+            Format::Idx => read_idx(path),
+            _ => read_npy(path),
+        }
+    }
+}
+
+/// The two values of a label as numbers.
+struct Codes {
+    positive: Option<f64>,
+    negative: Option<f64>,
+    default: f32,
+}
+
+impl Codes {
+    fn new(label: &Label) -> Self {
+        let number = |text: &str| super::encode::parse(text.as_bytes());
+        Self {
+            positive: number(&label.positive),
+            negative: number(label.negative()),
+            default: if label.default == label.positive {
+                1.0
+            } else {
+                -1.0
+            },
+        }
+    }
+
+    fn label(&self, value: f32) -> f32 {
+        let value = Some(f64::from(value));
+        if value == self.positive {
+            1.0
+        } else if value == self.negative {
+            -1.0
+        } else {
+            self.default
+        }
+    }
+
+    fn knows(&self, value: f32) -> bool {
+        let value = Some(f64::from(value));
+        value == self.positive || value == self.negative
+    }
+}

@@ -1,0 +1,394 @@
+//! Parquet tables: columns of values to the same fields that a line of CSV would hold.
+//!
+//! Values are read through the low-level column readers and never through the row interface of
+//! the library, which turns a text that is not UTF-8 into an error: one record would stop a run.
+
+use std::fs::File;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use dpopt_linalg::Design;
+use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::DataType;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use super::check::{CheckReport, Collector, Silent};
+use super::draft::Draft;
+use super::encode::Encoder;
+use super::error::TabularError;
+use super::reader::{EncodedTable, Layout};
+use super::schema::Schema;
+use crate::formats::{Limits, stream};
+
+/// Records decoded at a time. Tuned.
+const BATCH: usize = 1024;
+
+/// Reads a Parquet table with labels, for training or scoring, through a public schema.
+///
+/// A value becomes the text that it would be in a CSV file (a number in the shortest form that
+/// reads back to it, a truth value as `true` or `false`, a text as its bytes) and is encoded as
+/// [`super::read_table`] encodes that; null is a missing field.
+///
+/// # Privacy
+/// As for [`super::read_table`]: one record, one row, and no error that depends on what a record
+/// holds. Values are compressed together, so damage is noticed where the file is damaged, or not
+/// at all, and is an error of the file.
+///
+/// # Errors
+/// [`TabularError`] for the file and its columns; never for a record.
+///
+/// # References
+/// Apache Parquet, *File format*. Read with the `parquet` crate of Apache Arrow.
+pub fn read_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<EncodedTable, TabularError> {
+    let (design, labels) = read(path.as_ref(), schema, true)?;
+    Ok(EncodedTable {
+        design,
+        labels,
+        row_norm: schema.row_norm(),
+    })
+}
+
+/// Reads the rows of a Parquet table for prediction: the label column may be absent and is not
+/// used.
+///
+/// # Errors
+/// As for [`read_parquet`].
+pub fn read_parquet_features(
+    path: impl AsRef<Path>,
+    schema: &Schema,
+) -> Result<Design, TabularError> {
+    Ok(read(path.as_ref(), schema, false)?.0)
+}
+
+/// Compares a Parquet table with a schema, as [`super::check()`] does a CSV file. **Not private**.
+/// Record number k is shown as line k + 1, where it would be below a header.
+///
+/// # Errors
+/// As for [`read_parquet`].
+pub fn check_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckReport, TabularError> {
+    let table = Table::open(path.as_ref())?;
+    let layout = Layout::from_names(&table.names, schema, true, &table.path)?;
+    let encoder = Encoder::new(schema);
+    let mut seen = Collector::new();
+    let mut row = Vec::new();
+    let (mut records, mut positives) = (0, 0);
+    table.visit(&layout.wanted(schema), |record| {
+        seen.next_record();
+        records += 1;
+        if record.encode(&encoder, &layout, &mut row, &mut seen) > 0.0 {
+            positives += 1;
+        }
+        Ok(())
+    })?;
+    Ok(seen.report(&table.path, schema, records, positives))
+}
+
+/// A first schema for a Parquet table, as [`super::draft_schema`]. **Not private**. Columns of types
+/// that are not read have no text in it.
+///
+/// # Errors
+/// As for [`read_parquet`].
+pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
+    let table = Table::open(path.as_ref())?;
+    let known = |&column: &usize| table.kinds.get(column).is_some_and(Option::is_some);
+    let wanted: Vec<usize> = (0..table.names.len()).filter(known).collect();
+    let mut draft = Draft::new(&table.names);
+    table.visit(&wanted, |record| {
+        draft.add((0..table.names.len()).map(|column| record.get(column).unwrap_or_default()));
+        Ok(())
+    })?;
+    Ok(draft.finish(&table.path))
+}
+
+fn read(
+    path: &Path,
+    schema: &Schema,
+    need_label: bool,
+) -> Result<(Design, Vec<f32>), TabularError> {
+    let table = Table::open(path)?;
+    let layout = Layout::from_names(&table.names, schema, need_label, &table.path)?;
+    let encoder = Encoder::new(schema);
+    let mut design = Design::sparse(encoder.dim())?;
+    let mut labels = Vec::new();
+    let mut row = Vec::new();
+    table.visit(&layout.wanted(schema), |record| {
+        labels.push(record.encode(&encoder, &layout, &mut row, &mut Silent));
+        Ok(design.push_row(&row)?)
+    })?;
+    Ok((design, labels))
+}
+
+/// An open file: its columns are known and none of its records.
+struct Table {
+    path: String,
+    bytes: u64,
+    reader: SerializedFileReader<File>,
+    names: Vec<String>,
+    /// How a column is read; `None` where it is not.
+    kinds: Vec<Option<Kind>>,
+}
+
+/// How the values of a column become text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    /// Integers whose sign bit is a digit.
+    Unsigned,
+}
+
+impl Table {
+    fn open(path: &Path) -> Result<Self, TabularError> {
+        let (file, path) = stream::open(path)?;
+        let bytes = file.metadata().map_err(|source| TabularError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let reader =
+            guarded(|| SerializedFileReader::new(file)).map_err(|error| TabularError::Parquet {
+                path: path.clone(),
+                message: error.map_or_else(String::new, |error| error.to_string()),
+            })?;
+        let columns = reader.metadata().file_metadata().schema_descr().columns();
+        let names = columns.iter().map(|c| c.path().string()).collect();
+        let kinds = columns.iter().map(|column| kind(column)).collect();
+        Ok(Self {
+            path,
+            bytes: bytes.len(),
+            reader,
+            names,
+            kinds,
+        })
+    }
+
+    /// Calls `visit` for each record, with the values of the wanted columns.
+    fn visit(
+        &self,
+        wanted: &[usize],
+        mut visit: impl FnMut(&Record) -> Result<(), TabularError>,
+    ) -> Result<(), TabularError> {
+        let damaged = || TabularError::DamagedParquet {
+            path: self.path.clone(),
+        };
+        for &column in wanted {
+            if self.kinds.get(column).copied().flatten().is_none() {
+                return Err(TabularError::ColumnType {
+                    path: self.path.clone(),
+                    column: self.names.get(column).cloned().unwrap_or_default(),
+                });
+            }
+        }
+        self.check_size(wanted.len())?;
+        let mut record = Record {
+            columns: self.names.iter().map(|_| Batch::default()).collect(),
+            at: 0,
+        };
+        for group in 0..self.reader.num_row_groups() {
+            let group = guarded(|| self.reader.get_row_group(group)).map_err(|_| damaged())?;
+            let mut readers = Vec::with_capacity(wanted.len());
+            for &column in wanted {
+                let reader = guarded(|| group.get_column_reader(column)).map_err(|_| damaged())?;
+                readers.push((column, reader));
+            }
+            let rows = usize::try_from(group.metadata().num_rows()).map_err(|_| damaged())?;
+            let mut done = 0;
+            while done < rows {
+                let count = BATCH.min(rows - done);
+                for (column, reader) in &mut readers {
+                    let kind = self.kinds.get(*column).copied().flatten();
+                    let Some(batch) = record.columns.get_mut(*column) else {
+                        return Err(damaged());
+                    };
+                    let filled = guarded(|| batch.fill(reader, kind, count));
+                    if filled.map_err(|_| damaged())? != count {
+                        return Err(damaged());
+                    }
+                }
+                for at in 0..count {
+                    record.at = at;
+                    visit(&record)?;
+                }
+                done += count;
+            }
+        }
+        Ok(())
+    }
+
+    /// A few bytes can stand for any number of equal values: the same limit as for a stream that
+    /// is unpacked, a value counted as one byte.
+    fn check_size(&self, columns: usize) -> Result<(), TabularError> {
+        let limits = Limits::default();
+        let rows: u64 = self
+            .reader
+            .metadata()
+            .row_groups()
+            .iter()
+            .map(|group| u64::try_from(group.num_rows()).unwrap_or(u64::MAX))
+            .fold(0, u64::saturating_add);
+        let values = rows.saturating_mul(columns.max(1) as u64);
+        if limits.passed(self.bytes, values) {
+            return Err(TabularError::Expands {
+                path: self.path.clone(),
+                limits,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// One record of the batch that was decoded.
+struct Record {
+    columns: Vec<Batch>,
+    at: usize,
+}
+
+impl Record {
+    /// The text of a column, without white space around it; `None` for null and for columns that
+    /// were not wanted.
+    fn get(&self, column: usize) -> Option<&[u8]> {
+        let batch = self.columns.get(column)?;
+        let (start, end) = (*batch.spans.get(self.at)?)?;
+        batch.text.get(start..end).map(<[u8]>::trim_ascii)
+    }
+
+    fn encode(
+        &self,
+        encoder: &Encoder,
+        layout: &Layout,
+        row: &mut Vec<(u32, f32)>,
+        witness: &mut impl super::check::Witness,
+    ) -> f32 {
+        let label = layout.label().and_then(|at| self.get(at));
+        let field = |i: usize| layout.column(i).and_then(|at| self.get(at));
+        encoder.encode(field, label, row, witness)
+    }
+}
+
+/// Values of one column, as text.
+#[derive(Default)]
+struct Batch {
+    text: Vec<u8>,
+    spans: Vec<Option<(usize, usize)>>,
+}
+
+impl Batch {
+    /// Decodes up to `count` values; says how many there were.
+    fn fill(
+        &mut self,
+        reader: &mut ColumnReader,
+        kind: Option<Kind>,
+        count: usize,
+    ) -> Result<usize, ParquetError> {
+        self.text.clear();
+        self.spans.clear();
+        let unsigned = kind == Some(Kind::Unsigned);
+        match reader {
+            ColumnReader::BoolColumnReader(r) => self.read(r, count, |x, out| number(out, x)),
+            ColumnReader::Int32ColumnReader(r) if unsigned => {
+                self.read(r, count, |x, out| number(out, x.cast_unsigned()))
+            }
+            ColumnReader::Int64ColumnReader(r) if unsigned => {
+                self.read(r, count, |x, out| number(out, x.cast_unsigned()))
+            }
+            ColumnReader::Int32ColumnReader(r) => self.read(r, count, |x, out| number(out, x)),
+            ColumnReader::Int64ColumnReader(r) => self.read(r, count, |x, out| number(out, x)),
+            ColumnReader::FloatColumnReader(r) => self.read(r, count, |x, out| {
+                if plain(f64::from(*x)) {
+                    number(out, x);
+                } else {
+                    number(out, format_args!("{x:e}"));
+                }
+            }),
+            ColumnReader::DoubleColumnReader(r) => self.read(r, count, |x, out| {
+                if plain(*x) {
+                    number(out, x);
+                } else {
+                    number(out, format_args!("{x:e}"));
+                }
+            }),
+            ColumnReader::ByteArrayColumnReader(r) => {
+                self.read(r, count, |x, out| out.extend_from_slice(x.data()))
+            }
+            // Refused before the first record.
+            ColumnReader::Int96ColumnReader(_) | ColumnReader::FixedLenByteArrayColumnReader(_) => {
+                Ok(0)
+            }
+        }
+    }
+
+    fn read<T: DataType>(
+        &mut self,
+        reader: &mut ColumnReaderImpl<T>,
+        count: usize,
+        write: impl Fn(&T::T, &mut Vec<u8>),
+    ) -> Result<usize, ParquetError> {
+        let (mut levels, mut values) = (Vec::new(), Vec::new());
+        let mut records = 0;
+        while records < count {
+            levels.clear();
+            values.clear();
+            let wanted = count - records;
+            let (read, ..) = reader.read_records(wanted, Some(&mut levels), None, &mut values)?;
+            if read == 0 {
+                break;
+            }
+            let mut values = values.iter();
+            for at in 0..read {
+                // A column that is never null has no levels.
+                let null = levels.get(at).is_some_and(|&level| level == 0);
+                let value = if null { None } else { values.next() };
+                self.spans.push(value.map(|value| {
+                    let start = self.text.len();
+                    write(value, &mut self.text);
+                    (start, self.text.len())
+                }));
+            }
+            records += read;
+        }
+        Ok(records)
+    }
+}
+
+/// Writes a number in its shortest form.
+fn number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
+    // Writing to memory can't fail.
+    let _ = write!(out, "{number}");
+}
+
+/// Whether a number is written without an exponent.
+fn plain(x: f64) -> bool {
+    x == 0.0 || (1e-5..1e17).contains(&x.abs())
+}
+
+/// How a column is read: one value or null per record, of a type that has a text.
+fn kind(column: &ColumnDescriptor) -> Option<Kind> {
+    let flat = column.max_rep_level() == 0 && column.path().parts().len() == 1;
+    let decimal = column.converted_type() == ConvertedType::DECIMAL
+        || matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }));
+    if !flat || decimal {
+        return None;
+    }
+    match (column.physical_type(), column.converted_type()) {
+        (Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY, _) => None,
+        (
+            Physical::INT32 | Physical::INT64,
+            ConvertedType::UINT_8
+            | ConvertedType::UINT_16
+            | ConvertedType::UINT_32
+            | ConvertedType::UINT_64,
+        ) => Some(Kind::Unsigned),
+        _ => Some(Kind::Plain),
+    }
+}
+
+/// The library checks most of what it reads and panics on some of the rest: a damaged file must be
+/// an error all the same. `Err(None)` stands for a panic.
+fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Option<ParquetError>> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(result) => result.map_err(Some),
+        Err(_) => Err(None),
+    }
+}
