@@ -407,3 +407,26 @@ fn overridden_passes_agree_with_the_default() {
     assert_eq!(data.public_records(), 50);
     assert_eq!(vec![1u8, 2].len(), Records::len(&vec![1u8, 2]));
 }
+
+/// A mean over a sample of fixed size divides by that size and is charged as one sampled event.
+#[test]
+fn a_fixed_size_mean_divides_by_its_size() {
+    let data = examples(&[1.0; 50]);
+    let event = Event::SampledWithoutReplacement {
+        source_dataset_size: 50,
+        sample_size: 10,
+        event: Box::new(Event::gaussian(z(0.25))),
+    };
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 6);
+    curator
+        .reserve(&Spend::Fixed(event.clone().repeated(2)))
+        .unwrap();
+    let mut estimator = PrivateGradient::new(&data, Glm::Welsch, curator)
+        .unwrap()
+        .with_access(Access::FixedSize(10));
+    let estimate = estimator.refresh(&[0.1, 0.0], z(0.25)).unwrap();
+    let radius = (-0.5f64).exp();
+    assert!((estimate.release_std - 2.0 * radius * 0.25 / 10.0).abs() < 1e-12);
+    assert_eq!(estimator.settle().unwrap().leaves(), vec![(event, 1)]);
+    assert_eq!(estimator.counts().gradients, 10.0);
+}

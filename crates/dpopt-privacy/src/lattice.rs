@@ -347,6 +347,11 @@ impl LatticeSum {
                 sample: sample.id(),
                 rate: sample.rate(),
             },
+            Touched::FixedSize(sample) => Access::FixedSize {
+                sample: sample.id(),
+                size: sample.size(),
+                records: sample.records(),
+            },
             Touched::Slice(slice) => Access::Slice {
                 pool: slice.pool(),
                 slice: slice.number(),

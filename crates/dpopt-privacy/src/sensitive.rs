@@ -3,7 +3,7 @@
 use zeroize::Zeroize;
 
 use crate::adjacency::Adjacency;
-use crate::curator::{PoissonSample, Slice};
+use crate::curator::{FixedSizeSample, PoissonSample, Slice};
 use crate::lattice::Bound;
 use crate::units::SamplingRate;
 
@@ -13,6 +13,8 @@ pub enum Touched {
     All,
     /// The records of a Poisson sample; the token is used up.
     Poisson(PoissonSample),
+    /// The records of a sample of fixed size; the token is used up.
+    FixedSize(FixedSizeSample),
     /// The records of one slice of a pool.
     Slice(Slice),
 }
@@ -160,8 +162,19 @@ impl Drop for Scalar {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Access {
     All,
-    Poisson { sample: u64, rate: SamplingRate },
-    Slice { pool: u64, slice: u64 },
+    Poisson {
+        sample: u64,
+        rate: SamplingRate,
+    },
+    FixedSize {
+        sample: u64,
+        size: u64,
+        records: u64,
+    },
+    Slice {
+        pool: u64,
+        slice: u64,
+    },
 }
 
 /// An unsigned integer of 256 bits: a sum of fewer than 2^38 squares below 2^126 fits.

@@ -435,3 +435,87 @@ fn the_norm_of_a_sum_is_a_release_of_its_own() {
     );
     assert!(curator.release(&secret, z(0.5)).is_err());
 }
+
+fn fixed_size(size: u64, records: u64, noise: f64) -> Event {
+    Event::SampledWithoutReplacement {
+        source_dataset_size: records,
+        sample_size: size,
+        event: Box::new(Event::gaussian(z(noise))),
+    }
+}
+
+#[test]
+fn a_sample_of_fixed_size_is_one_event() {
+    let mut curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
+    let event = fixed_size(3, 10, 2.0);
+    curator
+        .reserve(&Spend::Fixed(event.clone().repeated(2)))
+        .unwrap();
+    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+    let take = |curator: &mut Curator, size: u64| {
+        let sample = curator.fixed_size_sample(size, 10).unwrap();
+        assert_eq!((sample.size(), sample.records()), (size, 10));
+        LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::FixedSize(sample))
+    };
+    let old = take(&mut curator, 3);
+    let new = take(&mut curator, 3);
+    assert!(matches!(
+        curator.release(&old, z(2.0)),
+        Err(Refused::ForeignSample)
+    ));
+    curator.release(&new, z(2.0)).unwrap();
+    assert!(matches!(
+        curator.release(&new, z(2.0)),
+        Err(Refused::SampleUsed)
+    ));
+    // A larger sample is another event.
+    let larger = take(&mut curator, 4);
+    assert!(matches!(
+        curator.release(&larger, z(2.0)),
+        Err(Refused::NotReserved { .. })
+    ));
+    assert_eq!(curator.settle().unwrap().leaves(), vec![(event, 1)]);
+    assert!(curator.guarantee(Delta::new(1e-5).unwrap()).is_ok());
+}
+
+#[test]
+fn samples_of_fixed_size_are_refused_where_they_have_no_theorem() {
+    for adjacency in [Adjacency::AddRemove, Adjacency::ZeroOut] {
+        let mut curator = Curator::simulated(adjacency, 1);
+        assert!(matches!(
+            curator.fixed_size_sample(1, 2),
+            Err(Refused::FixedSizeAdjacency { .. })
+        ));
+    }
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    for (size, records) in [(0, 5), (6, 5), (0, 0)] {
+        assert!(matches!(
+            curator.fixed_size_sample(size, records),
+            Err(Refused::SampleSize { .. })
+        ));
+    }
+    assert_eq!(
+        curator.fixed_size_sample(5, 5).unwrap().secret_positions(),
+        [0, 1, 2, 3, 4]
+    );
+}
+
+/// All ten subsets of two out of five are equally likely: chi-square with nine degrees of freedom,
+/// which exceeds 52.3 with probability 4e-8.
+#[test]
+fn every_subset_is_equally_likely() {
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 77);
+    let mut counts = std::collections::BTreeMap::new();
+    for _ in 0..20_000 {
+        let sample = curator.fixed_size_sample(2, 5).unwrap();
+        *counts
+            .entry(sample.secret_positions().to_vec())
+            .or_insert(0.0) += 1.0;
+    }
+    assert_eq!(counts.len(), 10);
+    let statistic: f64 = counts
+        .values()
+        .map(|count: &f64| (count - 2000.0).powi(2) / 2000.0)
+        .sum();
+    assert!(statistic < 52.3, "{statistic}");
+}

@@ -116,6 +116,10 @@ impl<'a, L: Differentiable> PrivateGradient<'a, L> {
                 self.mean
                     .release(query, &Over::Poisson(rate), noise_multiplier)
             }
+            Access::FixedSize(size) => {
+                self.mean
+                    .release(query, &Over::FixedSize(size), noise_multiplier)
+            }
             Access::SinglePass {
                 anchor: fresh,
                 variation,

@@ -31,6 +31,8 @@ pub enum Over<'a> {
     Everything,
     /// A fresh Poisson sample at this rate.
     Poisson(SamplingRate),
+    /// A fresh sample of so many records; under replace-one only.
+    FixedSize(u64),
     /// One slice of the curator's pool.
     Slice(&'a Slice),
 }
@@ -179,6 +181,12 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
                 let expected = public * rate.get();
                 let sum = pass(&Positions::Listed(sample.secret_positions()), expected)?;
                 (sum, Touched::Poisson(sample), expected)
+            }
+            Over::FixedSize(size) => {
+                let all = self.data.public_records();
+                let sample = self.curator.fixed_size_sample(*size, all)?;
+                let sum = pass(&Positions::Listed(sample.secret_positions()), *size as f64)?;
+                (sum, Touched::FixedSize(sample), *size as f64)
             }
             Over::Slice(slice) => {
                 let positions = slice.positions();

@@ -39,6 +39,9 @@ pub enum Access {
     FullBatch,
     /// A fresh Poisson sample for each query; the mean divides by rate x public size.
     Poisson(SamplingRate),
+    /// A fresh sample of so many records for each query, all of that size being equally likely.
+    /// Under replace-one only.
+    FixedSize(u64),
     /// The next unread records of a pool, so that each record is read for one anchor or one
     /// variation. Refused under add/remove.
     SinglePass {

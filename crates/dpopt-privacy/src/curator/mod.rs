@@ -24,7 +24,7 @@ use crate::units::Delta;
 
 pub use refused::Refused;
 pub use reservation::Spend;
-pub use sample::PoissonSample;
+pub use sample::{FixedSizeSample, PoissonSample};
 pub use slice::{PoolError, Slice};
 
 pub(crate) use reservation::Account;

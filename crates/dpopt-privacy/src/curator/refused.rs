@@ -55,11 +55,25 @@ pub enum Refused {
         curator: Adjacency,
     },
     /// The sample's sum was released before; one sample is one event.
-    #[error("this Poisson sample was already used for a release")]
+    #[error("this sample was already used for a release")]
     SampleUsed,
     /// The sample does not come from this curator, or is not the last one drawn.
-    #[error("the Poisson sample was not drawn by this curator")]
+    #[error("the sample was not drawn by this curator, or is not its last one")]
     ForeignSample,
+    /// Samples of fixed size have a theorem under replace-one adjacency only.
+    #[error("a sample of fixed size is accounted under replace-one adjacency, not {adjacency}")]
+    FixedSizeAdjacency {
+        /// Adjacency of the curator.
+        adjacency: Adjacency,
+    },
+    /// A sample of no records, or of more than there are.
+    #[error("a sample of {size} of {records} records can't be drawn")]
+    SampleSize {
+        /// Records asked for.
+        size: u64,
+        /// Records there are.
+        records: u64,
+    },
     /// The pool of records, or a slice of it, can't be used like this.
     #[error(transparent)]
     Pool(#[from] PoolError),

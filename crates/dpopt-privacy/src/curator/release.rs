@@ -1,18 +1,21 @@
-//! Gaussian releases, and what they read: all records, a Poisson sample, or a slice of the pool.
+//! Gaussian releases, and what they read: all records, a sample, or a slice of the pool.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::Rng;
 
+use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::{LatticeError, MAX_RECORDS};
+use crate::noise::digits::BitSource;
 use crate::noise::{Purpose, RoundedGaussian};
 use crate::sensitive::{Access, Payload, Sensitive};
 use crate::units::{NoiseMultiplier, SamplingRate};
 
 use super::reservation::Account;
 use super::slice::PoolError;
-use super::{Curator, PoissonSample, Refused};
+use super::{Curator, FixedSizeSample, PoissonSample, Refused};
 
 static NEXT_SAMPLE: AtomicU64 = AtomicU64::new(0);
 
@@ -43,10 +46,70 @@ impl Curator {
             .filter(|_| all || stream.next_u64() < threshold)
             .map(|i| i as u32)
             .collect();
-        // Unique in the process, so that a sample of another curator is recognised.
+        let id = self.next_sample();
+        Ok(PoissonSample::new(id, rate, positions))
+    }
+
+    /// Draws `size` of `records` positions, all subsets of that size being equally likely
+    /// (Floyd's algorithm, with exactly uniform integers).
+    ///
+    /// # Privacy
+    /// A release on it is one [`Event::SampledWithoutReplacement`], for which there are bounds under
+    /// replace-one adjacency only.
+    ///
+    /// # Errors
+    /// [`Refused::FixedSizeAdjacency`], [`Refused::SampleSize`] unless `0 < size <= records`,
+    /// [`LatticeError::TooManyRecords`] when `records` exceeds [`MAX_RECORDS`].
+    pub fn fixed_size_sample(
+        &mut self,
+        size: u64,
+        records: u64,
+    ) -> Result<FixedSizeSample, Refused> {
+        if self.adjacency != Adjacency::ReplaceOne {
+            return Err(Refused::FixedSizeAdjacency {
+                adjacency: self.adjacency,
+            });
+        }
+        if size == 0 || size > records {
+            return Err(Refused::SampleSize { size, records });
+        }
+        if records > MAX_RECORDS {
+            return Err(LatticeError::TooManyRecords {
+                records,
+                limit: MAX_RECORDS,
+            }
+            .into());
+        }
+        let mut stream = self.stream(Purpose::Sampling)?;
+        let mut drawn = BTreeSet::new();
+        for last in records - size..records {
+            let position = stream.below(last + 1);
+            if !drawn.insert(position as u32) {
+                drawn.insert(last as u32);
+            }
+        }
+        let id = self.next_sample();
+        Ok(FixedSizeSample::new(
+            id,
+            records,
+            drawn.into_iter().collect(),
+        ))
+    }
+
+    /// Names a sample: unique in the process, so that one of another curator is recognised.
+    fn next_sample(&mut self) -> u64 {
         let id = NEXT_SAMPLE.fetch_add(1, Ordering::Relaxed);
         self.last_sample = Some((id, false));
-        Ok(PoissonSample::new(id, rate, positions))
+        id
+    }
+
+    /// Refuses a sample that is not the last one, or was used.
+    fn unused(&self, sample: u64) -> Result<(), Refused> {
+        match self.last_sample {
+            Some((last, false)) if last == sample => Ok(()),
+            Some((last, true)) if last == sample => Err(Refused::SampleUsed),
+            _ => Err(Refused::ForeignSample),
+        }
     }
 
     /// A number below `bound` (0 for a bound of 0), independent of the data; the bias is below
@@ -90,15 +153,21 @@ impl Curator {
         let (event, account) = match sum.access {
             Access::All => (gaussian, Account::Whole),
             Access::Poisson { sample, rate } => {
-                match self.last_sample {
-                    Some((last, used)) if last == sample => {
-                        if used {
-                            return Err(Refused::SampleUsed);
-                        }
-                    }
-                    _ => return Err(Refused::ForeignSample),
-                }
+                self.unused(sample)?;
                 (gaussian.poisson_sampled(rate), Account::Whole)
+            }
+            Access::FixedSize {
+                sample,
+                size,
+                records,
+            } => {
+                self.unused(sample)?;
+                let sampled = Event::SampledWithoutReplacement {
+                    source_dataset_size: records,
+                    sample_size: size,
+                    event: Box::new(gaussian),
+                };
+                (sampled, Account::Whole)
             }
             Access::Slice { pool, slice } => (gaussian, self.account_of(pool, slice)?),
         };
@@ -111,7 +180,9 @@ impl Curator {
         self.key.check_release(id, noisy.len())?;
         // Charged first: from here on nothing can fail.
         self.charge(&event, account)?;
-        if let (Access::Poisson { .. }, Some((_, used))) = (sum.access, &mut self.last_sample) {
+        if let (Access::Poisson { .. } | Access::FixedSize { .. }, Some((_, used))) =
+            (sum.access, &mut self.last_sample)
+        {
             *used = true;
         }
         noise.add_release(&self.key, id, self.threads, &mut noisy)?;

@@ -292,7 +292,9 @@ fn made_on_all(leaf: &Event) -> bool {
         | Event::AboveThreshold { .. }
         | Event::ReportNoisyMax { .. }
         | Event::RepeatAndSelect { .. } => true,
-        Event::PoissonSampled { event, .. } => matches!(**event, Event::Gaussian { .. }),
+        Event::PoissonSampled { event, .. } | Event::SampledWithoutReplacement { event, .. } => {
+            matches!(**event, Event::Gaussian { .. })
+        }
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Poisson samples: drawn by the curator, used up by one release.
+//! Samples of records: drawn by the curator, used up by one release.
 
 use crate::units::SamplingRate;
 
@@ -31,6 +31,50 @@ impl PoissonSample {
     #[must_use]
     pub fn rate(&self) -> SamplingRate {
         self.rate
+    }
+
+    /// Positions of the drawn records, increasing. **Secret**: for the pass over the records only.
+    #[must_use]
+    pub fn secret_positions(&self) -> &[u32] {
+        &self.positions
+    }
+}
+
+/// A sample of a fixed, public number of record positions, all subsets of that size being equally
+/// likely.
+///
+/// # Privacy
+/// Which records were drawn is secret. The token is moved into the sum that was taken over it, so
+/// that one sample is one sampled event. It neither clones nor prints.
+pub struct FixedSizeSample {
+    id: u64,
+    records: u64,
+    positions: Vec<u32>,
+}
+
+impl FixedSizeSample {
+    pub(crate) fn new(id: u64, records: u64, positions: Vec<u32>) -> Self {
+        Self {
+            id,
+            records,
+            positions,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How many records were drawn (public).
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.positions.len() as u64
+    }
+
+    /// How many records there were to draw from (public).
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
     }
 
     /// Positions of the drawn records, increasing. **Secret**: for the pass over the records only.
