@@ -17,14 +17,17 @@ const BLOCKS_AT_A_TIME: usize = 16;
 /// The bits of one block.
 ///
 /// Words are read in order from the beginning of the block's stream; digit `level ≥ 1` after
-/// the head of draw `i` stands at a place of its own, word `i` of region `level`. So how many
-/// digits are asked of one draw changes no other draw, and any digit can be found again.
+/// the head of draw `i` stands at a place of its own, word `i + 512 r` of region `level` after `r`
+/// candidates that were refused. So how many digits are asked of one draw changes no other draw,
+/// any digit can be found again, and a refused candidate takes its digits along: that it was
+/// refused says something about them.
 pub(super) struct BlockSource<'k> {
     key: &'k Key,
     id: StreamId,
     words: KeyedStream,
-    draw: u64,
-    /// Open where digit `level` of draw `next` stands.
+    /// Where the digits of the candidate stand in a region.
+    place: u64,
+    /// Open where a digit of `level` stands, at place `next`.
     digits: Option<Digits>,
 }
 
@@ -36,7 +39,8 @@ struct Digits {
 
 impl<'k> BlockSource<'k> {
     /// Region `level` begins at this many words of 64 bits, times the level. The words of a
-    /// block do not come near: 512 draws would have to read 2^39.
+    /// block do not come near: 512 draws would have to read 2^39. Nor do the digits: one draw would
+    /// have to be refused 2^30 times.
     const REGION: u128 = 1 << 39;
 
     fn new(key: &'k Key, id: StreamId) -> Self {
@@ -44,7 +48,7 @@ impl<'k> BlockSource<'k> {
             key,
             id,
             words: key.open(id),
-            draw: 0,
+            place: 0,
             digits: None,
         }
     }
@@ -64,7 +68,7 @@ impl<'k> BlockSource<'k> {
     /// What is drawn from here on is draw number `draw` of the block.
     #[inline(always)]
     pub(super) fn begin(&mut self, draw: u64) {
-        self.draw = draw;
+        self.place = draw;
     }
 }
 
@@ -82,17 +86,17 @@ impl BitSource for BlockSource<'_> {
     }
 
     fn extension(&mut self, level: usize) -> u64 {
-        let draw = self.draw;
+        let place = self.place;
         let open = self.digits.take();
         let mut digits = match open {
-            Some(digits) if digits.level == level && digits.next == draw => digits,
+            Some(digits) if digits.level == level && digits.next == place => digits,
             other => {
                 let mut stream = other.map_or_else(|| self.key.open(self.id), |d| d.stream);
-                stream.seek(level as u128 * Self::REGION + u128::from(draw));
+                stream.seek(level as u128 * Self::REGION + u128::from(place));
                 Digits {
                     stream,
                     level,
-                    next: draw,
+                    next: place,
                 }
             }
         };
@@ -100,6 +104,11 @@ impl BitSource for BlockSource<'_> {
         digits.next += 1;
         self.digits = Some(digits);
         digit
+    }
+
+    #[inline]
+    fn refused(&mut self) {
+        self.place += BLOCK_DRAWS as u64;
     }
 }
 
