@@ -60,6 +60,7 @@ impl<'k> BlockSource<'k> {
         index: u64,
     ) -> Result<(Self, u64), NoiseError> {
         key.check_process()?;
+        id.check_first_block()?;
         let block = index / BLOCK_DRAWS as u64;
         let id = id.with_block(u32::try_from(block).unwrap_or(u32::MAX))?;
         Ok((Self::new(key, id), index % BLOCK_DRAWS as u64))
@@ -117,13 +118,14 @@ impl Key {
     /// not fail later.
     ///
     /// # Errors
-    /// [`NoiseError::EmptyVector`], [`NoiseError::Forked`], and [`NoiseError::BlockOutOfRange`]
-    /// for more than 2^24 blocks.
+    /// [`NoiseError::EmptyVector`], [`NoiseError::Forked`], [`NoiseError::NotFirstBlock`], and
+    /// [`NoiseError::BlockOutOfRange`] for more than 2^24 blocks.
     pub(crate) fn check_release(&self, id: StreamId, length: usize) -> Result<(), NoiseError> {
         let Some(last) = length.checked_sub(1) else {
             return Err(NoiseError::EmptyVector);
         };
         self.check_process()?;
+        id.check_first_block()?;
         id.with_block(u32::try_from(last / BLOCK_DRAWS).unwrap_or(u32::MAX))?;
         Ok(())
     }

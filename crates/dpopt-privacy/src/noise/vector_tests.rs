@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use super::blocks::BlockSource;
 use super::digits::BitSource;
+use super::discrete_gaussian::DiscreteGaussian;
 use super::error::NoiseError;
 use super::limbs::Limbs;
 use super::real::{BLOCK_DRAWS, RealNormal, error_bound, fill_real, refine};
@@ -151,6 +152,27 @@ fn what_can_not_be_drawn_is_refused_first() {
     );
     let last = (1_u64 << 33) - 1;
     assert!(refine(key.as_key(), ID, last, 10).is_ok());
+}
+
+/// Two vectors of one release would get the same noise: every one takes the blocks from 0 on.
+#[test]
+fn a_vector_begins_at_the_first_block() {
+    let key = ReplayKeyForTests::from_seed(1);
+    let later = ID.with_block(3).unwrap();
+    let expected = Err(NoiseError::NotFirstBlock { block: 3 });
+    let mut sums = [5_i64; 3];
+    let noise = RoundedGaussian::new(1e6).unwrap();
+    assert_eq!(
+        noise.add_release(key.as_key(), later, threads(1), &mut sums),
+        expected
+    );
+    let discrete = DiscreteGaussian::new(1e6).unwrap();
+    assert_eq!(
+        discrete.add_release(key.as_key(), later, threads(1), &mut sums),
+        expected
+    );
+    assert_eq!(sums, [5; 3]);
+    assert_eq!(refine(key.as_key(), later, 0, 10).err(), expected.err());
 }
 
 /// The value of a fixed-point number with at most 120 digits after the point and 7 before.
