@@ -81,6 +81,7 @@ impl RealNormal {
                     if Under::floor(floor).decide(&mut x, table, source) {
                         return x;
                     }
+                    source.refused();
                 }
                 Cell::Tail => {
                     let steps = sixteenths(source);
@@ -91,6 +92,7 @@ impl RealNormal {
                     if Under::tail(steps, table).decide(&mut x, table, source) {
                         return x;
                     }
+                    source.refused();
                 }
                 Cell::Spare => {}
             }

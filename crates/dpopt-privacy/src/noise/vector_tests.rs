@@ -2,11 +2,15 @@
 
 use std::num::NonZeroUsize;
 
+use super::blocks::BlockSource;
+use super::digits::BitSource;
+use super::discrete_gaussian::DiscreteGaussian;
 use super::error::NoiseError;
 use super::limbs::Limbs;
-use super::real::{BLOCK_DRAWS, error_bound, fill_real, refine};
+use super::real::{BLOCK_DRAWS, RealNormal, error_bound, fill_real, refine};
 use super::rounded_gaussian::RoundedGaussian;
 use super::stream::{Key, Purpose, ReplayKeyForTests, StreamId};
+use super::testkit::Narrow;
 
 const ID: StreamId = StreamId::new(Purpose::Noise, 12);
 
@@ -60,6 +64,76 @@ fn blocks_differ_and_wide_sums_get_the_same_noise() {
     }
 }
 
+/// Counts how often a digit that decided on one candidate is given to the next. With digits of one
+/// bit every box that the curve cuts asks for some.
+struct Counting {
+    bits: Narrow<1>,
+    /// Levels read since the last refusal.
+    read: usize,
+    again: usize,
+    refusals: usize,
+}
+
+impl BitSource for Counting {
+    const DIGIT_BITS: u32 = 1;
+
+    fn word(&mut self) -> u64 {
+        self.bits.word()
+    }
+
+    fn digit(&mut self) -> u64 {
+        self.bits.digit()
+    }
+
+    fn extension(&mut self, level: usize) -> u64 {
+        self.again += usize::from(level <= self.read);
+        self.read = self.read.max(level);
+        self.bits.digit()
+    }
+
+    fn refused(&mut self) {
+        self.read = 0;
+        self.refusals += 1;
+    }
+}
+
+/// That a candidate was refused says something about its digits: the next one has others.
+#[test]
+fn a_refused_candidate_takes_its_digits_along() {
+    let mut source = Counting {
+        bits: Narrow::new(140),
+        read: 0,
+        again: 0,
+        refusals: 0,
+    };
+    for _ in 0..20_000 {
+        source.read = 0;
+        let mut normal = RealNormal::draw(&mut source);
+        normal.digit(9, &mut source);
+    }
+    assert!(source.refusals > 100, "{}", source.refusals);
+    assert_eq!(source.again, 0);
+
+    let key = ReplayKeyForTests::from_seed(8);
+    let (mut block, _) = BlockSource::of_draw(key.as_key(), ID, 0).unwrap();
+    let mut seen = std::collections::HashSet::new();
+    for draw in 0..BLOCK_DRAWS as u64 {
+        block.begin(draw);
+        for _ in 0..4 {
+            for level in 1..4 {
+                // A chance meeting has probability below 1e-11.
+                assert!(seen.insert(block.extension(level)));
+            }
+            block.refused();
+        }
+    }
+    // And they are found again.
+    block.begin(7);
+    assert!(seen.contains(&block.extension(2)));
+    block.refused();
+    assert!(seen.contains(&block.extension(2)));
+}
+
 #[test]
 fn what_can_not_be_drawn_is_refused_first() {
     let key = ReplayKeyForTests::from_seed(1);
@@ -78,6 +152,27 @@ fn what_can_not_be_drawn_is_refused_first() {
     );
     let last = (1_u64 << 33) - 1;
     assert!(refine(key.as_key(), ID, last, 10).is_ok());
+}
+
+/// Two vectors of one release would get the same noise: every one takes the blocks from 0 on.
+#[test]
+fn a_vector_begins_at_the_first_block() {
+    let key = ReplayKeyForTests::from_seed(1);
+    let later = ID.with_block(3).unwrap();
+    let expected = Err(NoiseError::NotFirstBlock { block: 3 });
+    let mut sums = [5_i64; 3];
+    let noise = RoundedGaussian::new(1e6).unwrap();
+    assert_eq!(
+        noise.add_release(key.as_key(), later, threads(1), &mut sums),
+        expected
+    );
+    let discrete = DiscreteGaussian::new(1e6).unwrap();
+    assert_eq!(
+        discrete.add_release(key.as_key(), later, threads(1), &mut sums),
+        expected
+    );
+    assert_eq!(sums, [5; 3]);
+    assert_eq!(refine(key.as_key(), later, 0, 10).err(), expected.err());
 }
 
 /// The value of a fixed-point number with at most 120 digits after the point and 7 before.
