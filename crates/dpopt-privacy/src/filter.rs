@@ -9,7 +9,7 @@
 //! | | measure | theorem |
 //! | --- | --- | --- |
 //! | filter | squared mu of Gaussians | Smith and Thakurta 2022 |
-//! | filter | rho of Gaussians | Whitehouse, Ramdas, Rogers and Wu 2023 |
+//! | filter | rho of zCDP | Whitehouse, Ramdas, Rogers and Wu 2023 |
 //! | filter | Renyi divergence at one order | Feldman and Zrnic 2021 |
 //! | filter | Renyi divergences at several orders | the same per order at delta over their number |
 //! | odometer | Renyi divergences at several orders | Ville's inequality for their mixture |
