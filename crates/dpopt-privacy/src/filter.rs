@@ -413,6 +413,9 @@ fn add(used: f64, cost: f64) -> f64 {
 ///
 /// `P(at some time L > U) <= delta`.
 ///
+/// (While a session of above-threshold is open, what holds is that the transcripts which end with a
+/// reading of at most epsilon are (epsilon, delta)-DP.)
+///
 /// So a reading may be quoted when the run ends, although the end was chosen by looking at the
 /// releases. It is a statement about one delta; quoting whichever of several deltas looks best
 /// needs their sum. The price against an epsilon for a schedule that was fixed beforehand is some
