@@ -9,7 +9,7 @@
 //! | | measure | theorem |
 //! | --- | --- | --- |
 //! | filter | squared mu of Gaussians | Smith and Thakurta 2022 |
-//! | filter | rho of Gaussians | Whitehouse, Ramdas, Rogers and Wu 2023 |
+//! | filter | rho of zCDP | Whitehouse, Ramdas, Rogers and Wu 2023 |
 //! | filter | Renyi divergence at one order | Feldman and Zrnic 2021 |
 //! | filter | Renyi divergences at several orders | the same per order at delta over their number |
 //! | odometer | Renyi divergences at several orders | Ville's inequality for their mixture |
@@ -412,6 +412,9 @@ fn add(used: f64, cost: f64) -> f64 {
 /// was fixed beforehand. Then for either of the two inputs
 ///
 /// `P(at some time L > U) <= delta`.
+///
+/// (While a session of above-threshold is open, what holds is that the transcripts which end with a
+/// reading of at most epsilon are (epsilon, delta)-DP.)
 ///
 /// So a reading may be quoted when the run ends, although the end was chosen by looking at the
 /// releases. It is a statement about one delta; quoting whichever of several deltas looks best

@@ -52,7 +52,9 @@ impl<T> Sensitive<T> {
 impl<P: Payload> Sensitive<P> {
     /// L2 sensitivity, in lattice steps.
     pub(crate) fn sensitivity_in_steps(&self) -> f64 {
-        self.bound.sensitivity_in_steps(self.adjacency) + P::ROUNDING_STEPS
+        // Exact: below 2^32, with at most 53 bits.
+        let rounding = P::ROUNDING_STEPS * self.adjacency.sum_sensitivity();
+        self.bound.sensitivity_in_steps(self.adjacency) + rounding
     }
 }
 
@@ -60,8 +62,8 @@ impl Sensitive<Vector> {
     /// The L2 norm of the sum, in whole lattice steps, rounded down.
     ///
     /// # Privacy
-    /// The norm is 1-Lipschitz, so its sensitivity is that of the sum, and one step more for the
-    /// rounding. A release of it is a release of its own, charged like any other. A Poisson sample
+    /// The norm is 1-Lipschitz, so one record moves it by at most the radius, and one step more for
+    /// the rounding; a record in the place of another by at most twice that. A release of it is a release of its own, charged like any other. A Poisson sample
     /// pays for one release only, the sum or its norm.
     #[must_use]
     pub fn norm(&self) -> Sensitive<Scalar> {
@@ -96,7 +98,7 @@ pub trait Payload: sealed::Integers {
 pub(crate) mod sealed {
     /// The lattice integers of a payload; not to be named outside the crate.
     pub trait Integers {
-        /// By how many steps rounding may add to the sensitivity of the bound.
+        /// By how many steps rounding may add to what one record more or less moves.
         const ROUNDING_STEPS: f64;
 
         /// The integers, one for each coordinate.
@@ -220,6 +222,8 @@ impl Wide {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lattice::LatticeSum;
+    use crate::units::ClipNorm;
     use proptest::prelude::*;
 
     proptest! {
@@ -248,6 +252,28 @@ mod tests {
             expected.high += cross >> 63;
             expected.add(cross << 65);
             prop_assert_eq!((square.high, square.low), (expected.high, expected.low));
+        }
+    }
+
+    /// A record drawn into a sample moves the rounded norm by up to C and one step, and the pair of
+    /// distributions that accounts for samples under replace-one takes it for half of the whole.
+    #[test]
+    fn the_norm_allows_for_the_rounding_of_both_records() {
+        let radius = ClipNorm::new(1.3).unwrap();
+        for adjacency in [
+            Adjacency::ReplaceOne,
+            Adjacency::AddRemove,
+            Adjacency::ZeroOut,
+        ] {
+            let sum = LatticeSum::new(Bound::new(radius, 3).unwrap());
+            let norm = sum.finish(adjacency, Touched::All).norm();
+            let one = norm.bound.radius() / norm.bound.step() + 1.0;
+            let factor = if adjacency == Adjacency::ReplaceOne {
+                2.0
+            } else {
+                1.0
+            };
+            assert_eq!(norm.sensitivity_in_steps(), factor * one);
         }
     }
 

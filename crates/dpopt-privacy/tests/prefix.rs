@@ -182,6 +182,66 @@ fn a_slice_pays_at_its_step_and_takes_part_once() {
     }
 }
 
+/// Settling ends no period and pays for nothing: what was paid goes on, what was not is refused.
+#[test]
+fn a_period_goes_on_after_settling_as_far_as_it_was_paid() {
+    let mut curator = reserved(Event::gaussian(z(1.0)));
+    let mut period = every(&mut curator, Toeplitz, 3, z(1.0));
+    let paid = vec![(Event::gaussian(z(1.0)), 1)];
+    assert_eq!(curator.settle().unwrap().leaves(), paid);
+    period.push(all(0.5), &mut curator).unwrap();
+    assert!(matches!(
+        curator.prefix(Toeplitz, bound(1.0, 3), 3, z(1.0), Every),
+        Err(Refused::NotReserved { .. })
+    ));
+    assert_eq!(curator.spent().leaves(), paid);
+
+    let twice = Repeated { most: 2, apart: 2 };
+    let share = shares(Toeplitz, 5, twice, 1);
+    let mut curator = reserved(share.clone());
+    curator.open_pool(20, 0).unwrap();
+    let [a, b] = [(); 2].map(|()| curator.take_slice(10).unwrap());
+    let mut period = curator
+        .prefix(Toeplitz, bound(1.0, 3), 5, z(1.0), twice)
+        .unwrap();
+    period.push(on(&a), &mut curator).unwrap();
+    assert_eq!(curator.settle().unwrap(), share);
+    assert!(matches!(
+        period.push(on(&b), &mut curator),
+        Err(Refused::NotReserved { .. })
+    ));
+    // The refused step was none: a is still one step away.
+    assert!(matches!(
+        period.push(on(&a), &mut curator),
+        Err(Refused::Prefix(PrefixError::TookPart { step: 2, .. }))
+    ));
+    // A later reservation pays for b, not again for a.
+    curator.reserve(&Spend::Fixed(share.clone())).unwrap();
+    period.push(on(&b), &mut curator).unwrap();
+    period.push(on(&a), &mut curator).unwrap();
+    assert_eq!(curator.settle().unwrap(), share);
+}
+
+/// Each period that a slice takes part in is paid for.
+#[test]
+fn a_slice_in_two_periods_pays_twice() {
+    let mut curator = reserved(shares(Tree, 4, Single, 2));
+    curator.open_pool(10, 0).unwrap();
+    let slice = curator.take_slice(10).unwrap();
+    for paid in 1..=3 {
+        let mut period = curator
+            .prefix(Tree, bound(1.0, 3), 4, z(1.0), Single)
+            .unwrap();
+        let result = period.push(on(&slice), &mut curator);
+        if paid <= 2 {
+            assert!(result.is_ok());
+            assert_eq!(curator.spent(), shares(Tree, 4, Single, paid));
+        } else {
+            assert!(matches!(result, Err(Refused::NotReserved { .. })));
+        }
+    }
+}
+
 #[test]
 fn a_slice_of_another_pool_is_refused() {
     let mut other = reserved(Event::NoOp);

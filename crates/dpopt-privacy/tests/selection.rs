@@ -369,15 +369,16 @@ fn quantiles_have_their_law() {
     let draws = 10_000;
     let edges = [0.0, 1.0, 3.0, 3.5, 10.0];
     let data = [0.5, 0.7, 2.0, 3.2, f64::NAN, 99.0, -7.0];
-    // Bins hold 4, 1, 1 and 1 records: the median rank 3.5 lies in the first.
+    // Bins hold 3, 1, 1 and 1 records: the median rank 3 lies at the end of the first and the
+    // beginning of the second.
     for (adjacency, spread) in [(Adjacency::ReplaceOne, 2.0), (Adjacency::AddRemove, 1.0)] {
         let secret = values(&edges, &data, adjacency);
         let epsilon = 1.5_f64;
         let weights = [
-            1.0 * 1.0,
-            2.0 * (-epsilon * 0.5 / spread).exp(),
-            0.5 * (-epsilon * 1.5 / spread).exp(),
-            6.5 * (-epsilon * 2.5 / spread).exp(),
+            1.0,
+            2.0,
+            0.5 * (-epsilon / spread).exp(),
+            6.5 * (-epsilon * 2.0 / spread).exp(),
         ];
         let total: f64 = weights.iter().sum();
         let mut curator = curator(adjacency, 8, exponential(epsilon).repeated(draws));

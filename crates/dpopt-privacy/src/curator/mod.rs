@@ -138,9 +138,11 @@ impl Curator {
     /// Sets aside what a run will spend, before its first release.
     ///
     /// # Errors
-    /// [`Refused`] when the shared ledger can't pay, a reservation is open, or the event holds
-    /// something that no method of the curator can release.
+    /// [`Refused`] when the shared ledger can't pay, a reservation is open, the event holds
+    /// something that no method of the curator can release, or the process is a fork of the one
+    /// that made the curator.
     pub fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        self.key.check_process()?;
         if self.inner {
             return Err(Refused::InnerRun);
         }
@@ -228,8 +230,10 @@ impl Curator {
     ///
     /// # Errors
     /// [`Refused::Ledger`] when the ledger can't be written; the reservation then stands as
-    /// the payment.
+    /// the payment. [`Refused::Noise`] in a fork, where nothing is closed: the process that
+    /// reserved goes on releasing, and a refund would take the payment from under it.
     pub fn settle(&mut self) -> Result<Event, Refused> {
+        self.key.check_process()?;
         let Some(reservation) = self.reservation.take() else {
             return Ok(Event::NoOp);
         };
@@ -268,10 +272,15 @@ impl Curator {
     /// bounds the whole: use a curator for each run and a shared ledger, which is a filter.
     ///
     /// # Errors
-    /// [`Refused::NoGuarantee`] in a simulation and after a reservation that followed a release;
-    /// [`Refused::Accounting`] when no accountant takes
-    /// the event.
+    /// [`Refused::NoGuarantee`] in a simulation, after a reservation that followed a release, and
+    /// in an inner run of repeat-and-select; [`Refused::Accounting`] when no accountant takes the
+    /// event.
     pub fn guarantee(&self, delta: Delta) -> Result<Guarantee, Refused> {
+        if self.inner {
+            return Err(Refused::NoGuarantee(
+                "the best of several runs is less private than one of them; ask the curator that selects",
+            ));
+        }
         if self.adaptive {
             return Err(Refused::NoGuarantee(
                 "a reservation was made after a release and may depend on it; use one curator for each run and a shared ledger",
@@ -323,3 +332,6 @@ impl Curator {
         Ok(self.key.stream(id)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

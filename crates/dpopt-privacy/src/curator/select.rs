@@ -145,7 +145,7 @@ impl Curator {
     /// [`Refused`]; nothing has been released or charged then.
     ///
     /// # References
-    /// Lyu, Su and Li 2017, Algorithm 1 and Theorem 2; Theorem 3 for monotone queries.
+    /// Lyu, Su and Li 2017, Algorithm 1 and Theorem 2; Section 4.3 for monotone queries.
     pub fn above_threshold(
         &mut self,
         queries: Queries,

@@ -1,5 +1,6 @@
 //! Disjoint slices of the records, handed out once each, in order.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,7 +55,7 @@ pub enum PoolError {
 ///
 /// It may be queried several times; each release on it is charged to its own share. Its range is
 /// public: it was chosen without looking at the records.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Slice {
     pool: u64,
     number: u64,
@@ -90,6 +91,17 @@ impl Slice {
     /// Number of the pool, unique in the process.
     pub(crate) fn pool(&self) -> u64 {
         self.pool
+    }
+}
+
+/// Without the number of the pool: pools are counted over the process, and how many the inner runs
+/// of a repeat-and-select opened is secret.
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slice")
+            .field("number", &self.number)
+            .field("positions", &self.positions())
+            .finish_non_exhaustive()
     }
 }
 

@@ -22,7 +22,7 @@ impl Curator {
     /// # Privacy
     /// One [`crate::Event::RepeatAndSelect`] (Papernot and Steinke 2022, Theorems 2 and 6), charged before
     /// the first run. The inner runs are not charged beside it. How many there were is secret:
-    /// report the tuning's mean. What `run` writes anywhere but into its result is outside the
+    /// report the tuning's mean. An inner run states no guarantee. What `run` writes anywhere but into its result is outside the
     /// guarantee.
     ///
     /// # Errors

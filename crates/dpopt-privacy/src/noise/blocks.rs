@@ -17,14 +17,17 @@ const BLOCKS_AT_A_TIME: usize = 16;
 /// The bits of one block.
 ///
 /// Words are read in order from the beginning of the block's stream; digit `level ≥ 1` after
-/// the head of draw `i` stands at a place of its own, word `i` of region `level`. So how many
-/// digits are asked of one draw changes no other draw, and any digit can be found again.
+/// the head of draw `i` stands at a place of its own, word `i + 512 r` of region `level` after `r`
+/// candidates that were refused. So how many digits are asked of one draw changes no other draw,
+/// any digit can be found again, and a refused candidate takes its digits along: that it was
+/// refused says something about them.
 pub(super) struct BlockSource<'k> {
     key: &'k Key,
     id: StreamId,
     words: KeyedStream,
-    draw: u64,
-    /// Open where digit `level` of draw `next` stands.
+    /// Where the digits of the candidate stand in a region.
+    place: u64,
+    /// Open where a digit of `level` stands, at place `next`.
     digits: Option<Digits>,
 }
 
@@ -36,7 +39,8 @@ struct Digits {
 
 impl<'k> BlockSource<'k> {
     /// Region `level` begins at this many words of 64 bits, times the level. The words of a
-    /// block do not come near: 512 draws would have to read 2^39.
+    /// block do not come near: 512 draws would have to read 2^39. Nor do the digits: one draw would
+    /// have to be refused 2^30 times.
     const REGION: u128 = 1 << 39;
 
     fn new(key: &'k Key, id: StreamId) -> Self {
@@ -44,7 +48,7 @@ impl<'k> BlockSource<'k> {
             key,
             id,
             words: key.open(id),
-            draw: 0,
+            place: 0,
             digits: None,
         }
     }
@@ -56,6 +60,7 @@ impl<'k> BlockSource<'k> {
         index: u64,
     ) -> Result<(Self, u64), NoiseError> {
         key.check_process()?;
+        id.check_first_block()?;
         let block = index / BLOCK_DRAWS as u64;
         let id = id.with_block(u32::try_from(block).unwrap_or(u32::MAX))?;
         Ok((Self::new(key, id), index % BLOCK_DRAWS as u64))
@@ -64,7 +69,7 @@ impl<'k> BlockSource<'k> {
     /// What is drawn from here on is draw number `draw` of the block.
     #[inline(always)]
     pub(super) fn begin(&mut self, draw: u64) {
-        self.draw = draw;
+        self.place = draw;
     }
 }
 
@@ -82,17 +87,17 @@ impl BitSource for BlockSource<'_> {
     }
 
     fn extension(&mut self, level: usize) -> u64 {
-        let draw = self.draw;
+        let place = self.place;
         let open = self.digits.take();
         let mut digits = match open {
-            Some(digits) if digits.level == level && digits.next == draw => digits,
+            Some(digits) if digits.level == level && digits.next == place => digits,
             other => {
                 let mut stream = other.map_or_else(|| self.key.open(self.id), |d| d.stream);
-                stream.seek(level as u128 * Self::REGION + u128::from(draw));
+                stream.seek(level as u128 * Self::REGION + u128::from(place));
                 Digits {
                     stream,
                     level,
-                    next: draw,
+                    next: place,
                 }
             }
         };
@@ -101,6 +106,11 @@ impl BitSource for BlockSource<'_> {
         self.digits = Some(digits);
         digit
     }
+
+    #[inline]
+    fn refused(&mut self) {
+        self.place += BLOCK_DRAWS as u64;
+    }
 }
 
 impl Key {
@@ -108,13 +118,14 @@ impl Key {
     /// not fail later.
     ///
     /// # Errors
-    /// [`NoiseError::EmptyVector`], [`NoiseError::Forked`], and [`NoiseError::BlockOutOfRange`]
-    /// for more than 2^24 blocks.
+    /// [`NoiseError::EmptyVector`], [`NoiseError::Forked`], [`NoiseError::NotFirstBlock`], and
+    /// [`NoiseError::BlockOutOfRange`] for more than 2^24 blocks.
     pub(crate) fn check_release(&self, id: StreamId, length: usize) -> Result<(), NoiseError> {
         let Some(last) = length.checked_sub(1) else {
             return Err(NoiseError::EmptyVector);
         };
         self.check_process()?;
+        id.check_first_block()?;
         id.with_block(u32::try_from(last / BLOCK_DRAWS).unwrap_or(u32::MAX))?;
         Ok(())
     }

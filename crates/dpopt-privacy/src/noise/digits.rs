@@ -22,6 +22,11 @@ pub(crate) trait BitSource {
         self.digit()
     }
 
+    /// What was begun is thrown away. A source whose draws can be found again must not give the
+    /// digits that it was decided by to what is tried next.
+    #[inline]
+    fn refused(&mut self) {}
+
     /// A fresh uniform integer below `n`; `n` must not be zero.
     ///
     /// The high half of `word · n` takes each value below `n` either ⌊2^64/n⌋ or ⌈2^64/n⌉

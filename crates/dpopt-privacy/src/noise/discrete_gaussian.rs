@@ -43,8 +43,8 @@ impl DiscreteGaussian {
     /// The largest parameter, 2^60.
     pub const MAX_SCALE: f64 = 1_152_921_504_606_846_976.0;
 
-    /// Noise of parameter `σ = scale`, in lattice steps. (Its standard deviation is at most `σ`,
-    /// and the same to 1e-8 of it from `σ = 1` on.)
+    /// Noise of parameter `σ = scale`, in lattice steps. (Its standard deviation is below `σ`: by
+    /// 1.1e-7 of it at `σ = 1`, by less than 3e-11 from `σ = 1.2` on.)
     ///
     /// # Errors
     /// [`NoiseError::ScaleOutOfRange`] unless `0.05 ≤ scale ≤ 2^60`.

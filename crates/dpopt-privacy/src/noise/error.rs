@@ -47,6 +47,13 @@ pub enum NoiseError {
         /// The largest block number.
         max: u32,
     },
+    /// A vector takes all blocks of a release, so its noise can't begin at a later one: two vectors
+    /// of one release would get the same.
+    #[error("noise for a vector begins at block 0 of a release of its own, not at block {block}")]
+    NotFirstBlock {
+        /// The block that was asked for.
+        block: u32,
+    },
     /// Every stream of one purpose has been handed out; going on would repeat randomness.
     #[error("all {count} {purpose} streams of this key are used up")]
     StreamsExhausted {

@@ -18,10 +18,6 @@ impl Limbs {
     }
 
     /// The limbs, least significant first; there may be zeros at the end.
-    #[allow(
-        dead_code,
-        reason = "for noise that is a combination of shared normals"
-    )]
     pub(crate) fn limbs(&self) -> &[u64] {
         &self.0
     }

@@ -32,10 +32,6 @@ mod error;
 mod exponential;
 mod float_gaussian;
 pub(crate) mod limbs;
-#[allow(
-    dead_code,
-    reason = "for noise that is a combination of shared normals"
-)]
 pub(crate) mod real;
 mod rounded_gaussian;
 mod stream;

@@ -17,10 +17,6 @@ use super::limbs::Limbs;
 use super::stream::{Key, StreamId};
 use super::strips::{BOX_BITS, Cell, Strips};
 
-#[allow(
-    unused_imports,
-    reason = "for noise that is a combination of shared normals"
-)]
 pub(crate) use super::blocks::BLOCK_DRAWS;
 
 /// Digits after the point that are known of every draw.
@@ -53,6 +49,7 @@ impl RealNormal {
     }
 
     /// Draws one number.
+    #[cfg(test)]
     pub(crate) fn draw<S: BitSource>(source: &mut S) -> Self {
         let word = source.word();
         Self::from_word(word, Strips::get(), source)
@@ -81,6 +78,7 @@ impl RealNormal {
                     if Under::floor(floor).decide(&mut x, table, source) {
                         return x;
                     }
+                    source.refused();
                 }
                 Cell::Tail => {
                     let steps = sixteenths(source);
@@ -91,6 +89,7 @@ impl RealNormal {
                     if Under::tail(steps, table).decide(&mut x, table, source) {
                         return x;
                     }
+                    source.refused();
                 }
                 Cell::Spare => {}
             }
@@ -105,13 +104,6 @@ impl RealNormal {
             self.digits.push(source.extension(next));
         }
         self.digits[level - 1]
-    }
-
-    /// The number to within [`error_bound`]: the middle of what is known, rounded once.
-    #[inline]
-    fn approximate(&self) -> f64 {
-        // Below 2^127 unless the tail went on for 2^71 steps.
-        signed(self.negative, (2 * self.head + 1) as f64)
     }
 }
 
@@ -139,41 +131,21 @@ pub(crate) struct FixedPoint {
     pub(crate) size: Limbs,
 }
 
-/// Fills `out` with approximations of the independent standard normals `w_0, w_1, …` of one
-/// stream: `out[i]` is within [`error_bound`] of `w_i`.
-///
-/// Number `i` is a function of the key, the stream and `i`; neither `threads` nor the length
-/// changes it. `id` must be the first block of a release.
-///
-/// # Errors
-/// [`NoiseError::Forked`], and [`NoiseError::BlockOutOfRange`] above 2^33 numbers.
-pub(crate) fn fill_real(
-    key: &Key,
-    id: StreamId,
-    threads: NonZeroUsize,
-    out: &mut [f64],
-) -> Result<(), NoiseError> {
-    let table = Strips::get();
-    over_blocks(key, id, threads, out, |source, place| {
-        let word = source.word();
-        *place = match quick(word, table) {
-            Some(head) => signed(is_negative(word), (2 * head + 1) as f64),
-            None => RealNormal::beyond(word, table, source).approximate(),
-        };
-    })
-}
-
 /// Digits after the point that [`fill_long`] gives.
 pub(crate) const LONG_BITS: u32 = HEAD_BITS + u64::BITS;
 
 /// What [`fill_long`] puts where a number is too large for it.
 pub(crate) const TOO_LONG: i128 = 1 << 126;
 
-/// Fills `out` with the first digits of the same normals: `⌊|w_i|·2^119⌋` with the sign of `w_i`,
-/// or ±[`TOO_LONG`] where `|w_i|` is 128 or more.
+/// Fills `out` with the first digits of the independent standard normals `w_0, w_1, …` of one
+/// stream: `⌊|w_i|·2^119⌋` with the sign of `w_i`, or ±[`TOO_LONG`] where `|w_i|` is 128 or more.
+///
+/// Number `i` is a function of the key, the stream and `i`; neither `threads` nor the length
+/// changes it. `id` must be the first block of a release.
 ///
 /// # Errors
-/// As [`fill_real`].
+/// [`NoiseError::Forked`], [`NoiseError::NotFirstBlock`], [`NoiseError::EmptyVector`], and
+/// [`NoiseError::BlockOutOfRange`] above 2^33 numbers.
 pub(crate) fn fill_long(
     key: &Key,
     id: StreamId,
@@ -201,23 +173,13 @@ pub(crate) fn fill_long(
     })
 }
 
-/// A bound of `|w − approximation|` for what [`fill_real`] gives.
-///
-/// `|w|` lies within 2^−56 of the middle `(2·head + 1)/2^56`, which is rounded to nearest:
-/// `2^−53·|approximation| + 2^−56`, here rounded up.
-#[must_use]
-pub(crate) fn error_bound(approximation: f64) -> f64 {
-    // Both products are exact; the sum is rounded up.
-    (approximation.abs() * f64::EPSILON / 2.0 + UNIT / 2.0).next_up()
-}
-
-/// Draw `index` of [`fill_real`] again, with `bits` digits after the point.
+/// Draw `index` of [`fill_long`] again, with `bits` digits after the point.
 ///
 /// It replays the draws before it in its block, at most 511, and takes its further digits from
 /// where they stand in the stream.
 ///
 /// # Errors
-/// As [`fill_real`].
+/// As [`fill_long`].
 pub(crate) fn refine(
     key: &Key,
     id: StreamId,
@@ -241,9 +203,6 @@ pub(crate) fn refine(
     })
 }
 
-/// 2^−55.
-const UNIT: f64 = 1.0 / (1_u64 << HEAD_BITS) as f64;
-
 /// The head of the number that starts with `word`, if its box is under the curve.
 #[inline(always)]
 pub(super) fn quick(word: u64, table: &Strips) -> Option<u64> {
@@ -259,13 +218,6 @@ pub(super) fn is_negative(word: u64) -> bool {
 #[inline(always)]
 fn place(word: u64) -> u64 {
     word >> (u64::BITS - PLACE_BITS)
-}
-
-/// `± half_units · 2^−56`.
-#[inline(always)]
-fn signed(negative: bool, half_units: f64) -> f64 {
-    let size = half_units * (UNIT / 2.0);
-    if negative { -size } else { size }
 }
 
 /// An integer `n` with probability `(15/16)/16^n`.

@@ -156,11 +156,13 @@ impl RoundedGaussian {
     /// modulo 2^128.
     ///
     /// Every 512 coordinates are a keyed block of `id` of their own, so the noise is a function
-    /// of the key and `id`, whatever the number of threads. `id` must not be used again.
+    /// of the key and `id`, whatever the number of threads. `id` must be the first block of a release,
+    /// and the release must not be used again: the vector takes its blocks.
     ///
     /// # Errors
     /// Nothing has been drawn or added then: [`NoiseError::EmptyVector`],
-    /// [`NoiseError::Forked`], and [`NoiseError::BlockOutOfRange`] above 2^33 coordinates.
+    /// [`NoiseError::Forked`], [`NoiseError::NotFirstBlock`], and [`NoiseError::BlockOutOfRange`]
+    /// above 2^33 coordinates.
     pub fn add_release<T: NoisySum>(
         &self,
         key: &Key,

@@ -257,6 +257,14 @@ impl StreamId {
         Self { block, ..self }
     }
 
+    /// Whether a vector may begin here.
+    pub(super) fn check_first_block(self) -> Result<(), NoiseError> {
+        match self.block {
+            0 => Ok(()),
+            block => Err(NoiseError::NotFirstBlock { block }),
+        }
+    }
+
     /// The number under which the generator knows the stream: purpose, release and block side
     /// by side in 8, 32 and 24 bits, so that no two names share one.
     #[must_use]

@@ -1,6 +1,8 @@
 //! Work on fixed blocks of coordinates, the same whoever does it.
 
 use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use crate::noise::NoiseError;
 use crate::noise::real::BLOCK_DRAWS;
@@ -8,41 +10,39 @@ use crate::noise::real::BLOCK_DRAWS;
 /// Coordinates in one block: those of one block of draws.
 pub(super) const BLOCK: usize = BLOCK_DRAWS;
 
-/// Calls `work` for every block with its number, from up to `threads` threads.
+/// Calls `work` for every block with its number, from up to `threads` threads. Where the system
+/// gives fewer threads, fewer are used.
 ///
 /// # Errors
-/// Of the first block that has one; the others may or may not be done then.
+/// Of some block that has one; the others may or may not be done then.
 pub(super) fn over_blocks<B: Send>(
     threads: NonZeroUsize,
-    mut blocks: Vec<B>,
+    blocks: Vec<B>,
     work: impl Fn(u32, B) -> Result<(), NoiseError> + Sync,
 ) -> Result<(), NoiseError> {
-    // Blocks are numbered in 24 bits.
-    let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-    let share = blocks.len().div_ceil(threads.get()).max(1);
-    if share >= blocks.len() {
-        return (0..)
-            .map(number)
-            .zip(blocks)
-            .try_for_each(|(n, b)| work(n, b));
-    }
-    let work = &work;
-    std::thread::scope(|scope| {
-        let mut handles = Vec::new();
-        while !blocks.is_empty() {
-            let own = blocks.split_off(blocks.len().saturating_sub(share));
-            let first = blocks.len();
-            handles.push(scope.spawn(move || {
-                (first..)
-                    .map(number)
-                    .zip(own)
-                    .try_for_each(|(n, b)| work(n, b))
-            }));
+    let count = blocks.len();
+    let queue = Mutex::new(blocks.into_iter().enumerate());
+    let drain = || {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((index, block)) = next else {
+                return Ok(());
+            };
+            // Blocks are numbered in 24 bits.
+            work(u32::try_from(index).unwrap_or(u32::MAX), block)?;
         }
-        handles.into_iter().try_for_each(|handle| {
-            handle
+    };
+    thread::scope(|scope| {
+        // A thread that can't be had leaves its work to the others.
+        let helpers: Vec<_> = (1..threads.get().min(count))
+            .map_while(|_| thread::Builder::new().spawn_scoped(scope, drain).ok())
+            .collect();
+        let own = drain();
+        helpers.into_iter().fold(own, |done, helper| {
+            let theirs = helper
                 .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            done.and(theirs)
         })
     })
 }

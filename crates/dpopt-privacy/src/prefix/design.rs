@@ -38,8 +38,7 @@ impl PrefixNoise {
     /// The factorisation of this kind for `len` steps.
     ///
     /// # Complexity
-    /// O(len), for a band O(band · len), for repeated participation in a Toeplitz factor
-    /// O(min(most, band/apart) · len).
+    /// O(len), for a band O(band · len).
     ///
     /// # Errors
     /// [`PrefixError`] for no steps or too many, no band, no participation.

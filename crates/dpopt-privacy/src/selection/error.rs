@@ -1,4 +1,5 @@
-//! What can be refused when a selection is set up. None of it depends on records.
+//! What can be refused when a selection is set up. None of it depends on what records hold, and on
+//! how many there are only beyond 2^32.
 
 use crate::adjacency::Adjacency;
 

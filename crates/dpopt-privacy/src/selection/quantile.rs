@@ -179,11 +179,11 @@ impl QuantileBins {
     }
 
     /// The bin of a value: from its lower edge up to below its upper one. Values beyond the
-    /// edges count in the bin at that end, a value that is not a number in the first.
-    fn bin_of(&self, value: f64) -> usize {
-        // The first edge is below every bin, the last above; NaN is at or above no edge.
+    /// edges count in the bin at that end, a value that is not a number in none.
+    fn bin_of(&self, value: f64) -> Option<usize> {
+        // The first edge is below every bin, the last above.
         let inner = &self.edges[1..self.edges.len() - 1];
-        inner.partition_point(|&edge| value >= edge)
+        (!value.is_nan()).then(|| inner.partition_point(|&edge| value >= edge))
     }
 
     pub(crate) fn bin(&self, index: usize) -> QuantileBin {
@@ -217,9 +217,9 @@ impl QuantileBin {
 /// How many records have their value in which bin.
 ///
 /// # Privacy
-/// One record makes one call of [`QuantileSum::add`], and counts in one bin, whatever its value.
-/// Under zero-out the record that contributes nothing makes no call. It neither clones, prints
-/// nor serialises:
+/// One record makes one call of [`QuantileSum::add`], and counts in one bin at most, whatever its
+/// value. A record that contributes nothing, the other one of the zero-out relation, is in none: it
+/// makes no call, or one with NaN. It neither clones, prints nor serialises:
 ///
 /// ```compile_fail
 /// fn print(sum: dpopt_privacy::selection::QuantileSum) { println!("{sum:?}"); }
@@ -241,13 +241,15 @@ impl QuantileSum {
         }
     }
 
-    /// Adds one record's value. Values beyond the edges count in the bin at that end, and one
-    /// that is not a number in the first.
+    /// Adds one record's value. Values beyond the edges count in the bin at that end. One that is
+    /// not a number, such as a missing one, counts nowhere, and not in the rank either.
     pub fn add(&mut self, value: f64) {
         if self.added < MAX_RECORDS {
+            // Counted whatever it holds: whether a record is taken depends on no other record.
             self.added += 1;
-            let bin = self.bins.bin_of(value);
-            self.counts[bin] += 1;
+            if let Some(bin) = self.bins.bin_of(value) {
+                self.counts[bin] += 1;
+            }
         }
     }
 
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn values_count_in_their_bins_and_bad_ones_at_the_ends() {
+    fn values_count_in_their_bins_and_those_beyond_at_the_ends() {
         let values = [
             f64::NAN,
             f64::NEG_INFINITY,
@@ -366,8 +368,9 @@ mod tests {
             3.0,
             f64::INFINITY,
         ];
-        assert_eq!(filled(&[0.0, 1.0, 2.0, 3.0], &values).counts, [4, 2, 3]);
-        assert_eq!(filled(&[0.0, 1.0], &values).counts, [9]);
+        assert_eq!(filled(&[0.0, 1.0, 2.0, 3.0], &values).counts, [3, 2, 3]);
+        assert_eq!(filled(&[0.0, 1.0], &values).counts, [8]);
+        assert_eq!(filled(&[0.0, 1.0], &values).added, 9);
     }
 
     #[test]
@@ -453,7 +456,8 @@ mod tests {
             .unwrap()
     }
 
-    /// The largest difference of two bins' changes over all neighbours of all small counts.
+    /// The largest difference of two bins' changes over all neighbours of all small counts. A record
+    /// is in one bin or in none.
     fn largest_spread(adjacency: Adjacency, utilities: impl Fn(&[u64]) -> Vec<i64>) -> u64 {
         let mut worst = 0;
         for code in 0..4_u64.pow(4) {
@@ -470,9 +474,7 @@ mod tests {
                         neighbours.push(moved);
                     }
                 }
-                if adjacency != Adjacency::ReplaceOne {
-                    neighbours.push(more);
-                }
+                neighbours.push(more);
             }
             for other in neighbours {
                 let changes: Vec<i64> = utilities(&other)
@@ -550,7 +552,7 @@ mod tests {
             prop_assume!(edges.len() > 1);
             let edges: Vec<f64> = edges.into_iter().map(f64::from).collect();
             let bins = QuantileBins::new(&edges).unwrap();
-            let bin = bins.bin(bins.bin_of(value));
+            let bin = bins.bin(bins.bin_of(value).unwrap());
             let clamped = value.clamp(edges[0], edges[edges.len() - 1].next_down());
             prop_assert!(bin.low <= clamped && clamped < bin.high);
             prop_assert!(bin.low < bin.midpoint() && bin.midpoint() < bin.high);
