@@ -12,6 +12,7 @@
 mod ahead;
 mod design;
 mod file;
+mod frame;
 mod logistic;
 mod row;
 mod rows;
@@ -22,6 +23,7 @@ mod vector;
 pub use ahead::Ahead;
 pub use design::{Design, DesignError};
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
+pub use frame::orthonormalise;
 pub use logistic::{logistic, logistic_changes};
 pub use row::Row;
 pub use rows::{Entry, row_products, sparse_products};

@@ -283,6 +283,7 @@ fn queries_release_their_means() {
                 .is_none()
         );
         assert_eq!(mean.counts().releases, 3);
+        assert_eq!(mean.counts().values, 50.0);
     }
 }
 

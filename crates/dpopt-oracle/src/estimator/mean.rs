@@ -138,6 +138,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let Some(bound) = query.bound(&self.loss)? else {
             return Ok(None);
         };
+        let adjacency = self.data.adjacency();
+        if query.needs_fixed_positions() && !adjacency.record_count_is_public() {
+            return Err(PoolError::Adjacency { adjacency }.into());
+        }
         let (sealed, denominator) = self.sum(query, bound, over)?;
         let mut mean = self.curator.release(&sealed, noise_multiplier)?;
         for x in &mut mean {
@@ -145,6 +149,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         }
         self.counts.releases += 1;
         self.counts.gradients += denominator * query.gradients_per_record();
+        self.counts.values += denominator * query.values_per_record();
         self.counts.passes = self.counts.gradients / self.data.public_records() as f64;
         let sensitivity = bound.radius() * self.data.adjacency().sum_sensitivity();
         Ok(Some(Mean {

@@ -61,6 +61,8 @@ pub struct Counts {
     pub releases: u64,
     /// Per-record gradients, two for each record of a difference query.
     pub gradients: f64,
+    /// Per-record values that were asked for beside gradients.
+    pub values: f64,
     /// Per-record gradients over the public number of records.
     pub passes: f64,
 }

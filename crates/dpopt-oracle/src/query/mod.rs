@@ -7,6 +7,7 @@
 mod difference;
 mod gradient;
 mod hessian_vector;
+mod smoothed;
 mod value;
 
 use dpopt_privacy::{Bound, LatticeError, LatticeSum};
@@ -18,6 +19,9 @@ use crate::records::Records;
 pub use difference::GradientDifference;
 pub use gradient::Gradient;
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
+pub use smoothed::{
+    Frames, SmoothedDifference, SmoothedGradient, smoothed_change_radius, smoothed_gradient_bound,
+};
 pub use value::Value;
 
 /// What one record contributes, and how much that can be.
@@ -35,6 +39,17 @@ pub trait Query<L: Loss>: Sync {
 
     /// Nominal cost of one contribution, in gradients of one record.
     fn gradients_per_record(&self) -> f64;
+
+    /// Nominal number of values of one record beside its gradients.
+    fn values_per_record(&self) -> f64 {
+        0.0
+    }
+
+    /// Whether a contribution depends on the position of the record too. Such a query is refused
+    /// under add-remove adjacency, where one record more shifts the others.
+    fn needs_fixed_positions(&self) -> bool {
+        false
+    }
 
     /// Adds the contribution of one record to `out`, which holds zeros.
     ///

@@ -24,8 +24,11 @@ impl<L: Loss> Query<L> for Value<'_> {
         Bound::new(self.radius, 1).map(Some)
     }
 
-    /// A value is counted as a gradient; it costs less.
     fn gradients_per_record(&self) -> f64 {
+        0.0
+    }
+
+    fn values_per_record(&self) -> f64 {
         1.0
     }
 

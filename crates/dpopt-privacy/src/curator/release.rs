@@ -9,7 +9,7 @@ use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::{LatticeError, MAX_RECORDS};
 use crate::noise::digits::BitSource;
-use crate::noise::{Purpose, RoundedGaussian};
+use crate::noise::{Purpose, RoundedGaussian, real};
 use crate::sensitive::{Access, Payload, Sensitive};
 use crate::units::{NoiseMultiplier, SamplingRate};
 
@@ -120,6 +120,23 @@ impl Curator {
             return 0;
         };
         ((u128::from(stream.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Fills `out` with independent standard normals that have nothing to do with the data, for
+    /// directions and perturbations; rounded to `f64`. They are **not** noise of a release: treat
+    /// them as public.
+    ///
+    /// # Errors
+    /// [`Refused::Noise`] for an empty vector, and when this purpose has no streams left.
+    pub fn draw_normals(&mut self, out: &mut [f64]) -> Result<(), Refused> {
+        let id = self.stream_id(Purpose::Perturbation)?;
+        let mut digits = vec![0; out.len()];
+        real::fill_long(&self.key, id, self.threads, &mut digits)?;
+        let unit = (-f64::from(real::LONG_BITS)).exp2();
+        for (out, digits) in out.iter_mut().zip(digits) {
+            *out = digits as f64 * unit;
+        }
+        Ok(())
     }
 
     /// Releases a sum, or the norm of one, with Gaussian noise.

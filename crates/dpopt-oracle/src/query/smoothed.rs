@@ -1,0 +1,260 @@
+//! Zeroth-order queries: gradients of the smoothed loss from values alone.
+//!
+//! The smoothed loss is F_alpha(w) = E F(w + alpha u), u uniform in the unit ball. With y uniform
+//! on the sphere, d (f(w + alpha y) - f(w - alpha y)) / (2 alpha) y has its gradient as mean. The
+//! directions of one record are an orthonormal frame, so that one frame gives
+//! v = sum_j b_j y_j with b_j = (f(w + alpha y_j) - f(w - alpha y_j)) / (2 alpha), and ||v|| = ||b||.
+
+use std::num::NonZeroUsize;
+
+use dpopt_linalg::{add_scaled, orthonormalise};
+use dpopt_privacy::{Bound, ClipNorm, Curator, LatticeError, LatticeSum, Refused};
+
+use super::Query;
+use crate::loss::{Loss, RecordOf, Segment, add_contribution, guarded};
+use crate::pass::Positions;
+use crate::records::Records;
+
+/// Public orthonormal frames; record i uses frame i modulo their number.
+///
+/// The variance of the directions is divided by the number of frames, not of records: with one
+/// frame for all it never shrinks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frames {
+    dim: usize,
+    frames: Vec<Vec<f64>>,
+}
+
+impl Frames {
+    /// Draws `count` independent frames with the Haar law, independent of the data.
+    ///
+    /// # Errors
+    /// [`Refused`] when the curator's streams are used up, or a dimension of 0.
+    pub fn draw(curator: &mut Curator, dim: usize, count: NonZeroUsize) -> Result<Self, Refused> {
+        let mut frames = Vec::with_capacity(count.get());
+        while frames.len() < count.get() {
+            let mut frame = vec![0.0; dim * dim];
+            curator.draw_normals(&mut frame)?;
+            // Normals that are too nearly dependent have probability about 1e-8: drawn again.
+            if orthonormalise(&mut frame, dim) {
+                frames.push(frame);
+            }
+        }
+        Ok(Self { dim, frames })
+    }
+
+    /// Dimension of the directions, and their number in each frame.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Number of frames.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn of(&self, position: usize) -> &[f64] {
+        &self.frames[position % self.frames.len()]
+    }
+}
+
+/// The estimate of grad F_alpha(w) from 2d values of each record, clipped to `clip`.
+///
+/// For an L-Lipschitz loss it is at most kappa_d L long, with kappa_1 = 1 and
+/// kappa_d^2 = max(d/2, 1 + (d - 1)(sqrt 2 - 1)^2), whatever the frame: two points at distance
+/// sqrt(2) alpha give |b_i| + |b_j| <= sqrt(2) L.
+///
+/// # Privacy
+/// Records are tied to frames by position, so positions must stay when a record changes: refused
+/// under add-remove. The clip is enforced, whatever the loss is.
+#[derive(Debug, Clone, Copy)]
+pub struct SmoothedGradient<'a> {
+    /// w.
+    pub point: &'a [f64],
+    /// alpha.
+    pub smoothing: f64,
+    /// The directions.
+    pub frames: &'a Frames,
+    /// The clip radius.
+    pub clip: ClipNorm,
+}
+
+/// The change of [`SmoothedGradient`] along a segment, with the same directions at both ends, from
+/// 4d values of each record.
+///
+/// For an L-Lipschitz loss it is at most sqrt(d) L ||w - w'|| / alpha long, surely: each b_j changes
+/// by at most L ||w - w'|| / alpha.
+///
+/// # Privacy
+/// As for [`SmoothedGradient`]. The radius must be the one of **this** segment: see
+/// [`smoothed_change_radius`].
+#[derive(Debug, Clone, Copy)]
+pub struct SmoothedDifference<'a> {
+    /// From w' to w.
+    pub segment: Segment<'a>,
+    /// alpha.
+    pub smoothing: f64,
+    /// The directions.
+    pub frames: &'a Frames,
+    /// The clip radius; none for equal points.
+    pub radius: Option<ClipNorm>,
+}
+
+/// kappa_d L: the longest [`SmoothedGradient`] of an L-Lipschitz loss.
+#[must_use]
+pub fn smoothed_gradient_bound(lipschitz: f64, dim: usize) -> f64 {
+    let d = dim as f64;
+    let root = std::f64::consts::SQRT_2 - 1.0;
+    let square = if dim <= 1 {
+        1.0
+    } else {
+        (0.5 * d).max(1.0 + (d - 1.0) * root * root)
+    };
+    lipschitz * square.sqrt() * (1.0 + 1e-12)
+}
+
+/// sqrt(d) L ||w - w'|| / alpha, rounded up: the longest [`SmoothedDifference`] of an L-Lipschitz
+/// loss; none for equal points.
+#[must_use]
+pub fn smoothed_change_radius(
+    lipschitz: f64,
+    segment: &Segment<'_>,
+    smoothing: f64,
+) -> Option<ClipNorm> {
+    let length = dpopt_linalg::norm(segment.displacement) * (1.0 + 1e-12);
+    let dim = segment.from.len() as f64;
+    ClipNorm::new(dim.sqrt() * lipschitz * length / smoothing * (1.0 + 1e-12)).ok()
+}
+
+/// sum_j b_j y_j of one record, added to `out`; `moved` is scratch of the same length.
+fn estimate<L: Loss>(
+    loss: &L,
+    record: RecordOf<'_, L>,
+    (point, smoothing, sign): (&[f64], f64, f64),
+    frame: &[f64],
+    moved: &mut [f64],
+    out: &mut [f64],
+) {
+    for direction in frame.chunks_exact(point.len().max(1)) {
+        let mut value_at = |step: f64| {
+            moved.copy_from_slice(point);
+            add_scaled(moved, step, direction);
+            loss.value(record, moved)
+        };
+        let slope = (value_at(smoothing) - value_at(-smoothing)) / (2.0 * smoothing);
+        add_scaled(out, sign * slope, direction);
+    }
+}
+
+/// Adds what `contribute` gives for each record and its frame.
+fn add_framed<L: Loss>(
+    records: &L::Records,
+    positions: &Positions<'_>,
+    frames: &Frames,
+    sum: &mut LatticeSum,
+    contribute: impl Fn(RecordOf<'_, L>, &[f64], &mut [f64], &mut [f64]),
+) {
+    let mut out = vec![0.0; sum.bound().dim()];
+    let mut moved = out.clone();
+    for i in positions.iter() {
+        out.fill(0.0);
+        let finished = guarded::<L, _>(|| {
+            contribute(records.record(i), frames.of(i), &mut moved, &mut out);
+        });
+        add_contribution(sum, finished, &out);
+    }
+}
+
+impl<L: Loss> Query<L> for SmoothedGradient<'_> {
+    fn bound(&self, _: &L) -> Result<Option<Bound>, LatticeError> {
+        Bound::new(self.clip, self.point.len()).map(Some)
+    }
+
+    fn gradients_per_record(&self) -> f64 {
+        0.0
+    }
+
+    fn values_per_record(&self) -> f64 {
+        2.0 * self.frames.dim as f64
+    }
+
+    fn needs_fixed_positions(&self) -> bool {
+        true
+    }
+
+    /// With the first frame; [`Query::add`] gives each record its own.
+    fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
+        let at = (self.point, self.smoothing, 1.0);
+        let mut moved = vec![0.0; out.len()];
+        estimate(loss, record, at, self.frames.of(0), &mut moved, out);
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        add_framed::<L>(
+            records,
+            &positions,
+            self.frames,
+            sum,
+            |record, frame, moved, out| {
+                let at = (self.point, self.smoothing, 1.0);
+                estimate(loss, record, at, frame, moved, out);
+            },
+        );
+    }
+}
+
+impl SmoothedDifference<'_> {
+    fn change<L: Loss>(
+        &self,
+        loss: &L,
+        record: RecordOf<'_, L>,
+        frame: &[f64],
+        moved: &mut [f64],
+        out: &mut [f64],
+    ) {
+        let mut at = |point, sign| {
+            let end = (point, self.smoothing, sign);
+            estimate(loss, record, end, frame, moved, out);
+        };
+        at(self.segment.to, 1.0);
+        at(self.segment.from, -1.0);
+    }
+}
+
+impl<L: Loss> Query<L> for SmoothedDifference<'_> {
+    fn bound(&self, _: &L) -> Result<Option<Bound>, LatticeError> {
+        self.radius
+            .map(|radius| Bound::new(radius, self.segment.from.len()))
+            .transpose()
+    }
+
+    fn gradients_per_record(&self) -> f64 {
+        0.0
+    }
+
+    fn values_per_record(&self) -> f64 {
+        4.0 * self.frames.dim as f64
+    }
+
+    fn needs_fixed_positions(&self) -> bool {
+        true
+    }
+
+    /// With the first frame; [`Query::add`] gives each record its own.
+    fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
+        let mut moved = vec![0.0; out.len()];
+        self.change(loss, record, self.frames.of(0), &mut moved, out);
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        add_framed::<L>(
+            records,
+            &positions,
+            self.frames,
+            sum,
+            |record, frame, moved, out| self.change(loss, record, frame, moved, out),
+        );
+    }
+}
