@@ -269,7 +269,7 @@ fn fixed(event: &Event, adjacency: Adjacency) -> Result<Terms, Refused> {
                 return Err(unsupported(other, " for a slice"));
             }
             share = Some(leaves);
-        } else if made_on_all(&leaf) {
+        } else if made_on_all(&leaf, adjacency) {
             whole.push((leaf, count, count));
         } else {
             return Err(unsupported(&leaf, ""));
@@ -283,7 +283,7 @@ fn fixed(event: &Event, adjacency: Adjacency) -> Result<Terms, Refused> {
 }
 
 /// Whether the curator has a release on all records, or on a sample of them, that is this event.
-fn made_on_all(leaf: &Event) -> bool {
+fn made_on_all(leaf: &Event, adjacency: Adjacency) -> bool {
     match leaf {
         Event::Gaussian { .. }
         | Event::PrefixSums { .. }
@@ -292,8 +292,9 @@ fn made_on_all(leaf: &Event) -> bool {
         | Event::AboveThreshold { .. }
         | Event::ReportNoisyMax { .. }
         | Event::RepeatAndSelect { .. } => true,
-        Event::PoissonSampled { event, .. } | Event::SampledWithoutReplacement { event, .. } => {
-            matches!(**event, Event::Gaussian { .. })
+        Event::PoissonSampled { event, .. } => matches!(**event, Event::Gaussian { .. }),
+        Event::SampledWithoutReplacement { event, .. } => {
+            adjacency == Adjacency::ReplaceOne && matches!(**event, Event::Gaussian { .. })
         }
         _ => false,
     }
