@@ -26,7 +26,8 @@ pub use estimator::{
 };
 pub use loss::{
     CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
-    GradientCheck, Loss, RecordOf, Segment, TwiceDifferentiable, check_constants, check_gradient,
+    GradientCheck, Loss, LossNameError, ParameterError, Quantile, RecordOf, Scale, Segment,
+    TwiceDifferentiable, check_constants, check_gradient,
 };
 pub use pass::Positions;
 pub use query::Query;

@@ -19,7 +19,7 @@ use crate::records::Records;
 
 pub use check::{CheckError, ConstantsCheck, GradientCheck, check_constants, check_gradient};
 pub use closure::ClosureLoss;
-pub use glm::Glm;
+pub use glm::{Glm, LossNameError, ParameterError, Quantile, Scale};
 pub(crate) use guard::guarded;
 
 /// Public constants of a loss on bounded records.
