@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use dpopt::nonconvex::Solver;
-use dpopt::oracle::Glm;
+use dpopt::oracle::{Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
 };
@@ -62,7 +62,8 @@ pub(crate) fn adjacency(name: &str) -> Result<Adjacency, String> {
 }
 
 pub(crate) fn loss(name: &str) -> Result<Glm, String> {
-    named(name, &Glm::ALL)
+    name.parse()
+        .map_err(|error: LossNameError| error.to_string())
 }
 
 pub(crate) fn filter(name: &str) -> Result<FilterKind, String> {

@@ -1,5 +1,7 @@
 //! Parameters of losses, checked once.
 
+use serde::{Deserialize, Serialize};
+
 /// A parameter of a loss is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -14,7 +16,8 @@ pub enum ParameterError {
 
 /// A scale of residuals, in units of the label: from 1e-100 to 1e100, so that its square and the
 /// inverse of it are normal numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
 pub struct Scale(f64);
 
 impl Scale {
@@ -46,7 +49,8 @@ impl Scale {
 }
 
 /// A quantile, strictly between 0 and 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
 pub struct Quantile(f64);
 
 impl Quantile {
@@ -68,5 +72,33 @@ impl Quantile {
     #[must_use]
     pub fn get(self) -> f64 {
         self.0
+    }
+}
+
+impl TryFrom<f64> for Scale {
+    type Error = ParameterError;
+
+    fn try_from(number: f64) -> Result<Self, ParameterError> {
+        Self::new(number)
+    }
+}
+
+impl From<Scale> for f64 {
+    fn from(checked: Scale) -> f64 {
+        checked.0
+    }
+}
+
+impl TryFrom<f64> for Quantile {
+    type Error = ParameterError;
+
+    fn try_from(number: f64) -> Result<Self, ParameterError> {
+        Self::new(number)
+    }
+}
+
+impl From<Quantile> for f64 {
+    fn from(checked: Quantile) -> f64 {
+        checked.0
     }
 }
