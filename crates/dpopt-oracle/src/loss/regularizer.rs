@@ -64,8 +64,9 @@ impl Regularizer {
     /// - L1 and rho add up: the Hessian of R is diagonal, with entries lambda (ridge), or between
     ///   -lambda/2 and 2 lambda (nonconvex; see [`Glm::constants_within`]).
     /// - F(0) + R(0) - min(F + R) is at most the gap of F, because R >= 0 = R(0).
-    /// - Ridge with lambda >= L1 makes any loss convex: no eigenvalue of a Hessian of f is below -L1.
-    ///   The sum with the nonconvex term counts as not convex.
+    /// - Ridge keeps a convex loss convex. It would make any loss with lambda >= L1 convex, which is
+    ///   not said here: a constant that was claimed, or that holds on a ball only, must not turn into
+    ///   a property for all points. The sum with the nonconvex term counts as not convex.
     /// - **L0 stays that of f**: it is the length of what is clipped and released, from which the
     ///   noise follows. The gradient of the sum may be longer, by at most lambda ||w|| (ridge) or
     ///   lambda sqrt(d) 3 sqrt(3)/8 (nonconvex).
@@ -75,11 +76,6 @@ impl Regularizer {
         match self {
             Regularizer::Ridge(_) => Constants {
                 smoothness: loss.smoothness + weight,
-                convexity: if weight >= loss.smoothness {
-                    Convexity::Convex
-                } else {
-                    loss.convexity
-                },
                 ..loss
             },
             Regularizer::Nonconvex(_) => {
@@ -141,9 +137,6 @@ mod tests {
             (ridge.lipschitz, ridge.convexity),
             (loss.lipschitz, Convexity::Nonconvex)
         );
-        // The Hessian of Welsch's loss is at least -0.45: with as much as L1 = 1 it is convex.
-        let strong = Regularizer::Ridge(weight(1.0)).constants(loss);
-        assert_eq!(strong.convexity, Convexity::Convex);
         let term = Regularizer::Nonconvex(weight(0.5)).constants(Glm::Logistic.constants(1.0));
         assert_eq!(
             (term.smoothness, term.convexity),
