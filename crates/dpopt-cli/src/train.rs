@@ -67,7 +67,7 @@ pub(crate) struct TrainArgs {
     /// Labels of the test set, where they are in a file of their own
     #[arg(long, value_name = "FILE", requires = "test")]
     test_labels: Option<PathBuf>,
-    /// Loss of a record
+    /// Loss of a record: logistic, sigmoid, welsch, geman-mcclure, cauchy, tukey[:C] or huber[:DELTA]
     #[arg(long, default_value = "logistic", value_parser = args::loss)]
     loss: Glm,
     /// auto, noisy-gd, noisy-gd-theory, dp-sgd or spiderboost. auto: noisy-gd for a convex loss;
