@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use dpopt::nonconvex::Solver;
-use dpopt::oracle::Glm;
+use dpopt::oracle::{Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
 };
@@ -61,8 +61,16 @@ pub(crate) fn adjacency(name: &str) -> Result<Adjacency, String> {
     named(name, &[Adjacency::ReplaceOne, Adjacency::AddRemove])
 }
 
+/// A loss that the solvers of the command can plan for.
 pub(crate) fn loss(name: &str) -> Result<Glm, String> {
-    named(name, &Glm::ALL)
+    let loss: Glm = name
+        .parse()
+        .map_err(|error: LossNameError| error.to_string())?;
+    if loss.constants(1.0).smoothness.is_finite() {
+        Ok(loss)
+    } else {
+        Err("it has kinks, and every solver here needs a Lipschitz gradient".to_owned())
+    }
 }
 
 pub(crate) fn filter(name: &str) -> Result<FilterKind, String> {

@@ -84,7 +84,9 @@ impl PlanArgs {
     fn facts(&self) -> Result<PublicFacts, CliError> {
         let given = (self.lipschitz, self.smoothness, self.initial_gap);
         let free = self.loss.is_none() && matches!(given, (Some(_), Some(_), Some(_)));
-        let derived = self.loss.unwrap_or(Glm::Logistic).constants(self.row_norm);
+        // A schema's labels are -1 and 1.
+        let loss = self.loss.unwrap_or(Glm::Logistic);
+        let derived = loss.constants_within(self.row_norm, Some(1.0));
         let dim = usize::try_from(self.dim)
             .map_err(|_| CliError::flag("--dim", "too large for this machine"))?;
         let facts = PublicFacts {

@@ -67,7 +67,7 @@ pub(crate) struct TrainArgs {
     /// Labels of the test set, where they are in a file of their own
     #[arg(long, value_name = "FILE", requires = "test")]
     test_labels: Option<PathBuf>,
-    /// Loss of a record
+    /// Loss of a record: logistic, sigmoid, welsch, geman-mcclure, cauchy, tukey[:C] or huber[:DELTA]
     #[arg(long, default_value = "logistic", value_parser = args::loss)]
     loss: Glm,
     /// auto, noisy-gd, noisy-gd-theory, dp-sgd or spiderboost. auto: noisy-gd for a convex loss;
@@ -177,7 +177,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         data.dim(),
         data.adjacency(),
         data.row_norm(),
-        args.loss.constants(data.row_norm()),
+        args.loss
+            .constants_within(data.row_norm(), data.label_bound()),
     )?;
     let start = checkpoint.as_ref().map(Checkpoint::point);
     if let Some(start) = start.filter(|start| start.len() != facts.dim) {
@@ -308,7 +309,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
 fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliError> {
     let table = source.train()?;
     let row_norm = ClipNorm::new(table.row_norm).map_err(dpopt::oracle::EstimatorError::from)?;
-    PrivateData::new(
+    // A schema's labels are -1 and 1.
+    let label_bound = ClipNorm::new(1.0).map_err(dpopt::oracle::EstimatorError::from)?;
+    let data = PrivateData::new(
         table.design,
         table.labels,
         row_norm,
@@ -318,7 +321,8 @@ fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliErr
     .map_err(|problem| CliError::Data {
         path: source.name(),
         source: problem,
-    })
+    })?;
+    Ok(data.with_label_bound(label_bound))
 }
 
 fn warnings(delta: Delta, facts: &PublicFacts) -> Vec<String> {

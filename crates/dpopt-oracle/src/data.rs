@@ -85,6 +85,23 @@ impl PrivateData {
         })
     }
 
+    /// Clamps every label to `[-bound, bound]`, so that losses of residuals have a public bound on
+    /// their gap (see [`crate::Glm::constants_within`]).
+    ///
+    /// # Privacy
+    /// What is done to one label does not depend on another record. The bound must be public.
+    #[must_use]
+    pub fn with_label_bound(mut self, bound: ClipNorm) -> Self {
+        self.records.bound_labels(bound);
+        self
+    }
+
+    /// The public bound on labels, if one was set.
+    #[must_use]
+    pub fn label_bound(&self) -> Option<f64> {
+        self.records.label_bound()
+    }
+
     /// Number of features, d.
     #[must_use]
     pub fn dim(&self) -> usize {
@@ -256,6 +273,28 @@ mod tests {
         }
         assert!((data.records().record(0).row.dot(&[1.0, 0.0]) - 0.6).abs() < 1e-12);
         assert_eq!(data.records().record(2).row.dot(&[1.0, 0.0]), 0.1);
+    }
+
+    #[test]
+    fn labels_are_clamped_to_the_bound() {
+        let labels = vec![1e30, -3.0, 0.25, -0.1, f32::INFINITY];
+        let data = PrivateData::new(
+            design(&[[0.5, 0.0]; 5]),
+            labels,
+            norm(1.0),
+            Adjacency::ReplaceOne,
+            None,
+        )
+        .unwrap();
+        assert_eq!(data.label_bound(), None);
+        // 0.3 lies between two numbers of single precision: the lower one is taken.
+        let data = data.with_label_bound(norm(0.3));
+        let at = |i| data.records().record(i).label;
+        assert!(at(0) <= 0.3 && at(0) > 0.3 - 1e-7 && at(1) == -at(0));
+        assert_eq!([at(2), at(3), at(4)], [0.25, f64::from(-0.1f32), 0.0]);
+        // A wider bound afterwards changes nothing.
+        let data = data.with_label_bound(norm(7.0));
+        assert_eq!(data.label_bound(), Some(0.3));
     }
 
     #[test]

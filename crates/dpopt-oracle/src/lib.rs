@@ -23,10 +23,14 @@ pub mod tabular;
 pub use data::{DataError, PrivateData, PublicData};
 pub use estimator::{
     Access, Counts, Estimate, Estimator, EstimatorError, Mean, Over, PrivateGradient, PrivateMean,
+    Regularized,
 };
 pub use loss::{
     CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
-    GradientCheck, Loss, RecordOf, Segment, TwiceDifferentiable, check_constants, check_gradient,
+    GradientCheck, Loss, LossNameError, MatrixFactorization, MatrixSensing, Measurement,
+    Measurements, Observed, ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval,
+    Quantile, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable, check_constants,
+    check_gradient,
 };
 pub use pass::Positions;
 pub use query::Query;

@@ -51,6 +51,7 @@ pub struct Examples {
     /// Of what is stored of each row: without the factor of a row of bytes or of equal entries.
     bounds: Vec<RowBound>,
     row_norm: f64,
+    label_bound: Option<f64>,
 }
 
 /// One row with its label.
@@ -101,6 +102,7 @@ impl Examples {
             labels,
             bounds,
             row_norm: bound,
+            label_bound: None,
         })
     }
 
@@ -114,6 +116,26 @@ impl Examples {
     #[must_use]
     pub fn row_norm(&self) -> f64 {
         self.row_norm
+    }
+
+    /// The public bound on labels, if one was set.
+    #[must_use]
+    pub fn label_bound(&self) -> Option<f64> {
+        self.label_bound
+    }
+
+    /// Clamps every label to `[-bound, bound]`, by a branch.
+    pub(crate) fn bound_labels(&mut self, bound: ClipNorm) {
+        let bound = bound.get().min(self.label_bound.unwrap_or(f64::INFINITY));
+        let single = below(bound);
+        for label in &mut self.labels {
+            if *label > single {
+                *label = single;
+            } else if *label < -single {
+                *label = -single;
+            }
+        }
+        self.label_bound = Some(bound);
     }
 
     pub(crate) fn design(&self) -> &Design {
@@ -143,5 +165,15 @@ impl Records for Examples {
             label: f64::from(self.labels[i]),
             norm: self.design.row(i).norm_upper(),
         }
+    }
+}
+
+/// The largest number in single precision that is at most `bound`, which is positive.
+fn below(bound: f64) -> f32 {
+    let nearest = bound as f32;
+    if f64::from(nearest) > bound {
+        nearest.next_down()
+    } else {
+        nearest
     }
 }

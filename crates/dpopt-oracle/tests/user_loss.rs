@@ -212,7 +212,7 @@ fn queries_release_their_means() {
     };
     let (w, v, u) = ([0.4, -0.9], [0.6, 0.8], [0.5, -0.7]);
     let dot = |a: [f64; 2], b: [f64; 2]| a[0] * b[0] + a[1] * b[1];
-    for loss in Glm::ALL {
+    for loss in Glm::SMOOTH {
         let constants = loss.constants(1.0);
         let mut curator = Curator::simulated(Adjacency::ReplaceOne, 6);
         curator
@@ -290,11 +290,11 @@ fn queries_release_their_means() {
 /// rho = X^3 times the largest third derivative, which difference quotients reach and never pass.
 #[test]
 fn hessian_constants_hold_and_are_attained() {
-    for loss in Glm::ALL {
+    for loss in Glm::SMOOTH {
         let rho = loss.constants(1.0).hessian_lipschitz;
         let mut largest = 0.0f64;
-        for k in -4000..4000 {
-            let at = f64::from(k) * 2e-3;
+        for k in -16_000..16_000 {
+            let at = f64::from(k) * 5e-4;
             let h = 1e-4;
             let quotient = (loss.curvature(at + h, 0.0) - loss.curvature(at - h, 0.0)) / (2.0 * h);
             largest = largest.max(quotient.abs());

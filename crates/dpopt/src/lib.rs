@@ -49,7 +49,10 @@ pub mod prelude {
     pub use dpopt_nonconvex::{
         Budget, NoObserver, Observer, Outcome, PublicFacts, Release, Solver, SolverPlan, Stop,
     };
-    pub use dpopt_oracle::{Access, Estimator, Glm, PrivateData, PrivateGradient, PublicData};
+    pub use dpopt_oracle::{
+        Access, Estimator, Glm, PrivateData, PrivateGradient, PublicData, Regularized, Regularizer,
+        Softmax,
+    };
     pub use dpopt_privacy::{
         Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, Guarantee,
         NoiseMultiplier, SamplingRate,

@@ -82,6 +82,9 @@ fn every_solver_and_loss_runs() {
         ("noisy-gd-theory", "sigmoid"),
         ("dp-sgd", "logistic"),
         ("spiderboost", "geman-mcclure"),
+        ("noisy-gd", "huber:0.5"),
+        ("spiderboost", "tukey:2"),
+        ("dp-sgd", "cauchy"),
         ("auto", "sigmoid"),
     ] {
         let flags = format!("--epsilon 20 --solver {solver} --loss {loss} --max-steps 50");

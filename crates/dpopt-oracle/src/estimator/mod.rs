@@ -2,6 +2,7 @@
 
 mod gradient;
 mod mean;
+mod regularized;
 
 use dpopt_privacy::{
     Adjacency, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend, UnitError,
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 pub use gradient::PrivateGradient;
 pub use mean::{Mean, Over, PrivateMean};
+pub use regularized::Regularized;
 
 /// An estimator could not be set up.
 #[derive(Debug, thiserror::Error)]

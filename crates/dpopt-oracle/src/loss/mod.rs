@@ -3,12 +3,28 @@
 //! A loss is defined record by record. [`Loss`] has the value and the public constants,
 //! [`Differentiable`] the gradient and its change between two points, [`TwiceDifferentiable`] the
 //! Hessian's product with a vector. Whole passes have default methods in terms of single records;
-//! a loss with structure overrides them ([`Glm`] does).
+//! a loss with structure overrides them.
+//!
+//! | built in | records | loss |
+//! | --- | --- | --- |
+//! | [`Glm`] | [`crate::Examples`] | a scalar loss of <w, x>: logistic, sigmoid, hinge, Welsch, Geman-McClure, Cauchy, Tukey, Huber, squared with clamped residual, absolute, pinball, ReLU regression |
+//! | [`Softmax`] | [`crate::Examples`], labels 0 to K - 1 | multiclass cross-entropy |
+//! | [`PhaseRetrieval`] | [`crate::Examples`] | a scalar loss of <w, x>^2 |
+//! | [`MatrixSensing`] | [`Measurements`] | a scalar loss of <A, U U^T> |
+//! | [`MatrixFactorization`] | [`ObservedEntries`] | a scalar loss of <p_i, q_j> |
+//! | [`ClosureLoss`] | any | two closures |
+//!
+//! A [`Regularizer`] is no loss of a record: [`crate::Regularized`] adds it after the release.
 
 mod check;
 mod closure;
 mod glm;
 mod guard;
+#[cfg(test)]
+mod laws;
+mod quadratic;
+mod regularizer;
+mod softmax;
 
 use dpopt_linalg::norm;
 use dpopt_privacy::LatticeSum;
@@ -19,8 +35,14 @@ use crate::records::Records;
 
 pub use check::{CheckError, ConstantsCheck, GradientCheck, check_constants, check_gradient};
 pub use closure::ClosureLoss;
-pub use glm::Glm;
+pub use glm::{Glm, LossNameError, ParameterError, Quantile, Scale};
 pub(crate) use guard::guarded;
+pub use quadratic::{
+    MatrixFactorization, MatrixSensing, Measurement, Measurements, Observed, ObservedEntries,
+    ObservedRecord, PhaseRetrieval,
+};
+pub use regularizer::Regularizer;
+pub use softmax::Softmax;
 
 /// Public constants of a loss on bounded records.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

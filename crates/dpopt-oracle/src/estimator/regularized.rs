@@ -1,0 +1,102 @@
+//! A regulariser on top of an estimator: post-processing of what was released.
+
+use dpopt_privacy::{Event, NoiseMultiplier, Refused, Spend};
+
+use super::{Counts, Estimate, Estimator};
+use crate::loss::Regularizer;
+
+/// An estimator of the gradient of F + R, from one of the gradient of F.
+///
+/// # Formula
+/// The inner estimate at w, plus the exact gradient of R at w. It carries no further noise.
+///
+/// # Privacy
+/// None of its own: R reads no record, w is public, and adding a public vector to a release is
+/// post-processing. Reservations, events and counts are those of the inner estimator. Clipping acts on the
+/// gradients of the loss alone, never on R.
+///
+/// Plan with [`Regularizer::constants`].
+pub struct Regularized<E> {
+    inner: E,
+    regularizer: Regularizer,
+    sum: Vec<f64>,
+}
+
+impl<E: Estimator> Regularized<E> {
+    /// Adds `regularizer` to what `inner` estimates.
+    pub fn new(inner: E, regularizer: Regularizer) -> Self {
+        let sum = vec![0.0; inner.dim()];
+        Self {
+            inner,
+            regularizer,
+            sum,
+        }
+    }
+
+    /// The estimator below.
+    pub fn inner(&self) -> &E {
+        &self.inner
+    }
+
+    /// The estimator below, again on its own.
+    pub fn into_inner(self) -> E {
+        self.inner
+    }
+
+    /// The regulariser.
+    pub fn regularizer(&self) -> Regularizer {
+        self.regularizer
+    }
+}
+
+impl<E: Estimator> Estimator for Regularized<E> {
+    fn dim(&self) -> usize {
+        self.inner.dim()
+    }
+
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        self.inner.reserve(spend)
+    }
+
+    fn refresh(
+        &mut self,
+        point: &[f64],
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        let estimate = self.inner.refresh(point, noise_multiplier)?;
+        Ok(plus(estimate, self.regularizer, point, &mut self.sum))
+    }
+
+    fn advance(
+        &mut self,
+        point: &[f64],
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        let estimate = self.inner.advance(point, noise_multiplier)?;
+        Ok(plus(estimate, self.regularizer, point, &mut self.sum))
+    }
+
+    fn draw_index(&mut self, bound: u64) -> u64 {
+        self.inner.draw_index(bound)
+    }
+
+    fn settle(&mut self) -> Result<Event, Refused> {
+        self.inner.settle()
+    }
+
+    fn counts(&self) -> Counts {
+        self.inner.counts()
+    }
+}
+
+/// The estimate with the gradient of the regulariser, both at `point`.
+fn plus<'a>(
+    estimate: Estimate<'_>,
+    regularizer: Regularizer,
+    point: &[f64],
+    sum: &'a mut [f64],
+) -> Estimate<'a> {
+    sum.copy_from_slice(estimate.gradient);
+    regularizer.add_gradient(point, sum);
+    Estimate::new(sum, estimate.noise_std, estimate.release_std)
+}

@@ -1,0 +1,127 @@
+//! Passes over rows: contributions are multiples of rows.
+
+use dpopt_linalg::{Row, add_scaled, logistic as logistic_in_place};
+use dpopt_privacy::LatticeSum;
+
+use super::Glm;
+use super::scalar::sign;
+use crate::linear::{Block, linear_pass};
+use crate::loss::{Constants, Differentiable, Loss, Segment, TwiceDifferentiable};
+use crate::pass::Positions;
+use crate::records::{Example, Examples};
+
+impl Loss for Glm {
+    type Records = Examples;
+
+    const MAY_PANIC: bool = false;
+
+    fn dim(&self, records: &Examples) -> usize {
+        records.columns()
+    }
+
+    fn constants_on(&self, records: &Examples) -> Constants {
+        self.constants_within(records.row_norm(), records.label_bound())
+    }
+
+    fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
+        Glm::value(*self, record.row.dot(point), record.label)
+    }
+}
+
+impl TwiceDifferentiable for Glm {
+    fn hessian_vector(
+        &self,
+        record: Example<'_>,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    ) {
+        let curvature = self.curvature(record.row.dot(point), record.label);
+        add_multiple(curvature * record.row.dot(direction), record.row, out);
+    }
+}
+
+impl Differentiable for Glm {
+    fn gradient(&self, record: Example<'_>, point: &[f64], out: &mut [f64]) {
+        let slope = self.slope(record.row.dot(point), record.label);
+        add_multiple(slope, record.row, out);
+    }
+
+    fn gradient_change(&self, record: Example<'_>, segment: &Segment<'_>, out: &mut [f64]) {
+        let z = record.row.dot(segment.from);
+        let dz = record.row.dot(segment.displacement);
+        add_multiple(self.slope_change(z, dz, record.label), record.row, out);
+    }
+
+    fn add_gradients(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        linear_pass(records, &positions, [point], sum, |block| {
+            let Block {
+                products: [products],
+                labels,
+                multiples,
+                ..
+            } = block;
+            self.slopes(products, labels, multiples);
+        });
+    }
+
+    /// A clipped gradient is the slope, clamped to clip / ||x||, times x; so is a difference of
+    /// two.
+    fn add_changes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        sum: &mut LatticeSum,
+    ) {
+        let points = [segment.from, segment.displacement];
+        linear_pass(records, &positions, points, sum, |block| {
+            let [products, changes] = block.products;
+            for i in 0..block.multiples.len() {
+                let (z, dz, label) = (products[i], changes[i], block.labels[i]);
+                let cap = clip / block.norms[i];
+                let (before, after) = (self.slope(z, label), self.slope(z + dz, label));
+                block.multiples[i] = if before.abs() <= cap && after.abs() <= cap {
+                    self.slope_change(z, dz, label)
+                } else {
+                    after.clamp(-cap, cap) - before.clamp(-cap, cap)
+                };
+            }
+        });
+    }
+}
+
+impl Glm {
+    /// The slopes at `products`, which are overwritten.
+    fn slopes(self, products: &mut [f64], labels: &[f64], slopes: &mut [f64]) {
+        if self == Glm::Logistic {
+            // -y / (1 + e^(yz)), with the exponentials of a block at a time.
+            for (z, label) in products.iter_mut().zip(labels) {
+                *z *= -sign(*label);
+            }
+            logistic_in_place(products);
+            for ((slope, p), label) in slopes.iter_mut().zip(&*products).zip(labels) {
+                *slope = -sign(*label) * p;
+            }
+            return;
+        }
+        for ((slope, z), label) in slopes.iter_mut().zip(&*products).zip(labels) {
+            *slope = self.slope(*z, *label);
+        }
+    }
+}
+
+/// Adds `multiple` times the row to `out`.
+pub(crate) fn add_multiple(multiple: f64, row: Row<'_>, out: &mut [f64]) {
+    match row {
+        Row::Dense(x) => add_scaled(out, multiple, x),
+        other => other.for_each(|j, x| out[j] += multiple * x),
+    }
+}

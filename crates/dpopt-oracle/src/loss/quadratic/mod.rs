@@ -1,0 +1,49 @@
+//! Losses of a quadratic measurement: phase retrieval, matrix sensing, matrix factorisation.
+//!
+//! f(w) = phi(q(w), y) with q a homogeneous quadratic form of the parameters and phi one of the
+//! scalar losses of [`Glm`], usually a robust one. Such a loss has constants on a ball ||w|| <= R
+//! only, because the gradient of q grows with w: the ball is public and part of the loss.
+//!
+//! # Formula
+//! Where ||grad q|| <= G on the ball and ||hess q|| <= B, and s, c, t bound |phi'|, |phi''|,
+//! |phi'''|:
+//!
+//! - grad f = phi' grad q, so L0 = s G;
+//! - hess f = phi'' grad q grad q^T + phi' hess q, so L1 = c G^2 + s B;
+//! - along a unit v the third derivative is phi''' <grad q, v>^3 + 3 phi'' <grad q, v> <v, hess q v>, so
+//!   rho = t G^3 + 3 c G B;
+//! - q(0) = 0 and phi >= 0, so the gap is that of phi.
+//!
+//! L0 is attained; L1 and rho are upper bounds, as phi' and phi'' need not be largest together.
+//!
+//! # Privacy
+//! Nothing depends on the ball: a gradient outside it, where it may be longer than L0, is clipped
+//! like any other, and costs accuracy only. The estimator does not project, the solver may.
+//!
+//! The gradient at w = 0 is zero, whatever the records: start elsewhere.
+
+mod factorization;
+mod phase;
+mod sensing;
+#[cfg(test)]
+mod tests;
+
+use super::{Constants, Convexity, Glm};
+
+pub use factorization::{MatrixFactorization, Observed, ObservedEntries, ObservedRecord};
+pub use phase::PhaseRetrieval;
+pub use sensing::{MatrixSensing, Measurement, Measurements};
+
+/// Constants of phi(q(w), y), with G = `gradient` and B = `hessian` bounds for q on the ball.
+fn constants(phi: Glm, gradient: f64, hessian: f64, label_bound: Option<f64>) -> Constants {
+    let scalar = phi.constants_within(1.0, label_bound);
+    let (slope, curvature) = (scalar.lipschitz, scalar.smoothness);
+    Constants {
+        lipschitz: slope * gradient,
+        smoothness: curvature * gradient * gradient + slope * hessian,
+        initial_gap: scalar.initial_gap,
+        hessian_lipschitz: scalar.hessian_lipschitz * gradient.powi(3)
+            + 3.0 * curvature * gradient * hessian,
+        convexity: Convexity::Nonconvex,
+    }
+}

@@ -1,0 +1,60 @@
+//! A regulariser adds its exact gradient to what is released, and nothing to what is spent.
+
+use dpopt_linalg::Design;
+use dpopt_oracle::{Estimator, Glm, PrivateData, PrivateGradient, Regularized, Regularizer, Scale};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
+
+fn z() -> NoiseMultiplier {
+    NoiseMultiplier::new(0.5).unwrap()
+}
+
+fn estimator(data: &PrivateData) -> PrivateGradient<'_> {
+    let curator = Curator::simulated(data.adjacency(), 12);
+    PrivateGradient::new(data, Glm::Welsch, curator).unwrap()
+}
+
+/// Two curators with one seed draw the same noise: the estimates differ by the gradient of R alone,
+/// in whole.
+#[test]
+fn the_estimates_differ_by_the_gradient_of_the_term() {
+    let design = Design::dense(2, (0..40).map(|k| f64::from(k).sin()).collect()).unwrap();
+    let bound = ClipNorm::new(1.0).unwrap();
+    let data = PrivateData::new(design, vec![0.5; 20], bound, Adjacency::ReplaceOne, None).unwrap();
+    let weight = Scale::new(0.25).unwrap();
+    let spend = Spend::Fixed(Event::gaussian(z()).repeated(3));
+    for term in [Regularizer::Ridge(weight), Regularizer::Nonconvex(weight)] {
+        let mut plain = estimator(&data);
+        let mut with = Regularized::new(estimator(&data), term);
+        assert_eq!((with.dim(), with.regularizer()), (2, term));
+        plain.reserve(&spend).unwrap();
+        with.reserve(&spend).unwrap();
+        let points = [[0.0, 0.0], [0.5, -2.0], [0.5, -2.0], [1e-3, 4.0]];
+        for (k, point) in points.iter().enumerate() {
+            let (a, b) = if k == 0 {
+                let a = plain.refresh(point, z()).unwrap();
+                (a, with.refresh(point, z()).unwrap())
+            } else {
+                let a = plain.advance(point, z()).unwrap();
+                (a, with.advance(point, z()).unwrap())
+            };
+            for j in 0..2 {
+                let w = point[j];
+                let expected = match term {
+                    Regularizer::Ridge(_) => 0.25 * w,
+                    _ => 0.25 * 2.0 * w / (1.0 + w * w).powi(2),
+                };
+                let added = b.gradient[j] - a.gradient[j];
+                assert!(
+                    (added - expected).abs() < 1e-14,
+                    "{term:?} {k} {j}: {added}"
+                );
+            }
+            assert_eq!((a.noise_std, a.release_std), (b.noise_std, b.release_std));
+        }
+        assert_eq!(plain.counts(), with.counts());
+        // The point that did not move cost nothing: an anchor and two variations.
+        assert_eq!(with.counts().releases, 3);
+        let spent = with.settle().unwrap().to_string();
+        assert_eq!(spent, plain.settle().unwrap().to_string());
+    }
+}
