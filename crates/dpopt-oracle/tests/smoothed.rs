@@ -21,6 +21,8 @@ fn frames(dim: usize, count: usize, seed: u64) -> Frames {
     Frames::draw(&mut curator, dim, NonZeroUsize::new(count).unwrap()).unwrap()
 }
 
+type ValueOf = dyn Fn(&Vec<f64>, &[f64]) -> f64 + Sync;
+
 /// A loss from values alone; its gradient is never asked for.
 fn values<V: Fn(&Vec<f64>, &[f64]) -> f64 + Sync>(
     dim: usize,
@@ -77,8 +79,7 @@ fn the_sure_bounds_hold_and_are_attained() {
             let t: f64 = a.iter().zip(w).map(|(a, w)| a * w).sum::<f64>() / norm(a);
             0.3 * ((t / 0.3).rem_euclid(2.0) - 1.0).abs()
         };
-        let losses: [Box<dyn Fn(&Vec<f64>, &[f64]) -> f64 + Sync>; 3] =
-            [Box::new(distance), Box::new(largest), Box::new(zigzag)];
+        let losses: [Box<ValueOf>; 3] = [Box::new(distance), Box::new(largest), Box::new(zigzag)];
         let mut worst: f64 = 0.0;
         for (which, value) in losses.into_iter().enumerate() {
             let loss = values(dim, value);
