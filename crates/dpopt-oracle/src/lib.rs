@@ -25,8 +25,9 @@ pub use estimator::{
     Access, Counts, Estimate, Estimator, EstimatorError, Mean, Over, PrivateGradient, PrivateMean,
 };
 pub use loss::{
-    CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
-    GradientCheck, Loss, RecordOf, Segment, TwiceDifferentiable, check_constants, check_gradient,
+    Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
+    GradientCheck, Head, Loss, Mlp, MlpError, RecordOf, Segment, TwiceDifferentiable,
+    check_constants, check_gradient,
 };
 pub use pass::Positions;
 pub use query::Query;

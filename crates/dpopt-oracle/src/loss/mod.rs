@@ -9,6 +9,7 @@ mod check;
 mod closure;
 mod glm;
 mod guard;
+mod mlp;
 
 use dpopt_linalg::norm;
 use dpopt_privacy::LatticeSum;
@@ -21,6 +22,7 @@ pub use check::{CheckError, ConstantsCheck, GradientCheck, check_constants, chec
 pub use closure::ClosureLoss;
 pub use glm::Glm;
 pub(crate) use guard::guarded;
+pub use mlp::{Activation, Head, Mlp, MlpError};
 
 /// Public constants of a loss on bounded records.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
