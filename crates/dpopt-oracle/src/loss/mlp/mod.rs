@@ -172,7 +172,7 @@ impl Mlp {
     }
 
     /// Inputs and outputs of each layer and where its parameters start.
-    fn layers(&self) -> impl DoubleEndedIterator<Item = Layer> + '_ {
+    fn layers(&self) -> std::vec::IntoIter<Layer> {
         let mut start = 0;
         let all: Vec<Layer> = self
             .sizes
