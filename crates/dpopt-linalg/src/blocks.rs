@@ -108,32 +108,27 @@ impl Multiply<'_> {
             .chunks(ROWS * k)
             .zip(self.out.chunks_mut(ROWS * n));
         for (rows, out) in all {
-            if out.len() == ROWS * n {
-                group::<L, J, ROWS>(lanes, rows, out, [k, n], start, first, panels);
-            } else {
-                for (row, out) in rows.chunks(k).zip(out.chunks_mut(n)) {
-                    group::<L, J, 1>(lanes, row, out, [k, n], start, first, panels);
-                }
-            }
+            group(lanes, rows, out, [k, n], [start, first], panels);
         }
     }
 }
 
-/// R rows and J panels. Each sum takes up one product after the other, whatever R and J are.
+/// Up to [`ROWS`] rows and J panels. Each sum takes up one product after the other, whatever J and the number of
+/// rows are; where rows are missing the last one is taken once more.
 #[inline(always)]
-fn group<L: Lanes, const J: usize, const R: usize>(
+fn group<L: Lanes, const J: usize>(
     lanes: L,
     rows: &[f64],
     out: &mut [f64],
     [k, n]: [usize; 2],
-    start: usize,
-    first: usize,
+    [start, first]: [usize; 2],
     panels: [&[[f64; LANES]]; J],
 ) {
+    let count = out.len() / n;
     let zero = lanes.doubles(&[0.0; LANES]);
-    let mut sums = [[zero; J]; R];
+    let mut sums = [[zero; J]; ROWS];
     if start > 0 {
-        for (r, sums) in sums.iter_mut().enumerate() {
+        for (r, sums) in sums.iter_mut().enumerate().take(count) {
             for (j, sum) in sums.iter_mut().enumerate() {
                 let from = &out[r * n + (first + j) * LANES..(r + 1) * n];
                 *sum = lanes.doubles(&padded(from));
@@ -143,21 +138,39 @@ fn group<L: Lanes, const J: usize, const R: usize>(
     let depth = panels
         .iter()
         .fold(usize::MAX, |d, panel| d.min(panel.len()));
-    let rows: [&[f64]; R] = std::array::from_fn(|r| &rows[r * k + start..][..depth]);
+    let mut entries: [&[f64]; ROWS] = [&[]; ROWS];
+    for (r, entries) in entries.iter_mut().enumerate() {
+        *entries = &rows[r.min(count - 1) * k + start..][..depth];
+    }
+    let [r0, r1, r2, r3, r4, r5, r6, r7] = entries;
+    // One by one, not in a loop over an array: they have to stay in registers.
+    let [
+        mut s0,
+        mut s1,
+        mut s2,
+        mut s3,
+        mut s4,
+        mut s5,
+        mut s6,
+        mut s7,
+    ] = sums;
     let panels = panels.map(|panel| &panel[..depth]);
     for i in 0..depth {
         let mut columns = [zero; J];
         for j in 0..J {
             columns[j] = lanes.doubles(&panels[j][i]);
         }
-        for r in 0..R {
-            let entry = lanes.doubles(&[rows[r][i]; LANES]);
-            for j in 0..J {
-                sums[r][j] = lanes.mul_add(entry, columns[j], sums[r][j]);
-            }
-        }
+        s0 = multiples(lanes, r0[i], columns, s0);
+        s1 = multiples(lanes, r1[i], columns, s1);
+        s2 = multiples(lanes, r2[i], columns, s2);
+        s3 = multiples(lanes, r3[i], columns, s3);
+        s4 = multiples(lanes, r4[i], columns, s4);
+        s5 = multiples(lanes, r5[i], columns, s5);
+        s6 = multiples(lanes, r6[i], columns, s6);
+        s7 = multiples(lanes, r7[i], columns, s7);
     }
-    for (r, sums) in sums.iter().enumerate() {
+    let sums = [s0, s1, s2, s3, s4, s5, s6, s7];
+    for (r, sums) in sums.iter().enumerate().take(count) {
         for (j, &sum) in sums.iter().enumerate() {
             let to = &mut out[r * n + (first + j) * LANES..(r + 1) * n];
             for (to, x) in to.iter_mut().zip(lanes.to_array(sum)) {
@@ -165,6 +178,21 @@ fn group<L: Lanes, const J: usize, const R: usize>(
             }
         }
     }
+}
+
+/// `entry` times each column, added to the sums.
+#[inline(always)]
+fn multiples<L: Lanes, const J: usize>(
+    lanes: L,
+    entry: f64,
+    columns: [L::Vector; J],
+    mut sums: [L::Vector; J],
+) -> [L::Vector; J] {
+    let entry = lanes.doubles(&[entry; LANES]);
+    for j in 0..J {
+        sums[j] = lanes.mul_add(entry, columns[j], sums[j]);
+    }
+    sums
 }
 
 /// The first eight numbers, or all and zeros.

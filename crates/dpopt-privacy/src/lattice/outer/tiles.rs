@@ -22,11 +22,12 @@ impl Kernel for Measure<'_> {
     fn run<L: Lanes>(self, lanes: L) {
         // Of non-negative doubles the larger has the larger bits; those of infinity and NaN are above all others.
         let mut largest = [0u64; LANES];
-        for_chunks(self.row, |_, chunk| {
+        for p in 0..self.row.len().div_ceil(LANES) {
+            let chunk = chunk(self.row, p);
             for lane in 0..LANES {
                 largest[lane] = largest[lane].max(chunk[lane].abs().to_bits());
             }
-        });
+        }
         let largest = largest.into_iter().max().unwrap_or(0);
         if largest >= f64::INFINITY.to_bits() {
             return;
@@ -35,11 +36,11 @@ impl Kernel for Measure<'_> {
         let shrink = lanes.splat(pow2(-exponent));
         let zero = lanes.splat(0.0);
         let mut squares = zero;
-        for_chunks(self.row, |_, chunk| {
+        for p in 0..self.row.len().div_ceil(LANES) {
             // Exact, up to underflow.
-            let y = lanes.mul_add(lanes.doubles(chunk), shrink, zero);
+            let y = lanes.mul_add(lanes.doubles(&chunk(self.row, p)), shrink, zero);
             squares = lanes.mul_add(y, y, squares);
-        });
+        }
         let squares: f64 = lanes.to_doubles(squares).iter().sum();
         *self.out = Some(Measured {
             norm: squares.sqrt() * norm_inflation(self.row.len()),
@@ -68,28 +69,26 @@ impl Kernel for Round<'_> {
         let (zero, one) = (lanes.splat(0.0), lanes.splat(1.0));
         let (up, down) = (lanes.splat(MAGIC), lanes.splat(-MAGIC));
         let mut squares = zero;
-        for_chunks(self.row, |p, chunk| {
-            let y = lanes.mul_add(lanes.doubles(chunk), shrink, zero);
+        for p in 0..self.row.len().div_ceil(LANES) {
+            let y = lanes.mul_add(lanes.doubles(&chunk(self.row, p)), shrink, zero);
             let k = lanes.mul_add(lanes.mul_add(y, scale, up), one, down);
             squares = lanes.mul_add(k, k, squares);
             self.panels[p * self.stride] = lanes.to_doubles(k);
-        });
+        }
         *self.squares = lanes.to_doubles(squares).iter().sum();
     }
 }
 
-/// Visits the chunks of a row, the last one filled up with zeros.
+/// Chunk `p` of a row, the last one filled up with zeros.
 #[inline(always)]
-fn for_chunks(row: &[f64], mut visit: impl FnMut(usize, &Chunk)) {
-    let (chunks, rest) = row.as_chunks::<LANES>();
-    for (p, chunk) in chunks.iter().enumerate() {
-        visit(p, chunk);
+fn chunk(row: &[f64], p: usize) -> Chunk {
+    let rest = &row[p * LANES..];
+    if let Some(whole) = rest.first_chunk::<LANES>() {
+        return *whole;
     }
-    if !rest.is_empty() {
-        let mut last = [0.0; LANES];
-        last[..rest.len()].copy_from_slice(rest);
-        visit(chunks.len(), &last);
-    }
+    let mut last = [0.0; LANES];
+    last[..rest.len()].copy_from_slice(rest);
+    last
 }
 
 /// Adds the product of two matrices of integers, transposed left times right, to a sum of integers.
@@ -153,7 +152,9 @@ fn tile<L: Lanes, const J: usize>(
     left: &[Chunk],
     right: [&[Chunk]; J],
 ) -> [[[u64; LANES]; J]; LANES] {
-    let mut sums = [[lanes.splat(MAGIC); J]; LANES];
+    // One by one, not in a loop over an array: they have to stay in registers.
+    let [mut s0, mut s1, mut s2, mut s3] = [[lanes.splat(MAGIC); J]; 4];
+    let [mut s4, mut s5, mut s6, mut s7] = [[lanes.splat(MAGIC); J]; 4];
     let count = right.iter().fold(left.len(), |count, r| count.min(r.len()));
     let right = right.map(|right| &right[..count]);
     for (r, left) in left[..count].iter().enumerate() {
@@ -161,12 +162,35 @@ fn tile<L: Lanes, const J: usize>(
         for j in 0..J {
             columns[j] = lanes.doubles(&right[j][r]);
         }
-        for i in 0..LANES {
-            let entry = lanes.splat(left[i]);
-            for j in 0..J {
-                sums[i][j] = lanes.mul_add(entry, columns[j], sums[i][j]);
-            }
+        s0 = multiples(lanes, left[0], columns, s0);
+        s1 = multiples(lanes, left[1], columns, s1);
+        s2 = multiples(lanes, left[2], columns, s2);
+        s3 = multiples(lanes, left[3], columns, s3);
+        s4 = multiples(lanes, left[4], columns, s4);
+        s5 = multiples(lanes, left[5], columns, s5);
+        s6 = multiples(lanes, left[6], columns, s6);
+        s7 = multiples(lanes, left[7], columns, s7);
+    }
+    let mut bits = [[[0; LANES]; J]; LANES];
+    for (bits, sums) in bits.iter_mut().zip([s0, s1, s2, s3, s4, s5, s6, s7]) {
+        for j in 0..J {
+            bits[j] = lanes.to_doubles(sums[j]).map(f64::to_bits);
         }
     }
-    sums.map(|row| row.map(|sum| lanes.to_doubles(sum).map(f64::to_bits)))
+    bits
+}
+
+/// `entry` times each column, added to the sums.
+#[inline(always)]
+fn multiples<L: Lanes, const J: usize>(
+    lanes: L,
+    entry: f64,
+    columns: [L::Doubles; J],
+    mut sums: [L::Doubles; J],
+) -> [L::Doubles; J] {
+    let entry = lanes.splat(entry);
+    for j in 0..J {
+        sums[j] = lanes.mul_add(entry, columns[j], sums[j]);
+    }
+    sums
 }
