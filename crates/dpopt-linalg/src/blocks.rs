@@ -125,7 +125,7 @@ fn group<L: Lanes, const J: usize>(
     panels: [&[[f64; LANES]]; J],
 ) {
     let count = out.len() / n;
-    let zero = lanes.doubles(&[0.0; LANES]);
+    let zero = lanes.splat(0.0);
     let mut sums = [[zero; J]; ROWS];
     if start > 0 {
         for (r, sums) in sums.iter_mut().enumerate().take(count) {
@@ -188,7 +188,7 @@ fn multiples<L: Lanes, const J: usize>(
     columns: [L::Vector; J],
     mut sums: [L::Vector; J],
 ) -> [L::Vector; J] {
-    let entry = lanes.doubles(&[entry; LANES]);
+    let entry = lanes.splat(entry);
     for j in 0..J {
         sums[j] = lanes.mul_add(entry, columns[j], sums[j]);
     }
