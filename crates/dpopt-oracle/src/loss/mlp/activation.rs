@@ -92,17 +92,12 @@ impl Activation {
                 let on = |z: f64| if z > 0.0 { 1.0 } else { 0.0 };
                 *slope = on(moved) - on(z);
                 *dz = match (z > 0.0, moved > 0.0) {
+                    // NaN passes.
+                    _ if moved.is_nan() => moved,
                     (true, true) => *dz,
                     (false, true) => moved,
                     (true, false) => -z,
-                    // NaN passes.
-                    (false, false) => {
-                        if moved.is_nan() {
-                            moved
-                        } else {
-                            0.0
-                        }
-                    }
+                    (false, false) => 0.0,
                 };
             }
             return;
