@@ -10,6 +10,7 @@
 //! each with partial sums of its own.
 
 mod ahead;
+mod blocks;
 mod design;
 mod file;
 mod frame;
@@ -21,6 +22,7 @@ mod spectrum;
 mod vector;
 
 pub use ahead::Ahead;
+pub use blocks::Packed;
 pub use design::{Design, DesignError};
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use frame::orthonormalise;

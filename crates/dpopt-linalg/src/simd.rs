@@ -89,6 +89,7 @@ pub(crate) trait Lanes: Copy {
     /// Whether `a * b + c` is rounded once.
     const FUSED: bool;
 
+    fn splat(self, x: f64) -> Self::Vector;
     fn doubles(self, from: &[f64; LANES]) -> Self::Vector;
     /// Exact.
     fn singles(self, from: &[f32; LANES]) -> Self::Vector;
@@ -168,6 +169,11 @@ impl<const FUSED: bool> Lanes for Arrays<FUSED> {
     const FUSED: bool = FUSED;
 
     #[inline(always)]
+    fn splat(self, x: f64) -> [f64; LANES] {
+        [x; LANES]
+    }
+
+    #[inline(always)]
     fn doubles(self, from: &[f64; LANES]) -> [f64; LANES] {
         *from
     }
@@ -195,6 +201,11 @@ impl<const FUSED: bool> Lanes for Arrays<FUSED> {
 impl Lanes for pulp::x86::V4 {
     type Vector = pulp::f64x8;
     const FUSED: bool = true;
+
+    #[inline(always)]
+    fn splat(self, x: f64) -> pulp::f64x8 {
+        self.splat_f64x8(x)
+    }
 
     #[inline(always)]
     fn doubles(self, from: &[f64; LANES]) -> pulp::f64x8 {
@@ -230,6 +241,11 @@ impl Lanes for pulp::x86::V4 {
 impl Lanes for pulp::x86::V3 {
     type Vector = [pulp::f64x4; 2];
     const FUSED: bool = true;
+
+    #[inline(always)]
+    fn splat(self, x: f64) -> [pulp::f64x4; 2] {
+        [self.splat_f64x4(x); 2]
+    }
 
     #[inline(always)]
     fn doubles(self, from: &[f64; LANES]) -> [pulp::f64x4; 2] {

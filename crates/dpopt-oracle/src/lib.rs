@@ -26,11 +26,11 @@ pub use estimator::{
     Regularized,
 };
 pub use loss::{
-    CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
-    GradientCheck, Loss, LossNameError, MatrixFactorization, MatrixSensing, Measurement,
-    Measurements, Observed, ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval,
-    Quantile, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable, check_constants,
-    check_gradient,
+    Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
+    GradientCheck, Head, Loss, LossNameError, MatrixFactorization, MatrixSensing, Measurement,
+    Measurements, Mlp, MlpError, Observed, ObservedEntries, ObservedRecord, ParameterError,
+    PhaseRetrieval, Quantile, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable,
+    check_constants, check_gradient,
 };
 pub use pass::Positions;
 pub use query::Query;

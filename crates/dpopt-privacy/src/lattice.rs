@@ -6,10 +6,12 @@
 //! adds noise. The argument is in `docs/privacy/lattice-sums.md`.
 
 mod lanes;
+mod outer;
 mod row_bound;
 mod rows;
 
 pub use lanes::RowEntry;
+pub use outer::{Factors, OuterWork};
 pub use row_bound::RowBound;
 pub use rows::SparseRow;
 

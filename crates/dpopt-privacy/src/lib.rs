@@ -78,7 +78,9 @@ pub use curator::{Curator, FixedSizeSample, PoissonSample, PoolError, Refused, S
 pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
-pub use lattice::{Bound, LatticeError, LatticeSum, MAX_RECORDS, RowBound, RowEntry, SparseRow};
+pub use lattice::{
+    Bound, Factors, LatticeError, LatticeSum, MAX_RECORDS, OuterWork, RowBound, RowEntry, SparseRow,
+};
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
 pub use sensitive::{Payload, Scalar, Sensitive, Touched, Vector};

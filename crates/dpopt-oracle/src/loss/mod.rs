@@ -22,6 +22,7 @@ mod glm;
 mod guard;
 #[cfg(test)]
 mod laws;
+mod mlp;
 mod quadratic;
 mod regularizer;
 mod softmax;
@@ -37,6 +38,7 @@ pub use check::{CheckError, ConstantsCheck, GradientCheck, check_constants, chec
 pub use closure::ClosureLoss;
 pub use glm::{Glm, LossNameError, ParameterError, Quantile, Scale};
 pub(crate) use guard::guarded;
+pub use mlp::{Activation, Head, Mlp, MlpError};
 pub use quadratic::{
     MatrixFactorization, MatrixSensing, Measurement, Measurements, Observed, ObservedEntries,
     ObservedRecord, PhaseRetrieval,

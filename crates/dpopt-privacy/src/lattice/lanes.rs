@@ -92,6 +92,9 @@ pub(super) trait Lanes: Copy {
     fn to_array(self, words: Self::Words) -> [i64; LANES];
     /// Sum modulo 2^64.
     fn add(self, a: Self::Words, b: Self::Words) -> Self::Words;
+    /// `a * b + c`, rounded once where [`Lanes::FUSED`].
+    fn mul_add(self, a: Self::Doubles, b: Self::Doubles, c: Self::Doubles) -> Self::Doubles;
+    fn to_doubles(self, a: Self::Doubles) -> [f64; LANES];
     /// The bits of [`MAGIC`] + x * steps.
     fn rounded(self, x: Self::Doubles, steps: Self::Doubles, magic: Self::Doubles) -> Self::Words;
 
@@ -193,17 +196,26 @@ impl<const FUSED: bool> Lanes for Arrays<FUSED> {
     }
 
     #[inline(always)]
-    fn rounded(self, x: [f64; LANES], steps: [f64; LANES], magic: [f64; LANES]) -> [i64; LANES] {
-        let mut words = [0; LANES];
+    fn mul_add(self, a: [f64; LANES], b: [f64; LANES], mut c: [f64; LANES]) -> [f64; LANES] {
         for lane in 0..LANES {
-            let sum = if FUSED {
-                x[lane].mul_add(steps[lane], magic[lane])
+            c[lane] = if FUSED {
+                a[lane].mul_add(b[lane], c[lane])
             } else {
-                x[lane] * steps[lane] + magic[lane]
+                a[lane] * b[lane] + c[lane]
             };
-            words[lane] = sum.to_bits() as i64;
         }
-        words
+        c
+    }
+
+    #[inline(always)]
+    fn to_doubles(self, a: [f64; LANES]) -> [f64; LANES] {
+        a
+    }
+
+    #[inline(always)]
+    fn rounded(self, x: [f64; LANES], steps: [f64; LANES], magic: [f64; LANES]) -> [i64; LANES] {
+        self.mul_add(x, steps, magic)
+            .map(|sum| sum.to_bits() as i64)
     }
 }
 
@@ -241,6 +253,16 @@ impl Lanes for pulp::x86::V4 {
     #[inline(always)]
     fn add(self, a: pulp::i64x8, b: pulp::i64x8) -> pulp::i64x8 {
         pulp::cast(self.avx512f._mm512_add_epi64(pulp::cast(a), pulp::cast(b)))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: pulp::f64x8, b: pulp::f64x8, c: pulp::f64x8) -> pulp::f64x8 {
+        self.mul_add_f64x8(a, b, c)
+    }
+
+    #[inline(always)]
+    fn to_doubles(self, a: pulp::f64x8) -> [f64; LANES] {
+        pulp::cast(a)
     }
 
     #[inline(always)]
@@ -296,6 +318,24 @@ impl Lanes for pulp::x86::V3 {
                     ._mm256_add_epi64(pulp::cast(a[1]), pulp::cast(b[1])),
             ),
         ]
+    }
+
+    #[inline(always)]
+    fn mul_add(
+        self,
+        a: [pulp::f64x4; 2],
+        b: [pulp::f64x4; 2],
+        c: [pulp::f64x4; 2],
+    ) -> [pulp::f64x4; 2] {
+        [
+            self.mul_add_f64x4(a[0], b[0], c[0]),
+            self.mul_add_f64x4(a[1], b[1], c[1]),
+        ]
+    }
+
+    #[inline(always)]
+    fn to_doubles(self, a: [pulp::f64x4; 2]) -> [f64; LANES] {
+        pulp::cast(a)
     }
 
     #[inline(always)]

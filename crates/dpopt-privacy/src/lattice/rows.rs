@@ -95,7 +95,7 @@ impl LatticeSum {
     }
 
     /// Counts as many of `count` contributions as there is room for, whatever they hold.
-    fn take_room(&mut self, count: usize) -> usize {
+    pub(super) fn take_room(&mut self, count: usize) -> usize {
         let room = (MAX_RECORDS - self.added).min(count as u64);
         self.added += room;
         room as usize
