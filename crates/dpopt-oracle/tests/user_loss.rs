@@ -431,3 +431,57 @@ fn a_fixed_size_mean_divides_by_its_size() {
     assert_eq!(estimator.settle().unwrap().leaves(), vec![(event, 1)]);
     assert_eq!(estimator.counts().gradients, 10.0);
 }
+
+/// How far a sparse row reaches into a point that is too short is private. So a query of the wrong
+/// shape is refused alike whatever the rows are, before one is read, and nothing is charged.
+#[test]
+fn a_query_of_the_wrong_shape_is_refused_whatever_the_records() {
+    for column in [0, 2] {
+        let mut design = dpopt_linalg::Design::sparse(3).unwrap();
+        design.push_row(&[(column, 1.0)]).unwrap();
+        let data =
+            PrivateData::new(design, vec![1.0], clip(1.0), Adjacency::ReplaceOne, None).unwrap();
+        let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        curator
+            .reserve(&Spend::Fixed(Event::gaussian(z(1.0)).repeated(9)))
+            .unwrap();
+        let mut mean = PrivateMean::new(&data, Glm::Logistic, curator).unwrap();
+        let (short, whole, radius) = ([0.0; 2], [0.0; 3], clip(1.0));
+        let mut refused = |query: &dyn Fn(&mut PrivateMean<'_, Glm>) -> bool| {
+            assert!(query(&mut mean), "{column}");
+        };
+        macro_rules! is_refused {
+            ($query:expr) => {
+                refused(&|mean| {
+                    matches!(
+                        mean.release(&$query, &Over::Everything, z(1.0)),
+                        Err(Refused::QueryShape { dim: 3 })
+                    )
+                })
+            };
+        }
+        is_refused!(Value {
+            point: &short,
+            centre: 0.0,
+            radius
+        });
+        is_refused!(Gradient {
+            point: &short,
+            clip: radius
+        });
+        for (point, direction) in [(&short[..], &whole[..]), (&whole, &short)] {
+            is_refused!(HessianVector {
+                point,
+                direction,
+                radius: Some(radius)
+            });
+            is_refused!(HessianVectorDifference {
+                from: &whole,
+                to: point,
+                direction,
+                radius: Some(radius)
+            });
+        }
+        assert_eq!(mean.curator().spent(), Event::NoOp);
+    }
+}

@@ -135,6 +135,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: &Over<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Mean>, Refused> {
+        if !query.fits(self.dim) {
+            return Err(Refused::QueryShape { dim: self.dim });
+        }
         let Some(bound) = query.bound(&self.loss)? else {
             return Ok(None);
         };

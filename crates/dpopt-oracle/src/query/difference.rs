@@ -28,6 +28,10 @@ impl<L: Differentiable> Query<L> for GradientDifference<'_> {
             .transpose()
     }
 
+    fn fits(&self, dim: usize) -> bool {
+        self.segment.from.len() == dim
+    }
+
     fn gradients_per_record(&self) -> f64 {
         2.0
     }

@@ -20,6 +20,10 @@ impl<L: Differentiable> Query<L> for Gradient<'_> {
         Bound::new(self.clip, self.point.len()).map(Some)
     }
 
+    fn fits(&self, dim: usize) -> bool {
+        self.point.len() == dim
+    }
+
     fn gradients_per_record(&self) -> f64 {
         1.0
     }

@@ -23,6 +23,10 @@ impl<L: TwiceDifferentiable> Query<L> for HessianVector<'_> {
             .transpose()
     }
 
+    fn fits(&self, dim: usize) -> bool {
+        self.point.len() == dim && self.direction.len() == dim
+    }
+
     /// A Hessian-vector product is counted as two gradients.
     fn gradients_per_record(&self) -> f64 {
         2.0
@@ -51,6 +55,12 @@ impl<L: TwiceDifferentiable> Query<L> for HessianVectorDifference<'_> {
         self.radius
             .map(|radius| Bound::new(radius, self.from.len()))
             .transpose()
+    }
+
+    fn fits(&self, dim: usize) -> bool {
+        [self.from, self.to, self.direction]
+            .iter()
+            .all(|x| x.len() == dim)
     }
 
     fn gradients_per_record(&self) -> f64 {

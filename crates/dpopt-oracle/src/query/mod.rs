@@ -37,6 +37,10 @@ pub trait Query<L: Loss>: Sync {
     /// [`LatticeError`] when the lattice can't hold them.
     fn bound(&self, loss: &L) -> Result<Option<Bound>, LatticeError>;
 
+    /// Whether its points and directions have `dim` coordinates, as the loss's points have. Asked
+    /// before a record is read: how far a row reaches into a shorter point depends on that row.
+    fn fits(&self, dim: usize) -> bool;
+
     /// Nominal cost of one contribution, in gradients of one record.
     fn gradients_per_record(&self) -> f64;
 

@@ -172,6 +172,10 @@ impl<L: Loss> Query<L> for SmoothedGradient<'_> {
         Bound::new(self.clip, self.point.len()).map(Some)
     }
 
+    fn fits(&self, dim: usize) -> bool {
+        self.point.len() == dim && self.frames.dim == dim
+    }
+
     fn gradients_per_record(&self) -> f64 {
         0.0
     }
@@ -228,6 +232,10 @@ impl<L: Loss> Query<L> for SmoothedDifference<'_> {
         self.radius
             .map(|radius| Bound::new(radius, self.segment.from.len()))
             .transpose()
+    }
+
+    fn fits(&self, dim: usize) -> bool {
+        self.segment.from.len() == dim && self.frames.dim == dim
     }
 
     fn gradients_per_record(&self) -> f64 {

@@ -24,6 +24,10 @@ impl<L: Loss> Query<L> for Value<'_> {
         Bound::new(self.radius, 1).map(Some)
     }
 
+    fn fits(&self, dim: usize) -> bool {
+        self.point.len() == dim
+    }
+
     fn gradients_per_record(&self) -> f64 {
         0.0
     }

@@ -54,6 +54,12 @@ pub enum Refused {
         /// Adjacency of the curator.
         curator: Adjacency,
     },
+    /// The points of a query don't have as many coordinates as the loss has parameters.
+    #[error("the points of the query don't have {dim} coordinates, one for each parameter")]
+    QueryShape {
+        /// Parameters of the loss.
+        dim: usize,
+    },
     /// The sample's sum was released before; one sample is one event.
     #[error("this sample was already used for a release")]
     SampleUsed,
