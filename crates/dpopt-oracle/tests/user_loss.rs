@@ -485,3 +485,33 @@ fn a_query_of_the_wrong_shape_is_refused_whatever_the_records() {
         assert_eq!(mean.curator().spent(), Event::NoOp);
     }
 }
+
+/// Under zero-out a record is exchanged for a row of zeros, which is charged as contributing
+/// nothing. The logistic value there is ln 2: with this centre and radius the exchange could move
+/// the sum by twice the radius.
+#[test]
+fn values_are_refused_where_a_row_of_zeros_stands_for_no_record() {
+    let design = dpopt_linalg::Design::dense(1, vec![1.0]).unwrap();
+    let data = PrivateData::new(design, vec![1.0], clip(1.0), Adjacency::ZeroOut, None).unwrap();
+    let mut curator = Curator::simulated(Adjacency::ZeroOut, 1);
+    curator
+        .reserve(&Spend::Fixed(Event::gaussian(z(1.0)).repeated(2)))
+        .unwrap();
+    let mut mean = PrivateMean::new(&data, Glm::Logistic, curator).unwrap();
+    let value = Value {
+        point: &[9.0],
+        centre: 0.35,
+        radius: clip(0.3),
+    };
+    assert!(matches!(
+        mean.release(&value, &Over::Everything, z(1.0)),
+        Err(Refused::ZeroRows)
+    ));
+    assert_eq!(mean.curator().spent(), Event::NoOp);
+    // The gradient of a row of zeros is zero.
+    let gradient = Gradient {
+        point: &[9.0],
+        clip: clip(1.0),
+    };
+    assert!(mean.release(&gradient, &Over::Everything, z(1.0)).is_ok());
+}

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use dpopt_privacy::{
-    Bound, Curator, NoiseMultiplier, PoolError, Refused, SamplingRate, Sensitive, Slice, Touched,
-    Vector,
+    Adjacency, Bound, Curator, NoiseMultiplier, PoolError, Refused, SamplingRate, Sensitive, Slice,
+    Touched, Vector,
 };
 
 use super::{Counts, EstimatorError};
@@ -142,6 +142,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             return Ok(None);
         };
         let adjacency = self.data.adjacency();
+        if adjacency == Adjacency::ZeroOut && !query.vanishes_on_zero_rows() {
+            return Err(Refused::ZeroRows);
+        }
         if query.needs_fixed_positions() && !adjacency.record_count_is_public() {
             return Err(PoolError::Adjacency { adjacency }.into());
         }

@@ -55,6 +55,12 @@ pub trait Query<L: Loss>: Sync {
         false
     }
 
+    /// Whether a row of zeros contributes zero. A query of which that is not known is refused under
+    /// zero-out adjacency, where such a row stands for no record.
+    fn vanishes_on_zero_rows(&self) -> bool {
+        true
+    }
+
     /// Adds the contribution of one record to `out`, which holds zeros.
     ///
     /// # Shapes

@@ -7,6 +7,8 @@ use crate::loss::{Loss, RecordOf};
 
 /// f(w; x) - `centre`, clipped to `[-radius, radius]`: one coordinate.
 ///
+/// Refused under zero-out adjacency: the value of a row of zeros is not zero.
+///
 /// With `centre` the middle of a loss's range the radius is half of it. Add `centre` to what is
 /// released.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +32,10 @@ impl<L: Loss> Query<L> for Value<'_> {
 
     fn gradients_per_record(&self) -> f64 {
         0.0
+    }
+
+    fn vanishes_on_zero_rows(&self) -> bool {
+        false
     }
 
     fn values_per_record(&self) -> f64 {

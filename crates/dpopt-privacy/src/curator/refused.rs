@@ -60,6 +60,11 @@ pub enum Refused {
         /// Parameters of the loss.
         dim: usize,
     },
+    /// Under zero-out adjacency a row of zeros must contribute nothing, and here it may not.
+    #[error(
+        "under zero-out adjacency a row of zeros stands for no record, and this query may not vanish on it"
+    )]
+    ZeroRows,
     /// The sample's sum was released before; one sample is one event.
     #[error("this sample was already used for a release")]
     SampleUsed,
