@@ -21,6 +21,7 @@ mod problem;
 mod ramp_bowl;
 mod rates;
 mod simulated;
+pub mod verify;
 
 pub use certificate::{
     CertificateError, FirstOrder, MAX_HESSIAN_DIM, SecondOrder, first_order, second_order,
