@@ -14,8 +14,8 @@ use dpopt_privacy::Adjacency::AddRemove;
 
 use crate::engine::{PUBLIC, Steps, contributions};
 use crate::records::{
-    DIM, SHAPE, SIDE, STORES, Store, examples, norm, observed, points, private, private_observed,
-    private_sensed, sensed,
+    DIM, SHAPE, SIDE, STORES, Store, examples, norm, observed, points, points_of_layer, private,
+    private_observed, private_sensed, sensed,
 };
 
 /// Rank of the factors.
@@ -25,11 +25,11 @@ const RANK: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 fn first_order<T: Clone, L: Differentiable>(
     name: &str,
     loss: &impl Fn() -> L,
-    dim: usize,
+    (dim, outputs): (usize, usize),
     data: &impl Fn(&[T]) -> PrivateData<L::Records>,
     records: &[T],
 ) {
-    let points = points(dim);
+    let points = points_of_layer(dim, outputs);
     let mut moved = false;
     for (k, point) in points.iter().enumerate() {
         // A small radius clips all, a large one few.
@@ -51,9 +51,15 @@ fn first_order<T: Clone, L: Differentiable>(
         contributions(&format!("{name}, value {k}"), loss, &value, data, records);
     }
     assert!(moved, "{name}: no record contributes a gradient");
-    for (k, (from, to, radius)) in [(1, 2, 0.2), (2, 3, 5.0), (3, 4, 1.0), (2, 5, 0.1)]
-        .into_iter()
-        .enumerate()
+    for (k, (from, to, radius)) in [
+        (1, 2, 0.2),
+        (2, 3, 5.0),
+        (3, 4, 1.0),
+        (2, 5, 0.1),
+        (6, 2, 0.1),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let by: Vec<f64> = points[to]
             .iter()
@@ -79,12 +85,12 @@ fn first_order<T: Clone, L: Differentiable>(
 fn second_order<T: Clone, L: TwiceDifferentiable>(
     name: &str,
     loss: &impl Fn() -> L,
-    dim: usize,
+    (dim, outputs): (usize, usize),
     data: &impl Fn(&[T]) -> PrivateData<L::Records>,
     records: &[T],
 ) {
-    first_order(name, loss, dim, data, records);
-    let points = points(dim);
+    first_order(name, loss, (dim, outputs), data, records);
+    let points = points_of_layer(dim, outputs);
     for (k, (from, to, along)) in [(1, 2, 3), (2, 5, 1), (3, 4, 5)].into_iter().enumerate() {
         let direction = &points[along];
         let product = HessianVector {
@@ -118,7 +124,7 @@ fn generalised_linear() {
                 private(store, r, AddRemove)
             });
             if store == STORES[i % STORES.len()] {
-                second_order(&name, &|| loss, DIM, &data, &examples());
+                second_order(&name, &|| loss, (DIM, 1), &data, &examples());
             } else {
                 // The other stores, on one query each.
                 let query = Gradient {
@@ -138,7 +144,7 @@ fn phase_retrieval() {
         let data = |r: &_| private(store, r, AddRemove);
         let loss = || PhaseRetrieval::new(phi, norm(2.0));
         let name = format!("phase {phi} {store:?}");
-        second_order(&name, &loss, DIM, &data, &examples());
+        second_order(&name, &loss, (DIM, 1), &data, &examples());
     }
 }
 
@@ -149,7 +155,7 @@ fn softmax() {
         let data = |r: &_| private(store, r, AddRemove);
         let loss = || Softmax::new(classes).unwrap();
         let name = format!("softmax {classes} {store:?}");
-        second_order(&name, &loss, DIM * classes, &data, &examples());
+        second_order(&name, &loss, (DIM * classes, 1), &data, &examples());
     }
 }
 
@@ -159,7 +165,7 @@ fn matrix_sensing() {
         let data = |r: &_| private_sensed(r, AddRemove);
         let loss = || MatrixSensing::new(phi, RANK, norm(2.0));
         let name = format!("sensing {phi}");
-        first_order(&name, &loss, SIDE * RANK.get(), &data, &sensed());
+        first_order(&name, &loss, (SIDE * RANK.get(), 1), &data, &sensed());
     }
 }
 
@@ -170,7 +176,7 @@ fn matrix_factorization() {
         let loss = || MatrixFactorization::new(phi, RANK, norm(2.0));
         let name = format!("factorisation {phi}");
         let dim = (SHAPE.0 + SHAPE.1) * RANK.get();
-        first_order(&name, &loss, dim, &data, &observed());
+        first_order(&name, &loss, (dim, 1), &data, &observed());
     }
 }
 
@@ -187,7 +193,7 @@ fn perceptrons() {
             let data = |r: &_| private(store, r, AddRemove);
             let dim: usize = sizes.windows(2).map(|s| (s[0] + 1) * s[1]).sum();
             let name = format!("perceptron {activation:?} {sizes:?} {store:?}");
-            first_order(&name, &loss, dim, &data, &examples());
+            first_order(&name, &loss, (dim, sizes[1]), &data, &examples());
         }
     }
 }
@@ -213,7 +219,7 @@ fn closures() {
         )
     };
     let data = |records: &[_]| PrivateData::of(records.to_vec(), AddRemove, Some(PUBLIC)).unwrap();
-    first_order("closure", &loss, DIM, &data, &examples());
+    first_order("closure", &loss, (DIM, 1), &data, &examples());
 }
 
 /// A row of zeros is no record, in every store, and neither is one that can't be read.

@@ -54,6 +54,17 @@ pub(crate) fn examples() -> Vec<Example> {
             (row, label as f32)
         })
         .collect();
+    // Rows with equal neighbours.
+    for i in 0..6 {
+        let (mut row, mut last) = ([0.0; DIM], 0.0);
+        for (j, x) in row.iter_mut().enumerate() {
+            if j % 2 == 0 {
+                last = f64::from((0.2 * next()) as f32);
+            }
+            *x = last;
+        }
+        all.push((row, (i % 3) as f32));
+    }
     let one = |x: f64| {
         let mut row = [0.0; DIM];
         row[DIM - 1] = x;
@@ -121,8 +132,14 @@ pub(crate) fn private(store: Store, records: &[Example], adjacency: Adjacency) -
     PrivateData::new(design, labels, norm(1.0), adjacency, declared).unwrap()
 }
 
-/// Points of `dim` coordinates: the origin, three near it, one far off, one at which some products overflow.
+/// Points of `dim` coordinates: the origin, three near it, one far off, one at which some products overflow, and one
+/// at which all digits of a product cancel.
 pub(crate) fn points(dim: usize) -> Vec<Vec<f64>> {
+    points_of_layer(dim, 1)
+}
+
+/// [`points`] where so many weights of a point belong to one feature.
+pub(crate) fn points_of_layer(dim: usize, outputs: usize) -> Vec<Vec<f64>> {
     let mut next = uniforms(19);
     let mut all = vec![vec![0.0; dim]];
     for scale in [1e-3, 0.4, 2.0, 1e4] {
@@ -132,6 +149,20 @@ pub(crate) fn points(dim: usize) -> Vec<Vec<f64>> {
     far[dim - 1] = 1e308;
     far[0] = -1e308;
     all.push(far);
+    // Neighbouring features have opposite weights, so that of a row with equal neighbours only what rounding left
+    // remains: another order of the sum is seen.
+    let cancelling = (0..dim).map(|j| {
+        let feature = (j / outputs) % DIM;
+        let sign = if feature.is_multiple_of(2) { 1.0 } else { -1.0 };
+        sign * 1e14 * (1.0 + 0.37 * ((feature / 2) as f64).sin())
+    });
+    let mut cancelling: Vec<f64> = cancelling.collect();
+    for (j, w) in cancelling.iter_mut().enumerate() {
+        if (j / outputs) % DIM == DIM - 1 {
+            *w = 0.3;
+        }
+    }
+    all.push(cancelling);
     all
 }
 
