@@ -55,7 +55,8 @@ pub trait Query<L: Loss>: Sync {
         false
     }
 
-    /// Whether a row of zeros contributes zero. A query of which that is not known is refused under
+    /// Whether a row of zeros contributes zero, for a loss whose value there is the same at all points
+    /// ([`Loss::VANISHES_ON_ERASED`]). A query of which that is not known is refused under
     /// zero-out adjacency, where such a row stands for no record.
     fn vanishes_on_zero_rows(&self) -> bool {
         true
