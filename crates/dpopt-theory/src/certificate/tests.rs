@@ -181,8 +181,16 @@ fn products_and_the_dense_spectrum_agree() {
             let dense = second_order(&objective, &point, &by(EigenMethod::Dense)).unwrap();
             let found = second_order(&objective, &point, &by(EigenMethod::Lanczos)).unwrap();
             let error = (dense.least_eigenvalue - found.least_eigenvalue).abs();
-            assert!(error < 1e-10, "{loss} {dim} {error:e}");
-            assert!(found.converged && error <= found.beyond + 1e-14);
+            // Saturated records leave eigenvalues crowded at 0: the bound says so where it is not
+            // converged, and holds in any case.
+            assert!(error <= found.beyond + 1e-14, "{loss} {dim} {error:e}");
+            assert!(error < 1e-6, "{loss} {dim} {error:e}");
+            // Room for all directions: exact, at the price of memory.
+            let mut wide = by(EigenMethod::Lanczos);
+            wide.lanczos.basis = dim.max(4);
+            let full = second_order(&objective, &point, &wide).unwrap();
+            assert!(full.converged && full.products <= dim + 1);
+            assert!((dense.least_eigenvalue - full.least_eigenvalue).abs() < 1e-12);
             assert!(found.interval().0 <= dense.least_eigenvalue);
         }
     }
@@ -202,7 +210,7 @@ fn means_of_any_loss() {
     assert!((a.least_eigenvalue - b.least_eigenvalue).abs() < 1e-14);
     assert!((a.gradient_norm - b.gradient_norm).abs() < 1e-14);
 
-    let phase = PhaseRetrieval::new(Glm::Welsch, Scale::ONE);
+    let phase = PhaseRetrieval::new(Glm::Welsch, ClipNorm::new(100.0).unwrap());
     let general = MeanLoss::new(&records, &phase).unwrap();
     check_against_quotients(&general, &point);
     let softmax = Softmax::new(3).unwrap();

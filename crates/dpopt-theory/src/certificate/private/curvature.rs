@@ -104,13 +104,13 @@ impl CurvaturePlan {
             (m.mean.first().copied().unwrap_or(0.0), m.noise_std)
         });
         let half = two_sided(self.terms.failure) * noise_std + self.terms.rounding(1);
-        let radius = self.terms.radius.get();
+        let limit = self.terms.largest();
         Ok(PrivateCurvature {
             released,
             noise_std,
             interval: Interval {
-                low: (released - half).clamp(-radius, radius),
-                high: (released + half).clamp(-radius, radius),
+                low: (released - half).clamp(-limit, limit),
+                high: (released + half).clamp(-limit, limit),
                 failure: self.terms.failure,
             },
         })

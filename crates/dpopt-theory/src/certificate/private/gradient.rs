@@ -19,6 +19,31 @@ use super::{Interval, PrivateCertificateError, Terms, two_sided};
 ///
 /// # Privacy
 /// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/certificates.md`.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use dpopt_linalg::Design;
+/// use dpopt_nonconvex::PublicFacts;
+/// use dpopt_oracle::{Glm, PrivateData, PrivateMean};
+/// use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu};
+/// use dpopt_theory::GradientNormPlan;
+///
+/// // Two thousand equal records, so that the gradient norm at 0 is known: 1/2.
+/// let design = Design::dense(2, [1.0, 0.0].repeat(2000))?;
+/// let row_norm = ClipNorm::new(1.0)?;
+/// let data = PrivateData::new(design, vec![1.0; 2000], row_norm, Adjacency::ReplaceOne, None)?;
+/// let facts = PublicFacts::glm(2000, 2, data.adjacency(), 1.0, Glm::Logistic.constants(1.0))?;
+///
+/// // An eighth of a mu, gradients clipped to L0 = 1, 95 % confidence, and no wider than 0.1.
+/// let plan = GradientNormPlan::new(&facts, Mu::new(0.125)?, ClipNorm::new(1.0)?, 0.05, 0.1)?;
+/// let mut curator = Curator::protected(data.adjacency())?;
+/// curator.reserve(&plan.spend())?;
+/// let mut mean = PrivateMean::new(&data, Glm::Logistic, curator)?;
+/// let found = plan.release(&mut mean, &[0.0, 0.0], NonZeroUsize::MIN)?;
+/// assert!(found.interval.high - found.interval.low <= plan.width);
+/// mean.curator_mut().settle()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GradientNormPlan {
@@ -99,8 +124,8 @@ impl GradientNormPlan {
             released,
             noise_std,
             interval: Interval {
-                low: (released - half).clamp(0.0, clip.get()),
-                high: (released + half).clamp(0.0, clip.get()),
+                low: (released - half).clamp(0.0, self.terms.largest()),
+                high: (released + half).clamp(0.0, self.terms.largest()),
                 failure: self.terms.failure,
             },
         })

@@ -155,6 +155,16 @@ impl Terms {
         noise_multiplier.get() * sensitivity / self.facts.records as f64
     }
 
+    /// No mean of clipped contributions is larger; unknown where more records than the public number
+    /// may be there.
+    fn largest(&self) -> f64 {
+        if self.facts.adjacency.record_count_is_public() {
+            self.radius.get()
+        } else {
+            f64::INFINITY
+        }
+    }
+
     /// Refuses an interval as wide as the quantity's range, or wider than asked for.
     fn check_width(
         &self,
@@ -199,8 +209,8 @@ impl Terms {
     }
 }
 
-/// t with P(|Z| > t) <= failure for a standard normal Z, at most 1 % above the quantile at usual
-/// rates. By Sampford's bound P(Z > t) <= phi(t) 4/(3 t + sqrt(t^2 + 8)) (1953).
+/// t with P(|Z| > t) <= failure for a standard normal Z, at most 1 % above the quantile for rates up
+/// to 0.1. By Sampford's bound P(Z > t) <= phi(t) 4/(3 t + sqrt(t^2 + 8)) (1953).
 fn two_sided(failure: f64) -> f64 {
     let tail = |t: f64| {
         let density = (-0.5 * t * t).exp() / (2.0 * std::f64::consts::PI).sqrt();

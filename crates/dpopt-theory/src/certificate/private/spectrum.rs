@@ -134,7 +134,7 @@ impl LeastEigenvaluePlan {
         let released = spectrum.eigenvalues[0];
         // In the unlikely case that the noise is larger than planned for, rounding is too.
         let rounding = 4.0 * dim as f64 * f64::EPSILON * norm(&matrix);
-        let limit = clip.get();
+        let limit = self.terms.largest();
         Ok(PrivateLeastEigenvalue {
             released,
             direction: spectrum.least_direction,

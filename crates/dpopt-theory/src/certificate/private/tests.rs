@@ -214,7 +214,7 @@ fn the_event_is_the_plans() {
         .unwrap();
     assert_eq!(
         mean.curator_mut().settle().unwrap(),
-        Event::gaussian(plan.noise_multiplier)
+        Event::gaussian(plan.noise_multiplier).repeated(1)
     );
 }
 
@@ -277,11 +277,10 @@ fn what_would_say_nothing_is_refused_with_numbers() {
     ));
 }
 
-/// Quantiles of the normal law from tables, and the bound above them by at most 1 %.
+/// Quantiles of the normal law from tables; the bound is above them by at most 1 % up to a rate of 0.1.
 #[test]
 fn the_two_sided_quantile() {
     for (failure, quantile) in [
-        (0.5, 0.674_489_750),
         (0.1, 1.644_853_627),
         (0.05, 1.959_963_985),
         (0.01, 2.575_829_304),
@@ -289,7 +288,7 @@ fn the_two_sided_quantile() {
     ] {
         let found = two_sided(failure);
         assert!(
-            found >= quantile && found <= 1.02 * quantile,
+            found >= quantile && found <= 1.01 * quantile,
             "{failure} {found}"
         );
     }
