@@ -4,6 +4,7 @@
 //! is a file with an implementation of [`Query`]; the pass over the records, the sum, the noise and
 //! the accounting are those of all queries ([`crate::PrivateMean`]).
 
+mod curvature;
 mod difference;
 mod gradient;
 mod hessian_vector;
@@ -16,6 +17,7 @@ use crate::loss::{Loss, RecordOf, add_contribution, guarded};
 use crate::pass::Positions;
 use crate::records::Records;
 
+pub use curvature::{Curvature, HessianMatrix, unpack_symmetric};
 pub use difference::GradientDifference;
 pub use gradient::Gradient;
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
