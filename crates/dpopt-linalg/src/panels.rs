@@ -30,7 +30,8 @@ impl Panels {
     /// Zeros, for at least `rows` rows.
     #[must_use]
     pub fn zeros(rows: usize, columns: usize) -> Self {
-        let places = rows.next_multiple_of(ROWS);
+        // An odd multiple: the panels of a row don't fall on the same lines of a cache.
+        let places = rows.next_multiple_of(ROWS) | ROWS;
         Self {
             places,
             columns,

@@ -15,6 +15,7 @@ pub mod formats;
 mod linear;
 mod loss;
 mod pass;
+mod placed;
 pub mod query;
 mod records;
 #[cfg(feature = "tabular")]
