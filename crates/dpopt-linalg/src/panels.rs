@@ -1,6 +1,7 @@
 //! Products in single precision of a block of rows with a matrix, each row's computed in the same order wherever it
 //! stands.
 
+use crate::row::Row;
 use crate::simd::{Kernel, Lanes, SINGLES, dispatch};
 
 /// Rows that share one read of the matrix. Tuned, with [`WIDE`]: 24 sums and what is added to them fill the 32
@@ -60,6 +61,20 @@ impl Panels {
     /// All panels, one after another. Keep zeros beyond the last column.
     pub fn chunks_mut(&mut self) -> &mut [[f32; SINGLES]] {
         &mut self.chunks
+    }
+
+    /// Puts rows of a design, rounded to single precision, into the first places, and ones into the column after their last. What
+    /// a row becomes depends on it alone. Rows beyond the places are left out, and entries beyond the columns.
+    ///
+    /// # Panics
+    /// When there is no column for the ones: rows have `inputs` columns, the panels one more at least.
+    pub fn load<'r>(&mut self, inputs: usize, rows: impl Iterator<Item = Row<'r>>) {
+        assert!(inputs < self.columns, "a column for the ones");
+        dispatch(Load {
+            inputs,
+            rows,
+            panels: self,
+        });
     }
 
     /// The chunks of one row, from the first panel on.
@@ -174,6 +189,65 @@ impl PackedSingles {
 fn round(from: &[f64], to: &mut [f32; SINGLES]) {
     for (to, &from) in to.iter_mut().zip(from) {
         *to = from as f32;
+    }
+}
+
+struct Load<'a, I> {
+    inputs: usize,
+    rows: I,
+    panels: &'a mut Panels,
+}
+
+impl<'r, I: Iterator<Item = Row<'r>>> Kernel for Load<'_, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, _: L) {
+        let (inputs, places) = (self.inputs, self.panels.places);
+        let (last, lane) = (inputs / SINGLES, inputs % SINGLES);
+        for (r, row) in self.rows.take(places).enumerate() {
+            let chunks = &mut self.panels.chunks[r..];
+            chunks[last * places] = [0.0; SINGLES];
+            match row {
+                Row::Dense(x) => convert(x, inputs, chunks, places, |x| x as f32),
+                Row::Dense32(x) => convert(x, inputs, chunks, places, |x| x),
+                Row::Bytes(x, scale) => {
+                    convert(x, inputs, chunks, places, |x| f32::from(x) * scale);
+                }
+                Row::Sparse(..) | Row::OneHot(..) => {
+                    for p in 0..last {
+                        chunks[p * places] = [0.0; SINGLES];
+                    }
+                    row.for_each(|j, x| {
+                        if j < inputs {
+                            chunks[j / SINGLES * places][j % SINGLES] = x as f32;
+                        }
+                    });
+                }
+            }
+            chunks[last * places][lane] = 1.0;
+        }
+    }
+}
+
+/// The first `inputs` entries of a row to every one of `places` chunks.
+#[inline(always)]
+fn convert<T: Copy>(
+    row: &[T],
+    inputs: usize,
+    chunks: &mut [[f32; SINGLES]],
+    places: usize,
+    single: impl Fn(T) -> f32,
+) {
+    let (whole, rest) = row[..inputs].as_chunks::<SINGLES>();
+    for (p, from) in whole.iter().enumerate() {
+        let to = &mut chunks[p * places];
+        for lane in 0..SINGLES {
+            to[lane] = single(from[lane]);
+        }
+    }
+    for (lane, &x) in rest.iter().enumerate() {
+        chunks[whole.len() * places][lane] = single(x);
     }
 }
 

@@ -4,7 +4,7 @@
 //! What a record adds depends on it and the point alone: the products compute every record's row in the same order
 //! ([`PackedSingles`]), activations and heads go number by number and record by record.
 
-use dpopt_linalg::{PackedSingles, Panels, Row};
+use dpopt_linalg::{PackedSingles, Panels};
 use dpopt_privacy::{BlockFactors, BlockWork, FixedBlocks, LatticeSum};
 
 use super::{Activation, Layer, Mlp};
@@ -101,9 +101,8 @@ impl<'a> Pass<'a> {
         let Some(Slab { layer, inputs, .. }) = self.layers.first_mut() else {
             return;
         };
-        let rows: Vec<Row<'_>> = block.iter().map(|i| records.design().row(i)).collect();
-        fill(&rows, layer.inputs, inputs);
-        set_ones(inputs, layer.inputs, count);
+        let rows = block.iter().map(|i| records.design().row(i));
+        inputs.load(layer.inputs, rows);
     }
 
     /// Leaves the inputs of every layer, the slopes of hidden units, and the head's gradient in the last delta.
@@ -206,40 +205,6 @@ fn set_ones(panels: &mut Panels, entries: usize, count: usize) {
     for chunk in panels.chunks_mut().iter_mut().skip(panel * places).take(count) {
         chunk[lane..].fill(0.0);
         chunk[lane] = 1.0;
-    }
-}
-
-/// Puts the features of rows into panels, a panel at a time where they are stored one after another.
-fn fill(rows: &[Row<'_>], columns: usize, panels: &mut Panels) {
-    let places = panels.places();
-    let full = panels.chunks_mut().chunks_mut(places.max(1));
-    for (p, panel) in full.take(columns.div_ceil(LANES)).enumerate() {
-        let part = p * LANES..columns.min((p + 1) * LANES);
-        for (chunk, row) in panel.iter_mut().zip(rows) {
-            match row {
-                Row::Bytes(x, scale) => {
-                    for (to, &x) in chunk.iter_mut().zip(&x[part.clone()]) {
-                        *to = f32::from(x) * scale;
-                    }
-                }
-                Row::Dense32(x) => chunk[..part.len()].copy_from_slice(&x[part.clone()]),
-                Row::Dense(x) => {
-                    for (to, &x) in chunk.iter_mut().zip(&x[part.clone()]) {
-                        *to = x as f32;
-                    }
-                }
-                Row::Sparse(..) | Row::OneHot(..) => chunk.fill(0.0),
-            }
-        }
-    }
-    for (r, row) in rows.iter().enumerate() {
-        if matches!(row, Row::Sparse(..) | Row::OneHot(..)) {
-            row.for_each(|j, x| {
-                if j < columns {
-                    panels.chunks_mut()[j / LANES * places + r][j % LANES] = x as f32;
-                }
-            });
-        }
     }
 }
 
