@@ -233,3 +233,6 @@ fn add_long(factors: &BlockFactors<'_>, count: usize, sum: &mut [i64]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

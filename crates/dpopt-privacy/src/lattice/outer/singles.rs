@@ -102,13 +102,14 @@ impl AddProducts<'_> {
             };
             for (i, tile) in tile.iter().enumerate().take(rows - first) {
                 let row = &mut self.sum[(first + i) * self.columns..][..self.columns];
-                for (j, singles) in tile.iter().enumerate() {
+                for (j, &singles) in tile.iter().enumerate() {
+                    let singles = lanes.to_singles(singles);
                     let place = &mut row[(q + j) * SINGLES..];
                     if let Some(whole) = place.first_chunk_mut::<SINGLES>() {
-                        add(lanes, whole, singles);
+                        add(lanes, whole, &singles);
                     } else {
                         let mut all = [0; SINGLES];
-                        add(lanes, &mut all, singles);
+                        add(lanes, &mut all, &singles);
                         for (sum, k) in place.iter_mut().zip(all) {
                             *sum += k;
                         }
@@ -139,7 +140,7 @@ fn tile<L: Lanes, const J: usize, const FIRST: usize>(
     lanes: L,
     left: &[Single],
     right: [&[Single]; J],
-) -> [[Single; J]; TALL] {
+) -> [[L::Singles; J]; TALL] {
     // One by one, not in a loop over an array: they have to stay in registers.
     let [mut s0, mut s1, mut s2, mut s3] = [[lanes.splat_single(0.0); J]; 4];
     let [mut s4, mut s5, mut s6, mut s7] = [[lanes.splat_single(0.0); J]; 4];
@@ -159,7 +160,7 @@ fn tile<L: Lanes, const J: usize, const FIRST: usize>(
         s6 = multiples(lanes, left[FIRST + 6], columns, s6);
         s7 = multiples(lanes, left[FIRST + 7], columns, s7);
     }
-    [s0, s1, s2, s3, s4, s5, s6, s7].map(|sums| sums.map(|sum| lanes.to_singles(sum)))
+    [s0, s1, s2, s3, s4, s5, s6, s7]
 }
 
 /// `entry` times each column, added to the sums.
