@@ -116,7 +116,10 @@ impl Positions<'_> {
             let (block, after) = match &rest {
                 Positions::Range(range) => {
                     let cut = end.min(range.end);
-                    (Positions::Range(first..cut), Positions::Range(cut..range.end))
+                    (
+                        Positions::Range(first..cut),
+                        Positions::Range(cut..range.end),
+                    )
                 }
                 Positions::Listed(list) => {
                     let cut = list.partition_point(|&i| (i as usize) < end);

@@ -77,7 +77,11 @@ fn a_row_of_the_result_depends_on_its_row_alone() {
         for place in [0, 7, 8, 20] {
             let mut other = rows.clone();
             other[place][0] = bad;
-            for (i, (a, b)) in product(&matrix, &other, k).iter().zip(&together).enumerate() {
+            for (i, (a, b)) in product(&matrix, &other, k)
+                .iter()
+                .zip(&together)
+                .enumerate()
+            {
                 assert_eq!(a == b, i != place);
             }
         }

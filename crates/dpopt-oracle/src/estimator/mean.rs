@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use dpopt_privacy::{
-    Adjacency, Bound, Curator, FixedBlocks, NoiseMultiplier, PoolError, Refused, SamplingRate, Sensitive, Slice,
-    Touched, Vector,
+    Adjacency, Bound, Curator, FixedBlocks, NoiseMultiplier, PoolError, Refused, SamplingRate,
+    Sensitive, Slice, Touched, Vector,
 };
 
 use super::{Counts, EstimatorError};
@@ -175,14 +175,15 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let records = self.data.records();
         let public = self.data.public_records() as f64;
         let (loss, threads) = (&self.loss, self.threads);
-        let pass = |positions: &Positions<'_>, nominal: f64, blocks: Option<FixedBlocks>| {
-            match blocks.filter(|_| query.sums_in_blocks()) {
+        let pass =
+            |positions: &Positions<'_>, nominal: f64, blocks: Option<FixedBlocks>| match blocks
+                .filter(|_| query.sums_in_blocks())
+            {
                 Some(blocks) => placed_pass(
                     loss, records, query, bound, blocks, positions, nominal, threads,
                 ),
                 None => clipped_pass(loss, records, query, bound, positions, nominal, threads),
-            }
-        };
+            };
         let adjacency = self.data.adjacency();
         let blocks = FixedBlocks::of_all(adjacency);
         let (sum, touched, denominator) = match over {

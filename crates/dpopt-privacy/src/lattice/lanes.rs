@@ -320,12 +320,7 @@ impl Lanes for pulp::x86::V4 {
     }
 
     #[inline(always)]
-    fn mul_add_singles(
-        self,
-        a: pulp::f32x16,
-        b: pulp::f32x16,
-        c: pulp::f32x16,
-    ) -> pulp::f32x16 {
+    fn mul_add_singles(self, a: pulp::f32x16, b: pulp::f32x16, c: pulp::f32x16) -> pulp::f32x16 {
         self.mul_add_f32x16(a, b, c)
     }
 

@@ -112,13 +112,11 @@ impl<'a> Pass<'a> {
             let (done, rest) = self.layers.split_at_mut(l + 1);
             let slab = &mut done[l];
             let Some(next) = rest.first_mut() else {
-                slab.forward
-                    .multiply(&slab.inputs, count, &mut slab.delta);
+                slab.forward.multiply(&slab.inputs, count, &mut slab.delta);
                 self.head();
                 return;
             };
-            slab.forward
-                .multiply(&slab.inputs, count, &mut next.inputs);
+            slab.forward.multiply(&slab.inputs, count, &mut next.inputs);
             let places = next.inputs.places();
             let received = next.inputs.chunks_mut().chunks_mut(places);
             for (received, slopes) in received.zip(slab.slopes.chunks_mut().chunks_mut(places)) {
@@ -131,7 +129,9 @@ impl<'a> Pass<'a> {
                 self.values.clear();
                 self.values.extend(numbers.0.iter().copied().map(f64::from));
                 self.slopes.resize(self.values.len(), 0.0);
-                self.mlp.activation.apply(&mut self.values, &mut self.slopes);
+                self.mlp
+                    .activation
+                    .apply(&mut self.values, &mut self.slopes);
                 for (to, from) in numbers.0.iter_mut().zip(&self.values) {
                     *to = *from as f32;
                 }
@@ -202,7 +202,12 @@ impl<'a> Pass<'a> {
 fn set_ones(panels: &mut Panels, entries: usize, count: usize) {
     let places = panels.places();
     let (panel, lane) = (entries / LANES, entries % LANES);
-    for chunk in panels.chunks_mut().iter_mut().skip(panel * places).take(count) {
+    for chunk in panels
+        .chunks_mut()
+        .iter_mut()
+        .skip(panel * places)
+        .take(count)
+    {
         chunk[lane..].fill(0.0);
         chunk[lane] = 1.0;
     }

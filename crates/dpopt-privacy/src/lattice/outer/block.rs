@@ -132,13 +132,7 @@ impl BlockWork {
     }
 
     /// Scales the right factors so that every contribution is clipped, in lattice steps.
-    fn clip(
-        &mut self,
-        bound: &Bound,
-        most: u64,
-        count: usize,
-        layers: &mut [BlockFactors<'_>],
-    ) {
+    fn clip(&mut self, bound: &Bound, most: u64, count: usize, layers: &mut [BlockFactors<'_>]) {
         let limit = limit(bound, most);
         self.squares.resize_with(layers.len(), Default::default);
         for (factors, [left, right]) in layers.iter().zip(&mut self.squares) {

@@ -70,7 +70,12 @@ fn add(sum: &mut LatticeSum, block: u64, records: &[&Parts]) {
     let width = sum.blocks().unwrap().width();
     let positions = block * width..(block + 1) * width;
     if !records.is_empty() {
-        sum.add_outer_block(positions, records.len(), &mut factors, &mut BlockWork::new());
+        sum.add_outer_block(
+            positions,
+            records.len(),
+            &mut factors,
+            &mut BlockWork::new(),
+        );
     }
 }
 
@@ -129,7 +134,10 @@ fn record(next: &mut impl FnMut() -> f32, size: f32) -> Parts {
 fn plain(bound: &Bound, blocks: FixedBlocks, record: &Parts) -> Vec<f64> {
     let all: Vec<f64> = record
         .iter()
-        .flat_map(|(a, b)| a.iter().flat_map(move |&x| b.iter().map(move |&y| f64::from(x) * f64::from(y))))
+        .flat_map(|(a, b)| {
+            a.iter()
+                .flat_map(move |&x| b.iter().map(move |&y| f64::from(x) * f64::from(y)))
+        })
         .collect();
     let norm = all.iter().map(|x| x * x).sum::<f64>().sqrt();
     let k = blocks.most() as f64;
@@ -155,12 +163,20 @@ fn a_block_is_the_sum_of_clipped_contributions_within_the_stated_error() {
         for record in &records {
             let contribution = plain(&bound, blocks, record);
             norms += contribution.iter().map(|x| x * x).sum::<f64>().sqrt();
-            expected.iter_mut().zip(&contribution).for_each(|(e, x)| *e += x);
+            expected
+                .iter_mut()
+                .zip(&contribution)
+                .for_each(|(e, x)| *e += x);
         }
-        let error = sum.sum.iter().zip(&expected).map(|(&k, x)| (k as f64 - x).powi(2));
+        let error = sum
+            .sum
+            .iter()
+            .zip(&expected)
+            .map(|(&k, x)| (k as f64 - x).powi(2));
         // Summation, the scaled factors and the room left for them, and the lattice.
         let terms = if count > 160 { 0.0 } else { count as f64 };
-        let allowed = norms * ((terms + 1.0) * 2f64.powi(-24) + 2f64.powi(-19)) + (DIM as f64).sqrt();
+        let allowed =
+            norms * ((terms + 1.0) * 2f64.powi(-24) + 2f64.powi(-19)) + (DIM as f64).sqrt();
         assert!(error.sum::<f64>().sqrt() <= allowed, "{count}");
         assert!(norms > 1e3 * allowed && sum.added == count as u64);
     }
@@ -222,7 +238,15 @@ fn blocks_by_rank_are_caught() {
 /// What a hostile owner might send.
 fn hostile(kind: usize, next: &mut impl FnMut() -> f32) -> Option<Parts> {
     let mut record = record(next, [1e-3, 1.0, 1e30, 1e-30][kind % 4]);
-    let bad = [f32::NAN, f32::INFINITY, f32::MAX, -f32::MAX, f32::MIN_POSITIVE, 1e-45, 0.0];
+    let bad = [
+        f32::NAN,
+        f32::INFINITY,
+        f32::MAX,
+        -f32::MAX,
+        f32::MIN_POSITIVE,
+        1e-45,
+        0.0,
+    ];
     match kind / 4 {
         0 => return None,
         1 => {}
@@ -316,7 +340,11 @@ fn a_record_that_is_not_finite_leaves_the_others_as_they_are() {
         for (layer, left) in [(0, true), (1, false), (2, true)] {
             let (mut broken, mut zero) = (good.clone(), good.clone());
             let parts = broken[place].as_mut().unwrap();
-            let factor = if left { &mut parts[layer].0 } else { &mut parts[layer].1 };
+            let factor = if left {
+                &mut parts[layer].0
+            } else {
+                &mut parts[layer].1
+            };
             factor[0] = bad;
             let parts = zero[place].as_mut().unwrap();
             parts.iter_mut().for_each(|(a, b)| {
