@@ -18,6 +18,7 @@ mod frame;
 mod hull;
 mod lanczos;
 mod logistic;
+mod panels;
 mod row;
 mod rows;
 mod simd;
@@ -34,6 +35,7 @@ pub use lanczos::{
     End, ExtremeEigenvalue, LanczosError, LanczosSettings, LanczosStatus, extreme_eigenvalue,
 };
 pub use logistic::{logistic, logistic_changes};
+pub use panels::{PackedSingles, Panels};
 pub use row::Row;
 pub use rows::{Entry, row_products, sparse_products};
 pub use spectrum::{SpectrumError, SymmetricSpectrum, symmetric_spectrum};

@@ -10,8 +10,11 @@ use std::sync::LazyLock;
 
 use pulp::{Simd, WithSimd};
 
-/// Lanes of every kernel.
+/// Lanes of every kernel in double precision.
 pub(crate) const LANES: usize = 8;
+
+/// Lanes of every kernel in single precision.
+pub(crate) const SINGLES: usize = 16;
 
 /// A kernel written once for all widths.
 pub(crate) trait Kernel {
@@ -82,10 +85,12 @@ impl<K: Kernel> WithSimd for Portable<K> {
     }
 }
 
-/// Eight doubles and what the kernels do with them.
+/// Eight doubles, or sixteen singles, and what the kernels do with them.
 pub(crate) trait Lanes: Copy {
     /// The eight doubles.
     type Vector: Copy;
+    /// The sixteen singles.
+    type Singles: Copy;
     /// Whether `a * b + c` is rounded once.
     const FUSED: bool;
 
@@ -96,6 +101,12 @@ pub(crate) trait Lanes: Copy {
     /// `a * b + c`.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     fn to_array(self, a: Self::Vector) -> [f64; LANES];
+    fn splat_single(self, x: f32) -> Self::Singles;
+    fn load_singles(self, from: &[f32; SINGLES]) -> Self::Singles;
+    /// `a * b + c`.
+    fn mul_add_singles(self, a: Self::Singles, b: Self::Singles, c: Self::Singles)
+    -> Self::Singles;
+    fn to_singles(self, a: Self::Singles) -> [f32; SINGLES];
 
     /// The sums of the lanes of R vectors, each in the same fixed tree.
     #[inline(always)]
@@ -166,6 +177,7 @@ pub(crate) struct Arrays<const FUSED: bool>;
 
 impl<const FUSED: bool> Lanes for Arrays<FUSED> {
     type Vector = [f64; LANES];
+    type Singles = [f32; SINGLES];
     const FUSED: bool = FUSED;
 
     #[inline(always)]
@@ -195,11 +207,44 @@ impl<const FUSED: bool> Lanes for Arrays<FUSED> {
     fn to_array(self, a: [f64; LANES]) -> [f64; LANES] {
         a
     }
+
+    #[inline(always)]
+    fn splat_single(self, x: f32) -> [f32; SINGLES] {
+        [x; SINGLES]
+    }
+
+    #[inline(always)]
+    fn load_singles(self, from: &[f32; SINGLES]) -> [f32; SINGLES] {
+        *from
+    }
+
+    #[inline(always)]
+    fn mul_add_singles(
+        self,
+        a: [f32; SINGLES],
+        b: [f32; SINGLES],
+        mut c: [f32; SINGLES],
+    ) -> [f32; SINGLES] {
+        for lane in 0..SINGLES {
+            c[lane] = if FUSED {
+                a[lane].mul_add(b[lane], c[lane])
+            } else {
+                a[lane] * b[lane] + c[lane]
+            };
+        }
+        c
+    }
+
+    #[inline(always)]
+    fn to_singles(self, a: [f32; SINGLES]) -> [f32; SINGLES] {
+        a
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes for pulp::x86::V4 {
     type Vector = pulp::f64x8;
+    type Singles = pulp::f32x16;
     const FUSED: bool = true;
 
     #[inline(always)]
@@ -228,6 +273,26 @@ impl Lanes for pulp::x86::V4 {
     }
 
     #[inline(always)]
+    fn splat_single(self, x: f32) -> pulp::f32x16 {
+        self.splat_f32x16(x)
+    }
+
+    #[inline(always)]
+    fn load_singles(self, from: &[f32; SINGLES]) -> pulp::f32x16 {
+        pulp::cast(*from)
+    }
+
+    #[inline(always)]
+    fn mul_add_singles(self, a: pulp::f32x16, b: pulp::f32x16, c: pulp::f32x16) -> pulp::f32x16 {
+        self.mul_add_f32x16(a, b, c)
+    }
+
+    #[inline(always)]
+    fn to_singles(self, a: pulp::f32x16) -> [f32; SINGLES] {
+        pulp::cast(a)
+    }
+
+    #[inline(always)]
     fn sums<const R: usize>(self, vectors: [pulp::f64x8; R]) -> [f64; R] {
         let mut halves = [[pulp::f64x4(0.0, 0.0, 0.0, 0.0); 2]; R];
         for r in 0..R {
@@ -240,6 +305,7 @@ impl Lanes for pulp::x86::V4 {
 #[cfg(target_arch = "x86_64")]
 impl Lanes for pulp::x86::V3 {
     type Vector = [pulp::f64x4; 2];
+    type Singles = [pulp::f32x8; 2];
     const FUSED: bool = true;
 
     #[inline(always)]
@@ -273,6 +339,34 @@ impl Lanes for pulp::x86::V3 {
 
     #[inline(always)]
     fn to_array(self, a: [pulp::f64x4; 2]) -> [f64; LANES] {
+        pulp::cast(a)
+    }
+
+    #[inline(always)]
+    fn splat_single(self, x: f32) -> [pulp::f32x8; 2] {
+        [self.splat_f32x8(x); 2]
+    }
+
+    #[inline(always)]
+    fn load_singles(self, from: &[f32; SINGLES]) -> [pulp::f32x8; 2] {
+        pulp::cast(*from)
+    }
+
+    #[inline(always)]
+    fn mul_add_singles(
+        self,
+        a: [pulp::f32x8; 2],
+        b: [pulp::f32x8; 2],
+        c: [pulp::f32x8; 2],
+    ) -> [pulp::f32x8; 2] {
+        [
+            self.mul_add_f32x8(a[0], b[0], c[0]),
+            self.mul_add_f32x8(a[1], b[1], c[1]),
+        ]
+    }
+
+    #[inline(always)]
+    fn to_singles(self, a: [pulp::f32x8; 2]) -> [f32; SINGLES] {
         pulp::cast(a)
     }
 

@@ -16,6 +16,7 @@ mod linear;
 mod loss;
 mod norm;
 mod pass;
+mod placed;
 mod public;
 pub mod query;
 mod records;

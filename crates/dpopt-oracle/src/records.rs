@@ -150,6 +150,15 @@ impl Examples {
         &self.labels
     }
 
+    /// Whether row `i` is one of zeros, as its bound tells.
+    pub(crate) fn is_zero(&self, i: usize) -> bool {
+        let factor = match self.design.row(i) {
+            Row::Bytes(_, factor) | Row::OneHot(_, factor) => factor,
+            Row::Dense(_) | Row::Dense32(_) | Row::Sparse(..) => 1.0,
+        };
+        factor == 0.0 || self.bounds[i].norm() == 0.0
+    }
+
     /// The bound of what is stored of row `i`.
     pub(crate) fn bound(&self, i: usize) -> RowBound {
         self.bounds[i]

@@ -152,7 +152,9 @@ fn gradients_are_those_of_the_values() {
 #[test]
 fn blocks_add_up_to_the_single_records_within_the_stated_error() {
     // Two blocks and a part of one.
-    let data = private(&records(300, 2), Adjacency::ReplaceOne);
+    let all = records(300, 2);
+    let data = private(&all, Adjacency::AddRemove);
+    let placed = private(&all, Adjacency::ReplaceOne);
     for mlp in networks() {
         let point = mlp.initial_point(5);
         // All gradients cut; some; none.
@@ -164,6 +166,16 @@ fn blocks_add_up_to_the_single_records_within_the_stated_error() {
             let allowed = 2.001 * (mlp.parameters() as f64).powf(0.25) * 2f64.powf(-14.5) * clip;
             assert!(apart(&blocks, &single) <= allowed, "{mlp:?} {clip}");
             assert!(norm(&single) > 20.0 * allowed || clip == 50.0);
+            // At fixed positions: the contributions are cut by 2^-9 of the radius where they are cut, and everything is
+            // computed in single precision, through up to four layers of at most 12 terms and back.
+            let blocks = release(mlp.clone(), &placed, &point, clip, 1);
+            let single = release(OneByOne(mlp.clone()), &placed, &point, clip, 1);
+            let cut = if clip == 50.0 {
+                0.0
+            } else {
+                1.01 * 2f64.powi(-9) * clip
+            };
+            assert!(apart(&blocks, &single) <= cut + 100.0 * 2f64.powi(-24) * clip.min(4.0));
         }
     }
 }
@@ -203,6 +215,57 @@ fn neither_order_nor_company_nor_threads_matter() {
         let one = run(1);
         assert!(one == run(2) && one == run(3), "{mlp:?}");
     }
+}
+
+/// The release on a Poisson sample of replace-one data.
+fn sampled(mlp: &Mlp, all: &[Record], point: &[f64], threads: usize) -> Vec<f64> {
+    let data = private(all, Adjacency::ReplaceOne);
+    let rate = SamplingRate::new(0.5).unwrap();
+    let curator = Curator::simulated(data.adjacency(), 4);
+    let mut estimator =
+        PrivateGradient::clipped(&data, mlp.clone(), curator, ClipNorm::new(0.2).unwrap())
+            .unwrap()
+            .with_threads(NonZeroUsize::new(threads).unwrap())
+            .with_access(Access::Poisson(rate));
+    let event = Event::gaussian(z()).poisson_sampled(rate);
+    estimator.reserve(&Spend::Fixed(event)).unwrap();
+    estimator.refresh(point, z()).unwrap().gradient.to_vec()
+}
+
+/// A thread is worth its start from four million coordinates on.
+#[test]
+fn threads_share_no_block() {
+    let all = records(9_000, 4);
+    let data = private(&all, Adjacency::ReplaceOne);
+    let mlp = Mlp::new(&[INPUTS, 160, 3], Activation::Tanh, Head::Softmax).unwrap();
+    let point = mlp.initial_point(5);
+    let run = |threads| release(mlp.clone(), &data, &point, 0.3, threads);
+    let one = run(1);
+    assert!(one == run(2) && one == run(3));
+    let one = sampled(&mlp, &all, &point, 1);
+    assert!(one == sampled(&mlp, &all, &point, 2));
+}
+
+#[test]
+fn one_record_moves_a_sampled_release_by_at_most_the_sensitivity() {
+    const ROWS: usize = 700;
+    let base = records(ROWS, 6);
+    let mlp = Mlp::new(&[INPUTS, 9, 3], Activation::Relu, Head::Softmax).unwrap();
+    let point = mlp.initial_point(5);
+    let start = sampled(&mlp, &base, &point, 1);
+    let allowed = 2.0 * 0.2 / (0.5 * ROWS as f64) * (1.0 + 1e-9);
+    let mut inside = 0;
+    for place in (0..ROWS).step_by(20).chain([223, 224, 447, 448]) {
+        for record in hostile() {
+            let mut all = base.clone();
+            all[place] = record;
+            let moved = apart(&sampled(&mlp, &all, &point, 1), &start);
+            assert!(moved <= allowed, "{place}");
+            inside += usize::from(moved > 0.1 * allowed);
+        }
+    }
+    // Half of 39 places were drawn, and most records move the sum: Binomial(39, 1/2) is below 6 with probability 1e-6.
+    assert!(inside > 6 * 5, "{inside}");
 }
 
 /// Records that a hostile owner might send.

@@ -7,11 +7,14 @@
 
 mod lanes;
 mod outer;
+mod placed;
 mod row_bound;
 mod rows;
 
 pub use lanes::RowEntry;
-pub use outer::{Factors, OuterWork};
+pub use outer::{BlockFactors, BlockWork, Factors, OuterWork};
+pub use placed::FixedBlocks;
+use placed::Placed;
 pub use row_bound::RowBound;
 pub use rows::SparseRow;
 
@@ -255,6 +258,8 @@ pub struct LatticeSum {
     bound: Bound,
     sum: Vec<i64>,
     added: u64,
+    /// Where blocks of records may be added in floating point.
+    placed: Option<Placed>,
 }
 
 impl LatticeSum {
@@ -265,7 +270,24 @@ impl LatticeSum {
             bound,
             sum: vec![0; bound.dim],
             added: 0,
+            placed: None,
         }
+    }
+
+    /// The empty sum that takes blocks of records at fixed positions too
+    /// ([`LatticeSum::add_outer_block`]).
+    #[must_use]
+    pub fn in_blocks(bound: Bound, blocks: FixedBlocks) -> Self {
+        Self {
+            placed: Some(Placed::new(blocks)),
+            ..Self::new(bound)
+        }
+    }
+
+    /// The blocks of positions, if it takes any.
+    #[must_use]
+    pub fn blocks(&self) -> Option<FixedBlocks> {
+        self.placed.as_ref().map(|placed| placed.blocks)
     }
 
     /// The bound on each contribution.
@@ -320,7 +342,8 @@ impl LatticeSum {
     /// [`LatticeError::TooManyRecords`] when the two together exceed [`MAX_RECORDS`].
     ///
     /// # Panics
-    /// When the bounds differ, which is a mistake in the calling program and independent of data.
+    /// When the bounds differ, or the widths of blocks, or when both have taken up the same block: mistakes in the
+    /// calling program that are independent of what records hold.
     pub fn merge(mut self, other: Self) -> Result<Self, LatticeError> {
         assert!(
             self.bound == other.bound,
@@ -337,12 +360,25 @@ impl LatticeSum {
             *sum += other;
         }
         self.added = added;
+        self.placed = match (self.placed, other.placed) {
+            (Some(placed), Some(other)) => Some(placed.merge(other)),
+            (None, None) => None,
+            _ => panic!("one partial sum in blocks and one that is not"),
+        };
         Ok(self)
     }
 
     /// Seals the sum. `adjacency` and `touched` say how the sum may differ between neighbours.
+    ///
+    /// # Panics
+    /// When it is in blocks that hold under another adjacency, whatever was added.
     #[must_use]
     pub fn finish(self, adjacency: Adjacency, touched: Touched) -> Sensitive<Vector> {
+        assert!(
+            self.blocks()
+                .is_none_or(|blocks| blocks.adjacency() == adjacency),
+            "blocks of another adjacency"
+        );
         let touched = match touched {
             Touched::All => Access::All,
             Touched::Poisson(sample) => Access::Poisson {

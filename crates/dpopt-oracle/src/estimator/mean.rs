@@ -3,14 +3,15 @@
 use std::num::NonZeroUsize;
 
 use dpopt_privacy::{
-    Adjacency, Bound, Curator, NoiseMultiplier, PoolError, Refused, SamplingRate, Sensitive, Slice,
-    Touched, Vector,
+    Adjacency, Bound, Curator, FixedBlocks, NoiseMultiplier, PoolError, Refused, SamplingRate,
+    Sensitive, Slice, Touched, Vector,
 };
 
 use super::{Counts, EstimatorError};
 use crate::data::PrivateData;
 use crate::loss::Loss;
 use crate::pass::{Positions, clipped_pass, everything};
+use crate::placed::placed_pass;
 use crate::query::Query;
 use crate::records::Records;
 
@@ -175,30 +176,40 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     ) -> Result<(Sensitive<Vector>, f64), Refused> {
         let records = self.data.records();
         let public = self.data.public_records() as f64;
-        let pass = |positions: &Positions<'_>, nominal: f64| {
-            clipped_pass(
-                &self.loss,
-                records,
-                query,
-                bound,
-                positions,
-                nominal,
-                self.threads,
-            )
-        };
+        let (loss, threads) = (&self.loss, self.threads);
+        let pass =
+            |positions: &Positions<'_>, nominal: f64, blocks: Option<FixedBlocks>| match blocks
+                .filter(|_| query.sums_in_blocks())
+            {
+                Some(blocks) => placed_pass(
+                    loss, records, query, bound, blocks, positions, nominal, threads,
+                ),
+                None => clipped_pass(loss, records, query, bound, positions, nominal, threads),
+            };
+        let adjacency = self.data.adjacency();
+        let blocks = FixedBlocks::of_all(adjacency);
         let (sum, touched, denominator) = match over {
-            Over::Everything => (pass(&everything(records), public)?, Touched::All, public),
+            Over::Everything => (
+                pass(&everything(records), public, blocks)?,
+                Touched::All,
+                public,
+            ),
             Over::Poisson(rate) => {
                 let all = everything(records).len();
                 let sample = self.curator.poisson_sample(*rate, all)?;
                 let expected = public * rate.get();
-                let sum = pass(&Positions::Listed(sample.secret_positions()), expected)?;
+                let blocks = FixedBlocks::of_samples(adjacency, *rate);
+                let positions = Positions::Listed(sample.secret_positions());
+                let sum = pass(&positions, expected, blocks)?;
                 (sum, Touched::Poisson(sample), expected)
             }
             Over::FixedSize(size) => {
                 let all = self.data.public_records();
                 let sample = self.curator.fixed_size_sample(*size, all)?;
-                let sum = pass(&Positions::Listed(sample.secret_positions()), *size as f64)?;
+                let rate = SamplingRate::new(*size as f64 / all as f64).ok();
+                let blocks = rate.and_then(|rate| FixedBlocks::of_samples(adjacency, rate));
+                let positions = Positions::Listed(sample.secret_positions());
+                let sum = pass(&positions, *size as f64, blocks)?;
                 (sum, Touched::FixedSize(sample), *size as f64)
             }
             Over::Slice(slice) => {
@@ -208,11 +219,11 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
                 let end = positions.end.min(self.data.public_records()) as usize;
                 let start = (positions.start as usize).min(end);
                 let nominal = slice.len() as f64;
-                let sum = pass(&Positions::Range(start..end), nominal)?;
+                let sum = pass(&Positions::Range(start..end), nominal, blocks)?;
                 (sum, Touched::Slice((*slice).clone()), nominal)
             }
         };
-        Ok((sum.finish(self.data.adjacency(), touched), denominator))
+        Ok((sum.finish(adjacency, touched), denominator))
     }
 
     /// The next `len` unread records.

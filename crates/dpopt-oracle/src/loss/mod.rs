@@ -154,6 +154,10 @@ impl<'a> Segment<'a> {
 
 /// A loss with a gradient (at kinks: some fixed Clarke subgradient).
 pub trait Differentiable: Loss {
+    /// Whether [`Differentiable::add_gradients`] makes use of a sum in blocks of fixed positions
+    /// ([`dpopt_privacy::FixedBlocks`]) where it gets one.
+    const SUMS_IN_BLOCKS: bool = false;
+
     /// Adds the gradient at `point` to `out`, which holds zeros.
     ///
     /// # Shapes

@@ -28,6 +28,10 @@ impl<L: Differentiable> Query<L> for Gradient<'_> {
         1.0
     }
 
+    fn sums_in_blocks(&self) -> bool {
+        L::SUMS_IN_BLOCKS
+    }
+
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         loss.gradient(record, self.point, out);
     }

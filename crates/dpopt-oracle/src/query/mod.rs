@@ -64,6 +64,13 @@ pub trait Query<L: Loss>: Sync {
         true
     }
 
+    /// Whether [`Query::add`] makes use of a sum in blocks of fixed positions
+    /// ([`dpopt_privacy::FixedBlocks`]). It gets one where the adjacency allows for it, and then all
+    /// positions of a block at once, apart from those that are not read.
+    fn sums_in_blocks(&self) -> bool {
+        false
+    }
+
     /// Adds the contribution of one record to `out`, which holds zeros.
     ///
     /// # Shapes

@@ -13,6 +13,9 @@ use super::MAGIC;
 /// Entries that are handled together.
 pub(super) const LANES: usize = 8;
 
+/// Entries in single precision that are handled together.
+pub(super) const SINGLES: usize = 16;
+
 /// Work written once for all widths.
 pub(super) trait Kernel {
     /// Does it; implementations are `#[inline(always)]`, so that it is compiled for each width.
@@ -78,10 +81,11 @@ impl<K: Kernel> WithSimd for Portable<K> {
     }
 }
 
-/// Eight doubles, eight words, and the one step from entries to the lattice.
+/// Eight doubles, eight words, and the one step from entries to the lattice; and sixteen singles.
 pub(super) trait Lanes: Copy {
     type Doubles: Copy;
     type Words: Copy;
+    type Singles: Copy;
     /// Whether [`Lanes::rounded`] rounds once.
     const FUSED: bool;
 
@@ -95,6 +99,12 @@ pub(super) trait Lanes: Copy {
     /// `a * b + c`, rounded once where [`Lanes::FUSED`].
     fn mul_add(self, a: Self::Doubles, b: Self::Doubles, c: Self::Doubles) -> Self::Doubles;
     fn to_doubles(self, a: Self::Doubles) -> [f64; LANES];
+    fn splat_single(self, x: f32) -> Self::Singles;
+    fn load_singles(self, from: &[f32; SINGLES]) -> Self::Singles;
+    /// `a * b + c`, rounded once where [`Lanes::FUSED`].
+    fn mul_add_singles(self, a: Self::Singles, b: Self::Singles, c: Self::Singles)
+    -> Self::Singles;
+    fn to_singles(self, a: Self::Singles) -> [f32; SINGLES];
     /// The bits of [`MAGIC`] + x * steps.
     fn rounded(self, x: Self::Doubles, steps: Self::Doubles, magic: Self::Doubles) -> Self::Words;
 
@@ -160,6 +170,7 @@ pub(super) struct Arrays<const FUSED: bool>;
 impl<const FUSED: bool> Lanes for Arrays<FUSED> {
     type Doubles = [f64; LANES];
     type Words = [i64; LANES];
+    type Singles = [f32; SINGLES];
     const FUSED: bool = FUSED;
 
     #[inline(always)]
@@ -213,6 +224,38 @@ impl<const FUSED: bool> Lanes for Arrays<FUSED> {
     }
 
     #[inline(always)]
+    fn splat_single(self, x: f32) -> [f32; SINGLES] {
+        [x; SINGLES]
+    }
+
+    #[inline(always)]
+    fn load_singles(self, from: &[f32; SINGLES]) -> [f32; SINGLES] {
+        *from
+    }
+
+    #[inline(always)]
+    fn mul_add_singles(
+        self,
+        a: [f32; SINGLES],
+        b: [f32; SINGLES],
+        mut c: [f32; SINGLES],
+    ) -> [f32; SINGLES] {
+        for lane in 0..SINGLES {
+            c[lane] = if FUSED {
+                a[lane].mul_add(b[lane], c[lane])
+            } else {
+                a[lane] * b[lane] + c[lane]
+            };
+        }
+        c
+    }
+
+    #[inline(always)]
+    fn to_singles(self, a: [f32; SINGLES]) -> [f32; SINGLES] {
+        a
+    }
+
+    #[inline(always)]
     fn rounded(self, x: [f64; LANES], steps: [f64; LANES], magic: [f64; LANES]) -> [i64; LANES] {
         self.mul_add(x, steps, magic)
             .map(|sum| sum.to_bits() as i64)
@@ -223,6 +266,7 @@ impl<const FUSED: bool> Lanes for Arrays<FUSED> {
 impl Lanes for pulp::x86::V4 {
     type Doubles = pulp::f64x8;
     type Words = pulp::i64x8;
+    type Singles = pulp::f32x16;
     const FUSED: bool = true;
 
     #[inline(always)]
@@ -266,6 +310,26 @@ impl Lanes for pulp::x86::V4 {
     }
 
     #[inline(always)]
+    fn splat_single(self, x: f32) -> pulp::f32x16 {
+        self.splat_f32x16(x)
+    }
+
+    #[inline(always)]
+    fn load_singles(self, from: &[f32; SINGLES]) -> pulp::f32x16 {
+        pulp::cast(*from)
+    }
+
+    #[inline(always)]
+    fn mul_add_singles(self, a: pulp::f32x16, b: pulp::f32x16, c: pulp::f32x16) -> pulp::f32x16 {
+        self.mul_add_f32x16(a, b, c)
+    }
+
+    #[inline(always)]
+    fn to_singles(self, a: pulp::f32x16) -> [f32; SINGLES] {
+        pulp::cast(a)
+    }
+
+    #[inline(always)]
     fn rounded(self, x: pulp::f64x8, steps: pulp::f64x8, magic: pulp::f64x8) -> pulp::i64x8 {
         pulp::cast(self.mul_add_f64x8(x, steps, magic))
     }
@@ -275,6 +339,7 @@ impl Lanes for pulp::x86::V4 {
 impl Lanes for pulp::x86::V3 {
     type Doubles = [pulp::f64x4; 2];
     type Words = [pulp::i64x4; 2];
+    type Singles = [pulp::f32x8; 2];
     const FUSED: bool = true;
 
     #[inline(always)]
@@ -335,6 +400,34 @@ impl Lanes for pulp::x86::V3 {
 
     #[inline(always)]
     fn to_doubles(self, a: [pulp::f64x4; 2]) -> [f64; LANES] {
+        pulp::cast(a)
+    }
+
+    #[inline(always)]
+    fn splat_single(self, x: f32) -> [pulp::f32x8; 2] {
+        [self.splat_f32x8(x); 2]
+    }
+
+    #[inline(always)]
+    fn load_singles(self, from: &[f32; SINGLES]) -> [pulp::f32x8; 2] {
+        pulp::cast(*from)
+    }
+
+    #[inline(always)]
+    fn mul_add_singles(
+        self,
+        a: [pulp::f32x8; 2],
+        b: [pulp::f32x8; 2],
+        c: [pulp::f32x8; 2],
+    ) -> [pulp::f32x8; 2] {
+        [
+            self.mul_add_f32x8(a[0], b[0], c[0]),
+            self.mul_add_f32x8(a[1], b[1], c[1]),
+        ]
+    }
+
+    #[inline(always)]
+    fn to_singles(self, a: [pulp::f32x8; 2]) -> [f32; SINGLES] {
         pulp::cast(a)
     }
 

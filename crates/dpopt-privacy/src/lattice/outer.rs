@@ -5,8 +5,12 @@
 //! rounding. The norm that is clipped is the norm of these integers, checked exactly. The argument is in
 //! `docs/privacy/outer-products.md`.
 
+mod block;
 mod scale;
+mod singles;
 mod tiles;
+
+pub use block::{BlockFactors, BlockWork};
 
 use scale::{Measured, Scales};
 use tiles::{AddTiles, Chunk, Measure, Round};

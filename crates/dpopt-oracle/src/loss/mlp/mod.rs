@@ -8,6 +8,7 @@ mod activation;
 mod block;
 mod head;
 mod record;
+mod singles;
 
 use dpopt_privacy::LatticeSum;
 
@@ -165,10 +166,14 @@ impl Mlp {
         record::Forward::of(self, features.to_vec(), point).outputs
     }
 
+    fn outputs_len(&self) -> usize {
+        self.sizes.last().copied().unwrap_or(0)
+    }
+
     /// Whether the record counts, and then its label.
     fn label(&self, record: Example<'_>) -> Option<f64> {
-        let outputs = self.sizes.last().copied().unwrap_or(0);
-        (record.norm > 0.0 && self.head.accepts(record.label, outputs)).then_some(record.label)
+        let accepted = self.head.accepts(record.label, self.outputs_len());
+        (record.norm > 0.0 && accepted).then_some(record.label)
     }
 
     /// Inputs and outputs of each layer and where its parameters start.
@@ -247,6 +252,8 @@ impl Loss for Mlp {
 }
 
 impl Differentiable for Mlp {
+    const SUMS_IN_BLOCKS: bool = true;
+
     fn gradient(&self, record: Example<'_>, point: &[f64], out: &mut [f64]) {
         if let Some(label) = self.label(record) {
             record::gradient(self, record.row, label, point, out);
@@ -266,7 +273,11 @@ impl Differentiable for Mlp {
         point: &[f64],
         sum: &mut LatticeSum,
     ) {
-        block::add_gradients(self, records, &positions, point, sum);
+        if let Some(blocks) = sum.blocks() {
+            singles::add_gradients(self, records, &positions, point, blocks, sum);
+        } else {
+            block::add_gradients(self, records, &positions, point, sum);
+        }
     }
 }
 

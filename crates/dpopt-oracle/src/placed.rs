@@ -1,0 +1,166 @@
+//! A clipped pass in blocks of fixed positions, which no thread shares with another.
+
+use std::num::NonZeroUsize;
+
+use dpopt_privacy::{Bound, FixedBlocks, LatticeError, LatticeSum};
+
+use crate::loss::Loss;
+use crate::pass::Positions;
+use crate::query::Query;
+use crate::records::Records;
+
+/// Coordinates of contributions that are worth a thread of their own. Tuned: they take some tens of times as long as
+/// the start of one.
+const WORTH_A_THREAD: f64 = 4e6;
+
+/// The lattice sum of a query's contributions, in blocks. It is the same, to the bit, for every number of threads: which
+/// positions share a block is a matter of the positions, and each block is one thread's.
+///
+/// `nominal` is the public number of records that the pass is expected to read; it decides how many threads are asked for. Positions
+/// are cut between threads where blocks end, so that the cut does not depend on a sample either.
+#[expect(clippy::too_many_arguments, reason = "a pass and its blocks")]
+pub(crate) fn placed_pass<L: Loss, Q: Query<L>>(
+    loss: &L,
+    records: &L::Records,
+    query: &Q,
+    bound: Bound,
+    blocks: FixedBlocks,
+    positions: &Positions<'_>,
+    nominal: f64,
+    threads: NonZeroUsize,
+) -> Result<LatticeSum, LatticeError> {
+    let sum_of = |part: Positions<'_>| {
+        let mut sum = LatticeSum::in_blocks(bound, blocks);
+        query.add(loss, records, part, &mut sum);
+        sum
+    };
+    let reach = positions.reach(records.len());
+    let width = blocks.width() as usize;
+    let (first, last) = (reach.start / width, reach.end.div_ceil(width));
+    let worth = (nominal * bound.dim() as f64 / WORTH_A_THREAD) as usize + 1;
+    let threads = threads.get().min(worth).min((last - first).max(1));
+    let part = |k: usize| {
+        let at = |k: usize| (first + (last - first) * k / threads) * width;
+        positions.between(at(k), at(k + 1))
+    };
+    if threads == 1 {
+        return Ok(sum_of(part(0)));
+    }
+    let parts: Vec<LatticeSum> = std::thread::scope(|scope| {
+        let (sum_of, part) = (&sum_of, &part);
+        let workers: Vec<_> = (1..threads)
+            .map(|k| {
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, move || sum_of(part(k)))
+                    .map_err(|_| k)
+            })
+            .collect();
+        let own = sum_of(part(0));
+        std::iter::once(own)
+            .chain(workers.into_iter().map(|worker| match worker {
+                Ok(worker) => match worker.join() {
+                    Ok(sum) => sum,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                },
+                Err(k) => sum_of(part(k)),
+            }))
+            .collect()
+    });
+    let mut parts = parts.into_iter();
+    let mut total = parts
+        .next()
+        .unwrap_or_else(|| LatticeSum::in_blocks(bound, blocks));
+    for part in parts {
+        total = total.merge(part)?;
+    }
+    Ok(total)
+}
+
+impl Positions<'_> {
+    /// The public range that they are in: of a sample, all positions that it could have.
+    fn reach(&self, records: usize) -> std::ops::Range<usize> {
+        match self {
+            Positions::Range(range) => range.clone(),
+            Positions::Listed(_) => 0..records,
+        }
+    }
+
+    /// Those from `start` to below `end`.
+    fn between(&self, start: usize, end: usize) -> Positions<'_> {
+        match self {
+            Positions::Range(range) => {
+                let start = start.clamp(range.start, range.end);
+                Positions::Range(start..end.clamp(start, range.end))
+            }
+            Positions::Listed(list) => {
+                let at = |place: usize| list.partition_point(|&i| (i as usize) < place);
+                let start_at = at(start);
+                Positions::Listed(&list[start_at..at(end).max(start_at)])
+            }
+        }
+    }
+
+    /// Those of each block of `width` positions that has some, and the block's positions.
+    pub(crate) fn by_block(
+        &self,
+        width: usize,
+    ) -> impl Iterator<Item = (std::ops::Range<u64>, Positions<'_>)> {
+        let mut rest = match self {
+            Positions::Range(range) => Positions::Range(range.clone()),
+            Positions::Listed(list) => Positions::Listed(list),
+        };
+        std::iter::from_fn(move || {
+            let first = rest.iter().next()?;
+            let start = first / width * width;
+            let end = start.saturating_add(width);
+            let (block, after) = match &rest {
+                Positions::Range(range) => {
+                    let cut = end.min(range.end);
+                    (
+                        Positions::Range(first..cut),
+                        Positions::Range(cut..range.end),
+                    )
+                }
+                Positions::Listed(list) => {
+                    let cut = list.partition_point(|&i| (i as usize) < end);
+                    let (block, after) = list.split_at(cut);
+                    (Positions::Listed(block), Positions::Listed(after))
+                }
+            };
+            rest = after;
+            Some((start as u64..end as u64, block))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_hold_their_positions_and_no_others() {
+        let list = [0, 3, 4, 5, 11, 12, 13, 40];
+        for positions in [Positions::Listed(&list), Positions::Range(3..41)] {
+            let all: Vec<usize> = positions.iter().collect();
+            for width in [1, 4, 12, 100] {
+                let mut found = Vec::new();
+                let mut last = None;
+                for (range, block) in positions.by_block(width) {
+                    assert_eq!(range.end - range.start, width as u64);
+                    assert!(!block.is_empty() && range.start % width as u64 == 0);
+                    assert!(block.iter().all(|i| range.contains(&(i as u64))));
+                    assert!(last < Some(range.start));
+                    last = Some(range.start);
+                    found.extend(block.iter());
+                }
+                assert_eq!(found, all);
+            }
+            for (a, b) in [(0, 5), (5, 13), (13, 13), (13, 1000)] {
+                let some: Vec<usize> = positions.between(a, b).iter().collect();
+                let expected: Vec<usize> =
+                    all.iter().copied().filter(|i| (a..b).contains(i)).collect();
+                assert_eq!(some, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Sums of clipped outer products in single precision, a block of fixed positions at a time.
+//!
+//! A floating-point sum may round differently when one of its terms changes, by no more than a bound that grows with
+//! the number of terms. With few terms to a sum, and one sum at most that a record has a part in, this bound is a
+//! small part of the radius, and contributions are cut by it. The proof is in `docs/privacy/outer-products.md`.
+
+use std::ops::Range;
+
+use super::super::lanes::{SINGLES, dispatch};
+use super::super::{Bound, LatticeSum, MAGIC, pow2};
+use super::singles::{AddProducts, Squares, multiply_by};
+
+/// The factors of one matrix of the contributions of the records of a block, in single precision.
+///
+/// # Formula
+/// Record r contributes `left[r] right[r]^T`, with m rows and n columns.
+///
+/// # Shapes
+/// Panel p of a factor starts at `p * places` and has a chunk for each record: its entries 16 p to 16 p + 15, zeros beyond
+/// the last.
+#[derive(Debug)]
+pub struct BlockFactors<'a> {
+    /// Panels of m entries per record. Erased where the record adds zero.
+    pub left: &'a mut [[f32; SINGLES]],
+    /// m.
+    pub left_len: usize,
+    /// Panels of n entries per record. Left scaled and clipped, in lattice steps.
+    pub right: &'a mut [[f32; SINGLES]],
+    /// n.
+    pub right_len: usize,
+    /// Chunks in a panel: at least as many as there are records.
+    pub places: usize,
+}
+
+/// Buffers that [`LatticeSum::add_outer_block`] works in, to be used again. They hold norms of private records and
+/// can't be read.
+#[derive(Default)]
+pub struct BlockWork {
+    /// Squared norms of the two factors of each layer, one for each record.
+    squares: Vec<[Vec<f64>; 2]>,
+    scales: Vec<f64>,
+}
+
+impl LatticeSum {
+    /// Adds, for each of `count` records, the clipped row of matrices that its factors give; all of them from
+    /// `positions` of the data, which lie in one block.
+    ///
+    /// # Formula
+    /// The contribution is V = (left_1 right_1^T, ..., left_L right_L^T), row-major, one matrix after another, cut to
+    /// the norm (C - sqrt(d) step) / (1 + 2^-23 k^2), with k = 160 for samples and 128 otherwise: 0.3 and 0.2 % below the
+    /// radius. The contributions of the block are added in single precision, in order, and their sum is rounded to the lattice.
+    ///
+    /// # Privacy
+    /// One record more or less, or a record in the place of one of zero, moves the sum by at most the radius,
+    /// whatever the factors hold; one in the place of another by at most twice that. The norm that is compared is an upper
+    /// bound, computed in double precision, of the norm of the numbers that are multiplied. A record with a factor that is not finite
+    /// adds zero and counts all the same. This holds under the adjacency of the sum's [`super::super::FixedBlocks`], and
+    /// [`LatticeSum::finish`] takes no other. The caller's duties: one record's data are in its row of each factor
+    /// only, and `count` and the order of the records are those of the records read among `positions`.
+    ///
+    /// # Panics
+    /// When the sum was not made by [`LatticeSum::in_blocks`], when shapes don't fit, and when positions are not those
+    /// of one block after the blocks before. None of these depends on what factors hold.
+    pub fn add_outer_block(
+        &mut self,
+        positions: Range<u64>,
+        count: usize,
+        layers: &mut [BlockFactors<'_>],
+        work: &mut BlockWork,
+    ) {
+        let dim: usize = layers.iter().map(|f| f.left_len * f.right_len).sum();
+        assert!(dim == self.bound.dim, "the matrices must fill the sum");
+        assert!(layers.iter().all(|f| f.fits(count)), "panels that fit");
+        assert!(
+            count as u64 <= positions.end.saturating_sub(positions.start),
+            "no more records than positions"
+        );
+        if count == 0 {
+            return;
+        }
+        let Some(placed) = &mut self.placed else {
+            panic!("a sum that is not in blocks");
+        };
+        placed.take(&positions);
+        let most = placed.blocks.most();
+        let count = self.take_room(count);
+        work.clip(&self.bound, most, count, layers);
+        let mut offset = 0;
+        for factors in layers {
+            let (m, n) = (factors.left_len, factors.right_len);
+            let sum = &mut self.sum[offset..][..m * n];
+            offset += m * n;
+            if count as u64 <= most {
+                dispatch(AddProducts {
+                    left: factors.left,
+                    right: factors.right,
+                    places: factors.places,
+                    count,
+                    sum,
+                    columns: n,
+                });
+            } else {
+                add_long(factors, count, sum);
+            }
+        }
+    }
+}
+
+impl BlockFactors<'_> {
+    fn fits(&self, count: usize) -> bool {
+        let length = |entries: usize| entries.div_ceil(SINGLES) * self.places;
+        count <= self.places
+            && self.left.len() >= length(self.left_len)
+            && self.right.len() >= length(self.right_len)
+    }
+
+    /// Makes the record's contribution zero, whatever it was.
+    fn erase(&mut self, r: usize) {
+        for panels in [&mut *self.left, &mut *self.right] {
+            for chunk in panels.iter_mut().skip(r).step_by(self.places) {
+                *chunk = [0.0; SINGLES];
+            }
+        }
+    }
+}
+
+impl BlockWork {
+    /// Empty buffers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Scales the right factors so that every contribution is clipped, in lattice steps.
+    fn clip(&mut self, bound: &Bound, most: u64, count: usize, layers: &mut [BlockFactors<'_>]) {
+        let limit = limit(bound, most);
+        self.squares.resize_with(layers.len(), Default::default);
+        for (factors, [left, right]) in layers.iter().zip(&mut self.squares) {
+            left.resize(count, 0.0);
+            right.resize(count, 0.0);
+            let of = |panels, out| {
+                dispatch(Squares {
+                    panels,
+                    places: factors.places,
+                    out,
+                });
+            };
+            of(&*factors.left, &mut left[..]);
+            of(&*factors.right, &mut right[..]);
+        }
+        let per_step = 1.0 / bound.step;
+        self.scales.clear();
+        for r in 0..count {
+            let norm = self.norm(layers, r);
+            // Room for the rounding of the scaled factor.
+            let reach = limit * (1.0 - pow2(-20));
+            self.scales.push(if !(norm > 0.0 && norm.is_finite()) {
+                0.0
+            } else if norm * per_step <= reach {
+                per_step
+            } else {
+                reach / norm
+            });
+        }
+        for (factors, [_, right]) in layers.iter_mut().zip(&mut self.squares) {
+            multiply_by(&self.scales, factors.right, factors.places);
+            dispatch(Squares {
+                panels: factors.right,
+                places: factors.places,
+                out: right,
+            });
+        }
+        for r in 0..count {
+            // What was not finite, or overflowed on the way, fails this.
+            if !(self.scales[r] > 0.0 && self.norm(layers, r) <= limit) {
+                for factors in &mut *layers {
+                    factors.erase(r);
+                }
+            }
+        }
+    }
+
+    /// At least the norm of a record's matrices; not a number or infinite where a factor is not finite.
+    ///
+    /// Squares of singles are exact in double precision, and products of sums of them stay within its range, so only
+    /// the additions, the product and the root round.
+    fn norm(&self, layers: &[BlockFactors<'_>], r: usize) -> f64 {
+        let mut total = 0.0;
+        let mut operations = 8.0 + layers.len() as f64;
+        for ([left, right], factors) in self.squares.iter().zip(layers) {
+            total += left[r] * right[r];
+            operations += (factors.left_len + factors.right_len) as f64 + 2.0 * SINGLES as f64;
+        }
+        total.sqrt() * (1.0 + 4.0 * f64::EPSILON * operations)
+    }
+}
+
+/// The largest norm G, in steps, of a contribution to sums of up to k of them:
+/// G (1 + 2 k gamma_k) + sqrt(d) <= C / step, with gamma_k = k 2^-24 / (1 - k 2^-24).
+fn limit(bound: &Bound, most: u64) -> f64 {
+    let k = most as f64;
+    let gamma = k * pow2(-24) * (1.0 + pow2(-12));
+    let radius = bound.radius / bound.step - (bound.dim as f64).sqrt() - 2.0;
+    radius / (1.0 + 2.0 * k * gamma) * (1.0 - pow2(-40))
+}
+
+/// As [`AddProducts`], in double precision: for more records than single precision is good for.
+#[cold]
+fn add_long(factors: &BlockFactors<'_>, count: usize, sum: &mut [i64]) {
+    let (n, places) = (factors.right_len, factors.places);
+    let mut row = vec![0.0f64; n.next_multiple_of(SINGLES)];
+    for (i, sum) in sum.chunks_exact_mut(n.max(1)).enumerate() {
+        row.fill(0.0);
+        let left = &factors.left[i / SINGLES * places..];
+        for (q, row) in row.as_chunks_mut::<SINGLES>().0.iter_mut().enumerate() {
+            let right = &factors.right[q * places..];
+            for (left, right) in left[..count].iter().zip(&right[..count]) {
+                let a = f64::from(left[i % SINGLES]);
+                for (sum, &b) in row.iter_mut().zip(right) {
+                    // Exact but for the addition.
+                    *sum += a * f64::from(b);
+                }
+            }
+        }
+        for (sum, x) in sum.iter_mut().zip(&row) {
+            *sum += (x + MAGIC).to_bits().wrapping_sub(MAGIC.to_bits()) as i64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
