@@ -2,7 +2,8 @@
 //!
 //! Gradients of many records are added up as products of matrices, and none of them is ever formed for one record:
 //! that of a layer is an outer product of what goes into it and what comes back to it, so its norm is the product of
-//! two norms ([`dpopt_privacy::LatticeSum::add_outer_products`] clips and rounds by them, exactly).
+//! two norms ([`dpopt_privacy::LatticeSum::add_outer_products`] clips and rounds by them, exactly;
+//! [`dpopt_privacy::LatticeSum::add_outer_block`] is faster where the positions of records are fixed).
 
 mod activation;
 mod block;
@@ -58,6 +59,11 @@ pub enum MlpError {
 ///
 /// A row of zeros is no record, whatever its label (an erased record looks like that): its loss and gradient are 0. So is a label that the
 /// head does not know.
+///
+/// # Accuracy
+/// Where the positions of records are fixed (replace-one and zero-out) sums of gradients are computed in single
+/// precision, weights, features and activations included, and clipped gradients are up to 0.3 % short of the
+/// radius. A point with an entry beyond 3.4e38 gives gradients of zero there. Under add/remove the pass is in double precision.
 ///
 /// # Privacy
 /// There is no finite Lipschitz constant: clip ([`crate::PrivateGradient::clipped`]). Clipping is on the whole

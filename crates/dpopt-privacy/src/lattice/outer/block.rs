@@ -18,7 +18,6 @@ use super::singles::{AddProducts, Squares, multiply_by};
 /// # Shapes
 /// Panel p of a factor starts at `p * places` and has a chunk for each record: its entries 16 p to 16 p + 15, zeros beyond
 /// the last.
-#[derive(Debug)]
 pub struct BlockFactors<'a> {
     /// Panels of m entries per record. Erased where the record adds zero.
     pub left: &'a mut [[f32; SINGLES]],
