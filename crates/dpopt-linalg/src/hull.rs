@@ -157,7 +157,7 @@ impl Hull {
             if self.support.iter().all(|&(i, _)| i != entering) {
                 self.support.push((entering, 0.0));
             }
-            self.to_affine_minimum();
+            self.reach_affine_minimum();
             if !(norm(&self.combination()) < answer.norm) {
                 self.support = before;
                 self.frank_wolfe(&answer, entering);
@@ -216,7 +216,7 @@ impl Hull {
 
     /// Minor cycle: moves to the nearest point of the affine hull of the support, dropping points on
     /// the way.
-    fn to_affine_minimum(&mut self) {
+    fn reach_affine_minimum(&mut self) {
         while self.support.len() > 1 {
             let Some(affine) = self.affine_weights() else {
                 return;

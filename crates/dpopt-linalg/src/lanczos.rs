@@ -153,9 +153,9 @@ impl ExtremeEigenvalue {
     /// event for all lengths of the iteration, so stopping when it is small does no harm.
     ///
     /// # References
-    /// Van Dorsselaer, Hochstenbach and van der Vorst 2000 (without restarts); never worse than
-    /// 1.648 sqrt(d) exp(-sqrt(eps) (2k - 1)) of Kuczynski and Wozniakowski 1992, Theorem 4.2, for k steps
-    /// without restart.
+    /// Van Dorsselaer, Hochstenbach and van der Vorst 2000 (without restarts). The bound before the
+    /// fact is Kuczynski and Wozniakowski 1992, Theorem 4.2: a relative error of eps is exceeded after k
+    /// steps with probability at most 1.648 sqrt(d) exp(-sqrt(eps) (2k - 1)). Proof in `docs/theory/certificates.md`.
     #[must_use]
     pub fn beyond(&self, failure: f64) -> f64 {
         let theta = match self.end {

@@ -60,7 +60,7 @@ pub struct SecondOrder {
     /// ||hess F(w) v - theta v||: some eigenvalue is within this of theta, for certain.
     pub residual: f64,
     /// The least eigenvalue is at least theta minus this, with probability at least `1 - failure`
-    /// over the random start; infinite where too few products were allowed to say so.
+    /// over the random start; large where too few products were allowed.
     pub beyond: f64,
     /// 0 for the dense spectrum.
     pub failure: f64,
