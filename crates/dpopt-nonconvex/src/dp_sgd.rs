@@ -1,8 +1,8 @@
 //! DP-SGD: noisy clipped gradients on Poisson samples, with momentum.
 
-use dpopt_oracle::Estimator;
+use dpopt_oracle::{Batch, Estimator, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
-use dpopt_privacy::{Accountant, Event, NoiseMultiplier, SamplingRate, Spend};
+use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
@@ -106,7 +106,7 @@ impl DpSgdPlan {
                 return Err(PlanError::BadFact { name, value });
             }
         }
-        let event = |z| spend(z, sampling_rate, steps);
+        let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
         let accountant =
             Accountant::tightest_for(&event(NoiseMultiplier::new(1.0)?), facts.adjacency)?;
         let noise_multiplier = calibrate::noise_multiplier(
@@ -134,7 +134,12 @@ impl DpSgdPlan {
     /// The releases of the plan.
     #[must_use]
     pub fn spend(&self) -> Spend {
-        Spend::Fixed(spend(self.noise_multiplier, self.sampling_rate, self.steps))
+        spend(
+            &self.facts,
+            self.noise_multiplier,
+            self.sampling_rate,
+            self.steps,
+        )
     }
 
     /// Nominal number of per-record gradients that the plan costs.
@@ -185,8 +190,15 @@ impl DpSgdPlan {
     }
 }
 
-fn spend(noise_multiplier: NoiseMultiplier, rate: SamplingRate, steps: u64) -> Event {
-    Event::gaussian(noise_multiplier)
-        .poisson_sampled(rate)
-        .repeated(steps)
+fn spend(
+    facts: &PublicFacts,
+    noise_multiplier: NoiseMultiplier,
+    rate: SamplingRate,
+    steps: u64,
+) -> Spend {
+    let level = Level {
+        batch: Batch::Poisson(rate),
+        noise_multiplier,
+    };
+    Schedule::new(facts.records).releases(level, steps).spend()
 }

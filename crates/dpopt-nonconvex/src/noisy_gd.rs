@@ -1,7 +1,7 @@
 //! Noisy gradient descent on all records, plain or with heavy-ball momentum.
 
-use dpopt_oracle::{Estimate, Estimator};
-use dpopt_privacy::{Event, NoiseMultiplier, Refused, Spend};
+use dpopt_oracle::{Batch, Estimate, Estimator, Level, Schedule};
+use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
@@ -178,7 +178,13 @@ impl NoisyGdPlan {
     /// The releases of the plan.
     #[must_use]
     pub fn spend(&self) -> Spend {
-        Spend::Fixed(Event::gaussian(self.noise_multiplier).repeated(self.steps))
+        let level = Level {
+            batch: Batch::Everything,
+            noise_multiplier: self.noise_multiplier,
+        };
+        Schedule::new(self.facts.records)
+            .releases(level, self.steps)
+            .spend()
     }
 
     /// Per-record gradients that the plan costs.

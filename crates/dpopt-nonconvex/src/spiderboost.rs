@@ -5,8 +5,8 @@
 //! with the errata E1 to E8 of `docs/theory/spiderboost.md`: the printed phase length and noise
 //! constants give no descent, so both are planned from the exact privacy cost instead.
 
-use dpopt_oracle::{Estimate, Estimator};
-use dpopt_privacy::{Event, NoiseMultiplier, Refused, Spend};
+use dpopt_oracle::{Batch, Estimate, Estimator, Level, Schedule};
+use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
@@ -171,11 +171,14 @@ impl SpiderBoostPlan {
     /// The releases of the plan.
     #[must_use]
     pub fn spend(&self) -> Spend {
-        let mut events = vec![Event::gaussian(self.anchor_noise_multiplier).repeated(self.anchors)];
-        if self.variations > 0 {
-            events.push(Event::gaussian(self.variation_noise_multiplier).repeated(self.variations));
-        }
-        Spend::Fixed(Event::composed(events))
+        let level = |noise_multiplier| Level {
+            batch: Batch::Everything,
+            noise_multiplier,
+        };
+        Schedule::new(self.facts.records)
+            .releases(level(self.anchor_noise_multiplier), self.anchors)
+            .releases(level(self.variation_noise_multiplier), self.variations)
+            .spend()
     }
 
     /// Per-record gradients that the plan costs: N1 n + 2 N2 n.

@@ -14,7 +14,6 @@ mod estimator;
 pub mod formats;
 mod linear;
 mod loss;
-mod norm;
 mod pass;
 mod placed;
 mod public;
@@ -25,8 +24,10 @@ pub mod tabular;
 
 pub use data::{DataError, PrivateData, PublicData};
 pub use estimator::{
-    Access, Counts, Estimate, Estimator, EstimatorError, Mean, Over, PrivateGradient, PrivateMean,
-    Regularized,
+    Access, Ask, Batch, Counts, Drift, Estimate, Estimator, EstimatorError, Fresh, Level, Mean,
+    Means, Number, Over, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
+    PrivateGradient, PrivateMean, Recursion, Recursive, RecursiveSettings, Refresh, Regularized,
+    Released, Schedule, StepKind, Tracked, Tracker, TreeRounds, share_of,
 };
 pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
@@ -35,7 +36,6 @@ pub use loss::{
     PhaseRetrieval, Quantile, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable,
     check_constants, check_gradient,
 };
-pub use norm::{MeanNorm, release_norm};
 pub use pass::Positions;
 pub use public::PublicRecords;
 pub use query::Query;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_privacy::{Bound, FixedBlocks, LatticeError, LatticeSum};
+use dpopt_privacy::{LatticeError, LatticeSum};
 
 use crate::loss::Loss;
 use crate::pass::Positions;
@@ -16,28 +16,27 @@ const WORTH_A_THREAD: f64 = 4e6;
 /// The lattice sum of a query's contributions, in blocks. It is the same, to the bit, for every number of threads: which
 /// positions share a block is a matter of the positions, and each block is one thread's.
 ///
-/// `nominal` is the public number of records that the pass is expected to read; it decides how many threads are asked for. Positions
+/// `empty` makes the empty sums, in blocks. `nominal` is the public number of records that the pass is expected to read; it decides how many threads are asked for. Positions
 /// are cut between threads where blocks end, so that the cut does not depend on a sample either.
-#[expect(clippy::too_many_arguments, reason = "a pass and its blocks")]
 pub(crate) fn placed_pass<L: Loss, Q: Query<L>>(
     loss: &L,
     records: &L::Records,
     query: &Q,
-    bound: Bound,
-    blocks: FixedBlocks,
+    empty: &(dyn Fn() -> LatticeSum + Sync),
     positions: &Positions<'_>,
     nominal: f64,
     threads: NonZeroUsize,
 ) -> Result<LatticeSum, LatticeError> {
     let sum_of = |part: Positions<'_>| {
-        let mut sum = LatticeSum::in_blocks(bound, blocks);
+        let mut sum = empty();
         query.add(loss, records, part, &mut sum);
         sum
     };
+    let none = empty();
+    let width = none.blocks().map_or(1, |blocks| blocks.width() as usize);
     let reach = positions.reach(records.len());
-    let width = blocks.width() as usize;
     let (first, last) = (reach.start / width, reach.end.div_ceil(width));
-    let worth = (nominal * bound.dim() as f64 / WORTH_A_THREAD) as usize + 1;
+    let worth = (nominal * none.bound().dim() as f64 / WORTH_A_THREAD) as usize + 1;
     let threads = threads.get().min(worth).min((last - first).max(1));
     let part = |k: usize| {
         let at = |k: usize| (first + (last - first) * k / threads) * width;
@@ -67,9 +66,7 @@ pub(crate) fn placed_pass<L: Loss, Q: Query<L>>(
             .collect()
     });
     let mut parts = parts.into_iter();
-    let mut total = parts
-        .next()
-        .unwrap_or_else(|| LatticeSum::in_blocks(bound, blocks));
+    let mut total = parts.next().unwrap_or(none);
     for part in parts {
         total = total.merge(part)?;
     }

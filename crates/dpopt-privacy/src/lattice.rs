@@ -10,6 +10,7 @@ mod outer;
 mod placed;
 mod row_bound;
 mod rows;
+mod weighted;
 
 pub use lanes::RowEntry;
 pub use outer::{BlockFactors, BlockWork, Factors, OuterWork};
@@ -127,8 +128,7 @@ impl Bound {
         let step = pow2(exponent + 1 - RADIUS_BITS);
         // The square root and the product err by a few units in the last place; one whole extra
         // step and 2^-45 of the radius cover them and those of the clip factor.
-        let slack = ((dim as f64).sqrt() * 0.5 + 1.0) * step;
-        let clip = (radius - slack) * (1.0 - pow2(-45));
+        let clip = (radius - slack(dim, step)) * (1.0 - pow2(-45));
         Ok(Self {
             dim,
             radius,
@@ -194,6 +194,11 @@ impl Bound {
     }
 }
 
+/// What a bound leaves for rounding: sqrt(d)/2 steps to the lattice, and one step for everything else.
+fn slack(dim: usize, step: f64) -> f64 {
+    ((dim as f64).sqrt() * 0.5 + 1.0) * step
+}
+
 /// The computed norm of a row over a power of two near its largest entry.
 struct ShrunkNorm {
     norm: f64,
@@ -255,7 +260,12 @@ fn pow2(exponent: i32) -> f64 {
 /// fn print(sum: dpopt_privacy::LatticeSum) { println!("{sum:?}"); }
 /// ```
 pub struct LatticeSum {
+    /// What each contribution is clipped to.
     bound: Bound,
+    /// What the sealed sum states: `bound`, or a longer radius on the same lattice.
+    stated: Bound,
+    /// What each contribution is multiplied by before it is clipped.
+    weight: f64,
     sum: Vec<i64>,
     added: u64,
     /// Where blocks of records may be added in floating point.
@@ -266,12 +276,7 @@ impl LatticeSum {
     /// The empty sum.
     #[must_use]
     pub fn new(bound: Bound) -> Self {
-        Self {
-            bound,
-            sum: vec![0; bound.dim],
-            added: 0,
-            placed: None,
-        }
+        Self::weighted(bound, 1.0, bound.radius)
     }
 
     /// The empty sum that takes blocks of records at fixed positions too
@@ -290,7 +295,7 @@ impl LatticeSum {
         self.placed.as_ref().map(|placed| placed.blocks)
     }
 
-    /// The bound on each contribution.
+    /// The bound that each contribution is clipped to.
     #[must_use]
     pub fn bound(&self) -> Bound {
         self.bound
@@ -302,10 +307,10 @@ impl LatticeSum {
         if !self.has_room() {
             return;
         }
-        let Some(scaling) = self
-            .bound
-            .scaling(scale, row.iter().map(|&x| Into::<f64>::into(x)))
-        else {
+        let Some(scaling) = self.bound.scaling(
+            scale * self.weight,
+            row.iter().map(|&x| Into::<f64>::into(x)),
+        ) else {
             return;
         };
         for (sum, &x) in self.sum.iter_mut().zip(row) {
@@ -327,7 +332,7 @@ impl LatticeSum {
         }
         let Some(scaling) = self
             .bound
-            .scaling(scale, values.iter().map(|&x| f64::from(x)))
+            .scaling(scale * self.weight, values.iter().map(|&x| f64::from(x)))
         else {
             return;
         };
@@ -346,7 +351,7 @@ impl LatticeSum {
     /// calling program that are independent of what records hold.
     pub fn merge(mut self, other: Self) -> Result<Self, LatticeError> {
         assert!(
-            self.bound == other.bound,
+            self.bound == other.bound && self.stated == other.stated,
             "partial sums must share one bound"
         );
         let added = self.added.saturating_add(other.added);
@@ -397,7 +402,7 @@ impl LatticeSum {
         };
         Sensitive {
             payload: Vector { sum: self.sum },
-            bound: self.bound,
+            bound: self.stated,
             adjacency,
             access: touched,
         }

@@ -2,7 +2,8 @@
 
 use dpopt_privacy::{Event, NoiseMultiplier, Refused, Spend};
 
-use super::{Counts, Estimate, Estimator};
+use super::tracker::delegate_to_means;
+use super::{Counts, Estimate, Estimator, Tracked, Tracker};
 use crate::loss::Regularizer;
 
 /// An estimator of the gradient of F + R, from one of the gradient of F.
@@ -22,14 +23,13 @@ pub struct Regularized<E> {
     sum: Vec<f64>,
 }
 
-impl<E: Estimator> Regularized<E> {
-    /// Adds `regularizer` to what `inner` estimates.
+impl<E> Regularized<E> {
+    /// Adds `regularizer` to what `inner`, an [`Estimator`] or a [`Tracker`], estimates.
     pub fn new(inner: E, regularizer: Regularizer) -> Self {
-        let sum = vec![0.0; inner.dim()];
         Self {
             inner,
             regularizer,
-            sum,
+            sum: Vec::new(),
         }
     }
 
@@ -89,14 +89,29 @@ impl<E: Estimator> Estimator for Regularized<E> {
     }
 }
 
+impl<E: Tracker> Tracker for Regularized<E> {
+    delegate_to_means!(inner);
+
+    fn estimate(&mut self, point: &[f64]) -> Result<Tracked<'_>, Refused> {
+        let Tracked { estimate, kind } = self.inner.estimate(point)?;
+        let estimate = plus(estimate, self.regularizer, point, &mut self.sum);
+        Ok(Tracked::new(estimate, kind))
+    }
+
+    fn begin_phase(&mut self) {
+        self.inner.begin_phase();
+    }
+}
+
 /// The estimate with the gradient of the regulariser, both at `point`.
 fn plus<'a>(
     estimate: Estimate<'_>,
     regularizer: Regularizer,
     point: &[f64],
-    sum: &'a mut [f64],
+    sum: &'a mut Vec<f64>,
 ) -> Estimate<'a> {
-    sum.copy_from_slice(estimate.gradient);
+    sum.clear();
+    sum.extend_from_slice(estimate.gradient);
     regularizer.add_gradient(point, sum);
     Estimate::new(sum, estimate.noise_std, estimate.release_std)
 }

@@ -1,10 +1,8 @@
 //! The norm of the mean gradient at a public point.
 
-use std::num::NonZeroUsize;
-
 use dpopt_nonconvex::PublicFacts;
 use dpopt_oracle::query::Gradient;
-use dpopt_oracle::{Differentiable, PrivateMean, release_norm};
+use dpopt_oracle::{Differentiable, Over, PrivateMean};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend};
 use serde::Serialize;
 
@@ -21,7 +19,6 @@ use super::{Interval, PrivateCertificateError, Terms, two_sided};
 /// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/certificates.md`.
 ///
 /// ```
-/// use std::num::NonZeroUsize;
 /// use dpopt_linalg::Design;
 /// use dpopt_nonconvex::PublicFacts;
 /// use dpopt_oracle::{Glm, PrivateData, PrivateMean};
@@ -39,7 +36,7 @@ use super::{Interval, PrivateCertificateError, Terms, two_sided};
 /// let mut curator = Curator::protected(data.adjacency())?;
 /// curator.reserve(&plan.spend())?;
 /// let mut mean = PrivateMean::new(&data, Glm::Logistic, curator)?;
-/// let found = plan.release(&mut mean, &[0.0, 0.0], NonZeroUsize::MIN)?;
+/// let found = plan.release(&mut mean, &[0.0, 0.0])?;
 /// assert!(found.interval.high - found.interval.low <= plan.width);
 /// mean.curator_mut().settle()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -109,16 +106,21 @@ impl GradientNormPlan {
         &self,
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
-        threads: NonZeroUsize,
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         self.terms
             .check_data(mean.data().public_records(), mean.dim())?;
         let clip = self.terms.radius;
         let query = Gradient { point, clip };
-        let found = release_norm(mean, &query, self.noise_multiplier, threads)?;
+        let found = mean.release_norm(&query, &Over::Everything, self.noise_multiplier)?;
         // A query with a positive radius always has a bound.
-        let (released, noise_std, rounding) =
-            found.map_or((0.0, 0.0, 0.0), |m| (m.norm, m.noise_std, m.rounding));
+        let (released, noise_std) = found.map_or((0.0, 0.0), |m| (m.number, m.noise_std));
+        // Sums in blocks clip up to 0.32 % shorter (docs/privacy/outer-products.md).
+        let blocks = if L::SUMS_IN_BLOCKS {
+            0.0032 * clip.get()
+        } else {
+            0.0
+        };
+        let rounding = self.terms.rounding(mean.dim()) + blocks;
         let half = two_sided(self.terms.failure) * noise_std + rounding;
         Ok(PrivateGradientNorm {
             released,

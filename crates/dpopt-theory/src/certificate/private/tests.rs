@@ -1,7 +1,5 @@
 //! Private certificates: coverage over the noise, what they cost, and what they refuse.
 
-use std::num::NonZeroUsize;
-
 use dpopt_linalg::{Design, dot, norm};
 use dpopt_nonconvex::PublicFacts;
 use dpopt_oracle::{Glm, PrivateData, PrivateMean, PublicRecords};
@@ -89,7 +87,7 @@ fn the_gradient_norm_is_covered() {
         let plan = GradientNormPlan::new(&facts, mu(0.5), clip(facts.lipschitz), 0.1, 0.2).unwrap();
         let mut twin = 0;
         let missed = misses(&data, &plan.spend(), 1000, |mean| {
-            let found = plan.release(mean, &point, NonZeroUsize::MIN).unwrap();
+            let found = plan.release(mean, &point).unwrap();
             assert!(found.interval.high - found.interval.low <= plan.width * (1.0 + 1e-12));
             assert!((found.noise_std / plan.noise_std - 1.0).abs() < 1e-8);
             // A twin that takes the sensitivity of a sum for half of what it is.
@@ -175,9 +173,7 @@ fn with_a_large_budget_the_numbers_are_exact() {
     let found = plan.release(&mut mean, &point).unwrap();
     assert!((found.released - exact.least_eigenvalue).abs() < 1e-6);
     assert!(dot(&found.direction, &exact.direction).abs() > 1.0 - 1e-4);
-    let norm = norm_plan
-        .release(&mut mean, &point, NonZeroUsize::MIN)
-        .unwrap();
+    let norm = norm_plan.release(&mut mean, &point).unwrap();
     assert!((norm.released - exact.gradient_norm).abs() < 1e-6);
     assert_eq!(
         norm.interval.at_most(exact.gradient_norm + 1e-4),
@@ -192,7 +188,7 @@ fn with_a_large_budget_the_numbers_are_exact() {
         Verdict::Undecided
     );
     // Threads change nothing, and a third release is not paid for.
-    let third = norm_plan.release(&mut mean, &point, NonZeroUsize::MIN);
+    let third = norm_plan.release(&mut mean, &point);
     assert!(matches!(
         third,
         Err(PrivateCertificateError::Refused(
@@ -210,8 +206,7 @@ fn the_event_is_the_plans() {
     let mut curator = Curator::simulated(Adjacency::AddRemove, 1);
     curator.reserve(&plan.spend()).unwrap();
     let mut mean = PrivateMean::new(&data, LOSS, curator).unwrap();
-    plan.release(&mut mean, &[0.1; DIM], NonZeroUsize::MIN)
-        .unwrap();
+    plan.release(&mut mean, &[0.1; DIM]).unwrap();
     assert_eq!(
         mean.curator_mut().settle().unwrap(),
         Event::gaussian(plan.noise_multiplier).repeated(1)
@@ -267,12 +262,12 @@ fn what_would_say_nothing_is_refused_with_numbers() {
     curator.reserve(&plan.spend()).unwrap();
     let mut mean = PrivateMean::new(&data, LOSS, curator).unwrap();
     assert!(matches!(
-        plan.release(&mut mean, &[0.0; DIM], NonZeroUsize::MIN),
+        plan.release(&mut mean, &[0.0; DIM]),
         Err(PrivateCertificateError::OtherData { planned: 500, .. })
     ));
     let plan = GradientNormPlan::new(&facts, mu(0.5), l0, 0.1, 0.5).unwrap();
     assert!(matches!(
-        plan.release(&mut mean, &[0.0; 3], NonZeroUsize::MIN),
+        plan.release(&mut mean, &[0.0; 3]),
         Err(PrivateCertificateError::Refused(Refused::QueryShape { .. }))
     ));
 }
