@@ -22,8 +22,8 @@ pub mod tabular;
 
 pub use data::{DataError, PrivateData, PublicData};
 pub use estimator::{
-    Access, Counts, Estimate, Estimator, EstimatorError, Mean, Over, PrivateGradient, PrivateMean,
-    Regularized,
+    Access, Ask, Counts, Estimate, Estimator, EstimatorError, Mean, Means, Number, Over,
+    PeriodTerms, PrivateGradient, PrivateMean, Regularized,
 };
 pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use dpopt_privacy::{Bound, LatticeError, LatticeSum};
+use dpopt_privacy::{LatticeError, LatticeSum};
 
 use crate::loss::Loss;
 use crate::query::Query;
@@ -70,20 +70,20 @@ impl Positions<'_> {
 /// The lattice sum of a query's contributions. The result is the same, to the bit, for every
 /// number of threads: each contribution is rounded on its own and added in integers.
 ///
-/// `nominal` is the public number of records that the pass is expected to read. It, and not the
+/// `empty` makes the sum that nothing was added to. `nominal` is the public number of records that the pass is expected to read. It, and not the
 /// true number, which may be secret, decides how many threads are asked for; where the system has
 /// no more of them the calling thread does their work.
 pub(crate) fn clipped_pass<L: Loss, Q: Query<L>>(
     loss: &L,
     records: &L::Records,
     query: &Q,
-    bound: Bound,
+    empty: &(dyn Fn() -> LatticeSum + Sync),
     positions: &Positions<'_>,
     nominal: f64,
     threads: NonZeroUsize,
 ) -> Result<LatticeSum, LatticeError> {
     let sum_of = |part: Positions<'_>| {
-        let mut sum = LatticeSum::new(bound);
+        let mut sum = empty();
         query.add(loss, records, part, &mut sum);
         sum
     };
@@ -112,7 +112,7 @@ pub(crate) fn clipped_pass<L: Loss, Q: Query<L>>(
             }))
             .collect()
     });
-    let mut total = LatticeSum::new(bound);
+    let mut total = empty();
     for part in parts {
         total = total.merge(part)?;
     }

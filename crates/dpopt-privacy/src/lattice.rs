@@ -124,14 +124,28 @@ impl Bound {
         let step = pow2(exponent + 1 - RADIUS_BITS);
         // The square root and the product err by a few units in the last place; one whole extra
         // step and 2^-45 of the radius cover them and those of the clip factor.
-        let slack = ((dim as f64).sqrt() * 0.5 + 1.0) * step;
-        let clip = (radius - slack) * (1.0 - pow2(-45));
+        let clip = (radius - slack(dim, step)) * (1.0 - pow2(-45));
         Ok(Self {
             dim,
             radius,
             step,
             clip,
         })
+    }
+
+    /// A shorter radius on the same lattice; unchanged unless `radius` is shorter, and long enough for
+    /// its slack to stay below 2^-10 of it.
+    fn narrowed(self, radius: f64) -> Self {
+        let slack = slack(self.dim, self.step);
+        if radius < self.radius && radius * pow2(-10) > slack {
+            Self {
+                radius,
+                clip: (radius - slack) * (1.0 - pow2(-45)),
+                ..self
+            }
+        } else {
+            self
+        }
     }
 
     /// The radius C: no record contributes more than this, in L2 norm.
@@ -189,6 +203,11 @@ impl Bound {
             steps: (kept * (1.0 / self.step)).copysign(scale),
         })
     }
+}
+
+/// What a bound leaves for rounding: sqrt(d)/2 steps to the lattice, and one step for everything else.
+fn slack(dim: usize, step: f64) -> f64 {
+    ((dim as f64).sqrt() * 0.5 + 1.0) * step
 }
 
 /// The computed norm of a row over a power of two near its largest entry.
@@ -252,7 +271,12 @@ fn pow2(exponent: i32) -> f64 {
 /// fn print(sum: dpopt_privacy::LatticeSum) { println!("{sum:?}"); }
 /// ```
 pub struct LatticeSum {
+    /// What each contribution is clipped to.
     bound: Bound,
+    /// What the sealed sum states: `bound`, or a longer radius on the same lattice.
+    stated: Bound,
+    /// What each contribution is multiplied by before it is clipped.
+    weight: f64,
     sum: Vec<i64>,
     added: u64,
 }
@@ -261,14 +285,30 @@ impl LatticeSum {
     /// The empty sum.
     #[must_use]
     pub fn new(bound: Bound) -> Self {
+        Self::weighted(bound, 1.0, bound.radius)
+    }
+
+    /// An empty sum in which every contribution is multiplied by `weight`, then clipped to `radius` or to
+    /// the bound's own radius, whichever is shorter. The sealed sum states `bound`: sums of different
+    /// weights and radii can be steps of one [`crate::Prefix`].
+    ///
+    /// A radius so short that its rounding slack would be more than 2^-10 of it has no effect.
+    ///
+    /// # Privacy
+    /// The weight acts before the clip and the shorter radius lies within the bound, so no contribution
+    /// is longer than the bound's radius, whatever the two are. Both must be public.
+    #[must_use]
+    pub fn weighted(bound: Bound, weight: f64, radius: f64) -> Self {
         Self {
-            bound,
+            bound: bound.narrowed(radius),
+            stated: bound,
+            weight,
             sum: vec![0; bound.dim],
             added: 0,
         }
     }
 
-    /// The bound on each contribution.
+    /// The bound that each contribution is clipped to.
     #[must_use]
     pub fn bound(&self) -> Bound {
         self.bound
@@ -280,10 +320,10 @@ impl LatticeSum {
         if !self.has_room() {
             return;
         }
-        let Some(scaling) = self
-            .bound
-            .scaling(scale, row.iter().map(|&x| Into::<f64>::into(x)))
-        else {
+        let Some(scaling) = self.bound.scaling(
+            scale * self.weight,
+            row.iter().map(|&x| Into::<f64>::into(x)),
+        ) else {
             return;
         };
         for (sum, &x) in self.sum.iter_mut().zip(row) {
@@ -305,7 +345,7 @@ impl LatticeSum {
         }
         let Some(scaling) = self
             .bound
-            .scaling(scale, values.iter().map(|&x| f64::from(x)))
+            .scaling(scale * self.weight, values.iter().map(|&x| f64::from(x)))
         else {
             return;
         };
@@ -323,7 +363,7 @@ impl LatticeSum {
     /// When the bounds differ, which is a mistake in the calling program and independent of data.
     pub fn merge(mut self, other: Self) -> Result<Self, LatticeError> {
         assert!(
-            self.bound == other.bound,
+            self.bound == other.bound && self.stated == other.stated,
             "partial sums must share one bound"
         );
         let added = self.added.saturating_add(other.added);
@@ -361,7 +401,7 @@ impl LatticeSum {
         };
         Sensitive {
             payload: Vector { sum: self.sum },
-            bound: self.bound,
+            bound: self.stated,
             adjacency,
             access: touched,
         }

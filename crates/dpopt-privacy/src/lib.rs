@@ -83,5 +83,5 @@ pub use lattice::{
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
-pub use sensitive::{Payload, Scalar, Sensitive, Touched, Vector};
+pub use sensitive::{Payload, Reads, Scalar, Sensitive, Touched, Vector};
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};

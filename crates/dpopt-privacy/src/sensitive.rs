@@ -19,6 +19,26 @@ pub enum Touched {
     Slice(Slice),
 }
 
+/// Which records a release is going to read: public, and known before anything is drawn or read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reads<'a> {
+    /// Every record.
+    All,
+    /// A Poisson sample at this rate.
+    Poisson(SamplingRate),
+    /// A sample of `size` of `records` records.
+    FixedSize {
+        /// Records to be drawn.
+        size: u64,
+        /// Records to draw from.
+        records: u64,
+    },
+    /// A slice that was taken before.
+    Slice(&'a Slice),
+    /// The slice that the pool hands out next.
+    NextSlice,
+}
+
 /// A value computed from private records, with its sensitivity and adjacency.
 ///
 /// # Privacy

@@ -5,8 +5,7 @@ use std::num::NonZeroUsize;
 use dpopt_linalg::distance;
 use dpopt_privacy::{ClipNorm, Curator, Event, NoiseMultiplier, Refused, Spend};
 
-use super::mean::Over;
-use super::{Access, Counts, Estimate, Estimator, EstimatorError, Mean, PrivateMean};
+use super::{Access, Counts, Estimate, Estimator, EstimatorError, Mean, Over, PrivateMean};
 use crate::data::PrivateData;
 use crate::loss::{Differentiable, Glm, Segment};
 use crate::query::{Gradient, GradientDifference, Query};
@@ -108,44 +107,16 @@ impl<'a, L: Differentiable> PrivateGradient<'a, L> {
         anchor: bool,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Mean>, Refused> {
-        match self.access {
-            Access::FullBatch => self
-                .mean
-                .release(query, &Over::Everything, noise_multiplier),
-            Access::Poisson(rate) => {
-                self.mean
-                    .release(query, &Over::Poisson(rate), noise_multiplier)
-            }
-            Access::FixedSize(size) => {
-                self.mean
-                    .release(query, &Over::FixedSize(size), noise_multiplier)
-            }
+        let over = match self.access {
+            Access::FullBatch => Over::Everything,
+            Access::Poisson(rate) => Over::Poisson(rate),
+            Access::FixedSize(size) => Over::FixedSize(size),
             Access::SinglePass {
                 anchor: fresh,
                 variation,
-            } => {
-                // Equal points cost no records either.
-                if query.bound(self.mean.loss())?.is_none() {
-                    return Ok(None);
-                }
-                self.open_pool()?;
-                let slice = self
-                    .mean
-                    .take_slice(if anchor { fresh } else { variation })?;
-                self.mean
-                    .release(query, &Over::Slice(&slice), noise_multiplier)
-            }
-        }
-    }
-
-    /// Opens the pool, unless the caller has (to skip records that were read before).
-    fn open_pool(&mut self) -> Result<(), Refused> {
-        let curator = self.mean.curator();
-        if curator.records_left() == 0 && curator.records_taken() == 0 {
-            let records = self.mean.data().public_records();
-            self.mean.curator_mut().open_pool(records, 0)?;
-        }
-        Ok(())
+            } => Over::Next(if anchor { fresh } else { variation }),
+        };
+        self.mean.release(query, &over, noise_multiplier)
     }
 
     /// Checked before a record is read: whether a row reaches past the end of a short point

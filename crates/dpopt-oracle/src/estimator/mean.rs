@@ -3,39 +3,15 @@
 use std::num::NonZeroUsize;
 
 use dpopt_privacy::{
-    Adjacency, Bound, Curator, NoiseMultiplier, PoolError, Refused, SamplingRate, Sensitive, Slice,
-    Touched, Vector,
+    Adjacency, Bound, ClipNorm, Curator, LatticeSum, NoiseMultiplier, PoolError, Prefix, Reads,
+    Refused, Sensitive, Slice, Touched, Vector,
 };
 
-use super::{Counts, EstimatorError};
+use super::{Counts, EstimatorError, Mean, Number, Over};
 use crate::data::PrivateData;
 use crate::loss::Loss;
 use crate::pass::{Positions, clipped_pass, everything};
-use crate::query::Query;
-
-/// A released mean.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Mean {
-    /// One number per coordinate of the query.
-    pub mean: Vec<f64>,
-    /// Standard deviation of the noise in each coordinate.
-    pub noise_std: f64,
-}
-
-/// Which records a mean is taken over.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Over<'a> {
-    /// All.
-    Everything,
-    /// A fresh Poisson sample at this rate.
-    Poisson(SamplingRate),
-    /// A fresh sample of so many records; under replace-one only.
-    FixedSize(u64),
-    /// One slice of the curator's pool.
-    Slice(&'a Slice),
-}
+use crate::query::{Query, Value};
 
 /// Private records, a loss, and the curator that releases means of queries.
 ///
@@ -135,6 +111,101 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: &Over<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Mean>, Refused> {
+        let Some(bound) = self.admit(query)? else {
+            return Ok(None);
+        };
+        let (sealed, denominator) = self.seal(query, bound, *over, noise_multiplier)?;
+        let mut mean = self.curator.release(&sealed, noise_multiplier)?;
+        for x in &mut mean {
+            *x /= denominator;
+        }
+        self.count(query, denominator);
+        let sensitivity = bound.radius() * self.data.adjacency().sum_sensitivity();
+        let noise_std = noise_multiplier.get() * sensitivity / denominator;
+        Ok(Some(Mean::new(mean, noise_std)))
+    }
+
+    /// Releases the norm of the mean of `query`; none when the query has no bound.
+    ///
+    /// # Privacy
+    /// The norm is as sensitive as the mean, and one lattice step more for its rounding. It is a
+    /// release of its own; a sample pays for it or for the mean, not for both.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then.
+    pub fn release_norm(
+        &mut self,
+        query: &impl Query<L>,
+        over: &Over<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Option<Number>, Refused> {
+        let Some(bound) = self.admit(query)? else {
+            return Ok(None);
+        };
+        let (sealed, denominator) = self.seal(query, bound, *over, noise_multiplier)?;
+        let norm = self.curator.release(&sealed.norm(), noise_multiplier)?;
+        self.count(query, denominator);
+        let sensitivity = (bound.radius() + bound.step()) * self.data.adjacency().sum_sensitivity();
+        let noise_std = noise_multiplier.get() * sensitivity / denominator;
+        Ok(Some(Number::new(norm / denominator, noise_std)))
+    }
+
+    /// Releases the mean loss at `point`, each record's loss counting as the nearest number in
+    /// [centre - radius, centre + radius], and as `centre` where it is not a finite number.
+    ///
+    /// # Formula
+    /// centre + (1/m) (sum of clip(f(w; x) - centre, radius) + noise).
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::ZeroRows`] under zero-out adjacency, where a row of zeros has a value.
+    pub fn release_value(
+        &mut self,
+        point: &[f64],
+        centre: f64,
+        radius: ClipNorm,
+        over: &Over<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        let query = Value {
+            point,
+            centre,
+            radius,
+        };
+        let released = self.release(&query, over, noise_multiplier)?;
+        let (sum, noise_std) = released.map_or((0.0, 0.0), |m| (m.mean[0], m.noise_std));
+        Ok(Number::new(centre + sum, noise_std))
+    }
+
+    /// Adds the mean of `query`, in which each record's part is clipped to the query's own radius and to
+    /// that of the period, to `period`, and releases the sum of its steps.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released or added then.
+    pub(super) fn push_step(
+        &mut self,
+        period: &mut Prefix,
+        query: &impl Query<L>,
+        radius: ClipNorm,
+        over: Over<'_>,
+    ) -> Result<Mean, Refused> {
+        self.admit(query)?;
+        let bound = period.bound();
+        self.prepare(over)?;
+        period.check_step(self.reads(over), bound, &mut self.curator)?;
+        let (sealed, denominator) = self.sum(query, over, |m| {
+            LatticeSum::weighted(bound, 1.0 / m, radius.get() / m)
+        })?;
+        let mean = period.push(sealed, &mut self.curator)?;
+        self.count(query, denominator);
+        // A step that was taken has a standard deviation.
+        let noise_std = period
+            .standard_deviation(period.steps())
+            .unwrap_or(f64::NAN);
+        Ok(Mean::new(mean, noise_std))
+    }
+
+    /// The bound of a query that may be asked of these records; none where nothing has to be released.
+    fn admit(&self, query: &impl Query<L>) -> Result<Option<Bound>, Refused> {
         if !query.fits(self.dim) {
             return Err(Refused::QueryShape { dim: self.dim });
         }
@@ -148,73 +219,139 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         if query.needs_fixed_positions() && !adjacency.record_count_is_public() {
             return Err(PoolError::Adjacency { adjacency }.into());
         }
-        let (sealed, denominator) = self.sum(query, bound, over)?;
-        let mut mean = self.curator.release(&sealed, noise_multiplier)?;
-        for x in &mut mean {
-            *x /= denominator;
-        }
-        self.counts.releases += 1;
-        self.counts.gradients += denominator * query.gradients_per_record();
-        self.counts.values += denominator * query.values_per_record();
-        self.counts.passes = self.counts.gradients / self.data.public_records() as f64;
-        let sensitivity = bound.radius() * self.data.adjacency().sum_sensitivity();
-        Ok(Some(Mean {
-            mean,
-            noise_std: noise_multiplier.get() * sensitivity / denominator,
-        }))
+        Ok(Some(bound))
     }
 
-    /// The sealed sum of a query's contributions, and the public number that its mean divides by.
-    fn sum(
-        &mut self,
-        query: &impl Query<L>,
-        bound: Bound,
-        over: &Over<'_>,
-    ) -> Result<(Sensitive<Vector>, f64), Refused> {
-        let records = self.data.records();
-        let public = self.data.public_records() as f64;
-        let pass = |positions: &Positions<'_>, nominal: f64| {
-            clipped_pass(
-                &self.loss,
-                records,
-                query,
-                bound,
-                positions,
-                nominal,
-                self.threads,
-            )
+    /// What a mean over `over` is going to read.
+    fn reads<'s>(&self, over: Over<'s>) -> Reads<'s> {
+        match over {
+            Over::Everything => Reads::All,
+            Over::Poisson(rate) => Reads::Poisson(rate),
+            Over::FixedSize(size) => Reads::FixedSize {
+                size,
+                records: self.data.public_records(),
+            },
+            Over::Next(_) => Reads::NextSlice,
+            Over::Slice(slice) => Reads::Slice(slice),
+        }
+    }
+
+    /// Refuses what the pool can't hand out, before anything is taken from it.
+    fn prepare(&mut self, over: Over<'_>) -> Result<(), Refused> {
+        let Over::Next(asked) = over else {
+            return Ok(());
         };
-        let (sum, touched, denominator) = match over {
-            Over::Everything => (pass(&everything(records), public)?, Touched::All, public),
-            Over::Poisson(rate) => {
-                let all = everything(records).len();
-                let sample = self.curator.poisson_sample(*rate, all)?;
-                let expected = public * rate.get();
-                let sum = pass(&Positions::Listed(sample.secret_positions()), expected)?;
-                (sum, Touched::Poisson(sample), expected)
-            }
-            Over::FixedSize(size) => {
-                let all = self.data.public_records();
-                let sample = self.curator.fixed_size_sample(*size, all)?;
-                let sum = pass(&Positions::Listed(sample.secret_positions()), *size as f64)?;
-                (sum, Touched::FixedSize(sample), *size as f64)
-            }
-            Over::Slice(slice) => {
-                let positions = slice.positions();
-                // A pool of more positions than there are records is a mistake of the caller; the
-                // number of records is public wherever there are slices.
-                let end = positions.end.min(self.data.public_records()) as usize;
-                let start = (positions.start as usize).min(end);
-                let nominal = slice.len() as f64;
-                let sum = pass(&Positions::Range(start..end), nominal)?;
-                (sum, Touched::Slice((*slice).clone()), nominal)
-            }
-        };
-        Ok((sum.finish(self.data.adjacency(), touched), denominator))
+        self.open_pool()?;
+        let left = self.curator.records_left();
+        if asked == 0 {
+            return Err(PoolError::EmptySlice.into());
+        }
+        if asked > left {
+            return Err(PoolError::UsedUp { asked, left }.into());
+        }
+        Ok(())
+    }
+
+    /// Opens the pool of all records, unless the caller has (to skip records that were read before).
+    fn open_pool(&mut self) -> Result<(), Refused> {
+        if self.pool_is_open() {
+            return Ok(());
+        }
+        Ok(self.curator.open_pool(self.data.public_records(), 0)?)
+    }
+
+    fn pool_is_open(&self) -> bool {
+        self.curator.records_left() > 0 || self.curator.records_taken() > 0
+    }
+
+    /// Records of the pool that no slice holds yet.
+    pub(super) fn records_left(&self) -> u64 {
+        if self.pool_is_open() {
+            self.curator.records_left()
+        } else {
+            self.data.public_records()
+        }
     }
 
     /// The next `len` unread records.
-    pub(super) fn take_slice(&mut self, len: u64) -> Result<Slice, PoolError> {
-        self.curator.take_slice(len)
+    pub(super) fn take_slice(&mut self, len: u64) -> Result<Slice, Refused> {
+        self.open_pool()?;
+        Ok(self.curator.take_slice(len)?)
+    }
+
+    /// The sealed sum that one release with this multiplier needs, if that release would be granted,
+    /// and the public number that its mean divides by.
+    fn seal(
+        &mut self,
+        query: &impl Query<L>,
+        bound: Bound,
+        over: Over<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<(Sensitive<Vector>, f64), Refused> {
+        self.prepare(over)?;
+        self.curator
+            .check_release(self.reads(over), bound, noise_multiplier)?;
+        self.sum(query, over, |_| LatticeSum::new(bound))
+    }
+
+    /// The sealed sum of a query's contributions, and the public number that its mean divides by, from
+    /// which `empty` makes the empty sum.
+    fn sum(
+        &mut self,
+        query: &impl Query<L>,
+        over: Over<'_>,
+        empty: impl Fn(f64) -> LatticeSum + Sync,
+    ) -> Result<(Sensitive<Vector>, f64), Refused> {
+        let records = self.data.records();
+        let public = self.data.public_records();
+        // A pool of more positions than there are records is a mistake of the caller; the number of
+        // records is public wherever there are slices.
+        let positions = |slice: &Slice| {
+            let end = slice.positions().end.min(public) as usize;
+            Positions::Range((slice.positions().start as usize).min(end)..end)
+        };
+        let drawn = match over {
+            Over::Everything => Touched::All,
+            Over::Poisson(rate) => Touched::Poisson(
+                self.curator
+                    .poisson_sample(rate, everything(records).len())?,
+            ),
+            Over::FixedSize(size) => {
+                Touched::FixedSize(self.curator.fixed_size_sample(size, public)?)
+            }
+            Over::Next(len) => Touched::Slice(self.curator.take_slice(len)?),
+            Over::Slice(slice) => Touched::Slice(slice.clone()),
+        };
+        let (positions, denominator) = match &drawn {
+            Touched::All => (everything(records), public as f64),
+            Touched::Poisson(sample) => (
+                Positions::Listed(sample.secret_positions()),
+                public as f64 * sample.rate().get(),
+            ),
+            Touched::FixedSize(sample) => (
+                Positions::Listed(sample.secret_positions()),
+                sample.size() as f64,
+            ),
+            Touched::Slice(slice) => (positions(slice), slice.len() as f64),
+        };
+        let sum = clipped_pass(
+            &self.loss,
+            records,
+            query,
+            &|| empty(denominator),
+            &positions,
+            denominator,
+            self.threads,
+        )?;
+        Ok((sum.finish(self.data.adjacency(), drawn), denominator))
+    }
+
+    /// Counts one release of `query` over nominally `read` records.
+    fn count(&mut self, query: &impl Query<L>, read: f64) {
+        self.counts.releases += 1;
+        self.counts.records += read;
+        self.counts.gradients += read * query.gradients_per_record();
+        self.counts.values += read * query.values_per_record();
+        self.counts.passes = self.counts.gradients / self.data.public_records() as f64;
     }
 }

@@ -1,7 +1,9 @@
 //! The private estimator: the mean of a per-record query, released with noise.
 
 mod gradient;
+mod gradient_field;
 mod mean;
+mod means;
 mod regularized;
 
 use dpopt_privacy::{
@@ -10,7 +12,8 @@ use dpopt_privacy::{
 use serde::Serialize;
 
 pub use gradient::PrivateGradient;
-pub use mean::{Mean, Over, PrivateMean};
+pub use mean::PrivateMean;
+pub use means::{Ask, Mean, Means, Number, Over, PeriodTerms};
 pub use regularized::Regularized;
 
 /// An estimator could not be set up.
@@ -61,6 +64,8 @@ pub enum Access {
 pub struct Counts {
     /// Noisy releases.
     pub releases: u64,
+    /// Records read, each as often as a release read it.
+    pub records: f64,
     /// Per-record gradients, two for each record of a difference query.
     pub gradients: f64,
     /// Per-record values that were asked for beside gradients.

@@ -7,10 +7,10 @@ use rand::Rng;
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
-use crate::lattice::{LatticeError, MAX_RECORDS};
+use crate::lattice::{Bound, LatticeError, MAX_RECORDS};
 use crate::noise::digits::BitSource;
 use crate::noise::{Purpose, RoundedGaussian, real};
-use crate::sensitive::{Access, Payload, Sensitive};
+use crate::sensitive::{Access, Payload, Reads, Sensitive};
 use crate::units::{NoiseMultiplier, SamplingRate};
 
 use super::reservation::Account;
@@ -166,27 +166,17 @@ impl Curator {
                 curator: self.adjacency,
             });
         }
-        let gaussian = Event::gaussian(noise_multiplier);
-        let (event, account) = match sum.access {
-            Access::All => (gaussian, Account::Whole),
-            Access::Poisson { sample, rate } => {
-                self.unused(sample)?;
-                (gaussian.poisson_sampled(rate), Account::Whole)
-            }
-            Access::FixedSize {
-                sample,
-                size,
-                records,
-            } => {
-                self.unused(sample)?;
-                let sampled = Event::SampledWithoutReplacement {
-                    source_dataset_size: records,
-                    sample_size: size,
-                    event: Box::new(gaussian),
-                };
-                (sampled, Account::Whole)
-            }
-            Access::Slice { pool, slice } => (gaussian, self.account_of(pool, slice)?),
+        if let Access::Poisson { sample, .. } | Access::FixedSize { sample, .. } = sum.access {
+            self.unused(sample)?;
+        }
+        let account = match sum.access {
+            Access::Slice { pool, slice } => self.account_of(pool, slice)?,
+            _ => Account::Whole,
+        };
+        let event = match sum.access {
+            Access::All | Access::Slice { .. } => Event::gaussian(noise_multiplier),
+            Access::Poisson { rate, .. } => poisson(noise_multiplier, rate),
+            Access::FixedSize { size, records, .. } => fixed_size(noise_multiplier, size, records),
         };
         // Round the scale up: the product errs by less than one unit in the last place.
         let exact = noise_multiplier.get() * sum.sensitivity_in_steps();
@@ -207,11 +197,57 @@ impl Curator {
         Ok(P::plain(noisy.iter().map(|&k| k as f64 * step)))
     }
 
+    /// Whether a release of a sum within `bound` (or of its norm), over records that are not drawn and not read
+    /// yet, would be granted. Charges and draws nothing.
+    ///
+    /// A caller that asks first reads no record for a release that would be refused.
+    ///
+    /// # Errors
+    /// What [`Curator::release`] would return, its own streams of noise excepted.
+    pub fn check_release(
+        &mut self,
+        reads: Reads<'_>,
+        bound: Bound,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<(), Refused> {
+        let event = match reads {
+            Reads::All | Reads::Slice(_) | Reads::NextSlice => Event::gaussian(noise_multiplier),
+            Reads::Poisson(rate) => poisson(noise_multiplier, rate),
+            Reads::FixedSize { size, records } => fixed_size(noise_multiplier, size, records),
+        };
+        let account = match reads {
+            Reads::Slice(slice) => self.account_of(slice.pool(), slice.number())?,
+            Reads::NextSlice => Account::Slice(self.next_slice()?.1),
+            _ => Account::Whole,
+        };
+        let steps = bound.sensitivity_in_steps(self.adjacency);
+        RoundedGaussian::new((noise_multiplier.get() * steps).next_up())?;
+        self.check(&event, account)
+    }
+
+    /// Pool and number of the slice that is handed out next.
+    pub(crate) fn next_slice(&self) -> Result<(u64, u64), PoolError> {
+        let pool = self.pool.as_ref().ok_or(PoolError::NotOpen)?;
+        Ok((pool.id(), pool.taken()))
+    }
+
     /// The account of a slice of this curator's pool.
     pub(crate) fn account_of(&self, pool: u64, slice: u64) -> Result<Account, PoolError> {
         match &self.pool {
             Some(own) if own.id() == pool => Ok(Account::Slice(slice)),
             _ => Err(PoolError::ForeignSlice),
         }
+    }
+}
+
+fn poisson(noise_multiplier: NoiseMultiplier, rate: SamplingRate) -> Event {
+    Event::gaussian(noise_multiplier).poisson_sampled(rate)
+}
+
+fn fixed_size(noise_multiplier: NoiseMultiplier, size: u64, records: u64) -> Event {
+    Event::SampledWithoutReplacement {
+        source_dataset_size: records,
+        sample_size: size,
+        event: Box::new(Event::gaussian(noise_multiplier)),
     }
 }

@@ -90,7 +90,7 @@ impl LatticeSum {
         for start in (0..room).step_by(BLOCK) {
             let count = (room - start).min(BLOCK);
             for r in 0..count {
-                work.load(&self.bound, layers, start + r, r);
+                work.load((&self.bound, self.weight), layers, start + r, r);
             }
             let mut offset = 0;
             for (factors, panels) in layers.iter().zip(&work.layers) {
@@ -127,8 +127,14 @@ impl OuterWork {
     }
 
     /// Puts the rounded factors of `record` at place `r` of the panels; zeros where it adds nothing.
-    fn load(&mut self, bound: &Bound, layers: &[Factors<'_>], record: usize, r: usize) {
-        if self.scales(bound, layers, record) {
+    fn load(
+        &mut self,
+        (bound, weight): (&Bound, f64),
+        layers: &[Factors<'_>],
+        record: usize,
+        r: usize,
+    ) {
+        if self.scales((bound, weight), layers, record) {
             // Exact, or at least 2^53.
             let mut squares = 0u128;
             let found = self.measured.iter().zip(&self.scales);
@@ -152,7 +158,12 @@ impl OuterWork {
     }
 
     /// Finds the scales of one record's factors; false where it adds nothing.
-    fn scales(&mut self, bound: &Bound, layers: &[Factors<'_>], record: usize) -> bool {
+    fn scales(
+        &mut self,
+        (bound, weight): (&Bound, f64),
+        layers: &[Factors<'_>],
+        record: usize,
+    ) -> bool {
         self.measured.clear();
         for factors in layers {
             let (Some(left), Some(right)) = (
@@ -163,7 +174,7 @@ impl OuterWork {
             };
             self.measured.push([left, right]);
         }
-        let scales = Scales::new(bound, &self.measured);
+        let scales = Scales::new(bound, weight, &self.measured);
         let Some(scales) = scales else { return false };
         self.scales.clear();
         for (factors, measured) in layers.iter().zip(&self.measured) {

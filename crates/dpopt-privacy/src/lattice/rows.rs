@@ -49,12 +49,13 @@ impl LatticeSum {
             "one scale and one bound per row"
         );
         let clip = Clip::new(&self.bound);
-        let dim = self.bound.dim;
+        let (dim, weight) = (self.bound.dim, self.weight);
         let room = self.take_room(rows.len());
         let all = rows[..room].iter().zip(scales).zip(bounds);
         let mut batch: [(&[T], f64); BATCH] = [(&[], 0.0); BATCH];
         let mut live = 0;
         for ((&row, &scale), &bound) in all {
+            let scale = scale * weight;
             match clip.multiple(scale, bound) {
                 Multiple::Steps(steps) if row.len() == dim => {
                     batch[live] = (row, steps);
@@ -271,6 +272,7 @@ impl Kernel for Sparse<'_, '_> {
         for ((&(columns, values), &scale), &bound) in
             self.rows.iter().zip(self.scales).zip(self.bounds)
         {
+            let scale = scale * self.sum.weight;
             let entries = columns.iter().zip(values);
             match self.clip.multiple(scale, bound) {
                 Multiple::Zero => {}

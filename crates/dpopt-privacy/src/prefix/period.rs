@@ -10,11 +10,12 @@ use super::correlated::{Correlated, Recurrence};
 use super::exact::{self, Response, Scale, Source};
 use super::nodes::{Independent, Tree};
 use super::{Participation, PrefixError, PrefixNoise, normals};
+use crate::adjacency::Adjacency;
 use crate::curator::{Account, Curator, Refused};
 use crate::event::Event;
 use crate::lattice::Bound;
 use crate::noise::{Key, NoiseError, Purpose, RoundedGaussian, StreamId};
-use crate::sensitive::{Access, Sensitive, Vector};
+use crate::sensitive::{Access, Reads, Sensitive, Vector};
 
 /// Digits of 64 bits with which the exact path starts.
 const FIRST_LIMBS: usize = 2;
@@ -86,6 +87,21 @@ pub(crate) struct Terms {
     pub(crate) scale: RoundedGaussian,
     /// The curator that opened it.
     pub(crate) curator: u64,
+}
+
+/// A step that asks to be taken.
+struct Step {
+    bound: Bound,
+    adjacency: Adjacency,
+    access: Access,
+}
+
+/// A step that may be taken.
+struct Granted {
+    /// The slice it reads, where it reads one.
+    slice: Option<u64>,
+    /// Who pays for it now.
+    payer: Option<Account>,
 }
 
 enum Noise {
@@ -266,46 +282,12 @@ impl Prefix {
         sum: Sensitive<Vector>,
         curator: &mut Curator,
     ) -> Result<Vec<f64>, Refused> {
-        if curator.id() != self.terms.curator {
-            return Err(PrefixError::OtherCurator.into());
-        }
-        if sum.adjacency != curator.adjacency() {
-            return Err(Refused::AdjacencyMismatch {
-                sum: sum.adjacency,
-                curator: curator.adjacency(),
-            });
-        }
-        let len = self.terms.noise.len();
-        if self.broken {
-            return Err(PrefixError::Broken.into());
-        }
-        if self.steps() >= len {
-            return Err(PrefixError::Finished { len }.into());
-        }
-        if sum.bound != self.terms.bound {
-            return Err(PrefixError::OtherBound {
-                dim: sum.bound.dim(),
-                radius: sum.bound.radius(),
-                period_dim: self.terms.bound.dim(),
-                period_radius: self.terms.bound.radius(),
-            }
-            .into());
-        }
-        let slice = match self.slice_of(sum.access)? {
-            Some((pool, slice)) => {
-                // First whose it is: other pools number their slices alike.
-                let account = curator.account_of(pool, slice)?;
-                self.check_turn(slice)?;
-                Some((slice, account))
-            }
-            None => None,
+        let step = Step {
+            bound: sum.bound,
+            adjacency: sum.adjacency,
+            access: sum.access,
         };
-        let payer = slice
-            .filter(|(slice, _)| !self.took_part.contains_key(slice))
-            .map(|(_, account)| account);
-        if let Some(account) = payer {
-            curator.check(&self.terms.event, account)?;
-        }
+        let Granted { slice, payer } = self.grant(step, curator)?;
         let id = curator.stream_id(Purpose::Noise)?;
         curator.key().check_release(id, self.sum.len())?;
         // Charged first: from here on nothing can fail.
@@ -313,7 +295,7 @@ impl Prefix {
             curator.charge(&self.terms.event, account)?;
         }
         self.steps.push(id);
-        if let Some((slice, _)) = slice {
+        if let Some(slice) = slice {
             let entry = self.took_part.entry(slice).or_default();
             *entry = (entry.0 + 1, self.steps.len() as u64);
         }
@@ -337,16 +319,108 @@ impl Prefix {
             .collect())
     }
 
+    /// Whether a step within `bound`, over records that are not read yet, would be granted. Charges and draws
+    /// nothing.
+    ///
+    /// # Errors
+    /// What [`Prefix::push`] would return, its own streams of noise excepted.
+    pub fn check_step(
+        &self,
+        reads: Reads<'_>,
+        bound: Bound,
+        curator: &mut Curator,
+    ) -> Result<(), Refused> {
+        let access = match reads {
+            Reads::All => Access::All,
+            Reads::Slice(slice) => Access::Slice {
+                pool: slice.pool(),
+                slice: slice.number(),
+            },
+            Reads::NextSlice => {
+                let (pool, slice) = curator.next_slice()?;
+                Access::Slice { pool, slice }
+            }
+            Reads::Poisson(_) | Reads::FixedSize { .. } => {
+                return Err(PrefixError::WrongRecords {
+                    expected: self.expected(),
+                }
+                .into());
+            }
+        };
+        let step = Step {
+            bound,
+            adjacency: curator.adjacency(),
+            access,
+        };
+        self.grant(step, curator).map(|_| ())
+    }
+
+    /// Who pays for the step; an error where it is refused. Changes nothing.
+    fn grant(&self, step: Step, curator: &mut Curator) -> Result<Granted, Refused> {
+        if curator.id() != self.terms.curator {
+            return Err(PrefixError::OtherCurator.into());
+        }
+        if step.adjacency != curator.adjacency() {
+            return Err(Refused::AdjacencyMismatch {
+                sum: step.adjacency,
+                curator: curator.adjacency(),
+            });
+        }
+        let len = self.terms.noise.len();
+        if self.broken {
+            return Err(PrefixError::Broken.into());
+        }
+        if self.steps() >= len {
+            return Err(PrefixError::Finished { len }.into());
+        }
+        if step.bound != self.terms.bound {
+            return Err(PrefixError::OtherBound {
+                dim: step.bound.dim(),
+                radius: step.bound.radius(),
+                period_dim: self.terms.bound.dim(),
+                period_radius: self.terms.bound.radius(),
+            }
+            .into());
+        }
+        let slice = match self.slice_of(step.access)? {
+            Some((pool, slice)) => {
+                // First whose it is: other pools number their slices alike.
+                let account = curator.account_of(pool, slice)?;
+                self.check_turn(slice)?;
+                Some((slice, account))
+            }
+            None => None,
+        };
+        let payer = slice
+            .filter(|(slice, _)| !self.took_part.contains_key(slice))
+            .map(|(_, account)| account);
+        if let Some(account) = payer {
+            curator.check(&self.terms.event, account)?;
+        }
+        Ok(Granted {
+            slice: slice.map(|(slice, _)| slice),
+            payer,
+        })
+    }
+
+    /// What a step is taken over.
+    fn expected(&self) -> &'static str {
+        match self.terms.noise.participation() {
+            Participation::Every => "all records",
+            _ => "a slice",
+        }
+    }
+
     /// The pool and slice of a step's records; nothing where it reads all of them.
     fn slice_of(&self, access: Access) -> Result<Option<(u64, u64)>, PrefixError> {
         match (self.terms.noise.participation(), access) {
             (Participation::Every, Access::All) => Ok(None),
             (Participation::Every, _) => Err(PrefixError::WrongRecords {
-                expected: "all records",
+                expected: self.expected(),
             }),
             (_, Access::Slice { pool, slice }) => Ok(Some((pool, slice))),
             _ => Err(PrefixError::WrongRecords {
-                expected: "a slice",
+                expected: self.expected(),
             }),
         }
     }

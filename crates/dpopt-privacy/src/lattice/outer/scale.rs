@@ -27,8 +27,8 @@ pub(super) struct Scales {
 }
 
 impl Scales {
-    /// The scales that clip a record with these norms; none where all of it rounds to zero.
-    pub(super) fn new(bound: &Bound, measured: &[[Measured; 2]]) -> Option<Self> {
+    /// The scales that clip `weight` (at least 0) times a record with these norms; none where all of it rounds to zero.
+    pub(super) fn new(bound: &Bound, weight: f64, measured: &[[Measured; 2]]) -> Option<Self> {
         let reference = measured
             .iter()
             .filter(|[left, right]| left.norm * right.norm > 0.0)
@@ -47,7 +47,7 @@ impl Scales {
             return None;
         }
         let limit = limit(bound);
-        let full = pow2(shift.min(300));
+        let full = pow2(shift.min(300)) * weight;
         let steps = if norm * full <= limit {
             full
         } else {
