@@ -1,12 +1,14 @@
 //! The books of a simulation, whose releases are made elsewhere.
 
-use super::{Account, Curator, Refused, Slice};
-use crate::event::Event;
+use super::{Curator, Refused};
+use crate::adjacency::Adjacency;
 use crate::guarantee::Mode;
+use crate::sensitive::Reads;
+use crate::units::NoiseMultiplier;
 
 impl Curator {
-    /// Takes `event` off the reservation as if this curator had made that release: on all records
-    /// or on a sample of them, or on the share of `slice`. Nothing is released.
+    /// Takes one release off the reservation as if this curator had made it. Nothing is released,
+    /// and no sample or slice is taken.
     ///
     /// A simulation with weighted records or a closed form draws floating-point noise itself, and
     /// has its books kept here, by the rules of a protected run.
@@ -15,20 +17,53 @@ impl Curator {
     /// None. A simulated curator states no guarantee, and no other one takes this.
     ///
     /// # Errors
-    /// [`Refused::NotSimulated`] in a protected run; otherwise as [`Curator::release`], and nothing
-    /// is charged then.
+    /// [`Refused::NotSimulated`] in a protected run; otherwise what [`Curator::release`] and the
+    /// samplers would return, and nothing is charged then.
     pub fn charge_simulated(
         &mut self,
-        event: &Event,
-        slice: Option<&Slice>,
+        reads: Reads<'_>,
+        noise_multiplier: NoiseMultiplier,
     ) -> Result<(), Refused> {
         if self.mode != Mode::Simulated {
             return Err(Refused::NotSimulated);
         }
-        let account = match slice {
-            Some(slice) => self.account_of(slice.pool(), slice.number())?,
-            None => Account::Whole,
-        };
-        self.charge(event, account)
+        if let Reads::FixedSize { size, records } = reads {
+            if self.adjacency != Adjacency::ReplaceOne {
+                return Err(Refused::FixedSizeAdjacency {
+                    adjacency: self.adjacency,
+                });
+            }
+            if size == 0 || size > records {
+                return Err(Refused::SampleSize { size, records });
+            }
+        }
+        let (event, account) = self.price(reads, noise_multiplier)?;
+        self.charge(&event, account)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curator::Spend;
+    use crate::event::Event;
+
+    #[test]
+    fn only_a_simulation_keeps_such_books() {
+        let z = NoiseMultiplier::new(1.0).unwrap();
+        let spend = Spend::Fixed(Event::gaussian(z).repeated(2));
+        let mut protected = Curator::protected(Adjacency::ReplaceOne).unwrap();
+        protected.reserve(&spend).unwrap();
+        assert!(matches!(
+            protected.charge_simulated(Reads::All, z),
+            Err(Refused::NotSimulated)
+        ));
+        assert_eq!(protected.spent(), Event::NoOp);
+        let mut simulated = Curator::simulated(Adjacency::ReplaceOne, 1);
+        simulated.reserve(&spend).unwrap();
+        simulated.charge_simulated(Reads::All, z).unwrap();
+        simulated.charge_simulated(Reads::All, z).unwrap();
+        assert!(simulated.charge_simulated(Reads::All, z).is_err());
+        assert_eq!(simulated.spent(), Event::gaussian(z).repeated(2));
     }
 }

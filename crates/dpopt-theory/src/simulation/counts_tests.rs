@@ -165,7 +165,7 @@ fn wrong_laws_are_caught() {
     let narrow: Vec<u64> = (0..20_000)
         .map(|_| hypergeometric(n, 10_000_000, 150_000_000, &mut stream))
         .collect();
-    let p = 0.15;
+    let p: f64 = 0.15;
     let deviation = (1e7 * p * (1.0 - p)).sqrt();
     let (first, masses) = binomial_masses(10_000_000, p, (9.0 * deviation) as u64);
     // Here the marked are few, so the law is nearly the binomial one.

@@ -1,87 +1,99 @@
-//! The private estimator on a problem that is known in closed form.
+//! The private gradient estimator over a simulated population.
 
 use dpopt_linalg::distance;
-use dpopt_oracle::{Counts, Estimate, Estimator};
-use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
-use dpopt_privacy::{Adjacency, Event, NoiseMultiplier, Refused, Spend};
-use rand::Rng as _;
-use rand_distr::{Distribution as _, StandardNormal};
+use dpopt_oracle::{
+    Access, Ask, Counts, Differentiable, Estimate, Estimator, Means as _, Over, Segment,
+};
+use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Refused, Spend};
 
+use super::means::SimulatedMeans;
+use super::population::{ClosedForm, Population, WeightedLoss};
+use super::weighted::WeightedRecords;
 use crate::problem::Problem;
 
 /// How large the noise of a variation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoiseRule {
-    /// By the clip radius of the difference, min(L1 ||w - w'||, 2 L0): what
+    /// By the clip radius of the difference, min(L1 ||w - w'||, 2 C): what
     /// [`PrivateGradient`](dpopt_oracle::PrivateGradient) does.
     Displacement,
-    /// By 2 L0 whatever the displacement: a broken twin. It protects as well, but forgoes what a
+    /// By 2 C whatever the displacement: a broken twin. It protects as well, but forgoes what a
     /// difference is asked for, and the rate with it. For controls of experiments only.
     Lipschitz,
 }
 
-/// An [`Estimator`] that knows the mean gradient of a [`Problem`] and adds floating-point Gaussian
-/// noise as large as the real estimator's.
+/// An [`Estimator`] of the mean gradient of a [`Population`], with floating-point Gaussian noise as
+/// large as the real estimator's.
 ///
 /// # Formula
-/// Noise per coordinate of a release: s C z/n with z the noise multiplier, s the sensitivity of a
-/// sum (2 under replace-one, else 1), C = L0 at an anchor and min(L1 ||w - w'||, 2 L0) at a
-/// variation. Nothing is clipped: the constants of a [`Problem`] are exact.
-///
-/// Reservations are kept, matched and settled as the curator keeps them.
+/// Noise per coordinate of a release: s C z/m with z the noise multiplier, s the sensitivity of a
+/// sum (2 under replace-one, else 1), m the public number of records read, C the clip radius: L0
+/// at an anchor, unless set otherwise, and min(L1 ||w - w'||, 2 C) at a variation.
 ///
 /// # Privacy
-/// None: there are no records, the noise is floating point and can be repeated from the seed. It
-/// has no way to state a guarantee.
-pub struct SimulatedEstimator<'a, P: ?Sized> {
-    problem: &'a P,
-    records: u64,
-    adjacency: Adjacency,
+/// None; see [`SimulatedMeans`].
+pub struct SimulatedEstimator<P> {
+    means: SimulatedMeans<P>,
+    clip: f64,
+    access: Access,
     rule: NoiseRule,
-    key: ReplayKeyForTests,
-    noise: KeyedStream,
-    draws: u32,
     point: Vec<f64>,
-    exact: Vec<f64>,
-    scratch: Vec<f64>,
     estimate: Vec<f64>,
     noise_variance: f64,
-    reserved: Option<Reservation>,
-    spent: Vec<(Event, u64)>,
-    counts: Counts,
 }
 
-struct Reservation {
-    all: Vec<(Event, u64)>,
-    left: Vec<(Event, u64)>,
-}
-
-impl<'a, P: Problem + ?Sized> SimulatedEstimator<'a, P> {
+impl<'a, P: Problem + ?Sized> SimulatedEstimator<ClosedForm<'a, P>> {
     /// An estimator as over `records` records under `adjacency`, all with the loss of `problem`.
     /// Equal seeds give equal runs. A number of records of 0 counts as 1.
     #[must_use]
     pub fn new(problem: &'a P, records: u64, adjacency: Adjacency, seed: u64) -> Self {
-        let dim = problem.dim();
-        let key = ReplayKeyForTests::from_seed(seed);
-        let noise = key.stream(StreamId::new(Purpose::Noise, 0));
+        Self::over(ClosedForm::new(problem, records), adjacency, seed)
+    }
+}
+
+impl<'a, L: Differentiable> SimulatedEstimator<WeightedLoss<'a, L>> {
+    /// An estimator over weighted records. Equal seeds give equal runs.
+    #[must_use]
+    pub fn weighted(
+        loss: &'a L,
+        data: &'a WeightedRecords<L::Records>,
+        adjacency: Adjacency,
+        seed: u64,
+    ) -> Self {
+        Self::over(WeightedLoss::new(loss, data), adjacency, seed)
+    }
+}
+
+impl<P: Population> SimulatedEstimator<P> {
+    /// An estimator over any population, clipping to its L0. (Where that is infinite every release
+    /// is refused until [`SimulatedEstimator::with_clip`] sets a radius.)
+    #[must_use]
+    pub fn over(population: P, adjacency: Adjacency, seed: u64) -> Self {
+        let zero = vec![0.0; population.dim()];
         Self {
-            problem,
-            records: records.max(1),
-            adjacency,
+            clip: population.lipschitz(),
+            means: SimulatedMeans::new(population, adjacency, seed),
+            access: Access::FullBatch,
             rule: NoiseRule::Displacement,
-            key,
-            noise,
-            draws: 0,
-            point: vec![0.0; dim],
-            exact: initial_gradient(problem),
-            scratch: vec![0.0; dim],
-            estimate: vec![0.0; dim],
+            point: zero.clone(),
+            estimate: zero,
             noise_variance: 0.0,
-            reserved: None,
-            spent: Vec::new(),
-            counts: Counts::default(),
         }
+    }
+
+    /// Clips gradients to `clip` instead.
+    #[must_use]
+    pub fn with_clip(mut self, clip: ClipNorm) -> Self {
+        self.clip = clip.get();
+        self
+    }
+
+    /// Reads records as `access` says.
+    #[must_use]
+    pub fn with_access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
     }
 
     /// Scales the noise of variations by `rule` instead.
@@ -94,38 +106,17 @@ impl<'a, P: Problem + ?Sized> SimulatedEstimator<'a, P> {
     /// Everything "released" so far, as one event.
     #[must_use]
     pub fn spent(&self) -> Event {
-        Event::composed(
-            self.spent
-                .iter()
-                .map(|(event, count)| event.clone().repeated(*count))
-                .collect(),
-        )
+        self.means.spent()
     }
 
-    /// Takes one release off the reservation.
-    fn charge(&mut self, noise_multiplier: NoiseMultiplier, gradients: u64) -> Result<(), Refused> {
-        let event = Event::gaussian(noise_multiplier);
-        let left = self
-            .reserved
-            .as_mut()
-            .and_then(|r| r.left.iter_mut().find(|(leaf, n)| *n > 0 && *leaf == event));
-        let Some((_, left)) = left else {
-            return Err(Refused::NotReserved { event, slice: None });
-        };
-        *left -= 1;
-        match self.spent.iter_mut().find(|(known, _)| *known == event) {
-            Some((_, count)) => *count += 1,
-            None => self.spent.push((event, 1)),
-        }
-        self.counts.releases += 1;
-        self.counts.gradients += gradients as f64 * self.records as f64;
-        self.counts.passes = self.counts.gradients / self.records as f64;
-        Ok(())
+    /// The means below.
+    #[must_use]
+    pub fn means(&self) -> &SimulatedMeans<P> {
+        &self.means
     }
 
-    /// s C z/n.
-    fn noise_std(&self, radius: f64, noise_multiplier: NoiseMultiplier) -> f64 {
-        self.adjacency.sum_sensitivity() * radius * noise_multiplier.get() / self.records as f64
+    fn clip(&self) -> Result<ClipNorm, Refused> {
+        radius(self.clip)
     }
 
     fn current(&self, release_std: f64) -> Estimate<'_> {
@@ -133,35 +124,37 @@ impl<'a, P: Problem + ?Sized> SimulatedEstimator<'a, P> {
     }
 }
 
-fn initial_gradient<P: Problem + ?Sized>(problem: &P) -> Vec<f64> {
-    let origin = vec![0.0; problem.dim()];
-    let mut gradient = origin.clone();
-    problem.gradient(&origin, &mut gradient);
-    gradient
+/// A clip radius; refused like the noise that it would need, where it is out of range.
+fn radius(value: f64) -> Result<ClipNorm, Refused> {
+    ClipNorm::new(value).map_err(|_| {
+        dpopt_privacy::noise::NoiseError::ScaleOutOfRange {
+            scale: value,
+            min: f64::MIN_POSITIVE,
+            max: f64::MAX,
+        }
+        .into()
+    })
 }
 
-impl<P: Problem + ?Sized> Estimator for SimulatedEstimator<'_, P> {
+fn over(access: Access, anchor: bool) -> Over<'static, super::means::SimulatedSlice> {
+    match access {
+        Access::Poisson(rate) => Over::Poisson(rate),
+        Access::FixedSize(size) => Over::FixedSize(size),
+        Access::SinglePass {
+            anchor: fresh,
+            variation,
+        } => Over::Next(if anchor { fresh } else { variation }),
+        _ => Over::Everything,
+    }
+}
+
+impl<P: Population> Estimator for SimulatedEstimator<P> {
     fn dim(&self) -> usize {
-        self.problem.dim()
+        self.means.dim()
     }
 
     fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        if self.reserved.is_some() {
-            return Err(Refused::AlreadyReserved);
-        }
-        let all = spend.event().leaves();
-        if let Some((event, _)) = all
-            .iter()
-            .find(|(leaf, _)| !matches!(leaf, Event::Gaussian { .. }))
-        {
-            return Err(Refused::UnsupportedSpend {
-                event: event.clone(),
-                why: "",
-            });
-        }
-        let left = all.clone();
-        self.reserved = Some(Reservation { all, left });
-        Ok(())
+        self.means.reserve(spend)
     }
 
     fn refresh(
@@ -169,16 +162,15 @@ impl<P: Problem + ?Sized> Estimator for SimulatedEstimator<'_, P> {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
-        self.charge(noise_multiplier, 1)?;
-        let std = self.noise_std(self.problem.lipschitz(), noise_multiplier);
+        let clip = self.clip()?;
+        let ask = Ask::Field { point, clip };
+        let mean = self
+            .means
+            .mean(&ask, over(self.access, true), noise_multiplier)?;
         self.point.copy_from_slice(point);
-        self.problem.gradient(point, &mut self.exact);
-        for (estimate, exact) in self.estimate.iter_mut().zip(&self.exact) {
-            let z: f64 = StandardNormal.sample(&mut self.noise);
-            *estimate = exact + std * z;
-        }
-        self.noise_variance = std * std;
-        Ok(self.current(std))
+        self.estimate = mean.mean;
+        self.noise_variance = mean.noise_std * mean.noise_std;
+        Ok(self.current(mean.noise_std))
     }
 
     fn advance(
@@ -186,57 +178,51 @@ impl<P: Problem + ?Sized> Estimator for SimulatedEstimator<'_, P> {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
-        let reach = self.problem.smoothness() * distance(point, &self.point);
-        let cap = 2.0 * self.problem.lipschitz();
-        if reach == 0.0 {
+        let clip = self.clip()?;
+        let from = self.point.clone();
+        let displacement: Vec<f64> = point.iter().zip(&from).map(|(a, b)| a - b).collect();
+        let reach = self.means.smoothness() * distance(point, &from);
+        let segment = Segment::new(&from, point, &displacement);
+        let (Some(segment), true) = (segment, reach != 0.0) else {
             return Ok(self.current(0.0));
-        }
-        self.charge(noise_multiplier, 2)?;
-        let radius = match self.rule {
-            NoiseRule::Displacement => reach.min(cap),
-            NoiseRule::Lipschitz => cap,
         };
-        let std = self.noise_std(radius, noise_multiplier);
+        let cap = 2.0 * clip.get();
+        let ask = Ask::Change {
+            segment,
+            clip,
+            radius: radius(match self.rule {
+                NoiseRule::Displacement => reach.min(cap),
+                NoiseRule::Lipschitz => cap,
+            })?,
+        };
+        let mean = self
+            .means
+            .mean(&ask, over(self.access, false), noise_multiplier)?;
         self.point.copy_from_slice(point);
-        self.problem.gradient(point, &mut self.scratch);
-        for ((estimate, new), old) in self.estimate.iter_mut().zip(&self.scratch).zip(&self.exact) {
-            let z: f64 = StandardNormal.sample(&mut self.noise);
-            *estimate += new - old + std * z;
+        for (estimate, change) in self.estimate.iter_mut().zip(&mean.mean) {
+            *estimate += change;
         }
-        std::mem::swap(&mut self.exact, &mut self.scratch);
-        self.noise_variance += std * std;
-        Ok(self.current(std))
+        self.noise_variance += mean.noise_std * mean.noise_std;
+        Ok(self.current(mean.noise_std))
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {
-        let id = StreamId::new(Purpose::Perturbation, self.draws);
-        self.draws = self.draws.wrapping_add(1);
-        let word = self.key.stream(id).next_u64();
-        ((u128::from(word) * u128::from(bound)) >> 64) as u64
+        self.means.draw_index(bound)
     }
 
     fn settle(&mut self) -> Result<Event, Refused> {
-        let Some(Reservation { all, left }) = self.reserved.take() else {
-            return Ok(Event::NoOp);
-        };
-        Ok(Event::composed(
-            all.into_iter()
-                .zip(left)
-                .filter(|((_, total), (_, left))| total > left)
-                .map(|((event, total), (_, left))| event.repeated(total - left))
-                .collect(),
-        ))
+        self.means.settle()
     }
 
     fn counts(&self) -> Counts {
-        self.counts
+        self.means.counts()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ramp_bowl::{Ramp, RampBowl};
+    use crate::zoo::{Ramp, RampBowl};
 
     fn problem() -> RampBowl {
         RampBowl::new(4, 1.0, 1.0, 0.5, Ramp::Straight, 0.1).unwrap()
