@@ -158,7 +158,7 @@ impl Probe {
             (-along / apart - error) / apart
         };
         let between = |high: f64, low: f64| high - low - ROUNDING * (high.abs() + low.abs());
-        let range = |w: &[f64], v: &[f64]| between(problem.value(w), problem.value(v));
+        let rise = |w: &[f64], _: &[f64]| between(problem.value(w), origin);
         let gap = |w: &[f64], _: &[f64]| between(origin, problem.value(w));
         let kl = |w: &[f64], _: &[f64]| {
             let kappa = constants.kl.map_or(1.0, |kl| kl.kappa);
@@ -171,11 +171,10 @@ impl Probe {
             }
         };
         let gamma = constants.kl.map_or(f64::INFINITY, |kl| kl.gamma);
-        let claims: [(Audited, f64, Measure<'_>); 6] = [
+        let claims: [(Audited, f64, Measure<'_>); 5] = [
             (Audited::Lipschitz, constants.lipschitz, &lipschitz),
             (Audited::Smoothness, constants.smoothness, &smoothness),
             (Audited::WeakConvexity, constants.weak_convexity, &bend),
-            (Audited::Range, constants.range, &range),
             (Audited::InitialGap, constants.initial_gap, &gap),
             (Audited::Kl, gamma, &kl),
         ];
@@ -189,6 +188,13 @@ impl Probe {
                     seen,
                 });
             }
+        }
+        if constants.range.is_finite() {
+            findings.push(Finding {
+                audited: Audited::Range,
+                claimed: constants.range,
+                seen: self.worst(problem, 101, &rise) + self.worst(problem, 102, &gap),
+            });
         }
         findings.push(self.gradients(problem));
         ProbeReport { findings }
@@ -255,7 +261,7 @@ impl Probe {
         let mut gradient = vec![0.0; problem.dim()];
         let mut seen = 0.0f64;
         for _ in 0..self.pairs.div_ceil(10) {
-            let (w, u) = (places.point(), places.direction());
+            let (w, u) = (places.interior(), places.direction());
             problem.gradient(&w, &mut gradient);
             let value = |t: f64| problem.value(&along(&w, t, &u));
             let off = |step: f64| {
@@ -282,7 +288,7 @@ impl Probe {
         let mut product = vec![0.0; dim];
         let mut seen = 0.0f64;
         for _ in 0..self.pairs.div_ceil(10) {
-            let (w, u) = (places.point(), places.direction());
+            let (w, u) = (places.interior(), places.direction());
             problem.hessian_vector(&w, &u, &mut product);
             let gradient = |t: f64| {
                 let mut g = vec![0.0; dim];
@@ -486,19 +492,28 @@ impl Places {
     /// A point of the ball, at distances of all orders from the centre.
     fn point(&mut self) -> Vec<f64> {
         let u = self.direction();
-        let share = if self.uniform() < 0.5 {
-            self.uniform()
-        } else {
-            10f64.powf(-3.0 * self.uniform())
+        let share = match (self.uniform() * 8.0) as u32 {
+            0 => 1.0,
+            1..4 => self.uniform(),
+            _ => 10f64.powf(-8.0 * self.uniform().powi(2)),
         };
-        along(&self.centre, self.radius * share, &u)
+        self.inside(along(&self.centre, self.radius * share, &u))
+    }
+
+    /// A point with room for a step around it.
+    fn interior(&mut self) -> Vec<f64> {
+        let mut point = self.point();
+        for (x, c) in point.iter_mut().zip(&self.centre) {
+            *x = c + 0.99 * (*x - c);
+        }
+        point
     }
 
     /// A point of the ball at a distance from `least` times the radius up.
     fn near(&mut self, w: &[f64], least: f64) -> Vec<f64> {
         let u = self.direction();
         let length = self.radius * least.powf(self.uniform());
-        self.inside(along(w, length, &u), w)
+        self.inside(along(w, length, &u))
     }
 
     /// Both points moved, together or apart, and their distance stretched.
@@ -510,7 +525,7 @@ impl Places {
         } else {
             scale * apart
         };
-        let x = self.inside(along(w, size, &far), w);
+        let x = self.inside(along(w, size, &far));
         let own = self.direction();
         let stretch = 10f64.powf(self.uniform() - 0.7);
         let y: Vec<f64> = x
@@ -524,7 +539,7 @@ impl Places {
         } else {
             y
         };
-        let y = self.inside(y, v);
+        let y = self.inside(y);
         if distance(&x, &y) > 0.5e-5 * self.radius {
             (x, y)
         } else {
@@ -532,13 +547,17 @@ impl Places {
         }
     }
 
-    /// `point`, or `other` where that is outside the ball.
-    fn inside(&self, point: Vec<f64>, other: &[f64]) -> Vec<f64> {
-        if distance(&point, &self.centre) <= self.radius {
-            point
-        } else {
-            other.to_vec()
+    /// The nearest point of the ball.
+    fn inside(&self, mut point: Vec<f64>) -> Vec<f64> {
+        let away = distance(&point, &self.centre);
+        if away > self.radius {
+            // Rounded inwards.
+            let kept = self.radius / away * (1.0 - 4.0 * f64::EPSILON);
+            for (x, c) in point.iter_mut().zip(&self.centre) {
+                *x = c + kept * (*x - c);
+            }
         }
+        point
     }
 
     /// A step for difference quotients at `w`: small against its distance from the centre.

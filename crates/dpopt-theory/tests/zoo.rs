@@ -57,15 +57,18 @@ fn log_periodic_powers() {
         assert!((constants.smoothness - smoothness).abs() < 6e-3, "{constants:?}");
         assert!((constants.initial_gap - gap).abs() < 6e-4, "{constants:?}");
         let report = Probe::new(1.0, 2).second_order(&problem);
-        // Attained once a period: at the latest a factor e^(-2 pi/omega) below the reach.
-        let below = (-std::f64::consts::TAU / omega).exp();
-        let least = [
-            (Lipschitz, 0.9 * below.powf(tau - 1.0)),
-            (Smoothness, 0.9 * below.powf(tau - 2.0)),
-            (WeakConvexity, 0.8 * below.powf(tau - 2.0)),
+        assert!((constants.lipschitz - 1.0).abs() < 6e-4, "{constants:?}");
+        let mut least = vec![
+            (Lipschitz, 0.99),
+            (Smoothness, 0.95),
+            (WeakConvexity, 0.95),
             (Kl, 0.99),
             (InitialGap, 0.999),
+            (Range, 0.999),
         ];
+        if tau >= 3.0 {
+            least.push((HessianLipschitz, 0.9));
+        }
         audit(&format!("log-periodic {tau}"), &report, &least);
     }
 }
@@ -81,8 +84,9 @@ fn weakly_convex_functions() {
         let constants = problem.constants();
         assert!((constants.kl.unwrap().gamma - gamma).abs() < 6e-4, "{constants:?}");
         assert!((constants.lipschitz - lipschitz).abs() < 6e-4, "{constants:?}");
-        assert!((constants.weak_convexity - weak).abs() < 6e-4, "{constants:?}");
-        assert!((constants.initial_gap - gap).abs() < 6e-5, "{constants:?}");
+        // Both are rounded up there.
+        assert!((constants.weak_convexity - weak + 5e-4).abs() < 6e-4, "{constants:?}");
+        assert!((constants.initial_gap - gap + 5e-5).abs() < 6e-5, "{constants:?}");
         let report = Probe::new(1.0, 3).second_order(&problem);
         let least = [(Lipschitz, 0.99), (WeakConvexity, 0.95), (Kl, 0.99), (InitialGap, 0.99)];
         audit(&format!("weakly convex {tau}"), &report, &least);
@@ -197,7 +201,6 @@ fn instances_of_lower_bounds() {
 }
 
 /// A problem with one constant, the gradient or the Hessian changed.
-#[derive(Clone, Copy)]
 struct Wrong<'a, P> {
     truth: &'a P,
     constants: fn(&mut ProblemConstants),
@@ -205,6 +208,14 @@ struct Wrong<'a, P> {
     hessian: f64,
     eigenvalue: f64,
 }
+
+impl<P> Clone for Wrong<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Wrong<'_, P> {}
 
 impl<P: Problem> Problem for Wrong<'_, P> {
     fn dim(&self) -> usize {
@@ -261,9 +272,8 @@ fn wrong_claims_are_refuted() {
     assert_eq!(refuted(right), []);
     type Change = fn(&mut ProblemConstants);
     let changes: [(Audited, Change); 6] = [
-        // The largest gradient is a third of a period below the reach.
-        (Audited::Lipschitz, |c| c.lipschitz *= 0.6),
-        (Audited::Smoothness, |c| c.smoothness *= 0.9),
+        (Audited::Lipschitz, |c| c.lipschitz *= 0.97),
+        (Audited::Smoothness, |c| c.smoothness *= 0.93),
         (Audited::WeakConvexity, |c| c.weak_convexity *= 0.85),
         (Audited::Range, |c| c.range *= 0.9),
         (Audited::InitialGap, |c| c.initial_gap *= 0.98),

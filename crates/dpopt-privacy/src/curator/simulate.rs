@@ -27,6 +27,8 @@ impl Curator {
         if self.mode != Mode::Simulated {
             return Err(Refused::NotSimulated);
         }
+        let (event, account) = self.price(reads, noise_multiplier)?;
+        self.check(&event, account)?;
         if let Reads::FixedSize { size, records } = reads {
             if self.adjacency != Adjacency::ReplaceOne {
                 return Err(Refused::FixedSizeAdjacency {
@@ -37,7 +39,6 @@ impl Curator {
                 return Err(Refused::SampleSize { size, records });
             }
         }
-        let (event, account) = self.price(reads, noise_multiplier)?;
         self.charge(&event, account)
     }
 }

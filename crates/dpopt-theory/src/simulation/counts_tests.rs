@@ -50,7 +50,7 @@ fn hypergeometric_masses(records: u64, marked: u64, size: u64, reach: u64) -> (u
     let mode = (marked as f64 * (size as f64 / records as f64)) as u64;
     masses(mode.clamp(least, most), least, most, reach, |k| {
         ((marked - k) as f64 / (k + 1) as f64)
-            * ((size - k) as f64 / (records - marked - size + k + 1) as f64)
+            * ((size - k) as f64 / (records + k + 1 - marked - size) as f64)
     })
 }
 

@@ -43,6 +43,7 @@ pub struct SimulatedMeans<P> {
 }
 
 /// Records of a simulated pool, which may be read several times.
+#[derive(Debug)]
 pub struct SimulatedSlice {
     slice: Slice,
     copies: Vec<u64>,

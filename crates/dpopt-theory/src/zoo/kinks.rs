@@ -17,7 +17,6 @@ use crate::problem::ProblemConstants;
 ///
 /// Source: the project's notes on nonsmooth problems, section 7.1, P1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[non_exhaustive]
 pub struct Ring;
 
 impl Ring {
@@ -71,7 +70,6 @@ impl Profile for Ring {
 ///
 /// Source: the project's notes on nonsmooth problems, section 7.1, P2.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[non_exhaustive]
 pub struct Logarithm;
 
 impl Profile for Logarithm {

@@ -13,16 +13,18 @@ use crate::problem::{ProblemConstants, ProblemError, positive};
 /// With m = tau - 1: phi'' = A tau r^(tau-2) [m (1 + a sin t) + a omega cos t] and phi'/r =
 /// A tau r^(tau-2) (1 + a sin t).
 ///
-/// - L0 = A tau R^m (1 + a), attained once a period.
-/// - L1 = A tau R^(tau-2) [m + a sqrt(m^2 + omega^2)]; phi' /r is no larger as m >= 1. Once a
-///   period, and at the latest a period below R, phi'' comes that close (exactly, for tau = 2).
-/// - Weak convexity: A tau R^(tau-2) max(0, a sqrt(m^2 + omega^2) - m), likewise. Not convex if that
-///   is positive.
-/// - rho, for tau >= 3: phi''' = A tau r^(tau-3) [(tau-2) m + a (sin t ((tau-2) m - omega^2) + cos t omega
-///   (2 tau - 3))], in size at most A tau R^(tau-3) T with T = (tau-2) m + a sqrt(m^2 + omega^2)
-///   sqrt((tau-2)^2 + omega^2); k = (phi'' - phi'/r)/r is at most A tau R^(tau-3) K with K = tau - 2 +
-///   a sqrt((tau-2)^2 + omega^2). So rho <= A tau R^(tau-3) max over c in [0, 1] of T c^3 +
-///   3 K c (1 - c^2): an upper bound, attained where T c^3 dominates up to the phase.
+/// Over one period the radius falls by the factor e^(-2 pi/omega) and every derivative of order j by that to
+/// the power tau - j. So where tau >= j its largest size on (0, R] is the largest in the last period, which
+/// is found on a grid and refined (to 1e-9, and rounded up by that), and attained:
+///
+/// - L0: of phi', at most A tau R^m (1 + a).
+/// - L1: of |phi''| and phi'/r, at most A tau R^(tau-2) [m + a sqrt(m^2 + omega^2)], which it is for
+///   tau = 2.
+/// - Weak convexity: of -phi''; not convex iff a sqrt(m^2 + omega^2) > m.
+/// - rho, for tau >= 3: of the third derivative's norm, max over c in [0, 1] of |(T - 3k) c^3 + 3 k c| with
+///   T = phi''' = A tau r^(tau-3) [(tau-2) m (1 + a sin t) + a ((2 tau - 3) omega cos t - omega^2 sin t)] and
+///   k = (phi'' - phi'/r)/r. That is |T| at c = 1, or 2 |k| c at c^2 = k/(3k - T) where that is in
+///   (0, 1).
 /// - KL with kappa = tau/(tau-1): F^(1/kappa)/phi' is A^(1/kappa - 1) times a periodic function of t;
 ///   gamma is its maximum over a period (found to 1e-9, and rounded up by that).
 /// - Range: phi grows, so phi(R).
@@ -112,24 +114,34 @@ impl Profile for LogPeriodic {
 
     fn constants(&self, reach: f64) -> ProblemConstants {
         let (tau, a, omega) = (self.tau, self.depth, self.frequency);
-        let m = tau - 1.0;
-        let unit = self.scale * tau;
-        let swing = a * m.hypot(omega);
-        let lipschitz = unit * reach.powf(m) * (1.0 + a);
-        let second = unit * reach.powf(tau - 2.0);
+        let up = 1.0 + 1e-9;
+        let last = |f: &dyn Fn(f64) -> f64| {
+            let from = reach * (-std::f64::consts::TAU / omega).exp();
+            largest(from, reach, f).max(f(reach)) * up
+        };
+        let third = |r: f64| {
+            let (sin, cos) = (omega * r.ln()).sin_cos();
+            let wave = (2.0 * tau - 3.0) * omega * cos - omega * omega * sin;
+            let bracket = (tau - 2.0) * (tau - 1.0) * (1.0 + a * sin) + a * wave;
+            let cubic = self.scale * tau * r.powf(tau - 3.0) * bracket;
+            let mixed = (self.curvature(r) - self.slope(r) / r) / r;
+            let square = mixed / (3.0 * mixed - cubic);
+            if square > 0.0 && square < 1.0 {
+                cubic.abs().max(2.0 * mixed.abs() * square.sqrt())
+            } else {
+                cubic.abs()
+            }
+        };
         let rho = if tau >= 3.0 {
-            let cubic = (tau - 2.0) * m + swing * (tau - 2.0).hypot(omega);
-            let mixed = tau - 2.0 + a * (tau - 2.0).hypot(omega);
-            let tensor = |c: f64| cubic * c.powi(3) + 3.0 * mixed * c * (1.0 - c * c);
-            let top = largest(0.0, 1.0, tensor).max(tensor(1.0));
-            unit * reach.powf(tau - 3.0) * top * (1.0 + 1e-9)
+            last(&third)
         } else {
             f64::INFINITY
         };
-        ProblemConstants::first_order(lipschitz, second * (m + swing), 0.0)
+        let smoothness = last(&|r| self.curvature(r).abs().max(self.slope(r) / r));
+        ProblemConstants::first_order(last(&|r| self.slope(r)), smoothness, 0.0)
             .with_hessian_lipschitz(rho)
-            .with_weak_convexity(second * (swing - m).max(0.0))
+            .with_weak_convexity(last(&|r| -self.curvature(r)).max(0.0))
             .with_range(self.value(reach))
-            .with_kl(self.gamma(), tau / m)
+            .with_kl(self.gamma(), tau / (tau - 1.0))
     }
 }
