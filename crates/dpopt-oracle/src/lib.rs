@@ -22,8 +22,10 @@ pub mod tabular;
 
 pub use data::{DataError, PrivateData, PublicData};
 pub use estimator::{
-    Access, Ask, Counts, Estimate, Estimator, EstimatorError, Mean, Means, Number, Over,
-    PeriodTerms, PrivateGradient, PrivateMean, Regularized,
+    Access, Ask, Batch, Counts, Drift, Estimate, Estimator, EstimatorError, Fresh, Level, Mean,
+    Means, Number, Over, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
+    PrivateGradient, PrivateMean, Recursion, Recursive, RecursiveSettings, Refresh, Regularized,
+    Released, Schedule, StepKind, Tracked, Tracker, TreeRounds, share_of,
 };
 pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,

@@ -9,6 +9,7 @@ mod lanes;
 mod outer;
 mod row_bound;
 mod rows;
+mod weighted;
 
 pub use lanes::RowEntry;
 pub use outer::{Factors, OuterWork};
@@ -131,21 +132,6 @@ impl Bound {
             step,
             clip,
         })
-    }
-
-    /// A shorter radius on the same lattice; unchanged unless `radius` is shorter, and long enough for
-    /// its slack to stay below 2^-10 of it.
-    fn narrowed(self, radius: f64) -> Self {
-        let slack = slack(self.dim, self.step);
-        if radius < self.radius && radius * pow2(-10) > slack {
-            Self {
-                radius,
-                clip: (radius - slack) * (1.0 - pow2(-45)),
-                ..self
-            }
-        } else {
-            self
-        }
     }
 
     /// The radius C: no record contributes more than this, in L2 norm.
@@ -286,26 +272,6 @@ impl LatticeSum {
     #[must_use]
     pub fn new(bound: Bound) -> Self {
         Self::weighted(bound, 1.0, bound.radius)
-    }
-
-    /// An empty sum in which every contribution is multiplied by `weight`, then clipped to `radius` or to
-    /// the bound's own radius, whichever is shorter. The sealed sum states `bound`: sums of different
-    /// weights and radii can be steps of one [`crate::Prefix`].
-    ///
-    /// A radius so short that its rounding slack would be more than 2^-10 of it has no effect.
-    ///
-    /// # Privacy
-    /// The weight acts before the clip and the shorter radius lies within the bound, so no contribution
-    /// is longer than the bound's radius, whatever the two are. Both must be public.
-    #[must_use]
-    pub fn weighted(bound: Bound, weight: f64, radius: f64) -> Self {
-        Self {
-            bound: bound.narrowed(radius),
-            stated: bound,
-            weight,
-            sum: vec![0; bound.dim],
-            added: 0,
-        }
     }
 
     /// The bound that each contribution is clipped to.

@@ -352,12 +352,16 @@ fn a_slice_of_another_pool_is_refused() {
 }
 
 #[test]
-fn shares_of_slices_are_one_and_gaussian() {
+fn shares_of_slices_are_apart_and_gaussian() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 3);
     let (one, other) = (Event::gaussian(z(1.0)), Event::gaussian(z(2.0)));
     for bad in [
+        // A release at 1 would not say which share it begins.
         Event::ParallelComposed {
-            events: vec![one.clone(), other.clone()],
+            events: vec![
+                one.clone(),
+                Event::composed(vec![one.clone(), other.clone()]),
+            ],
         },
         Event::ParallelComposed {
             events: vec![one.clone()],
@@ -372,6 +376,42 @@ fn shares_of_slices_are_one_and_gaussian() {
             Err(Refused::UnsupportedSpend { .. })
         ));
     }
+}
+
+/// Each slice takes one of the shares, whichever its first release belongs to, and what the run costs is
+/// the dearest of them, not their sum.
+#[test]
+fn a_slice_takes_one_of_the_shares() {
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 3);
+    curator.open_pool(10, 0).unwrap();
+    let [a, b, c] = [3, 5, 2].map(|len| curator.take_slice(len).unwrap());
+    let shares = vec![
+        Event::gaussian(z(1.0)),
+        Event::composed(vec![
+            Event::gaussian(z(2.0)).repeated(2),
+            Event::gaussian(z(3.0)),
+        ]),
+    ];
+    let spend = Spend::Fixed(Event::ParallelComposed { events: shares });
+    curator.reserve(&spend).unwrap();
+    let refused = |result: Result<Vec<f64>, Refused>| {
+        matches!(result, Err(Refused::NotReserved { slice: Some(_), .. }))
+    };
+    curator.release(&on_slice(0.5, &a), z(1.0)).unwrap();
+    assert!(refused(curator.release(&on_slice(0.5, &a), z(1.0))));
+    assert!(refused(curator.release(&on_slice(0.5, &a), z(2.0))));
+    curator.release(&on_slice(0.5, &b), z(3.0)).unwrap();
+    assert!(refused(curator.release(&on_slice(0.5, &b), z(1.0))));
+    curator.release(&on_slice(0.5, &b), z(2.0)).unwrap();
+    curator.release(&on_slice(0.5, &b), z(2.0)).unwrap();
+    assert!(refused(curator.release(&on_slice(0.5, &b), z(2.0))));
+    assert!(refused(curator.release(&on_slice(0.5, &c), z(4.0))));
+    let squared = |event: &Event| {
+        dpopt_privacy::accounting::costs::squared_mu(event, Adjacency::ReplaceOne).unwrap()
+    };
+    // max(1, 2/4 + 1/9).
+    assert!((squared(spend.event()) - 1.0).abs() < 1e-9);
+    assert!((squared(&curator.settle().unwrap()) - 1.0).abs() < 1e-9);
 }
 
 #[test]

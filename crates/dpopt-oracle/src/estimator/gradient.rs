@@ -1,16 +1,14 @@
-//! The private mean gradient: fresh, or moved along by differences.
+//! The running estimate of the mean gradient over private records.
 
 use std::num::NonZeroUsize;
 
-use dpopt_linalg::distance;
-use dpopt_privacy::{ClipNorm, Curator, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{ClipNorm, Curator};
 
-use super::{Access, Counts, Estimate, Estimator, EstimatorError, Mean, Over, PrivateMean};
+use super::{EstimatorError, PrivateMean, Recursion};
 use crate::data::PrivateData;
-use crate::loss::{Differentiable, Glm, Segment};
-use crate::query::{Gradient, GradientDifference, Query};
+use crate::loss::{Differentiable, Glm};
 
-/// The estimator over private records.
+/// The running estimate over private records.
 ///
 /// # Formula
 /// `refresh`: (1/m) (sum of clip(grad f(w; x), C) + noise), with m the public number of records
@@ -19,20 +17,11 @@ use crate::query::{Gradient, GradientDifference, Query};
 ///
 /// # Privacy
 /// Each call is one event of the curator: a Gaussian release with the given noise multiplier, on
-/// all records, on one Poisson sample, or on one fresh slice. Sensitivities are enforced, not
+/// all records, on one sample, or on one fresh slice. Sensitivities are enforced, not
 /// assumed; a wrong loss constant costs accuracy only. See `docs/privacy/estimator.md`.
-pub struct PrivateGradient<'a, L: Differentiable = Glm> {
-    mean: PrivateMean<'a, L>,
-    clip: ClipNorm,
-    smoothness: f64,
-    access: Access,
-    point: Vec<f64>,
-    displacement: Vec<f64>,
-    estimate: Vec<f64>,
-    noise_variance: f64,
-}
+pub type PrivateGradient<'a, L = Glm> = Recursion<PrivateMean<'a, L>>;
 
-impl<'a, L: Differentiable> PrivateGradient<'a, L> {
+impl<'a, L: Differentiable> Recursion<PrivateMean<'a, L>> {
     /// An estimator on all records, clipping to the loss's own Lipschitz constant (so that no
     /// gradient is shortened), on one thread.
     ///
@@ -58,192 +47,31 @@ impl<'a, L: Differentiable> PrivateGradient<'a, L> {
         curator: Curator,
         clip: ClipNorm,
     ) -> Result<Self, EstimatorError> {
-        let smoothness = loss.constants_on(data.records()).smoothness;
-        let mean = PrivateMean::new(data, loss, curator)?;
-        let zero = vec![0.0; mean.dim()];
-        Ok(Self {
-            mean,
-            clip,
-            smoothness,
-            access: Access::FullBatch,
-            point: zero.clone(),
-            displacement: zero.clone(),
-            estimate: zero,
-            noise_variance: 0.0,
-        })
-    }
-
-    /// Clips per-record gradients to `clip` instead.
-    #[must_use]
-    pub fn with_clip(mut self, clip: ClipNorm) -> Self {
-        self.clip = clip;
-        self
-    }
-
-    /// Reads records as `access` says.
-    #[must_use]
-    pub fn with_access(mut self, access: Access) -> Self {
-        self.access = access;
-        self
+        Ok(Self::over(PrivateMean::new(data, loss, curator)?, clip))
     }
 
     /// Uses up to `threads` threads; results do not depend on it.
     #[must_use]
-    pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
-        self.mean = self.mean.with_threads(threads);
-        self
+    pub fn with_threads(self, threads: NonZeroUsize) -> Self {
+        self.map_means(|means| means.with_threads(threads))
     }
 
     /// The curator, for its ledger and guarantee.
     #[must_use]
     pub fn curator(&self) -> &Curator {
-        self.mean.curator()
-    }
-
-    /// Releases the mean of `query`; nothing when it has no bound.
-    fn release(
-        &mut self,
-        query: &impl Query<L>,
-        anchor: bool,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Option<Mean>, Refused> {
-        let over = match self.access {
-            Access::FullBatch => Over::Everything,
-            Access::Poisson(rate) => Over::Poisson(rate),
-            Access::FixedSize(size) => Over::FixedSize(size),
-            Access::SinglePass {
-                anchor: fresh,
-                variation,
-            } => Over::Next(if anchor { fresh } else { variation }),
-        };
-        self.mean.release(query, &over, noise_multiplier)
-    }
-
-    /// Checked before a record is read: whether a row reaches past the end of a short point
-    /// depends on that row.
-    fn check(&self, point: &[f64]) {
-        assert!(
-            point.len() == self.mean.dim(),
-            "a point of {} coordinates where the loss has {}",
-            point.len(),
-            self.mean.dim()
-        );
-    }
-
-    fn current(&self, release_std: f64) -> Estimate<'_> {
-        Estimate {
-            gradient: &self.estimate,
-            noise_std: self.noise_variance.sqrt(),
-            release_std,
-        }
-    }
-
-    /// The released change of the gradient from `from` to `point`.
-    fn change(
-        &mut self,
-        from: &[f64],
-        point: &[f64],
-        displacement: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Option<Mean>, Refused> {
-        let Some(segment) = Segment::new(from, point, displacement) else {
-            return Ok(None);
-        };
-        let length = distance(point, from);
-        let reach = self.smoothness * length * (1.0 + 1e-12);
-        let query = GradientDifference {
-            segment,
-            // A displacement of zero has no radius; one that is not finite gets 2C, and so does
-            // any along which the gradient may jump.
-            radius: ClipNorm::new(if length == 0.0 {
-                0.0
-            } else {
-                reach.min(2.0 * self.clip.get())
-            })
-            .ok(),
-            clip: self.clip,
-        };
-        self.release(&query, false, noise_multiplier)
-    }
-}
-
-impl<L: Differentiable> Estimator for PrivateGradient<'_, L> {
-    fn dim(&self) -> usize {
-        self.mean.dim()
-    }
-
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.mean.curator_mut().reserve(spend)
-    }
-
-    fn refresh(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        self.check(point);
-        let query = Gradient {
-            point,
-            clip: self.clip,
-        };
-        // A gradient query always has a bound; an absent one would mean a zero gradient.
-        let released = self.release(&query, true, noise_multiplier)?;
-        let (mean, std) = match released {
-            Some(Mean { mean, noise_std }) => (mean, noise_std),
-            None => (vec![0.0; point.len()], 0.0),
-        };
-        self.point.copy_from_slice(point);
-        self.estimate = mean;
-        self.noise_variance = std * std;
-        Ok(self.current(std))
-    }
-
-    fn advance(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        self.check(point);
-        let from = std::mem::take(&mut self.point);
-        let mut displacement = std::mem::take(&mut self.displacement);
-        for ((d, new), old) in displacement.iter_mut().zip(point).zip(&from) {
-            *d = new - old;
-        }
-        let released = self.change(&from, point, &displacement, noise_multiplier);
-        self.displacement = displacement;
-        self.point = from;
-        let Some(Mean { mean, noise_std }) = released? else {
-            return Ok(self.current(0.0));
-        };
-        self.point.copy_from_slice(point);
-        for (estimate, change) in self.estimate.iter_mut().zip(&mean) {
-            *estimate += change;
-        }
-        self.noise_variance += noise_std * noise_std;
-        Ok(self.current(noise_std))
-    }
-
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.mean.curator_mut().draw_index(bound)
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.mean.curator_mut().settle()
-    }
-
-    fn counts(&self) -> Counts {
-        self.mean.counts()
+        self.means().curator()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Estimator as _;
     use dpopt_linalg::Design;
-    use dpopt_privacy::Adjacency;
+    use dpopt_privacy::{Adjacency, NoiseMultiplier, Refused};
 
     /// Two neighbours: in one of them a row reaches past the end of a short point.
-    fn panics(column: u32) -> bool {
+    fn refused(column: u32) -> Refused {
         let mut design = Design::sparse(3).unwrap();
         design.push_row(&[(column, 1.0)]).unwrap();
         let data = PrivateData::new(
@@ -257,15 +85,13 @@ mod tests {
         let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
         let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator).unwrap();
         let multiplier = NoiseMultiplier::new(1.0).unwrap();
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            // Not reserved, so nothing is released; but the records were read.
-            let _ = estimator.refresh(&[0.0, 0.0], multiplier);
-        }))
-        .is_err()
+        estimator.refresh(&[0.0, 0.0], multiplier).unwrap_err()
     }
 
     #[test]
-    fn whether_a_wrong_point_panics_does_not_depend_on_a_record() {
-        assert_eq!(panics(0), panics(2));
+    fn a_wrong_point_is_refused_whatever_the_records_are() {
+        for column in [0, 2] {
+            assert!(matches!(refused(column), Refused::QueryShape { dim: 3 }));
+        }
     }
 }

@@ -1,20 +1,36 @@
 //! The private estimator: the mean of a per-record query, released with noise.
 
+mod fresh;
 mod gradient;
 mod gradient_field;
 mod mean;
 mod means;
+mod prefix;
+mod recursion;
+mod recursive;
 mod regularized;
+mod rule;
+mod schedule;
+mod tracker;
+mod tree_rounds;
 
 use dpopt_privacy::{
     Adjacency, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend, UnitError,
 };
 use serde::Serialize;
 
+pub use fresh::Fresh;
 pub use gradient::PrivateGradient;
 pub use mean::PrivateMean;
 pub use means::{Ask, Mean, Means, Number, Over, PeriodTerms};
+pub use prefix::{PeriodAnchor, PrefixRecursive, PrefixSettings, share_of};
+pub use recursion::{Recursion, Released};
+pub use recursive::{Recursive, RecursiveSettings};
 pub use regularized::Regularized;
+pub use rule::{Drift, Refresh};
+pub use schedule::Schedule;
+pub use tracker::{Batch, Level, StepKind, Tracked, Tracker};
+pub use tree_rounds::TreeRounds;
 
 /// An estimator could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +50,34 @@ pub enum EstimatorError {
     /// The records can't be handed out in slices.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// An anchor has no displacement to be in proportion to.
+    #[error("an anchor can't read {rate} records per unit of displacement: it has none")]
+    AnchorPerLength {
+        /// The rate asked for.
+        rate: f64,
+    },
+    /// A rate of records per unit of displacement is not positive and finite.
+    #[error("a variation can't read {rate} records per unit of displacement")]
+    BatchRate {
+        /// The rate asked for.
+        rate: f64,
+    },
+    /// Anchors and variations of a phase read the same slice, so it has one length.
+    #[error(
+        "the slice of a phase can't have {anchor} records for anchors and {variation} for variations"
+    )]
+    HeldLengths {
+        /// Length for anchors.
+        anchor: u64,
+        /// Length for variations.
+        variation: u64,
+    },
+    /// A tree of rounds has a root, and is not too deep.
+    #[error("a tree of rounds has 1 to 41 levels, not {levels}")]
+    Depth {
+        /// Levels asked for.
+        levels: usize,
+    },
 }
 
 /// Which records a query reads.
@@ -104,9 +148,7 @@ impl<'a> Estimate<'a> {
 ///
 /// The trait is dyn-safe. An implementation draws, clips and charges; a solver does none of it.
 ///
-/// # Panics
-/// `refresh` and `advance` panic, before any record is read, when the point does not have
-/// [`Estimator::dim`] coordinates.
+/// A point that does not have [`Estimator::dim`] coordinates is refused before any record is read.
 pub trait Estimator {
     /// Dimension of points and estimates.
     fn dim(&self) -> usize;

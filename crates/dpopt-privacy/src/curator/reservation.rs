@@ -17,8 +17,9 @@ pub enum Spend {
     /// Exactly these releases, or a part of them: the multipliers, rates and counts are fixed
     /// before any record is read. What is released may still depend on earlier releases.
     ///
-    /// One [`Event::ParallelComposed`] with a single inner event may be among them: every slice
-    /// of the curator's pool may then be charged up to that inner event.
+    /// One [`Event::ParallelComposed`] may be among them: every slice of the curator's pool may then be
+    /// charged up to one of its inner events, which must have no release in common. The first
+    /// release on a slice decides which one.
     Fixed(Event),
     /// Gaussian releases on all records whose multipliers are chosen on the way, with a sum of
     /// squared mu of at most that of this composition of Gaussians: a privacy filter.
@@ -59,8 +60,8 @@ enum Terms {
     Fixed {
         /// Leaves on all records, with what was reserved of each and what is left.
         whole: Vec<(Event, u64, u64)>,
-        /// Leaves that each slice may be charged, and how often.
-        share: Vec<(Event, u64)>,
+        /// Leaves that a slice may be charged, how often, and in which of the alternatives.
+        share: Vec<(Event, u64, usize)>,
         /// What each slice has used of its share, in the order of `share`.
         used: BTreeMap<u64, Vec<u64>>,
     },
@@ -169,11 +170,15 @@ impl Reservation {
             (Terms::Fixed { share, used, .. }, Account::Slice(slice)) => {
                 let at = share
                     .iter()
-                    .position(|(leaf, _)| leaf == event)
+                    .position(|(leaf, ..)| leaf == event)
                     .ok_or_else(refused)?;
-                let before = used.get(&slice).map_or(0, |counts| counts[at]);
-                if before >= share[at].1 {
-                    return Err(refused());
+                let (_, most, alternative) = share[at];
+                if let Some(counts) = used.get(&slice) {
+                    let other =
+                        |(n, part): (&u64, &(Event, u64, usize))| *n > 0 && part.2 != alternative;
+                    if counts[at] >= most || counts.iter().zip(&*share).any(other) {
+                        return Err(refused());
+                    }
                 }
                 if !dry {
                     used.entry(slice).or_insert_with(|| vec![0; share.len()])[at] += 1;
@@ -224,7 +229,7 @@ impl Reservation {
                         all_of(
                             times
                                 .filter(|(_, count)| **count > 0)
-                                .map(|((leaf, _), count)| leaf.clone().repeated(*count))
+                                .map(|((leaf, ..), count)| leaf.clone().repeated(*count))
                                 .collect(),
                         )
                     })
@@ -249,7 +254,7 @@ fn fixed(event: &Event, adjacency: Adjacency) -> Result<Terms, Refused> {
         why,
     };
     let mut whole = Vec::new();
-    let mut share: Option<Vec<(Event, u64)>> = None;
+    let mut share: Option<Vec<(Event, u64, usize)>> = None;
     for (leaf, count) in event.leaves() {
         if let Event::ParallelComposed { events } = &leaf {
             if !adjacency.record_count_is_public() {
@@ -258,17 +263,28 @@ fn fixed(event: &Event, adjacency: Adjacency) -> Result<Terms, Refused> {
                     ": one more record would shift every later slice",
                 ));
             }
-            let ([one], 1, None) = (events.as_slice(), count, &share) else {
-                return Err(unsupported(
-                    &leaf,
-                    ": one share for every slice is needed, once",
-                ));
-            };
-            let leaves = one.leaves();
-            if let Some((other, _)) = leaves.iter().find(|(leaf, _)| !made_on_slices(leaf)) {
-                return Err(unsupported(other, " for a slice"));
+            if count != 1 || share.is_some() {
+                return Err(unsupported(&leaf, ": slices have their shares once"));
             }
-            share = Some(leaves);
+            let mut all: Vec<(Event, u64, usize)> = Vec::new();
+            for (alternative, event) in events.iter().enumerate() {
+                for (part, most) in event.leaves() {
+                    if !made_on_slices(&part) {
+                        return Err(unsupported(&part, " for a slice"));
+                    }
+                    if all
+                        .iter()
+                        .any(|(known, _, of)| *known == part && *of != alternative)
+                    {
+                        return Err(unsupported(
+                            &leaf,
+                            ": two shares have a release in common, which would not say which of them it begins",
+                        ));
+                    }
+                    all.push((part, most, alternative));
+                }
+            }
+            share = Some(all);
         } else if made_on_all(&leaf, adjacency) {
             whole.push((leaf, count, count));
         } else {

@@ -1,0 +1,126 @@
+//! Estimates in tree rounds: a variation is taken from an ancestor, not from the last point.
+//!
+//! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah 2023 ("Faster Rates of Convergence to Stationary Points in
+//! Differentially Private Optimization", arXiv 2206.00846), Algorithm 2. This is a tree of *points*, each change
+//! on new records with noise of its own; it has nothing to do with the binary tree of prefix-sum noise.
+
+use dpopt_privacy::{ClipNorm, Refused};
+
+use super::tracker::{HeldSlice, check_batches, delegate_to_means};
+use super::{EstimatorError, Level, Means, Recursion, Released, StepKind, Tracked, Tracker};
+
+/// Rounds of 2^D estimates, D being the depth: the leaves of a binary tree, in order. The root is an anchor; a
+/// right child at depth j adds the change from its parent's point; a left child is its parent.
+///
+/// # Formula
+/// Leaf l > 0 of a round has its last right child at depth j = D - (trailing zeros of l):
+/// estimate = that of node j - 1 on the path, plus the mean of the change from that node's point to the
+/// new one, clipped to min(L1 ||w - w_parent||, 2C). Its noise has as many terms as l has binary ones, and the
+/// root's.
+///
+/// # Privacy
+/// One Gaussian event for each root and each right child, on the records it reads: on unread records each record
+/// pays for one.
+pub struct TreeRounds<M: Means> {
+    recursion: Recursion<M>,
+    levels: Vec<Level>,
+    held: HeldSlice<M::Slice>,
+    /// The nodes of the path to the last leaf, by depth; empty before the first round.
+    path: Vec<Released>,
+    /// The next leaf of the round; 0 for a root.
+    leaf: u64,
+}
+
+impl<M: Means> TreeRounds<M> {
+    /// Deepest tree: 2^40 leaves.
+    pub const MAX_DEPTH: usize = 40;
+
+    /// Estimates over `means`, clipping the field to `clip`; `levels[0]` is the root, `levels[j]` a right child at
+    /// depth j.
+    ///
+    /// # Errors
+    /// [`EstimatorError::Depth`] for no root, or a tree deeper than [`TreeRounds::MAX_DEPTH`]; as for a
+    /// [`super::Recursive`] estimate otherwise.
+    pub fn new(means: M, clip: ClipNorm, levels: Vec<Level>) -> Result<Self, EstimatorError> {
+        let Some((root, children)) = levels.split_first() else {
+            return Err(EstimatorError::Depth { levels: 0 });
+        };
+        if children.len() > Self::MAX_DEPTH {
+            let levels = levels.len();
+            return Err(EstimatorError::Depth { levels });
+        }
+        check_batches(root.batch, root.batch)?;
+        for child in children {
+            check_batches(root.batch, child.batch)?;
+        }
+        Ok(Self {
+            recursion: Recursion::over(means, clip),
+            levels,
+            held: HeldSlice::none(),
+            path: Vec::new(),
+            leaf: 0,
+        })
+    }
+
+    /// D.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.levels.len() - 1
+    }
+
+    /// What the estimates stand on, for other releases at public points.
+    pub fn means_mut(&mut self) -> &mut M {
+        &mut self.recursion.means
+    }
+
+    /// The depth of the node that is released for leaf `leaf`; 0 for the root.
+    fn depth_of(&self, leaf: u64) -> usize {
+        match leaf {
+            0 => 0,
+            // Below 2^40, at most D zeros.
+            _ => self.depth() - leaf.trailing_zeros() as usize,
+        }
+    }
+}
+
+impl<M: Means> Tracker for TreeRounds<M> {
+    delegate_to_means!(recursion.means);
+
+    fn estimate(&mut self, point: &[f64]) -> Result<Tracked<'_>, Refused> {
+        self.recursion.check(point)?;
+        // Changes to a point that is not finite count as zero; a root there says nothing wrong.
+        let finite = self.recursion.length_to(point).is_finite();
+        let leaf = if finite { self.leaf } else { 0 };
+        let depth = self.depth_of(leaf);
+        let Level {
+            batch,
+            noise_multiplier,
+        } = self.levels[depth];
+        let kind = if leaf == 0 {
+            let over = self.held.over(batch, 0.0, &mut self.recursion.means)?;
+            self.recursion.anchor(point, over, noise_multiplier)?;
+            StepKind::Anchor
+        } else {
+            self.recursion.resume(&self.path[depth - 1])?;
+            if self.recursion.stays_at(point) {
+                self.recursion.hold();
+                StepKind::Held
+            } else {
+                let length = self.recursion.length_to(point);
+                let over = self.held.over(batch, length, &mut self.recursion.means)?;
+                self.recursion.vary(point, over, noise_multiplier)?;
+                StepKind::Variation
+            }
+        };
+        let released = self.recursion.released();
+        self.path.resize(self.levels.len(), released.clone());
+        self.path[depth..].fill(released.clone());
+        self.leaf = (leaf + 1) & ((1 << self.depth()) - 1);
+        Ok(Tracked::new(released.estimate(), kind))
+    }
+
+    fn begin_phase(&mut self) {
+        self.leaf = 0;
+        self.held.release();
+    }
+}
