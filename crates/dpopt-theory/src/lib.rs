@@ -43,6 +43,6 @@ pub use simulation::{
 };
 pub use zoo::{
     Fingerprint, LogPeriodic, Logarithm, Majority, MeanBall, Power, Profile, Radial, Ramp,
-    RampBowl, Ring, RobustGlm, RobustGlmShape, Tilt, TiltedProblem, TiltedSquare,
-    TiltedSquareMean, TwoPoint, WeaklyConvex, Wells,
+    RampBowl, Ring, RobustGlm, RobustGlmShape, Tilt, TiltedProblem, TiltedSquare, TiltedSquareMean,
+    TwoPoint, WeaklyConvex, Wells,
 };

@@ -376,11 +376,7 @@ impl<P: SecondOrderProblem + ?Sized> Problem for Seen<'_, P> {
 }
 
 /// ||hess F(w) - hess F(v)||/||w - v|| by a few power steps, less the rounding.
-fn hessian_change(
-    problem: &(impl SecondOrderProblem + ?Sized),
-    w: &[f64],
-    v: &[f64],
-) -> f64 {
+fn hessian_change(problem: &(impl SecondOrderProblem + ?Sized), w: &[f64], v: &[f64]) -> f64 {
     let dim = problem.dim();
     let (mut at_w, mut at_v) = (vec![0.0; dim], vec![0.0; dim]);
     let apart = distance(w, v);

@@ -164,7 +164,11 @@ fn z(value: f64) -> NoiseMultiplier {
 
 fn weighted() -> WeightedRecords<Examples> {
     let (design, labels) = examples(&[0, 1, 2]);
-    WeightedRecords::new(Examples::new(design, labels, clip(1.0)).unwrap(), vec![3, 2, 1]).unwrap()
+    WeightedRecords::new(
+        Examples::new(design, labels, clip(1.0)).unwrap(),
+        vec![3, 2, 1],
+    )
+    .unwrap()
 }
 
 fn expanded(adjacency: Adjacency) -> PrivateData {
@@ -213,8 +217,7 @@ fn exact_means_are_those_of_the_expanded_data() {
     let mean = data.mean(&loss, &query).unwrap().unwrap();
     assert!(close(&mean, &means[1]), "{mean:?} {means:?}");
     // The means that estimators stand on give the same.
-    let simulated =
-        SimulatedMeans::new(WeightedLoss::new(&loss, &data), Adjacency::ReplaceOne, 1);
+    let simulated = SimulatedMeans::new(WeightedLoss::new(&loss, &data), Adjacency::ReplaceOne, 1);
     let field = Ask::Field {
         point: &w,
         clip: clip(0.2),
@@ -271,7 +274,9 @@ fn tour<M: Means>(means: &mut M, spend: &Spend) -> Vec<String> {
         radius: clip(0.25),
     };
     let rate = SamplingRate::new(0.5).unwrap();
-    say(means.mean(&field, Over::Everything, z(2.0)).map(|m| m.noise_std));
+    say(means
+        .mean(&field, Over::Everything, z(2.0))
+        .map(|m| m.noise_std));
     say(means.reserve(spend).map(|()| 0.0));
     say(means.reserve(spend).map(|()| 0.0));
     for over in [
@@ -295,9 +300,15 @@ fn tour<M: Means>(means: &mut M, spend: &Spend) -> Vec<String> {
     match means.take_slice(1) {
         Ok(slice) => {
             say(Ok(means.slice_len(&slice) as f64));
-            say(means.mean(&field, Over::Slice(&slice), z(2.0)).map(|m| m.noise_std));
-            say(means.mean(&field, Over::Slice(&slice), z(2.0)).map(|m| m.noise_std));
-            say(means.mean(&field, Over::Slice(&slice), z(2.0)).map(|m| m.noise_std));
+            say(means
+                .mean(&field, Over::Slice(&slice), z(2.0))
+                .map(|m| m.noise_std));
+            say(means
+                .mean(&field, Over::Slice(&slice), z(2.0))
+                .map(|m| m.noise_std));
+            say(means
+                .mean(&field, Over::Slice(&slice), z(2.0))
+                .map(|m| m.noise_std));
         }
         Err(refused) => say(Err(refused)),
     }
@@ -408,9 +419,15 @@ fn sampled_means_have_the_right_mean_and_variance() {
         loss.slope(score, f64::from(LABELS[i])) * ROWS[i][0]
     };
     let square: f64 = EXPANDED.iter().map(|&i| contribution(i).powi(2)).sum();
-    let spread: f64 = EXPANDED.iter().map(|&i| (contribution(i) - exact[0]).powi(2)).sum();
+    let spread: f64 = EXPANDED
+        .iter()
+        .map(|&i| (contribution(i) - exact[0]).powi(2))
+        .sum();
     // Poisson: sum x^2 q(1-q)/(qn)^2. Without replacement: S^2/m (1 - m/n), S^2 = spread/(n-1).
-    let by_sampling = [square * 0.6 / (0.4 * 36.0), spread / 5.0 / 2.0 * (1.0 - 2.0 / 6.0)];
+    let by_sampling = [
+        square * 0.6 / (0.4 * 36.0),
+        spread / 5.0 / 2.0 * (1.0 - 2.0 / 6.0),
+    ];
     let overs = [Over::Poisson(rate), Over::FixedSize(2)];
     for (over, by_sampling) in overs.into_iter().zip(by_sampling) {
         let (mut sum, mut squares, mut noise) = (0.0, 0.0, 0.0);
@@ -425,7 +442,10 @@ fn sampled_means_have_the_right_mean_and_variance() {
         let variance = by_sampling + noise;
         assert!((sum / n).abs() < 6.0 * (variance / n).sqrt());
         // The fourth moment of a sum with a normal part is at most 3 or so times the squared variance.
-        assert!((squares / n / variance - 1.0).abs() < 6.0 * (2.5 / n).sqrt(), "{over:?}");
+        assert!(
+            (squares / n / variance - 1.0).abs() < 6.0 * (2.5 / n).sqrt(),
+            "{over:?}"
+        );
     }
 }
 
@@ -483,7 +503,10 @@ fn prefix_sums_have_the_noise_of_their_factorisation() {
         }
         let n = 400.0 * periods as f64;
         for square in squares {
-            assert!((square / n - 1.0).abs() < 6.0 * (2.0 / n).sqrt(), "{kind} {squares:?}");
+            assert!(
+                (square / n - 1.0).abs() < 6.0 * (2.0 / n).sqrt(),
+                "{kind} {squares:?}"
+            );
         }
         if kind == PrefixKind::Tree {
             // Variances 1 and 2, one node in common.
@@ -512,7 +535,11 @@ fn a_thousand_million_tilted_records() {
     let loss = TiltedProblem::new(problem.clone(), 0.4, 0.25, 0.5).unwrap();
     let records: Vec<usize> = (0..4).collect();
     assert_eq!(records.len(), data.distinct());
-    let points = [vec![0.0; 4], vec![0.3, 0.1, -0.2, 0.4], vec![0.9, -0.2, 0.0, 0.1]];
+    let points = [
+        vec![0.0; 4],
+        vec![0.3, 0.1, -0.2, 0.4],
+        vec![0.9, -0.2, 0.0, 0.1],
+    ];
     let points: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
     let check = dpopt_oracle::check_constants(&loss, data.records(), &points).unwrap();
     assert!(check.passed(), "{check:?}");

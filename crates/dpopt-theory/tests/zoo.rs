@@ -4,7 +4,7 @@
 //! must be attained follow from what each page says about where the constant is attained.
 
 use dpopt_theory::{
-    Audited, Finding, GoldsteinProblem as _, Logarithm, LogPeriodic, Majority, Power, Probe,
+    Audited, Finding, GoldsteinProblem as _, LogPeriodic, Logarithm, Majority, Power, Probe,
     ProbeReport, Problem, ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm,
     RobustGlmShape, SecondOrderProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
 };
@@ -20,16 +20,19 @@ fn audit(name: &str, report: &ProbeReport, least: &[(Audited, f64)]) {
     }
 }
 
-use Audited::{
-    HessianLipschitz, InitialGap, Kl, Lipschitz, Range, Smoothness, WeakConvexity,
-};
+use Audited::{HessianLipschitz, InitialGap, Kl, Lipschitz, Range, Smoothness, WeakConvexity};
 
 #[test]
 fn powers() {
     for tau in [1.5, 4.0 / 3.0, 2.0, 2.5, 3.0, 4.0, 11.0] {
         let problem = Radial::new(Power::new(tau).unwrap(), 5, 0.8, 1.0).unwrap();
         let report = Probe::new(10.0, 1).second_order(&problem);
-        let mut least = vec![(Lipschitz, 0.98), (InitialGap, 0.999), (Kl, 0.999), (Range, 0.97)];
+        let mut least = vec![
+            (Lipschitz, 0.98),
+            (InitialGap, 0.999),
+            (Kl, 0.999),
+            (Range, 0.97),
+        ];
         if tau >= 2.0 {
             least.push((Smoothness, 0.9));
         }
@@ -53,8 +56,14 @@ fn log_periodic_powers() {
         let profile = LogPeriodic::new(scale, tau, 0.5, omega).unwrap();
         let problem = Radial::new(profile, 4, 1.0, 1.0).unwrap();
         let constants = problem.constants();
-        assert!((constants.kl.unwrap().gamma - gamma).abs() < 6e-4, "{constants:?}");
-        assert!((constants.smoothness - smoothness).abs() < 6e-3, "{constants:?}");
+        assert!(
+            (constants.kl.unwrap().gamma - gamma).abs() < 6e-4,
+            "{constants:?}"
+        );
+        assert!(
+            (constants.smoothness - smoothness).abs() < 6e-3,
+            "{constants:?}"
+        );
         assert!((constants.initial_gap - gap).abs() < 6e-4, "{constants:?}");
         let report = Probe::new(1.0, 2).second_order(&problem);
         assert!((constants.lipschitz - 1.0).abs() < 6e-4, "{constants:?}");
@@ -82,13 +91,30 @@ fn weakly_convex_functions() {
         let profile = WeaklyConvex::new(tau, 0.03, 10.0).unwrap();
         let problem = Radial::new(profile, 3, 1.0, 1.0).unwrap();
         let constants = problem.constants();
-        assert!((constants.kl.unwrap().gamma - gamma).abs() < 6e-4, "{constants:?}");
-        assert!((constants.lipschitz - lipschitz).abs() < 6e-4, "{constants:?}");
-        // Both are rounded up there.
-        assert!((constants.weak_convexity - weak + 5e-4).abs() < 6e-4, "{constants:?}");
-        assert!((constants.initial_gap - gap + 5e-5).abs() < 6e-5, "{constants:?}");
+        assert!(
+            (constants.kl.unwrap().gamma - gamma).abs() < 6e-4,
+            "{constants:?}"
+        );
+        // These are rounded up there.
+        assert!(
+            (constants.lipschitz - lipschitz + 5e-4).abs() < 6e-4,
+            "{constants:?}"
+        );
+        assert!(
+            (constants.weak_convexity - weak + 5e-4).abs() < 6e-4,
+            "{constants:?}"
+        );
+        assert!(
+            (constants.initial_gap - gap + 5e-5).abs() < 6e-5,
+            "{constants:?}"
+        );
         let report = Probe::new(1.0, 3).second_order(&problem);
-        let least = [(Lipschitz, 0.99), (WeakConvexity, 0.95), (Kl, 0.99), (InitialGap, 0.99)];
+        let least = [
+            (Lipschitz, 0.99),
+            (WeakConvexity, 0.95),
+            (Kl, 0.99),
+            (InitialGap, 0.99),
+        ];
         audit(&format!("weakly convex {tau}"), &report, &least);
     }
 }
@@ -97,10 +123,19 @@ fn weakly_convex_functions() {
 fn kinks() {
     let ring = Radial::new(Ring, 4, 2.0, 3.0).unwrap();
     let report = Probe::new(3.0, 4).second_order(&ring);
-    audit("ring", &report, &[(Lipschitz, 0.999), (InitialGap, 0.999), (Range, 0.97)]);
+    audit(
+        "ring",
+        &report,
+        &[(Lipschitz, 0.999), (InitialGap, 0.999), (Range, 0.97)],
+    );
     let logarithm = Radial::new(Logarithm, 4, 2.0, 3.0).unwrap();
     let report = Probe::new(3.0, 5).second_order(&logarithm);
-    let least = [(Lipschitz, 0.99), (InitialGap, 0.99), (Kl, 0.97), (WeakConvexity, 0.5)];
+    let least = [
+        (Lipschitz, 0.99),
+        (InitialGap, 0.99),
+        (Kl, 0.97),
+        (WeakConvexity, 0.5),
+    ];
     audit("logarithm", &report, &least);
 }
 
@@ -130,7 +165,11 @@ fn wells_and_ramps() {
     for (ramp, bends) in [(Ramp::Straight, false), (Ramp::Wavy, true)] {
         let bowl = RampBowl::new(5, 1.0, 1.0, 0.5, ramp, 0.2).unwrap();
         let report = Probe::new(4.0, 8).second_order(&bowl);
-        audit("ramp-bowl", &report, &[(Lipschitz, 0.4), (Smoothness, 0.97), (InitialGap, 0.99)]);
+        audit(
+            "ramp-bowl",
+            &report,
+            &[(Lipschitz, 0.4), (Smoothness, 0.97), (InitialGap, 0.99)],
+        );
         let bend = report.about(WeakConvexity).unwrap().seen;
         assert_eq!(bend > 0.9, bends);
     }
@@ -147,7 +186,13 @@ fn robust_regression() {
         planted: 1.0,
         outlier_every: 5,
     };
-    for loss in [Glm::Welsch, Glm::GemanMcClure, Glm::Cauchy, Glm::Sigmoid, Glm::Logistic] {
+    for loss in [
+        Glm::Welsch,
+        Glm::GemanMcClure,
+        Glm::Cauchy,
+        Glm::Sigmoid,
+        Glm::Logistic,
+    ] {
         let problem = RobustGlm::new(loss, shape, 1).unwrap();
         assert_eq!(problem.data().total(), 1_000_000_007);
         let probe = Probe {
@@ -157,7 +202,11 @@ fn robust_regression() {
         };
         // A mean over 40 directions in three dimensions: about a third of the curvature each way.
         let report = probe.second_order(&problem);
-        audit(&loss.to_string(), &report, &[(Lipschitz, 0.1), (Smoothness, 0.15)]);
+        audit(
+            &loss.to_string(),
+            &report,
+            &[(Lipschitz, 0.1), (Smoothness, 0.15)],
+        );
         // Off the span of the rows nothing changes.
         let hessian_rest = problem.least_eigenvalue(&[0.0; 12]);
         assert!(hessian_rest <= 1e-15);
@@ -179,9 +228,16 @@ fn robust_regression() {
 
 #[test]
 fn instances_of_lower_bounds() {
-    let square = TiltedSquare::new(3, 0.7, 1.3).unwrap().over(vec![0.9, -0.8, 0.4]);
+    let square = TiltedSquare::new(3, 0.7, 1.3)
+        .unwrap()
+        .over(vec![0.9, -0.8, 0.4]);
     let report = Probe::new(99.0, 10).second_order(&square);
-    let least = [(Lipschitz, 0.9), (Smoothness, 0.99), (InitialGap, 0.99), (Kl, 0.999)];
+    let least = [
+        (Lipschitz, 0.9),
+        (Smoothness, 0.99),
+        (InitialGap, 0.99),
+        (Kl, 0.999),
+    ];
     audit("tilted square", &report, &least);
     for kappa in [2.0, 3.0, 4.0] {
         for bias in [0.02, 0.1] {
@@ -312,7 +368,10 @@ fn wrong_claims_are_refuted() {
         eigenvalue: 0.0,
     };
     let report = Probe::new(1.0, 13).second_order(&wrong);
-    assert!(!report.about(HessianLipschitz).unwrap().holds(), "{report:?}");
+    assert!(
+        !report.about(HessianLipschitz).unwrap().holds(),
+        "{report:?}"
+    );
 }
 
 /// The general formula against the ring's closed form, at radii on both sides.
@@ -320,7 +379,9 @@ fn wrong_claims_are_refuted() {
 fn goldstein_distances_of_the_ring() {
     let ring = Radial::new(Ring, 7, 1.0, 9.0).unwrap();
     for a in [0.01, 0.1, 0.3, 0.6, 1.2] {
-        for r in [0.05, 0.2, 0.5, 0.65, 0.95, 1.0, 1.05, 1.2, 1.29, 1.31, 1.7, 3.0, 8.0] {
+        for r in [
+            0.05, 0.2, 0.5, 0.65, 0.95, 1.0, 1.05, 1.2, 1.29, 1.31, 1.7, 3.0, 8.0,
+        ] {
             let exact = Ring::goldstein(r, a);
             let seen = ring.goldstein_distance(&ring.at_radius(r), a);
             assert!((seen - exact).abs() < 1e-9, "{r} {a}: {seen} {exact}");

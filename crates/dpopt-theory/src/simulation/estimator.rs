@@ -1,30 +1,15 @@
 //! The private gradient estimator over a simulated population.
 
-use dpopt_linalg::distance;
-use dpopt_oracle::{
-    Access, Ask, Counts, Differentiable, Estimate, Estimator, Means as _, Over, Segment,
-};
+use dpopt_oracle::{Access, Counts, Differentiable, Estimate, Estimator, Means as _, Recursion};
 use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Refused, Spend};
 
-use super::means::SimulatedMeans;
+use super::means::{NoiseRule, SimulatedMeans};
 use super::population::{ClosedForm, Population, WeightedLoss};
 use super::weighted::WeightedRecords;
 use crate::problem::Problem;
 
-/// How large the noise of a variation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NoiseRule {
-    /// By the clip radius of the difference, min(L1 ||w - w'||, 2 C): what
-    /// [`PrivateGradient`](dpopt_oracle::PrivateGradient) does.
-    Displacement,
-    /// By 2 C whatever the displacement: a broken twin. It protects as well, but forgoes what a
-    /// difference is asked for, and the rate with it. For controls of experiments only.
-    Lipschitz,
-}
-
-/// An [`Estimator`] of the mean gradient of a [`Population`], with floating-point Gaussian noise as
-/// large as the real estimator's.
+/// The [`Recursion`] of a protected run over [`SimulatedMeans`]: an [`Estimator`] of the mean gradient of
+/// a [`Population`], with floating-point Gaussian noise as large as the real estimator's.
 ///
 /// # Formula
 /// Noise per coordinate of a release: s C z/m with z the noise multiplier, s the sensitivity of a
@@ -33,14 +18,9 @@ pub enum NoiseRule {
 ///
 /// # Privacy
 /// None; see [`SimulatedMeans`].
-pub struct SimulatedEstimator<P> {
-    means: SimulatedMeans<P>,
-    clip: f64,
+pub struct SimulatedEstimator<P: Population> {
+    recursion: Recursion<SimulatedMeans<P>>,
     access: Access,
-    rule: NoiseRule,
-    point: Vec<f64>,
-    estimate: Vec<f64>,
-    noise_variance: f64,
 }
 
 impl<'a, P: Problem + ?Sized> SimulatedEstimator<ClosedForm<'a, P>> {
@@ -66,26 +46,22 @@ impl<'a, L: Differentiable> SimulatedEstimator<WeightedLoss<'a, L>> {
 }
 
 impl<P: Population> SimulatedEstimator<P> {
-    /// An estimator over any population, clipping to its L0. (Where that is infinite every release
-    /// is refused until [`SimulatedEstimator::with_clip`] sets a radius.)
+    /// An estimator over any population, clipping to its L0. (Where that is infinite, to
+    /// [`ClipNorm::HUGE`], with noise to match: set a radius by [`SimulatedEstimator::with_clip`].)
     #[must_use]
     pub fn over(population: P, adjacency: Adjacency, seed: u64) -> Self {
-        let zero = vec![0.0; population.dim()];
+        let clip = ClipNorm::new(population.lipschitz()).unwrap_or(ClipNorm::HUGE);
+        let means = SimulatedMeans::new(population, adjacency, seed);
         Self {
-            clip: population.lipschitz(),
-            means: SimulatedMeans::new(population, adjacency, seed),
+            recursion: Recursion::over(means, clip),
             access: Access::FullBatch,
-            rule: NoiseRule::Displacement,
-            point: zero.clone(),
-            estimate: zero,
-            noise_variance: 0.0,
         }
     }
 
     /// Clips gradients to `clip` instead.
     #[must_use]
     pub fn with_clip(mut self, clip: ClipNorm) -> Self {
-        self.clip = clip.get();
+        self.recursion = self.recursion.with_clip(clip);
         self
     }
 
@@ -93,68 +69,41 @@ impl<P: Population> SimulatedEstimator<P> {
     #[must_use]
     pub fn with_access(mut self, access: Access) -> Self {
         self.access = access;
+        self.recursion = self.recursion.with_access(access);
         self
     }
 
     /// Scales the noise of variations by `rule` instead.
     #[must_use]
-    pub fn with_rule(mut self, rule: NoiseRule) -> Self {
-        self.rule = rule;
-        self
+    pub fn with_rule(self, rule: NoiseRule) -> Self {
+        let clip = self.recursion.clip();
+        let means = self.recursion.into_means().with_rule(rule);
+        Self {
+            recursion: Recursion::over(means, clip).with_access(self.access),
+            access: self.access,
+        }
     }
 
     /// Everything "released" so far, as one event.
     #[must_use]
     pub fn spent(&self) -> Event {
-        self.means.spent()
+        self.means().spent()
     }
 
     /// The means below.
     #[must_use]
     pub fn means(&self) -> &SimulatedMeans<P> {
-        &self.means
-    }
-
-    fn clip(&self) -> Result<ClipNorm, Refused> {
-        radius(self.clip)
-    }
-
-    fn current(&self, release_std: f64) -> Estimate<'_> {
-        Estimate::new(&self.estimate, self.noise_variance.sqrt(), release_std)
-    }
-}
-
-/// A clip radius; refused like the noise that it would need, where it is out of range.
-fn radius(value: f64) -> Result<ClipNorm, Refused> {
-    ClipNorm::new(value).map_err(|_| {
-        dpopt_privacy::noise::NoiseError::ScaleOutOfRange {
-            scale: value,
-            min: f64::MIN_POSITIVE,
-            max: f64::MAX,
-        }
-        .into()
-    })
-}
-
-fn over(access: Access, anchor: bool) -> Over<'static, super::means::SimulatedSlice> {
-    match access {
-        Access::Poisson(rate) => Over::Poisson(rate),
-        Access::FixedSize(size) => Over::FixedSize(size),
-        Access::SinglePass {
-            anchor: fresh,
-            variation,
-        } => Over::Next(if anchor { fresh } else { variation }),
-        _ => Over::Everything,
+        self.recursion.means()
     }
 }
 
 impl<P: Population> Estimator for SimulatedEstimator<P> {
     fn dim(&self) -> usize {
-        self.means.dim()
+        self.means().dim()
     }
 
     fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.means.reserve(spend)
+        self.recursion.reserve(spend)
     }
 
     fn refresh(
@@ -162,15 +111,7 @@ impl<P: Population> Estimator for SimulatedEstimator<P> {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
-        let clip = self.clip()?;
-        let ask = Ask::Field { point, clip };
-        let mean = self
-            .means
-            .mean(&ask, over(self.access, true), noise_multiplier)?;
-        self.point.copy_from_slice(point);
-        self.estimate = mean.mean;
-        self.noise_variance = mean.noise_std * mean.noise_std;
-        Ok(self.current(mean.noise_std))
+        self.recursion.refresh(point, noise_multiplier)
     }
 
     fn advance(
@@ -178,44 +119,19 @@ impl<P: Population> Estimator for SimulatedEstimator<P> {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
-        let clip = self.clip()?;
-        let from = self.point.clone();
-        let displacement: Vec<f64> = point.iter().zip(&from).map(|(a, b)| a - b).collect();
-        let reach = self.means.smoothness() * distance(point, &from);
-        let segment = Segment::new(&from, point, &displacement);
-        let (Some(segment), true) = (segment, reach != 0.0) else {
-            return Ok(self.current(0.0));
-        };
-        let cap = 2.0 * clip.get();
-        let ask = Ask::Change {
-            segment,
-            clip,
-            radius: radius(match self.rule {
-                NoiseRule::Displacement => reach.min(cap),
-                NoiseRule::Lipschitz => cap,
-            })?,
-        };
-        let mean = self
-            .means
-            .mean(&ask, over(self.access, false), noise_multiplier)?;
-        self.point.copy_from_slice(point);
-        for (estimate, change) in self.estimate.iter_mut().zip(&mean.mean) {
-            *estimate += change;
-        }
-        self.noise_variance += mean.noise_std * mean.noise_std;
-        Ok(self.current(mean.noise_std))
+        self.recursion.advance(point, noise_multiplier)
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {
-        self.means.draw_index(bound)
+        self.recursion.draw_index(bound)
     }
 
     fn settle(&mut self) -> Result<Event, Refused> {
-        self.means.settle()
+        self.recursion.settle()
     }
 
     fn counts(&self) -> Counts {
-        self.means.counts()
+        self.recursion.counts()
     }
 }
 
@@ -244,8 +160,9 @@ mod tests {
         let anchor = sim.refresh(&[0.0; 4], z(3.0)).unwrap();
         assert!((anchor.release_std - 2.0 * 3.0 / 100.0).abs() < 1e-15);
         let step = sim.advance(&[0.3, 0.4, 0.0, 0.0], z(3.0)).unwrap();
-        assert!((step.release_std - 0.5 * 2.0 * 3.0 / 100.0).abs() < 1e-15);
-        assert!((step.noise_std - 1.25f64.sqrt() * 2.0 * 3.0 / 100.0).abs() < 1e-15);
+        // The radius of a variation is rounded up by 1e-12.
+        assert!((step.release_std - 0.5 * 2.0 * 3.0 / 100.0).abs() < 1e-13);
+        assert!((step.noise_std - 1.25f64.sqrt() * 2.0 * 3.0 / 100.0).abs() < 1e-13);
         let far = sim.advance(&[1e9, 0.0, 0.0, 0.0], z(3.0)).unwrap();
         assert!((far.release_std - 2.0 * 2.0 * 3.0 / 100.0).abs() < 1e-15);
 

@@ -13,6 +13,17 @@ use super::population::Population;
 use super::prefix::FloatPrefixNoise;
 use super::weighted::{Unread, add_clipped, poisson};
 
+/// How large the noise of a variation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoiseRule {
+    /// By the clip radius of the difference, min(L1 ||w - w'||, 2 C).
+    Displacement,
+    /// By 2 C whatever the displacement: a broken twin, made by claiming no L1. It protects as well,
+    /// but forgoes what a difference is asked for, and the rate with it. For controls of experiments only.
+    Lipschitz,
+}
+
 /// The private means of a [`Population`], **for simulation only**.
 ///
 /// # Formula
@@ -40,6 +51,7 @@ pub struct SimulatedMeans<P> {
     samples: u32,
     unread: Option<Unread>,
     counts: Counts,
+    rule: NoiseRule,
 }
 
 /// Records of a simulated pool, which may be read several times.
@@ -73,7 +85,15 @@ impl<P: Population> SimulatedMeans<P> {
             samples: 0,
             unread: None,
             counts: Counts::default(),
+            rule: NoiseRule::Displacement,
         }
+    }
+
+    /// Scales the noise of variations by `rule` instead.
+    #[must_use]
+    pub fn with_rule(mut self, rule: NoiseRule) -> Self {
+        self.rule = rule;
+        self
     }
 
     /// What the means are taken of.
@@ -142,7 +162,11 @@ impl<P: Population> SimulatedMeans<P> {
         let size = self.nominal(over);
         let noise = self.adjacency().sum_sensitivity() * radius * noise_multiplier.get();
         // A sample of no records is refused as such.
-        let std = if size > 0.0 { positive(noise / size)? } else { 0.0 };
+        let std = if size > 0.0 {
+            positive(noise / size)?
+        } else {
+            0.0
+        };
         let reads = self.reads(over);
         self.curator.charge_simulated(reads, noise_multiplier)?;
         let (copies, _) = self.draw(over)?;
@@ -302,7 +326,10 @@ impl<P: Population> Means for SimulatedMeans<P> {
     }
 
     fn smoothness(&self) -> f64 {
-        self.population.smoothness()
+        match self.rule {
+            NoiseRule::Displacement => self.population.smoothness(),
+            NoiseRule::Lipschitz => f64::INFINITY,
+        }
     }
 
     fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {

@@ -8,8 +8,8 @@ mod population;
 mod prefix;
 mod weighted;
 
-pub use estimator::{NoiseRule, SimulatedEstimator};
-pub use means::{SimulatedMeans, SimulatedPeriod, SimulatedSlice};
+pub use estimator::SimulatedEstimator;
+pub use means::{NoiseRule, SimulatedMeans, SimulatedPeriod, SimulatedSlice};
 pub use population::{ClosedForm, Population, WeightedLoss};
 pub use prefix::FloatPrefixNoise;
 pub use weighted::{Unread, WeightedError, WeightedRecords};

@@ -237,8 +237,8 @@ mod tests {
                 let rows = matrix(kind, len);
                 for (t, row) in rows.iter().enumerate() {
                     let seen: f64 = row.iter().map(|b| b * b).sum();
-                    let planned = planned.variance(t as u64 + 1).unwrap()
-                        / planned.sensitivity().powi(2);
+                    let planned =
+                        planned.variance(t as u64 + 1).unwrap() / planned.sensitivity().powi(2);
                     assert!((seen / planned - 1.0).abs() < 1e-12, "{kind} {len} {t}");
                 }
             }

@@ -182,11 +182,7 @@ impl<R: Records> WeightedRecords<R> {
     ///
     /// # Errors
     /// [`WeightedError::Size`].
-    pub fn fixed_size(
-        &self,
-        size: u64,
-        stream: &mut impl Rng,
-    ) -> Result<Vec<u64>, WeightedError> {
+    pub fn fixed_size(&self, size: u64, stream: &mut impl Rng) -> Result<Vec<u64>, WeightedError> {
         self.unread().take(size, stream)
     }
 

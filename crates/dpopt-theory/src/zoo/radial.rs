@@ -131,7 +131,11 @@ impl<P: Profile> Problem for Radial<P> {
     fn gradient(&self, point: &[f64], out: &mut [f64]) {
         out.copy_from_slice(&self.offset(point));
         let r = self.radius_of(point);
-        let factor = if r > 0.0 { self.profile.slope(r) / r } else { 0.0 };
+        let factor = if r > 0.0 {
+            self.profile.slope(r) / r
+        } else {
+            0.0
+        };
         for x in out {
             *x *= factor;
         }

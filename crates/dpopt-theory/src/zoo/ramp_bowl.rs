@@ -282,7 +282,11 @@ impl SecondOrderProblem for RampBowl {
         let radius = norm_of(u);
         let cap = BOWL_SLOPE * self.lipschitz;
         let inside = self.smoothness * radius <= cap;
-        let factor = if inside { self.smoothness } else { cap / radius };
+        let factor = if inside {
+            self.smoothness
+        } else {
+            cap / radius
+        };
         let along = if inside {
             0.0
         } else {
