@@ -11,7 +11,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 
 use super::population::Population;
 use super::prefix::FloatPrefixNoise;
-use super::weighted::{Unread, add_clipped, poisson};
+use super::weighted::{Unread, add_clipped, length, poisson};
 
 /// How large the noise of a variation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl<P: Population> SimulatedMeans<P> {
                     self.population.gradient(i, segment.from, &mut before);
                     self.population.gradient(i, segment.to, &mut out);
                     let kept = |norm: f64| (clip.get() / norm).min(1.0);
-                    let (old, new) = (kept(norm(&before)), kept(norm(&out)));
+                    let (old, new) = (kept(length(&before)), kept(length(&out)));
                     if old == 1.0 && new == 1.0 {
                         self.population.change(i, segment, &before, &mut out);
                     } else {

@@ -250,10 +250,20 @@ pub(super) fn poisson(
 
 /// Adds `weight` times `contribution`, clipped to `radius`; nothing when it is not finite.
 pub(super) fn add_clipped(contribution: &[f64], radius: f64, weight: f64, sum: &mut [f64]) {
-    let norm = dpopt_linalg::norm(contribution);
+    let norm = length(contribution);
     if !norm.is_finite() {
         return;
     }
     let kept = if norm <= radius { 1.0 } else { radius / norm };
     dpopt_linalg::add_scaled(sum, weight * kept, contribution);
+}
+
+/// ||v||, by the slower sum that can't overflow only where the squares are out of range.
+pub(super) fn length(v: &[f64]) -> f64 {
+    let square = dpopt_linalg::dot(v, v);
+    if (1e-280..1e280).contains(&square) {
+        square.sqrt()
+    } else {
+        dpopt_linalg::norm(v)
+    }
 }
