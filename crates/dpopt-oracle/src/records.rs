@@ -14,6 +14,10 @@ pub trait Records: Sync {
     where
         Self: 'a;
 
+    /// Whether a record can be an erased one: a row of zeros, or whatever else stands for no record here. Under
+    /// zero-out adjacency a record is exchanged for such a one, so a loss has to vanish on it.
+    const HAS_ERASED: bool = false;
+
     /// Number of records. Private under add/remove adjacency.
     fn len(&self) -> usize;
 
@@ -169,6 +173,8 @@ impl Examples {
 
 impl Records for Examples {
     type Record<'a> = Example<'a>;
+
+    const HAS_ERASED: bool = true;
 
     fn len(&self) -> usize {
         self.design.rows()

@@ -1,5 +1,7 @@
 //! Problems whose objective is known in closed form.
 
+use crate::certificate::{CertificateError, KlCondition};
+
 /// A problem could not be set up.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -70,6 +72,16 @@ pub struct Kl {
     pub gamma: f64,
     /// kappa; 2 is the Polyak-Lojasiewicz inequality.
     pub kappa: f64,
+}
+
+impl Kl {
+    /// The same as a checked condition.
+    ///
+    /// # Errors
+    /// As [`KlCondition::new`].
+    pub fn condition(self) -> Result<KlCondition, CertificateError> {
+        KlCondition::new(self.gamma, self.kappa)
+    }
 }
 
 impl ProblemConstants {

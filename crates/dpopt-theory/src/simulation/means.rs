@@ -264,13 +264,16 @@ impl<P: Population> SimulatedMeans<P> {
         self.key.stream(id)
     }
 
-    fn fits(&self, fits: bool) -> Result<(), Refused> {
-        if fits {
-            return Ok(());
+    /// What a protected run refuses before it looks at the books.
+    fn admit(&self, ask: &Ask<'_>) -> Result<(), Refused> {
+        let dim = self.population.dim();
+        if !ask.fits(dim) {
+            return Err(Refused::QueryShape { dim });
         }
-        Err(Refused::QueryShape {
-            dim: self.population.dim(),
-        })
+        if self.adjacency() == Adjacency::ZeroOut && !self.population.vanishes_on_erased() {
+            return Err(Refused::ZeroRows);
+        }
+        Ok(())
     }
 
     fn count(&mut self, read: f64, gradients: f64, values: f64) {
@@ -358,7 +361,7 @@ impl<P: Population> Means for SimulatedMeans<P> {
         over: Over<'_, SimulatedSlice>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Mean, Refused> {
-        self.fits(ask.fits(self.population.dim()))?;
+        self.admit(ask)?;
         let radius = ask.radius().get();
         let (copies, size, std) = self.read(over, radius, noise_multiplier)?;
         let mut mean = self.clipped_mean(ask, &copies, size, radius);
@@ -375,7 +378,7 @@ impl<P: Population> Means for SimulatedMeans<P> {
         over: Over<'_, SimulatedSlice>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Number, Refused> {
-        self.fits(ask.fits(self.population.dim()))?;
+        self.admit(ask)?;
         let radius = ask.radius().get();
         let (copies, size, std) = self.read(over, radius, noise_multiplier)?;
         let mean = self.clipped_mean(ask, &copies, size, radius);
@@ -391,7 +394,10 @@ impl<P: Population> Means for SimulatedMeans<P> {
         over: Over<'_, SimulatedSlice>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Number, Refused> {
-        self.fits(point.len() == self.population.dim())?;
+        let dim = self.population.dim();
+        if point.len() != dim {
+            return Err(Refused::QueryShape { dim });
+        }
         if self.adjacency() == Adjacency::ZeroOut {
             return Err(Refused::ZeroRows);
         }
@@ -439,7 +445,7 @@ impl<P: Population> Means for SimulatedMeans<P> {
         ask: &Ask<'_>,
         over: Over<'_, SimulatedSlice>,
     ) -> Result<Mean, Refused> {
-        self.fits(ask.fits(self.population.dim()))?;
+        self.admit(ask)?;
         self.prepare(over)?;
         let bound = period.books.bound();
         let reads = self.reads(over);

@@ -1,6 +1,6 @@
 //! What a simulation takes means of: weighted records, or a problem in closed form.
 
-use dpopt_oracle::{Differentiable, Loss, Records as _, Segment};
+use dpopt_oracle::{Differentiable, Loss, Records, Segment};
 
 use super::weighted::WeightedRecords;
 use crate::problem::Problem;
@@ -21,6 +21,11 @@ pub trait Population {
 
     /// L1: every record's gradient is Lipschitz with this constant; infinite where none is known.
     fn smoothness(&self) -> f64;
+
+    /// Whether the gradient of an erased record is zero, as zero-out adjacency needs.
+    fn vanishes_on_erased(&self) -> bool {
+        true
+    }
 
     /// f(w; x_i).
     fn value(&self, record: usize, point: &[f64]) -> f64;
@@ -106,6 +111,10 @@ impl<L: Differentiable> Population for WeightedLoss<'_, L> {
 
     fn smoothness(&self) -> f64 {
         self.loss.constants_on(self.data.records()).smoothness
+    }
+
+    fn vanishes_on_erased(&self) -> bool {
+        L::VANISHES_ON_ERASED || !<L::Records as Records>::HAS_ERASED
     }
 
     fn value(&self, record: usize, point: &[f64]) -> f64 {

@@ -1,5 +1,6 @@
 //! Functions of the distance to a centre: all about them is one-dimensional.
 
+use crate::certificate::radial_goldstein;
 use crate::problem::{
     GoldsteinProblem, Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive,
 };
@@ -178,74 +179,11 @@ impl<P: Profile> Radial<P> {
 }
 
 impl<P: Profile> GoldsteinProblem for Radial<P> {
-    /// Let r = ||x - c|| and a the radius. For r <= a the sphere of any small radius around c lies in
-    /// the ball, and the mean of its gradients is 0. For r > a, averaging a combination of
-    /// gradients over the rotations that fix the axis c-x leaves its axial part and cannot make it
-    /// longer, so the least norm is that of an interval on the axis. The points at distance rho
-    /// from c lie within the angle t(rho) of the axis, cos t = (r^2 + rho^2 - a^2)/(2 r rho), so the
-    /// axial parts are phi'(rho) times [cos t(rho), 1], for rho from r - a to r + a.
-    ///
-    /// The ends of the interval are found on a grid of 4096 radii, with both sides of each kink, and
-    /// refined by golden section: exact up to rounding where phi' has few extrema in the interval.
+    /// By [`radial_goldstein`], which has the proof; not a number where that fails.
     fn goldstein_distance(&self, point: &[f64], radius: f64) -> f64 {
-        let r = self.radius_of(point);
-        let a = radius.max(0.0);
-        if r <= a {
-            return 0.0;
-        }
-        if a == 0.0 {
-            let sides = sides(&self.profile, r);
-            return distance_to_zero(sides.0.min(sides.1), sides.0.max(sides.1));
-        }
-        let cosine = |rho: f64| ((r * r + rho * rho - a * a) / (2.0 * r * rho)).min(1.0);
-        let (from, to) = (r - a, r + a);
-        let part = |rho: f64, slope: f64| (slope * cosine(rho), slope);
-        let least = |rho: f64| {
-            let (x, y) = part(rho, self.profile.slope(rho));
-            x.min(y)
-        };
-        let most = |rho: f64| {
-            let (x, y) = part(rho, self.profile.slope(rho));
-            x.max(y)
-        };
-        let mut ends = vec![from, to];
-        for kink in self.profile.kinks() {
-            if from <= kink && kink <= to {
-                ends.push(kink);
-            }
-        }
-        ends.sort_by(f64::total_cmp);
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for &end in &ends {
-            let (before, after) = sides(&self.profile, end);
-            for slope in [before, after] {
-                let (x, y) = part(end, slope);
-                low = low.min(x).min(y);
-                high = high.max(x).max(y);
-            }
-        }
-        for piece in ends.windows(2) {
-            low = low.min(-largest(piece[0], piece[1], |rho| -least(rho)));
-            high = high.max(largest(piece[0], piece[1], most));
-        }
-        distance_to_zero(low, high)
-    }
-}
-
-/// The slopes on both sides of a radius.
-fn sides<P: Profile>(profile: &P, r: f64) -> (f64, f64) {
-    if profile.kinks().contains(&r) {
-        (profile.slope(r.next_down()), profile.slope(r.next_up()))
-    } else {
-        (profile.slope(r), profile.slope(r))
-    }
-}
-
-fn distance_to_zero(low: f64, high: f64) -> f64 {
-    if low <= 0.0 && high >= 0.0 {
-        0.0
-    } else {
-        low.abs().min(high.abs())
+        let slope = |rho: f64| self.profile.slope(rho);
+        let kinks = self.profile.kinks();
+        radial_goldstein(self.radius_of(point), radius, slope, &kinks).unwrap_or(f64::NAN)
     }
 }
 
