@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use dpopt_linalg::{Design, norm};
-use dpopt_oracle::query::{Gradient, GradientDifference, Value};
+use dpopt_oracle::query::{Gradient, GradientDifference, HessianVector, Value};
 use dpopt_oracle::{
-    Ask, Examples, Glm, Means, Over, PeriodTerms, PrivateData, PrivateMean, Segment,
+    Ask, Differentiable as _, Examples, Glm, Means, Over, PeriodTerms, PrivateData, PrivateMean,
+    Segment, TwiceDifferentiable as _,
 };
 use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::{
@@ -17,8 +18,8 @@ use dpopt_privacy::{
     Refused, SamplingRate, Spend,
 };
 use dpopt_theory::{
-    ClosedForm, Power, Problem as _, Radial, SimulatedMeans, Tilt, TiltedProblem, WeightedError,
-    WeightedLoss, WeightedRecords,
+    ClosedForm, Power, Problem as _, Radial, SecondOrderProblem as _, SimulatedMeans, Tilt,
+    TiltedProblem, WeightedError, WeightedLoss, WeightedRecords,
 };
 
 const DRAWS: usize = 40_000;
@@ -533,8 +534,6 @@ fn a_thousand_million_tilted_records() {
     let data = TiltedProblem::<Radial<Power>>::opposites(&tilts, 250_000_000).unwrap();
     assert_eq!((data.total(), data.distinct()), (1_000_000_000, 4));
     let loss = TiltedProblem::new(problem.clone(), 0.4, 0.25, 0.5).unwrap();
-    let records: Vec<usize> = (0..4).collect();
-    assert_eq!(records.len(), data.distinct());
     let points = [
         vec![0.0; 4],
         vec![0.3, 0.1, -0.2, 0.4],
@@ -554,6 +553,32 @@ fn a_thousand_million_tilted_records() {
         problem.gradient(point, &mut gradient);
         let mean = data.mean(&loss, &query).unwrap().unwrap();
         assert!(dpopt_linalg::distance(&mean, &gradient) < 1e-14);
+        // Hessians too; and of one record, against the difference quotient of its gradient.
+        let direction = [0.3, -0.7, 0.2, 0.6];
+        let query = HessianVector {
+            point,
+            direction: &direction,
+            radius: Some(clip(9.0)),
+        };
+        let mean = data.mean(&loss, &query).unwrap().unwrap();
+        problem.hessian_vector(point, &direction, &mut gradient);
+        assert!(dpopt_linalg::distance(&mean, &gradient) < 1e-14);
+        let mut product = vec![0.0; 4];
+        loss.hessian_vector(&data.records()[0], point, &direction, &mut product);
+        let at = |t: f64| {
+            let moved: Vec<f64> = point
+                .iter()
+                .zip(&direction)
+                .map(|(w, v)| w + t * v)
+                .collect();
+            let mut g = vec![0.0; 4];
+            loss.gradient(&data.records()[0], &moved, &mut g);
+            g
+        };
+        let (up, down) = (at(1e-5), at(-1e-5));
+        for j in 0..4 {
+            assert!((product[j] - (up[j] - down[j]) / 2e-5).abs() < 1e-8);
+        }
     }
     let mut means = SimulatedMeans::new(WeightedLoss::new(&loss, &data), Adjacency::ReplaceOne, 4);
     let rate = SamplingRate::new(1e-3).unwrap();

@@ -4,9 +4,10 @@
 //! must be attained follow from what each page says about where the constant is attained.
 
 use dpopt_theory::{
-    Audited, Finding, GoldsteinProblem as _, LogPeriodic, Logarithm, Majority, Power, Probe,
-    ProbeReport, Problem, ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm,
-    RobustGlmShape, SecondOrderProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
+    Audited, Finding, GoldsteinProblem as _, GoldsteinSettings, LogPeriodic, Logarithm, Majority,
+    Power, Probe, ProbeReport, Problem, ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring,
+    RobustGlm, RobustGlmShape, SecondOrderProblem, SecondOrderSettings, TiltedSquare, TwoPoint,
+    WeaklyConvex, Wells, goldstein, second_order,
 };
 
 use dpopt_oracle::Glm;
@@ -438,4 +439,30 @@ fn check_in_the_plane<P: Profile>(problem: &Radial<P>, r: f64, a: f64) {
     // Points at 1/60 of the radius: gradients move by less than L1 a/60 between them.
     assert!(hull >= exact - 1e-9, "{r} {a}: {hull} {exact}");
     assert!(hull <= exact + 0.05 * a + 2e-3, "{r} {a}: {hull} {exact}");
+}
+
+/// The certificates, which know nothing of closed forms, agree with them.
+#[test]
+fn certificates_agree_with_closed_forms() {
+    let wells = Wells::new(40, 0.1, vec![0.5, 0.25, 0.125]).unwrap();
+    let profile = LogPeriodic::new(0.5, 2.0, 0.5, 4.0).unwrap();
+    let periodic = Radial::new(profile, 40, 1.0, 9.0).unwrap();
+    let mut point = vec![0.05; 40];
+    (point[0], point[1], point[2]) = (0.4, -2.0, 3.0);
+    let certified = |problem: &dyn SecondOrderProblem, point: &[f64]| {
+        let found = second_order(problem, point, &SecondOrderSettings::default()).unwrap();
+        assert!((found.least_eigenvalue - problem.least_eigenvalue(point)).abs() < 1e-6);
+    };
+    certified(&wells, &point);
+    certified(&wells, &[0.0; 40]);
+    certified(&periodic, &point);
+    // The search finds a hull of gradients that is no nearer than the exact distance, and close to it.
+    let ring = Radial::new(Ring, 10, 1.0, 9.0).unwrap();
+    for (r, a) in [(1.2, 0.25), (1.7, 0.5), (0.6, 0.2)] {
+        let point = ring.at_radius(r);
+        let found = goldstein(&ring, &point, a, &GoldsteinSettings::default()).unwrap();
+        let exact = ring.goldstein_distance(&point, a);
+        assert!(found.upper >= exact - 1e-9, "{r} {a}: {found:?} {exact}");
+        assert!(found.upper <= exact + 1e-3, "{r} {a}: {found:?} {exact}");
+    }
 }

@@ -1,8 +1,8 @@
 //! A problem record by record: the mean is the problem itself, the records differ.
 
-use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
+use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, TwiceDifferentiable};
 
-use crate::problem::{Problem, ProblemError};
+use crate::problem::{Problem, ProblemError, SecondOrderProblem};
 use crate::simulation::{WeightedError, WeightedRecords};
 
 /// How one record differs from the problem.
@@ -160,6 +160,19 @@ impl<P: Problem + Sync> Differentiable for TiltedProblem<P> {
         if !record.wave.is_empty() {
             let phase = dpopt_linalg::dot(&record.wave, point) + record.phase;
             dpopt_linalg::add_scaled(out, -self.wave * phase.sin(), &record.wave);
+        }
+    }
+}
+
+impl<P: SecondOrderProblem + Sync> TwiceDifferentiable for TiltedProblem<P> {
+    fn hessian_vector(&self, record: &Tilt, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        let mut product = vec![0.0; point.len()];
+        self.problem.hessian_vector(point, direction, &mut product);
+        dpopt_linalg::add_scaled(out, 1.0 + record.share, &product);
+        if !record.wave.is_empty() {
+            let phase = dpopt_linalg::dot(&record.wave, point) + record.phase;
+            let along = dpopt_linalg::dot(&record.wave, direction);
+            dpopt_linalg::add_scaled(out, -self.wave * phase.cos() * along, &record.wave);
         }
     }
 }
