@@ -26,7 +26,7 @@ impl PublicRecords {
     /// # Errors
     /// [`DataError::LabelCount`].
     pub fn new(design: Design, labels: Vec<f32>, row_norm: ClipNorm) -> Result<Self, DataError> {
-        let records = Examples::new(design, labels, row_norm).ok_or(DataError::LabelCount)?;
+        let records = Examples::new(design, labels, row_norm)?;
         Ok(Self { records })
     }
 

@@ -6,11 +6,11 @@ use dpopt_oracle::{
 };
 
 use super::CertificateError;
-use crate::problem::Problem;
+use crate::problem::{Problem, SecondOrderProblem};
 
 /// A function F of which value and gradient are known exactly, up to rounding.
 ///
-/// Every [`Problem`] is one. Mean losses on public records are [`MeanLoss`] and [`GlmMean`].
+/// Every [`Problem`] is one, and every [`SecondOrderProblem`] is [`Curved`]. Mean losses on public records are [`MeanLoss`] and [`GlmMean`].
 pub trait Objective {
     /// Number of coordinates of a point, d.
     fn dim(&self) -> usize;
@@ -60,6 +60,12 @@ impl<P: Problem + ?Sized> Objective for P {
 
     fn gradient(&self, point: &[f64], out: &mut [f64]) {
         Problem::gradient(self, point, out);
+    }
+}
+
+impl<P: SecondOrderProblem + ?Sized> Curved for P {
+    fn hessian_vector(&self, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        SecondOrderProblem::hessian_vector(self, point, direction, out);
     }
 }
 

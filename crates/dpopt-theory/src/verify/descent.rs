@@ -16,8 +16,8 @@ use dpopt_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Refused, 
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
 use crate::problem::Problem as _;
-use crate::ramp_bowl::{Ramp, RampBowl};
-use crate::simulated::{NoiseRule, SimulatedEstimator};
+use crate::simulation::{NoiseRule, SimulatedEstimator};
+use crate::zoo::{Ramp, RampBowl};
 
 /// The problem: L0, L1 and F0.
 const CONSTANTS: [f64; 3] = [1.0, 1.0, 0.5];
