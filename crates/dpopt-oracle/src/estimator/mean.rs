@@ -10,7 +10,7 @@ use dpopt_privacy::{
 use super::{Counts, EstimatorError};
 use crate::data::PrivateData;
 use crate::loss::Loss;
-use crate::pass::{Positions, clipped_pass, everything};
+use crate::pass::{Positions, clipped_pass};
 use crate::query::Query;
 
 /// A released mean.
@@ -173,21 +173,20 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     ) -> Result<(Sensitive<Vector>, f64), Refused> {
         let records = self.data.records();
         let public = self.data.public_records() as f64;
+        let (data, loss) = (self.data, &self.loss);
         let pass = |positions: &Positions<'_>, nominal: f64| {
-            clipped_pass(
-                &self.loss,
-                records,
-                query,
-                bound,
-                positions,
-                nominal,
-                self.threads,
-            )
+            let threads = self.threads;
+            if let Some(stored) = data.stored() {
+                let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
+                return stored.pass(records, positions, bound, nominal, threads, &add);
+            }
+            let sum = clipped_pass(loss, records, query, bound, positions, nominal, threads)?;
+            Ok::<_, Refused>(sum)
         };
         let (sum, touched, denominator) = match over {
-            Over::Everything => (pass(&everything(records), public)?, Touched::All, public),
+            Over::Everything => (pass(&data.everything(), public)?, Touched::All, public),
             Over::Poisson(rate) => {
-                let all = everything(records).len();
+                let all = data.everything().len();
                 let sample = self.curator.poisson_sample(*rate, all)?;
                 let expected = public * rate.get();
                 let sum = pass(&Positions::Listed(sample.secret_positions()), expected)?;
