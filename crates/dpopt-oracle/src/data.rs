@@ -169,6 +169,22 @@ impl<R: Records> PrivateData<R> {
         })
     }
 
+    /// Records behind a face, for tests of what reads them.
+    #[cfg(test)]
+    pub(crate) fn stored_elsewhere(
+        face: R,
+        stored: Box<dyn Stored<R>>,
+        adjacency: Adjacency,
+        public_records: u64,
+    ) -> Self {
+        Self {
+            records: face,
+            stored: Some(stored),
+            adjacency,
+            public_records,
+        }
+    }
+
     /// The neighbouring relation of everything computed from these records.
     #[must_use]
     pub fn adjacency(&self) -> Adjacency {
