@@ -29,7 +29,7 @@ fn number(i: usize, j: usize) -> f64 {
         return f64::NAN;
     }
     // Lengths around the bound of 1, some far above it.
-    ((i * 73 + j * 29 + i * j) % 101) as f64 / if i % 7 == 0 { 10.0 } else { 300.0 } - 0.11
+    ((i * 73 + j * 29 + i * j) % 101) as f64 / if i.is_multiple_of(7) { 10.0 } else { 300.0 } - 0.11
 }
 
 fn designs(rows: usize) -> Vec<Design> {
