@@ -9,10 +9,11 @@ use std::process::Command;
 use crate::validate::cargo;
 
 /// The parsers, as the tests are called.
-const PARSERS: [(&str, &str); 7] = [
+const PARSERS: [(&str, &str); 8] = [
     ("npy", "npy"),
     ("idx", "idx"),
     ("libsvm", "libsvm"),
+    ("rows", "rows"),
     ("csv", "tables::csv"),
     ("schema", "tables::schema"),
     ("draft", "tables::draft"),

@@ -3,10 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use dpopt::linalg::Design;
+use dpopt::linalg::RowFile;
 use dpopt::oracle::formats::Format;
 use dpopt::oracle::tabular::{
-    ArrayFiles, EncodedTable, Schema, check, draft_schema, read_features, read_table,
+    ArrayFiles, EncodedTable, Schema, TabularError, check, convert_table, draft_schema,
+    read_features, read_rows, read_table, schema_of_rows,
 };
+use dpopt::oracle::{EstimatorError, ExamplesOnDisk};
+use dpopt::privacy::ClipNorm;
 
 use crate::error::CliError;
 use crate::source::readable;
@@ -48,7 +52,7 @@ impl Input {
                 );
                 return Err(CliError::flag(labels_flag, problem));
             }
-            (Format::Csv | Format::Libsvm | Format::Parquet, Some(_)) => {
+            (Format::Csv | Format::Libsvm | Format::Parquet | Format::Rows, Some(_)) => {
                 let problem = format!(
                     "{} is read as {format}, with its own labels",
                     path.display()
@@ -81,6 +85,10 @@ impl Input {
             #[cfg(feature = "parquet")]
             Format::Parquet => dpopt::oracle::tabular::read_parquet(&self.path, schema)?,
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().read(schema)?,
+            Format::Rows => {
+                self.check_schema(schema)?;
+                read_rows(&self.path)?
+            }
             _ => read_table(&self.path, schema)?,
         })
     }
@@ -91,6 +99,10 @@ impl Input {
             #[cfg(feature = "parquet")]
             Format::Parquet => dpopt::oracle::tabular::read_parquet_features(&self.path, schema)?,
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().read_features(schema)?,
+            Format::Rows => {
+                self.check_schema(schema)?;
+                read_rows(&self.path)?.design
+            }
             _ => read_features(&self.path, schema)?,
         })
     }
@@ -103,6 +115,7 @@ impl Input {
                 dpopt::oracle::tabular::check_parquet(&self.path, schema)?.to_string()
             }
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().check(schema)?.to_string(),
+            Format::Rows => return Err(self.converted()),
             _ => check(&self.path, schema)?.to_string(),
         })
     }
@@ -113,8 +126,85 @@ impl Input {
             #[cfg(feature = "parquet")]
             Format::Parquet => dpopt::oracle::tabular::draft_parquet(&self.path)?,
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().draft()?,
+            Format::Rows => return Err(self.converted()),
             _ => draft_schema(&self.path)?,
         })
+    }
+
+    /// Writes a file of rows.
+    pub(crate) fn convert(&self, schema: &Schema, out: &Path) -> Result<(), CliError> {
+        match self.format {
+            #[cfg(feature = "parquet")]
+            Format::Parquet => {
+                dpopt::oracle::tabular::convert_parquet(&self.path, schema, out)?;
+            }
+            Format::Npy | Format::Idx | Format::Libsvm => self.arrays().convert(schema, out)?,
+            Format::Rows => return Err(self.converted()),
+            _ => convert_table(&self.path, schema, out)?,
+        }
+        Ok(())
+    }
+
+    /// Rows and labels that stay in their file, where the format is one for it or `in_place` asks for it.
+    pub(crate) fn on_disk(
+        &self,
+        schema: &Schema,
+        in_place: bool,
+    ) -> Result<Option<ExamplesOnDisk>, CliError> {
+        let row_norm = || ClipNorm::new(schema.row_norm()).map_err(EstimatorError::from);
+        match self.format {
+            Format::Rows => {
+                self.check_schema(schema)?;
+                let rows = RowFile::open(&self.path).map_err(TabularError::from)?;
+                Ok(Some(ExamplesOnDisk::new(rows, row_norm()?)))
+            }
+            _ if !in_place => Ok(None),
+            Format::Npy | Format::Idx => {
+                let (rows, labels) = self.arrays().in_place(schema)?;
+                let examples = ExamplesOnDisk::in_place(rows, labels, row_norm()?);
+                Ok(Some(examples.map_err(|source| CliError::Data {
+                    path: self.path.display().to_string(),
+                    source,
+                })?))
+            }
+            _ => {
+                let problem = format!(
+                    "{} is read as {}, whose rows can't stay where they are (`dpopt convert` makes a file of rows of it)",
+                    self.path.display(),
+                    self.format
+                );
+                Err(CliError::flag("--in-place", problem))
+            }
+        }
+    }
+
+    /// The schema that goes with the rows, for a file of rows.
+    pub(crate) fn own_schema(&self) -> Result<Option<Schema>, CliError> {
+        if self.format != Format::Rows {
+            return Ok(None);
+        }
+        let file = RowFile::open(&self.path).map_err(TabularError::from)?;
+        Ok(Some(schema_of_rows(&file)?))
+    }
+
+    /// Rows that were made with one schema can't be read with another.
+    fn check_schema(&self, schema: &Schema) -> Result<(), CliError> {
+        match self.own_schema()? {
+            Some(own) if own != *schema => Err(CliError::Content {
+                path: self.path.clone(),
+                problem: "its rows were made with another schema or label than is asked for; convert the records again"
+                    .to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn converted(&self) -> CliError {
+        CliError::Content {
+            path: self.path.clone(),
+            problem: "a file of rows holds features and no records as they were; use the file that it was made from"
+                .to_owned(),
+        }
     }
 
     fn arrays(&self) -> ArrayFiles {

@@ -18,6 +18,7 @@ mod check;
 mod checkpoints;
 mod choose;
 mod clock;
+mod convert;
 mod error;
 mod evaluate;
 mod input;
@@ -64,6 +65,8 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// List the lines of a table that a schema does not foresee (NOT PRIVATE)
     Check(check::CheckArgs),
+    /// Convert records to a file of rows, for data larger than memory
+    Convert(convert::ConvertArgs),
     /// Apply a trained model to a table
     Predict(predict::PredictArgs),
     /// Show or verify a ledger, which holds the budget of several runs
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Ledger(command) => ledger::run(&command),
     };

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use dpopt::oracle::PublicData;
 use dpopt::oracle::tabular::{EncodedTable, Schema, read_table_from};
+use dpopt::oracle::{ExamplesOnDisk, PublicData};
 
 use crate::error::CliError;
 use crate::input::Input;
@@ -33,10 +33,14 @@ impl Source {
         let schema = match (&data, schema) {
             (Some(_), Some(path)) => Schema::load(path)?,
             (None, None) => Schema::from_toml(SCHEMA, "built-in schema")?,
-            (Some(_), None) => {
-                let problem = "a table needs a public schema (`dpopt schema FILE.csv` drafts one)";
-                return Err(CliError::flag("--schema", problem));
-            }
+            (Some(data), None) => match data.own_schema()? {
+                Some(schema) => schema,
+                None => {
+                    let problem =
+                        "a table needs a public schema (`dpopt schema FILE.csv` drafts one)";
+                    return Err(CliError::flag("--schema", problem));
+                }
+            },
             (None, Some(_)) => {
                 let problem = "missing; a schema of one's own needs a table of one's own";
                 return Err(CliError::flag("--data", problem));
@@ -69,6 +73,14 @@ impl Source {
             Some(data) => data.read(&self.schema)?,
             None => read_table_from(TRAIN, "built-in sample", &self.schema)?,
         })
+    }
+
+    /// The records to be protected, where they stay in their file.
+    pub(crate) fn on_disk(&self, in_place: bool) -> Result<Option<ExamplesOnDisk>, CliError> {
+        match &self.data {
+            Some(data) => data.on_disk(&self.schema, in_place),
+            None => Ok(None),
+        }
     }
 
     /// The test set, which whoever gives it declares public.

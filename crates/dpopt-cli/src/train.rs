@@ -43,16 +43,21 @@ const TRIES: u32 = 90;
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     /// Records to train on: a table (CSV, Parquet), rows of numbers (NPY, IDX) or sparse rows
-    /// (LIBSVM), all but Parquet also gzipped; default: the built-in sample
+    /// (LIBSVM), all but Parquet also gzipped, or a file of rows (see `dpopt convert`); default: the
+    /// built-in sample
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Format of the records: csv, npy, libsvm, idx or parquet; default: by the file's name
+    /// Format of the records: csv, npy, libsvm, idx, parquet or rows; default: by the file's name
     #[arg(long, value_name = "FORMAT", value_parser = input::format)]
     format: Option<Format>,
     /// Labels of the records, where they are in a file of their own (NPY, IDX)
     #[arg(long, value_name = "FILE", requires = "data")]
     labels: Option<PathBuf>,
-    /// Public schema of the table (see `dpopt schema`)
+    /// Leave the rows where they are and read them in blocks, for data larger than memory (NPY and IDX that are neither compressed
+    /// nor changed by the schema; a file of rows from `dpopt convert` always stays where it is)
+    #[arg(long, requires = "data")]
+    in_place: bool,
+    /// Public schema of the table (see `dpopt schema`); a file of rows has its own
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
     /// Column to predict, if not the one that the schema names
@@ -307,10 +312,18 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
 
 /// Reads the table. No message depends on what a record holds.
 fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliError> {
-    let table = source.train()?;
-    let row_norm = ClipNorm::new(table.row_norm).map_err(dpopt::oracle::EstimatorError::from)?;
     // A schema's labels are -1 and 1.
     let label_bound = ClipNorm::new(1.0).map_err(dpopt::oracle::EstimatorError::from)?;
+    let problem = |problem| CliError::Data {
+        path: source.name(),
+        source: problem,
+    };
+    if let Some(examples) = source.on_disk(args.in_place)? {
+        let data = PrivateData::on_disk(examples, args.adjacency, args.public_records);
+        return Ok(data.map_err(problem)?.with_label_bound(label_bound));
+    }
+    let table = source.train()?;
+    let row_norm = ClipNorm::new(table.row_norm).map_err(dpopt::oracle::EstimatorError::from)?;
     let data = PrivateData::new(
         table.design,
         table.labels,
@@ -318,10 +331,7 @@ fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliErr
         args.adjacency,
         args.public_records,
     )
-    .map_err(|problem| CliError::Data {
-        path: source.name(),
-        source: problem,
-    })?;
+    .map_err(problem)?;
     Ok(data.with_label_bound(label_bound))
 }
 

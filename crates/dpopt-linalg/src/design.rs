@@ -2,6 +2,14 @@
 
 use crate::row::Row;
 
+mod buffer;
+
+pub use buffer::Wanted;
+
+/// Most times that a row is scaled to come under its bound. The second time corrects roundings; a row of numbers so small
+/// that scaling does not move them becomes zero.
+const BOUNDING: u32 = 4;
+
 /// A design matrix could not be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -392,7 +400,8 @@ impl Design {
     }
 
     /// Brings row `i` under a bound on its norm: a longer row is rescaled, one that is not finite
-    /// becomes zero. Returns a number that is at least the norm of what the row is now.
+    /// becomes zero. Returns a number that is at least the norm of what the row is now. A second call
+    /// with the same bound changes nothing.
     ///
     /// What happens to a row depends on that row and `bound` alone.
     ///
@@ -404,60 +413,20 @@ impl Design {
             self.scale_row(i, 0.0);
             return 0.0;
         }
+        let mut norm = norm;
+        // Once is enough but for roundings; what has been brought under the bound once is left alone the next time.
+        for _ in 0..BOUNDING {
+            if norm <= bound {
+                return (norm as f32).next_up();
+            }
+            self.scale_row(i, bound / norm * (1.0 - 4.0 * f64::EPSILON));
+            norm = self.row(i).norm_upper();
+        }
         if norm <= bound {
             return (norm as f32).next_up();
         }
-        self.scale_row(i, bound / norm * (1.0 - 4.0 * f64::EPSILON));
-        (self.row(i).norm_upper() as f32).next_up()
-    }
-}
-
-impl Design {
-    /// The bytes of `rows` rows to be filled in, little-endian, whatever they held before; to be
-    /// followed by [`Design::settle_raw`]. Rows of a file are dense: other storages have none.
-    pub(crate) fn raw(&mut self, rows: usize) -> &mut [u8] {
-        let entries = rows * self.columns;
-        match &mut self.store {
-            Store::Dense(all) => {
-                all.resize(entries, 0.0);
-                bytemuck::cast_slice_mut(all)
-            }
-            Store::Dense32(all) => {
-                all.resize(entries, 0.0);
-                bytemuck::cast_slice_mut(all)
-            }
-            Store::Bytes {
-                entries: all,
-                scale,
-                scales,
-            } => {
-                all.resize(entries, 0);
-                scales.clear();
-                scales.resize(rows, *scale);
-                all
-            }
-            Store::Sparse { .. } | Store::OneHot { .. } => &mut [],
-        }
-    }
-
-    /// Brings what was filled in into the byte order of the machine.
-    pub(crate) fn settle_raw(&mut self) {
-        if cfg!(target_endian = "little") {
-            return;
-        }
-        match &mut self.store {
-            Store::Dense(all) => {
-                for x in all {
-                    *x = f64::from_bits(u64::from_le(x.to_bits()));
-                }
-            }
-            Store::Dense32(all) => {
-                for x in all {
-                    *x = f32::from_bits(u32::from_le(x.to_bits()));
-                }
-            }
-            Store::Bytes { .. } | Store::Sparse { .. } | Store::OneHot { .. } => {}
-        }
+        self.scale_row(i, 0.0);
+        0.0
     }
 }
 

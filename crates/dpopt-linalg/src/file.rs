@@ -10,7 +10,8 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::design::{Design, DesignError};
+use crate::design::{Design, DesignError, Wanted};
+use crate::stamp::Stamp;
 
 /// Bytes of a block that readers are asked for when nothing else is known. Tuned: large enough
 /// for one system call per block not to show, small enough for the second-level cache.
@@ -74,6 +75,12 @@ pub enum DesignFileError {
         #[source]
         source: io::Error,
     },
+    /// The file was changed after it was opened.
+    #[error("{path}: the file was changed after it was opened")]
+    Changed {
+        /// The file.
+        path: String,
+    },
     /// The file is shorter than the layout says.
     #[error(
         "{path}: {needed} bytes are needed for {rows} rows of {columns} columns, the file has {found}"
@@ -135,13 +142,14 @@ pub struct DesignFile {
     path: String,
     layout: FileLayout,
     empty: Design,
+    stamp: Stamp,
 }
 
 impl DesignFile {
     /// Opens a file, and checks that all rows are there.
     ///
     /// The file must not change while it is open. A file that gets shorter is an error when the
-    /// missing rows are read; other changes are not noticed.
+    /// missing rows are read; [`DesignFile::unchanged`] notices most other changes.
     ///
     /// # Errors
     /// [`DesignFileError`].
@@ -153,16 +161,17 @@ impl DesignFile {
             source,
         };
         let file = File::open(path).map_err(read)?;
-        let found = file.metadata().map_err(read)?.len();
-        Self::over(file, name, found, layout)
+        let stamp = Stamp::of(&file).map_err(read)?;
+        Self::over(file, name, stamp, layout)
     }
 
     fn over(
         file: File,
         path: String,
-        found: u64,
+        stamp: Stamp,
         layout: FileLayout,
     ) -> Result<Self, DesignFileError> {
+        let found = stamp.length;
         let FileLayout {
             offset,
             rows,
@@ -197,8 +206,86 @@ impl DesignFile {
                 path,
                 layout,
                 empty,
+                stamp,
             }),
         }
+    }
+
+    /// Checks that length and times of the file are what they were when it was opened. A change that alters none of them is not noticed: one within the resolution of
+    /// the clock of the file system, or one through a mapping that has not been written back.
+    ///
+    /// # Errors
+    /// [`DesignFileError::Changed`], [`DesignFileError::Read`].
+    pub fn unchanged(&self) -> Result<(), DesignFileError> {
+        let path = || self.path.clone();
+        match Stamp::of(&self.file) {
+            Ok(stamp) if stamp == self.stamp => Ok(()),
+            Ok(_) => Err(DesignFileError::Changed { path: path() }),
+            Err(source) => Err(DesignFileError::Read {
+                path: path(),
+                source,
+            }),
+        }
+    }
+
+    /// A design without rows, of the storage that the file's rows have in memory.
+    #[must_use]
+    pub fn empty(&self) -> Design {
+        self.empty.clone()
+    }
+
+    /// Reads rows into `design`, which comes from [`DesignFile::empty`] and keeps nothing of what it held. `span` is a
+    /// buffer to reuse.
+    ///
+    /// # Errors
+    /// [`DesignFileError::OutOfRange`], [`DesignFileError::Read`]; what `design` holds is unspecified then.
+    pub fn read_into(
+        &self,
+        wanted: &Wanted<'_>,
+        design: &mut Design,
+        span: &mut Vec<u8>,
+    ) -> Result<(), DesignFileError> {
+        match wanted {
+            Wanted::Range(rows) => {
+                self.check(rows.end.max(rows.start))?;
+                self.fill(design.raw(rows.len()), self.place(rows.start))?;
+            }
+            Wanted::Listed(positions) => self.gather(positions, design, span)?,
+        }
+        design.settle_raw();
+        Ok(())
+    }
+
+    fn gather(
+        &self,
+        positions: &[u32],
+        design: &mut Design,
+        span: &mut Vec<u8>,
+    ) -> Result<(), DesignFileError> {
+        let width = self.row_bytes();
+        for &position in positions {
+            self.check(position as usize + 1)?;
+        }
+        let mut bytes = design.raw(positions.len());
+        let mut rest = positions;
+        while let [first, ..] = *rest {
+            let near = near(rest, width as u64);
+            let (group, after) = rest.split_at(near);
+            let (own, others) = std::mem::take(&mut bytes).split_at_mut(near * width);
+            let rows = (group[near - 1] - first) as usize + 1;
+            if rows == near {
+                self.fill(own, self.place(first as usize))?;
+            } else {
+                span.resize(rows * width, 0);
+                self.fill(span, self.place(first as usize))?;
+                for (row, &position) in own.chunks_exact_mut(width).zip(group) {
+                    let at = (position - first) as usize * width;
+                    row.copy_from_slice(&span[at..at + width]);
+                }
+            }
+            (rest, bytes) = (after, others);
+        }
+        Ok(())
     }
 
     /// Number of rows, n.
@@ -277,11 +364,8 @@ impl BlockReader<'_> {
     /// # Errors
     /// [`DesignFileError::OutOfRange`], [`DesignFileError::Read`].
     pub fn block(&mut self, rows: Range<usize>) -> Result<&mut Design, DesignFileError> {
-        self.source.check(rows.end.max(rows.start))?;
-        let source = self.source;
-        let bytes = self.block.raw(rows.len());
-        source.fill(bytes, source.place(rows.start))?;
-        self.block.settle_raw();
+        self.source
+            .read_into(&Wanted::Range(rows), &mut self.block, &mut self.span)?;
         Ok(&mut self.block)
     }
 
@@ -292,31 +376,8 @@ impl BlockReader<'_> {
     /// # Errors
     /// As for [`BlockReader::block`].
     pub fn gather(&mut self, positions: &[u32]) -> Result<&mut Design, DesignFileError> {
-        let source = self.source;
-        let width = source.row_bytes();
-        for &position in positions {
-            source.check(position as usize + 1)?;
-        }
-        let mut bytes = self.block.raw(positions.len());
-        let mut rest = positions;
-        while let [first, ..] = *rest {
-            let near = near(rest, width as u64);
-            let (group, after) = rest.split_at(near);
-            let (own, others) = std::mem::take(&mut bytes).split_at_mut(near * width);
-            let rows = (group[near - 1] - first) as usize + 1;
-            if rows == near {
-                source.fill(own, source.place(first as usize))?;
-            } else {
-                self.span.resize(rows * width, 0);
-                source.fill(&mut self.span, source.place(first as usize))?;
-                for (row, &position) in own.chunks_exact_mut(width).zip(group) {
-                    let at = (position - first) as usize * width;
-                    row.copy_from_slice(&self.span[at..at + width]);
-                }
-            }
-            (rest, bytes) = (after, others);
-        }
-        self.block.settle_raw();
+        self.source
+            .read_into(&Wanted::Listed(positions), &mut self.block, &mut self.span)?;
         Ok(&mut self.block)
     }
 }
@@ -344,12 +405,12 @@ fn empty(layout: FileLayout) -> Result<Design, DesignError> {
 }
 
 #[cfg(unix)]
-fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
 }
 
 #[cfg(windows)]
-fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+pub(crate) fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match std::os::windows::fs::FileExt::seek_read(file, bytes, offset) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

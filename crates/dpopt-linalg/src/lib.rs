@@ -20,14 +20,16 @@ mod lanczos;
 mod logistic;
 mod panels;
 mod row;
+mod rowfile;
 mod rows;
 mod simd;
 mod spectrum;
+mod stamp;
 mod vector;
 
 pub use ahead::Ahead;
 pub use blocks::Packed;
-pub use design::{Design, DesignError};
+pub use design::{Design, DesignError, Wanted};
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use frame::orthonormalise;
 pub use hull::{Hull, HullError, HullPoint};
@@ -37,6 +39,7 @@ pub use lanczos::{
 pub use logistic::{logistic, logistic_changes};
 pub use panels::{PackedSingles, Panels};
 pub use row::Row;
+pub use rowfile::{RowFile, RowFileError, RowFileProblem, RowFileWriter, RowReader};
 pub use rows::{Entry, row_products, sparse_products};
 pub use spectrum::{SpectrumError, SymmetricSpectrum, symmetric_spectrum};
 pub use vector::{add_scaled, distance, dot, norm, norm_upper};

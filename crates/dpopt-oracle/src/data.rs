@@ -3,6 +3,8 @@
 use dpopt_linalg::Design;
 use dpopt_privacy::{Adjacency, ClipNorm, MAX_RECORDS};
 
+use crate::disk::{ExamplesOnDisk, Stored};
+use crate::pass::{Positions, everything};
 use crate::records::{Examples, Records};
 
 /// Private data could not be set up. None of these depends on a record; under add/remove
@@ -49,7 +51,9 @@ pub enum DataError {
 /// fn peek(data: &dpopt_oracle::PrivateData) { println!("{data:?}"); }
 /// ```
 pub struct PrivateData<R = Examples> {
+    /// All records; for those that are stored elsewhere none of them, and what is public of all.
     records: R,
+    stored: Option<Box<dyn Stored<R>>>,
     adjacency: Adjacency,
     public_records: u64,
 }
@@ -80,8 +84,34 @@ impl PrivateData {
         let examples = Examples::new(design, labels, row_norm)?;
         Ok(Self {
             records: examples,
+            stored: None,
             adjacency,
             public_records: public,
+        })
+    }
+
+    /// Protects examples that stay in their file. Estimators release the same as for the same examples in memory: the
+    /// sums of records are equal to the bit.
+    ///
+    /// # Privacy
+    /// As for [`PrivateData::new`]. A pass that can't read the file is refused, and nothing is released or charged. See the
+    /// section on records in a file in `docs/privacy/estimator.md` for what is outside of the guarantee: who watches or
+    /// writes to the storage.
+    ///
+    /// # Errors
+    /// [`DataError`].
+    pub fn on_disk(
+        examples: ExamplesOnDisk,
+        adjacency: Adjacency,
+        public_records: Option<u64>,
+    ) -> Result<Self, DataError> {
+        let rows = examples.len();
+        let public_records = public_size(rows, rows, adjacency, public_records)?;
+        Ok(Self {
+            records: examples.face(),
+            stored: Some(examples.stored()),
+            adjacency,
+            public_records,
         })
     }
 
@@ -133,9 +163,26 @@ impl<R: Records> PrivateData<R> {
         let public_records = public_size(rows, rows, adjacency, public_records)?;
         Ok(Self {
             records,
+            stored: None,
             adjacency,
             public_records,
         })
+    }
+
+    /// Records behind a face, for tests of what reads them.
+    #[cfg(test)]
+    pub(crate) fn stored_elsewhere(
+        face: R,
+        stored: Box<dyn Stored<R>>,
+        adjacency: Adjacency,
+        public_records: u64,
+    ) -> Self {
+        Self {
+            records: face,
+            stored: Some(stored),
+            adjacency,
+            public_records,
+        }
     }
 
     /// The neighbouring relation of everything computed from these records.
@@ -150,9 +197,22 @@ impl<R: Records> PrivateData<R> {
         self.public_records
     }
 
-    /// Physical records; their number is private under add/remove.
+    /// Records in memory, with what is public of all. Where [`PrivateData::stored`] has the records, these are none.
     pub(crate) fn records(&self) -> &R {
         &self.records
+    }
+
+    /// The records, where they are not in memory.
+    pub(crate) fn stored(&self) -> Option<&dyn Stored<R>> {
+        self.stored.as_deref()
+    }
+
+    /// Positions of all records; their number is private under add/remove.
+    pub(crate) fn everything(&self) -> Positions<'static> {
+        match self.stored() {
+            Some(stored) => Positions::Range(0..stored.len()),
+            None => everything(&self.records),
+        }
     }
 }
 

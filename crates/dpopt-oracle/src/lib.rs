@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod data;
+mod disk;
 mod estimator;
 #[cfg(feature = "formats")]
 pub mod formats;
@@ -23,6 +24,7 @@ mod records;
 pub mod tabular;
 
 pub use data::{DataError, PrivateData, PublicData};
+pub use disk::ExamplesOnDisk;
 pub use estimator::{
     Access, Ask, Batch, Counts, Drift, Estimate, Estimator, EstimatorError, Fresh, Level, Mean,
     Means, Number, Over, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,

@@ -28,6 +28,12 @@ pub trait Records: Sync {
 
     /// The record at position `i`, below [`Records::len`].
     fn record(&self, i: usize) -> Self::Record<'_>;
+
+    /// The position of record `i` among all records, where this body is a part of records that stay in a file. A query whose
+    /// contribution depends on the position goes by this.
+    fn slot(&self, i: usize) -> usize {
+        i
+    }
 }
 
 impl<T: Sync> Records for Vec<T> {
@@ -56,9 +62,25 @@ pub struct Examples {
     labels: Vec<f32>,
     /// Of what is stored of each row: without the factor of a row of bytes or of equal entries.
     bounds: Vec<RowBound>,
+    slots: Slots,
+    /// The entries of a one-hot row; empty for other storages.
+    ones: Vec<f32>,
     row_norm: f64,
     label_bound: Option<f64>,
 }
+
+/// Which records these are among all.
+#[derive(Clone)]
+pub(crate) enum Slots {
+    /// Neighbours from this one on.
+    From(usize),
+    /// Those at these positions. **Secret** for a sample.
+    Listed(Vec<u32>),
+}
+
+/// Rows whose measured norm is below this share of the bound are below it by any measure: 1 - 2^-16, while upper bounds on a
+/// norm exceed it by at most 2^-20 and 2^32 roundings.
+const CLEARLY: f64 = 1.0 - 1.0 / 65536.0;
 
 /// One row with its label.
 #[derive(Clone, Copy)]
@@ -79,43 +101,82 @@ impl Examples {
     ///
     /// # Errors
     /// [`DataError::LabelCount`].
-    pub fn new(
-        mut design: Design,
-        mut labels: Vec<f32>,
-        row_norm: ClipNorm,
-    ) -> Result<Self, DataError> {
-        let rows = design.rows();
-        if rows != labels.len() {
+    pub fn new(design: Design, labels: Vec<f32>, row_norm: ClipNorm) -> Result<Self, DataError> {
+        if design.rows() != labels.len() {
             return Err(DataError::LabelCount);
         }
-        let bound = row_norm.get();
-        let dim = design.columns();
-        let ones = vec![1.0f32; dim];
-        let mut bounds = Vec::with_capacity(rows);
-        for i in 0..rows {
-            let _ = design.bound_row(i, bound);
-            if !labels[i].is_finite() {
-                design.scale_row(i, 0.0);
-                labels[i] = 0.0;
-            }
-            // Measured after the row has its final entries.
-            bounds.push(match design.row(i) {
-                Row::Dense(x) => RowBound::dense(x),
-                Row::Dense32(x) => RowBound::dense(x),
-                Row::Bytes(x, _) => RowBound::dense(x),
-                Row::Sparse(columns, x) => RowBound::sparse(columns, x, dim),
-                Row::OneHot(columns, _) => {
-                    RowBound::sparse(columns, &ones[..columns.len().min(dim)], dim)
-                }
-            });
+        let mut examples = Self::empty(&design, row_norm, None);
+        (examples.design, examples.labels) = (design, labels);
+        examples.enforce();
+        Ok(examples)
+    }
+
+    /// No rows, of the storage of `like`.
+    pub(crate) fn empty(like: &Design, row_norm: ClipNorm, label_bound: Option<f64>) -> Self {
+        Self {
+            design: like.without_rows(),
+            labels: Vec::new(),
+            bounds: Vec::new(),
+            slots: Slots::From(0),
+            ones: Vec::new(),
+            row_norm: row_norm.get(),
+            label_bound,
         }
-        Ok(Self {
-            design,
-            labels,
-            bounds,
-            row_norm: bound,
-            label_bound: None,
-        })
+    }
+
+    /// Where new rows and labels are put, and which they are among all; to be followed by [`Examples::enforce`].
+    pub(crate) fn buffers(&mut self) -> (&mut Design, &mut Vec<f32>, &mut Slots) {
+        (&mut self.design, &mut self.labels, &mut self.slots)
+    }
+
+    /// Brings all rows and labels under their bounds.
+    pub(crate) fn enforce(&mut self) {
+        let rows = self.design.rows().min(self.labels.len());
+        if self.ones.is_empty() && rows > 0 && matches!(self.design.row(0), Row::OneHot(..)) {
+            self.ones = vec![1.0; self.design.columns()];
+        }
+        self.bounds.clear();
+        for i in 0..rows {
+            let bound = self.enforce_row(i);
+            self.bounds.push(bound);
+        }
+        if let Some(bound) = self.label_bound {
+            self.clamp_labels(bound);
+        }
+    }
+
+    /// Brings row `i` under the bound and measures what is stored of it. A row that is clearly shorter is read once.
+    fn enforce_row(&mut self, i: usize) -> RowBound {
+        let found = self.measure(i);
+        let factor = match self.design.row(i) {
+            Row::Bytes(_, factor) | Row::OneHot(_, factor) => f64::from(factor.abs()),
+            _ => 1.0,
+        };
+        // The measure is at least the norm, and the margin above the rounding of any other upper bound on it: the row would
+        // be left alone below too. Not so for what is no number.
+        if found.norm() * factor <= self.row_norm * CLEARLY && self.labels[i].is_finite() {
+            return found;
+        }
+        let _ = self.design.bound_row(i, self.row_norm);
+        if !self.labels[i].is_finite() {
+            self.design.scale_row(i, 0.0);
+            self.labels[i] = 0.0;
+        }
+        // Measured after the row has its final entries.
+        self.measure(i)
+    }
+
+    fn measure(&self, i: usize) -> RowBound {
+        let dim = self.design.columns();
+        match self.design.row(i) {
+            Row::Dense(x) => RowBound::dense(x),
+            Row::Dense32(x) => RowBound::dense(x),
+            Row::Bytes(x, _) => RowBound::dense(x),
+            Row::Sparse(columns, x) => RowBound::sparse(columns, x, dim),
+            Row::OneHot(columns, _) => {
+                RowBound::sparse(columns, &self.ones[..columns.len().min(dim)], dim)
+            }
+        }
     }
 
     /// Number of features, d.
@@ -146,6 +207,11 @@ impl Examples {
     /// Clamps every label to `[-bound, bound]`, by a branch.
     pub(crate) fn bound_labels(&mut self, bound: ClipNorm) {
         let bound = bound.get().min(self.label_bound.unwrap_or(f64::INFINITY));
+        self.clamp_labels(bound);
+        self.label_bound = Some(bound);
+    }
+
+    fn clamp_labels(&mut self, bound: f64) {
         let single = below(bound);
         for label in &mut self.labels {
             if *label > single {
@@ -154,7 +220,6 @@ impl Examples {
                 *label = -single;
             }
         }
-        self.label_bound = Some(bound);
     }
 
     pub(crate) fn design(&self) -> &Design {
@@ -194,6 +259,13 @@ impl Records for Examples {
             row: self.design.row(i),
             label: f64::from(self.labels[i]),
             norm: self.design.row(i).norm_upper(),
+        }
+    }
+
+    fn slot(&self, i: usize) -> usize {
+        match &self.slots {
+            Slots::From(first) => first + i,
+            Slots::Listed(list) => list.get(i).map_or(i, |&slot| slot as usize),
         }
     }
 }

@@ -20,7 +20,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Files for a parser that takes microseconds, without a time given; for one that takes more.
 const MANY: u64 = 4000;
-#[cfg(feature = "tabular")]
 const SOME: u64 = 800;
 
 struct Random(u64);
@@ -255,6 +254,49 @@ fn libsvm() {
             }
         },
     );
+}
+
+#[test]
+fn rows() {
+    use dpopt_linalg::{Design, RowFile, RowFileWriter};
+
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("rows.dpr");
+    let entries = || (0..60).map(|k| k as u8);
+    let mut sparse = Design::sparse(6).unwrap();
+    let mut one_hot = Design::one_hot(6, 0.5).unwrap();
+    for i in 0..10u32 {
+        sparse.push_row(&[(i % 3, 1.0), (3 + i % 3, 2.0)]).unwrap();
+        one_hot.push_ones(&[i % 6]).unwrap();
+    }
+    let designs = [
+        Design::dense(6, entries().map(f64::from).collect()).unwrap(),
+        Design::dense32(6, entries().map(f32::from).collect()).unwrap(),
+        Design::bytes(6, entries().collect(), 0.5).unwrap(),
+        sparse,
+        one_hot,
+    ];
+    let files = designs.map(|design| {
+        let writer = RowFileWriter::create(&path, &design, 1.0, "note").unwrap();
+        let mut writer = writer.with_block_bytes(100);
+        writer.push(&design, &[1.0; 10]).unwrap();
+        writer.finish().unwrap();
+        std::fs::read(&path).unwrap()
+    });
+    let words: [&[u8]; 3] = [b"\x89DPR\r\n\x1a\n", &[1, 0, 0, 0], &[0; 8]];
+    // The file, a block of it, its rows, and all of them once more in vectors that double.
+    hunt(("rows", SOME), &files, &words, BUFFERS, 64, |bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        if let Ok(file) = RowFile::open(&path)
+            && let Ok((design, labels)) = file.load()
+        {
+            assert_eq!((design.rows(), labels.len()), (file.rows(), file.rows()));
+            let point = vec![1.0; design.columns()];
+            for i in 0..design.rows() {
+                let _ = design.row(i).dot(&point);
+            }
+        }
+    });
 }
 
 /// A parser that makes room for whatever a header promises is caught.

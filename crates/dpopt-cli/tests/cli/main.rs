@@ -7,6 +7,7 @@ mod formats;
 mod interrupt;
 mod ledger;
 mod records;
+mod rows;
 mod support;
 mod tables;
 mod train;

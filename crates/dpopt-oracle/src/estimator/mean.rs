@@ -10,7 +10,7 @@ use dpopt_privacy::{
 use super::{Counts, EstimatorError, Mean, Number, Over};
 use crate::data::PrivateData;
 use crate::loss::Loss;
-use crate::pass::{Positions, clipped_pass, everything};
+use crate::pass::{Positions, clipped_pass};
 use crate::placed::placed_pass;
 use crate::query::{Query, Value};
 use crate::records::Records;
@@ -320,7 +320,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             Over::Everything => Touched::All,
             Over::Poisson(rate) => Touched::Poisson(
                 self.curator
-                    .poisson_sample(rate, everything(records).len())?,
+                    .poisson_sample(rate, self.data.everything().len())?,
             ),
             Over::FixedSize(size) => {
                 Touched::FixedSize(self.curator.fixed_size_sample(size, public)?)
@@ -329,7 +329,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             Over::Slice(slice) => Touched::Slice(slice.clone()),
         };
         let (positions, denominator) = match &drawn {
-            Touched::All => (everything(records), public as f64),
+            Touched::All => (self.data.everything(), public as f64),
             Touched::Poisson(sample) => (
                 Positions::Listed(sample.secret_positions()),
                 public as f64 * sample.rate().get(),
@@ -340,8 +340,18 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             ),
             Touched::Slice(slice) => (positions(slice), slice.len() as f64),
         };
-        let blocks = self.blocks(&drawn).filter(|_| query.sums_in_blocks());
+        let stored = self.data.stored();
+        // Blocks read from a file are not blocks of fixed positions.
+        let blocks = self
+            .blocks(&drawn)
+            .filter(|_| query.sums_in_blocks() && stored.is_none());
         let empty = || empty(denominator, blocks);
+        if let Some(stored) = stored {
+            let loss = &self.loss;
+            let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
+            let sum = stored.pass(records, &positions, &empty, denominator, self.threads, &add)?;
+            return Ok((sum.finish(self.data.adjacency(), drawn), denominator));
+        }
         let pass = match empty().blocks() {
             Some(_) => placed_pass,
             None => clipped_pass,

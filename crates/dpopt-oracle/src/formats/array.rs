@@ -103,44 +103,76 @@ impl Shape {
             columns: columns as usize,
         })
     }
+}
 
-    fn entries(self) -> usize {
-        self.rows * self.columns
+/// Rows of a stream that are read some at a time.
+pub(crate) struct ArrayRows<'r> {
+    stream: Stream<'r>,
+    shape: Shape,
+    element: Element,
+    left: usize,
+}
+
+impl<'r> ArrayRows<'r> {
+    pub(super) fn new(stream: Stream<'r>, shape: Shape, element: Element) -> Self {
+        Self {
+            stream,
+            shape,
+            element,
+            left: shape.rows,
+        }
+    }
+
+    /// Number of rows in the header.
+    #[cfg(feature = "tabular")]
+    pub(crate) fn rows(&self) -> usize {
+        self.shape.rows
+    }
+
+    /// The next rows, at most `count`; none of them at the end, which must be that of the stream.
+    pub(crate) fn take(&mut self, count: usize) -> Result<Array, FormatError> {
+        let Self {
+            stream,
+            shape,
+            element,
+            left,
+        } = self;
+        let path = stream.path().to_owned();
+        let rows = count.min(*left);
+        let count = rows * shape.columns;
+        let entries = match (element.kind, element.width) {
+            (Kind::Unsigned, 1) => Entries::U8(read(stream, count, 1, |x| x[0])?),
+            (Kind::Float, 4) | (_, 1 | 2) => {
+                Entries::F32(read(stream, count, element.width, |x| {
+                    element.decode(x) as f32
+                })?)
+            }
+            _ => Entries::F64(read(stream, count, element.width, |x| element.decode(x))?),
+        };
+        if entries.len() < count {
+            return Err(FormatError::Truncated { path });
+        }
+        *left -= rows;
+        if *left == 0 && stream.fill(&mut [0])? > 0 {
+            return Err(FormatError::Trailing { path });
+        }
+        Ok(Array {
+            path,
+            rows,
+            columns: shape.columns,
+            entries,
+        })
     }
 }
 
 impl Array {
     /// Reads the entries, which must be the rest of the stream.
     pub(super) fn read(
-        mut stream: Stream<'_>,
+        stream: Stream<'_>,
         shape: Shape,
         element: Element,
     ) -> Result<Self, FormatError> {
-        let path = stream.path().to_owned();
-        let count = shape.entries();
-        let entries = match (element.kind, element.width) {
-            (Kind::Unsigned, 1) => Entries::U8(read(&mut stream, count, 1, |x| x[0])?),
-            (Kind::Float, 4) | (_, 1 | 2) => {
-                Entries::F32(read(&mut stream, count, element.width, |x| {
-                    element.decode(x) as f32
-                })?)
-            }
-            _ => Entries::F64(read(&mut stream, count, element.width, |x| {
-                element.decode(x)
-            })?),
-        };
-        if entries.len() < count {
-            return Err(FormatError::Truncated { path });
-        }
-        if stream.fill(&mut [0])? > 0 {
-            return Err(FormatError::Trailing { path });
-        }
-        Ok(Self {
-            path,
-            rows: shape.rows,
-            columns: shape.columns,
-            entries,
-        })
+        ArrayRows::new(stream, shape, element).take(usize::MAX)
     }
 
     /// Entries that were stored column after column become row after row.

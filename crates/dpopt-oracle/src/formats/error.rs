@@ -102,6 +102,15 @@ pub enum FormatError {
         /// Why.
         problem: &'static str,
     },
+    /// Rows can't be taken one after the other.
+    #[error(
+        "{path}: it is in Fortran order, column after column, and can't be converted row by row \
+         (numpy.ascontiguousarray turns it)"
+    )]
+    ColumnOrder {
+        /// The file.
+        path: String,
+    },
     /// A matrix that can't exist.
     #[error("{path}: {source}")]
     Design {

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use dpopt_linalg::{DesignFile, FileEntry, FileLayout};
 
+#[cfg(feature = "tabular")]
+use super::array::ArrayRows;
 use super::array::{Array, Element, Kind, MAX_DIMENSIONS, Order, Shape};
 use super::error::{FormatError, HeaderProblem};
 use super::stream::{Stream, open};
@@ -33,6 +35,17 @@ pub fn read_idx_from(source: impl Read, origin: &str) -> Result<Array, FormatErr
     let mut stream = Stream::new(source, origin)?;
     let header = Header::read(&mut stream)?;
     Array::read(stream, header.shape, header.element)
+}
+
+/// The rows of an IDX file, to be read some at a time.
+#[cfg(feature = "tabular")]
+pub(crate) fn idx_stream<'r>(
+    source: impl Read + 'r,
+    origin: &str,
+) -> Result<ArrayRows<'r>, FormatError> {
+    let mut stream = Stream::new(source, origin)?;
+    let header = Header::read(&mut stream)?;
+    Ok(ArrayRows::new(stream, header.shape, header.element))
 }
 
 /// The rows of an uncompressed IDX file of bytes, left where they are; each byte stands for

@@ -148,36 +148,49 @@ pub(crate) fn read_edited(
     origin: &str,
     columns: usize,
     width: usize,
-    mut edit: impl FnMut(&mut Vec<(u32, f32)>),
+    edit: impl FnMut(&mut Vec<(u32, f32)>),
 ) -> Result<LabelledRows, FormatError> {
-    let path = || origin.to_owned();
-    if columns > MAX_COLUMNS {
-        return Err(FormatError::TooManyColumns {
-            path: path(),
-            columns: columns as u64,
-            limit: MAX_COLUMNS as u64,
-        });
-    }
     let design = |source: DesignError| FormatError::Design {
-        path: path(),
+        path: origin.to_owned(),
         source,
     };
     let mut rows = LabelledRows {
         design: Design::sparse(width).map_err(design)?,
         labels: Vec::new(),
     };
-    let mut row = Row::default();
-    let mut lines = Lines::new(source, origin)?;
-    while let Some(line) = lines.next_line()? {
-        let label = row.read(line, columns as u64);
+    visit_edited(source, origin, columns, edit, |row, label| {
         rows.labels.push(label);
+        // Indices increase and are in range whatever the line, so this never fails because of one.
+        rows.design.push_row(row).map_err(design)
+    })?;
+    Ok(rows)
+}
+
+/// Calls `visit` with what `edit` makes of each row, and its label.
+pub(crate) fn visit_edited<E: From<FormatError>>(
+    source: impl Read,
+    origin: &str,
+    columns: usize,
+    mut edit: impl FnMut(&mut Vec<(u32, f32)>),
+    mut visit: impl FnMut(&[(u32, f32)], f32) -> Result<(), E>,
+) -> Result<(), E> {
+    if columns > MAX_COLUMNS {
+        return Err(E::from(FormatError::TooManyColumns {
+            path: origin.to_owned(),
+            columns: columns as u64,
+            limit: MAX_COLUMNS as u64,
+        }));
+    }
+    let mut row = Row::default();
+    let mut lines = Lines::new(source, origin).map_err(FormatError::from)?;
+    while let Some(line) = lines.next_line().map_err(FormatError::from)? {
+        let label = row.read(line, columns as u64);
         if row.spoilt.is_none() {
             edit(&mut row.entries);
         }
-        // Indices increase and are in range whatever the line, so this never fails because of one.
-        rows.design.push_row(&row.entries).map_err(design)?;
+        visit(&row.entries, label)?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Lists the lines of a file that [`read_libsvm`] can't read. **Not private**: for public or

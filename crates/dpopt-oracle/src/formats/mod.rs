@@ -15,7 +15,8 @@
 //!
 //! # In memory or not
 //! [`read_npy`] and [`read_idx`] read into memory. [`npy_rows`] and [`idx_rows`] leave the entries
-//! in the file, from which a [`dpopt_linalg::DesignFile`] reads blocks: data larger than memory.
+//! in the file, from which a [`dpopt_linalg::DesignFile`] reads blocks: data larger than memory. Every other format can be
+//! converted to a [`dpopt_linalg::RowFile`] in one pass (feature `tabular`).
 
 mod array;
 mod error;
@@ -25,16 +26,22 @@ pub(crate) mod lines;
 mod npy;
 pub(crate) mod stream;
 
+#[cfg(feature = "tabular")]
+pub(crate) use array::ArrayRows;
 pub use array::{Array, MAX_COLUMNS};
 pub use error::{FormatError, HeaderProblem};
-pub use idx::{idx_rows, read_idx, read_idx_from};
 #[cfg(feature = "tabular")]
-pub(crate) use libsvm::read_edited;
+pub(crate) use idx::idx_stream;
+pub use idx::{idx_rows, read_idx, read_idx_from};
 pub use libsvm::{
     LabelledRows, LibsvmProblem, LibsvmReport, check_libsvm, check_libsvm_from, read_libsvm,
     read_libsvm_from,
 };
+#[cfg(feature = "tabular")]
+pub(crate) use libsvm::{read_edited, visit_edited};
 pub use lines::MAX_LINE_BYTES;
+#[cfg(feature = "tabular")]
+pub(crate) use npy::npy_stream;
 pub use npy::{npy_rows, read_npy, read_npy_from};
 pub use stream::Limits;
 
@@ -54,16 +61,19 @@ pub enum Format {
     Idx,
     /// A table in columns.
     Parquet,
+    /// Rows made for reading in blocks (see [`dpopt_linalg::RowFile`]).
+    Rows,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 5] = [
+    pub const ALL: [Format; 6] = [
         Format::Csv,
         Format::Npy,
         Format::Libsvm,
         Format::Idx,
         Format::Parquet,
+        Format::Rows,
     ];
 
     /// The format that a file's name stands for; `.gz` at its end is skipped, and a name that says
@@ -82,6 +92,8 @@ impl Format {
             Format::Idx
         } else if ends(&[".parquet", ".pq"]) {
             Format::Parquet
+        } else if ends(&[".dpr"]) {
+            Format::Rows
         } else {
             Format::Csv
         }
@@ -96,6 +108,7 @@ impl std::fmt::Display for Format {
             Format::Libsvm => "libsvm",
             Format::Idx => "idx",
             Format::Parquet => "parquet",
+            Format::Rows => "rows",
         })
     }
 }
@@ -116,6 +129,7 @@ mod tests {
             ("a.svm", Format::Libsvm),
             ("train-images-idx3-ubyte.gz", Format::Idx),
             ("t.parquet", Format::Parquet),
+            ("t.dpr", Format::Rows),
         ] {
             assert_eq!(Format::of_name(name.as_ref()), format, "{name}");
         }

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use dpopt_linalg::{DesignFile, FileEntry, FileLayout};
 
+#[cfg(feature = "tabular")]
+use super::array::ArrayRows;
 use super::array::{Array, Element, Kind, MAX_DIMENSIONS, Order, Shape};
 use super::error::{FormatError, HeaderProblem};
 use super::stream::{Stream, open};
@@ -46,6 +48,22 @@ pub fn read_npy_from(source: impl Read, origin: &str) -> Result<Array, FormatErr
     } else {
         array
     })
+}
+
+/// The rows of an NPY file, to be read some at a time.
+#[cfg(feature = "tabular")]
+pub(crate) fn npy_stream<'r>(
+    source: impl Read + 'r,
+    origin: &str,
+) -> Result<ArrayRows<'r>, FormatError> {
+    let mut stream = Stream::new(source, origin)?;
+    let header = Header::read(&mut stream)?;
+    if header.fortran && header.shape.columns > 1 {
+        return Err(FormatError::ColumnOrder {
+            path: origin.to_owned(),
+        });
+    }
+    Ok(ArrayRows::new(stream, header.shape, header.element))
 }
 
 /// The rows of an uncompressed NPY file, left where they are: little-endian floats of 4 or 8

@@ -169,7 +169,12 @@ fn add_framed<L: Loss>(
     for i in positions.iter() {
         out.fill(0.0);
         let finished = guarded::<L, _>(|| {
-            contribute(records.record(i), frames.of(i), &mut moved, &mut out);
+            contribute(
+                records.record(i),
+                frames.of(records.slot(i)),
+                &mut moved,
+                &mut out,
+            );
         });
         add_contribution(sum, finished, &out);
     }

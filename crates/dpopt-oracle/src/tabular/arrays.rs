@@ -263,14 +263,14 @@ impl ArrayFiles {
         Ok((array.into_features(scale, intercept)?, labels))
     }
 
-    fn declared(&self, schema: &Schema) -> Result<ArrayColumns, TabularError> {
+    pub(super) fn declared(&self, schema: &Schema) -> Result<ArrayColumns, TabularError> {
         schema.array().ok_or_else(|| TabularError::SchemaKind {
             path: self.rows.display().to_string(),
             problem: "an array, but the schema is one of a table (it needs a section [array])",
         })
     }
 
-    fn label_values(&self) -> Result<Vec<f32>, TabularError> {
+    pub(super) fn label_values(&self) -> Result<Vec<f32>, TabularError> {
         let Some(labels) = &self.labels else {
             return Err(TabularError::LabelsMissing {
                 path: self.rows.display().to_string(),
@@ -288,14 +288,14 @@ impl ArrayFiles {
 }
 
 /// The two values of a label as numbers.
-struct Codes {
+pub(super) struct Codes {
     positive: Option<f64>,
     negative: Option<f64>,
     default: f32,
 }
 
 impl Codes {
-    fn new(label: &Label) -> Self {
+    pub(super) fn new(label: &Label) -> Self {
         let number = |text: &str| super::encode::parse(text.as_bytes());
         Self {
             positive: number(&label.positive),
@@ -308,7 +308,7 @@ impl Codes {
         }
     }
 
-    fn label(&self, value: f32) -> f32 {
+    pub(super) fn label(&self, value: f32) -> f32 {
         let value = Some(f64::from(value));
         if value == self.positive {
             1.0

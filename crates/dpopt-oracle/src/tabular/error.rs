@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dpopt_linalg::DesignError;
+use dpopt_linalg::{DesignError, RowFileError};
 
 use crate::formats::stream::StreamError;
 use crate::formats::{FormatError, Limits};
@@ -71,6 +71,15 @@ pub enum TabularError {
     /// A file of numbers.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// A file of rows.
+    #[error(transparent)]
+    Rows(#[from] RowFileError),
+    /// A file of rows that was not made from a table with a schema, or whose schema is for other rows.
+    #[error("{path}: the file of rows has no schema that fits its rows")]
+    NoSchema {
+        /// The file.
+        path: String,
+    },
     /// A schema of an array and a table, or the other way round.
     #[error("{path}: {problem}")]
     SchemaKind {

@@ -16,6 +16,7 @@
 
 mod arrays;
 mod check;
+mod convert;
 mod draft;
 mod encode;
 mod error;
@@ -30,6 +31,9 @@ mod write;
 pub use crate::formats::MAX_LINE_BYTES;
 pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, ProblemKind, check, check_from};
+#[cfg(feature = "parquet")]
+pub use convert::convert_parquet;
+pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
 pub use draft::draft_schema;
 pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};

@@ -110,17 +110,30 @@ fn read(
     schema: &Schema,
     need_label: bool,
 ) -> Result<(Design, Vec<f32>), TabularError> {
+    let mut design = Design::sparse(schema.dim())?;
+    let mut labels = Vec::new();
+    visit(path, schema, need_label, |row, label| {
+        labels.push(label);
+        Ok(design.push_row(row)?)
+    })?;
+    Ok((design, labels))
+}
+
+/// Calls `visit` with the row and the label of each record of a table, one after the other.
+pub(super) fn visit(
+    path: &Path,
+    schema: &Schema,
+    need_label: bool,
+    mut visit: impl FnMut(&[(u32, f32)], f32) -> Result<(), TabularError>,
+) -> Result<(), TabularError> {
     let table = Table::open(path)?;
     let layout = Layout::from_names(&table.names, schema, need_label, &table.path)?;
     let encoder = Encoder::new(schema);
-    let mut design = Design::sparse(encoder.dim())?;
-    let mut labels = Vec::new();
     let mut row = Vec::new();
     table.visit(&layout.wanted(schema), |record| {
-        labels.push(record.encode(&encoder, &layout, &mut row, &mut Silent));
-        Ok(design.push_row(&row)?)
-    })?;
-    Ok((design, labels))
+        let label = record.encode(&encoder, &layout, &mut row, &mut Silent);
+        visit(&row, label)
+    })
 }
 
 /// An open file: its columns are known and none of its records.

@@ -268,9 +268,26 @@ fn read(
     schema: &Schema,
     need_label: bool,
 ) -> Result<(Design, Vec<f32>), TabularError> {
-    let encoder = Encoder::new(schema);
-    let mut design = Design::sparse(encoder.dim())?;
+    let mut design = Design::sparse(schema.dim())?;
     let mut labels = Vec::new();
+    visit(source, origin, schema, need_label, |row, label| {
+        labels.push(label);
+        // The encoder's columns increase and are in range whatever the record, so this never
+        // fails because of a record.
+        Ok(design.push_row(row)?)
+    })?;
+    Ok((design, labels))
+}
+
+/// Calls `visit` with the row and the label of each record of a table, one after the other.
+pub(super) fn visit(
+    source: impl Read,
+    origin: &str,
+    schema: &Schema,
+    need_label: bool,
+    mut visit: impl FnMut(&[(u32, f32)], f32) -> Result<(), TabularError>,
+) -> Result<(), TabularError> {
+    let encoder = Encoder::new(schema);
     let mut lines = Lines::new(source, origin)?;
     let header = read_header(&mut lines)?;
     let layout = Layout::from_header(&header, schema, need_label, origin)?;
@@ -282,10 +299,8 @@ fn read(
             // No fields at all: a record of defaults.
             Line::Overlong => b"",
         };
-        labels.push(encoder.encode_line(&layout, text, &mut fields, &mut row));
-        // The encoder's columns increase and are in range whatever the record, so this never
-        // fails because of a record.
-        design.push_row(&row)?;
+        let label = encoder.encode_line(&layout, text, &mut fields, &mut row);
+        visit(&row, label)?;
     }
-    Ok((design, labels))
+    Ok(())
 }

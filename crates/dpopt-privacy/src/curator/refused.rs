@@ -65,6 +65,15 @@ pub enum Refused {
         "under zero-out adjacency a row of zeros stands for no record, and this query may not vanish on it"
     )]
     ZeroRows,
+    /// Records that stay in a file could not be read, or the file was changed. Which of them, and what they hold, has no part
+    /// in it.
+    #[error("{path}: the records can't be read ({kind}); nothing was released and nothing charged")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What kind of error the system reported; [`std::io::ErrorKind::InvalidData`] for a file that is damaged or was changed.
+        kind: std::io::ErrorKind,
+    },
     /// The sample's sum was released before; one sample is one event.
     #[error("this sample was already used for a release")]
     SampleUsed,

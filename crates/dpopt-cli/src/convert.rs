@@ -1,0 +1,36 @@
+//! `dpopt convert`: records to a file of rows, from which `train` reads in blocks.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use dpopt::oracle::formats::Format;
+use dpopt::oracle::tabular::Schema;
+
+use crate::error::CliError;
+use crate::input::{self, Input};
+
+/// Flags of `dpopt convert`.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// Records to convert: CSV, Parquet, NPY, IDX or LIBSVM, all but Parquet also gzipped
+    file: PathBuf,
+    /// Format of the records; default: by the file's name
+    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
+    format: Option<Format>,
+    /// Labels of the records, where they are in a file of their own (NPY, IDX)
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+    /// Public schema of the records; it is written into the file of rows
+    #[arg(long, value_name = "FILE")]
+    schema: PathBuf,
+    /// File of rows to write, by custom `.dpr`. It holds the records, without protection
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+pub(crate) fn run(args: &ConvertArgs) -> Result<(), CliError> {
+    let schema = Schema::load(&args.schema)?;
+    let labels = args.labels.as_deref();
+    let input = Input::new(&args.file, labels, args.format, ["FILE", "--labels"])?;
+    input.convert(&schema, &args.out)
+}

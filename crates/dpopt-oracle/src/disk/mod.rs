@@ -1,0 +1,129 @@
+//! Examples that stay in their file: data larger than memory.
+//!
+//! A pass visits blocks. Each becomes an [`Examples`] in a buffer that is reused, whose rows and labels are brought under their bounds
+//! by the code that does it in memory, and the loss's own pass goes over it. Sums are exact, so the cut into blocks leaves no
+//! trace in them. `docs/privacy/estimator.md` has the argument.
+
+mod pass;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroUsize;
+
+use dpopt_linalg::{DesignFile, RowFile};
+use dpopt_privacy::{ClipNorm, LatticeSum, Refused};
+
+use crate::data::DataError;
+use crate::pass::Positions;
+use crate::records::Examples;
+
+use source::{Blocks, Rows};
+
+/// Adds the contributions of some records of a body to a sum.
+pub(crate) type AddPart<'a, R> = dyn Fn(&R, Positions<'_>, &mut LatticeSum) + Sync + 'a;
+
+/// Records of which only parts are in memory at a time.
+pub(crate) trait Stored<R>: Send + Sync {
+    /// Number of records. Private under add/remove.
+    fn len(&self) -> usize;
+
+    /// The sum of what `add` adds for the records at `positions`. `face` has the public bounds and no records; at most
+    /// `threads` threads compute, fewer where `nominal`, the public number of records that are expected, is small, and as
+    /// many read ahead of them.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`]; the sum is dropped then.
+    fn pass(
+        &self,
+        face: &R,
+        positions: &Positions<'_>,
+        empty: &(dyn Fn() -> LatticeSum + Sync),
+        nominal: f64,
+        threads: NonZeroUsize,
+        add: &AddPart<'_, R>,
+    ) -> Result<LatticeSum, Refused>;
+}
+
+impl<S: Blocks> Stored<Examples> for S {
+    fn len(&self) -> usize {
+        Blocks::len(self)
+    }
+
+    fn pass(
+        &self,
+        face: &Examples,
+        positions: &Positions<'_>,
+        empty: &(dyn Fn() -> LatticeSum + Sync),
+        nominal: f64,
+        threads: NonZeroUsize,
+        add: &AddPart<'_, Examples>,
+    ) -> Result<LatticeSum, Refused> {
+        pass::pass(
+            self,
+            face,
+            positions,
+            empty,
+            pass::worth(threads, nominal),
+            add,
+        )
+    }
+}
+
+/// Rows of features with a label each that stay in their file. [`crate::PrivateData::on_disk`] protects them.
+///
+/// # Memory
+/// For each thread two blocks of 256 KiB, or of one row where that is longer; in place, a label of 4 bytes for each row.
+///
+/// # Privacy
+/// Each row that is read is brought under the public bounds as it would be in memory, in every pass: what a file holds, and
+/// whether it was changed, has no part in the length of a contribution. Which parts of the file are read, and when, shows to
+/// whoever watches the storage; blocks without a record of a sample are skipped.
+pub struct ExamplesOnDisk {
+    rows: Rows,
+    row_norm: ClipNorm,
+}
+
+impl ExamplesOnDisk {
+    /// The rows and labels of a file of rows. `row_norm` is the public bound on row norms.
+    #[must_use]
+    pub fn new(rows: RowFile, row_norm: ClipNorm) -> Self {
+        Self {
+            rows: Rows::Own(rows),
+            row_norm,
+        }
+    }
+
+    /// Dense rows where they lie, such as those of an NPY file, and their labels in memory.
+    ///
+    /// # Errors
+    /// [`DataError::LabelCount`].
+    pub fn in_place(
+        rows: DesignFile,
+        labels: Vec<f32>,
+        row_norm: ClipNorm,
+    ) -> Result<Self, DataError> {
+        if rows.rows() != labels.len() {
+            return Err(DataError::LabelCount);
+        }
+        Ok(Self {
+            rows: Rows::InPlace(rows, labels),
+            row_norm,
+        })
+    }
+
+    /// No rows, and everything else that is public.
+    pub(crate) fn face(&self) -> Examples {
+        Examples::empty(&self.rows.empty(), self.row_norm, None)
+    }
+
+    /// The records behind the face.
+    pub(crate) fn stored(self) -> Box<dyn Stored<Examples>> {
+        Box::new(self.rows)
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        Blocks::len(&self.rows)
+    }
+}
