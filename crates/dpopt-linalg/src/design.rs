@@ -323,6 +323,12 @@ impl Design {
         self.columns
     }
 
+    /// Whether zeros are left out.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        matches!(self.store, Store::Sparse { .. } | Store::OneHot { .. })
+    }
+
     /// Number of stored entries.
     #[must_use]
     pub fn stored(&self) -> usize {

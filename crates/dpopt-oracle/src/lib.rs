@@ -19,6 +19,7 @@ pub mod query;
 mod records;
 #[cfg(feature = "tabular")]
 pub mod tabular;
+mod threads;
 
 pub use data::{DataError, PrivateData, PublicData};
 pub use estimator::{

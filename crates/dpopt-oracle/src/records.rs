@@ -138,6 +138,17 @@ impl Examples {
         self.label_bound = Some(bound);
     }
 
+    /// About how many entries a row has. How many a sparse one has is private, so for those it is a guess.
+    pub(crate) fn entries_per_row(&self) -> f64 {
+        const SPARSE: f64 = 32.0;
+        let columns = self.columns() as f64;
+        if self.design.is_sparse() {
+            columns.min(SPARSE)
+        } else {
+            columns
+        }
+    }
+
     pub(crate) fn design(&self) -> &Design {
         &self.design
     }

@@ -88,7 +88,7 @@ impl<'a, L: Differentiable> PrivateGradient<'a, L> {
         self
     }
 
-    /// Uses up to `threads` threads; results do not depend on it.
+    /// Uses up to `threads` threads; results do not depend on it. See [`PrivateMean::with_threads`].
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
         self.mean = self.mean.with_threads(threads);

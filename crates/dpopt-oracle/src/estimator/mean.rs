@@ -12,6 +12,7 @@ use crate::data::PrivateData;
 use crate::loss::Loss;
 use crate::pass::{Positions, clipped_pass, everything};
 use crate::query::Query;
+use crate::threads::Threads;
 
 /// A released mean.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +52,7 @@ pub struct PrivateMean<'a, L: Loss> {
     data: &'a PrivateData<L::Records>,
     loss: L,
     dim: usize,
-    threads: NonZeroUsize,
+    threads: Threads,
     curator: Curator,
     counts: Counts,
 }
@@ -76,16 +77,18 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             dim: loss.dim(data.records()),
             data,
             loss,
-            threads: NonZeroUsize::MIN,
+            threads: Threads::one(),
             curator,
             counts: Counts::default(),
         })
     }
 
-    /// Uses up to `threads` threads; results do not depend on it.
+    /// Uses up to `threads` threads, 256 at most: the calling one and a pool that is started here and lives as long
+    /// as this. Results do not depend on their number, to the bit. A pass that is too small to gain is not split;
+    /// where the system has no more threads to give, the calling one does all the work.
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = threads;
+        self.threads = Threads::new(threads.get());
         self
     }
 
@@ -181,7 +184,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
                 bound,
                 positions,
                 nominal,
-                self.threads,
+                &self.threads,
             )
         };
         let (sum, touched, denominator) = match over {

@@ -23,6 +23,10 @@ impl Loss for Glm {
         self.constants_within(records.row_norm(), records.label_bound())
     }
 
+    fn work(&self, records: &Examples) -> f64 {
+        records.entries_per_row()
+    }
+
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
         Glm::value(*self, record.row.dot(point), record.label)
     }
