@@ -5,8 +5,9 @@ usage: cargo xtask <command>
 
   validate   everything CI runs, in CI's order; stops at the first failure
   tidy       the house rules: crate edges, module docs, links, forbidden words
-  bench [--quick] [--json FILE]
-             times of the accountants against their targets, medians on one thread
+  bench [--quick] [--json FILE] [--peers VENV]
+             times of the accountants, the samplers and the clipped pass against their targets, medians;
+             with --peers the clipped steps of the tools in that virtual environment beside ours
   fuzz PARSER [--seconds N]
              mutants of valid files against a parser: npy, idx, libsvm, csv, schema, draft, parquet
   help       this text";

@@ -14,6 +14,7 @@
 mod bench;
 mod fuzz;
 mod help;
+mod peers;
 mod tidy;
 mod validate;
 

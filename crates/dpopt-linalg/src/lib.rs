@@ -23,7 +23,7 @@ mod vector;
 
 pub use ahead::Ahead;
 pub use blocks::Packed;
-pub use design::{Design, DesignError};
+pub use design::{Design, DesignError, Entries};
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use frame::orthonormalise;
 pub use logistic::{logistic, logistic_changes};

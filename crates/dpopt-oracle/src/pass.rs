@@ -43,6 +43,15 @@ impl Positions<'_> {
         range.chain(list.iter().map(|&i| i as usize))
     }
 
+    /// Puts what stands at these positions of `all` into `to`, which is emptied first.
+    pub(crate) fn copy<T: Copy, U>(&self, all: &[T], to: &mut Vec<U>, each: impl Fn(T) -> U) {
+        to.clear();
+        match self {
+            Positions::Range(range) => to.extend(all[range.clone()].iter().map(|&x| each(x))),
+            Positions::Listed(list) => to.extend(list.iter().map(|&i| each(all[i as usize]))),
+        }
+    }
+
     /// Pieces of `size` positions, the last one shorter.
     pub(crate) fn blocks(&self, size: usize) -> impl Iterator<Item = Positions<'_>> {
         let size = size.max(1);

@@ -1,6 +1,6 @@
 //! Bodies of records: what a pass over the data needs to know of them.
 
-use dpopt_linalg::{Design, Row};
+use dpopt_linalg::{Design, Entries, Row};
 use dpopt_privacy::{ClipNorm, RowBound};
 
 /// A body of records that can be visited by position.
@@ -142,10 +142,9 @@ impl Examples {
     pub(crate) fn entries_per_row(&self) -> f64 {
         const SPARSE: f64 = 32.0;
         let columns = self.columns() as f64;
-        if self.design.is_sparse() {
-            columns.min(SPARSE)
-        } else {
-            columns
+        match self.design.entries() {
+            Entries::Sparse => columns.min(SPARSE),
+            _ => columns,
         }
     }
 
@@ -157,9 +156,9 @@ impl Examples {
         &self.labels
     }
 
-    /// The bound of what is stored of row `i`.
-    pub(crate) fn bound(&self, i: usize) -> RowBound {
-        self.bounds[i]
+    /// The bounds of what is stored of each row.
+    pub(crate) fn bounds(&self) -> &[RowBound] {
+        &self.bounds
     }
 }
 
