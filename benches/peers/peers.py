@@ -183,10 +183,12 @@ def logistic(n, d):
         def build():
             import torch
 
-            model = torch.nn.Linear(d, 1, bias=False)
+            linear = torch.nn.Linear(d, 1, bias=False)
             with torch.no_grad():
-                model.weight.copy_(torch.from_numpy(w)[None])
-            positive = torch.from_numpy(y > 0).float()[:, None]
+                linear.weight.copy_(torch.from_numpy(w)[None])
+            # One number per record: ghost clipping weighs a vector of losses.
+            model = torch.nn.Sequential(linear, torch.nn.Flatten(0))
+            positive = torch.from_numpy(y > 0).float()
             loss = torch.nn.BCEWithLogitsLoss(reduction="sum")
             return opacus_step(model, loss, torch.from_numpy(x), positive, ghost)
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use dpopt_linalg::{Design, Row};
 use dpopt_oracle::query::{Frames, SmoothedGradient, smoothed_gradient_bound};
 use dpopt_oracle::{
-    Activation, Differentiable, Estimator, Example, Examples, Glm, Head, Loss, Mlp, Over, PrivateData,
-    PrivateGradient, PrivateMean,
+    Activation, Differentiable, Estimator, Example, Examples, Glm, Head, Loss, Mlp, Over,
+    PrivateData, PrivateGradient, PrivateMean,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Refused, Spend};
 

@@ -76,7 +76,10 @@ pub(crate) fn run(root: &Path, venv: &Path, quick: bool) -> Result<Vec<Value>, P
     let python = python(&venv)?;
     let ours = ["--release", "-p", "dpopt-benches", "--bin", "peer"];
     let mut build = Command::new(cargo());
-    build.args(["build", "--quiet"]).args(ours).current_dir(root);
+    build
+        .args(["build", "--quiet"])
+        .args(ours)
+        .current_dir(root);
     finish("the build of our side", &mut build)?;
     [1, 2]
         .into_iter()
@@ -141,8 +144,8 @@ pub(crate) fn table(all: &[Value]) -> Result<String, PeersError> {
                 number("ratio")?
             );
         }
-        for (name, word) in [("skipped", "skipped"), ("failed", "failed")] {
-            for row in list(name)? {
+        for word in ["skipped", "failed"] {
+            for row in list(word)? {
                 let id = row["id"].as_str().ok_or_else(|| missing("id"))?;
                 let reason = row["reason"].as_str().ok_or_else(|| missing("reason"))?;
                 out += &format!("{id:<44} {word}: {reason}\n");
@@ -168,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_row_shows_its_ratio_and_what_is_missing_is_said() {
-        let row = serde_json::json!({"id": "a/t1/numpy", "seconds": 0.02, "fastest": 0.01, "ratio": 2.5});
+        let row =
+            serde_json::json!({"id": "a/t1/numpy", "seconds": 0.02, "fastest": 0.01, "ratio": 2.5});
         let gone = serde_json::json!({"id": "a/t1/jax", "reason": "jax is not installed"});
         let all = [serde_json::json!({"rows": [row], "skipped": [gone], "failed": []})];
         let text = table(&all).expect("a table");

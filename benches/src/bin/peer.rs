@@ -24,7 +24,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let step = release::perceptron(&data, threads.parse::<NonZeroUsize>()?)?;
             answer(step)
         }
-        _ => Err("usage: peer logistic RECORDS COLUMNS THREADS | peer perceptron BATCH THREADS".into()),
+        _ => Err(
+            "usage: peer logistic RECORDS COLUMNS THREADS | peer perceptron BATCH THREADS".into(),
+        ),
     }
 }
 

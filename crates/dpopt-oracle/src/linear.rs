@@ -145,7 +145,10 @@ fn gather<'r, T>(
             rows.extend(span.chunks_exact(columns));
         }
         Some(Positions::Listed(list)) => {
-            rows.extend(list.iter().map(|&i| &all[i as usize * columns..][..columns]));
+            rows.extend(
+                list.iter()
+                    .map(|&i| &all[i as usize * columns..][..columns]),
+            );
         }
         None => {}
     }
@@ -179,7 +182,8 @@ impl<const K: usize> Scratch<K> {
         block.copy(examples.labels(), &mut self.labels, f64::from);
         block.copy(examples.bounds(), &mut self.bounds, |bound| bound);
         self.norms.clear();
-        self.norms.extend(self.bounds.iter().map(|bound| bound.norm()));
+        self.norms
+            .extend(self.bounds.iter().map(|bound| bound.norm()));
         for (norm, factor) in self.norms.iter_mut().zip(&self.factors) {
             // An erased row has factor 0, and a bound that may be anything.
             *norm = if *factor == 0.0 {

@@ -77,7 +77,7 @@ const OWNED: [(&str, &[&str], &str); 10] = [
     ),
     (
         "rayon",
-        &["dpopt-oracle", "dpopt-benches"],
+        &["dpopt-oracle"],
         "threads belong to an estimator; there is no global pool",
     ),
     (
