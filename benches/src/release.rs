@@ -147,7 +147,6 @@ pub fn zeroth_order(
 }
 
 /// The function evaluations of [`zeroth_order`] and no more: 2 d values of each of `records` records.
-#[must_use]
 pub fn values(records: usize, columns: usize) -> impl FnMut() -> f64 {
     let mut number = numbers(1);
     let size = (3.0 / columns as f64).sqrt();
