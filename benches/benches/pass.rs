@@ -1,4 +1,5 @@
-//! One clipped gradient sum of logistic regression on the lattice, beside a plain read of its data.
+//! One clipped gradient sum of logistic regression on the lattice, beside a plain read of its data; releases of a
+//! perceptron; and the zeroth-order pair beside its function evaluations.
 //!
 //! Run with `cargo bench -p dpopt-benches --bench pass`; `cargo xtask bench` has the larger shapes.
 
@@ -7,6 +8,7 @@ use std::num::NonZeroUsize;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use dpopt_benches::pass::{Asking, Bits, Dense, Query, Sparse, bound};
+use dpopt_benches::release;
 
 fn dense<T: Bits>(c: &mut Criterion, name: &str, entry: impl Fn(f64) -> T + Copy) {
     for (records, columns) in [(10_000, 100), (20_000, 1000), (200_000, 50)] {
@@ -48,5 +50,39 @@ fn passes(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, passes);
+/// One step of a perceptron 784-128-10, and the zeroth-order pair beside the function evaluations that it makes.
+fn releases(c: &mut Criterion) {
+    let mut group = c.benchmark_group("perceptron");
+    group.sample_size(20);
+    for batch in [256usize, 2048] {
+        let data = release::images(batch).unwrap();
+        for threads in [1, 2] {
+            let count = NonZeroUsize::new(threads).unwrap();
+            let mut step = release::perceptron(&data, count).unwrap();
+            group.throughput(Throughput::Elements(batch as u64));
+            group.bench_function(BenchmarkId::new(batch.to_string(), threads), |b| {
+                b.iter(|| black_box(step().unwrap()));
+            });
+        }
+    }
+    group.finish();
+    let mut group = c.benchmark_group("zeroth-order");
+    group.sample_size(20);
+    for (records, columns) in [(10_000, 10), (1_000, 50)] {
+        let data = release::rows(records, columns).unwrap();
+        let mut step = release::zeroth_order(&data, columns, NonZeroUsize::MIN).unwrap();
+        let mut values = release::values(records, columns);
+        group.throughput(Throughput::Elements((2 * columns * records) as u64));
+        let shape = format!("{records}x{columns}");
+        group.bench_function(BenchmarkId::new("release", &shape), |b| {
+            b.iter(|| black_box(step().unwrap()));
+        });
+        group.bench_function(BenchmarkId::new("values", &shape), |b| {
+            b.iter(|| black_box(values()));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, passes, releases);
 criterion_main!(benches);

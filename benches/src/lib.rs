@@ -3,3 +3,4 @@
 
 pub mod noise;
 pub mod pass;
+pub mod release;

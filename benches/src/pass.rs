@@ -13,7 +13,7 @@ use pulp::{Simd, WithSimd};
 /// Bytes in a block of rows. Tuned: two blocks, the point and the sum share the innermost cache.
 const BLOCK: usize = 8 << 10;
 /// Rows that the kernels take together.
-const GROUP: usize = 4;
+const GROUP: usize = 8;
 
 /// Dense records with labels 0 and 1.
 pub struct Dense<T> {
@@ -110,7 +110,7 @@ impl<T: Bits> WithSimd for Read<'_, T> {
 }
 
 /// Repeatable numbers in [-1, 1).
-fn numbers(seed: u64) -> impl FnMut() -> f64 {
+pub(crate) fn numbers(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed;
     move || {
         state = state

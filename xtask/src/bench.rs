@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::peers;
 use crate::validate::cargo;
 
 /// What was asked for.
@@ -16,10 +17,12 @@ pub(crate) struct Options {
     quick: bool,
     /// Where the rows go as JSON.
     json: Option<String>,
+    /// A virtual environment: time the tools in it instead.
+    peers: Option<String>,
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -29,6 +32,10 @@ impl Options {
                 "--json" => {
                     let file = words.next().ok_or("--json needs a file")?;
                     options.json = Some((*file).to_owned());
+                }
+                "--peers" => {
+                    let folder = words.next().ok_or("--peers needs a folder")?;
+                    options.peers = Some((*folder).to_owned());
                 }
                 other => return Err(format!("bench has no option `{other}`")),
             }
@@ -44,6 +51,11 @@ const BINARIES: [&str; 2] = ["speed", "pass"];
 /// target is shown, not an error: times depend on the machine and on what else runs on it.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let mut all = Vec::new();
+    if let Some(venv) = &options.peers {
+        all = peers::run(root, Path::new(venv), options.quick).map_err(|e| e.to_string())?;
+        print!("{}", peers::table(&all).map_err(|e| e.to_string())?);
+        return write(options, all);
+    }
     for binary in BINARIES {
         let rows = rows_of(root, binary, options)?;
         print!("{}", table(&rows)?);
@@ -52,6 +64,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
             other => all.push(other),
         }
     }
+    write(options, all)
+}
+
+/// Writes the rows where they were asked for.
+fn write(options: &Options, all: Vec<Value>) -> Result<(), String> {
     if let Some(file) = &options.json {
         let text = format!("{:#}\n", Value::Array(all));
         fs::write(file, text).map_err(|error| format!("can't write {file}: {error}"))?;
@@ -112,9 +129,12 @@ mod tests {
         let both = Options {
             quick: true,
             json: Some("a.json".to_owned()),
+            peers: None,
         };
         assert_eq!(Options::read(&["--json", "a.json", "--quick"]), Ok(both));
-        for bad in [&["--json"][..], &["quick"], &["--slow"]] {
+        let peers = Options::read(&["--peers", "venv"]).map(|options| options.peers);
+        assert_eq!(peers, Ok(Some("venv".to_owned())));
+        for bad in [&["--json"][..], &["quick"], &["--slow"], &["--peers"]] {
             assert!(Options::read(bad).is_err(), "{bad:?}");
         }
     }

@@ -5,8 +5,9 @@ usage: cargo xtask <command>
 
   validate   everything CI runs, in CI's order; stops at the first failure
   tidy       the house rules: crate edges, module docs, links, forbidden words
-  bench [--quick] [--json FILE]
-             times of the accountants against their targets, medians on one thread
+  bench [--quick] [--json FILE] [--peers VENV]
+             times of the accountants, the samplers and the clipped pass against their targets, medians;
+             with --peers the clipped steps of the tools in that virtual environment beside ours
   verify-rates [--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
                [--memory-gib G] [--list]
              every rate that theory promises, measured, with broken twins that must be caught; with --out a

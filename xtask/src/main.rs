@@ -14,6 +14,7 @@
 mod bench;
 mod fuzz;
 mod help;
+mod peers;
 mod theory;
 mod tidy;
 mod validate;

@@ -1,17 +1,20 @@
 //! The speed table of the clipped pass, as JSON: a part of what `cargo xtask bench` runs.
 //!
 //! One row per shape, type and number of threads: the median time of one clipped gradient sum of logistic
-//! regression on the lattice, and as its target the time in which a plain read of the same entries, by the
+//! regression on the lattice (`pass`; `spider` for the difference of two points; `release` for the estimator around it,
+//! with noise), and as its target the time in which a plain read of the same entries, by the
 //! same number of threads in the same run, would reach 85 % of its bandwidth. The plain read is the faster one of two,
 //! with and without prefetches of its own. Passes and reads alternate. `--quick` takes smaller
 //! data and fewer repeats.
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use dpopt_benches::pass::{Asking, Bits, Dense, Query, Sparse, bound};
+use dpopt_benches::release;
 use serde_json::{Value, json};
 
 /// Share of the bandwidth of a plain read that a pass should reach.
@@ -99,6 +102,41 @@ fn dense<T: Bits>(
     Ok(())
 }
 
+/// Releases of the estimator on the same shapes, noise and charge included.
+fn releases(
+    out: &mut Vec<Value>,
+    (records, columns): (usize, usize),
+    (repeats, target): (usize, Option<f64>),
+) -> Result<(), Box<dyn std::error::Error>> {
+    let plain = Dense::new(records, columns, |x| x as f32);
+    let data = release::rows(records, columns)?;
+    for threads in [NonZeroUsize::MIN, NonZeroUsize::MIN.saturating_add(1)] {
+        let read = |asking| {
+            let plain = &plain;
+            move || {
+                black_box(plain.read(threads, asking));
+            }
+        };
+        let reads: [&dyn Fn(); 2] = [&read(Asking::No), &read(Asking::Ahead)];
+        let step = RefCell::new(release::logistic(&data, columns, threads)?);
+        let refused = RefCell::new(None);
+        let id = format!("release/f32/{records}x{columns}/t{threads}");
+        out.push(row(id, plain.bytes(), target, repeats, reads, &|| {
+            let mut step = step.borrow_mut();
+            match step() {
+                Ok(x) => {
+                    black_box(x);
+                }
+                Err(error) => *refused.borrow_mut() = Some(error),
+            }
+        }));
+        if let Some(error) = refused.into_inner() {
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
 fn sparse(
     out: &mut Vec<Value>,
     (records, columns, fields): (usize, usize, usize),
@@ -136,11 +174,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for shape in [(100_000 / shrink, 1000), (1_000_000 / shrink, 50)] {
         dense(&mut out, "f32", shape, (repeats, target), |x| x as f32)?;
         dense(&mut out, "f64", shape, (repeats, target), |x| x)?;
+        releases(&mut out, shape, (repeats, target))?;
     }
     dense(&mut out, "f32", (10_000, 100), (10 * repeats, None), |x| {
         x as f32
     })?;
     dense(&mut out, "f64", (10_000, 100), (10 * repeats, None), |x| x)?;
+    releases(&mut out, (10_000, 100), (10 * repeats, None))?;
     for fields in [10, 20, 40] {
         sparse(&mut out, (200_000, 400, fields), repeats)?;
     }

@@ -84,6 +84,19 @@ pub struct Design {
     store: Store,
 }
 
+/// The entries of a design as one slice.
+#[derive(Debug, Clone, Copy)]
+pub enum Entries<'a> {
+    /// Double precision.
+    Doubles(&'a [f64]),
+    /// Single precision.
+    Singles(&'a [f32]),
+    /// Bytes, and the factor of each row.
+    Bytes(&'a [u8], &'a [f32]),
+    /// Zeros are left out: see [`Design::row`].
+    Sparse,
+}
+
 #[derive(Clone)]
 enum Store {
     Dense(Vec<f64>),
@@ -339,6 +352,19 @@ impl Design {
             Store::Dense32(all) => all.len(),
             Store::Bytes { entries, .. } => entries.len(),
             Store::Sparse { indices, .. } | Store::OneHot { indices, .. } => indices.len(),
+        }
+    }
+
+    /// All entries of a design that leaves none out, row after row.
+    #[must_use]
+    pub fn entries(&self) -> Entries<'_> {
+        match &self.store {
+            Store::Dense(all) => Entries::Doubles(all),
+            Store::Dense32(all) => Entries::Singles(all),
+            Store::Bytes {
+                entries, scales, ..
+            } => Entries::Bytes(entries, scales),
+            Store::Sparse { .. } | Store::OneHot { .. } => Entries::Sparse,
         }
     }
 

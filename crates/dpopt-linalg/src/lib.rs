@@ -29,7 +29,7 @@ mod vector;
 
 pub use ahead::Ahead;
 pub use blocks::Packed;
-pub use design::{Design, DesignError, Wanted};
+pub use design::{Design, DesignError, Entries, Wanted};
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use frame::orthonormalise;
 pub use hull::{Hull, HullError, HullPoint};

@@ -63,12 +63,13 @@ impl Kernel for Logistic<'_> {
     fn run<L: Lanes>(self, lanes: L) {
         let (chunks, rest) = self.0.as_chunks_mut::<LANES>();
         for chunk in chunks {
-            for z in chunk {
-                *z = logistic_of(lanes, *z);
-            }
+            logistic_of_all(lanes, chunk);
         }
-        for z in rest {
-            *z = logistic_of(lanes, *z);
+        if !rest.is_empty() {
+            let mut last = [0.0; LANES];
+            last[..rest.len()].copy_from_slice(rest);
+            logistic_of_all(lanes, &mut last);
+            rest.copy_from_slice(&last[..rest.len()]);
         }
     }
 }
@@ -84,15 +85,31 @@ impl Kernel for Changes<'_> {
         let (values, rest) = self.0[..count].as_chunks_mut::<LANES>();
         let (displacements, last) = self.1[..count].as_chunks::<LANES>();
         for (values, displacements) in values.iter_mut().zip(displacements) {
-            // Copies, which the compiler knows to be apart.
-            let (z, dz) = (*values, *displacements);
-            for lane in 0..LANES {
-                values[lane] = change_of(lanes, z[lane], dz[lane]);
-            }
+            changes_of(lanes, values, *displacements);
         }
-        for (z, dz) in rest.iter_mut().zip(last) {
-            *z = change_of(lanes, *z, *dz);
+        if !rest.is_empty() {
+            let (mut z, mut dz) = ([0.0; LANES], [0.0; LANES]);
+            z[..rest.len()].copy_from_slice(rest);
+            dz[..rest.len()].copy_from_slice(last);
+            changes_of(lanes, &mut z, dz);
+            rest.copy_from_slice(&z[..rest.len()]);
         }
+    }
+}
+
+#[inline(always)]
+fn logistic_of_all<L: Lanes>(lanes: L, all: &mut [f64; LANES]) {
+    for z in all {
+        *z = logistic_of(lanes, *z);
+    }
+}
+
+#[inline(always)]
+fn changes_of<L: Lanes>(lanes: L, values: &mut [f64; LANES], displacements: [f64; LANES]) {
+    // A copy, which the compiler knows to be apart.
+    let z = *values;
+    for lane in 0..LANES {
+        values[lane] = change_of(lanes, z[lane], displacements[lane]);
     }
 }
 

@@ -22,6 +22,7 @@ pub mod query;
 mod records;
 #[cfg(feature = "tabular")]
 pub mod tabular;
+mod threads;
 
 pub use data::{DataError, PrivateData, PublicData};
 pub use disk::ExamplesOnDisk;

@@ -4,7 +4,7 @@
 //! onto the lattice, while the memory is asked for the block that follows. What a row adds depends on
 //! that row alone: the kernels compute each row's products in an order of its own.
 
-use dpopt_linalg::{Ahead, Entry, Row, row_products, sparse_products};
+use dpopt_linalg::{Ahead, Entries, Entry, Row, row_products, sparse_products};
 use dpopt_privacy::{LatticeSum, RowBound, RowEntry, SparseRow};
 
 use crate::pass::Positions;
@@ -12,6 +12,8 @@ use crate::records::{Examples, Records};
 
 /// Bytes in a block of rows. Tuned: two blocks, the points and the sum share the innermost cache.
 const BLOCK_BYTES: usize = 8 << 10;
+/// Rows that the kernels take together.
+const GROUP: usize = 8;
 /// Most rows in a block.
 const MAX_BLOCK_ROWS: usize = 256;
 
@@ -44,20 +46,11 @@ pub(crate) fn linear_pass<const K: usize>(
         points,
         multiples,
     };
-    match examples.design().row(0) {
-        Row::Dense(_) => pass.dense(sum, |row| match row {
-            Row::Dense(x) => (x, 1.0),
-            _ => (&[][..], 1.0),
-        }),
-        Row::Dense32(_) => pass.dense(sum, |row| match row {
-            Row::Dense32(x) => (x, 1.0),
-            _ => (&[][..], 1.0),
-        }),
-        Row::Bytes(..) => pass.dense(sum, |row| match row {
-            Row::Bytes(x, factor) => (x, f64::from(factor)),
-            _ => (&[][..], 1.0),
-        }),
-        Row::Sparse(..) | Row::OneHot(..) => pass.sparse(sum),
+    match examples.design().entries() {
+        Entries::Doubles(all) => pass.dense(sum, all, &[]),
+        Entries::Singles(all) => pass.dense(sum, all, &[]),
+        Entries::Bytes(all, factors) => pass.dense(sum, all, factors),
+        Entries::Sparse => pass.sparse(sum),
     }
 }
 
@@ -70,38 +63,28 @@ struct Pass<'a, const K: usize, F> {
 
 impl<const K: usize, F: Fn(Block<'_, K>)> Pass<'_, K, F> {
     fn block_rows(&self, row_bytes: usize) -> usize {
-        // A multiple of the four rows that the kernels take together.
-        (BLOCK_BYTES / row_bytes.max(1) / 4 * 4).clamp(4, MAX_BLOCK_ROWS)
+        // A multiple of the rows that the kernels take together.
+        (BLOCK_BYTES / row_bytes.max(1) / GROUP * GROUP).clamp(GROUP, MAX_BLOCK_ROWS)
     }
 
-    /// Dense rows, each with a factor.
-    fn dense<'r, T: Entry + RowEntry + 'r>(
-        &'r self,
-        sum: &mut LatticeSum,
-        entries: impl Fn(Row<'r>) -> (&'r [T], f64),
-    ) {
-        let step = self.block_rows(size_of::<T>() * self.examples.columns());
+    /// Dense rows, each with a factor unless there are none.
+    fn dense<T: Entry + RowEntry>(&self, sum: &mut LatticeSum, all: &[T], factors: &[f32]) {
+        let columns = self.examples.columns();
+        let step = self.block_rows(size_of::<T>() * columns);
         let mut blocks = self.positions.blocks(step);
         let mut rows: Vec<&[T]> = Vec::with_capacity(step);
         let mut next: Vec<&[T]> = Vec::with_capacity(step);
         let mut scratch = Scratch::new(step);
-        let design = self.examples.design();
-        let gather = |block: &Positions<'_>, rows: &mut Vec<&'r [T]>| {
-            rows.clear();
-            rows.extend(block.iter().map(|i| entries(design.row(i)).0));
-        };
         let mut current = blocks.next();
-        if let Some(block) = &current {
-            gather(block, &mut rows);
-        }
+        gather(all, columns, current.as_ref(), &mut rows);
         while let Some(block) = current {
             current = blocks.next();
-            next.clear();
-            if let Some(block) = &current {
-                gather(block, &mut next);
-            }
+            gather(all, columns, current.as_ref(), &mut next);
             let mut ahead = Ahead::new(&next);
-            scratch.load(self.examples, &block, |row| entries(row).1);
+            if !factors.is_empty() {
+                block.copy(factors, &mut scratch.factors, f64::from);
+            }
+            scratch.load(self.examples, &block);
             let count = rows.len();
             row_products(&rows, self.points, scratch.products(count), &mut ahead);
             scratch.scale_products(count);
@@ -118,20 +101,20 @@ impl<const K: usize, F: Fn(Block<'_, K>)> Pass<'_, K, F> {
     fn sparse(&self, sum: &mut LatticeSum) {
         let design = self.examples.design();
         let ones = vec![1.0f32; self.examples.columns()];
-        let split = |row: Row<'_>| match row {
-            Row::OneHot(_, value) => f64::from(value),
-            _ => 1.0,
-        };
         let mut scratch = Scratch::new(MAX_BLOCK_ROWS);
         let mut rows: Vec<SparseRow<'_>> = Vec::with_capacity(MAX_BLOCK_ROWS);
         for block in self.positions.blocks(MAX_BLOCK_ROWS) {
             rows.clear();
+            scratch.factors.clear();
             rows.extend(block.iter().map(|i| match design.row(i) {
                 Row::Sparse(columns, values) => (columns, values),
-                Row::OneHot(columns, _) => (columns, &ones[..columns.len().min(ones.len())]),
+                Row::OneHot(columns, value) => {
+                    scratch.factors.push(f64::from(value));
+                    (columns, &ones[..columns.len().min(ones.len())])
+                }
                 _ => (&[][..], &[][..]),
             }));
-            scratch.load(self.examples, &block, split);
+            scratch.load(self.examples, &block);
             let count = rows.len();
             let products = scratch.products(count);
             for (i, (columns, values)) in rows.iter().enumerate() {
@@ -145,6 +128,29 @@ impl<const K: usize, F: Fn(Block<'_, K>)> Pass<'_, K, F> {
             scratch.scale_multiples();
             sum.add_sparse_rows(&rows, &scratch.multiples[..count], &scratch.bounds);
         }
+    }
+}
+
+/// The rows at the positions of a block; none for no block.
+fn gather<'r, T>(
+    all: &'r [T],
+    columns: usize,
+    block: Option<&Positions<'_>>,
+    rows: &mut Vec<&'r [T]>,
+) {
+    rows.clear();
+    match block {
+        Some(Positions::Range(range)) => {
+            let span = &all[range.start * columns..range.end * columns];
+            rows.extend(span.chunks_exact(columns));
+        }
+        Some(Positions::Listed(list)) => {
+            rows.extend(
+                list.iter()
+                    .map(|&i| &all[i as usize * columns..][..columns]),
+            );
+        }
+        None => {}
     }
 }
 
@@ -171,34 +177,20 @@ impl<const K: usize> Scratch<K> {
         }
     }
 
-    fn load<'r>(
-        &mut self,
-        examples: &'r Examples,
-        block: &Positions<'_>,
-        factor: impl Fn(Row<'r>) -> f64,
-    ) {
-        self.labels.clear();
+    /// Labels, bounds and norms of a block; after the factors.
+    fn load(&mut self, examples: &Examples, block: &Positions<'_>) {
+        block.copy(examples.labels(), &mut self.labels, f64::from);
+        block.copy(examples.bounds(), &mut self.bounds, |bound| bound);
         self.norms.clear();
-        self.bounds.clear();
-        self.factors.clear();
-        let factored = matches!(examples.design().row(0), Row::Bytes(..) | Row::OneHot(..));
-        for i in block.iter() {
-            let bound = examples.bound(i);
-            self.labels.push(f64::from(examples.labels()[i]));
-            self.bounds.push(bound);
-            if factored {
-                let factor = factor(examples.design().row(i));
-                self.factors.push(factor);
-                // An erased row has factor 0, and a bound that may be anything.
-                let norm = if factor == 0.0 {
-                    0.0
-                } else {
-                    bound.norm() * factor.abs() * (1.0 + 2.0 * f64::EPSILON)
-                };
-                self.norms.push(norm);
+        self.norms
+            .extend(self.bounds.iter().map(|bound| bound.norm()));
+        for (norm, factor) in self.norms.iter_mut().zip(&self.factors) {
+            // An erased row has factor 0, and a bound that may be anything.
+            *norm = if *factor == 0.0 {
+                0.0
             } else {
-                self.norms.push(bound.norm());
-            }
+                *norm * factor.abs() * (1.0 + 2.0 * f64::EPSILON)
+            };
         }
     }
 

@@ -1,13 +1,13 @@
 //! One clipped pass over the records that a query reads.
 
-use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use dpopt_privacy::{LatticeError, LatticeSum};
+use dpopt_privacy::{Bound, LatticeError, LatticeSum};
 
 use crate::loss::Loss;
 use crate::query::Query;
 use crate::records::Records;
+use crate::threads::{Cut, Threads};
 
 /// Positions of the records that a pass, or a part of one, reads.
 #[derive(Debug, Clone)]
@@ -43,26 +43,29 @@ impl Positions<'_> {
         range.chain(list.iter().map(|&i| i as usize))
     }
 
-    /// Pieces of `size` positions, the last one shorter.
-    pub(crate) fn blocks(&self, size: usize) -> impl Iterator<Item = Positions<'_>> {
-        let len = self.len();
-        (0..len).step_by(size.max(1)).map(move |start| {
-            let end = len.min(start + size.max(1));
-            match self {
-                Positions::Range(range) => Positions::Range(range.start + start..range.start + end),
-                Positions::Listed(list) => Positions::Listed(&list[start..end]),
-            }
-        })
+    /// Puts what stands at these positions of `all` into `to`, which is emptied first.
+    pub(crate) fn copy<T: Copy, U>(&self, all: &[T], to: &mut Vec<U>, each: impl Fn(T) -> U) {
+        to.clear();
+        match self {
+            Positions::Range(range) => to.extend(all[range.clone()].iter().map(|&x| each(x))),
+            Positions::Listed(list) => to.extend(list.iter().map(|&i| each(all[i as usize]))),
+        }
     }
 
-    /// Part `k` of `parts` nearly equal ones.
-    fn part(&self, k: usize, parts: usize) -> Positions<'_> {
-        let at = |k: usize| self.len() * k / parts;
+    /// Pieces of `size` positions, the last one shorter.
+    pub(crate) fn blocks(&self, size: usize) -> impl Iterator<Item = Positions<'_>> {
+        let size = size.max(1);
+        (0..self.len().div_ceil(size)).map(move |k| self.piece(k, size))
+    }
+
+    /// Piece number `k` of `size` positions.
+    fn piece(&self, k: usize, size: usize) -> Positions<'_> {
+        let len = self.len();
+        let start = k.saturating_mul(size).min(len);
+        let end = start.saturating_add(size).min(len);
         match self {
-            Positions::Range(range) => {
-                Positions::Range(range.start + at(k)..range.start + at(k + 1))
-            }
-            Positions::Listed(list) => Positions::Listed(&list[at(k)..at(k + 1)]),
+            Positions::Range(range) => Positions::Range(range.start + start..range.start + end),
+            Positions::Listed(list) => Positions::Listed(&list[start..end]),
         }
     }
 }
@@ -70,9 +73,9 @@ impl Positions<'_> {
 /// The lattice sum of a query's contributions. The result is the same, to the bit, for every
 /// number of threads: each contribution is rounded on its own and added in integers.
 ///
-/// `empty` makes the sum that nothing was added to. `nominal` is the public number of records that the pass is expected to read. It, and not the
-/// true number, which may be secret, decides how many threads are asked for; where the system has
-/// no more of them the calling thread does their work.
+/// `empty` makes the sum that nothing was added to. `nominal` is the public number of records that the pass is expected
+/// to read. It, and not the true number, which may be secret, decides with the public cost of the query how many threads
+/// take part and how long the chunks are that they take; only the number of chunks follows the true one.
 pub(crate) fn clipped_pass<L: Loss, Q: Query<L>>(
     loss: &L,
     records: &L::Records,
@@ -80,43 +83,34 @@ pub(crate) fn clipped_pass<L: Loss, Q: Query<L>>(
     empty: &(dyn Fn() -> LatticeSum + Sync),
     positions: &Positions<'_>,
     nominal: f64,
-    threads: NonZeroUsize,
+    threads: &Threads,
 ) -> Result<LatticeSum, LatticeError> {
-    let sum_of = |part: Positions<'_>| {
-        let mut sum = empty();
-        query.add(loss, records, part, &mut sum);
-        sum
-    };
-    // A thread is worth its start from a few thousand records on.
-    let threads = threads.get().min((nominal / 2048.0) as usize + 1);
-    if threads == 1 {
-        return Ok(sum_of(positions.part(0, 1)));
-    }
-    let parts: Vec<LatticeSum> = std::thread::scope(|scope| {
-        let sum_of = &sum_of;
-        let workers: Vec<_> = (1..threads)
-            .map(|k| {
-                std::thread::Builder::new()
-                    .spawn_scoped(scope, move || sum_of(positions.part(k, threads)))
-                    .map_err(|_| k)
-            })
-            .collect();
-        let first = sum_of(positions.part(0, threads));
-        std::iter::once(first)
-            .chain(workers.into_iter().map(|worker| match worker {
-                Ok(worker) => match worker.join() {
-                    Ok(sum) => sum,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                },
-                Err(k) => sum_of(positions.part(k, threads)),
-            }))
-            .collect()
+    let Cut { chunk, workers } = cut(loss, records, query, empty().bound(), nominal, threads);
+    let chunks = positions.len().div_ceil(chunk);
+    let parts = threads.run(chunks, workers, empty, |sum, k| {
+        query.add(loss, records, positions.piece(k, chunk), sum);
     });
-    let mut total = empty();
+    let mut total: Option<LatticeSum> = None;
     for part in parts {
-        total = total.merge(part)?;
+        total = Some(match total {
+            Some(total) => total.merge(part)?,
+            None => part,
+        });
     }
-    Ok(total)
+    Ok(total.unwrap_or_else(empty))
+}
+
+/// How a pass is cut up: from public numbers alone.
+pub(crate) fn cut<L: Loss, Q: Query<L>>(
+    loss: &L,
+    records: &L::Records,
+    query: &Q,
+    bound: Bound,
+    nominal: f64,
+    threads: &Threads,
+) -> Cut {
+    let evaluations = query.gradients_per_record() + query.values_per_record();
+    threads.cut(nominal, evaluations * loss.work(records), bound.dim())
 }
 
 /// All records.

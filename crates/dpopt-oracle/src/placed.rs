@@ -1,17 +1,15 @@
 //! A clipped pass in blocks of fixed positions, which no thread shares with another.
 
-use std::num::NonZeroUsize;
-
 use dpopt_privacy::{LatticeError, LatticeSum};
 
 use crate::loss::Loss;
-use crate::pass::Positions;
+use crate::pass::{Positions, cut};
 use crate::query::Query;
 use crate::records::Records;
+use crate::threads::Threads;
 
-/// Coordinates of contributions that are worth a thread of their own. Tuned: they take some tens of times as long as
-/// the start of one.
-const WORTH_A_THREAD: f64 = 4e6;
+/// Pieces for each thread, so that one that is held up leaves work to the others.
+const PIECES_PER_THREAD: usize = 2;
 
 /// The lattice sum of a query's contributions, in blocks. It is the same, to the bit, for every number of threads: which
 /// positions share a block is a matter of the positions, and each block is one thread's.
@@ -25,45 +23,22 @@ pub(crate) fn placed_pass<L: Loss, Q: Query<L>>(
     empty: &(dyn Fn() -> LatticeSum + Sync),
     positions: &Positions<'_>,
     nominal: f64,
-    threads: NonZeroUsize,
+    threads: &Threads,
 ) -> Result<LatticeSum, LatticeError> {
-    let sum_of = |part: Positions<'_>| {
-        let mut sum = empty();
-        query.add(loss, records, part, &mut sum);
-        sum
-    };
     let none = empty();
     let width = none.blocks().map_or(1, |blocks| blocks.width() as usize);
     let reach = positions.reach(records.len());
     let (first, last) = (reach.start / width, reach.end.div_ceil(width));
-    let worth = (nominal * none.bound().dim() as f64 / WORTH_A_THREAD) as usize + 1;
-    let threads = threads.get().min(worth).min((last - first).max(1));
-    let part = |k: usize| {
-        let at = |k: usize| (first + (last - first) * k / threads) * width;
-        positions.between(at(k), at(k + 1))
+    let workers = cut(loss, records, query, none.bound(), nominal, threads).workers;
+    let pieces = if workers == 1 {
+        1
+    } else {
+        (workers * PIECES_PER_THREAD).min((last - first).max(1))
     };
-    if threads == 1 {
-        return Ok(sum_of(part(0)));
-    }
-    let parts: Vec<LatticeSum> = std::thread::scope(|scope| {
-        let (sum_of, part) = (&sum_of, &part);
-        let workers: Vec<_> = (1..threads)
-            .map(|k| {
-                std::thread::Builder::new()
-                    .spawn_scoped(scope, move || sum_of(part(k)))
-                    .map_err(|_| k)
-            })
-            .collect();
-        let own = sum_of(part(0));
-        std::iter::once(own)
-            .chain(workers.into_iter().map(|worker| match worker {
-                Ok(worker) => match worker.join() {
-                    Ok(sum) => sum,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                },
-                Err(k) => sum_of(part(k)),
-            }))
-            .collect()
+    let at = |k: usize| (first + (last - first) * k / pieces) * width;
+    // Pieces are handed out in order, so each thread takes up blocks in order.
+    let parts = threads.run(pieces, workers, empty, |sum, k| {
+        query.add(loss, records, positions.between(at(k), at(k + 1)), sum);
     });
     let mut parts = parts.into_iter();
     let mut total = parts.next().unwrap_or(none);

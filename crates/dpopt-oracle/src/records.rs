@@ -1,6 +1,6 @@
 //! Bodies of records: what a pass over the data needs to know of them.
 
-use dpopt_linalg::{Design, Row};
+use dpopt_linalg::{Design, Entries, Row};
 use dpopt_privacy::{ClipNorm, RowBound};
 
 use crate::data::DataError;
@@ -222,6 +222,16 @@ impl Examples {
         }
     }
 
+    /// About how many entries a row has. How many a sparse one has is private, so for those it is a guess.
+    pub(crate) fn entries_per_row(&self) -> f64 {
+        const SPARSE: f64 = 32.0;
+        let columns = self.columns() as f64;
+        match self.design.entries() {
+            Entries::Sparse => columns.min(SPARSE),
+            _ => columns,
+        }
+    }
+
     pub(crate) fn design(&self) -> &Design {
         &self.design
     }
@@ -239,9 +249,9 @@ impl Examples {
         factor == 0.0 || self.bounds[i].norm() == 0.0
     }
 
-    /// The bound of what is stored of row `i`.
-    pub(crate) fn bound(&self, i: usize) -> RowBound {
-        self.bounds[i]
+    /// The bounds of what is stored of each row.
+    pub(crate) fn bounds(&self) -> &[RowBound] {
+        &self.bounds
     }
 }
 

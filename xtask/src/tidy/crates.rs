@@ -64,7 +64,7 @@ const LAYERS: [(&str, May); 10] = [
 ];
 
 /// External crates that only some of ours may name, and why.
-const OWNED: [(&str, &[&str], &str); 9] = [
+const OWNED: [(&str, &[&str], &str); 10] = [
     (
         "faer",
         &["dpopt-linalg"],
@@ -74,6 +74,11 @@ const OWNED: [(&str, &[&str], &str); 9] = [
         "pulp",
         &["dpopt-linalg", "dpopt-privacy", "dpopt-benches"],
         "the kernels are in these",
+    ),
+    (
+        "rayon",
+        &["dpopt-oracle"],
+        "threads belong to an estimator; there is no global pool",
     ),
     (
         "chacha20",

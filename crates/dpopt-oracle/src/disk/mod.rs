@@ -9,8 +9,6 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use std::num::NonZeroUsize;
-
 use dpopt_linalg::{DesignFile, RowFile};
 use dpopt_privacy::{ClipNorm, LatticeSum, Refused};
 
@@ -28,9 +26,8 @@ pub(crate) trait Stored<R>: Send + Sync {
     /// Number of records. Private under add/remove.
     fn len(&self) -> usize;
 
-    /// The sum of what `add` adds for the records at `positions`. `face` has the public bounds and no records; at most
-    /// `threads` threads compute, fewer where `nominal`, the public number of records that are expected, is small, and as
-    /// many read ahead of them.
+    /// The sum of what `add` adds for the records at `positions`. `face` has the public bounds and no records; so many
+    /// `threads` compute, and as many read ahead of them.
     ///
     /// # Errors
     /// [`Refused::Unreadable`]; the sum is dropped then.
@@ -39,8 +36,7 @@ pub(crate) trait Stored<R>: Send + Sync {
         face: &R,
         positions: &Positions<'_>,
         empty: &(dyn Fn() -> LatticeSum + Sync),
-        nominal: f64,
-        threads: NonZeroUsize,
+        threads: usize,
         add: &AddPart<'_, R>,
     ) -> Result<LatticeSum, Refused>;
 }
@@ -55,18 +51,10 @@ impl<S: Blocks> Stored<Examples> for S {
         face: &Examples,
         positions: &Positions<'_>,
         empty: &(dyn Fn() -> LatticeSum + Sync),
-        nominal: f64,
-        threads: NonZeroUsize,
+        threads: usize,
         add: &AddPart<'_, Examples>,
     ) -> Result<LatticeSum, Refused> {
-        pass::pass(
-            self,
-            face,
-            positions,
-            empty,
-            pass::worth(threads, nominal),
-            add,
-        )
+        pass::pass(self, face, positions, empty, threads, add)
     }
 }
 

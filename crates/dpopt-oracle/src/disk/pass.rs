@@ -4,7 +4,6 @@
 //! thread of its own that reads ahead, and two buffers that go to and fro between them: while one is computed with, the other
 //! is filled.
 
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,11 +19,6 @@ use crate::records::{Examples, Records};
 
 /// Blocks in memory for each thread that computes.
 pub(super) const BUFFERS: usize = 2;
-
-/// Threads worth their start: one for a few thousand records. The public number decides, not the true one.
-pub(super) fn worth(threads: NonZeroUsize, nominal: f64) -> usize {
-    threads.get().min((nominal / 2048.0) as usize + 1)
-}
 
 /// The sum of what `add` adds for the records at `positions`, to what `empty` makes.
 ///

@@ -50,7 +50,7 @@ impl<'a, L: Differentiable> Recursion<PrivateMean<'a, L>> {
         Ok(Self::over(PrivateMean::new(data, loss, curator)?, clip))
     }
 
-    /// Uses up to `threads` threads; results do not depend on it.
+    /// Uses up to `threads` threads; results do not depend on it. See [`PrivateMean::with_threads`].
     #[must_use]
     pub fn with_threads(self, threads: NonZeroUsize) -> Self {
         self.map_means(|means| means.with_threads(threads))

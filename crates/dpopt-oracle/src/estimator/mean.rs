@@ -10,10 +10,11 @@ use dpopt_privacy::{
 use super::{Counts, EstimatorError, Mean, Number, Over};
 use crate::data::PrivateData;
 use crate::loss::Loss;
-use crate::pass::{Positions, clipped_pass};
+use crate::pass::{Positions, clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::query::{Query, Value};
 use crate::records::Records;
+use crate::threads::Threads;
 
 /// Private records, a loss, and the curator that releases means of queries.
 ///
@@ -29,7 +30,7 @@ pub struct PrivateMean<'a, L: Loss> {
     data: &'a PrivateData<L::Records>,
     loss: L,
     dim: usize,
-    threads: NonZeroUsize,
+    threads: Threads,
     curator: Curator,
     counts: Counts,
 }
@@ -54,16 +55,18 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             dim: loss.dim(data.records()),
             data,
             loss,
-            threads: NonZeroUsize::MIN,
+            threads: Threads::one(),
             curator,
             counts: Counts::default(),
         })
     }
 
-    /// Uses up to `threads` threads; results do not depend on it.
+    /// Uses up to `threads` threads, 256 at most: the calling one and a pool that is started here and lives as long
+    /// as this. Results do not depend on their number, to the bit. A pass that is too small to gain is not split;
+    /// where the system has no more threads to give, the calling one does all the work.
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = threads;
+        self.threads = Threads::new(threads.get());
         self
     }
 
@@ -349,7 +352,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         if let Some(stored) = stored {
             let loss = &self.loss;
             let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
-            let sum = stored.pass(records, &positions, &empty, denominator, self.threads, &add)?;
+            let bound = empty().bound();
+            let cut = cut(loss, records, query, bound, denominator, &self.threads);
+            let sum = stored.pass(records, &positions, &empty, cut.workers, &add)?;
             return Ok((sum.finish(self.data.adjacency(), drawn), denominator));
         }
         let pass = match empty().blocks() {
@@ -363,7 +368,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             &empty,
             &positions,
             denominator,
-            self.threads,
+            &self.threads,
         )?;
         Ok((sum.finish(self.data.adjacency(), drawn), denominator))
     }

@@ -123,6 +123,12 @@ pub trait Loss: Sync {
     /// read a record.
     fn constants_on(&self, records: &Self::Records) -> Constants;
 
+    /// About how many multiply-adds one value or gradient of one record takes. Decides on how many threads a
+    /// pass is worth, and nothing else. Must not read a record.
+    fn work(&self, records: &Self::Records) -> f64 {
+        self.dim(records) as f64
+    }
+
     /// f(w; x).
     fn value(&self, record: RecordOf<'_, Self>, point: &[f64]) -> f64;
 }

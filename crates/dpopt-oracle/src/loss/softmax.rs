@@ -103,6 +103,10 @@ impl Loss for Softmax {
         self.constants(records.row_norm())
     }
 
+    fn work(&self, records: &Examples) -> f64 {
+        records.entries_per_row() * self.classes as f64
+    }
+
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
         let mut logits = vec![0.0; self.classes];
         self.products(&record, point, &mut logits);

@@ -5,12 +5,16 @@
 //! constant's own bits are taken off per group of rows.
 
 use super::lanes::{Kernel, LANES, Lanes, RowEntry, dispatch};
-use super::{Bound, LatticeSum, MAGIC, MAX_RECORDS, RowBound, pow2};
+use super::{Bound, LatticeSum, MAGIC, MAX_RECORDS, RowBound};
 
 /// Rows that share one read and one write of the sum.
-const GROUP: usize = 4;
+const GROUP: usize = 8;
+/// Half as many, for the end of a batch.
+const HALF: usize = GROUP / 2;
 /// Rows that are looked at before the first of them is added.
 const BATCH: usize = 64;
+/// 2^-1000: a quotient below has lost digits, or is about to.
+const SMALLEST: f64 = f64::from_bits(23 << 52);
 
 /// Column numbers and entries of a sparse row.
 pub type SparseRow<'a> = (&'a [u32], &'a [f32]);
@@ -51,25 +55,28 @@ impl LatticeSum {
         let clip = Clip::new(&self.bound);
         let (dim, weight) = (self.bound.dim, self.weight);
         let room = self.take_room(rows.len());
-        let all = rows[..room].iter().zip(scales).zip(bounds);
-        let mut batch: [(&[T], f64); BATCH] = [(&[], 0.0); BATCH];
-        let mut live = 0;
-        for ((&row, &scale), &bound) in all {
-            let scale = scale * weight;
-            match clip.multiple(scale, bound) {
-                Multiple::Steps(steps) if row.len() == dim => {
-                    batch[live] = (row, steps);
-                    live += 1;
-                    if live == BATCH {
-                        self.add_batch(&batch, &mut meanwhile);
-                        live = 0;
-                    }
-                }
-                Multiple::Extreme if row.len() == dim => self.add_extreme(scale, row),
-                _ => {}
+        let mut steps = [0.0; BATCH];
+        let batches = rows[..room]
+            .chunks(BATCH)
+            .zip(scales.chunks(BATCH))
+            .zip(bounds.chunks(BATCH));
+        for ((rows, scales), bounds) in batches {
+            let steps = &mut steps[..rows.len()];
+            let mut plain = rows.iter().all(|row| row.len() == dim);
+            dispatch(Steps {
+                clip,
+                weight,
+                scales,
+                bounds,
+                steps,
+                plain: &mut plain,
+            });
+            if plain {
+                self.add_batch(rows, steps, &mut meanwhile);
+            } else {
+                self.add_mixed(rows, scales, bounds, &mut meanwhile);
             }
         }
-        self.add_batch(&batch[..live], &mut meanwhile);
     }
 
     /// Adds clip(`scales[i]` * `rows[i]`) for every sparse row i, in time proportional to its
@@ -102,12 +109,45 @@ impl LatticeSum {
         room as usize
     }
 
-    fn add_batch<T: RowEntry>(&mut self, batch: &[(&[T], f64)], meanwhile: &mut impl FnMut()) {
+    fn add_batch<T: RowEntry>(
+        &mut self,
+        rows: &[&[T]],
+        steps: &[f64],
+        meanwhile: &mut impl FnMut(),
+    ) {
         dispatch(Dense {
             sum: &mut self.sum,
-            batch,
+            rows,
+            steps,
             meanwhile,
         });
+    }
+
+    /// Adds a batch in which some rows can't be added, or not in the plain way.
+    #[cold]
+    fn add_mixed<T: RowEntry>(
+        &mut self,
+        rows: &[&[T]],
+        scales: &[f64],
+        bounds: &[RowBound],
+        meanwhile: &mut impl FnMut(),
+    ) {
+        let clip = Clip::new(&self.bound);
+        let (dim, weight) = (self.bound.dim, self.weight);
+        let mut batch: ([&[T]; BATCH], [f64; BATCH]) = ([&[]; BATCH], [0.0; BATCH]);
+        let mut live = 0;
+        for ((&row, &scale), &bound) in rows.iter().zip(scales).zip(bounds) {
+            let scale = scale * weight;
+            match clip.multiple(scale, bound) {
+                Multiple::Steps(steps) if row.len() == dim => {
+                    (batch.0[live], batch.1[live]) = (row, steps);
+                    live += 1;
+                }
+                Multiple::Extreme if row.len() == dim => self.add_extreme(scale, row),
+                _ => {}
+            }
+        }
+        self.add_batch(&batch.0[..live], &batch.1[..live], meanwhile);
     }
 
     /// Adds a row whose norm and scale are far apart.
@@ -162,7 +202,7 @@ impl Clip {
         if kept * norm > self.clip {
             kept = (self.clip / norm) * (1.0 - 4.0 * f64::EPSILON);
             // A quotient that is almost subnormal has lost digits.
-            if kept < pow2(-1000) {
+            if kept < SMALLEST {
                 return Multiple::Extreme;
             }
         }
@@ -175,10 +215,48 @@ impl Clip {
     }
 }
 
+/// The clipped scales of a batch, in lattice steps: [`Clip::multiple`] for many rows at once.
+struct Steps<'a> {
+    clip: Clip,
+    /// What each scale is multiplied by first.
+    weight: f64,
+    scales: &'a [f64],
+    bounds: &'a [RowBound],
+    steps: &'a mut [f64],
+    /// Set to false where a row's entries may not be finite or its multiple is extreme.
+    plain: &'a mut bool,
+}
+
+impl Kernel for Steps<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, _: L) {
+        let Clip { clip, per_step } = self.clip;
+        let mut odd = 0;
+        for ((steps, &scale), &bound) in self.steps.iter_mut().zip(self.scales).zip(self.bounds) {
+            let norm = bound.norm();
+            let scale = scale * self.weight;
+            let size = scale.abs();
+            let long = size * norm > clip;
+            let cut = (clip / norm) * (1.0 - 4.0 * f64::EPSILON);
+            let whole = (if long { cut } else { size }) * per_step;
+            // A scale that is not finite: a multiple of zero, and the entries are finite.
+            let kept = if size < f64::INFINITY { whole } else { 0.0 };
+            *steps = kept.copysign(scale);
+            odd |= u64::from(!(norm < f64::INFINITY));
+            odd |= u64::from(!(kept < f64::INFINITY));
+            odd |= u64::from(long) & u64::from(cut < SMALLEST);
+        }
+        if odd != 0 {
+            *self.plain = false;
+        }
+    }
+}
+
 /// Adds the rows of a batch.
 struct Dense<'a, 'r, T, F> {
     sum: &'a mut [i64],
-    batch: &'a [(&'r [T], f64)],
+    rows: &'a [&'r [T]],
+    steps: &'a [f64],
     meanwhile: &'a mut F,
 }
 
@@ -188,12 +266,19 @@ impl<T: RowEntry, F: FnMut()> Kernel for Dense<'_, '_, T, F> {
         // The columns after the last whole chunk are read together with those before them, into a
         // sum of their own: most lanes of it are not wanted.
         let mut last = [0; LANES];
-        let (groups, rest) = self.batch.as_chunks::<GROUP>();
-        for group in groups {
-            add_group(lanes, self.sum, &mut last, group, self.meanwhile);
+        let (groups, rest) = self.rows.as_chunks::<GROUP>();
+        let (steps, rest_steps) = self.steps.as_chunks::<GROUP>();
+        for (group, steps) in groups.iter().zip(steps) {
+            add_group(lanes, self.sum, &mut last, group, steps, self.meanwhile);
         }
-        for row in rest {
-            add_group(lanes, self.sum, &mut last, &[*row], &mut || {});
+        // Whole halves of a group, then what is left.
+        let (halves, rest) = rest.as_chunks::<HALF>();
+        let (steps, rest_steps) = rest_steps.as_chunks::<HALF>();
+        for (half, steps) in halves.iter().zip(steps) {
+            add_group(lanes, self.sum, &mut last, half, steps, self.meanwhile);
+        }
+        for (row, steps) in rest.iter().zip(rest_steps) {
+            add_group(lanes, self.sum, &mut last, &[*row], &[*steps], &mut || {});
         }
         let short = self.sum.len() % LANES;
         let tail = self.sum.len() - short;
@@ -209,7 +294,8 @@ fn add_group<L: Lanes, T: RowEntry, const R: usize>(
     lanes: L,
     sum: &mut [i64],
     last: &mut [i64; LANES],
-    group: &[(&[T], f64); R],
+    rows: &[&[T]; R],
+    steps: &[f64; R],
     meanwhile: &mut impl FnMut(),
 ) {
     let columns = sum.len();
@@ -218,31 +304,34 @@ fn add_group<L: Lanes, T: RowEntry, const R: usize>(
     let start = 0u64.wrapping_sub(MAGIC.to_bits().wrapping_mul(R as u64)) as i64;
     let start = lanes.words(&[start; LANES]);
     let sums = sum.as_chunks_mut::<LANES>().0;
-    let mut steps = [magic; R];
+    let mut multiples = [magic; R];
     let mut chunks: [&[[T; LANES]]; R] = [&[]; R];
     for r in 0..R {
-        steps[r] = lanes.splat(group[r].1);
-        chunks[r] = &group[r].0[..columns].as_chunks::<LANES>().0[..sums.len()];
+        multiples[r] = lanes.splat(steps[r]);
+        chunks[r] = &rows[r][..columns].as_chunks::<LANES>().0[..sums.len()];
     }
     for j in 0..sums.len() {
-        meanwhile();
-        let mut total = lanes.add(lanes.words(&sums[j]), start);
+        for _ in 0..R / HALF {
+            meanwhile();
+        }
+        // Two partial sums: shorter chains of additions.
+        let mut total = [lanes.words(&sums[j]), start];
         for r in 0..R {
             let x = T::load(lanes, &chunks[r][j]);
-            total = lanes.add(total, lanes.rounded(x, steps[r], magic));
+            total[r % 2] = lanes.add(total[r % 2], lanes.rounded(x, multiples[r], magic));
         }
-        sums[j] = lanes.to_array(total);
+        sums[j] = lanes.to_array(lanes.add(total[0], total[1]));
     }
     if columns.is_multiple_of(LANES) {
         return;
     }
     let mut total = lanes.add(lanes.words(last), start);
     for r in 0..R {
-        let x = match group[r].0.last_chunk::<LANES>() {
+        let x = match rows[r].last_chunk::<LANES>() {
             Some(x) => T::load(lanes, x),
-            None => lanes.doubles(&padded(group[r].0)),
+            None => lanes.doubles(&padded(rows[r])),
         };
-        total = lanes.add(total, lanes.rounded(x, steps[r], magic));
+        total = lanes.add(total, lanes.rounded(x, multiples[r], magic));
     }
     *last = lanes.to_array(total);
 }

@@ -1,6 +1,6 @@
 //! Passes over rows: contributions are multiples of rows.
 
-use dpopt_linalg::{Row, add_scaled, logistic as logistic_in_place};
+use dpopt_linalg::{Row, add_scaled, logistic as logistic_in_place, logistic_changes};
 use dpopt_privacy::LatticeSum;
 
 use super::Glm;
@@ -22,6 +22,10 @@ impl Loss for Glm {
 
     fn constants_on(&self, records: &Examples) -> Constants {
         self.constants_within(records.row_norm(), records.label_bound())
+    }
+
+    fn work(&self, records: &Examples) -> f64 {
+        records.entries_per_row()
     }
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
@@ -84,6 +88,10 @@ impl Differentiable for Glm {
     ) {
         let points = [segment.from, segment.displacement];
         linear_pass(records, &positions, points, sum, |block| {
+            if *self == Glm::Logistic {
+                logistic_multiples(block, clip);
+                return;
+            }
             let [products, changes] = block.products;
             for i in 0..block.multiples.len() {
                 let (z, dz, label) = (products[i], changes[i], block.labels[i]);
@@ -115,6 +123,38 @@ impl Glm {
         }
         for ((slope, z), label) in slopes.iter_mut().zip(&*products).zip(labels) {
             *slope = self.slope(*z, *label);
+        }
+    }
+}
+
+/// The changes of clipped slopes of the logistic loss, with the exponentials of a block at a time.
+///
+/// A row's multiple depends on its own products, label and norm: where no row's clip is below 1, the largest
+/// slope, those of all rows are found as they would be one by one, without their slopes.
+fn logistic_multiples(block: Block<'_, 2>, clip: f64) {
+    let Block {
+        products: [products, changes],
+        labels,
+        norms,
+        multiples,
+    } = block;
+    multiples.copy_from_slice(products);
+    logistic_changes(multiples, changes);
+    if norms.iter().all(|norm| clip >= *norm) {
+        return;
+    }
+    for ((z, dz), label) in products.iter_mut().zip(&mut *changes).zip(labels) {
+        let sign = -sign(*label);
+        (*z, *dz) = (sign * *z, sign * (*z + *dz));
+    }
+    logistic_in_place(products);
+    logistic_in_place(changes);
+    for (i, multiple) in multiples.iter_mut().enumerate() {
+        let cap = clip / norms[i];
+        let (before, after) = (products[i], changes[i]);
+        // Slopes are these times minus the label's sign. A NaN, and a row of zeros, keep the change.
+        if before > cap || after > cap {
+            *multiple = -sign(labels[i]) * (after.min(cap) - before.min(cap));
         }
     }
 }

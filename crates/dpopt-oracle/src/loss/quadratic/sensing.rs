@@ -175,6 +175,12 @@ impl Loss for MatrixSensing {
         records.dim * self.rank
     }
 
+    /// A product of a measurement with the factor.
+    fn work(&self, records: &Measurements) -> f64 {
+        let dim = records.dim as f64;
+        dim * dim * self.rank as f64
+    }
+
     fn constants_on(&self, records: &Measurements) -> Constants {
         let (gradient, hessian) = (
             2.0 * records.norm_bound * self.ball,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::lanes::{Kernel, Lanes, dispatch, on_width};
 use super::super::{Bound, LatticeSum, MAX_RECORDS, RowBound, RowEntry};
-use super::{Dense, SparseRow};
+use super::{BATCH, Clip, Dense, Multiple, SparseRow, Steps};
 use crate::units::ClipNorm;
 
 fn bound(radius: f64, dim: usize) -> Bound {
@@ -191,20 +191,23 @@ proptest! {
 /// The fused widths agree to the bit.
 #[test]
 fn the_width_of_the_processor_changes_no_bit() {
-    let rows: Vec<Vec<f32>> = (0..7)
+    // A group, half of one, and three more.
+    let rows: Vec<Vec<f32>> = (0..15)
         .map(|i| {
             (0..53)
                 .map(|j| ((i * 53 + j) as f32 * 0.37).sin())
                 .collect()
         })
         .collect();
-    let batch: Vec<(&[f32], f64)> = rows.iter().map(|row| (&row[..], 12_345.678_9)).collect();
+    let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
+    let steps: Vec<f64> = (0..15).map(|i| 12_345.678_9 * f64::from(i)).collect();
     let mut all = Vec::new();
     for width in 0..3 {
         let mut sum = vec![0; 53];
         let dense = Dense {
             sum: &mut sum,
-            batch: &batch,
+            rows: &rows,
+            steps: &steps,
             meanwhile: &mut || {},
         };
         if on_width(width, dense) {
@@ -325,4 +328,74 @@ fn meanwhile_is_called_once_for_32_entries() {
     let bounds = [RowBound::dense(&row); 8];
     LatticeSum::new(bound).add_rows(&[&row[..]; 8], &[1.0; 8], &bounds, || count += 1);
     assert_eq!(count, 4);
+}
+
+/// Scales and bounds of every kind, alone and together: the batch finds what one row at a time finds, says of every
+/// batch that has something odd in it that it is not plain, and gives rows that count as zero no steps.
+#[test]
+fn a_batch_of_scales_is_clipped_as_each_alone() {
+    let norms = [
+        0.0,
+        1e-310,
+        1e-30,
+        0.3,
+        1.0,
+        7.0,
+        1e300,
+        1.7e308,
+        f64::INFINITY,
+    ];
+    let tiny = f64::from_bits(1);
+    let scales = [
+        0.0,
+        -0.0,
+        tiny,
+        -1e-300,
+        0.2,
+        -1.0,
+        3.0,
+        1e10,
+        -1e300,
+        f64::MAX,
+    ];
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    for radius in [1e-250, 1.0, 1e200] {
+        let clip = Clip::new(&bound(radius, 5));
+        let of = |scales: &[f64], bounds: &[RowBound]| {
+            let (mut steps, mut plain) = (vec![f64::NAN; scales.len()], true);
+            dispatch(Steps {
+                weight: 1.0,
+                clip,
+                scales,
+                bounds,
+                steps: &mut steps,
+                plain: &mut plain,
+            });
+            (steps, plain)
+        };
+        let mut together = (Vec::new(), Vec::new(), Vec::new());
+        for norm in norms {
+            for scale in scales.into_iter().chain(odd) {
+                let bound = RowBound::dense(&[norm]);
+                let (steps, plain) = of(&[scale], &[bound]);
+                match clip.multiple(scale, bound) {
+                    Multiple::Steps(expected) => {
+                        assert!(plain && steps[0].to_bits() == expected.to_bits());
+                        together.0.push(scale);
+                        together.1.push(bound);
+                        together.2.push(steps[0]);
+                    }
+                    // All entries are zero, or the steps are.
+                    Multiple::Zero if plain => assert!(norm == 0.0 || steps[0] == 0.0),
+                    Multiple::Zero => assert!(norm == f64::INFINITY || norm == 0.0),
+                    Multiple::Extreme => assert!(!plain, "{norm} {scale}"),
+                }
+            }
+        }
+        for batch in [1, 7, 8, 9, BATCH] {
+            let all = together.0.chunks(batch).zip(together.1.chunks(batch));
+            let found: Vec<f64> = all.flat_map(|(s, b)| of(s, b).0).collect();
+            assert_eq!(found, together.2);
+        }
+    }
 }

@@ -1,0 +1,175 @@
+//! Whole releases of the estimator, as users get them: what the tables and the comparison with other tools time.
+
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use dpopt_linalg::{Design, Row};
+use dpopt_oracle::query::{Frames, SmoothedGradient, smoothed_gradient_bound};
+use dpopt_oracle::{
+    Activation, Differentiable, Estimator, Example, Examples, Glm, Head, Loss, Mlp, Over,
+    PrivateData, PrivateGradient, PrivateMean,
+};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Refused, Spend};
+
+use crate::pass::numbers;
+
+/// An error of any kind.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// Layer sizes of the perceptron.
+pub const SIZES: [usize; 3] = [784, 128, 10];
+/// The clip radius.
+const CLIP: f64 = 0.5;
+/// How many releases are paid for in advance.
+const RELEASES: u64 = 1_000_000;
+
+/// The seconds of one call, and what it returned.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+pub fn timed<R>(work: impl FnOnce() -> R) -> (f64, R) {
+    let start = Instant::now();
+    let result = work();
+    (start.elapsed().as_secs_f64(), result)
+}
+
+/// Made-up rows of about unit norm in single precision, with labels 1 and -1.
+///
+/// # Errors
+/// Those of [`PrivateData::new`].
+pub fn rows(records: usize, columns: usize) -> Result<PrivateData, Failure> {
+    let mut number = numbers(1);
+    let size = (3.0 / columns as f64).sqrt();
+    let entries = (0..records * columns)
+        .map(|_| (size * number()) as f32)
+        .collect();
+    let labels = (0..records).map(|_| number().signum() as f32).collect();
+    let design = Design::dense32(columns, entries)?;
+    let norm = ClipNorm::new(3.0)?;
+    Ok(PrivateData::new(
+        design,
+        labels,
+        norm,
+        Adjacency::ReplaceOne,
+        None,
+    )?)
+}
+
+/// Made-up images of 784 bytes in ten classes.
+///
+/// # Errors
+/// Those of [`PrivateData::new`].
+pub fn images(records: usize) -> Result<PrivateData, Failure> {
+    let mut number = numbers(2);
+    let pixels = (0..records * SIZES[0])
+        .map(|_| (128.0 * (number() + 1.0)) as u8)
+        .collect();
+    let design = Design::bytes(SIZES[0], pixels, 1.0 / 255.0)?;
+    let labels = (0..records).map(|i| (i % SIZES[2]) as f32).collect();
+    let norm = ClipNorm::new(28.0)?;
+    Ok(PrivateData::new(
+        design,
+        labels,
+        norm,
+        Adjacency::ReplaceOne,
+        None,
+    )?)
+}
+
+/// Releases of the clipped gradient of logistic regression: each call makes one and returns its first coordinate.
+///
+/// # Errors
+/// Those of the estimator.
+pub fn logistic(
+    data: &PrivateData,
+    columns: usize,
+    threads: NonZeroUsize,
+) -> Result<impl FnMut() -> Result<f64, Refused>, Failure> {
+    let point = (0..columns).map(|j| (j as f64).sin()).collect();
+    gradient(data, Glm::Logistic, point, threads)
+}
+
+/// Releases of the clipped gradient of a perceptron, as [`logistic`].
+///
+/// # Errors
+/// Those of the estimator.
+pub fn perceptron(
+    data: &PrivateData,
+    threads: NonZeroUsize,
+) -> Result<impl FnMut() -> Result<f64, Refused>, Failure> {
+    let mlp = Mlp::new(&SIZES, Activation::Relu, Head::Softmax)?;
+    let point = mlp.initial_point(1);
+    gradient(data, mlp, point, threads)
+}
+
+fn gradient<L: Differentiable<Records = Examples>>(
+    data: &PrivateData,
+    loss: L,
+    point: Vec<f64>,
+    threads: NonZeroUsize,
+) -> Result<impl FnMut() -> Result<f64, Refused>, Failure> {
+    let clip = ClipNorm::new(CLIP)?;
+    let mut estimator =
+        PrivateGradient::clipped(data, loss, curator(), clip)?.with_threads(threads);
+    let z = NoiseMultiplier::new(1.0)?;
+    estimator.reserve(&Spend::Fixed(Event::gaussian(z).repeated(RELEASES)))?;
+    Ok(move || {
+        let estimate = estimator.refresh(&point, z)?;
+        Ok(estimate.gradient[0])
+    })
+}
+
+/// Releases of the zeroth-order gradient of logistic regression.
+///
+/// # Errors
+/// Those of the estimator.
+pub fn zeroth_order(
+    data: &PrivateData,
+    columns: usize,
+    threads: NonZeroUsize,
+) -> Result<impl FnMut() -> Result<f64, Refused>, Failure> {
+    let mut curator = curator();
+    let frames = Frames::draw(&mut curator, columns, NonZeroUsize::MIN)?;
+    let point: Vec<f64> = (0..columns).map(|j| (j as f64).sin()).collect();
+    let clip = ClipNorm::new(smoothed_gradient_bound(1.0, columns))?;
+    let mut mean = PrivateMean::new(data, Glm::Logistic, curator)?.with_threads(threads);
+    let z = NoiseMultiplier::new(1.0)?;
+    let spend = Spend::Fixed(Event::gaussian(z).repeated(RELEASES));
+    mean.curator_mut().reserve(&spend)?;
+    Ok(move || {
+        let query = SmoothedGradient {
+            point: &point,
+            smoothing: 0.1,
+            frames: &frames,
+            clip,
+        };
+        let released = mean.release(&query, &Over::Everything, z)?;
+        Ok(released.map_or(0.0, |released| released.mean[0]))
+    })
+}
+
+/// The function evaluations of [`zeroth_order`] and no more: 2 d values of each of `records` records.
+pub fn values(records: usize, columns: usize) -> impl FnMut() -> f64 {
+    let mut number = numbers(1);
+    let size = (3.0 / columns as f64).sqrt();
+    let rows: Vec<f32> = (0..records * columns)
+        .map(|_| (size * number()) as f32)
+        .collect();
+    let points: Vec<f64> = (0..2 * columns * columns).map(|_| number()).collect();
+    move || {
+        let mut total = 0.0;
+        for row in rows.chunks_exact(columns) {
+            let example = Example {
+                row: Row::Dense32(row),
+                label: 1.0,
+                norm: 1.0,
+            };
+            for point in points.chunks_exact(columns) {
+                total += Loss::value(&Glm::Logistic, example, point);
+            }
+        }
+        total
+    }
+}
+
+fn curator() -> Curator {
+    Curator::simulated(Adjacency::ReplaceOne, 1)
+}
