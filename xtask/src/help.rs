@@ -7,6 +7,8 @@ usage: cargo xtask <command>
   tidy       the house rules: crate edges, module docs, links, forbidden words
   bench [--quick] [--json FILE]
              times of the accountants against their targets, medians on one thread
+  audit [--quick|--full] [--only NAME] [--json FILE]
+             attacks on every mechanism and solver, and on broken twins that must be caught
   fuzz PARSER [--seconds N]
              mutants of valid files against a parser: npy, idx, libsvm, csv, schema, draft, parquet
   help       this text";

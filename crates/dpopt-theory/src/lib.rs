@@ -12,9 +12,12 @@
 //! - [`auc`], [`accuracy`], [`majority_accuracy`], [`log_loss`]: how good a linear classifier is
 //!   on public data.
 //!
+//! - [`audit`]: attacks on the guarantees themselves, with broken twins that they must catch.
+//!
 //! Nothing in this crate reads private records.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod audit;
 mod certificate;
 mod metrics;
 mod problem;
