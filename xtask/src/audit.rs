@@ -75,7 +75,10 @@ mod tests {
         assert_eq!(Options::read(&[]), Ok(Options::default()));
         let words = ["--full", "--only", "dp-sgd", "--json", "a.json"];
         let options = Options::read(&words);
-        assert_eq!(options.map(|options| options.words), Ok(words.map(str::to_owned).to_vec()));
+        assert_eq!(
+            options.map(|options| options.words),
+            Ok(words.map(str::to_owned).to_vec())
+        );
         for bad in [
             &["--only"][..],
             &["--json"],
@@ -92,6 +95,11 @@ mod tests {
         let options = Options::read(&["--quick", "--only", "twins"]).expect("options");
         let command = command(Path::new("root"), &options);
         let words: Vec<_> = command.get_args().collect();
-        assert!(words.ends_with(&["--".as_ref(), "--quick".as_ref(), "--only".as_ref(), "twins".as_ref()]));
+        assert!(words.ends_with(&[
+            "--".as_ref(),
+            "--quick".as_ref(),
+            "--only".as_ref(),
+            "twins".as_ref()
+        ]));
     }
 }

@@ -174,7 +174,7 @@ impl Curator {
             mechanism: ReplayedMechanism::AboveThreshold,
             reads: ReplayedReads::All,
             charged,
-            noise_steps: shares.spread / shares.queries,
+            noise_steps: shares.spread / (shares.threshold + shares.queries),
             radius_steps: shares.spread,
             limit: epsilon.get(),
         };

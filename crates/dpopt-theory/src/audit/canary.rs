@@ -155,7 +155,6 @@ impl Target for Canary {
             self.claim.delta,
             settings.confidence,
             (&without[..held], &with[..held]),
-            runs - held as u64,
         );
         let errors = count(&without[held..], &with[held..], threshold);
         let bound = self
@@ -207,13 +206,13 @@ fn count(without: &[f64], with: &[f64], threshold: f64) -> Errors {
     }
 }
 
-/// The threshold with the largest bound, if `runs` runs of each world had the error rates of these.
+/// The threshold with the largest bound from these runs. (Their own number, and not that of the runs to
+/// come, makes rare events look as uncertain as they are here; or else luck in a tail would win.)
 fn best_threshold(
     statistic: &Statistic,
     delta: f64,
     confidence: f64,
     (without, with): (&[f64], &[f64]),
-    runs: u64,
 ) -> f64 {
     let mut all: Vec<f64> = without.iter().chain(with).copied().collect();
     all.sort_by(f64::total_cmp);
@@ -221,18 +220,13 @@ fn best_threshold(
     let every = all.len().div_ceil(THRESHOLDS).max(1);
     let mut best = (f64::NEG_INFINITY, f64::INFINITY);
     for &threshold in all.iter().step_by(every) {
-        let few = count(without, with, threshold);
-        // Half an error is added, so that none in a few runs is not taken for none in many.
-        let scaled = |wrong: u64, of: u64| {
-            ((wrong as f64 + 0.5) / (of as f64 + 1.0) * runs as f64).round() as u64
-        };
-        let errors = Errors {
-            false_positives: scaled(few.false_positives, few.without),
-            without: runs,
-            false_negatives: scaled(few.false_negatives, few.with),
-            with: runs,
-        };
+        let errors = count(without, with, threshold);
         let merit = statistic.merit(errors, delta, confidence);
+        // Where nothing is refuted yet, the largest difference of the rates promises most.
+        let rates = 1.0
+            - errors.false_positives as f64 / errors.without as f64
+            - errors.false_negatives as f64 / errors.with as f64;
+        let merit = if merit > 0.0 { merit } else { rates - 2.0 };
         if merit > best.0 {
             best = (merit, threshold);
         }

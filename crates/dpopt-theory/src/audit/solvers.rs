@@ -30,7 +30,7 @@ type Labelled = ([f64; DIM], f32);
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     for adjacency in RELATIONS {
         for (name, plan) in plans(adjacency, DIM)? {
-            replays(registry, name, &plan, adjacency);
+            replays(registry, name, &plan, adjacency)?;
         }
         accesses(registry, adjacency)?;
     }
@@ -61,11 +61,13 @@ fn plans(adjacency: Adjacency, dim: usize) -> Result<Vec<(&'static str, SolverPl
         delta: Delta::new(DELTA)?,
     };
     let mut spider = SpiderBoostPlan::new(&facts, &budget, STEPS)?;
-    // Three phases of four steps, with the multipliers as planned: the claim follows the releases.
+    // Three phases of four steps, which share the budget equally: so long a plan has one phase for these
+    // facts, and restarts are to be audited too.
     spider.phase = 4;
     spider.steps = STEPS;
     spider.anchors = 3;
     spider.variations = 9;
+    spider.anchor_noise_multiplier = noise((STEPS as f64).sqrt() / budget.mu()?.get())?;
     spider.variation_noise_multiplier = spider.anchor_noise_multiplier;
     let sgd = DpSgdPlan::with_parameters(
         &facts,
@@ -119,17 +121,13 @@ fn declared(adjacency: Adjacency) -> Option<u64> {
 }
 
 /// One plan on hostile records, on rows, and with the accesses that its spend doesn't cover.
-fn replays(registry: &mut Registry, name: &str, plan: &SolverPlan, adjacency: Adjacency) {
+fn replays(
+    registry: &mut Registry,
+    name: &str,
+    plan: &SolverPlan,
+    adjacency: Adjacency,
+) -> Result<(), AuditError> {
     let own = plan.access();
-    let mut accesses = vec![Access::FullBatch, Access::FixedSize(3)];
-    if let Ok(rate) = SamplingRate::new(0.25) {
-        accesses.push(Access::Poisson(rate));
-    }
-    accesses.push(Access::SinglePass {
-        anchor: 1,
-        variation: 1,
-    });
-    accesses.retain(|access| *access != own);
     let hostile = |access: Access| {
         let plan = plan.clone();
         move |curator: Curator, records: &Vec<Hostile>| {
@@ -163,26 +161,26 @@ fn replays(registry: &mut Registry, name: &str, plan: &SolverPlan, adjacency: Ad
         move |_| labelled_pairs(adjacency),
         rows,
     ));
-    let others: Vec<_> = accesses.into_iter().map(hostile).collect();
-    registry.add(
-        CuratorReplay::new(
-            &format!("{name}/refusals/{adjacency}"),
-            name,
-            adjacency,
-            move |_| hostile_pairs(adjacency, RECORDS),
-            move |curator, records| {
-                // One curator serves one of them, by the shape of the data: the same for neighbours under
-                // replace-one and zero-out, and a fixed one under add-remove.
-                let at = if adjacency.record_count_is_public() {
-                    records.len() % others.len()
-                } else {
-                    0
-                };
-                others[at](curator, records)
-            },
-        )
-        .refused(),
-    );
+    // The spend of a plan covers its own access and no other.
+    for (other, access) in every_access()? {
+        let same = std::mem::discriminant(&access) == std::mem::discriminant(&own);
+        let access = match (same, access) {
+            (true, Access::Poisson(_)) => Access::Poisson(SamplingRate::new(0.25)?),
+            (true, _) => continue,
+            (false, other) => other,
+        };
+        registry.add(
+            CuratorReplay::new(
+                &format!("{name}/refused-{other}/{adjacency}"),
+                name,
+                adjacency,
+                move |_| hostile_pairs(adjacency, RECORDS),
+                hostile(access),
+            )
+            .refused(),
+        );
+    }
+    Ok(())
 }
 
 fn labelled_pairs(adjacency: Adjacency) -> Vec<super::Pair<Vec<Labelled>>> {
@@ -360,15 +358,12 @@ fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64) -> Vec<f6
 fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
     let dim = 8;
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
-        for (name, mut plan) in plans(adjacency, dim)? {
+        for (name, plan) in plans(adjacency, dim)? {
             if matches!(plan, SolverPlan::DpSgd(_)) {
                 if adjacency == Adjacency::AddRemove {
                     registry.add(sampled_canary(name, plan, dim)?);
                 }
                 continue;
-            }
-            if let SolverPlan::NoisyGd(plan) = &mut plan {
-                plan.steps = plan.steps.max(1);
             }
             let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
             let clip = plan.clip();
@@ -406,7 +401,7 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                     Statistic::GaussianDp,
                     score,
                 )
-                .with_runs(20_000, 200_000),
+                .with_runs(30_000, 300_000),
             );
         }
     }
