@@ -135,8 +135,8 @@ mod tests {
     /// Sums of exact masses, for numbers of trials at which they are exact.
     #[test]
     fn tails_are_sums_of_masses() {
-        for (n, p) in [(7_u64, 0.3), (40, 0.731), (200, 0.05)] {
-            let mut masses = vec![(1.0 - p as f64).powi(n as i32)];
+        for (n, p) in [(7_u64, 0.3_f64), (40, 0.731), (200, 0.05)] {
+            let mut masses = vec![(1.0 - p).powi(n as i32)];
             for k in 0..n {
                 let last = masses[k as usize];
                 masses.push(last * (n - k) as f64 / (k + 1) as f64 * p / (1.0 - p));

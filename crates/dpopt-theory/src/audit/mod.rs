@@ -385,10 +385,11 @@ impl Registry {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Report, AuditError> {
         settings.check()?;
-        let asked = |target: &&Box<dyn Target>| {
+        let asked = |target: &dyn Target| {
             only.is_none_or(|only| target.group() == only || target.name() == only)
         };
-        let targets: Vec<_> = self.targets.iter().filter(asked).collect();
+        let all = self.targets.iter().map(Box::as_ref);
+        let targets: Vec<&dyn Target> = all.filter(|target| asked(*target)).collect();
         if let (true, Some(only)) = (targets.is_empty(), only) {
             return Err(AuditError::UnknownTarget {
                 asked: only.to_owned(),

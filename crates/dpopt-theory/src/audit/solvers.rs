@@ -21,6 +21,8 @@ use super::{AuditError, Canary, Claim, OneRun, Registry, Statistic, World};
 const DIM: usize = 3;
 /// Records of replayed runs.
 const RECORDS: usize = 8;
+/// Public number of records of scored runs.
+const CROWD: u64 = 100;
 /// Steps of all runs.
 const STEPS: u64 = 12;
 
@@ -369,15 +371,16 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
             let clip = plan.clip();
             let score = move |world, seed| {
                 let present = Hostile::new(Behaviour::Hashed, 1.0);
-                let mut records = vec![Hostile::nothing()];
-                match (world, adjacency) {
+                // So many records that a step is short, and differences as long as their radius.
+                let in_place = adjacency.record_count_is_public();
+                let others = if in_place { CROWD as usize - 1 } else { 1 };
+                let mut records = vec![Hostile::nothing(); others];
+                match (world, in_place) {
                     (World::In, _) => records.push(present),
-                    (World::Out, Adjacency::ReplaceOne) => {
-                        records.push(Hostile::new(Behaviour::Hashed, -1.0));
-                    }
-                    (World::Out, _) => {}
+                    (World::Out, true) => records.push(Hostile::new(Behaviour::Hashed, -1.0)),
+                    (World::Out, false) => {}
                 }
-                let public = (!adjacency.record_count_is_public()).then_some(2);
+                let public = (!in_place).then_some(CROWD);
                 let releases = releases_of(&plan, records, public, dim, adjacency, seed)?;
                 // The likelihood ratio of Gaussian releases, up to public constants.
                 Ok(releases
