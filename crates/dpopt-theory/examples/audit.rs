@@ -39,8 +39,10 @@ fn run() -> Result<bool, Box<dyn Error>> {
         }
     }
     let registry = Registry::standard()?;
-    println!("{}", heading());
     let report = registry.run(&settings, only.as_deref(), &mut |progress| {
+        if progress.done == 1 {
+            println!("{}", heading());
+        }
         println!("{}", line(progress.row));
         eprint!("\r[{}/{}] ", progress.done, progress.all);
     })?;

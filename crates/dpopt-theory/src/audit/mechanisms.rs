@@ -474,7 +474,7 @@ fn period(name: &str, kind: PrefixKind, z: NoiseMultiplier) -> Result<Canary, Au
         Statistic::GaussianDp,
         score,
     );
-    Ok(canary.with_runs(20_000, 400_000))
+    Ok(canary.with_runs(100_000, 1_000_000))
 }
 
 /// How much of a record in step 1 is in these prefix sums, weighed by the noise.

@@ -404,7 +404,7 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                     Statistic::GaussianDp,
                     score,
                 )
-                .with_runs(30_000, 300_000),
+                .with_runs(80_000, 600_000),
             );
         }
     }
@@ -459,7 +459,7 @@ fn sampled_canary(name: &str, plan: SolverPlan, dim: usize) -> Result<Canary, Au
         },
         score,
     );
-    Ok(canary.with_runs(20_000, 200_000))
+    Ok(canary.with_runs(80_000, 600_000))
 }
 
 /// One canary for each coordinate, which only that canary moves.
@@ -477,7 +477,7 @@ fn one_runs(registry: &mut Registry) -> Result<(), AuditError> {
             &format!("{name}/one-run/{adjacency}"),
             name,
             claim,
-            (300, 1_000),
+            (600, 2_000),
             move |canaries, seed| {
                 let dim = canaries.len();
                 let plan = make(dim)?;
