@@ -12,6 +12,8 @@ usage: cargo xtask <command>
                [--memory-gib G] [--list]
              every rate that theory promises, measured, with broken twins that must be caught; with --out a
              page of plots, and an interrupted run goes on
+  audit [--quick|--full] [--only NAME] [--json FILE]
+             attacks on every mechanism and solver, and on broken twins that must be caught
   fuzz PARSER [--seconds N]
              mutants of valid files against a parser: npy, idx, libsvm, csv, schema, draft, parquet
   help       this text";

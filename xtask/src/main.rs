@@ -11,6 +11,7 @@
     reason = "a task reads what cargo tells it and reports wall time"
 )]
 
+mod audit;
 mod bench;
 mod fuzz;
 mod help;
@@ -29,6 +30,8 @@ fn main() -> ExitCode {
         ["validate"] => validate::run(&repository_root()),
         ["bench", options @ ..] => bench::Options::read(options)
             .and_then(|options| bench::run(&repository_root(), &options)),
+        ["audit", options @ ..] => audit::Options::read(options)
+            .and_then(|options| audit::run(&repository_root(), &options)),
         ["fuzz", options @ ..] => {
             fuzz::Options::read(options).and_then(|options| fuzz::run(&repository_root(), &options))
         }

@@ -15,11 +15,14 @@ pub enum Mode {
     Protected,
     /// Keyed by a public seed: same mechanism, no guarantee.
     Simulated,
+    /// For audits: releases are recorded, or forced to be those of a recorded run. No guarantee.
+    Replay,
 }
 
 /// An (epsilon, delta) guarantee and what it rests on.
 ///
-/// Made only by [`crate::Curator::guarantee`], which refuses in a simulation.
+/// Made only by [`crate::Curator::guarantee`], which refuses in a simulation
+/// and in a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Guarantee {

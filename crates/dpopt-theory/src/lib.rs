@@ -20,10 +20,13 @@
 //! - [`auc`], [`accuracy`], [`majority_accuracy`], [`log_loss`]: how good a linear classifier is
 //!   on public data.
 //!
+//! - [`audit`]: attacks on the guarantees themselves, with broken twins that they must catch.
+//!
 //! Private records are read by the estimators of `dpopt-oracle` only, whose releases the private
 //! certificates plan and interpret.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod audit;
 mod certificate;
 mod metrics;
 mod probe;

@@ -7,6 +7,7 @@
 mod prefix;
 mod refused;
 mod release;
+mod replay;
 mod reservation;
 mod sample;
 mod select;
@@ -24,10 +25,15 @@ use crate::noise::{Key, KeyedStream, Purpose, ReplayKeyForTests, StreamId, Strea
 use crate::units::Delta;
 
 pub use refused::Refused;
+pub use replay::{
+    ChangedRecord, Divergence, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism,
+    ReplayedReads, ReplayedRelease,
+};
 pub use reservation::Spend;
 pub use sample::{FixedSizeSample, PoissonSample};
 pub use slice::{PoolError, Slice};
 
+pub(crate) use replay::{Seat, Shares};
 pub(crate) use reservation::Account;
 use reservation::{Reservation, all_of};
 use slice::Pool;
@@ -60,6 +66,8 @@ pub struct Curator {
     inner: bool,
     /// How many threads may draw noise.
     threads: NonZeroUsize,
+    /// In an audit: its place at the tape.
+    replay: Option<Seat>,
 }
 
 impl Curator {
@@ -95,6 +103,7 @@ impl Curator {
             last_sample: None,
             inner: false,
             threads: NonZeroUsize::MIN,
+            replay: None,
         }
     }
 
@@ -110,11 +119,11 @@ impl Curator {
     ///
     /// # Errors
     /// [`LedgerError::AdjacencyMismatch`] when the ledger is for another adjacency;
-    /// [`LedgerError::Simulated`] for a simulation, whose releases nothing protects;
+    /// [`LedgerError::Simulated`] for a simulation or a replay, whose releases nothing protects;
     /// [`LedgerError::TooLate`] when something was reserved, or another ledger attached, before.
     pub fn with_ledger(mut self, ledger: Ledger) -> Result<Self, LedgerError> {
         ledger.check_adjacency(self.adjacency)?;
-        if self.mode == Mode::Simulated {
+        if self.mode != Mode::Protected {
             return Err(LedgerError::Simulated);
         }
         if !self.reserved.is_empty() || self.ledger.is_some() {
@@ -130,7 +139,7 @@ impl Curator {
         self.adjacency
     }
 
-    /// Protected or simulated.
+    /// Protected, simulated, or a replay for an audit.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
@@ -292,6 +301,9 @@ impl Curator {
             Mode::Simulated => Err(Refused::NoGuarantee(
                 "the noise of a simulation can be repeated from its seed",
             )),
+            Mode::Replay => Err(Refused::NoGuarantee(
+                "a replay for an audit shows by how much one record moves a sum",
+            )),
         }
     }
 
@@ -320,6 +332,14 @@ impl Curator {
                 slice: None,
             }),
         }
+    }
+
+    /// Notes a refusal on the tape of an audit, where there is one.
+    pub(crate) fn noted<T>(&self, outcome: Result<T, Refused>) -> Result<T, Refused> {
+        if let (Err(refused), Some(seat)) = (&outcome, &self.replay) {
+            seat.refused(refused);
+        }
+        outcome
     }
 
     /// The name of a stream that was never used before.

@@ -8,6 +8,7 @@ use crate::noise::{Key, Purpose, RoundedGaussian, StreamId};
 use crate::prefix::{Participation, Prefix, PrefixKind, PrefixNoise, Terms};
 use crate::units::NoiseMultiplier;
 
+use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use super::slice::PoolError;
 use super::{Curator, Refused};
 
@@ -64,9 +65,32 @@ impl Curator {
         // Any stream will do: the blocks of all are numbered alike.
         let any = StreamId::new(Purpose::Noise, 0);
         self.key.check_release(any, terms.bound.dim())?;
-        let period = Prefix::new(terms);
+        let mut period = Prefix::new(terms);
         if let Some(account) = account {
             self.charge(&event, account)?;
+        }
+        if let Some(seat) = &self.replay {
+            let noise = period.noise().clone();
+            let radius = bound.sensitivity_in_steps(self.adjacency);
+            let facts = Facts {
+                mechanism: ReplayedMechanism::Prefix {
+                    kind,
+                    len,
+                    participation,
+                    steps: 0,
+                },
+                reads: if slices {
+                    ReplayedReads::Slices(Vec::new())
+                } else {
+                    ReplayedReads::All
+                },
+                charged: event,
+                noise_steps: scale,
+                radius_steps: bound.radius() / bound.step(),
+                limit: noise.sensitivity() * radius / scale,
+            };
+            let number = seat.period(facts, &noise);
+            period = period.replayed(seat, number);
         }
         Ok(period)
     }

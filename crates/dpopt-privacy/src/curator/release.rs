@@ -13,6 +13,7 @@ use crate::noise::{Purpose, RoundedGaussian, real};
 use crate::sensitive::{Access, Payload, Reads, Sensitive};
 use crate::units::{NoiseMultiplier, SamplingRate};
 
+use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use super::reservation::Account;
 use super::slice::PoolError;
 use super::{Curator, FixedSizeSample, PoissonSample, Refused};
@@ -42,10 +43,11 @@ impl Curator {
         // or loses only bits under one, downwards.
         let threshold = (rate.get() * 18_446_744_073_709_551_616.0) as u64;
         let all = rate.get() >= 1.0;
-        let positions = (0..records)
+        let positions: Vec<u32> = (0..records)
             .filter(|_| all || stream.next_u64() < threshold)
             .map(|i| i as u32)
             .collect();
+        let positions = self.replayed_sample(records as u64, positions, false);
         let id = self.next_sample();
         Ok(PoissonSample::new(id, rate, positions))
     }
@@ -88,12 +90,17 @@ impl Curator {
                 drawn.insert(last as u32);
             }
         }
+        let positions = self.replayed_sample(records, drawn.into_iter().collect(), true);
         let id = self.next_sample();
-        Ok(FixedSizeSample::new(
-            id,
-            records,
-            drawn.into_iter().collect(),
-        ))
+        Ok(FixedSizeSample::new(id, records, positions))
+    }
+
+    /// The sample of an audited run, where there is one.
+    fn replayed_sample(&self, records: u64, drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
+        match &self.replay {
+            Some(seat) => seat.sample(records, drawn, fixed),
+            None => drawn,
+        }
     }
 
     /// Names a sample: unique in the process, so that one of another curator is recognised.
@@ -160,6 +167,15 @@ impl Curator {
         sum: &Sensitive<P>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<P::Plain, Refused> {
+        let released = self.release_sum(sum, noise_multiplier);
+        self.noted(released)
+    }
+
+    fn release_sum<P: Payload>(
+        &mut self,
+        sum: &Sensitive<P>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<P::Plain, Refused> {
         if sum.adjacency != self.adjacency {
             return Err(Refused::AdjacencyMismatch {
                 sum: sum.adjacency,
@@ -193,6 +209,28 @@ impl Curator {
             *used = true;
         }
         noise.add_release(&self.key, id, self.threads, &mut noisy)?;
+        if let Some(seat) = &self.replay {
+            let facts = Facts {
+                mechanism: if P::ROUNDING_STEPS == 0.0 {
+                    ReplayedMechanism::Sum
+                } else {
+                    ReplayedMechanism::Norm
+                },
+                reads: match sum.access {
+                    Access::All => ReplayedReads::All,
+                    Access::Poisson { rate, .. } => ReplayedReads::Poisson(rate),
+                    Access::FixedSize { size, records, .. } => {
+                        ReplayedReads::FixedSize { size, records }
+                    }
+                    Access::Slice { slice, .. } => ReplayedReads::Slices(vec![slice]),
+                },
+                charged: event,
+                noise_steps: noise.scale(),
+                radius_steps: sum.bound.radius() / sum.bound.step(),
+                limit: sum.sensitivity_in_steps() / noise.scale(),
+            };
+            noisy = seat.sum(facts, sum.payload.integers(), noisy);
+        }
         let step = sum.bound.step();
         Ok(P::plain(noisy.iter().map(|&k| k as f64 * step)))
     }

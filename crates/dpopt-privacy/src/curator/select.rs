@@ -9,6 +9,7 @@ use crate::selection::{
 };
 use crate::units::Epsilon;
 
+use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use super::reservation::Account;
 use super::{Curator, Refused};
 
@@ -71,13 +72,12 @@ impl Curator {
         epsilon: Epsilon,
     ) -> Result<usize, Refused> {
         let rate = self.rate_of(scores, epsilon)?;
-        let mut stream = self.pay(&Event::ExponentialMechanism { epsilon })?;
-        Ok(selection::exponential(
-            &scores.sums,
-            base,
-            rate,
-            &mut stream,
-        ))
+        let event = Event::ExponentialMechanism { epsilon };
+        let mut stream = self.pay(&event)?;
+        let chosen = selection::exponential(&scores.sums, base, rate, &mut stream);
+        let kind = ReplayedMechanism::Exponential;
+        let spread = scores.bound.spread_in_steps(scores.adjacency);
+        Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
     }
 
     /// Selects a candidate by permute-and-flip, drawn exactly. Never worse in expected score than
@@ -102,8 +102,12 @@ impl Curator {
         epsilon: Epsilon,
     ) -> Result<usize, Refused> {
         let rate = self.rate_of(scores, epsilon)?;
-        let mut stream = self.pay(&Event::PermuteAndFlip { epsilon })?;
-        Ok(selection::permute_and_flip(&scores.sums, rate, &mut stream))
+        let event = Event::PermuteAndFlip { epsilon };
+        let mut stream = self.pay(&event)?;
+        let chosen = selection::permute_and_flip(&scores.sums, rate, &mut stream);
+        let kind = ReplayedMechanism::PermuteAndFlip;
+        let spread = scores.bound.spread_in_steps(scores.adjacency);
+        Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
     }
 
     /// Selects the candidate whose score is largest after discrete Laplace noise, drawn exactly;
@@ -126,8 +130,12 @@ impl Curator {
         epsilon: Epsilon,
     ) -> Result<usize, Refused> {
         let noise = NoisyMax::new(self.rate_of(scores, epsilon)?)?;
-        let mut stream = self.pay(&Event::ReportNoisyMax { epsilon })?;
-        Ok(noise.draw(&scores.sums, &mut stream))
+        let event = Event::ReportNoisyMax { epsilon };
+        let mut stream = self.pay(&event)?;
+        let chosen = noise.draw(&scores.sums, &mut stream);
+        let kind = ReplayedMechanism::NoisyMax;
+        let spread = scores.bound.spread_in_steps(scores.adjacency);
+        Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
     }
 
     /// Opens a run of the sparse vector technique: it answers queries with above or below
@@ -155,8 +163,23 @@ impl Curator {
         split: Split,
     ) -> Result<AboveThreshold, Refused> {
         let terms = Terms::new(queries, self.adjacency, threshold, answers, epsilon, split)?;
-        let stream = self.pay(&Event::AboveThreshold { epsilon })?;
-        Ok(AboveThreshold::begin(terms, stream))
+        let charged = Event::AboveThreshold { epsilon };
+        let stream = self.pay(&charged)?;
+        let run = AboveThreshold::begin(terms, stream);
+        let Some(seat) = &self.replay else {
+            return Ok(run);
+        };
+        let shares = terms.shares(epsilon, split);
+        let facts = Facts {
+            mechanism: ReplayedMechanism::AboveThreshold,
+            reads: ReplayedReads::All,
+            charged,
+            noise_steps: shares.spread / (shares.threshold + shares.queries),
+            radius_steps: shares.spread,
+            limit: epsilon.get(),
+        };
+        let number = seat.session(facts, shares);
+        Ok(run.replayed(seat.clone(), number))
     }
 
     /// Selects the bin that holds a quantile, by the exponential mechanism on ranks, drawn exactly.
@@ -182,15 +205,43 @@ impl Curator {
     ) -> Result<QuantileBin, Refused> {
         self.same_adjacency(values.adjacency)?;
         let rate = Rate::new(epsilon, target.spread(values.adjacency))?;
-        let mut stream = self.pay(&Event::ExponentialMechanism { epsilon })?;
+        let event = Event::ExponentialMechanism { epsilon };
+        let mut stream = self.pay(&event)?;
         let mut utilities = target.utilities(&values.counts);
         let widths = match base {
             BaseMeasure::Width => Some(values.bins.widths()),
             BaseMeasure::Bins => None,
         };
         let bin = selection::exponential(&utilities, widths, rate, &mut stream);
+        let kind = ReplayedMechanism::Exponential;
+        let spread = target.spread(values.adjacency);
+        let bin = self.chosen(kind, event, epsilon, spread, &utilities, bin);
         zeroize::Zeroize::zeroize(&mut utilities);
         Ok(values.bins.bin(bin))
+    }
+
+    /// The choice, or in a replay that of the recorded run.
+    fn chosen(
+        &self,
+        mechanism: ReplayedMechanism,
+        charged: Event,
+        epsilon: Epsilon,
+        spread: u64,
+        scores: &[i64],
+        chosen: usize,
+    ) -> usize {
+        let Some(seat) = &self.replay else {
+            return chosen;
+        };
+        let facts = Facts {
+            mechanism,
+            reads: ReplayedReads::All,
+            charged,
+            noise_steps: spread as f64 / epsilon.get(),
+            radius_steps: spread as f64,
+            limit: epsilon.get(),
+        };
+        seat.choice(facts, scores, chosen)
     }
 
     /// How fast probabilities fall with these scores, if they may be read.

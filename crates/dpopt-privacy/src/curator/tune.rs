@@ -45,6 +45,7 @@ impl Curator {
             let mut inner = Self::with_key(self.adjacency, self.mode, self.key.derive(&mut stream));
             inner.reserve(&spend)?;
             inner.inner = true;
+            inner.replay.clone_from(&self.replay);
             let (value, score) = run(&mut inner);
             let score = if score.is_nan() {
                 f64::NEG_INFINITY

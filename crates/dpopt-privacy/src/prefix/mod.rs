@@ -22,6 +22,7 @@ mod blocks;
 mod choose;
 mod correlated;
 mod design;
+mod displacement;
 mod exact;
 mod nodes;
 mod normals;
@@ -36,6 +37,7 @@ pub use choose::ErrorMeasure;
 pub use design::PrefixNoise;
 pub use period::Prefix;
 
+pub(crate) use displacement::squared_displacement;
 pub(crate) use period::Terms;
 
 /// Which factorisation the noise of a period comes from.

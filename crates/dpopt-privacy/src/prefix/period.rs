@@ -11,7 +11,7 @@ use super::exact::{self, Response, Scale, Source};
 use super::nodes::{Independent, Tree};
 use super::{Participation, PrefixError, PrefixNoise, normals};
 use crate::adjacency::Adjacency;
-use crate::curator::{Account, Curator, Refused};
+use crate::curator::{Account, Curator, Refused, Seat};
 use crate::event::Event;
 use crate::lattice::Bound;
 use crate::noise::{Key, NoiseError, Purpose, RoundedGaussian, StreamId};
@@ -75,6 +75,8 @@ pub struct Prefix {
     noise: Noise,
     /// Whether the noise of a step failed half-way.
     broken: bool,
+    /// In an audit: its number on the tape.
+    replay: Option<(Seat, u64)>,
 }
 
 /// What a period was opened with: public.
@@ -226,6 +228,7 @@ impl Prefix {
             sum: Zeroizing::new(vec![0; terms.bound.dim()]),
             steps: Vec::new(),
             broken: false,
+            replay: None,
             took_part: BTreeMap::new(),
             noise: Noise::new(&terms),
             terms,
@@ -282,6 +285,17 @@ impl Prefix {
         sum: Sensitive<Vector>,
         curator: &mut Curator,
     ) -> Result<Vec<f64>, Refused> {
+        let released = self.take(sum, curator);
+        curator.noted(released)
+    }
+
+    /// The period of an audited run.
+    pub(crate) fn replayed(mut self, seat: &Seat, number: u64) -> Self {
+        self.replay = Some((seat.clone(), number));
+        self
+    }
+
+    fn take(&mut self, sum: Sensitive<Vector>, curator: &mut Curator) -> Result<Vec<f64>, Refused> {
         let step = Step {
             bound: sum.bound,
             adjacency: sum.adjacency,
@@ -314,9 +328,14 @@ impl Prefix {
         self.broken = false;
         let step = self.terms.bound.step();
         let released = self.sum.iter().zip(noisy.iter());
-        Ok(released
-            .map(|(s, n)| s.wrapping_add(*n) as f64 * step)
-            .collect())
+        let mut released: Zeroizing<Vec<i128>> =
+            Zeroizing::new(released.map(|(s, n)| s.wrapping_add(*n)).collect());
+        if let Some((seat, number)) = &self.replay {
+            let slices = slice.map(|_| self.took_part.keys().copied().collect());
+            let exact = sum.payload.sum.iter().map(|&x| i128::from(x)).collect();
+            *released = seat.step(*number, slices, exact, released.to_vec());
+        }
+        Ok(released.iter().map(|&k| k as f64 * step).collect())
     }
 
     /// Whether a step within `bound`, over records that are not read yet, would be granted. Charges and draws

@@ -10,6 +10,7 @@ use super::laplace::Laplace;
 use super::rate::Rate;
 use super::scores::{ScoreBound, SensitiveScores};
 use crate::adjacency::Adjacency;
+use crate::curator::{Seat, Shares};
 use crate::lattice::Bound;
 use crate::noise::KeyedStream;
 use crate::noise::digits::BitSource;
@@ -74,6 +75,8 @@ pub struct AboveThreshold {
     stream: KeyedStream,
     /// The process that opened it: after a fork two would draw the same noise.
     process: u32,
+    /// In an audit: its number on the tape.
+    replay: Option<(Seat, u64)>,
 }
 
 impl AboveThreshold {
@@ -85,7 +88,14 @@ impl AboveThreshold {
             given: 0,
             stream,
             process: std::process::id(),
+            replay: None,
         }
+    }
+
+    /// The run of an audited curator.
+    pub(crate) fn replayed(mut self, seat: Seat, number: u64) -> Self {
+        self.replay = Some((seat, number));
+        self
     }
 
     /// Whether the score of one candidate is above the threshold, with noise.
@@ -137,9 +147,15 @@ impl AboveThreshold {
             });
         }
         moves.within(&self.terms.moves)?;
-        let answer = self
+        let mut answer = self
             .terms
             .answer(value, self.noisy_threshold, &mut self.stream);
+        if let Some((seat, number)) = &self.replay {
+            answer = match seat.answer(*number, value, answer == Answer::Above) {
+                true => Answer::Above,
+                false => Answer::Below,
+            };
+        }
         self.given += u32::from(answer == Answer::Above);
         Ok(answer)
     }
@@ -273,6 +289,17 @@ impl Terms {
             // Below 2^16 · 2^33.
             query_noise: Laplace::new(Rate::of(for_queries, u64::from(answers) * moves.spread()))?,
         })
+    }
+
+    /// How epsilon is divided, for an audit.
+    pub(crate) fn shares(&self, epsilon: Epsilon, split: Split) -> Shares {
+        let (threshold, queries) = parts(epsilon.get(), split, &self.moves, self.answers);
+        Shares {
+            threshold,
+            queries,
+            sensitivity: self.moves.sensitivity() as f64,
+            spread: self.moves.spread() as f64,
+        }
     }
 
     fn noisy_threshold<S: BitSource>(&self, source: &mut S) -> i128 {

@@ -1,0 +1,226 @@
+//! Records that try to break a solver, in every position of neighbouring data sets.
+
+use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
+use dpopt_privacy::{Adjacency, ChangedRecord};
+
+use super::mixed;
+use super::replay::Pair;
+
+/// What a record answers when it is asked for its gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Zero: the record that is not there.
+    Nothing,
+    /// A unit vector along one axis, everywhere.
+    Constant,
+    /// A unit vector that points elsewhere at every point, so that all differences are as long as their
+    /// clip radius allows.
+    Hashed,
+    /// In one axis: 1 or -1, elsewhere at every point, independently of the other axes.
+    Flip,
+    /// NaN in one axis, huge in the others.
+    Nan,
+    /// Infinite in one axis.
+    Infinite,
+    /// 1e300 along one axis: its square overflows.
+    Huge,
+    /// 1e-320 along one axis: subnormal.
+    Tiny,
+    /// A panic.
+    Panics,
+}
+
+/// A record of [`HostileLoss`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hostile {
+    /// What it does.
+    pub behaviour: Behaviour,
+    /// The axis that it prefers (modulo the dimension).
+    pub axis: usize,
+    /// Factor of what it answers.
+    pub sign: f64,
+}
+
+impl Hostile {
+    /// A record that prefers the first axis.
+    #[must_use]
+    pub fn new(behaviour: Behaviour, sign: f64) -> Self {
+        Self {
+            behaviour,
+            axis: 0,
+            sign,
+        }
+    }
+
+    /// The record that contributes nothing.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self::new(Behaviour::Nothing, 1.0)
+    }
+
+    /// Adds its gradient at `point` to `out`.
+    ///
+    /// # Panics
+    /// Where its behaviour is to panic.
+    pub fn add_gradient(&self, point: &[f64], out: &mut [f64]) {
+        let dim = out.len();
+        let axis = self.axis % dim;
+        match self.behaviour {
+            Behaviour::Nothing => {}
+            Behaviour::Constant => out[axis] += self.sign,
+            Behaviour::Hashed => {
+                let hash = hash_of(point);
+                let size = self.sign / (dim as f64).sqrt();
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out += size * sign_of(hash, i);
+                }
+            }
+            Behaviour::Flip => out[axis] += self.sign * sign_of(hash_of(point), axis),
+            Behaviour::Nan => {
+                out.fill(self.sign * 1e300);
+                out[axis] = f64::NAN;
+            }
+            Behaviour::Infinite => out[axis] += self.sign * f64::INFINITY,
+            Behaviour::Huge => out[axis] += self.sign * 1e300,
+            Behaviour::Tiny => out[axis] += self.sign * 1e-320,
+            Behaviour::Panics => std::panic::panic_any("a record panics"),
+        }
+    }
+}
+
+impl Hostile {
+    /// What a flipping record answers in axis `i` at `point`.
+    pub(super) fn flip(&self, point: &[f64], i: usize) -> f64 {
+        self.sign * sign_of(hash_of(point), i)
+    }
+}
+
+fn hash_of(point: &[f64]) -> u64 {
+    point
+        .iter()
+        .fold(0, |hash, x| mixed(hash, (x + 0.0).to_bits()))
+}
+
+fn sign_of(hash: u64, axis: usize) -> f64 {
+    if mixed(hash, axis as u64) & 1 == 1 {
+        1.0
+    } else {
+        -1.0
+    }
+}
+
+/// A loss whose records answer what they like. Its stated constants are lies, which must cost accuracy
+/// only.
+#[derive(Debug, Clone, Copy)]
+pub struct HostileLoss {
+    /// Number of parameters.
+    pub dim: usize,
+}
+
+impl Loss for HostileLoss {
+    type Records = Vec<Hostile>;
+
+    fn dim(&self, _: &Vec<Hostile>) -> usize {
+        self.dim
+    }
+
+    fn constants_on(&self, _: &Vec<Hostile>) -> Constants {
+        Constants::new(1.0, 1.0, 1.0, Convexity::Nonconvex)
+    }
+
+    fn value(&self, record: &Hostile, point: &[f64]) -> f64 {
+        record.sign * sign_of(hash_of(point), record.axis)
+    }
+}
+
+impl Differentiable for HostileLoss {
+    fn gradient(&self, record: &Hostile, point: &[f64], out: &mut [f64]) {
+        record.add_gradient(point, out);
+    }
+}
+
+/// All pairs of neighbours that come from these data sets by changing one record, in every position:
+/// to one content of each pair under replace-one, to either and nothing under zero-out and add-remove.
+pub(super) fn neighbours<R: Clone>(
+    adjacency: Adjacency,
+    bases: &[Vec<R>],
+    contents: &[(&str, R, R)],
+    nothing: &R,
+) -> Vec<Pair<Vec<R>>> {
+    let mut pairs = Vec::new();
+    for (number, base) in bases.iter().enumerate() {
+        for (name, one, other) in contents {
+            let last = base.len() + usize::from(adjacency == Adjacency::AddRemove);
+            for at in 0..last {
+                let with = |record: &R| {
+                    let mut records = base.clone();
+                    if adjacency == Adjacency::AddRemove {
+                        records.insert(at, record.clone());
+                    } else {
+                        records[at] = record.clone();
+                    }
+                    records
+                };
+                let name = format!("{name} at {at} of data set {number}");
+                let place = at as u64;
+                let mut pair = |recorded: Vec<R>, replayed: Vec<R>, changed| {
+                    pairs.push(Pair {
+                        name: name.clone(),
+                        recorded,
+                        replayed,
+                        changed,
+                    });
+                };
+                match adjacency {
+                    Adjacency::ReplaceOne => {
+                        pair(with(one), with(other), ChangedRecord::InPlace(place));
+                    }
+                    Adjacency::AddRemove => {
+                        pair(base.clone(), with(one), ChangedRecord::Added(place));
+                        pair(with(other), base.clone(), ChangedRecord::Removed(place));
+                    }
+                    _ => {
+                        pair(with(one), with(nothing), ChangedRecord::InPlace(place));
+                        pair(with(nothing), with(other), ChangedRecord::InPlace(place));
+                    }
+                }
+            }
+        }
+    }
+    pairs
+}
+
+/// Pairs of neighbouring data sets of [`HostileLoss`], of about `records` records: every behaviour against
+/// its opposite or another, in every position, among mixed records, copies of itself, and nobody.
+#[must_use]
+pub fn hostile_pairs(adjacency: Adjacency, records: usize) -> Vec<Pair<Vec<Hostile>>> {
+    use Behaviour::{Constant, Hashed, Huge, Infinite, Nan, Nothing, Panics, Tiny};
+    let record = Hostile::new;
+    let mixed_base: Vec<Hostile> = [Constant, Hashed, Nan, Nothing, Huge, Infinite, Panics, Tiny]
+        .into_iter()
+        .cycle()
+        .take(records)
+        .enumerate()
+        .map(|(i, behaviour)| Hostile {
+            behaviour,
+            axis: i,
+            sign: if i % 3 == 0 { -1.0 } else { 1.0 },
+        })
+        .collect();
+    let bases = [
+        mixed_base,
+        vec![record(Hashed, 1.0); records],
+        vec![Hostile::nothing(); records],
+    ];
+    let contents = [
+        ("opposite", record(Constant, 1.0), record(Constant, -1.0)),
+        ("hashed", record(Hashed, 1.0), record(Hashed, -1.0)),
+        ("too long", record(Hashed, 7.0), record(Hashed, -7.0)),
+        ("huge", record(Huge, 1.0), record(Huge, -1.0)),
+        ("not a number", record(Nan, 1.0), record(Huge, 1.0)),
+        ("infinite", record(Infinite, 1.0), record(Huge, -1.0)),
+        ("panic", record(Panics, 1.0), record(Constant, 1.0)),
+        ("tiny", record(Tiny, 1.0), record(Hashed, 1.0)),
+    ];
+    neighbours(adjacency, &bases, &contents, &Hostile::nothing())
+}

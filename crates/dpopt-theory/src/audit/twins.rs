@@ -1,0 +1,329 @@
+//! Broken twins: mechanisms with one mistake each, that every audit must catch.
+//!
+//! They draw floating-point noise from an [`AuditTape`] and touch nothing of the real mechanisms. Each
+//! claims the mu that its author believes in. Where the mistake stands in a paper, the erratum is named.
+
+use dpopt_privacy::{Adjacency, ChangedRecord, Event, LatticeSum, Spend, Touched};
+
+use super::mechanisms::{DELTA, bound, noise};
+use super::replay::{CuratorReplay, MechanismReplay, Pair, Ran};
+use super::{AuditError, AuditTape, Canary, Claim, OneRun, Registry, Statistic, World};
+
+const GROUP: &str = "twins";
+/// The claimed noise multiplier of each release.
+const Z: f64 = 4.0;
+
+/// What a twin's run gives: the mu it claims, and a score that is high where the canary is in.
+struct Ran1 {
+    mu: f64,
+    score: f64,
+}
+
+/// A mechanism with a mistake, and two neighbours that show it.
+struct Twin {
+    name: &'static str,
+    with: &'static [f64],
+    without: &'static [f64],
+    changed: ChangedRecord,
+    run: fn(&mut AuditTape, &[f64], usize) -> Ran1,
+}
+
+const IN_PLACE: ChangedRecord = ChangedRecord::InPlace(0);
+/// The canary is taken away.
+const REMOVED: ChangedRecord = ChangedRecord::Removed(0);
+
+const TWINS: [Twin; 13] = [
+    Twin {
+        name: "half-the-noise",
+        with: &[1.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let released = tape.gaussian(&[clipped_sum(data)], 0.5 * Z);
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        name: "no-clipping",
+        with: &[9.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let released = tape.gaussian(&[data.iter().sum()], Z);
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        name: "noise-reused",
+        with: &[1.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let sum = clipped_sum(data);
+            let first = tape.gaussian(&[sum], Z);
+            let second = tape.gaussian_with_reused_noise(&[-sum]);
+            ran(2f64.sqrt() / Z, first[0] - second[0])
+        },
+    },
+    Twin {
+        // Also adaptive-batch P4, nonsmooth E4 and KL E-4: their sensitivities under replace-one.
+        name: "replace-one-at-add-remove-sensitivity",
+        with: &[1.0, 0.3],
+        without: &[-1.0, 0.3],
+        changed: IN_PLACE,
+        run: |tape, data, _| {
+            let released = tape.gaussian(&[clipped_sum(data)], Z);
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        name: "mean-by-the-realised-size",
+        with: &[1.0, -1.0, -1.0, -1.0],
+        without: &[-1.0, -1.0, -1.0],
+        changed: REMOVED,
+        // A claim for all records covers one for a sample.
+        run: |tape, data, at| {
+            let (rate, public) = (0.9, 4.0);
+            let always = (data.len() == 4).then_some(at);
+            let drawn = tape.poisson(data.len(), rate, always);
+            let kept = || data.iter().zip(&drawn).filter(|(_, drawn)| **drawn);
+            let mean = kept().map(|(x, _)| x).sum::<f64>() / kept().count().max(1) as f64;
+            let released = tape.gaussian(&[mean], Z / (rate * public));
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        name: "release-not-charged",
+        with: &[1.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let first = tape.gaussian(&[clipped_sum(data)], Z);
+            let second = tape.gaussian(&[clipped_sum(data)], Z);
+            ran(1.0 / Z, first[0] + second[0])
+        },
+    },
+    Twin {
+        // The gradient jumps between two points at distance 1/10; L1 is said to be 1.
+        name: "difference-without-its-radius",
+        with: &[1.0, 0.0],
+        without: &[0.0],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let moved = 0.1;
+            let anchor = tape.gaussian(&[clipped_sum(data)], Z);
+            let change: f64 = data.iter().map(|x| (-2.0 * x).clamp(-2.0, 2.0)).sum();
+            let change = tape.gaussian(&[change], Z * moved);
+            ran(2f64.sqrt() / Z, 0.01 * anchor[0] - change[0])
+        },
+    },
+    Twin {
+        // Nonsmooth E2 and adaptive-batch P1, for two steps: the greedy cover of prefix 2 starts at length 1
+        // and ends after step 1, so that its noise is that of prefix 1.
+        name: "literal-tree-of-two-steps",
+        with: &[0.3, 1.0],
+        without: &[0.3],
+        changed: ChangedRecord::Removed(1),
+        run: |tape, data, _| {
+            let first = data[0].clamp(-1.0, 1.0);
+            let second = data.get(1).map_or(0.0, |x| x.clamp(-1.0, 1.0));
+            let one = tape.gaussian(&[first], 2f64.sqrt() * Z);
+            let two = tape.gaussian_with_reused_noise(&[first + second]);
+            ran(1.0 / Z, two[0] - one[0])
+        },
+    },
+    Twin {
+        // Nonsmooth E1 (index t mod the period) and adaptive-batch P2: a multiple of the period gets
+        // index 0, whose prefix is empty and has no noise.
+        name: "literal-restart",
+        with: &[1.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let released = tape.gaussian(&[clipped_sum(data)], 0.0);
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        // Minimax E1: the batch average is clipped, not the records.
+        name: "literal-clipped-average",
+        with: &[1e6, -0.5, -0.5, -0.5],
+        without: &[-1e6, -0.5, -0.5, -0.5],
+        changed: IN_PLACE,
+        run: |tape, data, _| {
+            let records = data.len() as f64;
+            let mean = (data.iter().sum::<f64>() / records).clamp(-1.0, 1.0);
+            let released = tape.gaussian(&[mean], 2.0 * Z / records);
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        // Faster rates E8: anchors and variations get all of (epsilon, delta) each.
+        name: "literal-two-budgets",
+        with: &[1.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let mut score = 0.0;
+            for _family in 0..2 {
+                for _release in 0..4 {
+                    // Four releases at mu = 1/Z in all.
+                    score += tape.gaussian(&[clipped_sum(data)], 2.0 * Z)[0];
+                }
+            }
+            ran(1.0 / Z, score)
+        },
+    },
+    Twin {
+        // Adaptive-batch P6: tau < 1 episodes are charged and one is run.
+        name: "literal-part-of-an-episode",
+        with: &[1.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let (queries, tau) = (4, 0.25_f64);
+            let deviation = Z * (f64::from(queries) * tau).sqrt();
+            let mut score = 0.0;
+            for _query in 0..queries {
+                score += tape.gaussian(&[clipped_sum(data)], deviation)[0];
+            }
+            ran(1.0 / Z, score)
+        },
+    },
+    Twin {
+        // KL E-9: the noise is scaled by a noisy norm from below, its charge by the same norm squared. A norm
+        // of -3 gets the floor and is charged as 3 times less.
+        name: "literal-negative-norm",
+        with: &[1.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let (norm, floor) = (-3.0_f64, Z);
+            let released = tape.gaussian(&[clipped_sum(data)], norm.max(floor));
+            ran(1.0 / (floor * norm.abs()), released[0])
+        },
+    },
+];
+
+fn ran(mu: f64, score: f64) -> Ran1 {
+    Ran1 { mu, score }
+}
+
+fn clipped_sum(data: &[f64]) -> f64 {
+    data.iter().map(|x| x.clamp(-1.0, 1.0)).sum()
+}
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+    for twin in &TWINS {
+        registry.add(
+            MechanismReplay::new(
+                &format!("{}/replay", twin.name),
+                GROUP,
+                |_| {
+                    vec![Pair {
+                        name: twin.name.to_owned(),
+                        recorded: twin.with.to_vec(),
+                        replayed: twin.without.to_vec(),
+                        changed: twin.changed,
+                    }]
+                },
+                |tape, data, at| (twin.run)(tape, data, at).mu,
+            )
+            .control(),
+        );
+        let claimed = (twin.run)(&mut AuditTape::recording(0), twin.with, 0).mu;
+        registry.add(
+            Canary::new(
+                &format!("{}/canary", twin.name),
+                GROUP,
+                Claim::gaussian(claimed, DELTA)?,
+                Statistic::GaussianDp,
+                |world, seed| {
+                    let data = if world == World::In {
+                        twin.with
+                    } else {
+                        twin.without
+                    };
+                    // The sample is drawn as it comes: a position beyond the data forces nobody in.
+                    let mut tape = AuditTape::recording(seed);
+                    Ok((twin.run)(&mut tape, data, usize::MAX).score)
+                },
+            )
+            .with_runs(60_000, 400_000)
+            .control(),
+        );
+    }
+    real_curator(registry)?;
+    one_run(registry)
+}
+
+/// Mistakes around the real curator: what its assumptions rule out, and a ledger that forgets.
+fn real_curator(registry: &mut Registry) -> Result<(), AuditError> {
+    let adjacency = Adjacency::ZeroOut;
+    let z = noise(Z)?;
+    let pairs = || {
+        vec![Pair {
+            name: "one record".to_owned(),
+            recorded: vec![1.0],
+            replayed: vec![0.0],
+            changed: IN_PLACE,
+        }]
+    };
+    for (name, times, forget) in [
+        ("record-added-twice/replay", 2, false),
+        ("ledger-forgets-a-release/replay", 1, true),
+    ] {
+        registry.add(
+            CuratorReplay::new(
+                name,
+                GROUP,
+                adjacency,
+                move |_| pairs(),
+                move |mut curator, data: &Vec<f64>| {
+                    curator.reserve(&Spend::Fixed(Event::gaussian(z).repeated(2)))?;
+                    for _ in 0..2 {
+                        let mut sum = LatticeSum::new(bound(1)?);
+                        for x in data {
+                            for _ in 0..times {
+                                sum.add_scaled(1.0, &[*x]);
+                            }
+                        }
+                        curator.release(&sum.finish(adjacency, Touched::All), z)?;
+                    }
+                    let spent = curator.spent();
+                    Ok(Ran {
+                        spent: if forget { Event::gaussian(z) } else { spent },
+                        outcome: String::new(),
+                        refused: false,
+                    })
+                },
+            )
+            .control(),
+        );
+    }
+    Ok(())
+}
+
+/// One run sees half the noise where the claim is an epsilon of 2 or so, and a hundredth of it anywhere.
+fn one_run(registry: &mut Registry) -> Result<(), AuditError> {
+    for (name, mu, factor) in [
+        ("half-the-noise/one-run", 0.4483, 0.5),
+        ("a-hundredth-of-the-noise/one-run", 0.2367, 0.01),
+    ] {
+        registry.add(
+            OneRun::new(
+                name,
+                GROUP,
+                Claim::gaussian(mu, DELTA)?,
+                (100_000, 200_000),
+                move |canaries, seed| {
+                    let exact: Vec<f64> =
+                        canaries.iter().map(|&x| f64::from(u8::from(x))).collect();
+                    Ok(AuditTape::recording(seed).gaussian(&exact, factor / mu))
+                },
+            )
+            .control(),
+        );
+    }
+    Ok(())
+}
