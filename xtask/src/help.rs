@@ -7,6 +7,10 @@ usage: cargo xtask <command>
   tidy       the house rules: crate edges, module docs, links, forbidden words
   bench [--quick] [--json FILE]
              times of the accountants against their targets, medians on one thread
+  verify-rates [--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
+               [--memory-gib G] [--list]
+             every rate that theory promises, measured, with broken twins that must be caught; with --out a
+             page of plots, and an interrupted run goes on
   fuzz PARSER [--seconds N]
              mutants of valid files against a parser: npy, idx, libsvm, csv, schema, draft, parquet
   help       this text";

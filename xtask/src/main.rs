@@ -14,6 +14,7 @@
 mod bench;
 mod fuzz;
 mod help;
+mod theory;
 mod tidy;
 mod validate;
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => {
             fuzz::Options::read(options).and_then(|options| fuzz::run(&repository_root(), &options))
         }
+        ["verify-rates", options @ ..] => theory::run(&repository_root(), "verify_rates", options),
         ["tidy"] => tidy::run(&repository_root()),
         [] | ["help" | "--help" | "-h"] => help::run(),
         other => Err(help::unknown(other)),

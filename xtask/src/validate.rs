@@ -10,6 +10,10 @@ use crate::tidy;
 /// The command that runs the tests. The README tells its readers this one; `tidy` checks that.
 pub(crate) const TEST_COMMAND: &str = "cargo test --workspace --all-features";
 
+/// The short form of `cargo xtask verify-rates`.
+const RATES_COMMAND: &str =
+    "cargo run --quiet --release -p dpopt-theory --example verify_rates -- --quick";
+
 /// One thing that must succeed.
 struct Step {
     /// `tidy`, which runs in this process, or a cargo command line.
@@ -18,7 +22,7 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step {
         line: "tidy",
         environment: &[],
@@ -37,6 +41,10 @@ const STEPS: [Step; 5] = [
     },
     Step {
         line: TEST_COMMAND,
+        environment: &[],
+    },
+    Step {
+        line: RATES_COMMAND,
         environment: &[],
     },
 ];
@@ -133,6 +141,7 @@ mod tests {
             "cargo clippy --workspace --all-targets --all-features -- -D warnings",
             "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps --all-features",
             TEST_COMMAND,
+            super::RATES_COMMAND,
         ];
         assert_eq!(lines, expected);
     }

@@ -2,7 +2,8 @@
 //!
 //! This crate adapts storage and dense linear algebra for the layers above; it knows nothing
 //! about privacy. Rows are records. faer does the dense decompositions and does not appear in
-//! any public signature.
+//! any public signature. [`extreme_eigenvalue`] (Lanczos) and [`Hull`] (the point of a convex hull
+//! nearest to 0) measure how stationary a point is, each with a bound on its own error.
 //!
 //! Every row kernel computes its result **from that row alone, in a fixed order**: the bits of a
 //! record's inner product do not depend on which rows stand beside it, nor on how many. The privacy
@@ -14,6 +15,8 @@ mod blocks;
 mod design;
 mod file;
 mod frame;
+mod hull;
+mod lanczos;
 mod logistic;
 mod row;
 mod rows;
@@ -26,6 +29,10 @@ pub use blocks::Packed;
 pub use design::{Design, DesignError};
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use frame::orthonormalise;
+pub use hull::{Hull, HullError, HullPoint};
+pub use lanczos::{
+    End, ExtremeEigenvalue, LanczosError, LanczosSettings, LanczosStatus, extreme_eigenvalue,
+};
 pub use logistic::{logistic, logistic_changes};
 pub use row::Row;
 pub use rows::{Entry, row_products, sparse_products};

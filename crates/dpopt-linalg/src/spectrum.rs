@@ -65,18 +65,38 @@ pub fn symmetric_spectrum(
             column: position % order,
         });
     }
-    let matrix = Mat::from_fn(order, order, |i, j| {
-        let (i, j) = (i.max(j), i.min(j));
-        entries[i * order + j]
-    });
+    let all = eigen(order, |i, j| entries[i * order + j], 1)?;
+    Ok(SymmetricSpectrum {
+        eigenvalues: all.values,
+        least_direction: all.vectors,
+    })
+}
+
+/// Eigenvalues, smallest first, and the vectors of the first few of them.
+pub(crate) struct Eigen {
+    pub(crate) values: Vec<f64>,
+    /// (number of vectors, order), row-major: one unit eigenvector after the other.
+    pub(crate) vectors: Vec<f64>,
+}
+
+/// The spectrum of a symmetric matrix with finite entries, of which the lower triangle is read,
+/// and the first `vectors` eigenvectors.
+pub(crate) fn eigen(
+    order: usize,
+    entry: impl Fn(usize, usize) -> f64,
+    vectors: usize,
+) -> Result<Eigen, SpectrumError> {
+    let matrix = Mat::from_fn(order, order, |i, j| entry(i.max(j), i.min(j)));
     let decomposition = matrix
         .self_adjoint_eigen(faer::Side::Lower)
         .map_err(|_| SpectrumError::NoConvergence { order })?;
     let values = decomposition.S().column_vector();
-    let vectors = decomposition.U();
-    Ok(SymmetricSpectrum {
-        eigenvalues: (0..order).map(|i| values[i]).collect(),
-        least_direction: (0..order).map(|i| vectors[(i, 0)]).collect(),
+    let all = decomposition.U();
+    Ok(Eigen {
+        values: (0..order).map(|i| values[i]).collect(),
+        vectors: (0..vectors.min(order))
+            .flat_map(|k| (0..order).map(move |i| all[(i, k)]))
+            .collect(),
     })
 }
 

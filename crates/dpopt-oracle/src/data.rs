@@ -77,7 +77,7 @@ impl PrivateData {
         public_records: Option<u64>,
     ) -> Result<Self, DataError> {
         let public = public_size(design.rows(), labels.len(), adjacency, public_records)?;
-        let examples = Examples::new(design, labels, row_norm).ok_or(DataError::LabelCount)?;
+        let examples = Examples::new(design, labels, row_norm)?;
         Ok(Self {
             records: examples,
             adjacency,

@@ -14,7 +14,9 @@ mod estimator;
 pub mod formats;
 mod linear;
 mod loss;
+mod norm;
 mod pass;
+mod public;
 pub mod query;
 mod records;
 #[cfg(feature = "tabular")]
@@ -34,6 +36,8 @@ pub use loss::{
     PhaseRetrieval, Quantile, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable,
     check_constants, check_gradient,
 };
+pub use norm::{MeanNorm, release_norm};
 pub use pass::Positions;
+pub use public::PublicRecords;
 pub use query::Query;
 pub use records::{Example, Examples, Records};

@@ -3,6 +3,8 @@
 use dpopt_linalg::{Design, Row};
 use dpopt_privacy::{ClipNorm, RowBound};
 
+use crate::data::DataError;
+
 /// A body of records that can be visited by position.
 ///
 /// It is a shape, not a permission: [`crate::PrivateData`] holds one and gives nothing of it out.
@@ -11,6 +13,10 @@ pub trait Records: Sync {
     type Record<'a>: Copy
     where
         Self: 'a;
+
+    /// Whether a record can be an erased one: a row of zeros, or whatever else stands for no record here. Under
+    /// zero-out adjacency a record is exchanged for such a one, so a loss has to vanish on it.
+    const HAS_ERASED: bool = false;
 
     /// Number of records. Private under add/remove adjacency.
     fn len(&self) -> usize;
@@ -66,15 +72,21 @@ pub struct Example<'a> {
 }
 
 impl Examples {
-    /// Enforces the bound `row_norm` on every row; none when rows and labels differ in number.
-    pub(crate) fn new(
+    /// Enforces the bound `row_norm` on every row.
+    ///
+    /// # Shapes
+    /// `design`: (n, d); `labels`: n.
+    ///
+    /// # Errors
+    /// [`DataError::LabelCount`].
+    pub fn new(
         mut design: Design,
         mut labels: Vec<f32>,
         row_norm: ClipNorm,
-    ) -> Option<Self> {
+    ) -> Result<Self, DataError> {
         let rows = design.rows();
         if rows != labels.len() {
-            return None;
+            return Err(DataError::LabelCount);
         }
         let bound = row_norm.get();
         let dim = design.columns();
@@ -97,7 +109,7 @@ impl Examples {
                 }
             });
         }
-        Some(Self {
+        Ok(Self {
             design,
             labels,
             bounds,
@@ -122,6 +134,13 @@ impl Examples {
     #[must_use]
     pub fn label_bound(&self) -> Option<f64> {
         self.label_bound
+    }
+
+    /// Clamps every label to `[-bound, bound]`.
+    #[must_use]
+    pub fn with_label_bound(mut self, bound: ClipNorm) -> Self {
+        self.bound_labels(bound);
+        self
     }
 
     /// Clamps every label to `[-bound, bound]`, by a branch.
@@ -154,6 +173,8 @@ impl Examples {
 
 impl Records for Examples {
     type Record<'a> = Example<'a>;
+
+    const HAS_ERASED: bool = true;
 
     fn len(&self) -> usize {
         self.design.rows()

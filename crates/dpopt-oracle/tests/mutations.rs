@@ -413,4 +413,54 @@ mod tables {
             }
         });
     }
+
+    /// A text of 2 MiB is in the file once, as an entry of a dictionary, and stands in 1100 records.
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn a_long_text_in_many_records_does_not_fill_the_memory() {
+        use std::sync::Arc;
+
+        use dpopt_oracle::tabular::read_parquet;
+        use parquet::data_type::{ByteArray, ByteArrayType};
+        use parquet::file::properties::WriterProperties;
+        use parquet::file::writer::SerializedFileWriter;
+        use parquet::schema::parser::parse_message_type;
+
+        use super::{ALONE, MEMORY};
+
+        const RECORDS: usize = 1100;
+        let _alone = ALONE
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("t.parquet");
+        let message = "message t { required binary x; required binary c; required binary y; }";
+        let properties = WriterProperties::builder()
+            .set_dictionary_page_size_limit(1 << 23)
+            .build();
+        let mut writer = SerializedFileWriter::new(
+            std::fs::File::create(&path).unwrap(),
+            Arc::new(parse_message_type(message).unwrap()),
+            Arc::new(properties),
+        )
+        .unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        for text in [b"1".to_vec(), vec![b'a'; 1 << 21], b"yes".to_vec()] {
+            let mut column = group.next_column().unwrap().unwrap();
+            let values = vec![ByteArray::from(text); RECORDS];
+            let typed = column.typed::<ByteArrayType>();
+            typed.write_batch(&values, None, None).unwrap();
+            column.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+
+        let schema = Schema::from_toml(SCHEMA, "schema").unwrap();
+        let before = MEMORY.current_usage();
+        MEMORY.reset_peak_usage();
+        let table = read_parquet(&path, &schema).unwrap();
+        let taken = MEMORY.peak_usage().saturating_sub(before);
+        assert_eq!(table.design.rows(), RECORDS);
+        assert!(taken < 1 << 26, "{taken} bytes");
+    }
 }

@@ -169,6 +169,24 @@ fn the_mean_over_frames_is_the_smoothed_gradient() {
 
 /// Frames go by position, so the queries are refused where positions shift; and nothing is charged.
 #[test]
+fn a_change_without_a_bound_is_refused_and_not_taken_for_zero() {
+    let segment = Segment::new(&[0.0; 2], &[1.0; 2], &[1.0; 2]).unwrap();
+    for (lipschitz, smoothing) in [(f64::INFINITY, 0.1), (1.0, 0.0), (1e300, 1e-300)] {
+        let radius = smoothed_change_radius(lipschitz, &segment, smoothing);
+        let query = SmoothedDifference {
+            segment,
+            smoothing,
+            frames: &frames(2, 1, 1),
+            radius,
+        };
+        let loss = values(2, |_: &Vec<f64>, _: &[f64]| 0.0);
+        assert!(query.bound(&loss).is_err(), "{lipschitz} {smoothing}");
+    }
+    let equal = Segment::new(&[1.0; 2], &[1.0; 2], &[0.0; 2]).unwrap();
+    assert!(smoothed_change_radius(f64::INFINITY, &equal, 0.1).is_none());
+}
+
+#[test]
 fn positions_must_stay() {
     let loss = values(1, |_: &Vec<f64>, w: &[f64]| w[0].abs());
     let frames = frames(1, 2, 5);

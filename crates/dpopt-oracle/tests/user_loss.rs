@@ -2,8 +2,8 @@
 
 use dpopt_oracle::query::{Gradient, HessianVector, HessianVectorDifference, Value};
 use dpopt_oracle::{
-    Access, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Estimator, Examples,
-    Glm, Loss, Over, PrivateData, PrivateGradient, PrivateMean, Records, check_constants,
+    Access, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Estimator, Example,
+    Examples, Glm, Loss, Over, PrivateData, PrivateGradient, PrivateMean, Records, check_constants,
     check_gradient,
 };
 use dpopt_privacy::{
@@ -514,4 +514,64 @@ fn values_are_refused_where_a_row_of_zeros_stands_for_no_record() {
         clip: clip(1.0),
     };
     assert!(mean.release(&gradient, &Over::Everything, z(1.0)).is_ok());
+}
+
+/// A bias makes the gradient of a row of zeros something, so that exchanging a record for such a row may move a sum by
+/// twice the radius. Nobody knows that of a loss of one's own, so it has to say so.
+#[test]
+fn a_loss_of_rows_that_may_not_vanish_on_zeros_is_refused_under_zero_out() {
+    struct Biased<const VANISHES: bool>;
+    impl<const VANISHES: bool> Loss for Biased<VANISHES> {
+        type Records = Examples;
+        const VANISHES_ON_ERASED: bool = VANISHES;
+        fn dim(&self, _: &Examples) -> usize {
+            1
+        }
+        fn constants_on(&self, _: &Examples) -> Constants {
+            Constants::new(1.0, 1.0, 1.0, Convexity::Convex)
+        }
+        fn value(&self, record: Example<'_>, w: &[f64]) -> f64 {
+            w[0] * (record.label - 0.5).signum()
+        }
+    }
+    impl<const VANISHES: bool> Differentiable for Biased<VANISHES> {
+        fn gradient(&self, record: Example<'_>, _: &[f64], out: &mut [f64]) {
+            out[0] += (record.label - 0.5).signum();
+        }
+    }
+    fn release<L: Differentiable>(
+        data: &PrivateData<L::Records>,
+        loss: L,
+    ) -> Result<bool, Refused> {
+        let mut curator = Curator::simulated(data.adjacency(), 1);
+        curator.reserve(&Spend::Fixed(Event::gaussian(z(1.0))))?;
+        let mut mean = PrivateMean::new(data, loss, curator).unwrap();
+        let query = Gradient {
+            point: &[0.0],
+            clip: clip(1.0),
+        };
+        let released = mean.release(&query, &Over::Everything, z(1.0))?;
+        Ok(released.is_some())
+    }
+    let rows = |adjacency| {
+        let design = dpopt_linalg::Design::dense(1, vec![1.0]).unwrap();
+        PrivateData::new(design, vec![1.0], clip(1.0), adjacency, None).unwrap()
+    };
+    let zero_out = rows(Adjacency::ZeroOut);
+    assert!(matches!(
+        release(&zero_out, Biased::<false>),
+        Err(Refused::ZeroRows)
+    ));
+    assert!(release(&zero_out, Biased::<true>).unwrap());
+    assert!(release(&rows(Adjacency::ReplaceOne), Biased::<false>).unwrap());
+    // Records of one's own have no row of zeros; the one that contributes nothing exists in the proof only.
+    let own = PrivateData::of(vec![[0.5; DIM]], Adjacency::ZeroOut, None).unwrap();
+    let constants = Constants::new(1.0, 1.0, 1.0, Convexity::Convex);
+    let closure = ClosureLoss::new(
+        1,
+        constants,
+        |_: &[f64; DIM], w: &[f64]| w[0],
+        |_: &[f64; DIM], _: &[f64], out: &mut [f64]| out[0] += 1.0,
+    );
+    assert!(release(&own, closure).unwrap());
 }

@@ -116,6 +116,11 @@ unit!(
     /// Largest L2 norm that one record may contribute to a sum: positive and finite.
     ClipNorm, "clip norm", positive, NotPositive
 );
+
+impl ClipNorm {
+    /// 1e300, for simulations without a bound: no lattice holds such contributions.
+    pub const HUGE: Self = Self(1e300);
+}
 unit!(
     /// Probability with which a record enters a Poisson sample: above 0, at most 1.
     SamplingRate, "sampling rate", |v| v > 0.0 && v <= 1.0, NotAProbability

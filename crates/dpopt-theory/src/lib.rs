@@ -2,31 +2,58 @@
 //!
 //! What theory promises is checked here against what is measured:
 //!
-//! - [`RampBowl`]: a problem on which the bounds of gradient methods are nearly tight, with exact
-//!   value, gradient and constants (a [`Problem`]);
-//! - [`SimulatedEstimator`]: the private estimator on such a problem, with plain floating-point
-//!   noise of the right size, so that experiments with 10^5 records cost seconds. It protects
-//!   nobody and states no guarantee;
+//! - the problem zoo: [`RampBowl`], [`RobustGlm`], [`Radial`] powers and their log-periodic, weakly
+//!   convex and nonsmooth relatives, [`Wells`], and the instances of lower bounds, with exact values,
+//!   gradients, Hessians, Goldstein distances and constants (a [`Problem`], a
+//!   [`SecondOrderProblem`], a [`GoldsteinProblem`]);
+//! - [`Probe`]: an attempt to refute the constants of any problem;
+//! - [`WeightedRecords`]: records with multiplicities, so that 10^9 records cost what the distinct
+//!   ones do;
+//! - [`SimulatedMeans`], [`SimulatedEstimator`]: the private means and the estimator over such
+//!   records, or over a problem in closed form, with plain floating-point noise of the right size.
+//!   They protect nobody and state no guarantee;
 //! - [`LogLogFit`]: the slope of a measured rate, with a confidence interval;
-//! - [`first_order`], [`second_order`]: exact certificates of stationarity on **public** data;
+//! - [`first_order`], [`second_order`], [`goldstein`]: certificates of stationarity for functions in
+//!   closed form and for any loss on **public** data, with bounds on their own errors;
+//! - [`GradientNormPlan`], [`LeastEigenvaluePlan`], [`CurvaturePlan`]: the same of private data, by
+//!   releases that are planned and charged;
 //! - [`auc`], [`accuracy`], [`majority_accuracy`], [`log_loss`]: how good a linear classifier is
 //!   on public data.
 //!
-//! Nothing in this crate reads private records.
+//! Private records are read by the estimators of `dpopt-oracle` only, whose releases the private
+//! certificates plan and interpret.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod certificate;
 mod metrics;
+mod probe;
 mod problem;
-mod ramp_bowl;
+mod random;
 mod rates;
-mod simulated;
+mod simulation;
+pub mod verify;
+mod zoo;
 
 pub use certificate::{
-    CertificateError, FirstOrder, MAX_HESSIAN_DIM, SecondOrder, first_order, second_order,
+    CertificateError, CurvaturePlan, Curved, EigenMethod, FirstOrder, GlmMean, Goldstein,
+    GoldsteinSettings, GoldsteinStop, GradientNormPlan, Interval, KlCondition, LeastEigenvaluePlan,
+    MAX_HESSIAN_DIM, MAX_PRIVATE_HESSIAN_DIM, MeanLoss, Objective, PrivateCertificateError,
+    PrivateCurvature, PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrder,
+    SecondOrderSettings, Verdict, WithRegularizer, first_order, goldstein, radial_goldstein,
+    second_order,
 };
 pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
-pub use problem::{Problem, ProblemError};
-pub use ramp_bowl::{Ramp, RampBowl};
+pub use probe::{Audited, Finding, Probe, ProbeReport};
+pub use problem::{
+    GoldsteinProblem, Kl, Problem, ProblemConstants, ProblemError, SecondOrderProblem,
+};
 pub use rates::{FitError, LogLogFit};
-pub use simulated::{NoiseRule, SimulatedEstimator};
+pub use simulation::{
+    ClosedForm, FloatPrefixNoise, NoiseRule, Population, SimulatedEstimator, SimulatedMeans,
+    SimulatedPeriod, SimulatedSlice, Unread, WeightedError, WeightedLoss, WeightedRecords,
+};
+pub use zoo::{
+    Fingerprint, LogPeriodic, Logarithm, Majority, MeanBall, Power, Profile, Radial, Ramp,
+    RampBowl, Ring, RobustGlm, RobustGlmShape, Tilt, TiltedProblem, TiltedSquare, TiltedSquareMean,
+    TwoPoint, WeaklyConvex, Wells,
+};

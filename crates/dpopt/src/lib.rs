@@ -50,11 +50,12 @@ pub mod prelude {
         Budget, NoObserver, Observer, Outcome, PublicFacts, Release, Solver, SolverPlan, Stop,
     };
     pub use dpopt_oracle::{
-        Access, Estimator, Glm, PrivateData, PrivateGradient, PublicData, Regularized, Regularizer,
-        Softmax,
+        Access, Estimator, Glm, PrivateData, PrivateGradient, PublicData, PublicRecords,
+        Regularized, Regularizer, Softmax,
     };
     pub use dpopt_privacy::{
         Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, Guarantee,
         NoiseMultiplier, SamplingRate,
     };
+    pub use dpopt_theory::{GlmMean, MeanLoss, Verdict, first_order, goldstein, second_order};
 }

@@ -12,6 +12,7 @@ use crate::data::PrivateData;
 use crate::loss::Loss;
 use crate::pass::{Positions, clipped_pass, everything};
 use crate::query::{Query, Value};
+use crate::records::Records;
 
 /// Private records, a loss, and the curator that releases means of queries.
 ///
@@ -213,7 +214,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             return Ok(None);
         };
         let adjacency = self.data.adjacency();
-        if adjacency == Adjacency::ZeroOut && !query.vanishes_on_zero_rows() {
+        let vanishes = L::VANISHES_ON_ERASED || !<L::Records as Records>::HAS_ERASED;
+        if adjacency == Adjacency::ZeroOut && !(vanishes && query.vanishes_on_zero_rows()) {
             return Err(Refused::ZeroRows);
         }
         if query.needs_fixed_positions() && !adjacency.record_count_is_public() {

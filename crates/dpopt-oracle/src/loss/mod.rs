@@ -111,6 +111,11 @@ pub trait Loss: Sync {
     /// it panics contributes zero, silently.
     const MAY_PANIC: bool = true;
 
+    /// Whether the value of an erased record (a row of zeros: see [`Records::HAS_ERASED`]) is the same at all
+    /// points, so that its gradient and all that follows from it are zero. A loss of rows that does not say so, as
+    /// one with a bias may not, is refused under zero-out adjacency.
+    const VANISHES_ON_ERASED: bool = false;
+
     /// Number of coordinates of a point, d.
     fn dim(&self, records: &Self::Records) -> usize;
 

@@ -59,6 +59,16 @@ impl Regularizer {
         }
     }
 
+    /// The second derivative of R in a coordinate at `w`; the Hessian is diagonal.
+    #[must_use]
+    pub fn curvature(self, w: f64) -> f64 {
+        let weight = self.weight();
+        match self {
+            Regularizer::Ridge(_) => weight,
+            Regularizer::Nonconvex(_) => weight * Glm::GemanMcClure.curvature(w, 0.0),
+        }
+    }
+
     /// Constants of f + R, from those of the loss f.
     ///
     /// - L1 and rho add up: the Hessian of R is diagonal, with entries lambda (ridge), or between

@@ -21,6 +21,15 @@ pub struct GradientDifference<'a> {
     pub clip: ClipNorm,
 }
 
+impl GradientDifference<'_> {
+    /// What clipping leaves of a gradient, as a factor.
+    fn kept(&self, gradient: &[f64]) -> f64 {
+        let norm = dpopt_linalg::norm(gradient);
+        let clip = self.clip.get();
+        if norm <= clip { 1.0 } else { clip / norm }
+    }
+}
+
 impl<L: Differentiable> Query<L> for GradientDifference<'_> {
     fn bound(&self, _: &L) -> Result<Option<Bound>, LatticeError> {
         self.radius
@@ -36,9 +45,19 @@ impl<L: Differentiable> Query<L> for GradientDifference<'_> {
         2.0
     }
 
-    /// Without the clipping of each gradient; [`Query::add`] has it.
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
-        loss.gradient_change(record, &self.segment, out);
+        let mut before = vec![0.0; out.len()];
+        let mut after = before.clone();
+        loss.gradient(record, self.segment.from, &mut before);
+        loss.gradient(record, self.segment.to, &mut after);
+        let (kept_before, kept_after) = (self.kept(&before), self.kept(&after));
+        if kept_before == 1.0 && kept_after == 1.0 {
+            loss.gradient_change(record, &self.segment, out);
+            return;
+        }
+        for ((out, before), after) in out.iter_mut().zip(&before).zip(&after) {
+            *out += after * kept_after - before * kept_before;
+        }
     }
 
     fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {

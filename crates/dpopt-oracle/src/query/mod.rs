@@ -4,6 +4,7 @@
 //! is a file with an implementation of [`Query`]; the pass over the records, the sum, the noise and
 //! the accounting are those of all queries ([`crate::PrivateMean`]).
 
+mod curvature;
 mod difference;
 mod gradient;
 mod hessian_vector;
@@ -16,6 +17,7 @@ use crate::loss::{Loss, RecordOf, add_contribution, guarded};
 use crate::pass::Positions;
 use crate::records::Records;
 
+pub use curvature::{Curvature, HessianMatrix, unpack_symmetric};
 pub use difference::GradientDifference;
 pub use gradient::Gradient;
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
@@ -55,7 +57,8 @@ pub trait Query<L: Loss>: Sync {
         false
     }
 
-    /// Whether a row of zeros contributes zero. A query of which that is not known is refused under
+    /// Whether a row of zeros contributes zero, for a loss whose value there is the same at all points
+    /// ([`Loss::VANISHES_ON_ERASED`]). A query of which that is not known is refused under
     /// zero-out adjacency, where such a row stands for no record.
     fn vanishes_on_zero_rows(&self) -> bool {
         true

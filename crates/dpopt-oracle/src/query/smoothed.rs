@@ -117,6 +117,9 @@ pub fn smoothed_gradient_bound(lipschitz: f64, dim: usize) -> f64 {
 
 /// sqrt(d) L ||w - w'|| / alpha, rounded up: the longest [`SmoothedDifference`] of an L-Lipschitz
 /// loss; none for equal points.
+///
+/// Where it is not finite (a loss without a constant, alpha = 0) it is the largest number there is, which
+/// no lattice holds: the release is refused. Without a radius it would silently be taken for zero.
 #[must_use]
 pub fn smoothed_change_radius(
     lipschitz: f64,
@@ -124,28 +127,33 @@ pub fn smoothed_change_radius(
     smoothing: f64,
 ) -> Option<ClipNorm> {
     let length = dpopt_linalg::norm(segment.displacement) * (1.0 + 1e-12);
+    if length == 0.0 {
+        return None;
+    }
     let dim = segment.from.len() as f64;
-    ClipNorm::new(dim.sqrt() * lipschitz * length / smoothing * (1.0 + 1e-12)).ok()
+    let radius = dim.sqrt() * lipschitz * length / smoothing * (1.0 + 1e-12);
+    ClipNorm::new(if radius.is_finite() { radius } else { f64::MAX }).ok()
 }
 
-/// sum_j b_j y_j of one record, added to `out`; `moved` is scratch of the same length.
-fn estimate<L: Loss>(
+/// Adds sum_j b_j y_j to `out`, with 2 alpha b_j what `rise` gives for the direction y_j.
+fn add_slopes(smoothing: f64, frame: &[f64], out: &mut [f64], mut rise: impl FnMut(&[f64]) -> f64) {
+    for direction in frame.chunks_exact(out.len().max(1)) {
+        let slope = rise(direction) / (2.0 * smoothing);
+        add_scaled(out, slope, direction);
+    }
+}
+
+/// f(point + step direction); `moved` is scratch.
+fn value_at<L: Loss>(
     loss: &L,
     record: RecordOf<'_, L>,
-    (point, smoothing, sign): (&[f64], f64, f64),
-    frame: &[f64],
+    point: &[f64],
+    (step, direction): (f64, &[f64]),
     moved: &mut [f64],
-    out: &mut [f64],
-) {
-    for direction in frame.chunks_exact(point.len().max(1)) {
-        let mut value_at = |step: f64| {
-            moved.copy_from_slice(point);
-            add_scaled(moved, step, direction);
-            loss.value(record, moved)
-        };
-        let slope = (value_at(smoothing) - value_at(-smoothing)) / (2.0 * smoothing);
-        add_scaled(out, sign * slope, direction);
-    }
+) -> f64 {
+    moved.copy_from_slice(point);
+    add_scaled(moved, step, direction);
+    loss.value(record, moved)
 }
 
 /// Adds what `contribute` gives for each record and its frame.
@@ -164,6 +172,22 @@ fn add_framed<L: Loss>(
             contribute(records.record(i), frames.of(i), &mut moved, &mut out);
         });
         add_contribution(sum, finished, &out);
+    }
+}
+
+impl SmoothedGradient<'_> {
+    fn estimate<L: Loss>(
+        &self,
+        loss: &L,
+        record: RecordOf<'_, L>,
+        frame: &[f64],
+        moved: &mut [f64],
+        out: &mut [f64],
+    ) {
+        add_slopes(self.smoothing, frame, out, |direction| {
+            let mut at = |step| value_at(loss, record, self.point, (step, direction), moved);
+            at(self.smoothing) - at(-self.smoothing)
+        });
     }
 }
 
@@ -190,9 +214,8 @@ impl<L: Loss> Query<L> for SmoothedGradient<'_> {
 
     /// With the first frame; [`Query::add`] gives each record its own.
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
-        let at = (self.point, self.smoothing, 1.0);
         let mut moved = vec![0.0; out.len()];
-        estimate(loss, record, at, self.frames.of(0), &mut moved, out);
+        self.estimate(loss, record, self.frames.of(0), &mut moved, out);
     }
 
     fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
@@ -201,15 +224,13 @@ impl<L: Loss> Query<L> for SmoothedGradient<'_> {
             &positions,
             self.frames,
             sum,
-            |record, frame, moved, out| {
-                let at = (self.point, self.smoothing, 1.0);
-                estimate(loss, record, at, frame, moved, out);
-            },
+            |record, frame, moved, out| self.estimate(loss, record, frame, moved, out),
         );
     }
 }
 
 impl SmoothedDifference<'_> {
+    /// The change of each value first: two long estimates would leave the rounding of both in a short change.
     fn change<L: Loss>(
         &self,
         loss: &L,
@@ -218,12 +239,14 @@ impl SmoothedDifference<'_> {
         moved: &mut [f64],
         out: &mut [f64],
     ) {
-        let mut at = |point, sign| {
-            let end = (point, self.smoothing, sign);
-            estimate(loss, record, end, frame, moved, out);
-        };
-        at(self.segment.to, 1.0);
-        at(self.segment.from, -1.0);
+        let Segment { from, to, .. } = self.segment;
+        add_slopes(self.smoothing, frame, out, |direction| {
+            let mut change = |step| {
+                let mut at = |point| value_at(loss, record, point, (step, direction), moved);
+                at(to) - at(from)
+            };
+            change(self.smoothing) - change(-self.smoothing)
+        });
     }
 }
 

@@ -22,7 +22,7 @@ use super::encode::Encoder;
 use super::error::TabularError;
 use super::reader::{EncodedTable, Layout};
 use super::schema::Schema;
-use crate::formats::{Limits, stream};
+use crate::formats::{Limits, MAX_LINE_BYTES, stream};
 
 /// Records decoded at a time. Tuned.
 const BATCH: usize = 1024;
@@ -31,7 +31,8 @@ const BATCH: usize = 1024;
 ///
 /// A value becomes the text that it would be in a CSV file (a number in the shortest form that
 /// reads back to it, a truth value as `true` or `false`, a text as its bytes) and is encoded as
-/// [`super::read_table`] encodes that; null is a missing field.
+/// [`super::read_table`] encodes that; null is a missing field, and so is a text above 1 MiB (no line of CSV could
+/// hold it).
 ///
 /// # Privacy
 /// As for [`super::read_table`]: one record, one row, and no error that depends on what a record
@@ -340,10 +341,16 @@ impl Batch {
                 // A column that is never null has no levels.
                 let null = levels.get(at).is_some_and(|&level| level == 0);
                 let value = if null { None } else { values.next() };
-                self.spans.push(value.map(|value| {
+                self.spans.push(value.and_then(|value| {
                     let start = self.text.len();
                     write(value, &mut self.text);
-                    (start, self.text.len())
+                    // One dictionary entry may stand for a whole batch, so that copies of a long one would
+                    // fill the memory.
+                    if self.text.len() - start > MAX_LINE_BYTES {
+                        self.text.truncate(start);
+                        return None;
+                    }
+                    Some((start, self.text.len()))
                 }));
             }
             records += read;

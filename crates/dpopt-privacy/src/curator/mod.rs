@@ -10,6 +10,7 @@ mod release;
 mod reservation;
 mod sample;
 mod select;
+mod simulate;
 mod slice;
 mod tune;
 

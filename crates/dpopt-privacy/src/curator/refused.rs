@@ -109,6 +109,9 @@ pub enum Refused {
     /// A guarantee was asked for that can't be stated.
     #[error("no guarantee: {0}")]
     NoGuarantee(&'static str),
+    /// A protected run was asked to keep the books of releases that it did not make.
+    #[error("only a simulation keeps the books of releases that are made elsewhere")]
+    NotSimulated,
     /// The accountant refused the event.
     #[error(transparent)]
     Accounting(#[from] AccountingError),

@@ -210,6 +210,18 @@ impl Curator {
         bound: Bound,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<(), Refused> {
+        let (event, account) = self.price(reads, noise_multiplier)?;
+        let steps = bound.sensitivity_in_steps(self.adjacency);
+        RoundedGaussian::new((noise_multiplier.get() * steps).next_up())?;
+        self.check(&event, account)
+    }
+
+    /// The event of a release over records that are not drawn yet, and who pays for it.
+    pub(super) fn price(
+        &self,
+        reads: Reads<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<(Event, Account), Refused> {
         let event = match reads {
             Reads::All | Reads::Slice(_) | Reads::NextSlice => Event::gaussian(noise_multiplier),
             Reads::Poisson(rate) => poisson(noise_multiplier, rate),
@@ -220,9 +232,7 @@ impl Curator {
             Reads::NextSlice => Account::Slice(self.next_slice()?.1),
             _ => Account::Whole,
         };
-        let steps = bound.sensitivity_in_steps(self.adjacency);
-        RoundedGaussian::new((noise_multiplier.get() * steps).next_up())?;
-        self.check(&event, account)
+        Ok((event, account))
     }
 
     /// Pool and number of the slice that is handed out next.

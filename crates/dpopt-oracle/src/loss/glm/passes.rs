@@ -14,6 +14,7 @@ impl Loss for Glm {
     type Records = Examples;
 
     const MAY_PANIC: bool = false;
+    const VANISHES_ON_ERASED: bool = true;
 
     fn dim(&self, records: &Examples) -> usize {
         records.columns()

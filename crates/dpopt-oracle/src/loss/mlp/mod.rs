@@ -214,6 +214,7 @@ impl Loss for Mlp {
     type Records = Examples;
 
     const MAY_PANIC: bool = false;
+    const VANISHES_ON_ERASED: bool = true;
 
     /// # Panics
     /// When the rows don't have as many features as the network has inputs.

@@ -46,8 +46,10 @@ impl ObservedEntries {
     ) -> Self {
         let label_bound = label_bound.map(ClipNorm::get);
         for entry in &mut entries {
-            if let Some(bound) = label_bound {
-                // A NaN stays one.
+            // One that is not finite stays so.
+            if let Some(bound) = label_bound
+                && entry.value.is_finite()
+            {
                 entry.value = entry.value.clamp(-bound, bound);
             }
         }
@@ -62,6 +64,8 @@ impl ObservedEntries {
 
 impl Records for ObservedEntries {
     type Record<'a> = ObservedRecord;
+
+    const HAS_ERASED: bool = true;
 
     fn len(&self) -> usize {
         self.entries.len()
@@ -221,6 +225,7 @@ impl Loss for MatrixFactorization {
     type Records = ObservedEntries;
 
     const MAY_PANIC: bool = false;
+    const VANISHES_ON_ERASED: bool = true;
 
     fn dim(&self, records: &ObservedEntries) -> usize {
         records

@@ -52,6 +52,7 @@ impl Loss for PhaseRetrieval {
     type Records = Examples;
 
     const MAY_PANIC: bool = false;
+    const VANISHES_ON_ERASED: bool = true;
 
     fn dim(&self, records: &Examples) -> usize {
         records.columns()

@@ -107,6 +107,8 @@ fn bring_under(matrix: &mut [f64], dim: usize, bound: f64) {
 impl Records for Measurements {
     type Record<'a> = Measurement<'a>;
 
+    const HAS_ERASED: bool = true;
+
     fn len(&self) -> usize {
         self.labels.len()
     }
@@ -167,6 +169,7 @@ impl Loss for MatrixSensing {
     type Records = Measurements;
 
     const MAY_PANIC: bool = false;
+    const VANISHES_ON_ERASED: bool = true;
 
     fn dim(&self, records: &Measurements) -> usize {
         records.dim * self.rank

@@ -4,7 +4,7 @@ use dpopt_nonconvex::PublicFacts;
 use dpopt_oracle::Convexity;
 use dpopt_privacy::Adjacency;
 
-use crate::problem::{Problem, ProblemError};
+use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem};
 
 /// Slope cap of the bowl over L0.
 const BOWL_SLOPE: f64 = 0.5;
@@ -211,6 +211,17 @@ impl Problem for RampBowl {
         self.initial_gap
     }
 
+    /// Convex with a straight ramp; a wavy one bends down by up to L1 (a sine of slope g/2 and frequency
+    /// 2 L1/g). The Hessian jumps.
+    fn constants(&self) -> ProblemConstants {
+        let known =
+            ProblemConstants::first_order(self.lipschitz, self.smoothness, self.initial_gap);
+        match self.ramp {
+            Ramp::Straight => known.with_weak_convexity(0.0),
+            Ramp::Wavy => known,
+        }
+    }
+
     /// F(w), with inf F = 0.
     fn value(&self, point: &[f64]) -> f64 {
         let (z, a) = (point[0], self.smoothness);
@@ -243,6 +254,54 @@ impl Problem for RampBowl {
         for (out, u) in out[1..].iter_mut().zip(&point[1..]) {
             *out = factor * u;
         }
+    }
+}
+
+impl RampBowl {
+    /// r''(z), from one side where it jumps.
+    fn ramp_curvature(&self, z: f64) -> f64 {
+        let a = self.smoothness;
+        if z <= self.knee {
+            match self.ramp {
+                Ramp::Straight => 0.0,
+                Ramp::Wavy => a * (2.0 * a * z / self.slope).sin(),
+            }
+        } else if a * (z - self.knee) < self.slope_at_knee {
+            a
+        } else {
+            0.0
+        }
+    }
+}
+
+impl SecondOrderProblem for RampBowl {
+    /// From one side where it jumps: at the ends of the ramp's rounded foot and at the rim of the bowl.
+    fn hessian_vector(&self, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        out[0] = self.ramp_curvature(point[0]) * direction[0];
+        let (u, v) = (&point[1..], &direction[1..]);
+        let radius = norm_of(u);
+        let cap = BOWL_SLOPE * self.lipschitz;
+        let inside = self.smoothness * radius <= cap;
+        let factor = if inside {
+            self.smoothness
+        } else {
+            cap / radius
+        };
+        let along = if inside {
+            0.0
+        } else {
+            dpopt_linalg::dot(u, v) / (radius * radius)
+        };
+        for ((out, v), u) in out[1..].iter_mut().zip(v).zip(u) {
+            *out = factor * (v - along * u);
+        }
+    }
+
+    fn least_eigenvalue(&self, point: &[f64]) -> f64 {
+        let radius = norm_of(&point[1..]);
+        let inside = self.smoothness * radius <= BOWL_SLOPE * self.lipschitz;
+        let bowl = if inside { self.smoothness } else { 0.0 };
+        self.ramp_curvature(point[0]).min(bowl)
     }
 }
 

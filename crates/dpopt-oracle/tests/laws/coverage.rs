@@ -1,0 +1,60 @@
+//! No loss and no query is left out.
+
+use std::path::Path;
+
+/// Losses with a gradient that go through [`crate::losses`].
+const LOSSES: [&str; 7] = [
+    "ClosureLoss",
+    "Glm",
+    "MatrixFactorization",
+    "MatrixSensing",
+    "Mlp",
+    "PhaseRetrieval",
+    "Softmax",
+];
+
+/// Queries that do, or go through [`crate::framed`].
+const QUERIES: [&str; 7] = [
+    "Gradient",
+    "GradientDifference",
+    "HessianVector",
+    "HessianVectorDifference",
+    "SmoothedDifference",
+    "SmoothedGradient",
+    "Value",
+];
+
+/// The types that the sources under `folder` implement `what` for, tests left out.
+fn implementors(folder: &Path, what: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(implementors(&path, what));
+            continue;
+        }
+        if path.ends_with("laws.rs") || path.ends_with("tests.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let own = text.split("mod tests {").next().unwrap();
+        for line in own.lines().filter(|line| line.starts_with("impl")) {
+            if let Some((_, name)) = line.split_once(what) {
+                let end = name.find(|c: char| !c.is_alphanumeric());
+                found.push(name[..end.unwrap_or(name.len())].to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_loss_and_every_query_is_covered() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    assert_eq!(
+        implementors(&sources.join("loss"), " Differentiable for "),
+        LOSSES
+    );
+    assert_eq!(implementors(&sources, " Query<L> for "), QUERIES);
+}

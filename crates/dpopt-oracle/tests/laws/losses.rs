@@ -1,0 +1,266 @@
+//! Every loss through every query that it has.
+
+use std::num::NonZeroUsize;
+
+use dpopt_oracle::query::{
+    Gradient, GradientDifference, HessianVector, HessianVectorDifference, Value,
+};
+use dpopt_oracle::{
+    Activation, ClosureLoss, Constants, Convexity, Differentiable, Glm, Head, MatrixFactorization,
+    MatrixSensing, Mlp, Observed, PhaseRetrieval, PrivateData, Segment, Softmax,
+    TwiceDifferentiable,
+};
+use dpopt_privacy::Adjacency::AddRemove;
+
+use crate::engine::{PUBLIC, Steps, contributions};
+use crate::records::{
+    DIM, SHAPE, SIDE, STORES, Store, examples, norm, observed, points, points_of_layer, private,
+    private_observed, private_sensed, sensed,
+};
+
+/// Rank of the factors.
+const RANK: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+/// Gradients and their differences, clipped a little and a lot, and values.
+fn first_order<T: Clone, L: Differentiable>(
+    name: &str,
+    loss: &impl Fn() -> L,
+    (dim, outputs): (usize, usize),
+    data: &impl Fn(&[T]) -> PrivateData<L::Records>,
+    records: &[T],
+) {
+    let points = points_of_layer(dim, outputs);
+    let mut moved = false;
+    for (k, point) in points.iter().enumerate() {
+        // A small radius clips all, a large one few.
+        let clip = norm(if k % 2 == 0 { 0.03 } else { 1.7 });
+        let query = Gradient { point, clip };
+        let found = contributions(
+            &format!("{name}, gradient {k}"),
+            loss,
+            &query,
+            data,
+            records,
+        );
+        moved |= found.iter().flatten().any(|&k| k != 0);
+        let value = Value {
+            point,
+            centre: 0.4,
+            radius: norm(0.7),
+        };
+        contributions(&format!("{name}, value {k}"), loss, &value, data, records);
+    }
+    assert!(moved, "{name}: no record contributes a gradient");
+    for (k, (from, to, radius)) in [
+        (1, 2, 0.2),
+        (2, 3, 5.0),
+        (3, 4, 1.0),
+        (2, 5, 0.1),
+        (6, 2, 0.1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let by: Vec<f64> = points[to]
+            .iter()
+            .zip(&points[from])
+            .map(|(a, b)| a - b)
+            .collect();
+        let query = GradientDifference {
+            segment: Segment::new(&points[from], &points[to], &by).unwrap(),
+            radius: Some(norm(radius)),
+            clip: norm(0.6),
+        };
+        contributions(
+            &format!("{name}, difference {k}"),
+            loss,
+            &query,
+            data,
+            records,
+        );
+    }
+}
+
+/// Products with the Hessian and their differences, and all of [`first_order`].
+fn second_order<T: Clone, L: TwiceDifferentiable>(
+    name: &str,
+    loss: &impl Fn() -> L,
+    (dim, outputs): (usize, usize),
+    data: &impl Fn(&[T]) -> PrivateData<L::Records>,
+    records: &[T],
+) {
+    first_order(name, loss, (dim, outputs), data, records);
+    let points = points_of_layer(dim, outputs);
+    for (k, (from, to, along)) in [(1, 2, 3), (2, 5, 1), (3, 4, 5)].into_iter().enumerate() {
+        let direction = &points[along];
+        let product = HessianVector {
+            point: &points[from],
+            direction,
+            radius: Some(norm(0.1)),
+        };
+        contributions(
+            &format!("{name}, Hessian {k}"),
+            loss,
+            &product,
+            data,
+            records,
+        );
+        let change = HessianVectorDifference {
+            from: &points[from],
+            to: &points[to],
+            direction,
+            radius: Some(norm(0.1)),
+        };
+        let name = format!("{name}, Hessian difference {k}");
+        contributions(&name, loss, &change, data, records);
+    }
+}
+
+#[test]
+fn generalised_linear() {
+    for (i, loss) in Glm::ALL.into_iter().enumerate() {
+        for store in STORES {
+            let (name, data) = (format!("{loss} {store:?}"), |r: &_| {
+                private(store, r, AddRemove)
+            });
+            if store == STORES[i % STORES.len()] {
+                second_order(&name, &|| loss, (DIM, 1), &data, &examples());
+            } else {
+                // The other stores, on one query each.
+                let query = Gradient {
+                    point: &points(DIM)[2],
+                    clip: norm(0.2),
+                };
+                contributions(&name, || loss, &query, data, &examples());
+            }
+        }
+    }
+}
+
+#[test]
+fn phase_retrieval() {
+    for (i, phi) in Glm::ALL.into_iter().enumerate() {
+        let store = STORES[i % STORES.len()];
+        let data = |r: &_| private(store, r, AddRemove);
+        let loss = || PhaseRetrieval::new(phi, norm(2.0));
+        let name = format!("phase {phi} {store:?}");
+        second_order(&name, &loss, (DIM, 1), &data, &examples());
+    }
+}
+
+#[test]
+fn softmax() {
+    for (i, classes) in [2, 3, 5].into_iter().enumerate() {
+        let store = STORES[i];
+        let data = |r: &_| private(store, r, AddRemove);
+        let loss = || Softmax::new(classes).unwrap();
+        let name = format!("softmax {classes} {store:?}");
+        second_order(&name, &loss, (DIM * classes, 1), &data, &examples());
+    }
+}
+
+#[test]
+fn matrix_sensing() {
+    for phi in Glm::ALL {
+        let data = |r: &_| private_sensed(r, AddRemove);
+        let loss = || MatrixSensing::new(phi, RANK, norm(2.0));
+        let name = format!("sensing {phi}");
+        first_order(&name, &loss, (SIDE * RANK.get(), 1), &data, &sensed());
+    }
+}
+
+#[test]
+fn matrix_factorization() {
+    for phi in Glm::ALL {
+        let data = |r: &_| private_observed(r, AddRemove);
+        let loss = || MatrixFactorization::new(phi, RANK, norm(2.0));
+        let name = format!("factorisation {phi}");
+        let dim = (SHAPE.0 + SHAPE.1) * RANK.get();
+        first_order(&name, &loss, (dim, 1), &data, &observed());
+    }
+}
+
+#[test]
+fn perceptrons() {
+    for (i, activation) in Activation::ALL.into_iter().enumerate() {
+        for (sizes, head) in [
+            (&[DIM, 9, 3][..], Head::Softmax),
+            (&[DIM, 4, 1], Head::Squared),
+            (&[DIM, 5, 4, 2], Head::Softmax),
+        ] {
+            let loss = || Mlp::new(sizes, activation, head).unwrap();
+            let store = STORES[i % STORES.len()];
+            let data = |r: &_| private(store, r, AddRemove);
+            let dim: usize = sizes.windows(2).map(|s| (s[0] + 1) * s[1]).sum();
+            let name = format!("perceptron {activation:?} {sizes:?} {store:?}");
+            first_order(&name, &loss, (dim, sizes[1]), &data, &examples());
+        }
+    }
+}
+
+/// What a hostile author of a loss may do: panic, return what is not finite, leave the buffer half written.
+#[test]
+fn closures() {
+    let loss = || {
+        ClosureLoss::new(
+            DIM,
+            Constants::new(1.0, 1.0, 1.0, Convexity::Nonconvex),
+            |(x, y): &([f64; DIM], f32), w: &[f64]| {
+                assert!(*y != 1.0, "a record that must not be told");
+                x.iter().zip(w).map(|(x, w)| x * w).sum::<f64>().sin()
+            },
+            |(x, y): &([f64; DIM], f32), w: &[f64], out: &mut [f64]| {
+                let slope = x.iter().zip(w).map(|(x, w)| x * w).sum::<f64>().cos();
+                for (j, out) in out.iter_mut().enumerate() {
+                    assert!(*y != 1.0 || j < 3, "a record that must not be told");
+                    *out += slope * x[j];
+                }
+            },
+        )
+    };
+    let data = |records: &[_]| PrivateData::of(records.to_vec(), AddRemove, Some(PUBLIC)).unwrap();
+    first_order("closure", &loss, (DIM, 1), &data, &examples());
+}
+
+/// A row of zeros is no record, in every store, and neither is one that can't be read.
+#[test]
+fn erased_records_contribute_no_gradient() {
+    let zero = |name: &str, found: Vec<Steps>| {
+        assert!(found.iter().flatten().all(|&k| k == 0), "{name}");
+    };
+    let (clip, point) = (norm(1.0), &points(DIM)[2]);
+    let erased = [([0.0; DIM], 1.0), ([f64::NAN; DIM], 0.0)];
+    for store in [Store::Dense, Store::Dense32, Store::Sparse] {
+        let data = |r: &_| private(store, r, AddRemove);
+        let query = Gradient { point, clip };
+        for loss in Glm::ALL {
+            let found = contributions("erased", || loss, &query, data, &erased);
+            zero(&format!("{loss} {store:?}"), found);
+        }
+    }
+    for (phi, y) in [(Glm::Absolute, f64::INFINITY), (Glm::Relu, f64::NAN)] {
+        let query = Gradient {
+            point: &points(SIDE * RANK.get())[2],
+            clip,
+        };
+        let loss = || MatrixSensing::new(phi, RANK, norm(2.0));
+        let data = |r: &_| private_sensed(r, AddRemove);
+        let found = contributions("erased", loss, &query, data, &[([0.2; 9], y)]);
+        zero("sensing", found);
+        let query = Gradient {
+            point: &points((SHAPE.0 + SHAPE.1) * RANK.get())[2],
+            clip,
+        };
+        let loss = || MatrixFactorization::new(phi, RANK, norm(2.0));
+        let data = |r: &_| private_observed(r, AddRemove);
+        let entry = Observed {
+            row: 1,
+            column: 1,
+            value: y,
+        };
+        zero(
+            "factorisation",
+            contributions("erased", loss, &query, data, &[entry]),
+        );
+    }
+}

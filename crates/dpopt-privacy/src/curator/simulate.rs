@@ -1,0 +1,70 @@
+//! The books of a simulation, whose releases are made elsewhere.
+
+use super::{Curator, Refused};
+use crate::adjacency::Adjacency;
+use crate::guarantee::Mode;
+use crate::sensitive::Reads;
+use crate::units::NoiseMultiplier;
+
+impl Curator {
+    /// Takes one release off the reservation as if this curator had made it. Nothing is released,
+    /// and no sample or slice is taken.
+    ///
+    /// A simulation with weighted records or a closed form draws floating-point noise itself, and
+    /// has its books kept here, by the rules of a protected run.
+    ///
+    /// # Privacy
+    /// None. A simulated curator states no guarantee, and no other one takes this.
+    ///
+    /// # Errors
+    /// [`Refused::NotSimulated`] in a protected run; otherwise what [`Curator::release`] and the
+    /// samplers would return, and nothing is charged then.
+    pub fn charge_simulated(
+        &mut self,
+        reads: Reads<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<(), Refused> {
+        if self.mode != Mode::Simulated {
+            return Err(Refused::NotSimulated);
+        }
+        let (event, account) = self.price(reads, noise_multiplier)?;
+        self.check(&event, account)?;
+        if let Reads::FixedSize { size, records } = reads {
+            if self.adjacency != Adjacency::ReplaceOne {
+                return Err(Refused::FixedSizeAdjacency {
+                    adjacency: self.adjacency,
+                });
+            }
+            if size == 0 || size > records {
+                return Err(Refused::SampleSize { size, records });
+            }
+        }
+        self.charge(&event, account)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curator::Spend;
+    use crate::event::Event;
+
+    #[test]
+    fn only_a_simulation_keeps_such_books() {
+        let z = NoiseMultiplier::new(1.0).unwrap();
+        let spend = Spend::Fixed(Event::gaussian(z).repeated(2));
+        let mut protected = Curator::protected(Adjacency::ReplaceOne).unwrap();
+        protected.reserve(&spend).unwrap();
+        assert!(matches!(
+            protected.charge_simulated(Reads::All, z),
+            Err(Refused::NotSimulated)
+        ));
+        assert_eq!(protected.spent(), Event::NoOp);
+        let mut simulated = Curator::simulated(Adjacency::ReplaceOne, 1);
+        simulated.reserve(&spend).unwrap();
+        simulated.charge_simulated(Reads::All, z).unwrap();
+        simulated.charge_simulated(Reads::All, z).unwrap();
+        assert!(simulated.charge_simulated(Reads::All, z).is_err());
+        assert_eq!(simulated.spent(), Event::gaussian(z).repeated(2));
+    }
+}

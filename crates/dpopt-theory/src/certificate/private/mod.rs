@@ -1,0 +1,230 @@
+//! Certificates of private data: each is one release, planned, reserved and charged.
+//!
+//! A plan is made from public facts: the noise that a share of the budget allows, and the width of
+//! the interval that will be stated. A plan whose interval would be too wide to tell anything is an
+//! error with the numbers. Reserve [`GradientNormPlan::spend`] (or the composition of several), release, settle.
+//!
+//! An interval is about the mean of the **clipped** contributions over the public number of
+//! records. That is the mean loss's own gradient or Hessian where the constants behind the clip
+//! radii are right; where they are wrong the privacy stands and the statement is about another function. Both sides of an
+//! interval hold together with the stated probability over the noise, for fixed data.
+
+mod curvature;
+mod gradient;
+mod spectrum;
+#[cfg(test)]
+mod tests;
+
+use dpopt_nonconvex::{PlanError, PublicFacts};
+use dpopt_privacy::{ClipNorm, Mu, NoiseMultiplier, Refused};
+use serde::Serialize;
+
+use super::CertificateError;
+
+pub use curvature::{CurvaturePlan, PrivateCurvature};
+pub use gradient::{GradientNormPlan, PrivateGradientNorm};
+pub use spectrum::{LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PrivateLeastEigenvalue};
+
+/// A private certificate could not be planned or made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrivateCertificateError {
+    /// A public fact is not usable.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The interval would be too wide.
+    #[error(
+        "{what} could only be told to within an interval of width {width:.4e}, and less than {limit:.4e} is needed: more records (now {records}) or more budget (now mu = {mu:.4}) would help"
+    )]
+    Vacuous {
+        /// What was to be certified.
+        what: &'static str,
+        /// Width of the interval.
+        width: f64,
+        /// What it had to be below: the resolution asked for, or the range of the quantity.
+        limit: f64,
+        /// n.
+        records: u64,
+        /// Gaussian-DP budget.
+        mu: f64,
+    },
+    /// A parameter is out of range.
+    #[error("{name} is out of range: {value}")]
+    OutOfRange {
+        /// Name of the parameter.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// The Hessian would be too large.
+    #[error("dimension {dim} is above {limit}, the largest for which a private Hessian is formed")]
+    TooManyDimensions {
+        /// The dimension.
+        dim: usize,
+        /// The largest possible.
+        limit: usize,
+    },
+    /// The data are not those that were planned for.
+    #[error("planned for {planned} {what}, the data have {found}")]
+    OtherData {
+        /// What differs.
+        what: &'static str,
+        /// In the plan.
+        planned: u64,
+        /// In the data.
+        found: u64,
+    },
+    /// The curator refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// What was released could not be evaluated.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+}
+
+/// What is known of a number, with the probability that it is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The interval misses with at most this probability over the noise.
+    pub failure: f64,
+}
+
+impl Interval {
+    /// Whether the number is at most `limit`, on the event that the interval holds.
+    #[must_use]
+    pub fn at_most(&self, limit: f64) -> super::Verdict {
+        super::Verdict::at_most(self.low, self.high, limit)
+    }
+
+    /// Whether the number is at least `limit`, on the event that the interval holds.
+    #[must_use]
+    pub fn at_least(&self, limit: f64) -> super::Verdict {
+        super::Verdict::at_most(-self.high, -self.low, -limit)
+    }
+}
+
+/// What all plans have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Terms {
+    facts: PublicFacts,
+    mu: f64,
+    radius: ClipNorm,
+    failure: f64,
+    resolution: f64,
+}
+
+impl Terms {
+    fn new(
+        facts: &PublicFacts,
+        mu: Mu,
+        radius: ClipNorm,
+        failure: f64,
+        resolution: f64,
+    ) -> Result<Self, PrivateCertificateError> {
+        facts.check()?;
+        for (name, value, ok) in [
+            ("failure", failure, failure > 0.0 && failure < 1.0),
+            ("resolution", resolution, resolution > 0.0),
+        ] {
+            if !ok {
+                return Err(PrivateCertificateError::OutOfRange { name, value });
+            }
+        }
+        Ok(Self {
+            facts: *facts,
+            mu: mu.get(),
+            radius,
+            failure,
+            resolution,
+        })
+    }
+
+    /// 1/mu, rounded up.
+    fn noise_multiplier(&self) -> Result<NoiseMultiplier, PrivateCertificateError> {
+        Ok(NoiseMultiplier::new((1.0 / self.mu).next_up()).map_err(PlanError::from)?)
+    }
+
+    /// Standard deviation, per coordinate of the mean, of the noise at that multiplier.
+    fn noise_std(&self, noise_multiplier: NoiseMultiplier) -> f64 {
+        let sensitivity = self.radius.get() * self.facts.adjacency.sum_sensitivity();
+        noise_multiplier.get() * sensitivity / self.facts.records as f64
+    }
+
+    /// No mean of clipped contributions is larger; unknown where more records than the public number
+    /// may be there.
+    fn largest(&self) -> f64 {
+        if self.facts.adjacency.record_count_is_public() {
+            self.radius.get()
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Refuses an interval as wide as the quantity's range, or wider than asked for.
+    fn check_width(
+        &self,
+        what: &'static str,
+        width: f64,
+        range: f64,
+    ) -> Result<(), PrivateCertificateError> {
+        let limit = self.resolution.min(range);
+        if width < limit {
+            return Ok(());
+        }
+        Err(PrivateCertificateError::Vacuous {
+            what,
+            width,
+            limit,
+            records: self.facts.records,
+            mu: self.mu,
+        })
+    }
+
+    /// Refuses data of another size or shape than planned for.
+    fn check_data(&self, records: u64, dim: usize) -> Result<(), PrivateCertificateError> {
+        for (what, planned, found) in [
+            ("records", self.facts.records, records),
+            ("parameters", self.facts.dim as u64, dim as u64),
+        ] {
+            if planned != found {
+                return Err(PrivateCertificateError::OtherData {
+                    what,
+                    planned,
+                    found,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rounding of a mean of `dim` coordinates to the lattice and the clip that makes room for it, as
+    /// a bound on the length of the error. Steps are at most 2^-29 of the radius.
+    fn rounding(&self, dim: usize) -> f64 {
+        (2.0 * (dim as f64).sqrt() + 4.0) * self.radius.get() * (-29f64).exp2()
+    }
+}
+
+/// t with P(|Z| > t) <= failure for a standard normal Z, at most 1 % above the quantile for rates up
+/// to 0.1. By Sampford's bound P(Z > t) <= phi(t) 4/(3 t + sqrt(t^2 + 8)) (1953).
+fn two_sided(failure: f64) -> f64 {
+    let tail = |t: f64| {
+        let density = (-0.5 * t * t).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        2.0 * density * 4.0 / (3.0 * t + (t * t + 8.0).sqrt())
+    };
+    // The bound exp(-t^2/2) is enough at the upper end, so the root is below it.
+    let (mut low, mut high) = (0.0, (2.0 * (1.0 / failure).ln()).sqrt() + 1e-9);
+    for _ in 0..80 {
+        let middle = 0.5 * (low + high);
+        if tail(middle) > failure {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}

@@ -1,0 +1,15 @@
+//! Simulation: the estimators of a protected run over populations of any size, with
+//! floating-point noise and no protection.
+
+mod counts;
+mod estimator;
+mod means;
+mod population;
+mod prefix;
+mod weighted;
+
+pub use estimator::SimulatedEstimator;
+pub use means::{NoiseRule, SimulatedMeans, SimulatedPeriod, SimulatedSlice};
+pub use population::{ClosedForm, Population, WeightedLoss};
+pub use prefix::FloatPrefixNoise;
+pub use weighted::{Unread, WeightedError, WeightedRecords};

@@ -1,0 +1,102 @@
+//! The lower bound for stationary points: balls around the records.
+
+use dpopt_linalg::distance;
+use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, Segment};
+
+use crate::problem::{ProblemError, positive};
+
+/// The loss whose stationary point is the mean of the records: a ball of curvature L1 with slope at
+/// most L0 around each record.
+///
+/// # Formula
+/// With B = L0/L1: f(w; x) = (L1/2) ||w - x||^2 where ||w - x|| <= B, else L0 ||w - x|| - L0^2/(2 L1).
+/// Records lie within B/4 of 0.
+///
+/// # Constants
+/// The gradient is L1 (w - x) cut to length L0: L0-Lipschitz, L1-smooth (cutting to a ball is
+/// 1-Lipschitz), both attained; convex. Each least value is 0, and f(0; x) <= (L1/2)(B/4)^2, so F0 <=
+/// L0^2/(32 L1).
+///
+/// For every w, ||grad F(w)|| >= L1 ||P(w) - mean x||, P the projection to the ball of radius B/4. An
+/// (epsilon, delta)-DP solver has a mean gradient norm of Omega(L0 min(1, sqrt(d)/(n epsilon)))
+/// where the records are a [`Fingerprint`](crate::Fingerprint) of size B/(4 sqrt d).
+///
+/// Source: arXiv 2206.00846, Theorem 2, as in the project's notes, section 4.6.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanBall {
+    dim: usize,
+    lipschitz: f64,
+    smoothness: f64,
+}
+
+impl MeanBall {
+    /// Dimension, L0 and L1.
+    ///
+    /// # Errors
+    /// [`ProblemError`].
+    pub fn new(dim: usize, lipschitz: f64, smoothness: f64) -> Result<Self, ProblemError> {
+        positive("lipschitz", lipschitz)?;
+        positive("smoothness", smoothness)?;
+        Ok(Self {
+            dim,
+            lipschitz,
+            smoothness,
+        })
+    }
+
+    /// B/4: how far records may be from 0.
+    #[must_use]
+    pub fn record_radius(&self) -> f64 {
+        0.25 * self.lipschitz / self.smoothness
+    }
+}
+
+impl Loss for MeanBall {
+    type Records = Vec<Vec<f64>>;
+    const MAY_PANIC: bool = false;
+
+    fn dim(&self, _: &Vec<Vec<f64>>) -> usize {
+        self.dim
+    }
+
+    fn constants_on(&self, _: &Vec<Vec<f64>>) -> Constants {
+        let gap = self.lipschitz * self.lipschitz / (32.0 * self.smoothness);
+        Constants::new(self.lipschitz, self.smoothness, gap, Convexity::Convex)
+    }
+
+    fn value(&self, record: &Vec<f64>, point: &[f64]) -> f64 {
+        let away = distance(point, record);
+        let (l0, l1) = (self.lipschitz, self.smoothness);
+        if l1 * away <= l0 {
+            0.5 * l1 * away * away
+        } else {
+            l0 * away - 0.5 * l0 * l0 / l1
+        }
+    }
+}
+
+impl Differentiable for MeanBall {
+    fn gradient(&self, record: &Vec<f64>, point: &[f64], out: &mut [f64]) {
+        let away = distance(point, record);
+        let factor = if self.smoothness * away <= self.lipschitz {
+            self.smoothness
+        } else {
+            self.lipschitz / away
+        };
+        for ((out, w), x) in out.iter_mut().zip(point).zip(record) {
+            *out += factor * (w - x);
+        }
+    }
+
+    fn gradient_change(&self, record: &Vec<f64>, segment: &Segment<'_>, out: &mut [f64]) {
+        let far = |w: &[f64]| self.smoothness * distance(w, record) > self.lipschitz;
+        if far(segment.from) || far(segment.to) {
+            let mut before = vec![0.0; out.len()];
+            self.gradient(record, segment.from, &mut before);
+            self.gradient(record, segment.to, out);
+            dpopt_linalg::add_scaled(out, -1.0, &before);
+        } else {
+            dpopt_linalg::add_scaled(out, self.smoothness, segment.displacement);
+        }
+    }
+}

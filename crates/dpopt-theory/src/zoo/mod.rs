@@ -1,0 +1,42 @@
+//! The problem zoo: objectives of which everything is known exactly.
+//!
+//! | problem | what it is for |
+//! | --- | --- |
+//! | [`RampBowl`] | first-order rates: nearly as slow and as noisy as the bounds |
+//! | [`RobustGlm`] | bounded robust regression over weighted atoms of low rank |
+//! | [`Radial`] of [`Power`] | KL exponents, tight everywhere |
+//! | [`Radial`] of [`LogPeriodic`] | the same exponents without convexity |
+//! | [`Radial`] of [`WeaklyConvex`] | KL exponents above 2, weakly convex |
+//! | [`Radial`] of [`Ring`], [`Logarithm`] | exact Goldstein distances |
+//! | [`Wells`] | strict saddles with exact curvature |
+//! | [`MeanBall`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
+//! | [`Fingerprint`] | records that give themselves away |
+//! | [`TiltedProblem`] | any problem record by record, its mean unchanged |
+
+mod fingerprint;
+mod kinks;
+mod log_periodic;
+mod mean_ball;
+mod power;
+mod radial;
+mod ramp_bowl;
+mod robust_glm;
+mod tilted;
+mod tilted_square;
+mod two_point;
+mod weakly_convex;
+mod wells;
+
+pub use fingerprint::Fingerprint;
+pub use kinks::{Logarithm, Ring};
+pub use log_periodic::LogPeriodic;
+pub use mean_ball::MeanBall;
+pub use power::Power;
+pub use radial::{Profile, Radial};
+pub use ramp_bowl::{Ramp, RampBowl};
+pub use robust_glm::{RobustGlm, RobustGlmShape};
+pub use tilted::{Tilt, TiltedProblem};
+pub use tilted_square::{TiltedSquare, TiltedSquareMean};
+pub use two_point::{Majority, TwoPoint};
+pub use weakly_convex::WeaklyConvex;
+pub use wells::Wells;
