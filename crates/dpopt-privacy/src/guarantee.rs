@@ -33,6 +33,10 @@ pub struct Guarantee {
     pub accountant: Accountant,
     /// What was reserved; running less than that only protects more.
     pub event: Event,
+    /// Properties that were claimed and not enforced, on which it rests besides
+    /// ([`crate::Curator::release_claimed`]); none for most runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rests_on: Vec<&'static str>,
 }
 
 impl Guarantee {
@@ -40,6 +44,7 @@ impl Guarantee {
         event: &Event,
         delta: Delta,
         adjacency: Adjacency,
+        rests_on: Vec<&'static str>,
     ) -> Result<Self, AccountingError> {
         let (accountant, epsilon) = Accountant::least(event, delta, adjacency)?;
         Ok(Self {
@@ -48,6 +53,7 @@ impl Guarantee {
             adjacency,
             accountant,
             event: event.clone(),
+            rests_on,
         })
     }
 }

@@ -79,7 +79,8 @@ pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCount
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{
-    Bound, Factors, LatticeError, LatticeSum, MAX_RECORDS, OuterWork, RowBound, RowEntry, SparseRow,
+    Bound, Claimed, Factors, LatticeError, LatticeSum, MAX_RECORDS, OuterWork, RowBound, RowEntry,
+    SensitivityClaim, SparseRow,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
