@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError};
 use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
-use super::outline::{Given, Solved, Task};
+use super::outline::{Given, Search, Solved, Task};
 use super::{Centre, ConvexFacts, Outline, StageOutline};
 
 const NAME: &str = "recursive-noisy-gd";
@@ -70,7 +70,7 @@ impl RecursiveGdPlan {
     /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0), L1 R); [`PlanError::RadiusMissing`],
     /// [`PlanError::NotConvex`], [`PlanError::TooFewRecords`], [`PlanError::SlicesByPosition`] under add/remove.
     pub fn new(facts: &ConvexFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
-        Self::search(facts, budget, max_steps, false)
+        Self::search(facts, budget, max_steps, Search::default())
     }
 
     /// As [`Self::new`], whatever the bound says.
@@ -82,18 +82,49 @@ impl RecursiveGdPlan {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        Self::search(facts, budget, max_steps, true)
+        Self::search(
+            facts,
+            budget,
+            max_steps,
+            Search {
+                allow_vacuous: true,
+                ..Search::default()
+            },
+        )
+    }
+
+    /// The plan with the least bound whose weights grow by `growth`, in 1 + floor(log(L1/lambda)) stages, whatever
+    /// the bound says: the paper's schedule, with its growth of 2.
+    ///
+    /// # Errors
+    /// As [`Self::even_if_vacuous`]; [`PlanError::BadFact`] unless `growth` is above 1.
+    pub fn with_growth(
+        facts: &ConvexFacts,
+        budget: &Budget,
+        max_steps: u64,
+        growth: f64,
+    ) -> Result<Self, PlanError> {
+        if !(growth > 1.0 && growth.is_finite()) {
+            return Err(PlanError::BadFact {
+                name: "growth",
+                value: growth,
+            });
+        }
+        let how = Search {
+            growth: Some(growth),
+            allow_vacuous: true,
+        };
+        Self::search(facts, budget, max_steps, how)
     }
 
     fn search(
         facts: &ConvexFacts,
         budget: &Budget,
         max_steps: u64,
-        allow_vacuous: bool,
+        how: Search,
     ) -> Result<Self, PlanError> {
         let task = Task::new(NAME, facts, budget, 2)?;
-        let (outline, plans) =
-            task.search(allow_vacuous, |given| solve(&task, given, max_steps))?;
+        let (outline, plans) = task.search(how, |given| solve(&task, given, max_steps))?;
         let stages = outline.stages.iter().zip(plans).map(|(stage, inner)| {
             let noise_multiplier = NoiseMultiplier::new((inner.steps as f64).sqrt() / task.mu)?;
             let share = task.facts.adjacency.sum_sensitivity() * task.facts.lipschitz;

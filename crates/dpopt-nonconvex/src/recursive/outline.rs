@@ -73,6 +73,15 @@ pub(super) struct Solved<P> {
     pub(super) plan: P,
 }
 
+/// What a planner may choose.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Search {
+    /// b, with T = 1 + floor(log_b(L1/lambda)); all are tried without it.
+    pub(super) growth: Option<f64>,
+    /// Whether a bound that says nothing is no error.
+    pub(super) allow_vacuous: bool,
+}
+
 /// The facts that a planner has checked.
 pub(super) struct Task<'a> {
     pub(super) solver: &'static str,
@@ -125,12 +134,12 @@ impl<'a> Task<'a> {
     /// The best outline and the inner plans that go with it.
     pub(super) fn search<P>(
         &self,
-        allow_vacuous: bool,
+        how: Search,
         solve: impl Fn(&Given) -> Option<Solved<P>>,
     ) -> Result<(Outline, Vec<P>), PlanError> {
         if self.facts.adjacency == Adjacency::AddRemove {
             // As it would be if positions were fixed.
-            let (slices, each) = match self.best(&solve) {
+            let (slices, each) = match self.best(how.growth, &solve) {
                 Some((outline, _)) => (outline.stages.len() as u64, outline.stages[0].records),
                 None => (1, self.facts.records),
             };
@@ -142,10 +151,10 @@ impl<'a> Task<'a> {
                 each,
             });
         }
-        let best = self.best(&solve);
+        let best = self.best(how.growth, &solve);
         let bound = best.as_ref().map_or(f64::INFINITY, |best| best.0.bound);
         match best {
-            Some(best) if allow_vacuous || bound < self.trivial() => Ok(best),
+            Some(best) if how.allow_vacuous || bound < self.trivial() => Ok(best),
             _ => Err(PlanError::Vacuous {
                 solver: self.solver,
                 bound,
@@ -157,7 +166,11 @@ impl<'a> Task<'a> {
         }
     }
 
-    fn best<P>(&self, solve: &impl Fn(&Given) -> Option<Solved<P>>) -> Option<(Outline, Vec<P>)> {
+    fn best<P>(
+        &self,
+        growth: Option<f64>,
+        solve: &impl Fn(&Given) -> Option<Solved<P>>,
+    ) -> Option<(Outline, Vec<P>)> {
         let mut best: Option<(Outline, Vec<P>)> = None;
         let mut offer = |weight: f64, growth: f64, stages: u64| {
             let limit = best.as_ref().map_or(f64::INFINITY, |best| best.0.bound);
@@ -168,10 +181,16 @@ impl<'a> Task<'a> {
             false
         };
         let mut choice = (0.0, 2.0, 1);
+        let smoothness = self.facts.smoothness;
         for half in 0..=OCTAVES * TRIES_PER_OCTAVE {
-            let weight = 4.0
-                * self.facts.smoothness
-                * (-f64::from(half) / f64::from(TRIES_PER_OCTAVE)).exp2();
+            let weight = 4.0 * smoothness * (-f64::from(half) / f64::from(TRIES_PER_OCTAVE)).exp2();
+            if let Some(growth) = growth {
+                let stages = 1 + (smoothness / weight).log(growth).max(0.0) as u64;
+                if offer(weight, growth, stages) {
+                    choice = (weight, growth, stages);
+                }
+                continue;
+            }
             for growth in GROWTHS {
                 for stages in 1..=MOST_STAGES {
                     // With one stage the growth plays no part.

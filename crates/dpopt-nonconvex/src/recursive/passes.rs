@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError};
 use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
-use super::outline::{Given, Solved, Task};
+use super::outline::{Given, Search, Solved, Task};
 use super::{Centre, ConvexFacts, Outline, StageOutline};
 
 const NAME: &str = "recursive-phased-sgd";
@@ -74,7 +74,7 @@ impl RecursiveSgdPlan {
     /// # Errors
     /// As [`super::RecursiveGdPlan::new`].
     pub fn new(facts: &ConvexFacts, budget: &Budget) -> Result<Self, PlanError> {
-        Self::search(facts, budget, false)
+        Self::search(facts, budget, Search::default())
     }
 
     /// As [`Self::new`], whatever the bound says.
@@ -82,12 +82,42 @@ impl RecursiveSgdPlan {
     /// # Errors
     /// As [`super::RecursiveGdPlan::new`], [`PlanError::Vacuous`] excepted.
     pub fn even_if_vacuous(facts: &ConvexFacts, budget: &Budget) -> Result<Self, PlanError> {
-        Self::search(facts, budget, true)
+        Self::search(
+            facts,
+            budget,
+            Search {
+                allow_vacuous: true,
+                ..Search::default()
+            },
+        )
     }
 
-    fn search(facts: &ConvexFacts, budget: &Budget, vacuous: bool) -> Result<Self, PlanError> {
+    /// The plan with the least bound whose weights grow by `growth`, in 1 + floor(log(L1/lambda)) stages, whatever
+    /// the bound says: the paper's schedule, with its growth of 2.
+    ///
+    /// # Errors
+    /// As [`Self::even_if_vacuous`]; [`PlanError::BadFact`] unless `growth` is above 1.
+    pub fn with_growth(
+        facts: &ConvexFacts,
+        budget: &Budget,
+        growth: f64,
+    ) -> Result<Self, PlanError> {
+        if !(growth > 1.0 && growth.is_finite()) {
+            return Err(PlanError::BadFact {
+                name: "growth",
+                value: growth,
+            });
+        }
+        let how = Search {
+            growth: Some(growth),
+            allow_vacuous: true,
+        };
+        Self::search(facts, budget, how)
+    }
+
+    fn search(facts: &ConvexFacts, budget: &Budget, how: Search) -> Result<Self, PlanError> {
         let task = Task::new(NAME, facts, budget, 2)?;
-        let (outline, plans) = task.search(vacuous, |given| solve(&task, given))?;
+        let (outline, plans) = task.search(how, |given| solve(&task, given))?;
         let stages = outline.stages.iter().zip(plans);
         let stages = stages
             .map(|(stage, phases)| SgdStage {

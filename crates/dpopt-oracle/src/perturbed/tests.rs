@@ -205,15 +205,12 @@ impl ConvexSmooth for FalseClaim {
 
 #[test]
 fn a_nonconvex_loss_under_a_false_claim_is_caught() {
-    // Residuals near sqrt(3), where the second derivative is -0.45: steps pull points apart.
-    let far: Row2 = ([1.0, 0.0], 1.7);
-    let share = attained(
-        FalseClaim,
-        &vec![far; 20],
-        &[([1.0, 0.0], 0.7), ([1.0, 0.0], -1.0)],
-        &pass(20, 1.0, 0.0),
-    );
-    assert!(share > 1.2, "{share}");
+    // Two points a little apart, where the slope falls: the one ahead leaves the other behind. An integration of
+    // the recursion by hand gives 2.6.
+    let far: Row2 = ([1.0, 0.0], -3.0);
+    let others = [([1.0, 0.0], -1.0), ([1.0, 0.0], 1.0)];
+    let share = attained(FalseClaim, &vec![far; 200], &others, &pass(200, 0.1, 0.0));
+    assert!(share > 2.5 && share < 2.7, "{share}");
 }
 
 #[test]
