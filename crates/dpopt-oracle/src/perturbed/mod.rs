@@ -230,7 +230,7 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
             }
         }
         let limit = 1.0 / (constants.smoothness + pass.modulus);
-        if !(pass.step_size <= limit * (1.0 + 1e-9)) {
+        if !(pass.step_size <= limit * (1.0 + 1e-14)) {
             return Err(PassError::StepTooLong {
                 step_size: pass.step_size,
                 limit,
