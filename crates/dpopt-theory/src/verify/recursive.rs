@@ -12,7 +12,7 @@ use dpopt_nonconvex::{
     Budget, ConvexFacts, NoObserver, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, Stop,
 };
 use dpopt_oracle::{Constants, Convexity, OutputPerturbed, PrivateData, Staged};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, NoiseMultiplier};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
 use crate::problem::Problem as _;
@@ -29,8 +29,6 @@ const DELTA: f64 = 1e-10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Twin {
     Honest,
-    /// E11: noise in proportion to K and not to its root.
-    PrintedNoise,
     /// The first weight does not go down with n.
     FixedWeight,
 }
@@ -99,17 +97,24 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         Statistical,
         Twin::Honest,
     );
-    let control = claim("recursive-gd/printed-noise", n, -1.0, NoisyGd).control(
-        "Noise in proportion to the number of steps and not to its root, as printed (E11).",
-    );
-    add(control, NoisyGd, Private, Twin::PrintedNoise);
-    for (id, inner) in [
-        ("recursive-gd/fixed-weight", NoisyGd),
-        ("recursive-sgd/fixed-weight", PhasedSgd),
+    for (id, predicted, inner, term) in [
+        ("recursive-gd/fixed-weight", -1.0, NoisyGd, Private),
+        (
+            "recursive-gd/fixed-weight-statistical",
+            -0.5,
+            NoisyGd,
+            Statistical,
+        ),
+        (
+            "recursive-sgd/fixed-weight-statistical",
+            -0.5,
+            PhasedSgd,
+            Statistical,
+        ),
     ] {
-        let control = claim(id, n, -0.5, inner)
+        let control = claim(id, n, predicted, inner)
             .control("The first regulariser has the same weight for every n: its bias stays.");
-        add(control, inner, Statistical, Twin::FixedWeight);
+        add(control, inner, term, Twin::FixedWeight);
     }
     all
 }
@@ -173,8 +178,8 @@ impl RecursiveExperiment {
             },
             (_, Term::Private, Inner::PhasedSgd) => Setting {
                 records: x as u64,
-                dim: 10,
-                mu: 0.003,
+                dim: 4,
+                mu: 0.012,
             },
         }
     }
@@ -266,19 +271,9 @@ impl RecursiveExperiment {
     ) -> Result<RecursiveGdPlan, TrialError> {
         let budget = budget_at(setting.mu)?;
         let mut plan = RecursiveGdPlan::with_growth(facts, &budget, MAX_STEPS, GROWTH)?;
-        match self.twin {
-            Twin::Honest => {}
-            Twin::PrintedNoise => {
-                for stage in &mut plan.stages {
-                    let root = (stage.steps as f64).sqrt();
-                    stage.noise_multiplier =
-                        NoiseMultiplier::new(stage.noise_multiplier.get() * root)?;
-                }
-            }
-            Twin::FixedWeight => {
-                plan.stages.truncate(1);
-                plan.stages[0].outline.weight = FIXED;
-            }
+        if self.twin == Twin::FixedWeight {
+            plan.stages.truncate(1);
+            plan.stages[0].outline.weight = FIXED;
         }
         Ok(plan)
     }
@@ -303,17 +298,21 @@ impl Experiment for RecursiveExperiment {
         let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.term, self.inner) {
             (Axis::Dimension, ..) => half_decades(10.0, 5),
-            (Axis::Mu, ..) => vec![1e-5, 2e-5, 4e-5, 8e-5, 1.6e-4],
+            (Axis::Mu, ..) => (0..9)
+                .map(|k| 1e-5 * 2f64.powf(0.5 * f64::from(k)))
+                .collect(),
             (_, Term::Private, Inner::NoisyGd) => half_decades(1e7, if full { 7 } else { 5 }),
-            (_, Term::Private, Inner::PhasedSgd) => half_decades(1e5, if full { 4 } else { 3 }),
+            (_, Term::Private, Inner::PhasedSgd) => (0..7)
+                .map(|k| (3e4 * 10f64.powf(0.25 * f64::from(k))).round())
+                .collect(),
             (_, Term::Statistical, _) => half_decades(3e3, if full { 6 } else { 5 }),
         };
-        let seeds = match (self.inner, self.term) {
-            (Inner::PhasedSgd, Term::Private) => 2,
-            _ => 4,
+        let (members, seeds) = match (self.inner, self.term) {
+            (Inner::PhasedSgd, Term::Private) => (3, 3),
+            _ => (6, 4),
         };
         Design::new(points)
-            .with_members(6)
+            .with_members(members)
             .with_seeds(if full { 4 * seeds } else { seeds })
     }
 
