@@ -5,17 +5,26 @@
 //! log2 of one over the error. These corrections were fixed before the first run.
 //!
 //! Private rows run on [`RampBowl`] in closed form, where samples have no error, at a privacy parameter so small
-//! that n mu^2 is far below d. Statistical rows, and all of the phased solver, run on samples of [`Coins`].
+//! that n mu^2 is far below d. Statistical rows run on samples of [`Coins`], those of the phased solver through the
+//! real passes. Its private row begins where the others end: its noise is below the sampling error from
+//! n mu^2 = 48 d on, so that x = 2 sqrt(d)/(n mu) is 0.3/sqrt(n) at best, and it takes 10^7 records to see a decade
+//! of x below 10^-3. They are drawn as they are read ([`CoinStream`]).
 
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
     Budget, ConvexFacts, NoObserver, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, Stop,
 };
-use dpopt_oracle::{Constants, Convexity, OutputPerturbed, PrivateData, Staged};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
+use dpopt_oracle::{
+    Constants, Convexity, Counts, Mean, OutputPerturbed, Pass, PassError, Passes, PrivateData,
+    Staged, pass_influence,
+};
+use dpopt_privacy::{
+    Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend,
+};
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
 use crate::problem::Problem as _;
+use crate::random::Normals;
 use crate::simulation::{ClosedForm, SimulatedMeans, WeightedLoss, WeightedRecords};
 use crate::zoo::{Coins, Ramp, RampBowl};
 
@@ -179,7 +188,7 @@ impl RecursiveExperiment {
             (_, Term::Private, Inner::PhasedSgd) => Setting {
                 records: x as u64,
                 dim: 4,
-                mu: 0.012,
+                mu: 0.0024,
             },
         }
     }
@@ -249,12 +258,17 @@ impl RecursiveExperiment {
                     plan.stages.truncate(1);
                     plan.stages[0].outline.weight = FIXED;
                 }
-                let (design, labels) = coins.sample(setting.records, trial.seed)?;
-                let one = ClipNorm::new(1.0)?;
-                let data = PrivateData::new(design, labels, one, Adjacency::ReplaceOne, None)?;
-                let curator = Curator::simulated(Adjacency::ReplaceOne, trial.seed + 1);
-                let mut passes = OutputPerturbed::new(&data, Coins::loss()?, curator)?;
-                let outcome = plan.run(&mut passes, &mut NoObserver)?;
+                let outcome = if self.term == Term::Private {
+                    let mut passes = CoinStream::new(coins, trial.seed);
+                    plan.run(&mut passes, &mut NoObserver)?
+                } else {
+                    let (design, labels) = coins.sample(setting.records, trial.seed)?;
+                    let one = ClipNorm::new(1.0)?;
+                    let data = PrivateData::new(design, labels, one, Adjacency::ReplaceOne, None)?;
+                    let curator = Curator::simulated(Adjacency::ReplaceOne, trial.seed + 1);
+                    let mut passes = OutputPerturbed::new(&data, Coins::loss()?, curator)?;
+                    plan.run(&mut passes, &mut NoObserver)?
+                };
                 completed(outcome.stop)?;
                 (outcome.point, plan.predicted_bound)
             }
@@ -302,13 +316,13 @@ impl Experiment for RecursiveExperiment {
                 .map(|k| 1e-5 * 2f64.powf(0.5 * f64::from(k)))
                 .collect(),
             (_, Term::Private, Inner::NoisyGd) => half_decades(1e7, if full { 7 } else { 5 }),
-            (_, Term::Private, Inner::PhasedSgd) => (0..7)
-                .map(|k| (3e4 * 10f64.powf(0.25 * f64::from(k))).round())
+            (_, Term::Private, Inner::PhasedSgd) => (0..5)
+                .map(|k| (1e6 * 10f64.powf(0.375 * f64::from(k))).round())
                 .collect(),
             (_, Term::Statistical, _) => half_decades(3e3, if full { 6 } else { 5 }),
         };
         let (members, seeds) = match (self.inner, self.term) {
-            (Inner::PhasedSgd, Term::Private) => (3, 3),
+            (Inner::PhasedSgd, Term::Private) => (2, 2),
             _ => (6, 4),
         };
         Design::new(points)
@@ -358,4 +372,85 @@ fn budget_at(mu: f64) -> Result<Budget, TrialError> {
         }
     }
     at(high)
+}
+
+/// Passes over records of [`Coins`] that are drawn when they are read, with floating-point noise: for sizes that no
+/// memory holds. The same recursion and noise level as [`OutputPerturbed`].
+struct CoinStream {
+    coins: Coins,
+    random: Normals,
+    spent: Event,
+    counts: Counts,
+}
+
+impl CoinStream {
+    fn new(coins: Coins, seed: u64) -> Self {
+        Self {
+            coins,
+            random: Normals::new(seed),
+            spent: Event::NoOp,
+            counts: Counts::default(),
+        }
+    }
+}
+
+impl Passes for CoinStream {
+    fn dim(&self) -> usize {
+        self.coins.dim()
+    }
+
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        self.spent = spend.event().clone();
+        Ok(())
+    }
+
+    fn pass(
+        &mut self,
+        pass: &Pass<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Mean, PassError> {
+        let decay = pass.step_size * pass.modulus;
+        let mut point = pass.start.to_vec();
+        let mut average = point.clone();
+        let mut total = 0.0;
+        for _ in 0..pass.records {
+            let (coordinate, label) = self.coins.record(&mut self.random);
+            let slope = (point[coordinate] - label).clamp(-1.0, 1.0);
+            let mut squares = 0.0;
+            for ((w, c), o) in point.iter_mut().zip(pass.centre).zip(pass.origin) {
+                *w -= decay * (*w - c);
+                squares += (*w - o) * (*w - o);
+            }
+            let w = &mut point[coordinate];
+            let away = *w - pass.origin[coordinate];
+            *w -= pass.step_size * slope;
+            let now = *w - pass.origin[coordinate];
+            let length = (squares - away * away + now * now).max(0.0).sqrt();
+            if length > pass.radius {
+                for (w, o) in point.iter_mut().zip(pass.origin) {
+                    *w = o + pass.radius / length * (*w - o);
+                }
+            }
+            total = total * (1.0 - decay) + 1.0;
+            let share = 1.0 / total;
+            for (average, w) in average.iter_mut().zip(&point) {
+                *average += share * (w - *average);
+            }
+        }
+        let sensitivity = 2.0 * pass.step_size * pass_influence(decay, pass.records);
+        let noise_std = noise_multiplier.get() * sensitivity;
+        let noise = self.random.vector(average.len());
+        for (average, z) in average.iter_mut().zip(noise) {
+            *average += noise_std * z;
+        }
+        Ok(Mean::new(average, noise_std))
+    }
+
+    fn settle(&mut self) -> Result<Event, Refused> {
+        Ok(self.spent.clone())
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
 }

@@ -70,6 +70,18 @@ impl Coins {
         2 * coordinate + usize::from(random.uniform() < 0.5 * (1.0 + self.bias))
     }
 
+    /// d.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// One record: its coordinate and its label.
+    pub(crate) fn record(&self, random: &mut Normals) -> (usize, f64) {
+        let kind = self.draw(random);
+        (kind / 2, f64::from(label(kind)))
+    }
+
     /// A sample of `records` independent records, in order.
     ///
     /// # Errors
