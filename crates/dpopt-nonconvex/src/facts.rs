@@ -143,6 +143,46 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// A solver needs a bound on how far a minimiser is from the start, and was given none.
+    #[error(
+        "{solver} needs a public bound on the distance from the starting point to a minimiser (a radius), and none was given"
+    )]
+    RadiusMissing {
+        /// Solver that was planned.
+        solver: &'static str,
+    },
+    /// A solver for convex losses was asked for another one.
+    #[error("{solver} is for losses that are convex for every record, and this one is not")]
+    NotConvex {
+        /// Solver that was planned.
+        solver: &'static str,
+    },
+    /// Too few records for one round.
+    #[error("{solver} needs at least {needed} records for one round, and there are {records}")]
+    TooFewRecords {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// n.
+        records: u64,
+        /// The least that would do.
+        needed: u64,
+    },
+    /// A solver reads slices of records at fixed positions, which an insertion would shift.
+    #[error(
+        "{solver} would read {slices} slices of {each} of the {records} records by position, which {adjacency} adjacency forbids: one more record shifts every later slice, and all of them would have to be paid for"
+    )]
+    SlicesByPosition {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The adjacency.
+        adjacency: Adjacency,
+        /// n.
+        records: u64,
+        /// Slices of the plan under replace-one.
+        slices: u64,
+        /// Records in each.
+        each: u64,
+    },
     /// The accountant refused.
     #[error(transparent)]
     Accounting(#[from] AccountingError),

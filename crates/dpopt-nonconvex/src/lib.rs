@@ -16,12 +16,15 @@
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`] | smooth, generalised linear | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
+//! | [`RecursiveGdPlan`] | convex, population | E norm of gradient |
+//! | [`RecursiveSgdPlan`] | convex, smooth for every record; population | E norm of gradient |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod dp_sgd;
 mod facts;
 mod horizon;
 mod noisy_gd;
+mod recursive;
 mod run;
 mod solver;
 mod spiderboost;
@@ -29,6 +32,10 @@ mod spiderboost;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use noisy_gd::NoisyGdPlan;
+pub use recursive::{
+    ConvexFacts, GdStage, Outline, PassPlan, RecursiveGdPlan, RecursiveSgdPlan, SgdStage,
+    StageOutline,
+};
 pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, RunError, Stop};
 pub use solver::{AutoReason, Choice, Solver, SolverPlan, UnknownSolver};
 pub use spiderboost::SpiderBoostPlan;

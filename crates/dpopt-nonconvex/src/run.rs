@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{Counts, Estimate, Estimator};
+use dpopt_oracle::{Counts, Estimate, Estimator, PassError};
 use dpopt_privacy::{Event, Refused, Spend};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,9 @@ pub enum ReleaseKind {
     Anchor,
     /// A difference added to the running estimate.
     Variation,
+    /// The last point of a pass over a slice, and no gradient: then `norm` is how far that point is from where
+    /// the pass began, and `point` is the point itself.
+    Pass,
 }
 
 /// Watches a run. It sees released values only, and can stop the run after a release.
@@ -135,6 +138,9 @@ pub enum RunError {
     /// A reservation or release was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// A pass over records was refused.
+    #[error(transparent)]
+    Pass(#[from] PassError),
 }
 
 /// A walk: where it asks for a release, and how it moves on it. What all walks share, reserving,
@@ -169,22 +175,7 @@ pub(crate) fn run(
     estimator: &mut dyn Estimator,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
-    if estimator.dim() != course.dim {
-        return Err(RunError::Dimension {
-            plan: course.dim,
-            estimator: estimator.dim(),
-        });
-    }
-    if course.start.len() != course.dim {
-        return Err(RunError::StartDimension {
-            plan: course.dim,
-            start: course.start.len(),
-        });
-    }
-    if let Some(coordinate) = course.start.iter().position(|w| !w.is_finite()) {
-        let value = course.start[coordinate];
-        return Err(RunError::Start { coordinate, value });
-    }
+    check_start(course.start, course.dim, estimator.dim())?;
     estimator.reserve(&course.spend)?;
     let mut output = Output::new(course, estimator);
     let mut point = course.start.to_vec();
@@ -230,6 +221,24 @@ pub(crate) fn run(
         spent,
         counts: estimator.counts(),
     })
+}
+
+/// That a plan, an estimator and a starting point go together.
+pub(crate) fn check_start(start: &[f64], plan: usize, estimator: usize) -> Result<(), RunError> {
+    if estimator != plan {
+        return Err(RunError::Dimension { plan, estimator });
+    }
+    if start.len() != plan {
+        return Err(RunError::StartDimension {
+            plan,
+            start: start.len(),
+        });
+    }
+    if let Some(coordinate) = start.iter().position(|w| !w.is_finite()) {
+        let value = start[coordinate];
+        return Err(RunError::Start { coordinate, value });
+    }
+    Ok(())
 }
 
 /// Keeps the point that the output rule asks for, in O(d) memory.

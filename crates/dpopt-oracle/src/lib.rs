@@ -16,6 +16,7 @@ pub mod formats;
 mod linear;
 mod loss;
 mod pass;
+mod perturbed;
 mod placed;
 mod public;
 pub mod query;
@@ -30,16 +31,17 @@ pub use estimator::{
     Access, Ask, Batch, Counts, Drift, Estimate, Estimator, EstimatorError, Fresh, Level, Mean,
     Means, Number, Over, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
     PrivateGradient, PrivateMean, Recursion, Recursive, RecursiveSettings, Refresh, Regularized,
-    Released, Schedule, StepKind, Tracked, Tracker, TreeRounds, share_of,
+    Released, Schedule, Staged, Stages, StepKind, Tracked, Tracker, TreeRounds, share_of,
 };
 pub use loss::{
-    Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, Convexity, Differentiable, Glm,
-    GradientCheck, Head, Loss, LossNameError, MatrixFactorization, MatrixSensing, Measurement,
-    Measurements, Mlp, MlpError, Observed, ObservedEntries, ObservedRecord, ParameterError,
-    PhaseRetrieval, Quantile, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable,
-    check_constants, check_gradient,
+    Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,
+    Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError, MatrixFactorization,
+    MatrixSensing, Measurement, Measurements, Mlp, MlpError, NotConvexSmooth, Observed,
+    ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval, Quantile, RecordOf,
+    Regularizer, Scale, Segment, Softmax, TwiceDifferentiable, check_constants, check_gradient,
 };
 pub use pass::Positions;
+pub use perturbed::{OutputPerturbed, Pass, PassError, Passes, pass_influence};
 pub use public::PublicRecords;
 pub use query::Query;
 pub use records::{Example, Examples, Records};

@@ -36,6 +36,10 @@ pub struct Guarantee {
     pub accountant: Accountant,
     /// What was reserved; running less than that only protects more.
     pub event: Event,
+    /// Properties that were claimed and not enforced, on which it rests besides
+    /// ([`crate::Curator::release_claimed`]); none for most runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rests_on: Vec<&'static str>,
 }
 
 impl Guarantee {
@@ -43,6 +47,7 @@ impl Guarantee {
         event: &Event,
         delta: Delta,
         adjacency: Adjacency,
+        rests_on: Vec<&'static str>,
     ) -> Result<Self, AccountingError> {
         let (accountant, epsilon) = Accountant::least(event, delta, adjacency)?;
         Ok(Self {
@@ -51,6 +56,7 @@ impl Guarantee {
             adjacency,
             accountant,
             event: event.clone(),
+            rests_on,
         })
     }
 }

@@ -5,6 +5,7 @@
 //! to the lattice; what it returns, a [`Sensitive`] value, can be read only by the curator, which
 //! adds noise. The argument is in `docs/privacy/lattice-sums.md`.
 
+mod claimed;
 mod lanes;
 mod outer;
 mod placed;
@@ -12,6 +13,7 @@ mod row_bound;
 mod rows;
 mod weighted;
 
+pub use claimed::{Claimed, SensitivityClaim};
 pub use lanes::RowEntry;
 pub use outer::{BlockFactors, BlockWork, Factors, OuterWork};
 pub use placed::FixedBlocks;
@@ -67,6 +69,16 @@ pub enum LatticeError {
         records: u64,
         /// The largest possible number.
         limit: u64,
+    },
+    /// A claimed output would not fit the integers at the step that its sensitivity gives.
+    #[error(
+        "coordinates of up to {reach:e} are above {limit:e}, the most that the integers hold at this sensitivity"
+    )]
+    ReachTooLong {
+        /// The largest coordinate.
+        reach: f64,
+        /// The largest possible.
+        limit: f64,
     },
     /// The noise would be narrower than the lattice or wider than the integers.
     #[error(
@@ -384,27 +396,11 @@ impl LatticeSum {
                 .is_none_or(|blocks| blocks.adjacency() == adjacency),
             "blocks of another adjacency"
         );
-        let touched = match touched {
-            Touched::All => Access::All,
-            Touched::Poisson(sample) => Access::Poisson {
-                sample: sample.id(),
-                rate: sample.rate(),
-            },
-            Touched::FixedSize(sample) => Access::FixedSize {
-                sample: sample.id(),
-                size: sample.size(),
-                records: sample.records(),
-            },
-            Touched::Slice(slice) => Access::Slice {
-                pool: slice.pool(),
-                slice: slice.number(),
-            },
-        };
         Sensitive {
             payload: Vector { sum: self.sum },
             bound: self.stated,
             adjacency,
-            access: touched,
+            access: Access::of(&touched),
         }
     }
 

@@ -83,8 +83,8 @@ pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCount
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{
-    BlockFactors, BlockWork, Bound, Factors, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS,
-    OuterWork, RowBound, RowEntry, SparseRow,
+    BlockFactors, BlockWork, Bound, Claimed, Factors, FixedBlocks, LatticeError, LatticeSum,
+    MAX_RECORDS, OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};

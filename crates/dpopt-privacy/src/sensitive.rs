@@ -199,6 +199,27 @@ pub(crate) enum Access {
     },
 }
 
+impl Access {
+    pub(crate) fn of(touched: &Touched) -> Self {
+        match touched {
+            Touched::All => Access::All,
+            Touched::Poisson(sample) => Access::Poisson {
+                sample: sample.id(),
+                rate: sample.rate(),
+            },
+            Touched::FixedSize(sample) => Access::FixedSize {
+                sample: sample.id(),
+                size: sample.size(),
+                records: sample.records(),
+            },
+            Touched::Slice(slice) => Access::Slice {
+                pool: slice.pool(),
+                slice: slice.number(),
+            },
+        }
+    }
+}
+
 /// An unsigned integer of 256 bits: a sum of fewer than 2^38 squares below 2^126 fits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Wide {

@@ -56,7 +56,7 @@ pub use simulation::{
     SimulatedPeriod, SimulatedSlice, Unread, WeightedError, WeightedLoss, WeightedRecords,
 };
 pub use zoo::{
-    Fingerprint, LogPeriodic, Logarithm, Majority, MeanBall, Power, Profile, Radial, Ramp,
+    Coins, Fingerprint, LogPeriodic, Logarithm, Majority, MeanBall, Power, Profile, Radial, Ramp,
     RampBowl, Ring, RobustGlm, RobustGlmShape, Tilt, TiltedProblem, TiltedSquare, TiltedSquareMean,
     TwoPoint, WeaklyConvex, Wells,
 };

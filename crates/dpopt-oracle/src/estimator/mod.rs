@@ -11,6 +11,7 @@ mod recursive;
 mod regularized;
 mod rule;
 mod schedule;
+mod stages;
 mod tracker;
 mod tree_rounds;
 
@@ -29,6 +30,7 @@ pub use recursive::{Recursive, RecursiveSettings};
 pub use regularized::Regularized;
 pub use rule::{Drift, Refresh};
 pub use schedule::Schedule;
+pub use stages::{Staged, Stages};
 pub use tracker::{Batch, Level, StepKind, Tracked, Tracker};
 pub use tree_rounds::TreeRounds;
 

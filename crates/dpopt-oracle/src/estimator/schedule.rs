@@ -1,6 +1,6 @@
 //! What a schedule of releases will cost, for planners.
 
-use dpopt_privacy::{Event, PrefixError, PrefixNoise, Spend};
+use dpopt_privacy::{Event, NoiseMultiplier, PrefixError, PrefixNoise, Spend};
 
 use super::{Batch, Level, PeriodAnchor, PeriodTerms, PrefixSettings, RecursiveSettings};
 
@@ -73,6 +73,15 @@ impl Schedule {
             }
             Batch::Next(_) | Batch::PerLength(_) => self.share(gaussian),
             Batch::Held(_) => add(&mut self.held, gaussian, count),
+        }
+        self
+    }
+
+    /// With a slice of its own that is read for `count` releases with this noise: one share beside the others.
+    pub fn slice(mut self, noise_multiplier: NoiseMultiplier, count: u64) -> Self {
+        let share = vec![(Event::gaussian(noise_multiplier), count)];
+        if count > 0 && !self.shares.contains(&share) {
+            self.shares.push(share);
         }
         self
     }

@@ -18,6 +18,7 @@
 
 mod check;
 mod closure;
+mod convex_smooth;
 mod glm;
 mod guard;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use crate::records::Records;
 
 pub use check::{CheckError, ConstantsCheck, GradientCheck, check_constants, check_gradient};
 pub use closure::ClosureLoss;
+pub use convex_smooth::{ConvexGlm, ConvexSmooth, NotConvexSmooth};
 pub use glm::{Glm, LossNameError, ParameterError, Quantile, Scale};
 pub(crate) use guard::guarded;
 pub use mlp::{Activation, Head, Mlp, MlpError};

@@ -15,6 +15,7 @@ mod simulate;
 mod slice;
 mod tune;
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use crate::adjacency::Adjacency;
@@ -64,6 +65,8 @@ pub struct Curator {
     last_sample: Option<(u64, bool)>,
     /// Whether it serves one inner run of repeat-and-select, which has one reservation.
     inner: bool,
+    /// What the releases rest on that was claimed and not enforced.
+    claims: BTreeSet<&'static str>,
     /// How many threads may draw noise.
     threads: NonZeroUsize,
     /// In an audit: its place at the tape.
@@ -102,6 +105,7 @@ impl Curator {
             adaptive: false,
             last_sample: None,
             inner: false,
+            claims: BTreeSet::new(),
             threads: NonZeroUsize::MIN,
             replay: None,
         }
@@ -297,7 +301,12 @@ impl Curator {
             ));
         }
         match self.mode {
-            Mode::Protected => Ok(Guarantee::state(&self.reserved(), delta, self.adjacency)?),
+            Mode::Protected => Ok(Guarantee::state(
+                &self.reserved(),
+                delta,
+                self.adjacency,
+                self.claims.iter().copied().collect(),
+            )?),
             Mode::Simulated => Err(Refused::NoGuarantee(
                 "the noise of a simulation can be repeated from its seed",
             )),

@@ -7,7 +7,7 @@ use rand::Rng;
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
-use crate::lattice::{Bound, LatticeError, MAX_RECORDS};
+use crate::lattice::{Bound, Claimed, LatticeError, MAX_RECORDS};
 use crate::noise::digits::BitSource;
 use crate::noise::{Purpose, RoundedGaussian, real};
 use crate::sensitive::{Access, Payload, Reads, Sensitive};
@@ -233,6 +233,29 @@ impl Curator {
         }
         let step = sum.bound.step();
         Ok(P::plain(noisy.iter().map(|&k| k as f64 * step)))
+    }
+
+    /// Releases an output whose sensitivity is claimed, with Gaussian noise as [`Curator::release`] does.
+    ///
+    /// # Privacy
+    /// One event, that of [`Curator::release`], if the claim holds. From here on, guarantees of this curator
+    /// name the claim's argument in [`crate::Guarantee::rests_on`].
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been released or charged then.
+    pub fn release_claimed(
+        &mut self,
+        output: &Claimed,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Vec<f64>, Refused> {
+        if self.inner {
+            return Err(Refused::NoGuarantee(
+                "an inner run of repeat-and-select can't pass on what its releases rest on",
+            ));
+        }
+        let released = self.release(&output.sealed, noise_multiplier)?;
+        self.claims.insert(output.argument);
+        Ok(released)
     }
 
     /// Whether a release of a sum within `bound` (or of its norm), over records that are not drawn and not read

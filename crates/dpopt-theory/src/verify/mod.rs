@@ -44,6 +44,7 @@ mod error;
 mod journal;
 mod judge;
 mod page;
+mod recursive;
 mod run;
 
 pub use claim::{

@@ -10,9 +10,11 @@
 //! | [`Radial`] of [`Ring`], [`Logarithm`] | exact Goldstein distances |
 //! | [`Wells`] | strict saddles with exact curvature |
 //! | [`MeanBall`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
+//! | [`Coins`] | convex generalised linear samples with a known population gradient |
 //! | [`Fingerprint`] | records that give themselves away |
 //! | [`TiltedProblem`] | any problem record by record, its mean unchanged |
 
+mod coins;
 mod fingerprint;
 mod kinks;
 mod log_periodic;
@@ -27,6 +29,7 @@ mod two_point;
 mod weakly_convex;
 mod wells;
 
+pub use coins::Coins;
 pub use fingerprint::Fingerprint;
 pub use kinks::{Logarithm, Ring};
 pub use log_periodic::LogPeriodic;

@@ -1,0 +1,55 @@
+//! Recursive regularisation: stationary points of convex population risks.
+//!
+//! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah (arXiv 2206.00846), Algorithm 3 with its two inner solvers,
+//! Algorithm 7 ([`RecursiveGdPlan`]) and Algorithms 5 and 6 ([`RecursiveSgdPlan`]), repaired. The proof of the
+//! bounds, and where they differ from the paper, is in `docs/theory/recursive-regularization.md`.
+
+mod descent;
+mod outline;
+mod passes;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use crate::facts::PublicFacts;
+
+pub use descent::{GdStage, RecursiveGdPlan};
+pub use outline::{Outline, StageOutline};
+pub use passes::{PassPlan, RecursiveSgdPlan, SgdStage};
+
+/// Public facts about a convex problem.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ConvexFacts {
+    /// The facts of any problem.
+    pub public: PublicFacts,
+    /// R: a bound on the distance from the starting point to some minimiser of the population risk. A fact that the
+    /// caller must know; it can't be measured on the records for free.
+    pub radius: Option<f64>,
+}
+
+/// The point c and the modulus M of the sum of all regularisers so far.
+struct Centre {
+    weighted: Vec<f64>,
+    modulus: f64,
+    point: Vec<f64>,
+}
+
+impl Centre {
+    fn new(dim: usize) -> Self {
+        Self {
+            weighted: vec![0.0; dim],
+            modulus: 0.0,
+            point: vec![0.0; dim],
+        }
+    }
+
+    /// Adds (weight/2) ||w - point||^2.
+    fn add(&mut self, weight: f64, point: &[f64]) {
+        self.modulus += weight;
+        for ((sum, c), w) in self.weighted.iter_mut().zip(&mut self.point).zip(point) {
+            *sum += weight * w;
+            *c = *sum / self.modulus;
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! One pass of projected gradient steps over a slice in order, released with output perturbation.
+//!
+//! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah (arXiv 2206.00846), Algorithm 6, averaging the points after
+//! each step. This is the one operation of the crate that is no mean of a query; the privacy argument is in
+//! `docs/privacy/phased-sgd.md`.
+
+mod weights;
+
+#[cfg(test)]
+mod tests;
+
+use dpopt_linalg::{norm, norm_upper};
+use dpopt_privacy::{
+    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Reads, Refused,
+    SensitivityClaim, Slice, Spend, Touched,
+};
+
+use crate::data::PrivateData;
+use crate::estimator::{Counts, EstimatorError, Mean};
+use crate::loss::{ConvexSmooth, guarded};
+use crate::records::Records;
+use weights::{influence, shares};
+
+pub use weights::pass_influence;
+
+/// What a pass is made of: public.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pass<'a> {
+    /// Where it starts; brought into the ball first.
+    pub start: &'a [f64],
+    /// Centre c of the term (M/2) ||w - c||^2 that is added to each record's loss.
+    pub centre: &'a [f64],
+    /// M, its modulus; may be 0.
+    pub modulus: f64,
+    /// Step size eta, at most 1/(L1 + M).
+    pub step_size: f64,
+    /// Centre of the ball that each step is projected on.
+    pub origin: &'a [f64],
+    /// Its radius R.
+    pub radius: f64,
+    /// How many unread records it reads, m.
+    pub records: u64,
+}
+
+/// A pass was refused. Nothing was released, charged, or handed out of the pool.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PassError {
+    /// A number of the pass is out of range.
+    #[error("{name} of a pass can't be {value}")]
+    Terms {
+        /// Which.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A point of the pass has the wrong number of coordinates.
+    #[error("a point of the pass has {found} coordinates, and the loss {dim}")]
+    Shape {
+        /// Coordinates found.
+        found: usize,
+        /// Parameters of the loss.
+        dim: usize,
+    },
+    /// The step size is too long for steps to be contractions, on which privacy rests.
+    #[error(
+        "a step size of {step_size:e} is above 1/(L1 + M) = {limit:e}, up to which steps bring neighbours no further apart"
+    )]
+    StepTooLong {
+        /// eta.
+        step_size: f64,
+        /// 1/(L1 + M).
+        limit: f64,
+    },
+    /// The curator refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+impl From<dpopt_privacy::LatticeError> for PassError {
+    fn from(error: dpopt_privacy::LatticeError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<PoolError> for PassError {
+    fn from(error: PoolError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// What a solver may ask that works by passes.
+///
+/// The trait is dyn-safe. An implementation draws, clips and charges; a solver does none of it.
+pub trait Passes {
+    /// Dimension of points.
+    fn dim(&self) -> usize;
+
+    /// Sets aside what the run will spend, before the first pass.
+    ///
+    /// # Errors
+    /// [`Refused`] when the budget can't pay.
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused>;
+
+    /// Makes the pass over the next unread records and releases its weighted average.
+    ///
+    /// # Errors
+    /// [`PassError`]; nothing was released then.
+    fn pass(
+        &mut self,
+        pass: &Pass<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Mean, PassError>;
+
+    /// Ends the run and says what was spent.
+    ///
+    /// # Errors
+    /// [`Refused`] when a shared budget can't be written; the reservation then stands.
+    fn settle(&mut self) -> Result<Event, Refused>;
+
+    /// Nominal counts so far.
+    fn counts(&self) -> Counts;
+}
+
+/// Passes over private records.
+///
+/// # Formula
+/// w_1 = start on the ball; for j = 1..m: w_{j+1} = P(w_j - eta (grad f(w_j; x_j) + M (w_j - c))), P the projection on
+/// the ball around `origin`. Released: sum_j p_j w_{j+1} + noise, p_j proportional to (1 - eta M)^-j.
+///
+/// The noise has standard deviation z s in each coordinate, s being the sensitivity (of replacing one record)
+/// 2 eta L0 max_{j=0..m-1} (m - j)(1 - eta M)^-(j+1) / sum_{i=1..m} (1 - eta M)^-i, and the rounding of the whole
+/// computation beside it.
+///
+/// # Privacy
+/// One event: a Gaussian release on one slice of the pool, **provided that** the loss is what
+/// [`ConvexSmooth`] promises. Guarantees say so.
+pub struct OutputPerturbed<'a, L: ConvexSmooth> {
+    data: &'a PrivateData<L::Records>,
+    loss: L,
+    dim: usize,
+    curator: Curator,
+    counts: Counts,
+}
+
+impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
+    /// Passes over `data`.
+    ///
+    /// # Errors
+    /// [`EstimatorError::AdjacencyMismatch`], [`EstimatorError::Pool`] under add/remove.
+    pub fn new(
+        data: &'a PrivateData<L::Records>,
+        loss: L,
+        curator: Curator,
+    ) -> Result<Self, EstimatorError> {
+        let adjacency = data.adjacency();
+        if curator.adjacency() != adjacency {
+            return Err(EstimatorError::AdjacencyMismatch {
+                curator: curator.adjacency(),
+                data: adjacency,
+            });
+        }
+        if !adjacency.record_count_is_public() {
+            return Err(PoolError::Adjacency { adjacency }.into());
+        }
+        Ok(Self {
+            dim: loss.dim(data.records()),
+            data,
+            loss,
+            curator,
+            counts: Counts::default(),
+        })
+    }
+
+    /// The curator, for its ledger and guarantee.
+    #[must_use]
+    pub fn curator(&self) -> &Curator {
+        &self.curator
+    }
+
+    /// The curator, to open a pool.
+    pub fn curator_mut(&mut self) -> &mut Curator {
+        &mut self.curator
+    }
+
+    /// The public numbers of a pass: checked, and with its sensitivity.
+    fn terms(&self, pass: &Pass<'_>) -> Result<Terms, PassError> {
+        for point in [pass.start, pass.centre, pass.origin] {
+            if point.len() != self.dim {
+                return Err(PassError::Shape {
+                    found: point.len(),
+                    dim: self.dim,
+                });
+            }
+        }
+        let constants = self.loss.constants_on(self.data.records());
+        let centre = norm_upper(pass.centre);
+        let origin = norm_upper(pass.origin);
+        // Far inside the range of numbers, so that nothing overflows and underflow is below any rounding.
+        let wide = |x: f64| (1e-60..=1e60).contains(&x);
+        for (name, value, fine) in [
+            (
+                "the Lipschitz constant",
+                constants.lipschitz,
+                wide(constants.lipschitz),
+            ),
+            (
+                "the smoothness",
+                constants.smoothness,
+                constants.smoothness == 0.0 || wide(constants.smoothness),
+            ),
+            (
+                "the modulus",
+                pass.modulus,
+                pass.modulus == 0.0 || wide(pass.modulus),
+            ),
+            ("the step size", pass.step_size, wide(pass.step_size)),
+            ("the radius", pass.radius, wide(pass.radius)),
+            ("the start", norm(pass.start), norm(pass.start) <= 1e60),
+            ("the centre", centre, centre <= 1e60),
+            ("the origin of the ball", origin, origin <= 1e60),
+            (
+                "the number of records",
+                pass.records as f64,
+                pass.records > 0 && pass.records <= dpopt_privacy::MAX_RECORDS,
+            ),
+        ] {
+            if !fine {
+                return Err(PassError::Terms { name, value });
+            }
+        }
+        let limit = 1.0 / (constants.smoothness + pass.modulus);
+        if !(pass.step_size <= limit * (1.0 + 1e-14)) {
+            return Err(PassError::StepTooLong {
+                step_size: pass.step_size,
+                limit,
+            });
+        }
+        let decay = (pass.step_size * pass.modulus).min(1.0);
+        let shares = shares(decay, pass.records);
+        let lipschitz = constants.lipschitz * (1.0 + 1e-9);
+        // Every point of the pass is at most this long, a hair for the rounding of the projection.
+        let reach = (origin + pass.radius) * (1.0 + 1e-6 + 4.0 * self.dim as f64 * f64::EPSILON);
+        let slack = self.slack(pass, decay, lipschitz, reach, centre, origin);
+        let moved = self.data.adjacency().sum_sensitivity() * pass.step_size * lipschitz;
+        let sensitivity = moved * influence(decay, &shares) * (1.0 + 1e-9) + 2.0 * slack;
+        let longest = pass.records as f64 * (pass.step_size * lipschitz + decay * (reach + centre));
+        let claim = SensitivityClaim::new(
+            ClipNorm::new(sensitivity).map_err(|_| PassError::Terms {
+                name: "the sensitivity",
+                value: sensitivity,
+            })?,
+            (2.0 * reach).min(longest + slack) * (1.0 + 1e-9),
+            self.dim,
+            self.data.adjacency(),
+            L::ARGUMENT,
+        )?;
+        Ok(Terms {
+            decay,
+            shares,
+            claim,
+        })
+    }
+
+    /// How far the output as computed can be from the one in real numbers: `docs/privacy/phased-sgd.md`.
+    fn slack(
+        &self,
+        pass: &Pass<'_>,
+        decay: f64,
+        lipschitz: f64,
+        reach: f64,
+        centre: f64,
+        origin: f64,
+    ) -> f64 {
+        let unit = f64::EPSILON;
+        let before = reach + decay * (reach + centre) + pass.step_size * lipschitz;
+        let rounding = (4.0 * self.dim as f64 + 64.0) * unit * (before + reach + centre + origin);
+        let gradient = self.loss.gradient_error(self.data.records(), reach);
+        let step = pass.step_size * gradient + rounding;
+        // Later steps shrink an error, and so do later averages.
+        let steps = (pass.records as f64).min(1.0 / decay);
+        1.01 * steps * (step + 16.0 * unit * reach) + 16.0 * unit * reach
+    }
+
+    /// The average of a pass over these records less its start, and the start. **Secret**.
+    fn walk(&self, pass: &Pass<'_>, terms: &Terms, start: &[f64], slice: &Slice) -> Vec<f64> {
+        let records = self.data.records();
+        let public = self.data.public_records();
+        let positions = slice.positions();
+        let mut point = start.to_vec();
+        let mut average = point.clone();
+        let mut gradient = vec![0.0; self.dim];
+        for (i, theta) in (positions.start..positions.end.min(public)).zip(&terms.shares) {
+            gradient.fill(0.0);
+            let finished = guarded::<L, _>(|| {
+                self.loss
+                    .gradient(records.record(i as usize), &point, &mut gradient);
+            });
+            // The promise excludes this; nothing may stop or show all the same.
+            if !(finished && gradient.iter().all(|g| g.is_finite())) {
+                gradient.fill(0.0);
+            }
+            for ((w, c), g) in point.iter_mut().zip(pass.centre).zip(&gradient) {
+                *w -= terms.decay * (*w - c) + pass.step_size * g;
+            }
+            project(&mut point, pass.origin, pass.radius);
+            for (average, w) in average.iter_mut().zip(&point) {
+                *average += theta * (w - *average);
+            }
+        }
+        for (average, start) in average.iter_mut().zip(start) {
+            *average -= start;
+        }
+        average
+    }
+}
+
+struct Terms {
+    /// eta M as it is multiplied with.
+    decay: f64,
+    shares: Vec<f64>,
+    claim: SensitivityClaim,
+}
+
+impl<L: ConvexSmooth> Passes for OutputPerturbed<'_, L> {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        self.curator.reserve(spend)
+    }
+
+    fn pass(
+        &mut self,
+        pass: &Pass<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Mean, PassError> {
+        let adjacency = self.data.adjacency();
+        let vanishes = L::VANISHES_ON_ERASED || !<L::Records as Records>::HAS_ERASED;
+        if adjacency == Adjacency::ZeroOut && !vanishes {
+            return Err(Refused::ZeroRows.into());
+        }
+        let terms = self.terms(pass)?;
+        if self.curator.records_left() == 0 && self.curator.records_taken() == 0 {
+            self.curator.open_pool(self.data.public_records(), 0)?;
+        }
+        let left = self.curator.records_left();
+        if pass.records > left {
+            return Err(PoolError::UsedUp {
+                asked: pass.records,
+                left,
+            }
+            .into());
+        }
+        let bound = terms.claim.bound();
+        self.curator
+            .check_release(Reads::NextSlice, bound, noise_multiplier)?;
+        let mut start = pass.start.to_vec();
+        project(&mut start, pass.origin, pass.radius);
+        let slice = self.curator.take_slice(pass.records)?;
+        let moved = self.walk(pass, &terms, &start, &slice);
+        let sealed = terms.claim.seal(&moved, Touched::Slice(slice));
+        let mut released = self.curator.release_claimed(&sealed, noise_multiplier)?;
+        for (released, start) in released.iter_mut().zip(&start) {
+            *released += start;
+        }
+        let read = pass.records as f64;
+        self.counts.releases += 1;
+        self.counts.records += read;
+        self.counts.gradients += read;
+        self.counts.passes = self.counts.gradients / self.data.public_records() as f64;
+        let noise_std = noise_multiplier.get() * terms.claim.sensitivity();
+        Ok(Mean::new(released, noise_std))
+    }
+
+    fn settle(&mut self) -> Result<Event, Refused> {
+        self.curator.settle()
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+/// Brings `point` into the ball, along the line to its centre.
+fn project(point: &mut [f64], origin: &[f64], radius: f64) {
+    let squares: f64 = point
+        .iter()
+        .zip(origin)
+        .map(|(w, o)| (w - o) * (w - o))
+        .sum();
+    let length = squares.sqrt();
+    if length > radius {
+        let keep = radius / length;
+        for (w, o) in point.iter_mut().zip(origin) {
+            *w = o + keep * (*w - o);
+        }
+    }
+}
