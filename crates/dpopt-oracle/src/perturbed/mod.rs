@@ -147,7 +147,8 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
     /// Passes over `data`.
     ///
     /// # Errors
-    /// [`EstimatorError::AdjacencyMismatch`], [`EstimatorError::Pool`] under add/remove.
+    /// [`EstimatorError::AdjacencyMismatch`], [`EstimatorError::Pool`] under add/remove, and
+    /// [`EstimatorError::InAFile`] for records that are not in memory.
     pub fn new(
         data: &'a PrivateData<L::Records>,
         loss: L,
@@ -162,6 +163,9 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         }
         if !adjacency.record_count_is_public() {
             return Err(PoolError::Adjacency { adjacency }.into());
+        }
+        if data.stored().is_some() {
+            return Err(EstimatorError::InAFile);
         }
         Ok(Self {
             dim: loss.dim(data.records()),

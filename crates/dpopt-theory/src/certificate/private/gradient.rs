@@ -82,7 +82,9 @@ impl GradientNormPlan {
         let terms = Terms::new(facts, mu, clip, failure, resolution)?;
         let noise_multiplier = terms.noise_multiplier()?;
         let noise_std = terms.noise_std(noise_multiplier) * (1.0 + (-29f64).exp2());
-        let width = 2.0 * (two_sided(failure) * noise_std + terms.rounding(facts.dim));
+        // Room for the rounding of the two ends.
+        let half = two_sided(failure) * noise_std + terms.rounding(facts.dim);
+        let width = 2.0 * half * (1.0 + 1e-12);
         terms.check_width("the gradient norm", width, clip.get())?;
         Ok(Self {
             noise_multiplier,
