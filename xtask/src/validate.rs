@@ -10,9 +10,13 @@ use crate::tidy;
 /// The command that runs the tests. The README tells its readers this one; `tidy` checks that.
 pub(crate) const TEST_COMMAND: &str = "cargo test --workspace --all-features";
 
-/// The short form of `cargo xtask verify-rates`.
+/// The short form of `cargo xtask verify-rates`, in the profile of the tests, whose dependencies are built by then.
 const RATES_COMMAND: &str =
-    "cargo run --quiet --release -p dpopt-theory --example verify_rates -- --quick";
+    "cargo run --quiet --profile test -p dpopt-theory --example verify_rates -- --quick";
+
+/// The short form of `cargo xtask audit`.
+const AUDIT_COMMAND: &str =
+    "cargo run --quiet --profile test -p dpopt-theory --example audit -- --quick";
 
 /// One thing that must succeed.
 struct Step {
@@ -22,7 +26,7 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step {
         line: "tidy",
         environment: &[],
@@ -45,6 +49,10 @@ const STEPS: [Step; 6] = [
     },
     Step {
         line: RATES_COMMAND,
+        environment: &[],
+    },
+    Step {
+        line: AUDIT_COMMAND,
         environment: &[],
     },
 ];
@@ -142,6 +150,7 @@ mod tests {
             "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps --all-features",
             TEST_COMMAND,
             super::RATES_COMMAND,
+            super::AUDIT_COMMAND,
         ];
         assert_eq!(lines, expected);
     }

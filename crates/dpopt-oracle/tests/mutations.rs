@@ -6,7 +6,7 @@
 #![cfg(feature = "formats")]
 
 use std::io::Write;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dpopt_oracle::formats::{check_libsvm_from, read_idx_from, read_libsvm_from, read_npy_from};
 use flate2::{Compression, write::GzEncoder};
@@ -17,6 +17,11 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// The peak is one for the process, so one parser runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// Memory is counted for the whole process, so a test holds this from its first allocation to its last.
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Files for a parser that takes microseconds, without a time given; for one that takes more.
 const MANY: u64 = 4000;
@@ -110,9 +115,6 @@ fn hunt(
     factor: usize,
     parse: impl Fn(&[u8]),
 ) {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
     for file in files {
         parse(file);
     }
@@ -162,6 +164,7 @@ fn npy_file(descr: &str, shape: &str, entries: usize) -> Vec<u8> {
 
 #[test]
 fn npy() {
+    let _alone = alone();
     let files = [
         npy_file("<f4", "(4, 3)", 48),
         npy_file(">f8", "(5,)", 40),
@@ -203,6 +206,7 @@ fn npy() {
 
 #[test]
 fn idx() {
+    let _alone = alone();
     let file = |kind: u8, sizes: &[u32], entries: usize| {
         let mut bytes = vec![0, 0, kind, sizes.len() as u8];
         bytes.extend(sizes.iter().flat_map(|size| size.to_be_bytes()));
@@ -224,6 +228,7 @@ fn idx() {
 
 #[test]
 fn libsvm() {
+    let _alone = alone();
     let text = b"+1 1:0.5 3:-2e1 10:7\n-1 qid:4 2:1 # note\n\n2.5\t4:1e-3 5:1\n0 1:1 2:1 3:1\n";
     let words: [&[u8]; 10] = [
         b"1:",
@@ -258,6 +263,7 @@ fn libsvm() {
 
 #[test]
 fn rows() {
+    let _alone = alone();
     use dpopt_linalg::{Design, RowFile, RowFileWriter};
 
     let folder = tempfile::TempDir::new().unwrap();
@@ -303,6 +309,7 @@ fn rows() {
 #[test]
 #[should_panic(expected = "bytes of memory")]
 fn a_trusting_parser_is_caught() {
+    let _alone = alone();
     let file = npy_file("|u1", "(100, 1)", 100);
     hunt(("trusting", MANY), &[file], &[], BUFFERS, 24, |bytes| {
         let promise = bytes
@@ -317,6 +324,7 @@ fn a_trusting_parser_is_caught() {
 #[test]
 #[should_panic(expected = "out of range")]
 fn a_careless_parser_is_caught() {
+    let _alone = alone();
     let file = npy_file("|u1", "(100, 1)", 100);
     hunt(("careless", MANY), &[file], &[], BUFFERS, 24, |bytes| {
         if let [_, _, _, _, _, _, _, _, low, high, rest @ ..] = bytes {
@@ -330,7 +338,7 @@ fn a_careless_parser_is_caught() {
 mod tables {
     use dpopt_oracle::tabular::{Schema, check_from, draft_schema, read_table_from};
 
-    use super::{BUFFERS, MANY, SOME, hunt};
+    use super::{BUFFERS, MANY, SOME, alone, hunt};
 
     const SCHEMA: &str = "format = 1\nrow_norm = 2.0\nintercept = 1.0\n\
         [label]\ncolumn = \"y\"\nvalues = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"\n\
@@ -340,6 +348,7 @@ mod tables {
 
     #[test]
     fn csv() {
+        let _alone = alone();
         let text = b"x,c,y\n1,a,yes\n2.5,\"b,c\",no\n,,\n\"7\"\"\",z,yes\r\n9,a,no\n";
         let words: [&[u8]; 9] = [
             b"\"",
@@ -374,6 +383,7 @@ mod tables {
 
     #[test]
     fn schema() {
+        let _alone = alone();
         let array = "[array]\ncolumns = 3\nscale = 0.5\n";
         let text = SCHEMA.split("[[column]]").next().unwrap();
         let files = [
@@ -413,6 +423,7 @@ mod tables {
 
     #[test]
     fn draft() {
+        let _alone = alone();
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("t.csv");
         let text = b"x,c,y\n1,a,yes\n2.5,\"b,c\",no\n,,\n9,a,no\n8,a,yes\n7,b,no\n";
@@ -437,6 +448,7 @@ mod tables {
     #[cfg(feature = "parquet")]
     #[test]
     fn parquet() {
+        let _alone = alone();
         use dpopt_oracle::tabular::read_parquet;
 
         let file =
@@ -460,6 +472,7 @@ mod tables {
     #[cfg(feature = "parquet")]
     #[test]
     fn a_long_text_in_many_records_does_not_fill_the_memory() {
+        let _alone = alone();
         use std::sync::Arc;
 
         use dpopt_oracle::tabular::read_parquet;
@@ -468,12 +481,9 @@ mod tables {
         use parquet::file::writer::SerializedFileWriter;
         use parquet::schema::parser::parse_message_type;
 
-        use super::{ALONE, MEMORY};
+        use super::MEMORY;
 
         const RECORDS: usize = 1100;
-        let _alone = ALONE
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("t.parquet");
         let message = "message t { required binary x; required binary c; required binary y; }";

@@ -15,8 +15,11 @@ const LOSSES: [&str; 7] = [
 
 /// Queries that do, or go through [`crate::framed`].
 const QUERIES: [&str; 7] = [
+    "Ask",
+    "Curvature",
     "Gradient",
     "GradientDifference",
+    "HessianMatrix",
     "HessianVector",
     "HessianVectorDifference",
     "SmoothedDifference",

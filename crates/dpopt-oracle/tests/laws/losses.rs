@@ -3,12 +3,13 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
-    Gradient, GradientDifference, HessianVector, HessianVectorDifference, Value,
+    Curvature, Gradient, GradientDifference, HessianMatrix, HessianVector, HessianVectorDifference,
+    Value,
 };
 use dpopt_oracle::{
-    Activation, ClosureLoss, Constants, Convexity, Differentiable, Glm, Head, MatrixFactorization,
-    MatrixSensing, Mlp, Observed, PhaseRetrieval, PrivateData, Segment, Softmax,
-    TwiceDifferentiable,
+    Activation, Ask, ClosureLoss, Constants, Convexity, Differentiable, Glm, Head,
+    MatrixFactorization, MatrixSensing, Mlp, Observed, PhaseRetrieval, PrivateData, Segment,
+    Softmax, TwiceDifferentiable,
 };
 use dpopt_privacy::Adjacency::AddRemove;
 
@@ -43,6 +44,10 @@ fn first_order<T: Clone, L: Differentiable>(
             records,
         );
         moved |= found.iter().flatten().any(|&k| k != 0);
+        let name_of = |what| format!("{name}, {what} {k}");
+        let asked = Ask::Field { point, clip };
+        let asked = contributions(&name_of("field"), loss, &asked, data, records);
+        assert!(asked == found, "{name}: a field is a gradient");
         let value = Value {
             point,
             centre: 0.4,
@@ -71,13 +76,20 @@ fn first_order<T: Clone, L: Differentiable>(
             radius: Some(norm(radius)),
             clip: norm(0.6),
         };
-        contributions(
+        let of_query = contributions(
             &format!("{name}, difference {k}"),
             loss,
             &query,
             data,
             records,
         );
+        let asked = Ask::Change {
+            segment: Segment::new(&points[from], &points[to], &by).unwrap(),
+            clip: norm(0.6),
+            radius: norm(radius),
+        };
+        let asked = contributions(&format!("{name}, change {k}"), loss, &asked, data, records);
+        assert!(asked == of_query, "{name}: a change is a difference");
     }
 }
 
@@ -111,8 +123,21 @@ fn second_order<T: Clone, L: TwiceDifferentiable>(
             direction,
             radius: Some(norm(0.1)),
         };
-        let name = format!("{name}, Hessian difference {k}");
-        contributions(&name, loss, &change, data, records);
+        let of_change = format!("{name}, Hessian difference {k}");
+        contributions(&of_change, loss, &change, data, records);
+        let curvature = Curvature {
+            point: &points[from],
+            direction,
+            radius: Some(norm(0.1)),
+        };
+        let of_curvature = format!("{name}, curvature {k}");
+        contributions(&of_curvature, loss, &curvature, data, records);
+        let matrix = HessianMatrix {
+            point: &points[from],
+            radius: norm(0.1),
+        };
+        let of_matrix = format!("{name}, Hessian matrix {k}");
+        contributions(&of_matrix, loss, &matrix, data, records);
     }
 }
 
