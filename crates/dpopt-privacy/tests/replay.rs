@@ -374,7 +374,10 @@ fn a_refusal_before_records_are_read_is_on_the_tape() {
         for (recorded, replayed) in [([false; 2], refused), (refused, [false; 2])] {
             run(tape.recorder(), recorded);
             run(tape.replayer(), replayed);
-            assert!(tape.report().divergence.is_some(), "{recorded:?} {replayed:?}");
+            assert!(
+                tape.report().divergence.is_some(),
+                "{recorded:?} {replayed:?}"
+            );
         }
         run(tape.recorder(), refused);
         run(tape.replayer(), refused);
