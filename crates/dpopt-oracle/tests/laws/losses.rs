@@ -3,12 +3,13 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
-    Gradient, GradientDifference, HessianVector, HessianVectorDifference, Value,
+    Curvature, Gradient, GradientDifference, HessianMatrix, HessianVector, HessianVectorDifference,
+    Value,
 };
 use dpopt_oracle::{
-    Activation, ClosureLoss, Constants, Convexity, Differentiable, Glm, Head, MatrixFactorization,
-    MatrixSensing, Mlp, Observed, PhaseRetrieval, PrivateData, Segment, Softmax,
-    TwiceDifferentiable,
+    Activation, Ask, ClosureLoss, Constants, Convexity, Differentiable, Glm, Head,
+    MatrixFactorization, MatrixSensing, Mlp, Observed, PhaseRetrieval, PrivateData, Segment,
+    Softmax, TwiceDifferentiable,
 };
 use dpopt_privacy::Adjacency::AddRemove;
 
@@ -51,6 +52,23 @@ fn first_order<T: Clone, L: Differentiable>(
         contributions(&format!("{name}, value {k}"), loss, &value, data, records);
     }
     assert!(moved, "{name}: no record contributes a gradient");
+    // What estimators ask.
+    let field = Ask::Field {
+        point: &points[2],
+        clip: norm(0.2),
+    };
+    contributions(&format!("{name}, field"), loss, &field, data, records);
+    let by: Vec<f64> = points[3]
+        .iter()
+        .zip(&points[2])
+        .map(|(a, b)| a - b)
+        .collect();
+    let change = Ask::Change {
+        segment: Segment::new(&points[2], &points[3], &by).unwrap(),
+        clip: norm(0.6),
+        radius: norm(0.2),
+    };
+    contributions(&format!("{name}, change"), loss, &change, data, records);
     for (k, (from, to, radius)) in [
         (1, 2, 0.2),
         (2, 3, 5.0),
@@ -81,7 +99,7 @@ fn first_order<T: Clone, L: Differentiable>(
     }
 }
 
-/// Products with the Hessian and their differences, and all of [`first_order`].
+/// Products with the Hessian and their differences, curvatures, whole Hessians, and all of [`first_order`].
 fn second_order<T: Clone, L: TwiceDifferentiable>(
     name: &str,
     loss: &impl Fn() -> L,
@@ -114,6 +132,16 @@ fn second_order<T: Clone, L: TwiceDifferentiable>(
         let name = format!("{name}, Hessian difference {k}");
         contributions(&name, loss, &change, data, records);
     }
+    // What certificates ask.
+    let (point, radius) = (&points[2], norm(0.1));
+    let along = Curvature {
+        point,
+        direction: &points[3],
+        radius: Some(radius),
+    };
+    contributions(&format!("{name}, curvature"), loss, &along, data, records);
+    let matrix = HessianMatrix { point, radius };
+    contributions(&format!("{name}, Hessian"), loss, &matrix, data, records);
 }
 
 #[test]
