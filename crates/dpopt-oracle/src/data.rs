@@ -91,7 +91,8 @@ impl PrivateData {
     }
 
     /// Protects examples that stay in their file. Estimators release the same as for the same examples in memory: the
-    /// sums of records are equal to the bit.
+    /// sums of records are equal to the bit. (Not so gradients of an [`crate::Mlp`] where positions are fixed: those are added
+    /// in single precision in memory, and in double precision here.)
     ///
     /// # Privacy
     /// As for [`PrivateData::new`]. A pass that can't read the file is refused, and nothing is released or charged. See the

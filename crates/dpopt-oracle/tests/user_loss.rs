@@ -1,10 +1,12 @@
 //! Losses of a user's own: they may be wrong in any way, and nothing shows.
 
-use dpopt_oracle::query::{Gradient, HessianVector, HessianVectorDifference, Value};
+use dpopt_oracle::query::{
+    Gradient, GradientDifference, HessianVector, HessianVectorDifference, Value,
+};
 use dpopt_oracle::{
-    Access, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Estimator, Example,
-    Examples, Glm, Loss, Over, PrivateData, PrivateGradient, PrivateMean, Records, check_constants,
-    check_gradient,
+    Access, Ask, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Estimator, Example,
+    Examples, Glm, Loss, Over, PrivateData, PrivateGradient, PrivateMean, Records, Segment,
+    check_constants, check_gradient,
 };
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, Spend,
@@ -469,6 +471,26 @@ fn a_query_of_the_wrong_shape_is_refused_whatever_the_records() {
             point: &short,
             clip: radius
         });
+        // Fields of a segment may be set after it was made.
+        for part in 0..3 {
+            let mut segment = Segment::new(&whole, &whole, &whole).unwrap();
+            *[
+                &mut segment.from,
+                &mut segment.to,
+                &mut segment.displacement,
+            ][part] = &short;
+            let clip = radius;
+            is_refused!(Ask::Change {
+                segment,
+                clip,
+                radius
+            });
+            is_refused!(GradientDifference {
+                segment,
+                radius: Some(radius),
+                clip
+            });
+        }
         for (point, direction) in [(&short[..], &whole[..]), (&whole, &short)] {
             is_refused!(HessianVector {
                 point,

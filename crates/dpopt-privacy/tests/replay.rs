@@ -6,7 +6,7 @@ use dpopt_privacy::selection::{
 use dpopt_privacy::{
     Adjacency, Bound, ChangedRecord, ClipNorm, Curator, Delta, Divergence, Epsilon, Event,
     FilterKind, LatticeSum, Ledger, LedgerError, Mode, NoiseMultiplier, Participation, PrefixKind,
-    PrefixNoise, Refused, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
+    PrefixNoise, Reads, Refused, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
     SamplingRate, Spend, Touched,
 };
 
@@ -348,6 +348,41 @@ fn a_refusal_in_one_run_only_is_a_divergence() {
     run(tape.recorder(), true);
     run(tape.replayer(), true);
     assert_eq!(tape.report().divergence, None);
+}
+
+/// What is refused before records are read must not depend on them either: nothing follows such a refusal that
+/// would tell of it.
+#[test]
+fn a_refusal_before_records_are_read_is_on_the_tape() {
+    let tape = ReplayForAudits::new(Adjacency::ZeroOut, 1, ChangedRecord::InPlace(0)).unwrap();
+    let noise = PrefixNoise::new(PrefixKind::Independent, 1, Participation::Every).unwrap();
+    let run = |mut curator: Curator, [release, step]: [bool; 2]| {
+        let event = noise.event(z(1.0)).unwrap();
+        curator.reserve(&fixed(event)).unwrap();
+        let (kind, every) = (noise.kind(), noise.participation());
+        let period = curator.prefix(kind, bound(1.0), 1, z(1.0), every).unwrap();
+        if release {
+            let asked = curator.check_release(Reads::All, bound(1.0), z(9.0));
+            assert!(matches!(asked, Err(Refused::NotReserved { .. })));
+        }
+        if step {
+            let asked = period.check_step(Reads::All, bound(2.0), &mut curator);
+            assert!(matches!(asked, Err(Refused::Prefix(_))));
+        }
+    };
+    for refused in [[false, true], [true, false]] {
+        for (recorded, replayed) in [([false; 2], refused), (refused, [false; 2])] {
+            run(tape.recorder(), recorded);
+            run(tape.replayer(), replayed);
+            assert!(
+                tape.report().divergence.is_some(),
+                "{recorded:?} {replayed:?}"
+            );
+        }
+        run(tape.recorder(), refused);
+        run(tape.replayer(), refused);
+        assert_eq!(tape.report().divergence, None);
+    }
 }
 
 #[test]

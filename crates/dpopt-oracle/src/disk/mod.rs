@@ -2,7 +2,7 @@
 //!
 //! A pass visits blocks. Each becomes an [`Examples`] in a buffer that is reused, whose rows and labels are brought under their bounds
 //! by the code that does it in memory, and the loss's own pass goes over it. Sums are exact, so the cut into blocks leaves no
-//! trace in them. `docs/privacy/estimator.md` has the argument.
+//! trace in them. Sums in blocks of fixed positions are not exact, so there are none here. `docs/privacy/estimator.md` has the argument.
 
 mod pass;
 mod source;

@@ -144,6 +144,10 @@ impl<L: Differentiable> Query<L> for Ask<'_> {
         }
     }
 
+    fn sums_in_blocks(&self) -> bool {
+        matches!(self, Ask::Field { .. }) && L::SUMS_IN_BLOCKS
+    }
+
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         match self {
             Ask::Field { point, .. } => loss.gradient(record, point, out),

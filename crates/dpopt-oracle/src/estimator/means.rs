@@ -19,7 +19,7 @@ pub enum Over<'a, S = dpopt_privacy::Slice> {
     /// only.
     FixedSize(u64),
     /// The next so many unread records of the pool. They are handed out for good when the mean is
-    /// released, and not at all when it is refused.
+    /// released, and not at all when it is refused before records are read.
     Next(u64),
     /// A slice that was taken before, and may be read several times.
     Slice(&'a S),
@@ -72,7 +72,7 @@ impl Ask<'_> {
     pub fn fits(&self, dim: usize) -> bool {
         match self {
             Ask::Field { point, .. } => point.len() == dim,
-            Ask::Change { segment, .. } => segment.to.len() == dim,
+            Ask::Change { segment, .. } => segment.fits(dim),
         }
     }
 }
@@ -147,7 +147,8 @@ pub struct PeriodTerms {
 /// multiplier. Points, radii, multipliers and sizes must be functions of releases and public values.
 ///
 /// # Refusals
-/// When a call returns [`Refused`] nothing was released, charged, or handed out of the pool. A
+/// When a call returns [`Refused`] nothing was released, charged, or handed out of the pool; but where
+/// records stay in a file and can't be read ([`Refused::Unreadable`]), the slice of the pass counts as read. A
 /// release that the reservation can't pay is refused before a record is read, and so is a point of
 /// the wrong length ([`Refused::QueryShape`]).
 pub trait Means {

@@ -158,6 +158,13 @@ impl<'a> Segment<'a> {
             displacement,
         })
     }
+
+    /// Whether all three have `dim` coordinates: a field may have been set after it was made.
+    pub(crate) fn fits(&self, dim: usize) -> bool {
+        [self.from, self.to, self.displacement]
+            .iter()
+            .all(|x| x.len() == dim)
+    }
 }
 
 /// A loss with a gradient (at kinks: some fixed Clarke subgradient).

@@ -38,7 +38,7 @@ impl<L: Differentiable> Query<L> for GradientDifference<'_> {
     }
 
     fn fits(&self, dim: usize) -> bool {
-        self.segment.from.len() == dim
+        self.segment.fits(dim)
     }
 
     fn gradients_per_record(&self) -> f64 {

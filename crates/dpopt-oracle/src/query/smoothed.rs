@@ -263,7 +263,7 @@ impl<L: Loss> Query<L> for SmoothedDifference<'_> {
     }
 
     fn fits(&self, dim: usize) -> bool {
-        self.segment.from.len() == dim && self.frames.dim == dim
+        self.segment.fits(dim) && self.frames.dim == dim
     }
 
     fn gradients_per_record(&self) -> f64 {

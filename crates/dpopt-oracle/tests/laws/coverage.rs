@@ -14,7 +14,7 @@ const LOSSES: [&str; 7] = [
 ];
 
 /// Queries that do, or go through [`crate::framed`].
-const QUERIES: [&str; 7] = [
+const QUERIES: [&str; 10] = [
     "Ask",
     "Curvature",
     "Gradient",

@@ -271,6 +271,16 @@ impl Curator {
         bound: Bound,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<(), Refused> {
+        let granted = self.grant(reads, bound, noise_multiplier);
+        self.noted(granted)
+    }
+
+    fn grant(
+        &mut self,
+        reads: Reads<'_>,
+        bound: Bound,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<(), Refused> {
         let (event, account) = self.price(reads, noise_multiplier)?;
         let steps = bound.sensitivity_in_steps(self.adjacency);
         RoundedGaussian::new((noise_multiplier.get() * steps).next_up())?;

@@ -349,6 +349,16 @@ impl Prefix {
         bound: Bound,
         curator: &mut Curator,
     ) -> Result<(), Refused> {
+        let granted = self.foresee(reads, bound, curator);
+        curator.noted(granted)
+    }
+
+    fn foresee(
+        &self,
+        reads: Reads<'_>,
+        bound: Bound,
+        curator: &mut Curator,
+    ) -> Result<(), Refused> {
         let access = match reads {
             Reads::All => Access::All,
             Reads::Slice(slice) => Access::Slice {
