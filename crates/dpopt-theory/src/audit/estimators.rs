@@ -23,7 +23,11 @@ const FEW: usize = 6;
 /// Records of runs that read slices.
 const MANY: usize = 14;
 /// Estimates asked for.
-const STEPS: usize = 12;
+const STEPS: usize = 13;
+/// How far a walk goes along an estimate; so far that steps are shorter than 1, mostly.
+const SHORT: f64 = 0.3;
+/// So far that the changes of long records are longer than a share.
+const LONG: f64 = 2.0;
 
 /// A variant of a run, and its records.
 type Case<V> = (V, Vec<Hostile>);
@@ -128,7 +132,7 @@ impl Shown {
 /// Reserves `spend`, walks, and settles; shows all that is public.
 pub(super) fn track(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Ran, AuditError> {
     let mut shown = begin(tracker, spend)?;
-    walk(tracker, &mut shown);
+    walk(tracker, SHORT, &mut shown);
     end(tracker, shown)
 }
 
@@ -148,7 +152,7 @@ fn begin(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Shown, AuditError> 
 
 /// Walks along the estimates until one is refused, standing still at times, to a point that is not finite, and with a
 /// new phase on the way.
-fn walk(tracker: &mut dyn Tracker, shown: &mut Shown) {
+fn walk(tracker: &mut dyn Tracker, pace: f64, shown: &mut Shown) {
     // No point of this problem.
     if let Err(error) = tracker.estimate(&[]) {
         shown.text += &error.to_string();
@@ -165,7 +169,7 @@ fn walk(tracker: &mut dyn Tracker, shown: &mut Shown) {
                 shown.text += &format!("{:?} {:?};", tracked.kind, tracked.estimate);
                 if step % 4 != 2 {
                     for (w, g) in point.iter_mut().zip(tracked.estimate.gradient) {
-                        *w -= 0.3 * g;
+                        *w -= pace * g;
                     }
                 }
             }
@@ -212,7 +216,7 @@ fn recursive_run(
         let data = private(adjacency, hostile, records)?;
         let mut estimate = Recursive::new(means(&data, curator)?, settings)?;
         // Fewer than the walk would like, where there are many.
-        let spend = Schedule::new(records as u64).recursive(&settings, 6, 5);
+        let spend = Schedule::new(records as u64).recursive(&settings, 10, 5);
         track(&mut estimate, &spend.spend())
     }
 }
@@ -254,6 +258,7 @@ fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
         } else {
             FEW
         };
+        let both = allowed(anchor, adjacency) && allowed(variation, adjacency);
         let target = CuratorReplay::new(
             &format!("recursive/{name}/{adjacency}"),
             "recursive",
@@ -261,8 +266,8 @@ fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
             move |full| {
                 let all: Vec<Refresh> = every_rule().map(|(_, rule)| rule).to_vec();
                 let some = [Refresh::every(4), Refresh::on(Drift::Path(0.8))];
-                // Ledgers of samples are integrated for each pair.
-                let quick = if slices(variation) {
+                // Ledgers of samples are integrated for each pair; a refusal doesn't come to a rule.
+                let quick = if both && slices(variation) {
                     &some[..]
                 } else {
                     &some[..1]
@@ -271,7 +276,6 @@ fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
             },
             recursive_run(anchor, variation, records, adjacency),
         );
-        let both = allowed(anchor, adjacency) && allowed(variation, adjacency);
         registry.add(if both { target } else { target.refused() });
     }
     Ok(())
@@ -297,7 +301,7 @@ fn fresh(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
                 let level = level(batch, 2.0)?;
                 let clip = ClipNorm::new(1.0)?;
                 let mut estimate = Fresh::new(means(&data, curator)?, clip, level)?;
-                let spend = Schedule::new(records as u64).releases(level, 8);
+                let spend = Schedule::new(records as u64).releases(level, 11);
                 track(&mut estimate, &spend.spend())
             },
         );
@@ -336,9 +340,9 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
                 let [root, upper, lower] = batches;
                 let levels = vec![level(root, 2.0)?, level(upper, 3.0)?, level(lower, 3.0)?];
                 let spend = Schedule::new(records as u64)
-                    .releases(levels[0], 4)
-                    .releases(levels[1], 2)
-                    .releases(levels[2], 4);
+                    .releases(levels[0], 5)
+                    .releases(levels[1], 3)
+                    .releases(levels[2], 5);
                 let clip = ClipNorm::new(1.0)?;
                 let mut estimate = TreeRounds::new(means(&data, curator)?, clip, levels)?;
                 track(&mut estimate, &spend.spend())
@@ -428,13 +432,13 @@ fn period_run(
         let mut estimate = PrefixRecursive::new(means(&data, curator)?, settings)?;
         let spend = Schedule::new(records as u64).prefix(&settings, 8)?;
         let mut shown = begin(&mut estimate, &spend.spend())?;
-        walk(&mut estimate, &mut shown);
+        walk(&mut estimate, LONG, &mut shown);
         if shape.other_phase {
             // Half the share, which shortens what is longer.
             let mut settings = settings;
             settings.period.share = share_of(0.5, divisor(batch, records))?;
             estimate.begin_phase_with(settings)?;
-            walk(&mut estimate, &mut shown);
+            walk(&mut estimate, LONG, &mut shown);
         }
         end(&mut estimate, shown)
     }
@@ -464,7 +468,12 @@ fn periods(
             adjacency,
             move |full| {
                 let shapes = shapes();
-                let some = if full { &shapes[..] } else { &shapes[1..3] };
+                // A refusal doesn't come to a shape.
+                let some = match (fine, full) {
+                    (false, _) => &shapes[..1],
+                    (_, true) => &shapes[..],
+                    _ => &shapes[1..3],
+                };
                 cases(adjacency, records, some)
             },
             period_run(kind, batch, participation, records, adjacency),

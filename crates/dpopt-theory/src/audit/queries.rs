@@ -248,7 +248,8 @@ fn settings(batch: Batch) -> Result<RecursiveSettings, AuditError> {
         })
     };
     Ok(RecursiveSettings {
-        clip: ClipNorm::new(0.7)?,
+        // Shorter than most gradients at the start.
+        clip: ClipNorm::new(0.2)?,
         anchor: level(2.0)?,
         variation: level(3.0)?,
         refresh: Refresh::every(3),
@@ -355,10 +356,10 @@ fn perceptron(outputs: usize) -> Result<Mlp, AuditError> {
 /// Gradients of perceptrons, summed by products of floating-point blocks where positions are fixed and by exact
 /// products under add-remove: over all records and samples; records change at the ends of blocks.
 fn perceptrons_in_blocks(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
-    let mlp = perceptron(3)?;
+    let mlp = perceptron(1)?;
     let rate = SamplingRate::new(0.3)?;
     let z = noise(2.0)?;
-    let clip = ClipNorm::new(0.7)?;
+    let clip = ClipNorm::new(0.5)?;
     registry.add(CuratorReplay::new(
         &format!("query/perceptron-blocks/{adjacency}"),
         "queries",
