@@ -1,36 +1,33 @@
-//! Audits of the estimators over private means: every refresh rule, batch, kind of period, and the tree of rounds.
+//! Audits of the estimators over private means: every refresh rule and batch, the tree of rounds, norms and values.
+//! Periods of prefix sums are in `periods`.
 
 use std::fmt::Debug;
 
 use dpopt_oracle::{
-    Ask, Batch, Drift, Fresh, Level, Means, Over, PeriodAnchor, PeriodTerms, PrefixRecursive,
-    PrefixSettings, PrivateData, PrivateMean, Recursive, RecursiveSettings, Refresh, Regularized,
-    Regularizer, Scale, Schedule, Segment, Tracker, TreeRounds, share_of,
+    Ask, Batch, Drift, Fresh, Level, Means, Over, PrivateData, PrivateMean, Recursive,
+    RecursiveSettings, Refresh, Regularized, Regularizer, Scale, Schedule, Segment, Tracker,
+    TreeRounds,
 };
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, Participation, PrefixKind, Refused, SamplingRate, Spend,
-};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, Refused, SamplingRate, Spend};
 
 use super::hostile::{Hostile, HostileLoss, hostile_pairs};
-use super::mechanisms::{RELATIONS, kinds, noise};
+use super::mechanisms::{RELATIONS, noise};
 use super::replay::{CuratorReplay, Pair, Ran};
 use super::{AuditError, Registry};
 
 /// Parameters.
-const DIM: usize = 3;
+pub(super) const DIM: usize = 3;
 /// Records of runs that read all of them, or samples.
-const FEW: usize = 6;
+pub(super) const FEW: usize = 6;
 /// Records of runs that read slices.
-const MANY: usize = 14;
+pub(super) const MANY: usize = 14;
 /// Estimates asked for.
 const STEPS: usize = 13;
 /// How far a walk goes along an estimate; so far that steps are shorter than 1, mostly.
 const SHORT: f64 = 0.3;
-/// So far that the changes of long records are longer than a share.
-const LONG: f64 = 2.0;
 
 /// A variant of a run, and its records.
-type Case<V> = (V, Vec<Hostile>);
+pub(super) type Case<V> = (V, Vec<Hostile>);
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     for adjacency in RELATIONS {
@@ -38,10 +35,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         batches(registry, adjacency)?;
         fresh(registry, adjacency)?;
         trees(registry, adjacency)?;
-        for (name, kind) in kinds() {
-            periods(registry, name, kind, adjacency)?;
-        }
-        other_batches_of_periods(registry, adjacency)?;
         numbers(registry, adjacency)?;
         regularized(registry, adjacency)?;
     }
@@ -77,7 +70,7 @@ pub(super) fn declared(adjacency: Adjacency, records: usize) -> Option<u64> {
     (!adjacency.record_count_is_public()).then_some(records as u64)
 }
 
-fn private(
+pub(super) fn private(
     adjacency: Adjacency,
     records: &[Hostile],
     public: usize,
@@ -86,9 +79,9 @@ fn private(
     Ok(PrivateData::of(records.to_vec(), adjacency, public)?)
 }
 
-type HostileMeans<'a> = PrivateMean<'a, HostileLoss>;
+pub(super) type HostileMeans<'a> = PrivateMean<'a, HostileLoss>;
 
-fn means(
+pub(super) fn means(
     data: &PrivateData<Vec<Hostile>>,
     curator: Curator,
 ) -> Result<HostileMeans<'_>, AuditError> {
@@ -96,7 +89,7 @@ fn means(
 }
 
 /// Whether a release on these records can be made at all.
-fn allowed(batch: Batch, adjacency: Adjacency) -> bool {
+pub(super) fn allowed(batch: Batch, adjacency: Adjacency) -> bool {
     match batch {
         Batch::FixedSize(_) => adjacency == Adjacency::ReplaceOne,
         Batch::Next(_) | Batch::PerLength(_) | Batch::Held(_) => adjacency.record_count_is_public(),
@@ -108,7 +101,7 @@ fn slices(batch: Batch) -> bool {
     matches!(batch, Batch::Next(_) | Batch::PerLength(_) | Batch::Held(_))
 }
 
-fn level(batch: Batch, z: f64) -> Result<Level, AuditError> {
+pub(super) fn level(batch: Batch, z: f64) -> Result<Level, AuditError> {
     Ok(Level {
         batch,
         noise_multiplier: noise(z)?,
@@ -137,7 +130,7 @@ pub(super) fn track(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Ran, Aud
 }
 
 /// Reserves `spend`, or, where that is refused, releases on all records.
-fn begin(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Shown, AuditError> {
+pub(super) fn begin(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Shown, AuditError> {
     let mut shown = Shown::default();
     if let Err(error) = tracker.reserve(spend) {
         shown.refusal(&error);
@@ -152,7 +145,7 @@ fn begin(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Shown, AuditError> 
 
 /// Walks along the estimates until one is refused, standing still at times, to a point that is not finite, and with a
 /// new phase on the way.
-fn walk(tracker: &mut dyn Tracker, pace: f64, shown: &mut Shown) {
+pub(super) fn walk(tracker: &mut dyn Tracker, pace: f64, shown: &mut Shown) {
     // No point of this problem.
     if let Err(error) = tracker.estimate(&[]) {
         shown.text += &error.to_string();
@@ -181,7 +174,7 @@ fn walk(tracker: &mut dyn Tracker, pace: f64, shown: &mut Shown) {
     }
 }
 
-fn end(tracker: &mut dyn Tracker, shown: Shown) -> Result<Ran, AuditError> {
+pub(super) fn end(tracker: &mut dyn Tracker, shown: Shown) -> Result<Ran, AuditError> {
     Ok(Ran {
         spent: tracker.settle()?,
         outcome: format!("{} {:?}", shown.text, tracker.counts()),
@@ -357,161 +350,6 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
     Ok(())
 }
 
-/// Where periods get their anchor from, and when they end early.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    apart: bool,
-    refresh: Refresh,
-    /// Two phases, the second with other settings.
-    other_phase: bool,
-}
-
-fn shapes() -> Vec<Shape> {
-    let shape = |apart, refresh, other_phase| Shape {
-        apart,
-        refresh,
-        other_phase,
-    };
-    vec![
-        // Full periods, one after the other.
-        shape(false, Refresh::by_phase(), false),
-        shape(true, Refresh::by_phase(), false),
-        // Periods that end early.
-        shape(false, Refresh::every(3), true),
-        shape(true, Refresh::on(Drift::Path(0.8)), true),
-    ]
-}
-
-/// Four steps at most, of these records.
-fn prefix_settings(
-    kind: PrefixKind,
-    batch: Batch,
-    participation: Participation,
-    shape: Shape,
-    records: usize,
-) -> Result<PrefixSettings, AuditError> {
-    let read = divisor(batch, records);
-    Ok(PrefixSettings {
-        clip: ClipNorm::new(1.0)?,
-        anchor: if shape.apart {
-            PeriodAnchor::Apart(level(batch, 2.5)?)
-        } else {
-            PeriodAnchor::FirstStep(batch)
-        },
-        variation: batch,
-        period: PeriodTerms {
-            kind,
-            len: 4,
-            participation,
-            share: share_of(1.0, read)?,
-            noise_multiplier: noise(2.0)?,
-        },
-        refresh: shape.refresh,
-    })
-}
-
-/// How many records a step's mean divides by.
-fn divisor(batch: Batch, records: usize) -> f64 {
-    match batch {
-        Batch::Next(len) | Batch::Held(len) | Batch::FixedSize(len) => len as f64,
-        Batch::Poisson(rate) => rate.get() * records as f64,
-        _ => records as f64,
-    }
-}
-
-fn period_run(
-    kind: PrefixKind,
-    batch: Batch,
-    participation: Participation,
-    records: usize,
-    adjacency: Adjacency,
-) -> impl Fn(Curator, &Case<Shape>) -> Result<Ran, AuditError> + Send + Sync {
-    move |curator, (shape, hostile)| {
-        let data = private(adjacency, hostile, records)?;
-        let settings = prefix_settings(kind, batch, participation, *shape, records)?;
-        let mut estimate = PrefixRecursive::new(means(&data, curator)?, settings)?;
-        let spend = Schedule::new(records as u64).prefix(&settings, 8)?;
-        let mut shown = begin(&mut estimate, &spend.spend())?;
-        walk(&mut estimate, LONG, &mut shown);
-        if shape.other_phase {
-            // Half the share, which shortens what is longer.
-            let mut settings = settings;
-            settings.period.share = share_of(0.5, divisor(batch, records))?;
-            estimate.begin_phase_with(settings)?;
-            walk(&mut estimate, LONG, &mut shown);
-        }
-        end(&mut estimate, shown)
-    }
-}
-
-/// Periods of one kind: over all records, over slices that are read once, and over the slice of a phase.
-fn periods(
-    registry: &mut Registry,
-    name: &str,
-    kind: PrefixKind,
-    adjacency: Adjacency,
-) -> Result<(), AuditError> {
-    let again = Participation::Repeated { most: 4, apart: 1 };
-    let reads = [
-        ("everything", Batch::Everything, Participation::Every, FEW),
-        ("next", Batch::Next(1), Participation::Single, MANY),
-        ("held", Batch::Held(3), again, MANY),
-    ];
-    for (read, batch, participation, records) in reads {
-        let fine = allowed(batch, adjacency);
-        if !fine && kind != PrefixKind::Tree {
-            continue;
-        }
-        let target = CuratorReplay::new(
-            &format!("recursive-{name}/{read}/{adjacency}"),
-            "prefix-recursive",
-            adjacency,
-            move |full| {
-                let shapes = shapes();
-                // A refusal doesn't come to a shape.
-                let some = match (fine, full) {
-                    (false, _) => &shapes[..1],
-                    (_, true) => &shapes[..],
-                    _ => &shapes[1..3],
-                };
-                cases(adjacency, records, some)
-            },
-            period_run(kind, batch, participation, records, adjacency),
-        );
-        registry.add(if fine { target } else { target.refused() });
-    }
-    Ok(())
-}
-
-/// Samples have no place in a period.
-fn other_batches_of_periods(
-    registry: &mut Registry,
-    adjacency: Adjacency,
-) -> Result<(), AuditError> {
-    for (name, batch) in [
-        ("poisson", Batch::Poisson(SamplingRate::new(0.3)?)),
-        ("fixed-size", Batch::FixedSize(2)),
-    ] {
-        registry.add(
-            CuratorReplay::new(
-                &format!("recursive-prefix-tree/{name}/{adjacency}"),
-                "prefix-recursive",
-                adjacency,
-                move |_| cases(adjacency, FEW, &shapes()[..1]),
-                period_run(
-                    PrefixKind::Tree,
-                    batch,
-                    Participation::Every,
-                    FEW,
-                    adjacency,
-                ),
-            )
-            .refused(),
-        );
-    }
-    Ok(())
-}
-
 /// Norms and values, of a field and of a change, on every kind of records.
 fn numbers(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
     let rate = SamplingRate::new(0.3)?;
@@ -602,7 +440,7 @@ fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<
     })
 }
 
-/// A regulariser around a recursive estimate and around one with periods.
+/// A regulariser around a recursive estimate.
 fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
     let weight = Scale::new(0.5).map_err(other)?;
     registry.add(CuratorReplay::new(
@@ -621,21 +459,6 @@ fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), Audi
             let inner = Recursive::new(means(&data, curator)?, settings)?;
             let mut estimate = Regularized::new(inner, Regularizer::Nonconvex(weight));
             let spend = Schedule::new(FEW as u64).recursive(&settings, 5, 5);
-            track(&mut estimate, &spend.spend())
-        },
-    ));
-    registry.add(CuratorReplay::new(
-        &format!("regularized/prefix-recursive/{adjacency}"),
-        "regularized",
-        adjacency,
-        move |_| cases(adjacency, FEW, &shapes()[1..2]),
-        move |curator, (shape, hostile): &Case<Shape>| {
-            let data = private(adjacency, hostile, FEW)?;
-            let (kind, every) = (PrefixKind::Toeplitz, Participation::Every);
-            let settings = prefix_settings(kind, Batch::Everything, every, *shape, FEW)?;
-            let inner = PrefixRecursive::new(means(&data, curator)?, settings)?;
-            let mut estimate = Regularized::new(inner, Regularizer::Ridge(weight));
-            let spend = Schedule::new(FEW as u64).prefix(&settings, 3)?;
             track(&mut estimate, &spend.spend())
         },
     ));

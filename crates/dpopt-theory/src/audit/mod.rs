@@ -39,6 +39,7 @@ mod hostile;
 mod ledger;
 mod mechanisms;
 mod one_run;
+mod periods;
 mod queries;
 mod replay;
 mod samplers;
@@ -357,6 +358,7 @@ impl Registry {
         selections::register(&mut registry)?;
         samplers::register(&mut registry)?;
         estimators::register(&mut registry)?;
+        periods::register(&mut registry)?;
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
