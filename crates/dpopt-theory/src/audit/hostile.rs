@@ -1,6 +1,6 @@
 //! Records that try to break a solver, in every position of neighbouring data sets.
 
-use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
+use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, TwiceDifferentiable};
 use dpopt_privacy::{Adjacency, ChangedRecord};
 
 use super::mixed;
@@ -129,13 +129,43 @@ impl Loss for HostileLoss {
     }
 
     fn value(&self, record: &Hostile, point: &[f64]) -> f64 {
-        record.sign * sign_of(hash_of(point), record.axis)
+        let jumps = record.sign * sign_of(hash_of(point), record.axis);
+        match record.behaviour {
+            Behaviour::Nothing => 0.0,
+            Behaviour::Constant => {
+                let axis = record.axis % self.dim.max(1);
+                record.sign * point.get(axis).copied().unwrap_or(0.0)
+            }
+            Behaviour::Hashed | Behaviour::Flip => jumps,
+            Behaviour::Nan => f64::NAN,
+            Behaviour::Infinite => jumps * f64::INFINITY,
+            Behaviour::Huge => jumps * 1e300,
+            Behaviour::Tiny => jumps * 1e-320,
+            Behaviour::Panics => std::panic::panic_any("a record panics"),
+        }
     }
 }
 
 impl Differentiable for HostileLoss {
     fn gradient(&self, record: &Hostile, point: &[f64], out: &mut [f64]) {
         record.add_gradient(point, out);
+    }
+}
+
+/// Products that no symmetric matrix has: a record that points elsewhere does so for each direction too.
+impl TwiceDifferentiable for HostileLoss {
+    fn hessian_vector(&self, record: &Hostile, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        if matches!(record.behaviour, Behaviour::Hashed | Behaviour::Flip) {
+            record.add_gradient(&[point, direction].concat(), out);
+            return;
+        }
+        let mut answer = vec![0.0; out.len()];
+        record.add_gradient(point, &mut answer);
+        let along = direction[record.axis % direction.len().max(1)];
+        for (out, x) in out.iter_mut().zip(answer) {
+            // A record that answers nothing in an axis has nothing to scale there: 0 times infinity is not 0.
+            *out += if x == 0.0 { 0.0 } else { along * x };
+        }
     }
 }
 

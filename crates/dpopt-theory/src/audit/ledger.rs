@@ -141,12 +141,15 @@ impl OwnCost {
         } else if !selections && self.fixed_size == 0 {
             for order in ORDERS {
                 let mut own = order * self.squared_mu / 2.0;
-                let mut last = (f64::NAN, f64::NAN, 0.0);
+                let mut known: Vec<((f64, f64), f64)> = Vec::new();
                 for &(rate, z) in &self.poisson {
-                    if (rate, z) != (last.0, last.1) {
-                        last = (rate, z, sampled_divergence(rate, z, order, adjacency));
-                    }
-                    own += last.2;
+                    let at = known.iter().position(|(key, _)| *key == (rate, z));
+                    let at = at.unwrap_or_else(|| {
+                        let divergence = sampled_divergence(rate, z, order, adjacency);
+                        known.push(((rate, z), divergence));
+                        known.len() - 1
+                    });
+                    own += known[at].1;
                 }
                 let theirs = costs::renyi(spent, order, adjacency)?;
                 let what = format!("Renyi divergence at {order}");

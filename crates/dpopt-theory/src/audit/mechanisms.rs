@@ -44,7 +44,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     Ok(())
 }
 
-fn kinds() -> [(&'static str, PrefixKind); 5] {
+pub(super) fn kinds() -> [(&'static str, PrefixKind); 5] {
     [
         ("prefix-independent", PrefixKind::Independent),
         ("prefix-tree", PrefixKind::Tree),

@@ -32,10 +32,15 @@
 
 pub mod binomial;
 mod canary;
+mod certificates;
+mod crooked;
+mod estimators;
 mod hostile;
 mod ledger;
 mod mechanisms;
 mod one_run;
+mod periods;
+mod queries;
 mod replay;
 mod samplers;
 mod selections;
@@ -352,8 +357,13 @@ impl Registry {
         mechanisms::register(&mut registry)?;
         selections::register(&mut registry)?;
         samplers::register(&mut registry)?;
+        estimators::register(&mut registry)?;
+        periods::register(&mut registry)?;
+        queries::register(&mut registry)?;
+        certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
         twins::register(&mut registry)?;
+        crooked::register(&mut registry)?;
         Ok(registry)
     }
 

@@ -27,7 +27,7 @@ const CROWD: u64 = 100;
 const STEPS: u64 = 12;
 
 /// A row of features with a label.
-type Labelled = ([f64; DIM], f32);
+pub(super) type Labelled = ([f64; DIM], f32);
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     for adjacency in RELATIONS {
@@ -56,7 +56,10 @@ fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
 }
 
 /// Every solver's plan at epsilon 1, of a dozen steps.
-fn plans(adjacency: Adjacency, dim: usize) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
+pub(super) fn plans(
+    adjacency: Adjacency,
+    dim: usize,
+) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
     let facts = facts(adjacency, dim);
     let budget = Budget {
         epsilon: Epsilon::new(1.0)?,
@@ -185,7 +188,7 @@ fn replays(
     Ok(())
 }
 
-fn labelled_pairs(adjacency: Adjacency) -> Vec<super::Pair<Vec<Labelled>>> {
+pub(super) fn labelled_pairs(adjacency: Adjacency) -> Vec<super::Pair<Vec<Labelled>>> {
     let base = vec![
         ([0.5, 0.1, -0.2], 1.0),
         ([f64::NAN, 0.0, 0.0], 1.0),
@@ -331,7 +334,7 @@ fn releases_of(
 }
 
 /// What a record adds to a release: its clipped gradient or difference.
-fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64) -> Vec<f64> {
+pub(super) fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64) -> Vec<f64> {
     let clipped = |mut v: Vec<f64>, radius: f64| {
         let norm = v.iter().map(|x| x * x).sum::<f64>().sqrt();
         if norm > radius {

@@ -246,10 +246,62 @@ fn the_standard_registry_names_each_target_once() {
         "dp-sgd",
         "twins",
         "prefix",
+        "recursive",
+        "prefix-recursive",
+        "tree-rounds",
+        "released-numbers",
+        "queries",
+        "losses",
+        "on-disk",
+        "certificates",
+        "means",
     ] {
         assert!(
             registry.groups().iter().any(|known| known == group),
             "{group}"
         );
+    }
+}
+
+/// Whole runs on means of one's own: sound ones pass, and each mistake is caught by what it breaks.
+#[test]
+fn each_mistake_of_crooked_means_is_caught_for_its_own_reason() {
+    let registry = Registry::standard().unwrap();
+    let row = |name: &str| {
+        let report = registry.run(&Settings::quick(), Some(name), &mut |_| {});
+        report.unwrap().rows.swap_remove(0)
+    };
+    for run in ["noisy-gd", "spiderboost", "batches", "periods"] {
+        let row = row(&format!("means-of-ones-own/{run}/replace-one"));
+        assert_eq!(row.status, Status::Pass, "{run}: {}", row.why);
+        assert!(row.replay_mu <= row.claimed_mu.map(|mu| mu * (1.0 + 1e-9)));
+    }
+    for (name, why) in [
+        ("sensitivity-is-a-lie", "of its noise, the claim is"),
+        ("slice-read-again", "is above the claimed"),
+        ("exact-norm", "public outcomes differ"),
+        ("anchor-as-variation", "of its noise, the claim is"),
+        ("around-the-ledger", "public outcomes differ"),
+        ("share-too-small", "of its noise, the claim is"),
+        ("slice-in-two-periods", "is above the claimed"),
+    ] {
+        let row = row(&format!("{name}/replay/replace-one"));
+        assert!(row.control && row.status == Status::Pass, "{name}");
+        assert!(row.why.contains(why), "{name}: {}", row.why);
+    }
+}
+
+/// Twice the sensitivity is twice the mu, a slice that is read in each of four batches is twice the mu of one.
+#[test]
+fn crooked_means_are_caught_by_as_much_as_they_are_wrong() {
+    let registry = Registry::standard().unwrap();
+    for (name, factor) in [("sensitivity-is-a-lie", 2.0), ("slice-read-again", 2.0)] {
+        let name = format!("{name}/replay/replace-one");
+        let report = registry
+            .run(&Settings::quick(), Some(&name), &mut |_| {})
+            .unwrap();
+        let row = &report.rows[0];
+        let found = row.replay_mu.unwrap() / row.claimed_mu.unwrap();
+        assert!((found / factor - 1.0).abs() < 1e-6, "{name} {found}");
     }
 }

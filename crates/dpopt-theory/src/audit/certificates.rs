@@ -1,0 +1,186 @@
+//! Audits of private certificates: a gradient norm, a curvature and a least eigenvalue.
+
+use dpopt_nonconvex::PublicFacts;
+use dpopt_oracle::{Convexity, PrivateData, PrivateMean};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Mu, Spend, accounting::gdp};
+
+use super::estimators::{declared, other};
+use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
+use super::mechanisms::{DELTA, RELATIONS};
+use super::replay::{CuratorReplay, Ran};
+use super::{AuditError, Canary, Claim, Registry, Statistic, World};
+use crate::certificate::{CurvaturePlan, GradientNormPlan, LeastEigenvaluePlan};
+
+const GROUP: &str = "certificates";
+const DIM: usize = 3;
+const RECORDS: usize = 6;
+/// Public number of records of scored runs, so that no interval is too wide.
+const CROWD: u64 = 10_000;
+
+/// A plan of each kind.
+#[derive(Debug, Clone, Copy)]
+enum Certificate {
+    Norm(GradientNormPlan),
+    Curvature(CurvaturePlan),
+    Eigenvalue(LeastEigenvaluePlan),
+}
+
+impl Certificate {
+    const NAMES: [&'static str; 3] = ["gradient-norm", "curvature", "least-eigenvalue"];
+
+    fn new(name: &str, records: u64, adjacency: Adjacency, mu: f64) -> Result<Self, AuditError> {
+        let facts = PublicFacts {
+            records,
+            dim: DIM,
+            adjacency,
+            lipschitz: 1.0,
+            smoothness: 1.0,
+            initial_gap: 1.0,
+            row_norm: 1.0,
+            convexity: Convexity::Nonconvex,
+        };
+        let (mu, clip) = (Mu::new(mu)?, ClipNorm::new(1.0)?);
+        let (failure, width) = (0.05, 2.0);
+        Ok(match name {
+            "gradient-norm" => {
+                Self::Norm(GradientNormPlan::new(&facts, mu, clip, failure, width).map_err(other)?)
+            }
+            "curvature" => Self::Curvature(
+                CurvaturePlan::new(&facts, mu, clip, failure, width).map_err(other)?,
+            ),
+            _ => Self::Eigenvalue(
+                LeastEigenvaluePlan::new(&facts, mu, clip, failure, width).map_err(other)?,
+            ),
+        })
+    }
+
+    fn spend(&self) -> Spend {
+        match self {
+            Self::Norm(plan) => plan.spend(),
+            Self::Curvature(plan) => plan.spend(),
+            Self::Eigenvalue(plan) => plan.spend(),
+        }
+    }
+
+    /// What was released, and all that is shown; or what was refused.
+    fn release(
+        &self,
+        means: &mut PrivateMean<'_, HostileLoss>,
+        point: &[f64],
+    ) -> Result<(f64, String), String> {
+        match self {
+            Self::Norm(plan) => plan
+                .release(means, point)
+                .map(|found| (found.released, format!("{found:?}"))),
+            Self::Curvature(plan) => plan
+                .release(means, point, &[1.0, 0.0, 0.0])
+                .map(|found| (found.released, format!("{found:?}"))),
+            Self::Eigenvalue(plan) => plan
+                .release(means, point)
+                .map(|found| (found.released, format!("{found:?}"))),
+        }
+        .map_err(|error| error.to_string())
+    }
+}
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+    for adjacency in RELATIONS {
+        for name in Certificate::NAMES {
+            // So much that six records are enough for an interval.
+            let plan = Certificate::new(name, RECORDS as u64, adjacency, 20.0)?;
+            registry.add(replay(name, plan, adjacency));
+        }
+    }
+    for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
+        for name in Certificate::NAMES {
+            registry.add(canary(name, adjacency, 1)?.at_least(0.5));
+        }
+    }
+    registry.add(canary(Certificate::NAMES[0], Adjacency::AddRemove, 2)?.control());
+    Ok(())
+}
+
+/// Released once, refused the second time, and at a point of another problem.
+fn replay(name: &str, plan: Certificate, adjacency: Adjacency) -> CuratorReplay<Vec<Hostile>> {
+    CuratorReplay::new(
+        &format!("certificate-{name}/replay/{adjacency}"),
+        GROUP,
+        adjacency,
+        move |_| hostile_pairs(adjacency, RECORDS),
+        move |mut curator, records: &Vec<Hostile>| {
+            curator.reserve(&plan.spend())?;
+            let public = declared(adjacency, RECORDS);
+            let data = PrivateData::of(records.clone(), adjacency, public)?;
+            let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
+            let outcome = format!(
+                "{:?} {:?} {:?} {:?}",
+                plan.release(&mut means, &[0.1]),
+                plan.release(&mut means, &[0.1, -0.2, 0.3]),
+                plan.release(&mut means, &[0.1, -0.2, 0.3]),
+                means.counts(),
+            );
+            Ok(Ran {
+                spent: means.curator().spent(),
+                refused: false,
+                outcome,
+            })
+        },
+    )
+}
+
+/// One certificate at epsilon 1, or as many as `times` in its name: then the claim must fall.
+fn canary(name: &'static str, adjacency: Adjacency, times: u64) -> Result<Canary, AuditError> {
+    let mu = gdp::mu_for(Epsilon::new(1.0)?, Delta::new(DELTA)?)?.get();
+    let in_place = adjacency.record_count_is_public();
+    // Under replace-one the records are really there: few, and a wider interval for them.
+    let (public, mu) = if in_place {
+        (60, 3.0 * mu)
+    } else {
+        (CROWD, mu)
+    };
+    let plan = Certificate::new(name, public, adjacency, mu)?;
+    let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
+    // The gradient, the curvature and the eigenvalue are far from zero along the first axis, and the canary adds to
+    // them; of eigenvalues the least is seen, so it is negative.
+    let sign = if name == "least-eigenvalue" {
+        -1.0
+    } else {
+        1.0
+    };
+    let score = move |world, seed| {
+        let mut curator = Curator::simulated(adjacency, seed);
+        let record = |sign| Hostile::new(Behaviour::Constant, sign);
+        let others = if in_place { public as usize - 1 } else { 40 };
+        let mut records = vec![record(sign); others];
+        match (world, in_place) {
+            (World::In, _) => records.push(record(sign)),
+            (World::Out, true) => records.push(record(-sign)),
+            (World::Out, false) => {}
+        }
+        let declared = (!in_place).then_some(public);
+        let data = PrivateData::of(records, adjacency, declared)?;
+        let mut score = 0.0;
+        for _ in 0..times {
+            curator.reserve(&plan.spend())?;
+            let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
+            let point = [0.1, -0.2, 0.3];
+            score += sign * plan.release(&mut means, &point).map_err(other)?.0;
+            // The caller forgets what was spent before.
+            curator = Curator::simulated(adjacency, seed.wrapping_add(1));
+        }
+        Ok(score)
+    };
+    let kind = if times == 1 {
+        "canary"
+    } else {
+        "canary-of-two"
+    };
+    let canary = Canary::new(
+        &format!("certificate-{name}/{kind}/{adjacency}"),
+        if times == 1 { GROUP } else { "twins" },
+        claim,
+        Statistic::GaussianDp,
+        score,
+    );
+    Ok(canary.with_runs(40_000, 400_000))
+}

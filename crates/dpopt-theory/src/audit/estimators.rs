@@ -1,0 +1,466 @@
+//! Audits of the estimators over private means: every refresh rule and batch, the tree of rounds, norms and values.
+//! Periods of prefix sums are in `periods`.
+
+use std::fmt::Debug;
+
+use dpopt_oracle::{
+    Ask, Batch, Drift, Fresh, Level, Means, Over, PrivateData, PrivateMean, Recursive,
+    RecursiveSettings, Refresh, Regularized, Regularizer, Scale, Schedule, Segment, Tracker,
+    TreeRounds,
+};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, Refused, SamplingRate, Spend};
+
+use super::hostile::{Hostile, HostileLoss, hostile_pairs};
+use super::mechanisms::{RELATIONS, noise};
+use super::replay::{CuratorReplay, Pair, Ran};
+use super::{AuditError, Registry};
+
+/// Parameters.
+pub(super) const DIM: usize = 3;
+/// Records of runs that read all of them, or samples.
+pub(super) const FEW: usize = 6;
+/// Records of runs that read slices.
+pub(super) const MANY: usize = 14;
+/// Estimates asked for.
+const STEPS: usize = 13;
+/// How far a walk goes along an estimate; so far that steps are shorter than 1, mostly.
+const SHORT: f64 = 0.3;
+
+/// A variant of a run, and its records.
+pub(super) type Case<V> = (V, Vec<Hostile>);
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+    for adjacency in RELATIONS {
+        rules(registry, adjacency)?;
+        batches(registry, adjacency)?;
+        fresh(registry, adjacency)?;
+        trees(registry, adjacency)?;
+        numbers(registry, adjacency)?;
+        regularized(registry, adjacency)?;
+    }
+    Ok(())
+}
+
+/// The hostile pairs, once for each variant.
+pub(super) fn cases<V: Copy + Debug>(
+    adjacency: Adjacency,
+    records: usize,
+    variants: &[V],
+) -> Vec<Pair<Case<V>>> {
+    let mut all = Vec::new();
+    for &variant in variants {
+        for pair in hostile_pairs(adjacency, records) {
+            all.push(Pair {
+                name: format!("{variant:?}, {}", pair.name),
+                recorded: (variant, pair.recorded),
+                replayed: (variant, pair.replayed),
+                changed: pair.changed,
+            });
+        }
+    }
+    all
+}
+
+/// A message as an error of an audit.
+pub(super) fn other(error: impl std::fmt::Display) -> AuditError {
+    AuditError::Other(error.to_string())
+}
+
+pub(super) fn declared(adjacency: Adjacency, records: usize) -> Option<u64> {
+    (!adjacency.record_count_is_public()).then_some(records as u64)
+}
+
+pub(super) fn private(
+    adjacency: Adjacency,
+    records: &[Hostile],
+    public: usize,
+) -> Result<PrivateData<Vec<Hostile>>, AuditError> {
+    let public = declared(adjacency, public);
+    Ok(PrivateData::of(records.to_vec(), adjacency, public)?)
+}
+
+pub(super) type HostileMeans<'a> = PrivateMean<'a, HostileLoss>;
+
+pub(super) fn means(
+    data: &PrivateData<Vec<Hostile>>,
+    curator: Curator,
+) -> Result<HostileMeans<'_>, AuditError> {
+    Ok(PrivateMean::new(data, HostileLoss { dim: DIM }, curator)?)
+}
+
+/// Whether a release on these records can be made at all.
+pub(super) fn allowed(batch: Batch, adjacency: Adjacency) -> bool {
+    match batch {
+        Batch::FixedSize(_) => adjacency == Adjacency::ReplaceOne,
+        Batch::Next(_) | Batch::PerLength(_) | Batch::Held(_) => adjacency.record_count_is_public(),
+        _ => true,
+    }
+}
+
+fn slices(batch: Batch) -> bool {
+    matches!(batch, Batch::Next(_) | Batch::PerLength(_) | Batch::Held(_))
+}
+
+pub(super) fn level(batch: Batch, z: f64) -> Result<Level, AuditError> {
+    Ok(Level {
+        batch,
+        noise_multiplier: noise(z)?,
+    })
+}
+
+/// What a walk has shown so far.
+#[derive(Default)]
+pub(super) struct Shown {
+    text: String,
+    refused: bool,
+}
+
+impl Shown {
+    fn refusal(&mut self, error: &Refused) {
+        self.text += &error.to_string();
+        self.refused = true;
+    }
+}
+
+/// Reserves `spend`, walks, and settles; shows all that is public.
+pub(super) fn track(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Ran, AuditError> {
+    let mut shown = begin(tracker, spend)?;
+    walk(tracker, SHORT, &mut shown);
+    end(tracker, shown)
+}
+
+/// Reserves `spend`, or, where that is refused, releases on all records.
+pub(super) fn begin(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Shown, AuditError> {
+    let mut shown = Shown::default();
+    if let Err(error) = tracker.reserve(spend) {
+        shown.refusal(&error);
+        let whole = vec![
+            Event::gaussian(noise(2.0)?).repeated(3),
+            Event::gaussian(noise(3.0)?).repeated(3),
+        ];
+        tracker.reserve(&Spend::Fixed(Event::composed(whole)))?;
+    }
+    Ok(shown)
+}
+
+/// Walks along the estimates until one is refused, standing still at times, to a point that is not finite, and with a
+/// new phase on the way.
+pub(super) fn walk(tracker: &mut dyn Tracker, pace: f64, shown: &mut Shown) {
+    // No point of this problem.
+    if let Err(error) = tracker.estimate(&[]) {
+        shown.text += &error.to_string();
+    }
+    let mut point = vec![0.1; tracker.dim()];
+    let far = vec![f64::INFINITY; point.len()];
+    for step in 0..STEPS {
+        if step == 6 {
+            tracker.begin_phase();
+        }
+        let at = if step == 9 { &far } else { &point };
+        match tracker.estimate(at) {
+            Ok(tracked) => {
+                shown.text += &format!("{:?} {:?};", tracked.kind, tracked.estimate);
+                if step % 4 != 2 {
+                    for (w, g) in point.iter_mut().zip(tracked.estimate.gradient) {
+                        *w -= pace * g;
+                    }
+                }
+            }
+            Err(error) => {
+                shown.refusal(&error);
+                return;
+            }
+        }
+    }
+}
+
+pub(super) fn end(tracker: &mut dyn Tracker, shown: Shown) -> Result<Ran, AuditError> {
+    Ok(Ran {
+        spent: tracker.settle()?,
+        outcome: format!("{} {:?}", shown.text, tracker.counts()),
+        refused: shown.refused,
+    })
+}
+
+fn every_rule() -> [(&'static str, Refresh); 6] {
+    [
+        ("every-1", Refresh::every(1)),
+        ("every-3", Refresh::every(3)),
+        ("by-phase", Refresh::by_phase()),
+        ("path", Refresh::on(Drift::Path(0.8))),
+        ("squared-path", Refresh::on(Drift::SquaredPath(0.5))),
+        ("path-or-every-4", Refresh::on(Drift::Path(2.0)).or_every(4)),
+    ]
+}
+
+fn recursive_run(
+    anchor: Batch,
+    variation: Batch,
+    records: usize,
+    adjacency: Adjacency,
+) -> impl Fn(Curator, &Case<Refresh>) -> Result<Ran, AuditError> + Send + Sync {
+    move |curator, (refresh, hostile)| {
+        let settings = RecursiveSettings {
+            clip: ClipNorm::new(1.0)?,
+            anchor: level(anchor, 2.0)?,
+            variation: level(variation, 3.0)?,
+            refresh: *refresh,
+        };
+        let data = private(adjacency, hostile, records)?;
+        let mut estimate = Recursive::new(means(&data, curator)?, settings)?;
+        // Fewer than the walk would like, where there are many.
+        let spend = Schedule::new(records as u64).recursive(&settings, 10, 5);
+        track(&mut estimate, &spend.spend())
+    }
+}
+
+/// Every rule, on all records.
+fn rules(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    for (name, rule) in every_rule() {
+        registry.add(CuratorReplay::new(
+            &format!("recursive/{name}/{adjacency}"),
+            "recursive",
+            adjacency,
+            move |_| cases(adjacency, FEW, &[rule]),
+            recursive_run(Batch::Everything, Batch::Everything, FEW, adjacency),
+        ));
+    }
+    Ok(())
+}
+
+/// Every batch, with a clock and with a drift; with every rule in a full audit.
+fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    let rate = SamplingRate::new(0.3)?;
+    let pairs = [
+        ("poisson", Batch::Poisson(rate), Batch::Poisson(rate)),
+        (
+            "everything-poisson",
+            Batch::Everything,
+            Batch::Poisson(rate),
+        ),
+        ("fixed-size", Batch::FixedSize(2), Batch::FixedSize(2)),
+        ("next", Batch::Next(3), Batch::Next(1)),
+        ("per-length", Batch::Next(4), Batch::PerLength(1.5)),
+        ("held", Batch::Held(5), Batch::Held(5)),
+        ("everything-held", Batch::Everything, Batch::Held(4)),
+        ("next-held", Batch::Next(2), Batch::Held(3)),
+    ];
+    for (name, anchor, variation) in pairs {
+        let records = if slices(anchor) || slices(variation) {
+            MANY
+        } else {
+            FEW
+        };
+        let both = allowed(anchor, adjacency) && allowed(variation, adjacency);
+        let target = CuratorReplay::new(
+            &format!("recursive/{name}/{adjacency}"),
+            "recursive",
+            adjacency,
+            move |full| {
+                let all: Vec<Refresh> = every_rule().map(|(_, rule)| rule).to_vec();
+                let some = [Refresh::every(4), Refresh::on(Drift::Path(0.8))];
+                // Ledgers of samples are integrated for each pair; a refusal doesn't come to a rule.
+                let quick = if both && slices(variation) {
+                    &some[..]
+                } else {
+                    &some[..1]
+                };
+                cases(adjacency, records, if full { &all } else { quick })
+            },
+            recursive_run(anchor, variation, records, adjacency),
+        );
+        registry.add(if both { target } else { target.refused() });
+    }
+    Ok(())
+}
+
+fn fresh(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    let all = [
+        ("everything", Batch::Everything),
+        ("poisson", Batch::Poisson(SamplingRate::new(0.3)?)),
+        ("fixed-size", Batch::FixedSize(2)),
+        ("next", Batch::Next(2)),
+        ("held", Batch::Held(5)),
+    ];
+    for (name, batch) in all {
+        let records = if slices(batch) { MANY } else { FEW };
+        let target = CuratorReplay::new(
+            &format!("fresh/{name}/{adjacency}"),
+            "fresh",
+            adjacency,
+            move |_| hostile_pairs(adjacency, records),
+            move |curator, hostile: &Vec<Hostile>| {
+                let data = private(adjacency, hostile, records)?;
+                let level = level(batch, 2.0)?;
+                let clip = ClipNorm::new(1.0)?;
+                let mut estimate = Fresh::new(means(&data, curator)?, clip, level)?;
+                let spend = Schedule::new(records as u64).releases(level, 11);
+                track(&mut estimate, &spend.spend())
+            },
+        );
+        registry.add(if allowed(batch, adjacency) {
+            target
+        } else {
+            target.refused()
+        });
+    }
+    Ok(())
+}
+
+/// Trees of three levels: the changed record is in the root, in a right child of each depth, and in none.
+fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    let rate = SamplingRate::new(0.3)?;
+    let all = [
+        ("everything", [Batch::Everything; 3]),
+        ("poisson", [Batch::Poisson(rate); 3]),
+        ("fixed-size", [Batch::FixedSize(2); 3]),
+        ("next", [Batch::Next(3), Batch::Next(2), Batch::Next(1)]),
+        (
+            "per-length",
+            [Batch::Next(3), Batch::PerLength(2.0), Batch::PerLength(1.0)],
+        ),
+        ("held", [Batch::Held(6); 3]),
+    ];
+    for (name, batches) in all {
+        let records = if slices(batches[0]) { MANY } else { FEW };
+        let target = CuratorReplay::new(
+            &format!("tree-rounds/{name}/{adjacency}"),
+            "tree-rounds",
+            adjacency,
+            move |_| hostile_pairs(adjacency, records),
+            move |curator, hostile: &Vec<Hostile>| {
+                let data = private(adjacency, hostile, records)?;
+                let [root, upper, lower] = batches;
+                let levels = vec![level(root, 2.0)?, level(upper, 3.0)?, level(lower, 3.0)?];
+                let spend = Schedule::new(records as u64)
+                    .releases(levels[0], 5)
+                    .releases(levels[1], 3)
+                    .releases(levels[2], 5);
+                let clip = ClipNorm::new(1.0)?;
+                let mut estimate = TreeRounds::new(means(&data, curator)?, clip, levels)?;
+                track(&mut estimate, &spend.spend())
+            },
+        );
+        registry.add(if allowed(batches[0], adjacency) {
+            target
+        } else {
+            target.refused()
+        });
+    }
+    Ok(())
+}
+
+/// Norms and values, of a field and of a change, on every kind of records.
+fn numbers(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    let rate = SamplingRate::new(0.3)?;
+    let batches = [
+        ("everything", Batch::Everything),
+        ("poisson", Batch::Poisson(rate)),
+        ("fixed-size", Batch::FixedSize(2)),
+        ("next", Batch::Next(2)),
+        ("held", Batch::Held(5)),
+    ];
+    for (value, what) in [(false, "norm"), (true, "value")] {
+        for (name, batch) in batches {
+            let target = CuratorReplay::new(
+                &format!("released-{what}/{name}/{adjacency}"),
+                "released-numbers",
+                adjacency,
+                move |_| hostile_pairs(adjacency, FEW),
+                move |curator, hostile: &Vec<Hostile>| {
+                    let data = private(adjacency, hostile, FEW)?;
+                    numbers_of(means(&data, curator)?, batch, value)
+                },
+            );
+            // A row of zeros may have a value.
+            let none = value && adjacency == Adjacency::ZeroOut;
+            registry.add(if allowed(batch, adjacency) && !none {
+                target
+            } else {
+                target.refused()
+            });
+        }
+    }
+    Ok(())
+}
+
+fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<Ran, AuditError> {
+    let z = noise(2.0)?;
+    let level = level(batch, 2.0)?;
+    let spend = Schedule::new(FEW as u64).releases(level, 3).spend();
+    let (mut shown, mut refused) = (String::new(), false);
+    if let Err(error) = Means::reserve(&mut means, &spend) {
+        shown = error.to_string();
+        refused = true;
+        let whole = Event::gaussian(z).repeated(2);
+        Means::reserve(&mut means, &Spend::Fixed(whole))?;
+    }
+    let clip = ClipNorm::new(1.0)?;
+    let (from, to) = ([0.1; DIM], [0.3, -0.2, 0.1]);
+    let displacement: Vec<f64> = to.iter().zip(&from).map(|(a, b)| a - b).collect();
+    let segment = Segment::new(&from, &to, &displacement).ok_or_else(|| other("no segment"))?;
+    let radius = ClipNorm::new(0.5)?;
+    let field = Ask::Field { point: &to, clip };
+    let change = Ask::Change {
+        segment,
+        clip,
+        radius,
+    };
+    let held = match batch {
+        Batch::Held(len) => means.take_slice(len).ok(),
+        _ => None,
+    };
+    for ask in [field, change, field, change] {
+        let over = match (batch, &held) {
+            (Batch::Everything, _) => Over::Everything,
+            (Batch::Poisson(rate), _) => Over::Poisson(rate),
+            (Batch::FixedSize(size), _) => Over::FixedSize(size),
+            (_, Some(slice)) => Over::Slice(slice),
+            (_, None) => Over::Next(2),
+        };
+        let released = if value {
+            let centre = 0.25;
+            means.mean_value(&to, centre, radius, over, z)
+        } else {
+            means.mean_norm(&ask, over, z)
+        };
+        match released {
+            Ok(number) => shown += &format!("{number:?};"),
+            Err(error) => {
+                shown += &error.to_string();
+                refused = true;
+            }
+        }
+    }
+    let counts = Means::counts(&means);
+    Ok(Ran {
+        spent: Means::settle(&mut means)?,
+        outcome: format!("{shown} {counts:?}"),
+        refused,
+    })
+}
+
+/// A regulariser around a recursive estimate.
+fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    let weight = Scale::new(0.5).map_err(other)?;
+    registry.add(CuratorReplay::new(
+        &format!("regularized/recursive/{adjacency}"),
+        "regularized",
+        adjacency,
+        move |_| cases(adjacency, FEW, &[Refresh::every(3)]),
+        move |curator, (refresh, hostile): &Case<Refresh>| {
+            let settings = RecursiveSettings {
+                clip: ClipNorm::new(1.0)?,
+                anchor: level(Batch::Everything, 2.0)?,
+                variation: level(Batch::Everything, 3.0)?,
+                refresh: *refresh,
+            };
+            let data = private(adjacency, hostile, FEW)?;
+            let inner = Recursive::new(means(&data, curator)?, settings)?;
+            let mut estimate = Regularized::new(inner, Regularizer::Nonconvex(weight));
+            let spend = Schedule::new(FEW as u64).recursive(&settings, 5, 5);
+            track(&mut estimate, &spend.spend())
+        },
+    ));
+    Ok(())
+}

@@ -1,0 +1,535 @@
+//! Audits of every query of a private mean, of losses of several shapes, and of records on disk.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dpopt_linalg::{Design, RowFile, RowFileWriter};
+use dpopt_oracle::query::{
+    Curvature, Frames, Gradient, GradientDifference, HessianMatrix, HessianVector,
+    HessianVectorDifference, SmoothedDifference, SmoothedGradient, Value,
+};
+use dpopt_oracle::{
+    Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
+    Head, Level, Mlp, Over, PrivateData, PrivateMean, Query, Recursive, RecursiveSettings, Refresh,
+    Schedule, Segment, Softmax,
+};
+use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend};
+
+use super::estimators::{declared, other, track};
+use super::hostile::{Hostile, HostileLoss, hostile_pairs};
+use super::mechanisms::{RELATIONS, noise};
+use super::replay::{CuratorReplay, Pair, Ran};
+use super::solvers::{Labelled, labelled_pairs};
+use super::{AuditError, Registry};
+
+const DIM: usize = 3;
+const RECORDS: usize = 6;
+/// Rows of runs on labelled rows.
+const ROWS: usize = 8;
+/// So many rows are in three blocks of positions.
+const BLOCKS: usize = 258;
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+    for adjacency in RELATIONS {
+        for what in Asked::ALL {
+            query(registry, what, adjacency)?;
+        }
+        losses(registry, adjacency)?;
+        perceptrons_in_blocks(registry, adjacency)?;
+        on_disk(registry, adjacency)?;
+    }
+    Ok(())
+}
+
+/// The queries there are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Asked {
+    Gradient,
+    Difference,
+    Value,
+    HessianVector,
+    HessianVectorDifference,
+    Curvature,
+    HessianMatrix,
+    Smoothed,
+    SmoothedDifference,
+}
+
+impl Asked {
+    const ALL: [Self; 9] = [
+        Self::Gradient,
+        Self::Difference,
+        Self::Value,
+        Self::HessianVector,
+        Self::HessianVectorDifference,
+        Self::Curvature,
+        Self::HessianMatrix,
+        Self::Smoothed,
+        Self::SmoothedDifference,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gradient => "gradient",
+            Self::Difference => "gradient-difference",
+            Self::Value => "value",
+            Self::HessianVector => "hessian-vector",
+            Self::HessianVectorDifference => "hessian-vector-difference",
+            Self::Curvature => "curvature",
+            Self::HessianMatrix => "hessian-matrix",
+            Self::Smoothed => "smoothed-gradient",
+            Self::SmoothedDifference => "smoothed-difference",
+        }
+    }
+
+    /// A value may stand on a row of zeros, and directions go by position.
+    fn allowed(self, adjacency: Adjacency) -> bool {
+        match self {
+            Self::Value => adjacency != Adjacency::ZeroOut,
+            Self::Smoothed | Self::SmoothedDifference => adjacency.record_count_is_public(),
+            _ => true,
+        }
+    }
+
+    /// Releases it over these records.
+    fn release(
+        self,
+        means: &mut PrivateMean<'_, HostileLoss>,
+        frames: &Frames,
+        over: Over<'_>,
+    ) -> Result<String, AuditError> {
+        let (from, to) = ([0.1; DIM], [0.3, -0.2, 0.1]);
+        let displacement: Vec<f64> = to.iter().zip(&from).map(|(a, b)| a - b).collect();
+        let segment = Segment::new(&from, &to, &displacement).ok_or_else(|| other("no segment"))?;
+        let (clip, direction) = (ClipNorm::new(1.0)?, [0.6, 0.0, 0.8]);
+        let radius = Some(ClipNorm::new(0.5)?);
+        let (point, smoothing) = (&to, 0.1);
+        Ok(match self {
+            Self::Gradient => shown(means, &Gradient { point, clip }, over),
+            Self::Difference => {
+                let query = GradientDifference {
+                    segment,
+                    radius,
+                    clip,
+                };
+                shown(means, &query, over)
+            }
+            Self::Value => {
+                let query = Value {
+                    point,
+                    centre: 0.25,
+                    radius: clip,
+                };
+                shown(means, &query, over)
+            }
+            Self::HessianVector => {
+                let query = HessianVector {
+                    point,
+                    direction: &direction,
+                    radius,
+                };
+                shown(means, &query, over)
+            }
+            Self::HessianVectorDifference => {
+                let query = HessianVectorDifference {
+                    from: &from,
+                    to: &to,
+                    direction: &direction,
+                    radius,
+                };
+                shown(means, &query, over)
+            }
+            Self::Curvature => {
+                let query = Curvature {
+                    point,
+                    direction: &direction,
+                    radius,
+                };
+                shown(means, &query, over)
+            }
+            Self::HessianMatrix => {
+                let query = HessianMatrix {
+                    point,
+                    radius: clip,
+                };
+                shown(means, &query, over)
+            }
+            Self::Smoothed => {
+                let query = SmoothedGradient {
+                    point,
+                    smoothing,
+                    frames,
+                    clip,
+                };
+                shown(means, &query, over)
+            }
+            Self::SmoothedDifference => {
+                let query = SmoothedDifference {
+                    segment,
+                    smoothing,
+                    frames,
+                    radius,
+                };
+                shown(means, &query, over)
+            }
+        })
+    }
+}
+
+/// What a release shows, or its refusal after an exclamation mark.
+fn shown<L: Differentiable>(
+    means: &mut PrivateMean<'_, L>,
+    query: &impl Query<L>,
+    over: Over<'_>,
+) -> String {
+    let released = noise(2.0).map(|z| means.release(query, &over, z));
+    match released {
+        Ok(Ok(released)) => format!("{released:?};"),
+        Ok(Err(refused)) => format!("!{refused};"),
+        Err(error) => format!("!{error};"),
+    }
+}
+
+/// One query on all records, on samples and on unread records, each once more than is reserved.
+fn query(registry: &mut Registry, what: Asked, adjacency: Adjacency) -> Result<(), AuditError> {
+    let rate = SamplingRate::new(0.3)?;
+    let z = noise(2.0)?;
+    let target = CuratorReplay::new(
+        &format!("query/{}/{adjacency}", what.name()),
+        "queries",
+        adjacency,
+        move |_| hostile_pairs(adjacency, RECORDS),
+        move |mut curator, records: &Vec<Hostile>| {
+            let level = |batch| Level {
+                batch,
+                noise_multiplier: z,
+            };
+            let mut schedule = Schedule::new(RECORDS as u64).releases(level(Batch::Everything), 2);
+            schedule = schedule.releases(level(Batch::Poisson(rate)), 1);
+            let mut all = vec![Over::Everything, Over::Poisson(rate)];
+            if adjacency == Adjacency::ReplaceOne && what == Asked::Gradient {
+                schedule = schedule.releases(level(Batch::FixedSize(2)), 1);
+                all.push(Over::FixedSize(2));
+            }
+            if adjacency.record_count_is_public() {
+                schedule = schedule.releases(level(Batch::Next(2)), 1);
+                all.extend([Over::Next(2), Over::Next(4)]);
+            }
+            curator.reserve(&schedule.spend())?;
+            let frames = Frames::draw(&mut curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
+            let public = declared(adjacency, RECORDS);
+            let data = PrivateData::of(records.clone(), adjacency, public)?;
+            let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
+            let mut outcome = String::new();
+            for over in all.iter().chain(&[Over::Everything, Over::Everything]) {
+                outcome += &what.release(&mut means, &frames, *over)?;
+            }
+            Ok(Ran {
+                spent: means.curator().spent(),
+                refused: !what.allowed(adjacency) && !outcome.contains("Some("),
+                outcome: format!("{outcome} {:?}", means.counts()),
+            })
+        },
+    );
+    registry.add(if what.allowed(adjacency) {
+        target
+    } else {
+        target.refused()
+    });
+    Ok(())
+}
+
+fn settings(batch: Batch) -> Result<RecursiveSettings, AuditError> {
+    let level = |z| -> Result<Level, AuditError> {
+        Ok(Level {
+            batch,
+            noise_multiplier: noise(z)?,
+        })
+    };
+    Ok(RecursiveSettings {
+        // Shorter than most gradients at the start.
+        clip: ClipNorm::new(0.2)?,
+        anchor: level(2.0)?,
+        variation: level(3.0)?,
+        refresh: Refresh::every(3),
+    })
+}
+
+/// Anchors and variations of any loss, on all records.
+fn recursive<L: Differentiable>(
+    data: &PrivateData<L::Records>,
+    loss: L,
+    curator: Curator,
+) -> Result<Ran, AuditError> {
+    let settings = settings(Batch::Everything)?;
+    let mut estimate = Recursive::new(PrivateMean::new(data, loss, curator)?, settings)?;
+    let spend = Schedule::new(data.public_records()).recursive(&settings, 5, 5);
+    track(&mut estimate, &spend.spend())
+}
+
+fn design(records: &[Labelled]) -> Result<(Design, Vec<f32>), AuditError> {
+    let entries: Vec<f64> = records.iter().flat_map(|(row, _)| *row).collect();
+    let design = Design::dense(DIM, entries).map_err(other)?;
+    Ok((design, records.iter().map(|(_, label)| *label).collect()))
+}
+
+fn examples(records: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, AuditError> {
+    let (design, labels) = design(records)?;
+    let norm = ClipNorm::new(1.0)?;
+    let public = declared(adjacency, records_public(records));
+    Ok(PrivateData::new(design, labels, norm, adjacency, public)?)
+}
+
+/// The public size of what may have one record more or less.
+fn records_public(records: &[Labelled]) -> usize {
+    if records.len() > ROWS + 1 {
+        BLOCKS
+    } else {
+        ROWS
+    }
+}
+
+/// A replay of recursive estimates of a loss on labelled rows.
+fn on_rows<L: Differentiable<Records = dpopt_oracle::Examples> + Send + Clone + 'static>(
+    registry: &mut Registry,
+    name: &str,
+    adjacency: Adjacency,
+    loss: L,
+) {
+    registry.add(CuratorReplay::new(
+        &format!("loss/{name}/{adjacency}"),
+        "losses",
+        adjacency,
+        move |_| labelled_pairs(adjacency),
+        move |curator, records: &Vec<Labelled>| {
+            let data = examples(records, adjacency)?;
+            recursive(&data, loss.clone(), curator)
+        },
+    ));
+}
+
+fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    for (name, loss) in [
+        ("logistic", Glm::Logistic),
+        ("welsch", Glm::Welsch),
+        ("hinge", Glm::Hinge),
+        ("relu", Glm::Relu),
+    ] {
+        on_rows(registry, name, adjacency, loss);
+    }
+    let softmax = Softmax::new(3).ok_or_else(|| other("no classes"))?;
+    on_rows(registry, "softmax", adjacency, softmax);
+    on_rows(registry, "perceptron-squared", adjacency, perceptron(1)?);
+    on_rows(registry, "perceptron-softmax", adjacency, perceptron(3)?);
+    // Says that it is constant, and jumps; what it answers is too long, or nothing at all.
+    registry.add(CuratorReplay::new(
+        &format!("loss/lying-closure/{adjacency}"),
+        "losses",
+        adjacency,
+        move |_| hostile_pairs(adjacency, RECORDS),
+        move |curator, records: &Vec<Hostile>| {
+            let constants = Constants::new(1e-3, 1e-3, 0.0, Convexity::Convex);
+            let loss = ClosureLoss::new(
+                DIM,
+                constants,
+                |record: &Hostile, point: &[f64]| record.sign * point[0],
+                |record: &Hostile, point: &[f64], out: &mut [f64]| record.add_gradient(point, out),
+            );
+            let public = declared(adjacency, RECORDS);
+            let data = PrivateData::of(records.clone(), adjacency, public)?;
+            recursive(&data, loss, curator)
+        },
+    ));
+    Ok(())
+}
+
+fn perceptron(outputs: usize) -> Result<Mlp, AuditError> {
+    let head = if outputs == 1 {
+        Head::Squared
+    } else {
+        Head::Softmax
+    };
+    Mlp::new(&[DIM, 4, outputs], Activation::Tanh, head).map_err(other)
+}
+
+/// Gradients of perceptrons, summed by products of floating-point blocks where positions are fixed and by exact
+/// products under add-remove: over all records and samples; records change at the ends of blocks.
+fn perceptrons_in_blocks(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    let mlp = perceptron(1)?;
+    let rate = SamplingRate::new(0.3)?;
+    let z = noise(2.0)?;
+    let clip = ClipNorm::new(0.5)?;
+    registry.add(CuratorReplay::new(
+        &format!("query/perceptron-blocks/{adjacency}"),
+        "queries",
+        adjacency,
+        move |full| pairs_of_blocks(adjacency, full),
+        move |mut curator, records: &Vec<Labelled>| {
+            let gaussian = Event::gaussian(z);
+            let sampled = gaussian.clone().poisson_sampled(rate);
+            let spend = Event::composed(vec![gaussian.repeated(2), sampled]);
+            curator.reserve(&Spend::Fixed(spend))?;
+            let data = examples(records, adjacency)?;
+            let mut means = PrivateMean::new(&data, mlp.clone(), curator)?;
+            let mut point = mlp.initial_point(3);
+            let mut outcome = String::new();
+            for over in [Over::Everything, Over::Poisson(rate), Over::Everything] {
+                let query = Gradient {
+                    point: &point,
+                    clip,
+                };
+                outcome += &shown(&mut means, &query, over);
+                // A point at which all weights are large.
+                point.iter_mut().for_each(|w| *w *= 30.0);
+            }
+            Ok(Ran {
+                spent: means.curator().spent(),
+                refused: false,
+                outcome,
+            })
+        },
+    ));
+    Ok(())
+}
+
+fn pairs_of_blocks(adjacency: Adjacency, full: bool) -> Vec<Pair<Vec<Labelled>>> {
+    let positions: &[usize] = if full {
+        &[0, 1, 63, 64, 127, 128, 200, 255, 256, 257]
+    } else {
+        &[0, 127, 128, 255, 256, 257]
+    };
+    let few = labelled_pairs(Adjacency::ReplaceOne);
+    // The contents of the first position, of which there are as many as data sets and contents.
+    let contents = few
+        .iter()
+        .filter(|pair| pair.changed == ChangedRecord::InPlace(0))
+        .filter_map(|pair| {
+            let (one, two) = (pair.recorded.first()?, pair.replayed.first()?);
+            Some((pair.name.clone(), *one, *two))
+        });
+    let nothing: Labelled = ([0.0; DIM], 0.0);
+    let mut pairs = Vec::new();
+    for (name, one, two) in contents {
+        for &at in positions {
+            let base = |i: usize| -> Labelled {
+                let x = (i as f64 * 0.7).sin();
+                ([x, 0.4 - 0.3 * x, 0.5 * x * x], (i % 3) as f32)
+            };
+            let with = |record: Labelled| {
+                let mut all: Vec<Labelled> = (0..BLOCKS).map(base).collect();
+                all[at] = record;
+                all
+            };
+            let without = || {
+                let mut all: Vec<Labelled> = (0..BLOCKS).map(base).collect();
+                all.remove(at);
+                all
+            };
+            let place = at as u64;
+            let (recorded, replayed, changed) = match adjacency {
+                Adjacency::ReplaceOne => (with(one), with(two), ChangedRecord::InPlace(place)),
+                Adjacency::AddRemove => (with(two), without(), ChangedRecord::Removed(place)),
+                _ => (with(one), with(nothing), ChangedRecord::InPlace(place)),
+            };
+            pairs.push(Pair {
+                name: format!("{name}, really at {at}"),
+                recorded,
+                replayed,
+                changed,
+            });
+        }
+    }
+    pairs
+}
+
+/// A file of made-up rows, which goes when this does.
+struct Kept {
+    path: PathBuf,
+}
+
+static NEXT_FILE: AtomicU64 = AtomicU64::new(0);
+
+impl Kept {
+    fn new(records: &[Labelled]) -> Result<Self, AuditError> {
+        let number = NEXT_FILE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("dpopt-audit-{}-{number}.rows", std::process::id());
+        let kept = Self {
+            path: std::env::temp_dir().join(name),
+        };
+        let (design, labels) = design(records)?;
+        let writer = RowFileWriter::create(&kept.path, &design, 0.0, "made up").map_err(other)?;
+        // Three rows to a block.
+        let mut writer = writer.with_block_bytes(90);
+        writer.push(&design, &labels).map_err(other)?;
+        writer.finish().map_err(other)?;
+        Ok(kept)
+    }
+
+    fn open(&self, adjacency: Adjacency) -> Result<PrivateData, AuditError> {
+        let file = RowFile::open(&self.path).map_err(other)?;
+        let on_disk = ExamplesOnDisk::new(file, ClipNorm::new(1.0)?);
+        Ok(PrivateData::on_disk(
+            on_disk,
+            adjacency,
+            declared(adjacency, ROWS),
+        )?)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // A file that stays behind holds nothing of anybody.
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+/// Rows on disk in the recorded run, and a neighbour of them in memory: whatever is public must be the same, and the
+/// sums as near as those of neighbours are.
+fn on_disk(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    let rate = SamplingRate::new(0.3)?;
+    for (name, batch) in [
+        ("everything", Batch::Everything),
+        ("poisson", Batch::Poisson(rate)),
+        ("next", Batch::Next(2)),
+    ] {
+        let fine = !matches!(batch, Batch::Next(_)) || adjacency.record_count_is_public();
+        let target = CuratorReplay::new(
+            &format!("on-disk/{name}/{adjacency}"),
+            "on-disk",
+            adjacency,
+            move |full| disk_pairs(adjacency, full),
+            move |curator, (stored, records): &(bool, Vec<Labelled>)| {
+                let kept = if *stored {
+                    Some(Kept::new(records)?)
+                } else {
+                    None
+                };
+                let data = match &kept {
+                    Some(kept) => kept.open(adjacency)?,
+                    None => examples(records, adjacency)?,
+                };
+                let settings = settings(batch)?;
+                let means = PrivateMean::new(&data, Glm::Sigmoid, curator)?;
+                let mut estimate = Recursive::new(means, settings)?;
+                let spend = Schedule::new(ROWS as u64).recursive(&settings, 5, 5);
+                track(&mut estimate, &spend.spend())
+            },
+        );
+        registry.add(if fine { target } else { target.refused() });
+    }
+    Ok(())
+}
+
+/// Every eleventh of the pairs (files take their time), on disk first and then in memory, or the other way round.
+fn disk_pairs(adjacency: Adjacency, full: bool) -> Vec<Pair<(bool, Vec<Labelled>)>> {
+    let all = labelled_pairs(adjacency).into_iter().enumerate();
+    all.filter(|(number, _)| full || number % 11 == 0)
+        .map(|(number, pair)| Pair {
+            name: pair.name,
+            recorded: (number % 2 == 0, pair.recorded),
+            replayed: (number % 2 == 1, pair.replayed),
+            changed: pair.changed,
+        })
+        .collect()
+}
