@@ -84,8 +84,7 @@ impl CurvaturePlan {
         point: &[f64],
         direction: &[f64],
     ) -> Result<PrivateCurvature, PrivateCertificateError> {
-        self.terms
-            .check_data(mean.data().public_records(), mean.dim())?;
+        self.terms.check_data(mean)?;
         let length = norm(direction);
         if !(length > 0.0 && length.is_finite()) {
             return Err(PrivateCertificateError::OutOfRange {

@@ -16,7 +16,8 @@ mod spectrum;
 mod tests;
 
 use dpopt_nonconvex::{PlanError, PublicFacts};
-use dpopt_privacy::{ClipNorm, Mu, NoiseMultiplier, Refused};
+use dpopt_oracle::{Loss, PrivateMean};
+use dpopt_privacy::{Adjacency, ClipNorm, Mu, NoiseMultiplier, Refused};
 use serde::Serialize;
 
 use super::CertificateError;
@@ -73,6 +74,14 @@ pub enum PrivateCertificateError {
         planned: u64,
         /// In the data.
         found: u64,
+    },
+    /// The data have another adjacency than was planned for, and the noise another size.
+    #[error("planned for {planned} adjacency, the data have {found}")]
+    OtherAdjacency {
+        /// In the plan.
+        planned: Adjacency,
+        /// Of the data.
+        found: Adjacency,
     },
     /// The curator refused.
     #[error(transparent)]
@@ -185,11 +194,19 @@ impl Terms {
         })
     }
 
-    /// Refuses data of another size or shape than planned for.
-    fn check_data(&self, records: u64, dim: usize) -> Result<(), PrivateCertificateError> {
+    /// Refuses data of another size, shape or adjacency than planned for.
+    fn check_data<L: Loss>(
+        &self,
+        mean: &PrivateMean<'_, L>,
+    ) -> Result<(), PrivateCertificateError> {
+        let (planned, found) = (self.facts.adjacency, mean.data().adjacency());
+        if planned != found {
+            return Err(PrivateCertificateError::OtherAdjacency { planned, found });
+        }
+        let records = mean.data().public_records();
         for (what, planned, found) in [
             ("records", self.facts.records, records),
-            ("parameters", self.facts.dim as u64, dim as u64),
+            ("parameters", self.facts.dim as u64, mean.dim() as u64),
         ] {
             if planned != found {
                 return Err(PrivateCertificateError::OtherData {

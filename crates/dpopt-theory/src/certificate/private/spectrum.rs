@@ -120,7 +120,7 @@ impl LeastEigenvaluePlan {
         point: &[f64],
     ) -> Result<PrivateLeastEigenvalue, PrivateCertificateError> {
         let dim = mean.dim();
-        self.terms.check_data(mean.data().public_records(), dim)?;
+        self.terms.check_data(mean)?;
         let clip = self.terms.radius;
         let query = HessianMatrix {
             point,

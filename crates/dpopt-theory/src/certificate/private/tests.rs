@@ -272,6 +272,40 @@ fn what_would_say_nothing_is_refused_with_numbers() {
     ));
 }
 
+/// Noise under replace-one is twice as wide as under the other adjacencies, so an interval planned for them would be too
+/// short by half.
+#[test]
+fn data_of_another_adjacency_are_refused() {
+    let all = [
+        Adjacency::ReplaceOne,
+        Adjacency::ZeroOut,
+        Adjacency::AddRemove,
+    ];
+    for (planned, found) in all.iter().flat_map(|a| all.map(|b| (*a, b))) {
+        let facts = facts(planned);
+        let (l0, l1) = (clip(facts.lipschitz), clip(facts.smoothness));
+        let norm = GradientNormPlan::new(&facts, mu(4.0), l0, 0.1, 10.0).unwrap();
+        let along = CurvaturePlan::new(&facts, mu(4.0), l1, 0.1, 10.0).unwrap();
+        let least = LeastEigenvaluePlan::new(&facts, mu(4.0), l1, 0.1, 10.0).unwrap();
+        let data = private(found);
+        let refused = |release: &dyn Fn(&mut PrivateMean<'_, Glm>) -> PrivateCertificateError| {
+            let mut curator = Curator::simulated(found, 1);
+            curator.reserve(&norm.spend()).unwrap();
+            let mut mean = PrivateMean::new(&data, LOSS, curator).unwrap();
+            let error = release(&mut mean);
+            let spent = mean.curator_mut().settle().unwrap();
+            assert_eq!(spent, Event::NoOp);
+            matches!(error, PrivateCertificateError::OtherAdjacency { .. })
+        };
+        if planned != found {
+            let (at, v) = ([0.0; DIM], [1.0; DIM]);
+            assert!(refused(&|mean| norm.release(mean, &at).unwrap_err()));
+            assert!(refused(&|mean| along.release(mean, &at, &v).unwrap_err()));
+            assert!(refused(&|mean| least.release(mean, &at).unwrap_err()));
+        }
+    }
+}
+
 /// Quantiles of the normal law from tables; the bound is above them by at most 1 % up to a rate of 0.1.
 #[test]
 fn the_two_sided_quantile() {
