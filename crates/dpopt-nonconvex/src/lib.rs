@@ -16,6 +16,7 @@
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`] | smooth, generalised linear | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
+//! | [`TreeSpiderPlan`] | smooth, population risk, one pass | E norm of gradient, or with high probability |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod dp_sgd;
@@ -25,6 +26,7 @@ mod noisy_gd;
 mod run;
 mod solver;
 mod spiderboost;
+mod tree_spider;
 
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
@@ -32,3 +34,4 @@ pub use noisy_gd::NoisyGdPlan;
 pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, RunError, Stop};
 pub use solver::{AutoReason, Choice, Solver, SolverPlan, UnknownSolver};
 pub use spiderboost::SpiderBoostPlan;
+pub use tree_spider::{TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget};
