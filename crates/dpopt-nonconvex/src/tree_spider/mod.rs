@@ -7,7 +7,7 @@
 mod search;
 mod walk;
 
-use dpopt_oracle::{Batch, EstimatorError, Level, Means, Schedule, Tracker, TreeRounds};
+use dpopt_oracle::{Access, Batch, EstimatorError, Level, Means, Schedule, Tracker, TreeRounds};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Spend};
 use serde::Serialize;
 
@@ -305,6 +305,15 @@ impl TreeSpiderPlan {
     pub fn gradients(&self) -> f64 {
         let root = self.batches.first().copied().unwrap_or(0);
         (2.0 * self.records_per_round() as f64 - root as f64) * self.rounds as f64
+    }
+
+    /// What it reads: b unread records for a root and, of the children, at most m_1.
+    pub(crate) fn access(&self) -> Access {
+        let anchor = self.batches.first().copied().unwrap_or(0);
+        Access::SinglePass {
+            anchor,
+            variation: self.batches.get(1).copied().unwrap_or(anchor),
+        }
     }
 
     /// Records and noise by depth, as [`TreeRounds`] takes them.

@@ -50,7 +50,10 @@ fn largest_root(records: u64, depth: u32) -> Option<u64> {
     if records_per_round(low, depth) > records {
         low = least;
     }
-    let mut high = low.max(whole).saturating_add(2 * least + 2).min(records + 1);
+    let mut high = low
+        .max(whole)
+        .saturating_add(2 * least + 2)
+        .min(records + 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if records_per_round(middle, depth) <= records {
@@ -164,9 +167,8 @@ impl Search<'_> {
         let at = |[fixed, moving]: [f64; 2], share: f64| fixed + share * reach * reach * moving;
         let scale = self.facts.adjacency.sum_sensitivity() / self.mu;
         let dim = self.facts.dim as f64;
-        let mean_square = |share: f64| {
-            at(errors.sampling, share) + dim * scale * scale * at(errors.noise, share)
-        };
+        let mean_square =
+            |share: f64| at(errors.sampling, share) + dim * scale * scale * at(errors.noise, share);
         match self.settings.target {
             TreeTarget::Heuristic { safety } => safety * mean_square(1.0).sqrt(),
             // A right child at depth j lies on the paths of half of the leaves.

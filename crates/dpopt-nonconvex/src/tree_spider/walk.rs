@@ -27,7 +27,9 @@ impl Walk for TreeWalk<'_> {
     }
 
     fn stops_at(&self, released_norm: f64) -> bool {
-        self.plan.threshold.is_some_and(|most| released_norm <= most)
+        self.plan
+            .threshold
+            .is_some_and(|most| released_norm <= most)
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
