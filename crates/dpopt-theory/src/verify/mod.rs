@@ -45,6 +45,7 @@ mod journal;
 mod judge;
 mod page;
 mod run;
+mod tree;
 
 pub use claim::{
     Axis, Claim, Design, Effort, Expect, Experiment, Measured, Registry, Trial, TrialError,
