@@ -16,6 +16,7 @@
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`] | smooth, generalised linear | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
+//! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
 //! | [`TreeSpiderPlan`] | smooth, population risk, one pass | E norm of gradient, or with high probability |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
@@ -23,7 +24,9 @@ mod dp_sgd;
 mod facts;
 mod horizon;
 mod noisy_gd;
+mod phases;
 mod run;
+mod sampled_spiderboost;
 mod solver;
 mod spiderboost;
 mod tree_spider;
@@ -32,6 +35,7 @@ pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use noisy_gd::NoisyGdPlan;
 pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, RunError, Stop};
+pub use sampled_spiderboost::SampledSpiderBoostPlan;
 pub use solver::{AutoReason, Choice, Solver, SolverPlan, UnknownSolver};
 pub use spiderboost::SpiderBoostPlan;
 pub use tree_spider::{TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget};

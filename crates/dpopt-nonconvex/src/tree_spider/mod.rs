@@ -12,9 +12,10 @@ use dpopt_privacy::{ClipNorm, NoiseMultiplier, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::phases::Phases;
 use crate::run::{Course, Observer, Outcome, OutputRule, RunError, run};
 use search::{Candidate, Search};
-use walk::{Rounds, TreeWalk};
+use walk::TreeWalk;
 
 /// Deepest tree that is planned.
 pub(crate) const MAX_DEPTH: u32 = 30;
@@ -390,7 +391,7 @@ impl TreeSpiderPlan {
         run(
             &course,
             &mut TreeWalk { plan: self },
-            &mut Rounds(tracker),
+            &mut Phases(tracker),
             observer,
         )
     }

@@ -45,6 +45,7 @@ mod journal;
 mod judge;
 mod page;
 mod run;
+mod sampled;
 mod tree;
 
 pub use claim::{

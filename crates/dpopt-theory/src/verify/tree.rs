@@ -21,10 +21,10 @@ use crate::simulation::{NoiseRule, SimulatedMeans, WeightedLoss, WeightedRecords
 use crate::zoo::{Ramp, RampBowl, Tilt, TiltedProblem};
 
 /// Share and slope of the tilts: with [`BASE`] they make L0 = L1 = 1.
-const SHARE: f64 = 0.5;
-const TILT: f64 = 0.25;
+pub(super) const SHARE: f64 = 0.5;
+pub(super) const TILT: f64 = 0.25;
 /// L0 and L1 of the problem below.
-const BASE: [f64; 2] = [0.5, 2.0 / 3.0];
+pub(super) const BASE: [f64; 2] = [0.5, 2.0 / 3.0];
 /// F0: small, so that bounds are far below every slope at the least n.
 const GAP: f64 = 0.05;
 /// Copies of each kind of record.
@@ -187,7 +187,7 @@ impl Experiment for TreeExperiment {
         let slope = limit * (0.03f64).powf(share);
         let base = RampBowl::new(dim, BASE[0], BASE[1], GAP, Ramp::Straight, slope)?;
         let loss = TiltedProblem::new(base, SHARE, TILT, 0.0)?;
-        let data = population(dim)?;
+        let data = population(dim, COPIES)?;
         let known = loss.constants_on(data.records());
         if known.lipschitz > plan.facts.lipschitz + 1e-12
             || known.smoothness > plan.facts.smoothness + 1e-12
@@ -229,8 +229,11 @@ impl Experiment for TreeExperiment {
     }
 }
 
-/// Eight kinds: four tilts, along four sign patterns that are nearly orthogonal, and their opposites.
-fn population(dim: usize) -> Result<WeightedRecords<Vec<Tilt>>, TrialError> {
+/// Eight kinds of record, so many of each: four tilts, along four sign patterns that are nearly orthogonal, and their opposites.
+pub(super) fn population(
+    dim: usize,
+    copies: u64,
+) -> Result<WeightedRecords<Vec<Tilt>>, TrialError> {
     let length = TILT / (dim as f64).sqrt();
     let tilts: Vec<Tilt> = (0..4u32)
         .map(|kind| Tilt {
@@ -246,5 +249,5 @@ fn population(dim: usize) -> Result<WeightedRecords<Vec<Tilt>>, TrialError> {
             )
         })
         .collect();
-    Ok(TiltedProblem::<RampBowl>::opposites(&tilts, COPIES)?)
+    Ok(TiltedProblem::<RampBowl>::opposites(&tilts, copies)?)
 }
