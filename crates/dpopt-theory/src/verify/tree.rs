@@ -84,13 +84,13 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         many,
         mean,
     );
-    let control = by_tree("tree-spider/composed-over-nodes", third).control(
+    let control = by_tree("tree-spider/composed-over-nodes", -0.5).control(
         "Noise as if each node read all records: the square root of their number too much.",
     );
-    add(control, Who::ComposedOverNodes, few, mean);
-    let control = by_tree("tree-spider/lipschitz-noise", third)
+    add(control, Who::ComposedOverNodes, many, mean);
+    let control = by_tree("tree-spider/lipschitz-noise", -0.5)
         .control("The noise of a change is scaled with 2 L0 and not with its displacement.");
-    add(control, Who::LipschitzNoise, few, mean);
+    add(control, Who::LipschitzNoise, many, mean);
     let control = by_tree("tree-spider/flat", third)
         .control("No tree under the claim of the tree: can a fit tell the two?");
     add(control, Who::Flat, few, mean);
@@ -153,9 +153,13 @@ impl Experiment for TreeExperiment {
         let full = effort == Effort::Full;
         let from = match self.regime {
             Regime::Statistical => 1e5,
-            Regime::Private => 1e8,
+            Regime::Private => 3e6,
         };
-        let count = if full { 9 } else { 7 };
+        let count = match (full, self.claim.control) {
+            (true, _) => 7,
+            (false, false) => 6,
+            (false, true) => 5,
+        };
         let points = (0..count).map(|k| (from * 10f64.powf(0.5 * f64::from(k))).round());
         Design::new(points.collect())
             .with_members(if full { 12 } else { 6 })
