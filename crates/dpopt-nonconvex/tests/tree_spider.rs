@@ -588,9 +588,9 @@ fn the_printed_threshold_stops_at_the_start_whatever_the_gradient() {
     for _ in 0..200 {
         let middle: f64 = 0.5 * (low + high);
         if middle * (middle + 1.0).exp2() < b {
-            low = middle
+            low = middle;
         } else {
-            high = middle
+            high = middle;
         }
     }
     let rounds = n / (b * (low / 2.0 + 1.0));
