@@ -71,7 +71,7 @@ pub(crate) fn choose(
 
 fn default_cap(solver: Solver) -> u64 {
     match solver {
-        Solver::SpiderBoost | Solver::NoisyGdTheory => STEPS_WITH_BOUND,
+        Solver::SpiderBoost | Solver::NoisyGdTheory | Solver::TreeSpider => STEPS_WITH_BOUND,
         _ => STEPS,
     }
 }

@@ -18,7 +18,7 @@ use crate::summary::{print, print_json};
 /// Flags of `dpopt plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// auto, noisy-gd, noisy-gd-theory, dp-sgd or spiderboost
+    /// auto, noisy-gd, noisy-gd-theory, dp-sgd, spiderboost or tree-spider
     solver: SolverArg,
     /// Number of records; under add-remove the declared public size
     #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
@@ -163,7 +163,8 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         "bound on the gradient norm",
         match plan.predicted_bound {
             Some(bound) => format!(
-                "{bound:.4} (root mean square; the starting point already satisfies {:.4})",
+                "{bound:.4} ({}; the starting point already satisfies {:.4})",
+                sense(plan.plan),
                 plan.trivial_bound
             ),
             None => "none stated by this solver".to_owned(),
@@ -202,4 +203,12 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         }
     }
     Ok(out)
+}
+
+/// In which sense a plan's bound holds.
+pub(crate) fn sense(plan: &SolverPlan) -> &'static str {
+    match plan {
+        SolverPlan::TreeSpider(_) => "mean, for the population that the records were drawn from",
+        _ => "root mean square",
+    }
 }

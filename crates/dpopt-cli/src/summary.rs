@@ -120,6 +120,7 @@ impl Summary<'_> {
         let stop = match self.outcome.stop {
             Stop::Completed => "",
             Stop::ByObserver => ", stopped by Ctrl-C",
+            Stop::SmallEstimate => ", stopped at an estimate as small as planned",
             _ => ", stopped because a release was not finite",
         };
         writeln!(
@@ -134,8 +135,9 @@ impl Summary<'_> {
         match self.chosen.predicted_bound() {
             Some(bound) => writeln!(
                 out,
-                "Bound      the gradient norm at the result is at most {bound:.4} (root mean \
-                 square; the starting point already satisfies {:.4})",
+                "Bound      the gradient norm at the result is at most {bound:.4} ({}; the starting \
+                 point already satisfies {:.4})",
+                crate::plan::sense(plan),
                 self.facts.trivial_bound()
             )?,
             None if self.chosen.resumed => {

@@ -73,6 +73,8 @@ fn shares(plan: &SolverPlan) -> (f64, f64) {
             let total = plan.anchors as f64 * anchor + plan.variations as f64 * variation;
             (anchor / total, variation / total)
         }
+        // Each record is read once, so the run costs what its first release does.
+        SolverPlan::TreeSpider(_) => (1.0, 0.0),
         other => {
             let each = 1.0 / other.steps() as f64;
             (each, each)

@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
-use dpopt::nonconvex::{Budget, Observer, Outcome, PublicFacts, Release};
+use dpopt::nonconvex::{Budget, Observer, Outcome, PublicFacts, Release, RunError, SolverPlan};
 use dpopt::oracle::formats::Format;
-use dpopt::oracle::{Estimator, Glm, PrivateData, PrivateGradient};
+use dpopt::oracle::{Estimator, Glm, PrivateData, PrivateGradient, PrivateMean, Tracker as _};
 use dpopt::privacy::{
     Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
 };
@@ -75,7 +75,7 @@ pub(crate) struct TrainArgs {
     /// Loss of a record: logistic, sigmoid, welsch, geman-mcclure, cauchy, tukey[:C] or huber[:DELTA]
     #[arg(long, default_value = "logistic", value_parser = args::loss)]
     loss: Glm,
-    /// auto, noisy-gd, noisy-gd-theory, dp-sgd or spiderboost. auto: noisy-gd for a convex loss;
+    /// auto, noisy-gd, noisy-gd-theory, dp-sgd, spiderboost or tree-spider. auto: noisy-gd for a convex loss;
     /// otherwise whichever of spiderboost and noisy-gd-theory has the smaller proven bound, and
     /// noisy-gd where neither bound says anything. It sees public facts only
     #[arg(long, default_value = "auto")]
@@ -404,10 +404,6 @@ fn descend(
         .threads
         .or_else(|| std::thread::available_parallelism().ok())
         .unwrap_or(NonZeroUsize::MIN);
-    let mut estimator = PrivateGradient::new(data, args.loss, curator)?
-        .with_clip(clip)
-        .with_access(plan.access())
-        .with_threads(threads);
     let mut watcher = Watcher {
         record: Recorder::new(plan),
         progress: Progress::new(plan.steps(), !args.quiet && !args.json),
@@ -415,21 +411,32 @@ fn descend(
         saver,
     };
     let clock = Stopwatch::start();
-    let result = match job.start {
-        Some(start) => plan.run_from(start, &mut estimator, &mut watcher),
-        None => plan.run(&mut estimator, &mut watcher),
+    let (result, guarantee) = match plan {
+        SolverPlan::TreeSpider(tree) => {
+            let means = PrivateMean::new(data, args.loss, curator)?.with_threads(threads);
+            let mut rounds = tree.estimator(means)?;
+            let origin = vec![0.0; data.dim()];
+            let start = job.start.unwrap_or(&origin);
+            let result = tree.run_from(start, &mut rounds, &mut watcher);
+            if result.is_err() {
+                // Where this fails too, the reservation stands, and the first error says more.
+                let _ = rounds.settle();
+            }
+            (result, rounds.means_mut().curator().guarantee(job.delta))
+        }
+        plan => {
+            let mut estimator = PrivateGradient::new(data, args.loss, curator)?
+                .with_clip(clip)
+                .with_access(plan.access())
+                .with_threads(threads);
+            let result = in_steps(plan, job.start, &mut estimator, &mut watcher);
+            (result, estimator.curator().guarantee(job.delta))
+        }
     };
     let seconds = clock.seconds();
     watcher.progress.finish();
-    let outcome = match result {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            // Where this fails too, the reservation stands, and the first error says more.
-            let _ = estimator.settle();
-            return Err(CliError::from_run(error));
-        }
-    };
-    let guarantee = estimator.curator().guarantee(job.delta)?;
+    let outcome = result.map_err(CliError::from_run)?;
+    let guarantee = guarantee?;
     let mut saver = watcher.saver;
     saver.save(&outcome.point, outcome.steps);
     Ok(Finished {
@@ -439,4 +446,22 @@ fn descend(
         seconds,
         trouble: saver.trouble(),
     })
+}
+
+/// Runs a plan on an estimator that is told when to start anew.
+fn in_steps(
+    plan: &SolverPlan,
+    start: Option<&[f64]>,
+    estimator: &mut dyn Estimator,
+    watcher: &mut Watcher,
+) -> Result<Outcome, RunError> {
+    let result = match start {
+        Some(start) => plan.run_from(start, estimator, watcher),
+        None => plan.run(estimator, watcher),
+    };
+    if result.is_err() {
+        // Where this fails too, the reservation stands, and the first error says more.
+        let _ = estimator.settle();
+    }
+    result
 }

@@ -157,14 +157,27 @@ pub enum PlanError {
         /// Solver that was planned.
         solver: &'static str,
     },
-    /// Too few records for one round.
-    #[error("{solver} needs at least {needed} records for one round, and there are {records}")]
+    /// The solver reads records by position, which the adjacency does not keep.
+    #[error(
+        "{solver} reads the {records} records in slices by position, and under {adjacency} adjacency one record more \
+         shifts every later slice; replace-one or zero-out is needed"
+    )]
+    NeedsPositions {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// Neighbouring relation that was asked for.
+        adjacency: Adjacency,
+        /// n.
+        records: u64,
+    },
+    /// There are not enough records for one round.
+    #[error("one round of {solver} reads at least {needed} records, and there are {records}")]
     TooFewRecords {
         /// Solver that was planned.
         solver: &'static str,
         /// n.
         records: u64,
-        /// The least that would do.
+        /// Records of the smallest round.
         needed: u64,
     },
     /// A solver reads slices of records at fixed positions, which an insertion would shift.
@@ -182,6 +195,14 @@ pub enum PlanError {
         slices: u64,
         /// Records in each.
         each: u64,
+    },
+    /// A tree can't be this deep.
+    #[error("a tree of depth {depth} was asked for; at most {most} is planned")]
+    TooDeep {
+        /// Depth asked for.
+        depth: u32,
+        /// Deepest tree.
+        most: u32,
     },
     /// The accountant refused.
     #[error(transparent)]

@@ -18,16 +18,21 @@
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
 //! | [`RecursiveGdPlan`] | convex, population | E norm of gradient |
 //! | [`RecursiveSgdPlan`] | convex, smooth for every record; population | E norm of gradient |
+//! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
+//! | [`TreeSpiderPlan`] | smooth, population risk, one pass | E norm of gradient, or with high probability |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod dp_sgd;
 mod facts;
 mod horizon;
 mod noisy_gd;
+mod phases;
 mod recursive;
 mod run;
+mod sampled_spiderboost;
 mod solver;
 mod spiderboost;
+mod tree_spider;
 
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
@@ -37,5 +42,7 @@ pub use recursive::{
     StageOutline,
 };
 pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, RunError, Stop};
+pub use sampled_spiderboost::SampledSpiderBoostPlan;
 pub use solver::{AutoReason, Choice, Solver, SolverPlan, UnknownSolver};
 pub use spiderboost::SpiderBoostPlan;
+pub use tree_spider::{TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget};

@@ -86,6 +86,8 @@ pub enum Stop {
     Completed,
     /// The observer stopped it.
     ByObserver,
+    /// A released estimate was as short as the plan asks for; its point is returned.
+    SmallEstimate,
     /// A released estimate was not finite, or the next point would have left the range of numbers;
     /// the step to it is not made.
     Diverged,
@@ -135,6 +137,12 @@ pub enum RunError {
         /// Dimension of the starting point.
         start: usize,
     },
+    /// The plan does not run on an estimator of this kind, but on one of its own.
+    #[error("{solver} runs on an estimator of its own, which its plan makes")]
+    OwnEstimator {
+        /// The solver.
+        solver: &'static str,
+    },
     /// A reservation or release was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -153,6 +161,12 @@ pub(crate) trait Walk {
         point: &[f64],
         estimator: &'e mut dyn Estimator,
     ) -> Result<(ReleaseKind, Estimate<'e>), Refused>;
+
+    /// Whether an estimate of this norm ends the run.
+    fn stops_at(&self, released_norm: f64) -> bool {
+        let _ = released_norm;
+        false
+    }
 
     /// Writes the point after `point` to `next`.
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]);
@@ -199,6 +213,11 @@ pub(crate) fn run(
             norm: released,
             noise_norm: root_dim * estimate.noise_std,
         });
+        if walk.stops_at(released) {
+            done += 1;
+            stop = Stop::SmallEstimate;
+            break;
+        }
         walk.step(&point, estimate.gradient, &mut next);
         done += 1;
         // Gradients at a point that is not finite count as zero, so its estimates would look like

@@ -9,6 +9,7 @@ use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::noisy_gd::NoisyGdPlan;
 use crate::run::{Observer, Outcome, RunError};
 use crate::spiderboost::SpiderBoostPlan;
+use crate::tree_spider::{TreeSettings, TreeSpiderPlan, TreeTarget};
 
 /// A solver by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,15 +25,18 @@ pub enum Solver {
     /// [`SpiderBoostPlan::new`].
     #[serde(rename = "spiderboost")]
     SpiderBoost,
+    /// [`TreeSpiderPlan`] for [`TreeTarget::Mean`].
+    TreeSpider,
 }
 
 impl Solver {
     /// All solvers.
-    pub const ALL: [Solver; 4] = [
+    pub const ALL: [Solver; 5] = [
         Solver::NoisyGd,
         Solver::NoisyGdTheory,
         Solver::DpSgd,
         Solver::SpiderBoost,
+        Solver::TreeSpider,
     ];
 
     /// The solver's default plan.
@@ -55,6 +59,10 @@ impl Solver {
             Solver::DpSgd => SolverPlan::DpSgd(DpSgdPlan::new(facts, budget, max_steps)?),
             Solver::SpiderBoost => {
                 SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, budget, max_steps)?)
+            }
+            Solver::TreeSpider => {
+                let settings = TreeSettings::new(TreeTarget::Mean);
+                SolverPlan::TreeSpider(TreeSpiderPlan::new(facts, budget, settings, max_steps)?)
             }
         })
     }
@@ -114,13 +122,16 @@ impl std::fmt::Display for Solver {
             Solver::NoisyGdTheory => "noisy-gd-theory",
             Solver::DpSgd => "dp-sgd",
             Solver::SpiderBoost => "spiderboost",
+            Solver::TreeSpider => "tree-spider",
         })
     }
 }
 
 /// A name is not that of a solver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no solver is called `{0}`; known: noisy-gd, noisy-gd-theory, dp-sgd, spiderboost")]
+#[error(
+    "no solver is called `{0}`; known: noisy-gd, noisy-gd-theory, dp-sgd, spiderboost, tree-spider"
+)]
 pub struct UnknownSolver(pub String);
 
 impl std::str::FromStr for Solver {
@@ -181,6 +192,8 @@ pub enum SolverPlan {
     DpSgd(DpSgdPlan),
     /// Private SpiderBoost.
     SpiderBoost(SpiderBoostPlan),
+    /// Tree-based private SPIDER, which runs on an estimator of its own: [`TreeSpiderPlan::estimator`].
+    TreeSpider(TreeSpiderPlan),
 }
 
 impl SolverPlan {
@@ -191,6 +204,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.steps,
             SolverPlan::DpSgd(plan) => plan.steps,
             SolverPlan::SpiderBoost(plan) => plan.steps,
+            SolverPlan::TreeSpider(plan) => plan.steps(),
         }
     }
 
@@ -201,6 +215,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.spend(),
             SolverPlan::DpSgd(plan) => plan.spend(),
             SolverPlan::SpiderBoost(plan) => plan.spend(),
+            SolverPlan::TreeSpider(plan) => plan.spend(),
         }
     }
 
@@ -211,6 +226,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.clip,
             SolverPlan::DpSgd(plan) => plan.clip,
             SolverPlan::SpiderBoost(plan) => plan.clip,
+            SolverPlan::TreeSpider(plan) => plan.clip,
         }
     }
 
@@ -219,6 +235,7 @@ impl SolverPlan {
     pub fn access(&self) -> Access {
         match self {
             SolverPlan::DpSgd(plan) => Access::Poisson(plan.sampling_rate),
+            SolverPlan::TreeSpider(plan) => plan.access(),
             _ => Access::FullBatch,
         }
     }
@@ -230,6 +247,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.predicted_bound,
             SolverPlan::DpSgd(_) => None,
             SolverPlan::SpiderBoost(plan) => plan.predicted_bound,
+            SolverPlan::TreeSpider(plan) => plan.predicted_bound,
         }
     }
 
@@ -240,6 +258,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.gradients(),
             SolverPlan::DpSgd(plan) => plan.gradients(),
             SolverPlan::SpiderBoost(plan) => plan.gradients(),
+            SolverPlan::TreeSpider(plan) => plan.gradients(),
         }
     }
 
@@ -250,13 +269,14 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => &plan.facts,
             SolverPlan::DpSgd(plan) => &plan.facts,
             SolverPlan::SpiderBoost(plan) => &plan.facts,
+            SolverPlan::TreeSpider(plan) => &plan.facts,
         }
     }
 
     /// Runs the plan; see the plan's own `run`.
     ///
     /// # Errors
-    /// [`RunError`].
+    /// [`RunError`]; [`RunError::OwnEstimator`] for a tree, before anything is reserved.
     pub fn run(
         &self,
         estimator: &mut dyn Estimator,
@@ -266,6 +286,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.run(estimator, observer),
             SolverPlan::DpSgd(plan) => plan.run(estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run(estimator, observer),
+            SolverPlan::TreeSpider(_) => Err(own_estimator()),
         }
     }
 
@@ -283,6 +304,13 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::DpSgd(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::TreeSpider(_) => Err(own_estimator()),
         }
+    }
+}
+
+fn own_estimator() -> RunError {
+    RunError::OwnEstimator {
+        solver: "tree-spider",
     }
 }

@@ -85,12 +85,14 @@ fn every_solver_and_loss_runs() {
         ("noisy-gd", "huber:0.5"),
         ("spiderboost", "tukey:2"),
         ("dp-sgd", "cauchy"),
+        ("tree-spider", "sigmoid"),
         ("auto", "sigmoid"),
     ] {
         let flags = format!("--epsilon 20 --solver {solver} --loss {loss} --max-steps 50");
         let json = place.train(&flags);
         let bound = &json["predicted_bound"];
-        let theory = ["spiderboost", "noisy-gd-theory"].contains(&json["solver"].as_str().unwrap());
+        let theory = ["spiderboost", "noisy-gd-theory", "tree-spider"]
+            .contains(&json["solver"].as_str().unwrap());
         assert_eq!(bound.is_number(), theory, "{json}");
         assert_eq!(json["loss"], loss);
         if solver != "auto" {

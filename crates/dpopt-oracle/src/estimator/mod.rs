@@ -53,7 +53,9 @@ pub enum EstimatorError {
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// Records in a file are summed block by block; a pass that takes them one by one is not made over them.
-    #[error("passes over one record after the other need records in memory, and these are in a file")]
+    #[error(
+        "passes over one record after the other need records in memory, and these are in a file"
+    )]
     InAFile,
     /// An anchor has no displacement to be in proportion to.
     #[error("an anchor can't read {rate} records per unit of displacement: it has none")]

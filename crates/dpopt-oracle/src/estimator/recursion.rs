@@ -213,12 +213,27 @@ impl<M: Means> Recursion<M> {
         over: Over<'_, M::Slice>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<&Released, Refused> {
+        self.vary_within(point, over, noise_multiplier, None)
+    }
+
+    /// As [`Recursion::vary`], with changes clipped to `fixed` where it is given, and noise to match, whatever the
+    /// displacement.
+    pub(super) fn vary_within(
+        &mut self,
+        point: &[f64],
+        over: Over<'_, M::Slice>,
+        noise_multiplier: NoiseMultiplier,
+        fixed: Option<ClipNorm>,
+    ) -> Result<&Released, Refused> {
         self.check(point)?;
         let step = Move::new(&self.at.point, point);
-        let Some(ask) = step.ask(self.clip, self.smoothness) else {
+        let Some(mut ask) = step.ask(self.clip, self.smoothness) else {
             self.at.release_std = 0.0;
             return Ok(&self.at);
         };
+        if let (Ask::Change { radius, .. }, Some(fixed)) = (&mut ask, fixed) {
+            *radius = fixed;
+        }
         let Mean {
             mut mean,
             noise_std,

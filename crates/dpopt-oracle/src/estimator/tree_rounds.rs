@@ -15,7 +15,7 @@ use super::{EstimatorError, Level, Means, Recursion, Released, StepKind, Tracked
 /// # Formula
 /// Leaf l > 0 of a round has its last right child at depth j = D - (trailing zeros of l):
 /// estimate = that of node j - 1 on the path, plus the mean of the change from that node's point to the
-/// new one, clipped to min(L1 ||w - w_parent||, 2C). Its noise has as many terms as l has binary ones, and the
+/// new one, clipped to min(L1 ||w - w_parent||, 2C), or to a radius set for its depth. Its noise has as many terms as l has binary ones, and the
 /// root's.
 ///
 /// # Privacy
@@ -24,6 +24,8 @@ use super::{EstimatorError, Level, Means, Recursion, Released, StepKind, Tracked
 pub struct TreeRounds<M: Means> {
     recursion: Recursion<M>,
     levels: Vec<Level>,
+    /// Clip radii of changes by depth, from 1 on, where they are set.
+    radii: Vec<ClipNorm>,
     held: HeldSlice<M::Slice>,
     /// The nodes of the path to the last leaf, by depth; empty before the first round.
     path: Vec<Released>,
@@ -56,10 +58,19 @@ impl<M: Means> TreeRounds<M> {
         Ok(Self {
             recursion: Recursion::over(means, clip),
             levels,
+            radii: Vec::new(),
             held: HeldSlice::none(),
             path: Vec::new(),
             leaf: 0,
         })
+    }
+
+    /// Clips changes at depth j to `radii[j - 1]`, with noise to match, and not to what their displacement allows: then
+    /// the noise of a leaf has a variance that is known before the run. Depths without a radius stay as they were.
+    #[must_use]
+    pub fn with_radii(mut self, radii: Vec<ClipNorm>) -> Self {
+        self.radii = radii;
+        self
     }
 
     /// D.
@@ -108,7 +119,9 @@ impl<M: Means> Tracker for TreeRounds<M> {
             } else {
                 let length = self.recursion.length_to(point);
                 let over = self.held.over(batch, length, &mut self.recursion.means)?;
-                self.recursion.vary(point, over, noise_multiplier)?;
+                let radius = self.radii.get(depth - 1).copied();
+                self.recursion
+                    .vary_within(point, over, noise_multiplier, radius)?;
                 StepKind::Variation
             }
         };

@@ -328,6 +328,8 @@ impl Registry {
     pub fn builtin() -> Self {
         let mut experiments = super::descent::experiments();
         experiments.extend(super::recursive::experiments());
+        experiments.extend(super::tree::experiments());
+        experiments.extend(super::sampled::experiments());
         Self { experiments }
     }
 

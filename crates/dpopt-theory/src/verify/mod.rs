@@ -46,6 +46,8 @@ mod judge;
 mod page;
 mod recursive;
 mod run;
+mod sampled;
+mod tree;
 
 pub use claim::{
     Axis, Claim, Design, Effort, Expect, Experiment, Measured, Registry, Trial, TrialError,

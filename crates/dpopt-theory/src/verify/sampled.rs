@@ -1,0 +1,134 @@
+//! What is claimed of SpiderBoost with sampled variations, and the twins that must be caught.
+//!
+//! Poisson samples under add/remove, over records that differ in slope and in curvature; otherwise as in `descent.rs`:
+//! the worst over a grid of ramp slopes of the mean over all points of a run, which is the expectation of the
+//! output's gradient norm given the run.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+
+use dpopt_linalg::norm;
+use dpopt_nonconvex::{Budget, Release, SampledSpiderBoostPlan, Stop};
+use dpopt_privacy::{Adjacency, Delta, Epsilon};
+
+use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
+use super::tree::{BASE, SHARE, TILT, population};
+use crate::problem::Problem as _;
+use crate::simulation::{NoiseRule, SimulatedMeans, WeightedLoss};
+use crate::zoo::{Ramp, RampBowl, TiltedProblem};
+
+/// F0.
+const GAP: f64 = 0.5;
+const DIM: usize = 10;
+const MAX_STEPS: u64 = 100_000_000;
+
+struct SampledExperiment {
+    claim: Claim,
+    rule: NoiseRule,
+    /// Plans by the number of records: a calibration takes longer than a run.
+    plans: Mutex<BTreeMap<u64, SampledSpiderBoostPlan>>,
+}
+
+/// The experiments of this file.
+pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
+    let new = |claim, rule| -> Box<dyn Experiment> {
+        Box::new(SampledExperiment {
+            claim,
+            rule,
+            plans: Mutex::new(BTreeMap::new()),
+        })
+    };
+    let claim = |id: &str| {
+        Claim::new(id, Axis::Records, -2.0 / 3.0)
+            .by(
+                "sampled-spiderboost",
+                "arXiv 2206.00846, Theorem 1, repaired",
+            )
+            .on("tilted ramp-bowl")
+            .within(
+                0.08,
+                0.12,
+                "samples of whole numbers, noise by an accountant",
+            )
+    };
+    let control = claim("sampled-spiderboost/lipschitz-noise")
+        .control("The noise of a variation is scaled with 2 L0 and not with its displacement.");
+    vec![
+        new(claim("sampled-spiderboost/n"), NoiseRule::Displacement),
+        new(control, NoiseRule::Lipschitz),
+    ]
+}
+
+impl SampledExperiment {
+    fn plan(&self, records: u64, problem: &RampBowl) -> Result<SampledSpiderBoostPlan, TrialError> {
+        let mut plans = self
+            .plans
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(plan) = plans.get(&records) {
+            return Ok(plan.clone());
+        }
+        let mut facts = problem.facts(records, Adjacency::AddRemove);
+        facts.lipschitz = (1.0 + SHARE) * BASE[0] + TILT;
+        facts.smoothness = (1.0 + SHARE) * BASE[1];
+        let budget = Budget {
+            epsilon: Epsilon::new(1.0)?,
+            delta: Delta::new(1e-5)?,
+        };
+        let plan = SampledSpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?;
+        plans.insert(records, plan.clone());
+        Ok(plan)
+    }
+}
+
+impl Experiment for SampledExperiment {
+    fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    fn design(&self, effort: Effort) -> Design {
+        let full = effort == Effort::Full;
+        let count = if full { 6 } else { 5 };
+        // Multiples of eight, one for each kind of record.
+        let points = (0..count).map(|k| 8.0 * (125.0 * 10f64.powf(0.5 * f64::from(k))).round());
+        Design::new(points.collect())
+            .with_members(if full { 12 } else { 6 })
+            .with_seeds(if full { 6 } else { 2 })
+    }
+
+    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
+        let limit = RampBowl::largest_slope(BASE[0], BASE[1], GAP, Ramp::Straight);
+        let slope = limit * (0.02f64).powf(share);
+        let base = RampBowl::new(DIM, BASE[0], BASE[1], GAP, Ramp::Straight, slope)?;
+        let plan = self.plan(trial.x as u64, &base)?;
+        let loss = TiltedProblem::new(base, SHARE, TILT, 0.0)?;
+        let data = population(DIM, trial.x as u64 / 8)?;
+        let means = SimulatedMeans::new(
+            WeightedLoss::new(&loss, &data),
+            Adjacency::AddRemove,
+            trial.seed,
+        )
+        .with_rule(self.rule);
+        let mut tracker = plan.estimator(means)?;
+        let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
+        let mut gradient = vec![0.0; DIM];
+        let outcome = plan.run(&mut tracker, &mut |release: &Release<'_>| {
+            base.gradient(release.point, &mut gradient);
+            let exact = norm(&gradient);
+            sum += exact;
+            squares += exact * exact;
+            points += 1;
+            ControlFlow::Continue(())
+        })?;
+        if outcome.stop != Stop::Completed {
+            return Err(format!("the run ended with {:?}", outcome.stop).into());
+        }
+        let bound = plan.predicted_bound.ok_or("the plan states no bound")?;
+        let points = points as f64;
+        Ok(Measured::new(sum / points)
+            .with_square(squares / points)
+            .with_bound(bound))
+    }
+}

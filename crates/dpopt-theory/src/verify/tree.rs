@@ -1,0 +1,257 @@
+//! What is claimed of tree-based private SPIDER for population risk, and the twins that must be caught.
+//!
+//! Records are drawn from a population of eight kinds, so large that slices are independent samples. They differ
+//! in slope and in curvature ([`TiltedProblem`] over [`RampBowl`]), and their mean is the ramp-bowl problem,
+//! so the population gradient is exact. Error of a point of an experiment: the worst, over a logarithmic
+//! grid of ramp slopes, of the mean over runs of the gradient norm at the output; where the output is a leaf drawn
+//! uniformly, its expectation given the run, the mean over all leaves.
+
+use std::ops::ControlFlow;
+
+use dpopt_linalg::norm;
+use dpopt_nonconvex::{
+    Budget, PublicFacts, Release, Stop, TreeSettings, TreeSpiderPlan, TreeTarget,
+};
+use dpopt_oracle::{Loss as _, Tracker as _};
+use dpopt_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier};
+
+use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
+use crate::problem::Problem as _;
+use crate::simulation::{NoiseRule, SimulatedMeans, WeightedLoss, WeightedRecords};
+use crate::zoo::{Ramp, RampBowl, Tilt, TiltedProblem};
+
+/// Share and slope of the tilts: with [`BASE`] they make L0 = L1 = 1.
+pub(super) const SHARE: f64 = 0.5;
+pub(super) const TILT: f64 = 0.25;
+/// L0 and L1 of the problem below.
+pub(super) const BASE: [f64; 2] = [0.5, 2.0 / 3.0];
+/// F0: small, so that bounds are far below every slope at the least n.
+const GAP: f64 = 0.05;
+/// Copies of each kind of record.
+const COPIES: u64 = 1 << 49;
+const MAX_LEAVES: u64 = 1 << 40;
+const DELTA: f64 = 1e-5;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// As planned.
+    Tree,
+    /// Depth 0.
+    Flat,
+    /// Noise as if all nodes of the tree had read all records.
+    ComposedOverNodes,
+    /// Noise of changes by 2 L0.
+    LipschitzNoise,
+}
+
+/// What dominates: the sampling of records, or noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Regime {
+    Statistical,
+    Private,
+}
+
+struct TreeExperiment {
+    claim: Claim,
+    who: Who,
+    regime: Regime,
+    target: TreeTarget,
+}
+
+/// The experiments of this file.
+pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
+    let mut all: Vec<Box<dyn Experiment>> = Vec::new();
+    let mut add = |claim: Claim, who, regime, target| {
+        all.push(Box::new(TreeExperiment {
+            claim,
+            who,
+            regime,
+            target,
+        }));
+    };
+    let (mean, rule) = (TreeTarget::Mean, TreeTarget::Heuristic { safety: 1.5 });
+    let third = -1.0 / 3.0;
+    let (few, many) = (Regime::Statistical, Regime::Private);
+    let note = "the planner's whole numbers of rounds and depths";
+    let claim = |id: &str, rate| by_tree(id, rate).within(0.05, 0.12, note);
+    add(claim("tree-spider/n", third), Who::Tree, few, mean);
+    add(claim("tree-spider/n-stopping", third), Who::Tree, few, rule);
+    add(claim("tree-spider/n-private", -0.5), Who::Tree, many, mean);
+    add(claim("tree-spider-flat/n", -0.25), Who::Flat, few, mean);
+    add(
+        claim("tree-spider-flat/n-private", third),
+        Who::Flat,
+        many,
+        mean,
+    );
+    let control = by_tree("tree-spider/composed-over-nodes", -0.5).control(
+        "Noise as if each node read all records: the square root of their number too much.",
+    );
+    add(control, Who::ComposedOverNodes, many, mean);
+    let control = by_tree("tree-spider/lipschitz-noise", -0.5)
+        .control("The noise of a change is scaled with 2 L0 and not with its displacement.");
+    add(control, Who::LipschitzNoise, many, mean);
+    let control = by_tree("tree-spider/flat", third)
+        .control("No tree under the claim of the tree: can a fit tell the two?");
+    add(control, Who::Flat, few, mean);
+    all
+}
+
+fn by_tree(id: &str, predicted: f64) -> Claim {
+    Claim::new(id, Axis::Records, predicted)
+        .by("tree-spider", "arXiv 2206.00846, Theorem 4, repaired")
+        .on("tilted ramp-bowl")
+        .expecting(Expect::Equal)
+}
+
+impl TreeExperiment {
+    /// d and epsilon.
+    fn size(&self) -> (usize, f64) {
+        match self.regime {
+            Regime::Statistical => (10, 4.0),
+            Regime::Private => (30, 1e-3),
+        }
+    }
+
+    fn facts(&self, records: u64) -> PublicFacts {
+        PublicFacts {
+            records,
+            dim: self.size().0,
+            adjacency: Adjacency::ReplaceOne,
+            lipschitz: (1.0 + SHARE) * BASE[0] + TILT,
+            smoothness: (1.0 + SHARE) * BASE[1],
+            initial_gap: GAP,
+            row_norm: 1.0,
+            convexity: dpopt_oracle::Convexity::Nonconvex,
+        }
+    }
+
+    fn plan(&self, records: u64) -> Result<TreeSpiderPlan, TrialError> {
+        let mut settings = TreeSettings::new(self.target);
+        if self.who == Who::Flat {
+            settings = settings.with_depth(0);
+        }
+        let budget = Budget {
+            epsilon: Epsilon::new(self.size().1)?,
+            delta: Delta::new(DELTA)?,
+        };
+        let mut plan = TreeSpiderPlan::new(&self.facts(records), &budget, settings, MAX_LEAVES)?;
+        if self.who == Who::ComposedOverNodes {
+            let nodes = (plan.steps() as f64).sqrt();
+            plan.noise_multiplier = NoiseMultiplier::new(plan.noise_multiplier.get() * nodes)?;
+        }
+        Ok(plan)
+    }
+}
+
+impl Experiment for TreeExperiment {
+    fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    fn design(&self, effort: Effort) -> Design {
+        let full = effort == Effort::Full;
+        let from = match self.regime {
+            Regime::Statistical => 1e5,
+            Regime::Private => 3e6,
+        };
+        let count = match (full, self.claim.control) {
+            (true, _) => 7,
+            (false, false) => 6,
+            (false, true) => 5,
+        };
+        let points = (0..count).map(|k| (from * 10f64.powf(0.5 * f64::from(k))).round());
+        Design::new(points.collect())
+            .with_members(if full { 12 } else { 6 })
+            .with_seeds(if full { 6 } else { 2 })
+    }
+
+    /// The logarithms: a round of depth D costs 1 + D/2 roots, so that the error goes as ((1 + D/2)/n)^(1/3) where
+    /// sampling dominates, and its square as (1 + D/2) sqrt(1/P^2 + D/L0^2)/n where noise does.
+    fn correction(&self, x: f64) -> f64 {
+        let Ok(plan) = self.plan(x as u64) else {
+            return f64::NAN;
+        };
+        let depth = f64::from(plan.depth);
+        let round = 1.0 + 0.5 * depth;
+        match (self.who, self.regime) {
+            (Who::Flat, _) => 1.0,
+            (_, Regime::Statistical) => round.cbrt(),
+            (_, Regime::Private) => {
+                (round * (plan.reach.powi(-2) + depth / plan.clip.powi(2)).sqrt()).sqrt()
+            }
+        }
+    }
+
+    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+        let dim = self.size().0;
+        let plan = self.plan(trial.x as u64)?;
+        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
+        let limit = RampBowl::largest_slope(BASE[0], BASE[1], GAP, Ramp::Straight);
+        let slope = limit * (0.03f64).powf(share);
+        let base = RampBowl::new(dim, BASE[0], BASE[1], GAP, Ramp::Straight, slope)?;
+        let loss = TiltedProblem::new(base, SHARE, TILT, 0.0)?;
+        let data = population(dim, COPIES)?;
+        let known = loss.constants_on(data.records());
+        if known.lipschitz > plan.facts.lipschitz + 1e-12
+            || known.smoothness > plan.facts.smoothness + 1e-12
+        {
+            return Err("the family breaks its own constants".into());
+        }
+        let rule = match self.who {
+            Who::LipschitzNoise => NoiseRule::Lipschitz,
+            _ => NoiseRule::Displacement,
+        };
+        let means = SimulatedMeans::new(
+            WeightedLoss::new(&loss, &data),
+            Adjacency::ReplaceOne,
+            trial.seed,
+        )
+        .with_rule(rule);
+        let mut tracker = plan.estimator(means)?;
+        let (mut sum, mut leaves) = (0.0, 0u64);
+        let mut gradient = vec![0.0; dim];
+        let outcome = plan.run(&mut tracker, &mut |release: &Release<'_>| {
+            base.gradient(release.point, &mut gradient);
+            sum += norm(&gradient);
+            leaves += 1;
+            ControlFlow::Continue(())
+        })?;
+        if !matches!(outcome.stop, Stop::Completed | Stop::SmallEstimate) {
+            return Err(format!("the run ended with {:?}", outcome.stop).into());
+        }
+        if tracker.counts().records > trial.x {
+            return Err("more records were read than there are".into());
+        }
+        let error = if plan.threshold.is_some() {
+            base.gradient(&outcome.point, &mut gradient);
+            norm(&gradient)
+        } else {
+            sum / leaves as f64
+        };
+        Ok(Measured::new(error).with_bound(plan.aim))
+    }
+}
+
+/// Eight kinds of record, so many of each: four tilts, along four sign patterns that are nearly orthogonal, and their opposites.
+pub(super) fn population(
+    dim: usize,
+    copies: u64,
+) -> Result<WeightedRecords<Vec<Tilt>>, TrialError> {
+    let length = TILT / (dim as f64).sqrt();
+    let tilts: Vec<Tilt> = (0..4u32)
+        .map(|kind| Tilt {
+            share: if kind % 2 == 0 { SHARE } else { -SHARE },
+            ..Tilt::linear(
+                (0..dim as u32)
+                    .map(|k| {
+                        // Rows of a Hadamard matrix, continued periodically.
+                        let odd = ((k + 1) & (2 * kind + 1)).count_ones() % 2 == 1;
+                        if odd { -length } else { length }
+                    })
+                    .collect(),
+            )
+        })
+        .collect();
+    Ok(TiltedProblem::<RampBowl>::opposites(&tilts, copies)?)
+}
