@@ -144,7 +144,8 @@ mod tests {
             for kind in 0..6 {
                 let mut gradient = [0.0; 3];
                 loss.gradient(examples.record(kind), &point, &mut gradient);
-                let weight = if kind % 2 == 1 { 0.65 } else { 0.35 } / 3.0;
+                let share = if kind % 2 == 1 { 0.65 } else { 0.35 };
+                let weight = share / 3.0;
                 for (mean, g) in mean.iter_mut().zip(gradient) {
                     *mean += weight * g;
                 }
