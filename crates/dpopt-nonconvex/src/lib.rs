@@ -16,19 +16,24 @@
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`] | smooth, generalised linear | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
+//! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod dp_sgd;
 mod facts;
 mod horizon;
+mod jl;
 mod noisy_gd;
+mod rank;
 mod run;
 mod solver;
 mod spiderboost;
 
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
+pub use jl::{JlBranch, JlFacts, JlPlan};
 pub use noisy_gd::NoisyGdPlan;
+pub use rank::PublicRank;
 pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, RunError, Stop};
 pub use solver::{AutoReason, Choice, Solver, SolverPlan, UnknownSolver};
 pub use spiderboost::SpiderBoostPlan;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_linalg::norm;
+use dpopt_linalg::{MapError, norm};
 use dpopt_oracle::{Counts, Estimate, Estimator};
 use dpopt_privacy::{Event, Refused, Spend};
 use serde::{Deserialize, Serialize};
@@ -132,6 +132,9 @@ pub enum RunError {
         /// Dimension of the starting point.
         start: usize,
     },
+    /// A point does not fit the projection that it was found under.
+    #[error(transparent)]
+    Map(#[from] MapError),
     /// A reservation or release was refused.
     #[error(transparent)]
     Refused(#[from] Refused),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::noisy_gd::NoisyGdPlan;
+use crate::rank::PublicRank;
 use crate::run::{Observer, Outcome, RunError};
 use crate::spiderboost::SpiderBoostPlan;
 
@@ -57,6 +58,30 @@ impl Solver {
                 SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, budget, max_steps)?)
             }
         })
+    }
+
+    /// As [`Solver::plan`], with a public bound on the rank of a generalised linear problem. Solvers that
+    /// state no bound do not use it.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn plan_within(
+        self,
+        facts: &PublicFacts,
+        rank: Option<PublicRank>,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<SolverPlan, PlanError> {
+        match (self, rank) {
+            (Solver::NoisyGdTheory, Some(rank)) => {
+                NoisyGdPlan::within_rank(facts, budget, max_steps, rank).map(SolverPlan::NoisyGd)
+            }
+            (Solver::SpiderBoost, Some(rank)) => {
+                SpiderBoostPlan::within_rank(facts, budget, max_steps, rank)
+                    .map(SolverPlan::SpiderBoost)
+            }
+            _ => self.plan(facts, budget, max_steps),
+        }
     }
 
     /// Picks a solver by a public rule and plans it.

@@ -326,9 +326,9 @@ impl Registry {
     /// What this library claims.
     #[must_use]
     pub fn builtin() -> Self {
-        Self {
-            experiments: super::descent::experiments(),
-        }
+        let mut experiments = super::descent::experiments();
+        experiments.extend(super::projection::experiments());
+        Self { experiments }
     }
 
     /// Adds an experiment.

@@ -44,6 +44,7 @@ mod error;
 mod journal;
 mod judge;
 mod page;
+mod projection;
 mod run;
 
 pub use claim::{
