@@ -14,11 +14,12 @@
 //! | --- | --- | --- |
 //! | [`NoisyGdPlan::theory`] | smooth | E norm of gradient, root mean square |
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
-//! | [`DpSgdPlan`] | smooth, generalised linear | none stated |
+//! | [`DpSgdPlan`], [`DpAdamPlan`] | smooth, generalised linear | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod dp_adam;
 mod dp_sgd;
 mod facts;
 mod horizon;
@@ -29,6 +30,7 @@ mod run;
 mod solver;
 mod spiderboost;
 
+pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};

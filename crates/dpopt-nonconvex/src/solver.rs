@@ -4,6 +4,7 @@ use dpopt_oracle::{Access, Convexity, Estimator};
 use dpopt_privacy::Spend;
 use serde::{Deserialize, Serialize};
 
+use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::noisy_gd::NoisyGdPlan;
@@ -22,6 +23,10 @@ pub enum Solver {
     NoisyGdTheory,
     /// [`DpSgdPlan::new`].
     DpSgd,
+    /// [`DpSgdPlan::decaying`].
+    DpSgdDecay,
+    /// [`DpAdamPlan::new`].
+    DpAdam,
     /// [`SpiderBoostPlan::new`].
     #[serde(rename = "spiderboost")]
     SpiderBoost,
@@ -29,10 +34,12 @@ pub enum Solver {
 
 impl Solver {
     /// All solvers.
-    pub const ALL: [Solver; 4] = [
+    pub const ALL: [Solver; 6] = [
         Solver::NoisyGd,
         Solver::NoisyGdTheory,
         Solver::DpSgd,
+        Solver::DpSgdDecay,
+        Solver::DpAdam,
         Solver::SpiderBoost,
     ];
 
@@ -54,6 +61,8 @@ impl Solver {
                 SolverPlan::NoisyGd(NoisyGdPlan::theory(facts, budget, max_steps)?)
             }
             Solver::DpSgd => SolverPlan::DpSgd(DpSgdPlan::new(facts, budget, max_steps)?),
+            Solver::DpSgdDecay => SolverPlan::DpSgd(DpSgdPlan::decaying(facts, budget, max_steps)?),
+            Solver::DpAdam => SolverPlan::DpAdam(DpAdamPlan::new(facts, budget, max_steps)?),
             Solver::SpiderBoost => {
                 SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, budget, max_steps)?)
             }
@@ -138,6 +147,8 @@ impl std::fmt::Display for Solver {
             Solver::NoisyGd => "noisy-gd",
             Solver::NoisyGdTheory => "noisy-gd-theory",
             Solver::DpSgd => "dp-sgd",
+            Solver::DpSgdDecay => "dp-sgd-decay",
+            Solver::DpAdam => "dp-adam",
             Solver::SpiderBoost => "spiderboost",
         })
     }
@@ -145,7 +156,9 @@ impl std::fmt::Display for Solver {
 
 /// A name is not that of a solver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no solver is called `{0}`; known: noisy-gd, noisy-gd-theory, dp-sgd, spiderboost")]
+#[error(
+    "no solver is called `{0}`; known: noisy-gd, noisy-gd-theory, dp-sgd, dp-sgd-decay, dp-adam, spiderboost"
+)]
 pub struct UnknownSolver(pub String);
 
 impl std::str::FromStr for Solver {
@@ -204,6 +217,8 @@ pub enum SolverPlan {
     NoisyGd(NoisyGdPlan),
     /// DP-SGD.
     DpSgd(DpSgdPlan),
+    /// DP-Adam.
+    DpAdam(DpAdamPlan),
     /// Private SpiderBoost.
     SpiderBoost(SpiderBoostPlan),
 }
@@ -215,6 +230,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.steps,
             SolverPlan::DpSgd(plan) => plan.steps,
+            SolverPlan::DpAdam(plan) => plan.releases.steps,
             SolverPlan::SpiderBoost(plan) => plan.steps,
         }
     }
@@ -225,6 +241,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.spend(),
             SolverPlan::DpSgd(plan) => plan.spend(),
+            SolverPlan::DpAdam(plan) => plan.spend(),
             SolverPlan::SpiderBoost(plan) => plan.spend(),
         }
     }
@@ -235,6 +252,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.clip,
             SolverPlan::DpSgd(plan) => plan.clip,
+            SolverPlan::DpAdam(plan) => plan.releases.clip,
             SolverPlan::SpiderBoost(plan) => plan.clip,
         }
     }
@@ -244,6 +262,7 @@ impl SolverPlan {
     pub fn access(&self) -> Access {
         match self {
             SolverPlan::DpSgd(plan) => Access::Poisson(plan.sampling_rate),
+            SolverPlan::DpAdam(plan) => Access::Poisson(plan.releases.sampling_rate),
             _ => Access::FullBatch,
         }
     }
@@ -253,7 +272,7 @@ impl SolverPlan {
     pub fn predicted_bound(&self) -> Option<f64> {
         match self {
             SolverPlan::NoisyGd(plan) => plan.predicted_bound,
-            SolverPlan::DpSgd(_) => None,
+            SolverPlan::DpSgd(_) | SolverPlan::DpAdam(_) => None,
             SolverPlan::SpiderBoost(plan) => plan.predicted_bound,
         }
     }
@@ -264,6 +283,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.gradients(),
             SolverPlan::DpSgd(plan) => plan.gradients(),
+            SolverPlan::DpAdam(plan) => plan.gradients(),
             SolverPlan::SpiderBoost(plan) => plan.gradients(),
         }
     }
@@ -274,6 +294,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => &plan.facts,
             SolverPlan::DpSgd(plan) => &plan.facts,
+            SolverPlan::DpAdam(plan) => &plan.releases.facts,
             SolverPlan::SpiderBoost(plan) => &plan.facts,
         }
     }
@@ -290,6 +311,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.run(estimator, observer),
             SolverPlan::DpSgd(plan) => plan.run(estimator, observer),
+            SolverPlan::DpAdam(plan) => plan.run(estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run(estimator, observer),
         }
     }
@@ -307,6 +329,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::DpSgd(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::DpAdam(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
         }
     }

@@ -162,7 +162,7 @@ fn what_is_missing_or_vacuous_is_said() {
     let missing = JlPlan::in_branch(JlBranch::Rank, &jl(10_000, 5_000, None), &budget(), &base);
     assert_eq!(missing.err(), Some(PlanError::RankMissing));
     let vacuous = JlPlan::new(
-        &jl(500, 100_000, Some(50)),
+        &jl(500, 100_000, None),
         &budget(),
         Solver::SpiderBoost,
         STEPS,
