@@ -51,7 +51,7 @@ pub use rates::{FitError, LogLogFit};
 pub use simulation::{
     ClosedForm, FloatPrefixNoise, NoiseRule, Population, RampGlm, SimulatedEstimator,
     SimulatedMeans, SimulatedPeriod, SimulatedSlice, SpanEstimator, SpanGradient, Unread,
-    WeightedError, WeightedLoss, WeightedRecords,
+    WeightedError, WeightedLoss, WeightedRecords, in_span,
 };
 pub use zoo::{
     Fingerprint, LogPeriodic, Logarithm, Majority, MeanBall, Power, Profile, Radial, Ramp,

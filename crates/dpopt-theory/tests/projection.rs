@@ -10,7 +10,7 @@ use dpopt_nonconvex::{
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::verify::{Registry, Verification};
-use dpopt_theory::{RampGlm, SpanEstimator};
+use dpopt_theory::{RampGlm, SpanEstimator, in_span};
 
 const STEPS: u64 = 1_000_000;
 const RANK: usize = 5;
@@ -66,7 +66,8 @@ fn worst(plan: &SolverPlan, projection: Option<(usize, f64, usize)>) -> f64 {
                 100 * member as u64 + seed,
             );
             let (mut sum, mut points) = (0.0, 0.0);
-            plan.run(&mut estimator, &mut |release: &Release<'_>| {
+            let walk = in_span(plan, RANK).unwrap();
+            walk.run(&mut estimator, &mut |release: &Release<'_>| {
                 sum += problem.original_norm(&release.point[..RANK]);
                 points += 1.0;
                 ControlFlow::Continue(())

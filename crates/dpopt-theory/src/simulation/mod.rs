@@ -13,5 +13,5 @@ pub use estimator::SimulatedEstimator;
 pub use means::{NoiseRule, SimulatedMeans, SimulatedPeriod, SimulatedSlice};
 pub use population::{ClosedForm, Population, WeightedLoss};
 pub use prefix::FloatPrefixNoise;
-pub use span::{RampGlm, SpanEstimator, SpanGradient};
+pub use span::{RampGlm, SpanEstimator, SpanGradient, in_span};
 pub use weighted::{Unread, WeightedError, WeightedRecords};

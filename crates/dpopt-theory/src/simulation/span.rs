@@ -1,6 +1,7 @@
 //! The private gradient estimator where gradients stay in a span of few dimensions.
 
 use dpopt_linalg::{distance, norm};
+use dpopt_nonconvex::SolverPlan;
 use dpopt_oracle::{Counts, Estimate, Estimator};
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::{Adjacency, Curator, Event, NoiseMultiplier, Reads, Refused, Spend};
@@ -25,8 +26,8 @@ pub trait SpanGradient {
 /// d normals for each release replaced by r + 2 numbers.
 ///
 /// # Formula
-/// Coordinates 0..r are those of the span, as in [`crate::SimulatedEstimator`]. Coordinate r is the *length* of the rest of
-/// the estimate; the others are 0. A release at noise s per coordinate adds a normal of d - r dimensions to the rest, so that
+/// Points and estimates have r + 1 coordinates. The first r are those of the span, as in [`crate::SimulatedEstimator`]; the last is
+/// the *length* of the rest of the estimate. A release at noise s per coordinate adds a normal of d - r dimensions to the rest, so that
 /// its length goes from l to sqrt((l + s z)^2 + s^2 c), z standard normal and c chi-squared with d - r - 1 degrees of freedom.
 ///
 /// # Why it has the same law
@@ -37,7 +38,10 @@ pub trait SpanGradient {
 /// several estimates, whose directions off the span matter: it must not be run on this.
 pub struct SpanEstimator<G> {
     problem: G,
+    /// r + 1.
     dim: usize,
+    /// d - r - 1.
+    rest: f64,
     records: u64,
     curator: Curator,
     noise: KeyedStream,
@@ -49,15 +53,18 @@ pub struct SpanEstimator<G> {
 }
 
 impl<G: SpanGradient> SpanEstimator<G> {
-    /// An estimator as over `records` records in `dim` dimensions (at least r + 2). Equal seeds give equal runs.
+    /// An estimator as over `records` records in `dim` dimensions (at least r + 2). Equal seeds give equal runs. Run plans for d
+    /// dimensions on it by [`in_span`].
     #[must_use]
     pub fn new(problem: G, dim: usize, records: u64, adjacency: Adjacency, seed: u64) -> Self {
         let rank = problem.rank();
-        let dim = dim.max(rank + 2);
+        let rest = dim.saturating_sub(rank + 1).max(1) as f64;
+        let dim = rank + 1;
         let key = ReplayKeyForTests::from_seed(seed);
         Self {
             problem,
             dim,
+            rest,
             records: records.max(1),
             curator: Curator::simulated(adjacency, seed),
             noise: key.stream(StreamId::new(Purpose::Noise, 0)),
@@ -72,9 +79,8 @@ impl<G: SpanGradient> SpanEstimator<G> {
     fn release(&mut self, radius: f64, z: NoiseMultiplier) -> Result<f64, Refused> {
         let std =
             self.curator.adjacency().sum_sensitivity() * radius * z.get() / self.records as f64;
-        let rest = (self.dim - self.problem.rank() - 1) as f64;
-        let chi = ChiSquared::new(rest).map_err(|_| NoiseError::ScaleOutOfRange {
-            scale: rest,
+        let chi = ChiSquared::new(self.rest).map_err(|_| NoiseError::ScaleOutOfRange {
+            scale: self.rest,
             min: 1.0,
             max: f64::MAX,
         })?;
@@ -162,6 +168,19 @@ impl<G: SpanGradient> Estimator for SpanEstimator<G> {
     fn counts(&self) -> Counts {
         self.counts
     }
+}
+
+/// A plan for d dimensions as one that walks in the r + 1 coordinates of a [`SpanEstimator`]: the same steps, noise and bound.
+/// None for solvers whose walk adds several estimates.
+#[must_use]
+pub fn in_span(plan: &SolverPlan, rank: usize) -> Option<SolverPlan> {
+    let mut plan = plan.clone();
+    match &mut plan {
+        SolverPlan::NoisyGd(plan) if plan.momentum == 0.0 => plan.facts.dim = rank + 1,
+        SolverPlan::SpiderBoost(plan) => plan.facts.dim = rank + 1,
+        _ => return None,
+    }
+    Some(plan)
 }
 
 /// Half of the records on one direction with a ramp, the others spread over r - 1 directions with Huber's loss: a generalised

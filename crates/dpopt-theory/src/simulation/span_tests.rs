@@ -54,7 +54,9 @@ fn lengths_and_gradients_have_the_law_of_all_coordinates() {
     let plan = SpiderBoostPlan::new(&facts, &budget, 40).unwrap();
     assert!(plan.phase >= 4 && plan.steps >= 12, "{plan:?}");
     let glm = RampGlm::plain(3, 0.3);
-    let collect = |estimator: &mut dyn Estimator| {
+    let plan = SolverPlan::SpiderBoost(plan);
+    let narrow = in_span(&plan, 3).unwrap();
+    let collect = |plan: &SolverPlan, estimator: &mut dyn Estimator| {
         let (mut length, mut gradient) = (0.0, 0.0);
         let mut watch = |release: &Release<'_>| {
             length = release.norm;
@@ -70,7 +72,7 @@ fn lengths_and_gradients_have_the_law_of_all_coordinates() {
     for seed in 0..runs {
         let mut full = SimulatedEstimator::new(&wide, n, Adjacency::ReplaceOne, seed);
         let mut span = SpanEstimator::new(glm.clone(), d, n, Adjacency::ReplaceOne, seed + runs);
-        for (which, found) in [collect(&mut full), collect(&mut span)]
+        for (which, found) in [collect(&plan, &mut full), collect(&narrow, &mut span)]
             .into_iter()
             .enumerate()
         {
@@ -93,7 +95,8 @@ fn lengths_and_gradients_have_the_law_of_all_coordinates() {
             );
         }
     }
-    let mut again = SpanEstimator::new(glm, d + 1, n, Adjacency::ReplaceOne, 0);
+    // A plan that was not brought to the span does not fit.
+    let mut again = SpanEstimator::new(glm, d, n, Adjacency::ReplaceOne, 0);
     assert!(plan.run(&mut again, &mut NoObserver).is_err());
 }
 

@@ -19,7 +19,7 @@ use dpopt_privacy::{Adjacency, Delta, Epsilon};
 
 use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
 use super::descent::{DELTA, epsilon_at, half_decades, mu_at};
-use crate::simulation::{RampGlm, SpanEstimator};
+use crate::simulation::{RampGlm, SpanEstimator, in_span};
 
 /// Steps that a planner may take; none of these plans takes as many.
 const MAX_STEPS: u64 = 100_000_000;
@@ -325,15 +325,14 @@ impl Experiment for GlmExperiment {
         let mut estimator =
             SpanEstimator::new(problem.clone(), dim, records, adjacency, trial.seed);
         let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
-        let outcome = planned
-            .plan
-            .run(&mut estimator, &mut |release: &Release<'_>| {
-                let exact = problem.original_norm(&release.point[..rank]);
-                sum += exact;
-                squares += exact * exact;
-                points += 1;
-                ControlFlow::Continue(())
-            })?;
+        let walk = in_span(&planned.plan, rank).ok_or("the walk does not stay in a span")?;
+        let outcome = walk.run(&mut estimator, &mut |release: &Release<'_>| {
+            let exact = problem.original_norm(&release.point[..rank]);
+            sum += exact;
+            squares += exact * exact;
+            points += 1;
+            ControlFlow::Continue(())
+        })?;
         if outcome.stop != Stop::Completed {
             return Err(format!("the run ended with {:?}", outcome.stop).into());
         }
