@@ -126,7 +126,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         Axis::Rank,
         1.0 / 6.0,
         Who::SpiderRank,
-        DIM,
+        1_000,
         &plain,
     );
     add(
@@ -196,7 +196,13 @@ struct Setting {
 
 impl GlmExperiment {
     fn setting(&self, x: f64) -> Result<Setting, TrialError> {
-        let (mut records, mut dim, mut epsilon, mut rank) = (100_000, self.dim, 1.0, RANK);
+        // Within a rank SpiderBoost is no better than noisy gradient descent until n is large.
+        let many = if self.who == Who::SpiderRank {
+            1_000_000
+        } else {
+            100_000
+        };
+        let (mut records, mut dim, mut epsilon, mut rank) = (many, self.dim, 1.0, RANK);
         match self.claim.axis {
             Axis::Dimension => dim = x as usize,
             Axis::Mu => epsilon = epsilon_at(x),
@@ -288,14 +294,16 @@ impl Experiment for GlmExperiment {
     fn design(&self, effort: Effort) -> Design {
         let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.who) {
+            (Axis::Dimension, Who::SpiderRank) => half_decades(300.0, 4),
             (Axis::Dimension, _) => half_decades(1_000.0, 5),
-            (Axis::Rank, _) => vec![4.0, 8.0, 16.0, 32.0, 64.0],
             (Axis::Mu, _) => [0.5, 1.0, 2.0, 4.0].map(mu_at).to_vec(),
+            (Axis::Rank, _) => vec![4.0, 8.0, 16.0, 32.0],
+            (_, Who::SpiderRank) => half_decades(30_000.0, if full { 5 } else { 4 }),
             (_, Who::JlRankFree) => half_decades(10_000.0, if full { 5 } else { 4 }),
             _ => half_decades(10_000.0, if full { 6 } else { 5 }),
         };
         Design::new(points)
-            .with_members(if full { 16 } else { 8 })
+            .with_members(if full { 32 } else { 18 })
             .with_seeds(if full { 6 } else { 2 })
     }
 
@@ -303,8 +311,8 @@ impl Experiment for GlmExperiment {
         let setting = self.setting(trial.x)?;
         let planned = self.planned(trial.x, &setting)?;
         let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
-        // From 1, the largest slope of a record, down to a gradient below the error at the largest n.
-        let slope = 0.004f64.powf(share);
+        // From half of the largest slope of a record down to a gradient below the error at the largest n.
+        let slope = 0.5 * 0.005f64.powf(share);
         let rank = setting.rank;
         let problem = match planned.projection {
             None => RampGlm::plain(rank, slope),
