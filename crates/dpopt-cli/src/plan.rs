@@ -18,7 +18,7 @@ use crate::summary::{print, print_json};
 /// Flags of `dpopt plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// auto, noisy-gd, noisy-gd-theory, dp-sgd, spiderboost or tree-spider
+    /// auto, noisy-gd, noisy-gd-theory, dp-sgd, dp-sgd-decay, dp-adam, spiderboost or tree-spider
     solver: SolverArg,
     /// Number of records; under add-remove the declared public size
     #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]

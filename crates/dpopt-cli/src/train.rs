@@ -75,7 +75,7 @@ pub(crate) struct TrainArgs {
     /// Loss of a record: logistic, sigmoid, welsch, geman-mcclure, cauchy, tukey[:C] or huber[:DELTA]
     #[arg(long, default_value = "logistic", value_parser = args::loss)]
     loss: Glm,
-    /// auto, noisy-gd, noisy-gd-theory, dp-sgd, spiderboost or tree-spider. auto: noisy-gd for a convex loss;
+    /// auto, noisy-gd, noisy-gd-theory, dp-sgd, dp-sgd-decay, dp-adam, spiderboost or tree-spider. auto: noisy-gd for a convex loss;
     /// otherwise whichever of spiderboost and noisy-gd-theory has the smaller proven bound, and
     /// noisy-gd where neither bound says anything. It sees public facts only
     #[arg(long, default_value = "auto")]

@@ -3,7 +3,8 @@
 //! This crate adapts storage and dense linear algebra for the layers above; it knows nothing
 //! about privacy. Rows are records. faer does the dense decompositions and does not appear in
 //! any public signature. [`extreme_eigenvalue`] (Lanczos) and [`Hull`] (the point of a convex hull
-//! nearest to 0) measure how stationary a point is, each with a bound on its own error.
+//! nearest to 0) measure how stationary a point is, each with a bound on its own error. [`JlMap`] is a
+//! random projection that keeps lengths.
 //!
 //! Every row kernel computes its result **from that row alone, in a fixed order**: the bits of a
 //! record's inner product do not depend on which rows stand beside it, nor on how many. The privacy
@@ -16,6 +17,7 @@ mod design;
 mod file;
 mod frame;
 mod hull;
+mod johnson;
 mod lanczos;
 mod logistic;
 mod panels;
@@ -33,6 +35,7 @@ pub use design::{Design, DesignError, Entries, Wanted};
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use frame::orthonormalise;
 pub use hull::{Hull, HullError, HullPoint};
+pub use johnson::{JlMap, MapError};
 pub use lanczos::{
     End, ExtremeEigenvalue, LanczosError, LanczosSettings, LanczosStatus, extreme_eigenvalue,
 };

@@ -1,20 +1,22 @@
 //! DP-SGD: noisy clipped gradients on Poisson samples, with momentum.
 
-use dpopt_oracle::{Batch, Estimator, Level, Schedule};
+use dpopt_oracle::{Batch, Estimate, Estimator, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
-use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend};
+use dpopt_privacy::{Accountant, ClipNorm, NoiseMultiplier, Refused, SamplingRate, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, plain_steps};
 use crate::noisy_gd::HeavyBall;
-use crate::run::{Course, Observer, Outcome, OutputRule, RunError, run};
+use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
 /// Momentum of the default plan: the usual one. A tuned constant.
 const MOMENTUM: f64 = 0.9;
 /// Noise multiplier that the default sampling rate aims at. Above about 1 sampling costs little:
 /// per step mu is rate x sqrt(e^(1/z^2) - 1), close to rate/z. A tuned constant.
 const TARGET_MULTIPLIER: f64 = 1.5;
+/// Last clip radius over the first where it decays. Not measured.
+const CLIP_DECAY: f64 = 0.2;
 
 /// A plan for DP-SGD. It states no bound on the gradient.
 ///
@@ -37,11 +39,14 @@ pub struct DpSgdPlan {
     pub step_size: f64,
     /// Heavy-ball momentum.
     pub momentum: f64,
-    /// Per-record clip radius C.
+    /// Per-record clip radius C, that of the first step where it decays.
     pub clip: f64,
+    /// The last step's clip radius over the first one's; 1 where it stays. It goes down geometrically, and the noise
+    /// with it: the multiplier stays, so the privacy does.
+    pub clip_decay: f64,
     /// Noise multiplier of each release.
     pub noise_multiplier: NoiseMultiplier,
-    /// Noise standard deviation per coordinate of the mean gradient.
+    /// Noise standard deviation per coordinate of the mean gradient, at the first step.
     pub noise_std: f64,
     /// Who calibrated the multiplier.
     pub accountant: Accountant,
@@ -80,6 +85,51 @@ impl DpSgdPlan {
             MOMENTUM,
             clip,
         )
+    }
+
+    /// As [`DpSgdPlan::new`], with a clip radius that goes down from L0 to a fifth of it: gradients shrink as a run goes on,
+    /// and so may the noise. The numbers are the usual kind of choice and not measured.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn decaying(
+        facts: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let plan = Self::new(facts, budget, max_steps)?;
+        let clip = facts.lipschitz;
+        Self {
+            clip,
+            noise_std: plan.noise_std * clip / plan.clip,
+            ..plan
+        }
+        .with_clip_decay(CLIP_DECAY)
+    }
+
+    /// The same plan with a clip radius that goes down geometrically to `decay` times the first. Sensitivity and noise go down
+    /// together, at one multiplier: the same events.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`] for a decay that is not positive and finite.
+    pub fn with_clip_decay(self, decay: f64) -> Result<Self, PlanError> {
+        if !(decay.is_finite() && decay > 0.0) {
+            return Err(PlanError::BadFact {
+                name: "clip_decay",
+                value: decay,
+            });
+        }
+        Ok(Self {
+            clip_decay: decay,
+            ..self
+        })
+    }
+
+    /// The clip radius of a step.
+    #[must_use]
+    pub fn clip_at(&self, step: u64) -> f64 {
+        let last = self.steps.saturating_sub(1).max(1) as f64;
+        self.clip * self.clip_decay.powf(step as f64 / last)
     }
 
     /// A plan with given parameters; the noise is calibrated to the budget.
@@ -124,6 +174,7 @@ impl DpSgdPlan {
             step_size,
             momentum,
             clip,
+            clip_decay: 1.0,
             noise_multiplier,
             noise_std: facts.noise_std(clip, noise_multiplier.get()) / sampling_rate.get(),
             accountant,
@@ -180,13 +231,50 @@ impl DpSgdPlan {
             spend: self.spend(),
             output: self.output,
         };
-        let mut walk = HeavyBall::new(
+        let walk = HeavyBall::new(
             self.facts.dim,
             self.step_size,
             self.momentum,
             self.noise_multiplier,
         );
+        if self.clip_decay == 1.0 {
+            let mut walk = walk;
+            return run(&course, &mut walk, estimator, observer);
+        }
+        let clips: Vec<ClipNorm> = (0..self.steps)
+            .map(|step| ClipNorm::new(self.clip_at(step)))
+            .collect::<Result<_, _>>()
+            .map_err(RunError::Clip)?;
+        if !clips.first().is_none_or(|clip| estimator.set_clip(*clip)) {
+            return Err(RunError::FixedClip);
+        }
+        let mut walk = Decaying { walk, clips };
         run(&course, &mut walk, estimator, observer)
+    }
+}
+
+/// A walk before each of whose steps the clip radius is set.
+struct Decaying {
+    walk: HeavyBall,
+    clips: Vec<ClipNorm>,
+}
+
+impl Walk for Decaying {
+    fn ask<'e>(
+        &self,
+        step: u64,
+        point: &[f64],
+        estimator: &'e mut dyn Estimator,
+    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
+        if let Some(clip) = self.clips.get(step as usize) {
+            // It could be set before the run, and so it can now.
+            let _ = estimator.set_clip(*clip);
+        }
+        self.walk.ask(step, point, estimator)
+    }
+
+    fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
+        self.walk.step(point, gradient, next);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Everything a planner may know.
 
+use dpopt_linalg::MapError;
 use dpopt_oracle::{Constants, Convexity};
 use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{AccountingError, Adjacency, Delta, Epsilon, Mu, UnitError};
@@ -204,6 +205,18 @@ pub enum PlanError {
         /// Deepest tree.
         most: u32,
     },
+    /// A plan was asked for that needs a public bound on the rank.
+    #[error(
+        "the rank branch of the projection needs a public bound on the rank of the rows, and none was given; \
+         a bound must never be computed from protected records"
+    )]
+    RankMissing,
+    /// The number of rows of a projection can't be chosen by a bound that the base solver does not state.
+    #[error("the solver states no bound, so the projection's dimension has to be given")]
+    NoBaseBound,
+    /// A projection can't have this shape.
+    #[error(transparent)]
+    Map(#[from] MapError),
     /// The accountant refused.
     #[error(transparent)]
     Accounting(#[from] AccountingError),

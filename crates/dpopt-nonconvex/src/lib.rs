@@ -14,19 +14,23 @@
 //! | --- | --- | --- |
 //! | [`NoisyGdPlan::theory`] | smooth | E norm of gradient, root mean square |
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
-//! | [`DpSgdPlan`] | smooth, generalised linear | none stated |
+//! | [`DpSgdPlan`], [`DpAdamPlan`] | smooth, generalised linear | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
 //! | [`RecursiveGdPlan`] | convex, population | E norm of gradient |
 //! | [`RecursiveSgdPlan`] | convex, smooth for every record; population | E norm of gradient |
 //! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
 //! | [`TreeSpiderPlan`] | smooth, population risk, one pass | E norm of gradient, or with high probability |
+//! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod dp_adam;
 mod dp_sgd;
 mod facts;
 mod horizon;
+mod jl;
 mod noisy_gd;
 mod phases;
+mod rank;
 mod recursive;
 mod run;
 mod sampled_spiderboost;
@@ -34,9 +38,12 @@ mod solver;
 mod spiderboost;
 mod tree_spider;
 
+pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
+pub use jl::{JlBranch, JlFacts, JlPlan};
 pub use noisy_gd::NoisyGdPlan;
+pub use rank::PublicRank;
 pub use recursive::{
     ConvexFacts, GdStage, Outline, PassPlan, RecursiveGdPlan, RecursiveSgdPlan, SgdStage,
     StageOutline,

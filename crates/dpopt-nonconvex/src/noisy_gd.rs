@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
+use crate::rank::PublicRank;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
 /// A plan for w <- w + beta (w - w_prev) - eta g, with g the noisy clipped mean gradient.
@@ -32,6 +33,9 @@ pub struct NoisyGdPlan {
     pub noise_multiplier: NoiseMultiplier,
     /// Noise standard deviation per coordinate of the mean gradient.
     pub noise_std: f64,
+    /// The public rank that it was planned for, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<PublicRank>,
     /// Bound on the root mean square of the gradient norm at the output; absent with momentum.
     pub predicted_bound: Option<f64>,
     /// Which point is returned.
@@ -49,9 +53,39 @@ impl NoisyGdPlan {
     /// # Errors
     /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0)).
     pub fn theory(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
+        Self::least_bound(facts, budget, max_steps, facts.dim)
+    }
+
+    /// As [`NoisyGdPlan::theory`] for a generalised linear loss whose rows span at most `rank` dimensions.
+    ///
+    /// # Formula
+    /// E||grad F||^2 <= 2 L1 F0/T + r sigma^2: F depends on the projection of w to the span alone, whose
+    /// walk is noisy gradient descent in r dimensions. (`docs/theory/jl.md`.)
+    ///
+    /// # Errors
+    /// As [`NoisyGdPlan::theory`].
+    pub fn within_rank(
+        facts: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+        rank: PublicRank,
+    ) -> Result<Self, PlanError> {
+        let plan = Self::least_bound(facts, budget, max_steps, rank.get().min(facts.dim))?;
+        Ok(Self {
+            rank: Some(rank),
+            ..plan
+        })
+    }
+
+    fn least_bound(
+        facts: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+        noise_dim: usize,
+    ) -> Result<Self, PlanError> {
         facts.check()?;
         let mu = budget.mu()?.get();
-        let variance = facts.dim as f64 * facts.noise_std(facts.lipschitz, 1.0 / mu).powi(2);
+        let variance = noise_dim as f64 * facts.noise_std(facts.lipschitz, 1.0 / mu).powi(2);
         let bound =
             |steps: f64| 2.0 * facts.smoothness * facts.initial_gap / steps + steps * variance;
         let ideal = (2.0 * facts.smoothness * facts.initial_gap / variance).sqrt();
@@ -146,6 +180,7 @@ impl NoisyGdPlan {
             clip,
             noise_multiplier,
             noise_std: facts.noise_std(clip, noise_multiplier.get()),
+            rank: None,
             predicted_bound: None,
             output: OutputRule::Last,
         })

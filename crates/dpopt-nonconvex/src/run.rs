@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_linalg::norm;
+use dpopt_linalg::{MapError, norm};
 use dpopt_oracle::{Counts, Estimate, Estimator, PassError};
-use dpopt_privacy::{Event, Refused, Spend};
+use dpopt_privacy::{Event, Refused, Spend, UnitError};
 use serde::{Deserialize, Serialize};
 
 /// One released estimate, as an observer sees it: public values only.
@@ -143,6 +143,15 @@ pub enum RunError {
         /// The solver.
         solver: &'static str,
     },
+    /// A point does not fit the projection that it was found under.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// A plan changes the clip radius as it goes, and the estimator can't.
+    #[error("the plan's clip radius decays, and this estimator's can't be changed")]
+    FixedClip,
+    /// A clip radius of the plan is out of range.
+    #[error(transparent)]
+    Clip(UnitError),
     /// A reservation or release was refused.
     #[error(transparent)]
     Refused(#[from] Refused),

@@ -4,9 +4,11 @@ use dpopt_oracle::{Access, Convexity, Estimator};
 use dpopt_privacy::Spend;
 use serde::{Deserialize, Serialize};
 
+use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::noisy_gd::NoisyGdPlan;
+use crate::rank::PublicRank;
 use crate::run::{Observer, Outcome, RunError};
 use crate::spiderboost::SpiderBoostPlan;
 use crate::tree_spider::{TreeSettings, TreeSpiderPlan, TreeTarget};
@@ -22,6 +24,10 @@ pub enum Solver {
     NoisyGdTheory,
     /// [`DpSgdPlan::new`].
     DpSgd,
+    /// [`DpSgdPlan::decaying`].
+    DpSgdDecay,
+    /// [`DpAdamPlan::new`].
+    DpAdam,
     /// [`SpiderBoostPlan::new`].
     #[serde(rename = "spiderboost")]
     SpiderBoost,
@@ -31,10 +37,12 @@ pub enum Solver {
 
 impl Solver {
     /// All solvers.
-    pub const ALL: [Solver; 5] = [
+    pub const ALL: [Solver; 7] = [
         Solver::NoisyGd,
         Solver::NoisyGdTheory,
         Solver::DpSgd,
+        Solver::DpSgdDecay,
+        Solver::DpAdam,
         Solver::SpiderBoost,
         Solver::TreeSpider,
     ];
@@ -57,6 +65,8 @@ impl Solver {
                 SolverPlan::NoisyGd(NoisyGdPlan::theory(facts, budget, max_steps)?)
             }
             Solver::DpSgd => SolverPlan::DpSgd(DpSgdPlan::new(facts, budget, max_steps)?),
+            Solver::DpSgdDecay => SolverPlan::DpSgd(DpSgdPlan::decaying(facts, budget, max_steps)?),
+            Solver::DpAdam => SolverPlan::DpAdam(DpAdamPlan::new(facts, budget, max_steps)?),
             Solver::SpiderBoost => {
                 SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, budget, max_steps)?)
             }
@@ -65,6 +75,30 @@ impl Solver {
                 SolverPlan::TreeSpider(TreeSpiderPlan::new(facts, budget, settings, max_steps)?)
             }
         })
+    }
+
+    /// As [`Solver::plan`], with a public bound on the rank of a generalised linear problem. Solvers that
+    /// state no bound do not use it.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn plan_within(
+        self,
+        facts: &PublicFacts,
+        rank: Option<PublicRank>,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<SolverPlan, PlanError> {
+        match (self, rank) {
+            (Solver::NoisyGdTheory, Some(rank)) => {
+                NoisyGdPlan::within_rank(facts, budget, max_steps, rank).map(SolverPlan::NoisyGd)
+            }
+            (Solver::SpiderBoost, Some(rank)) => {
+                SpiderBoostPlan::within_rank(facts, budget, max_steps, rank)
+                    .map(SolverPlan::SpiderBoost)
+            }
+            _ => self.plan(facts, budget, max_steps),
+        }
     }
 
     /// Picks a solver by a public rule and plans it.
@@ -121,6 +155,8 @@ impl std::fmt::Display for Solver {
             Solver::NoisyGd => "noisy-gd",
             Solver::NoisyGdTheory => "noisy-gd-theory",
             Solver::DpSgd => "dp-sgd",
+            Solver::DpSgdDecay => "dp-sgd-decay",
+            Solver::DpAdam => "dp-adam",
             Solver::SpiderBoost => "spiderboost",
             Solver::TreeSpider => "tree-spider",
         })
@@ -130,7 +166,7 @@ impl std::fmt::Display for Solver {
 /// A name is not that of a solver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no solver is called `{0}`; known: noisy-gd, noisy-gd-theory, dp-sgd, spiderboost, tree-spider"
+    "no solver is called `{0}`; known: noisy-gd, noisy-gd-theory, dp-sgd, dp-sgd-decay, dp-adam, spiderboost, tree-spider"
 )]
 pub struct UnknownSolver(pub String);
 
@@ -190,6 +226,8 @@ pub enum SolverPlan {
     NoisyGd(NoisyGdPlan),
     /// DP-SGD.
     DpSgd(DpSgdPlan),
+    /// DP-Adam.
+    DpAdam(DpAdamPlan),
     /// Private SpiderBoost.
     SpiderBoost(SpiderBoostPlan),
     /// Tree-based private SPIDER, which runs on an estimator of its own: [`TreeSpiderPlan::estimator`].
@@ -203,6 +241,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.steps,
             SolverPlan::DpSgd(plan) => plan.steps,
+            SolverPlan::DpAdam(plan) => plan.releases.steps,
             SolverPlan::SpiderBoost(plan) => plan.steps,
             SolverPlan::TreeSpider(plan) => plan.steps(),
         }
@@ -214,6 +253,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.spend(),
             SolverPlan::DpSgd(plan) => plan.spend(),
+            SolverPlan::DpAdam(plan) => plan.spend(),
             SolverPlan::SpiderBoost(plan) => plan.spend(),
             SolverPlan::TreeSpider(plan) => plan.spend(),
         }
@@ -225,6 +265,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.clip,
             SolverPlan::DpSgd(plan) => plan.clip,
+            SolverPlan::DpAdam(plan) => plan.releases.clip,
             SolverPlan::SpiderBoost(plan) => plan.clip,
             SolverPlan::TreeSpider(plan) => plan.clip,
         }
@@ -236,6 +277,7 @@ impl SolverPlan {
         match self {
             SolverPlan::DpSgd(plan) => Access::Poisson(plan.sampling_rate),
             SolverPlan::TreeSpider(plan) => plan.access(),
+            SolverPlan::DpAdam(plan) => Access::Poisson(plan.releases.sampling_rate),
             _ => Access::FullBatch,
         }
     }
@@ -245,7 +287,7 @@ impl SolverPlan {
     pub fn predicted_bound(&self) -> Option<f64> {
         match self {
             SolverPlan::NoisyGd(plan) => plan.predicted_bound,
-            SolverPlan::DpSgd(_) => None,
+            SolverPlan::DpSgd(_) | SolverPlan::DpAdam(_) => None,
             SolverPlan::SpiderBoost(plan) => plan.predicted_bound,
             SolverPlan::TreeSpider(plan) => plan.predicted_bound,
         }
@@ -257,6 +299,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.gradients(),
             SolverPlan::DpSgd(plan) => plan.gradients(),
+            SolverPlan::DpAdam(plan) => plan.gradients(),
             SolverPlan::SpiderBoost(plan) => plan.gradients(),
             SolverPlan::TreeSpider(plan) => plan.gradients(),
         }
@@ -268,6 +311,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => &plan.facts,
             SolverPlan::DpSgd(plan) => &plan.facts,
+            SolverPlan::DpAdam(plan) => &plan.releases.facts,
             SolverPlan::SpiderBoost(plan) => &plan.facts,
             SolverPlan::TreeSpider(plan) => &plan.facts,
         }
@@ -285,6 +329,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.run(estimator, observer),
             SolverPlan::DpSgd(plan) => plan.run(estimator, observer),
+            SolverPlan::DpAdam(plan) => plan.run(estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run(estimator, observer),
             SolverPlan::TreeSpider(_) => Err(own_estimator()),
         }
@@ -303,6 +348,7 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::DpSgd(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::DpAdam(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::TreeSpider(_) => Err(own_estimator()),
         }

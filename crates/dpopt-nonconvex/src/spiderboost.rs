@@ -10,6 +10,7 @@ use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::rank::PublicRank;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
 /// Ratio of neighbouring trial values of T in the planner.
@@ -61,17 +62,33 @@ pub struct SpiderBoostPlan {
     pub anchor_noise_std: f64,
     /// s2: noise per coordinate of a variation over its clip radius.
     pub variation_noise_scale: f64,
+    /// The public rank that it was planned for, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<PublicRank>,
     /// Bound on the root mean square of the gradient norm at the output.
     pub predicted_bound: Option<f64>,
     /// Which point is returned; the bound is for [`OutputRule::Uniform`].
     pub output: OutputRule,
 }
 
-struct Candidate {
-    steps: u64,
-    phase: u64,
-    share: f64,
-    bound: f64,
+pub(crate) struct Candidate {
+    pub(crate) steps: u64,
+    pub(crate) phase: u64,
+    pub(crate) share: f64,
+    /// On the mean square.
+    pub(crate) bound: f64,
+}
+
+impl Candidate {
+    /// What every candidate is better than.
+    pub(crate) fn worst() -> Self {
+        Self {
+            steps: 1,
+            phase: 1,
+            share: 1.0,
+            bound: f64::INFINITY,
+        }
+    }
 }
 
 impl SpiderBoostPlan {
@@ -83,6 +100,16 @@ impl SpiderBoostPlan {
         facts.check()?;
         let mu = budget.mu()?.get();
         let best = Self::search(facts, mu, max_steps.max(1));
+        Self::checked(facts, budget, mu, &best)
+    }
+
+    /// The plan of a candidate, unless its bound says nothing.
+    pub(crate) fn checked(
+        facts: &PublicFacts,
+        budget: &Budget,
+        mu: f64,
+        best: &Candidate,
+    ) -> Result<Self, PlanError> {
         let rms = best.bound.sqrt();
         if !(rms < facts.trivial_bound()) {
             return Err(PlanError::Vacuous {
@@ -94,16 +121,11 @@ impl SpiderBoostPlan {
                 mu,
             });
         }
-        Self::build(facts, budget, mu, &best)
+        Self::build(facts, budget, mu, best)
     }
 
     fn search(facts: &PublicFacts, mu: f64, max_steps: u64) -> Candidate {
-        let mut best = Candidate {
-            steps: 1,
-            phase: 1,
-            share: 1.0,
-            bound: f64::INFINITY,
-        };
+        let mut best = Candidate::worst();
         let mut trial = 1.0f64;
         let mut previous = 0;
         while trial <= max_steps as f64 && trial < 1e15 {
@@ -163,6 +185,7 @@ impl SpiderBoostPlan {
             variation_noise_multiplier: NoiseMultiplier::new(variation)?,
             anchor_noise_std: facts.noise_std(facts.lipschitz, anchor),
             variation_noise_scale: facts.noise_std(1.0, variation),
+            rank: None,
             predicted_bound: Some(best.bound.sqrt()),
             output: OutputRule::Uniform,
         })

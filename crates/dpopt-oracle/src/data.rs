@@ -1,6 +1,6 @@
 //! Private data: records go in and do not come out.
 
-use dpopt_linalg::Design;
+use dpopt_linalg::{Design, JlMap, MapError};
 use dpopt_privacy::{Adjacency, ClipNorm, MAX_RECORDS};
 
 use crate::disk::{ExamplesOnDisk, Stored};
@@ -39,6 +39,12 @@ pub enum DataError {
     /// A declared public size of zero.
     #[error("the declared public size must be at least 1")]
     PublicSizeZero,
+    /// Records in a file are not projected.
+    #[error("a projection is made of records in memory, and these are in a file")]
+    InAFile,
+    /// A projection takes rows of another length.
+    #[error(transparent)]
+    Map(#[from] MapError),
 }
 
 /// Records under protection.
@@ -131,6 +137,29 @@ impl PrivateData {
     #[must_use]
     pub fn label_bound(&self) -> Option<f64> {
         self.records.label_bound()
+    }
+
+    /// The same records with `map` x for each row x, rescaled to at most `row_norm` whatever the map did to
+    /// them; labels and adjacency stay.
+    ///
+    /// # Privacy
+    /// The map is public. What becomes of a record depends on that record and the map alone (its bits included),
+    /// so neighbours stay neighbours; the new bound is enforced on every row and does not rest on a random
+    /// event. See `docs/privacy/jl.md`.
+    ///
+    /// # Errors
+    /// [`DataError::Map`] when the map takes rows of another length, [`DataError::InAFile`] for records that are not in
+    /// memory.
+    pub fn embedded(&self, map: &JlMap, row_norm: ClipNorm) -> Result<Self, DataError> {
+        if self.stored.is_some() {
+            return Err(DataError::InAFile);
+        }
+        Ok(Self {
+            records: self.records.embedded(map, row_norm)?,
+            stored: None,
+            adjacency: self.adjacency,
+            public_records: self.public_records,
+        })
     }
 
     /// Number of features, d.

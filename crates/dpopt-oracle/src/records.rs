@@ -1,6 +1,6 @@
 //! Bodies of records: what a pass over the data needs to know of them.
 
-use dpopt_linalg::{Design, Entries, Row};
+use dpopt_linalg::{Design, Entries, JlMap, Row};
 use dpopt_privacy::{ClipNorm, RowBound};
 
 use crate::data::DataError;
@@ -177,6 +177,20 @@ impl Examples {
                 RowBound::sparse(columns, &self.ones[..columns.len().min(dim)], dim)
             }
         }
+    }
+
+    /// `map` x for each row x, rescaled to at most `row_norm`, with the same labels.
+    ///
+    /// # Formula
+    /// x -> c Phi x with c = min(1, `row_norm`/||Phi x||). A row of zeros stays one; a row whose image is
+    /// not finite becomes one.
+    ///
+    /// # Errors
+    /// [`DataError::Map`] when the map takes rows of another length.
+    pub fn embedded(&self, map: &JlMap, row_norm: ClipNorm) -> Result<Self, DataError> {
+        let mut embedded = Self::new(map.embed(&self.design)?, self.labels.clone(), row_norm)?;
+        embedded.label_bound = self.label_bound;
+        Ok(embedded)
     }
 
     /// Number of features, d.

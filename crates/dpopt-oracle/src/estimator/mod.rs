@@ -16,7 +16,7 @@ mod tracker;
 mod tree_rounds;
 
 use dpopt_privacy::{
-    Adjacency, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend, UnitError,
+    Adjacency, ClipNorm, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend, UnitError,
 };
 use serde::Serialize;
 
@@ -187,6 +187,14 @@ pub trait Estimator {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused>;
+
+    /// Clips gradients to `clip` from now on, with noise to match, and says whether it can. The radius has to be public: part of
+    /// a plan, or computed from releases. An anchor has to follow before a variation, since a running estimate is of
+    /// gradients clipped as before. An estimator that can't changes nothing.
+    fn set_clip(&mut self, clip: ClipNorm) -> bool {
+        let _ = clip;
+        false
+    }
 
     /// A number below `bound`, uniform and independent of the data.
     fn draw_index(&mut self, bound: u64) -> u64;

@@ -319,6 +319,11 @@ impl<M: Means> Estimator for Recursion<M> {
         Ok(self.vary(point, over, noise_multiplier)?.estimate())
     }
 
+    fn set_clip(&mut self, clip: ClipNorm) -> bool {
+        Recursion::set_clip(self, clip);
+        true
+    }
+
     fn draw_index(&mut self, bound: u64) -> u64 {
         self.means.draw_index(bound)
     }

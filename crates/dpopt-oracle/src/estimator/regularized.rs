@@ -1,6 +1,6 @@
 //! A regulariser on top of an estimator: post-processing of what was released.
 
-use dpopt_privacy::{Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{ClipNorm, Event, NoiseMultiplier, Refused, Spend};
 
 use super::tracker::delegate_to_means;
 use super::{Counts, Estimate, Estimator, Tracked, Tracker};
@@ -74,6 +74,10 @@ impl<E: Estimator> Estimator for Regularized<E> {
     ) -> Result<Estimate<'_>, Refused> {
         let estimate = self.inner.advance(point, noise_multiplier)?;
         Ok(plus(estimate, self.regularizer, point, &mut self.sum))
+    }
+
+    fn set_clip(&mut self, clip: ClipNorm) -> bool {
+        self.inner.set_clip(clip)
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {

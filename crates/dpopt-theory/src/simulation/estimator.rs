@@ -122,6 +122,10 @@ impl<P: Population> Estimator for SimulatedEstimator<P> {
         self.recursion.advance(point, noise_multiplier)
     }
 
+    fn set_clip(&mut self, clip: ClipNorm) -> bool {
+        Estimator::set_clip(&mut self.recursion, clip)
+    }
+
     fn draw_index(&mut self, bound: u64) -> u64 {
         self.recursion.draw_index(bound)
     }

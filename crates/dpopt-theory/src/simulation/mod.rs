@@ -6,10 +6,12 @@ mod estimator;
 mod means;
 mod population;
 mod prefix;
+mod span;
 mod weighted;
 
 pub use estimator::SimulatedEstimator;
 pub use means::{NoiseRule, SimulatedMeans, SimulatedPeriod, SimulatedSlice};
 pub use population::{ClosedForm, Population, WeightedLoss};
 pub use prefix::FloatPrefixNoise;
+pub use span::{RampGlm, SpanEstimator, SpanGradient, in_span};
 pub use weighted::{Unread, WeightedError, WeightedRecords};

@@ -185,7 +185,7 @@ impl Experiment for RampExperiment {
     }
 }
 
-const DELTA: f64 = 1e-5;
+pub(super) const DELTA: f64 = 1e-5;
 
 fn plan(who: Who, facts: &PublicFacts, budget: &Budget) -> Result<SolverPlan, TrialError> {
     Ok(match who {
@@ -195,14 +195,14 @@ fn plan(who: Who, facts: &PublicFacts, budget: &Budget) -> Result<SolverPlan, Tr
 }
 
 /// `count` numbers from `from` on, each sqrt(10) times the one before, rounded to whole ones.
-fn half_decades(from: f64, count: i32) -> Vec<f64> {
+pub(super) fn half_decades(from: f64, count: i32) -> Vec<f64> {
     (0..count)
         .map(|k| (from * 10f64.powf(0.5 * f64::from(k))).round())
         .collect()
 }
 
 /// mu of (epsilon, [`DELTA`]). A fixed number that is none would be reported as a bad argument.
-fn mu_at(epsilon: f64) -> f64 {
+pub(super) fn mu_at(epsilon: f64) -> f64 {
     let budget = || {
         Some(Budget {
             epsilon: Epsilon::new(epsilon).ok()?,
@@ -215,7 +215,7 @@ fn mu_at(epsilon: f64) -> f64 {
 }
 
 /// The epsilon of [`mu_at`], by bisection.
-fn epsilon_at(mu: f64) -> f64 {
+pub(super) fn epsilon_at(mu: f64) -> f64 {
     let (mut low, mut high) = (1e-3, 64.0);
     for _ in 0..100 {
         let middle = 0.5 * (low + high);

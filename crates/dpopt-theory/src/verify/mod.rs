@@ -44,6 +44,7 @@ mod error;
 mod journal;
 mod judge;
 mod page;
+mod projection;
 mod recursive;
 mod run;
 mod sampled;

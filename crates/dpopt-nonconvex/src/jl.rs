@@ -1,0 +1,362 @@
+//! Generalised linear problems through a public Johnson-Lindenstrauss map.
+//!
+//! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah (arXiv 2206.00846), Algorithm 4 and Theorem 6, with the
+//! errata E15 and E16 of `docs/theory/jl.md`: rows are rescaled after the map whatever it did to them, so that no
+//! part of delta pays for the map's luck, and the branch without a rank rests on Gordon's inequality.
+
+use dpopt_linalg::{JlMap, MapError};
+use dpopt_oracle::{DataError, Estimator, PrivateData};
+use dpopt_privacy::{ClipNorm, Spend};
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::rank::PublicRank;
+use crate::run::{Observer, Outcome, RunError};
+use crate::solver::{Solver, SolverPlan};
+
+/// Ratio of neighbouring trial values of k. Tuned: bounds are flat in k.
+const RATIO: f64 = 1.15;
+/// Largest trial k of the rank branch over the least possible one. Tuned.
+const MOST: f64 = 40.0;
+/// 1/sqrt(2 pi) + 1/(2 sqrt 2): the term of Gordon's inequality beside the width (`docs/theory/jl.md`).
+const GORDON: f64 = 0.752_496;
+
+/// What a planner may know of a generalised linear problem f(w; (x, y)) = phi(<w, x>, y).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct JlFacts {
+    /// Facts of the problem as it is. `initial_gap` has to bound the mean of phi(0, y) - inf phi(., y), as that of
+    /// the built-in losses does: then it holds for any rows, rescaled ones included.
+    pub facts: PublicFacts,
+    /// A public bound on the rank of the rows, where there is one.
+    pub rank: Option<PublicRank>,
+    /// Seed of the map: public, and chosen before anybody saw a record.
+    pub seed: u64,
+}
+
+/// Which argument a projected plan rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum JlBranch {
+    /// No projection: the base solver on the rows as they are.
+    Identity,
+    /// The map keeps the lengths of the r-dimensional span from below.
+    Rank,
+    /// The map keeps the lengths of all gradients that can occur, by Gordon's inequality.
+    RankFree,
+    /// A dimension that the caller gave; no bound is stated.
+    Given,
+}
+
+/// A plan that embeds the rows in k dimensions, runs a base solver there, and lifts its point.
+///
+/// # Formula
+/// x~_i = c_i Phi x_i, c_i = min(1, sqrt(tau) X/||Phi x_i||); base solver with constants sqrt(tau) L0, tau L1, F0;
+/// w = Phi^T w~. tau > 1 solves tau - 1 - ln tau = 4 ln(n)/k, so that with probability 1 - 1/n all c_i are 1. With g
+/// the base bound at k:
+///
+/// - rank r: E||grad F|| <= g/(1 - (sqrt r + t)/sqrt k) + L0 (1/n + e^(-t^2/2)), for any t > 0;
+/// - rank-free: E||grad F|| <= (sqrt k g + L0 (sqrt(2 ln 2n) + 0.7525))/sqrt(k - 1/2) + L0/n;
+/// - identity: g at k = d.
+///
+/// The expectation is over the map as well. The planner takes the least of these over branches, k and t.
+///
+/// # Privacy
+/// That of the base solver, with all of the budget: after rescaling every row has norm at most sqrt(tau) X, for every map.
+/// Lifting is post-processing.
+///
+/// # References
+/// arXiv 2206.00846, Algorithm 4; Davidson and Szarek 2001 (least singular value); Gordon 1988.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct JlPlan {
+    /// The facts it was made from.
+    pub facts: JlFacts,
+    /// The privacy it spends.
+    pub budget: Budget,
+    /// The argument behind its bound.
+    pub branch: JlBranch,
+    /// k: dimension in which the base solver runs.
+    pub rows: usize,
+    /// tau: what square row norms may grow by.
+    pub stretch: f64,
+    /// sqrt(tau) X: the bound that every embedded row is rescaled to.
+    pub row_norm: ClipNorm,
+    /// What the base bound is multiplied by; infinite where no bound is stated.
+    pub distortion: f64,
+    /// What is added to it; infinite where no bound is stated.
+    pub slack: f64,
+    /// Bound on the mean of the gradient norm at the lifted output.
+    pub predicted_bound: Option<f64>,
+    /// The base solver's plan.
+    pub base: SolverPlan,
+}
+
+/// A base solver: plans for facts of an embedded problem and a bound on its rank.
+type Base<'a> = &'a dyn Fn(&PublicFacts, Option<PublicRank>) -> Result<SolverPlan, PlanError>;
+
+impl JlPlan {
+    /// The plan with the least bound among all branches, with `solver` as the base.
+    ///
+    /// # Errors
+    /// [`PlanError::NoBaseBound`] where the solver states no bound; [`PlanError::Vacuous`] when no branch beats
+    /// min(L0, sqrt(2 L1 F0)).
+    pub fn new(
+        jl: &JlFacts,
+        budget: &Budget,
+        solver: Solver,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let mut best: Result<Self, PlanError> = Self::identity(jl, budget, &|facts, rank| {
+            solver.plan_within(facts, rank, budget, max_steps)
+        });
+        for branch in [JlBranch::Rank, JlBranch::RankFree] {
+            if branch == JlBranch::Rank && jl.rank.is_none() {
+                continue;
+            }
+            let found = Self::in_branch(branch, jl, budget, &|facts, rank| {
+                solver.plan_within(facts, rank, budget, max_steps)
+            });
+            best = match (best, found) {
+                (Ok(old), Ok(new)) if new.predicted_bound < old.predicted_bound => Ok(new),
+                (Err(PlanError::Vacuous { .. }), found) => found,
+                (old, Ok(_) | Err(PlanError::Vacuous { .. })) => old,
+                (_, Err(error)) => return Err(error),
+            };
+        }
+        best
+    }
+
+    /// The plan with the least bound in one branch, over any base solver: `base` plans for the facts of an
+    /// embedded problem, and may use the bound on its rank.
+    ///
+    /// # Errors
+    /// [`PlanError::RankMissing`] for [`JlBranch::Rank`] without a bound on the rank; otherwise as [`JlPlan::new`].
+    pub fn in_branch(
+        branch: JlBranch,
+        jl: &JlFacts,
+        budget: &Budget,
+        base: Base<'_>,
+    ) -> Result<Self, PlanError> {
+        jl.facts.check()?;
+        let dim = jl.facts.dim;
+        let ln_n = (jl.facts.records as f64).ln().max(1.0);
+        let (low, high) = match (branch, jl.rank) {
+            (JlBranch::Identity | JlBranch::Given, _) => return Self::identity(jl, budget, base),
+            (JlBranch::Rank, None) => return Err(PlanError::RankMissing),
+            (JlBranch::Rank, Some(rank)) => {
+                let least = ((rank.get() as f64).sqrt() + ln_n.sqrt()).powi(2) + 1.0;
+                (least, (MOST * least).min(dim as f64))
+            }
+            (JlBranch::RankFree, _) => (8.0, dim as f64),
+        };
+        let mut best: Option<Self> = None;
+        let mut least_vacuous = f64::INFINITY;
+        let mut trial = low;
+        while (trial.ceil() as usize) < dim && trial <= high {
+            let rows = trial.ceil() as usize;
+            trial *= RATIO;
+            let (stretch, facts) = embedded_facts(&jl.facts, rows);
+            let plan = match base(&facts, jl.rank) {
+                Ok(plan) => plan,
+                Err(PlanError::Vacuous { bound, .. }) => {
+                    least_vacuous = least_vacuous.min(bound);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let g = plan.predicted_bound().ok_or(PlanError::NoBaseBound)?;
+            let (distortion, slack) = match branch {
+                JlBranch::Rank => rank_terms(jl, rows, g),
+                _ => gordon_terms(&jl.facts, rows),
+            };
+            let bound = distortion * g + slack;
+            if best.as_ref().and_then(|b| b.predicted_bound) <= Some(bound) && best.is_some() {
+                continue;
+            }
+            best = Some(Self {
+                facts: *jl,
+                budget: *budget,
+                branch,
+                rows,
+                stretch,
+                row_norm: ClipNorm::new(facts.row_norm)?,
+                distortion,
+                slack,
+                predicted_bound: Some(bound),
+                base: plan,
+            });
+        }
+        match best {
+            Some(plan) if plan.predicted_bound < Some(jl.facts.trivial_bound()) => Ok(plan),
+            // No k below d: the map that changes nothing.
+            None if least_vacuous == f64::INFINITY => Self::identity(jl, budget, base),
+            best => Err(PlanError::Vacuous {
+                solver: "jl",
+                bound: best
+                    .and_then(|plan| plan.predicted_bound)
+                    .unwrap_or(least_vacuous),
+                trivial: jl.facts.trivial_bound(),
+                records: jl.facts.records,
+                dim,
+                mu: budget.mu()?.get(),
+            }),
+        }
+    }
+
+    /// A plan with k = `rows`, for base solvers that state no bound; k >= d means the identity.
+    ///
+    /// # Errors
+    /// Those of `base`.
+    pub fn with_rows(
+        rows: usize,
+        jl: &JlFacts,
+        budget: &Budget,
+        base: Base<'_>,
+    ) -> Result<Self, PlanError> {
+        jl.facts.check()?;
+        if rows >= jl.facts.dim {
+            return Self::identity(jl, budget, base);
+        }
+        JlMap::gaussian(rows, jl.facts.dim, jl.seed)?;
+        let (stretch, facts) = embedded_facts(&jl.facts, rows);
+        Ok(Self {
+            facts: *jl,
+            budget: *budget,
+            branch: JlBranch::Given,
+            rows,
+            stretch,
+            row_norm: ClipNorm::new(facts.row_norm)?,
+            distortion: f64::INFINITY,
+            slack: f64::INFINITY,
+            predicted_bound: None,
+            base: base(&facts, jl.rank)?,
+        })
+    }
+
+    fn identity(jl: &JlFacts, budget: &Budget, base: Base<'_>) -> Result<Self, PlanError> {
+        let plan = base(&jl.facts, jl.rank)?;
+        Ok(Self {
+            facts: *jl,
+            budget: *budget,
+            branch: JlBranch::Identity,
+            rows: jl.facts.dim,
+            stretch: 1.0,
+            row_norm: ClipNorm::new(jl.facts.row_norm)?,
+            distortion: 1.0,
+            slack: 0.0,
+            predicted_bound: plan.predicted_bound(),
+            base: plan,
+        })
+    }
+
+    /// The map.
+    ///
+    /// # Errors
+    /// [`MapError`] for a dimension that no map can have.
+    pub fn map(&self) -> Result<JlMap, MapError> {
+        match self.branch {
+            JlBranch::Identity => JlMap::identity(self.facts.facts.dim),
+            _ => JlMap::gaussian(self.rows, self.facts.facts.dim, self.facts.seed),
+        }
+    }
+
+    /// The records that the base solver's estimator has to read.
+    ///
+    /// # Privacy
+    /// See [`PrivateData::embedded`].
+    ///
+    /// # Errors
+    /// [`DataError`] when the rows have not the plan's dimension.
+    pub fn embed(&self, data: &PrivateData) -> Result<PrivateData, DataError> {
+        data.embedded(&self.map()?, self.row_norm)
+    }
+
+    /// The releases of the plan: those of the base.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        self.base.spend()
+    }
+
+    /// Runs the base plan from the origin on an estimator over the **embedded** records ([`JlPlan::embed`]), set as the base
+    /// plan asks, and lifts the point. The observer sees points of the embedded problem.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn run(
+        &self,
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
+        let outcome = self.base.run(estimator, observer)?;
+        let point = self.map()?.lift(&outcome.point)?;
+        Ok(Outcome { point, ..outcome })
+    }
+}
+
+/// tau, and the facts of the problem in `rows` dimensions.
+fn embedded_facts(facts: &PublicFacts, rows: usize) -> (f64, PublicFacts) {
+    let stretch = stretch(facts.records, rows);
+    let embedded = PublicFacts {
+        dim: rows,
+        lipschitz: stretch.sqrt() * facts.lipschitz,
+        smoothness: stretch * facts.smoothness,
+        row_norm: stretch.sqrt() * facts.row_norm,
+        ..*facts
+    };
+    (stretch, embedded)
+}
+
+/// tau > 1 with tau - 1 - ln tau = 4 ln(n)/k. By Chernoff's bound a chi-squared number with k degrees of freedom is above k tau
+/// with probability at most e^(-k (tau - 1 - ln tau)/2) = n^-2.
+fn stretch(records: u64, rows: usize) -> f64 {
+    let target = 4.0 * (records as f64).ln().max(1.0) / rows as f64;
+    // u - ln(1 + u) >= target at u = target + 1 + sqrt(2 target).
+    let (mut low, mut high) = (0.0, target + 2.0 + (2.0 * target).sqrt());
+    while high - low > 1e-14 * high {
+        let middle = 0.5 * (low + high);
+        if middle - middle.ln_1p() < target {
+            low = middle;
+        } else {
+            high = middle;
+        }
+        if middle == low && middle == high {
+            break;
+        }
+    }
+    1.0 + high
+}
+
+/// Distortion and slack of the rank branch at the best of three failure probabilities.
+fn rank_terms(jl: &JlFacts, rows: usize, base_bound: f64) -> (f64, f64) {
+    let rank = jl.rank.map_or(jl.facts.dim, PublicRank::get) as f64;
+    let n = jl.facts.records as f64;
+    let lipschitz = jl.facts.lipschitz;
+    let mut best = (f64::INFINITY, 0.0);
+    for power in [0.5, 0.75, 1.0] {
+        let failure = n.powf(-power);
+        let reach = rank.sqrt() + (-2.0 * failure.ln()).max(0.0).sqrt();
+        let kept = 1.0 - reach / (rows as f64).sqrt();
+        if kept <= 0.0 {
+            continue;
+        }
+        let terms = (1.0 / kept, lipschitz * (1.0 / n + failure));
+        let value = |(distortion, slack): (f64, f64)| distortion * base_bound + slack;
+        if best.0 == f64::INFINITY || value(terms) < value(best) {
+            best = terms;
+        }
+    }
+    best
+}
+
+/// Distortion and slack of the rank-free branch. E chi_k >= sqrt(k - 1/2).
+fn gordon_terms(facts: &PublicFacts, rows: usize) -> (f64, f64) {
+    let k = rows as f64;
+    let n = facts.records as f64;
+    let mean_length = (k - 0.5).sqrt();
+    let width = (2.0 * (2.0 * n).ln()).sqrt() + GORDON;
+    (
+        k.sqrt() / mean_length,
+        facts.lipschitz * (width / mean_length + 1.0 / n),
+    )
+}

@@ -1,0 +1,247 @@
+//! Plans within a public rank, and through a random projection.
+
+use dpopt_linalg::{Design, norm};
+use dpopt_nonconvex::{
+    Budget, JlBranch, JlFacts, JlPlan, NoObserver, NoisyGdPlan, PlanError, PublicFacts, PublicRank,
+    Solver, SolverPlan, SpiderBoostPlan,
+};
+use dpopt_oracle::{Convexity, Glm, PrivateData, PrivateGradient};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
+
+const STEPS: u64 = 10_000_000;
+
+fn facts(records: u64, dim: usize) -> PublicFacts {
+    PublicFacts {
+        records,
+        dim,
+        adjacency: Adjacency::ReplaceOne,
+        lipschitz: 1.0,
+        smoothness: 1.0,
+        initial_gap: 0.5,
+        row_norm: 1.0,
+        convexity: Convexity::Nonconvex,
+    }
+}
+
+fn budget() -> Budget {
+    Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-5).unwrap(),
+    }
+}
+
+fn jl(records: u64, dim: usize, rank: Option<usize>) -> JlFacts {
+    JlFacts {
+        facts: facts(records, dim),
+        rank: rank.map(|r| PublicRank::new(r).unwrap()),
+        seed: 1,
+    }
+}
+
+fn rank(r: usize) -> PublicRank {
+    PublicRank::new(r).unwrap()
+}
+
+/// (D') and the bound of a plan, recomputed by summing the recursion of the proof step by step.
+#[test]
+fn a_plan_within_a_rank_satisfies_its_proof() {
+    for (n, d, r) in [
+        (10_000, 4_000, 5),
+        (100_000, 1_000, 20),
+        (1_000_000, 100_000, 3),
+    ] {
+        let plan = SpiderBoostPlan::within_rank(&facts(n, d), &budget(), STEPS, rank(r)).unwrap();
+        let m = (d - r) as f64;
+        let r = r as f64;
+        let theta = plan.variation_noise_scale.powi(2) / 4.0;
+        let sigma2 = plan.anchor_noise_std.powi(2);
+        // U_j <= sigma1^2 rho^j; a step's g adds theta to the U of all later ones.
+        let (mut u, mut noise, mut drift) = (sigma2, 0.0, 0.0);
+        let mut growth = 1.0;
+        for j in 0..plan.phase {
+            noise += r * u / plan.phase as f64;
+            u *= 1.0 + m * theta;
+            if j > 0 {
+                drift += r * theta * growth;
+                growth *= 1.0 + m * theta;
+            }
+        }
+        assert!(drift <= 0.5 * (1.0 + 1e-9), "{drift}");
+        let bound = (2.0 / plan.steps as f64 + noise).sqrt();
+        assert!((bound / plan.predicted_bound.unwrap() - 1.0).abs() < 1e-9);
+        // All of the budget: N1/z1^2 + N2/z2^2 = mu^2.
+        let share = |count: u64, z: f64| count as f64 / (z * z);
+        let spent = share(plan.anchors, plan.anchor_noise_multiplier.get())
+            + share(plan.variations, plan.variation_noise_multiplier.get());
+        assert!((spent.sqrt() / budget().mu().unwrap().get() - 1.0).abs() < 1e-12);
+        let plain = SpiderBoostPlan::new(&facts(n, d), &budget(), STEPS);
+        if let Ok(plain) = plain {
+            assert!(plan.predicted_bound < plain.predicted_bound);
+        }
+    }
+}
+
+#[test]
+fn at_full_rank_the_plans_are_the_plain_ones() {
+    let facts = facts(100_000, 50);
+    let plain = SpiderBoostPlan::new(&facts, &budget(), STEPS).unwrap();
+    assert_eq!(
+        SpiderBoostPlan::within_rank(&facts, &budget(), STEPS, rank(50)).unwrap(),
+        plain
+    );
+    // One below: nearly the same bound, from the other planner.
+    let near = SpiderBoostPlan::within_rank(&facts, &budget(), STEPS, rank(49)).unwrap();
+    let ratio = near.predicted_bound.unwrap() / plain.predicted_bound.unwrap();
+    assert!((0.97..1.01).contains(&ratio), "{ratio}");
+    let gd = NoisyGdPlan::within_rank(&facts, &budget(), STEPS, rank(60)).unwrap();
+    let plain = NoisyGdPlan::theory(&facts, &budget(), STEPS).unwrap();
+    assert_eq!(gd.predicted_bound, plain.predicted_bound);
+    // d noise coordinates of which r count.
+    let few = NoisyGdPlan::within_rank(&facts, &budget(), STEPS, rank(2)).unwrap();
+    let exact = 1.0 / few.steps as f64 + 2.0 * few.noise_std.powi(2);
+    assert!((few.predicted_bound.unwrap() - exact.sqrt()).abs() < 1e-12);
+    assert!(matches!(PublicRank::new(0), Err(PlanError::BadFact { .. })));
+}
+
+#[test]
+fn branches_are_compared_by_their_bounds() {
+    // So few columns that no projection helps.
+    let plan = JlPlan::new(
+        &jl(10_000, 100, Some(5)),
+        &budget(),
+        Solver::SpiderBoost,
+        STEPS,
+    )
+    .unwrap();
+    assert_eq!(
+        (plan.branch, plan.rows, plan.stretch),
+        (JlBranch::Identity, 100, 1.0)
+    );
+    assert!(plan.map().unwrap().is_identity());
+    // Many columns of low rank.
+    let wide = jl(100_000, 100_000, Some(5));
+    let plan = JlPlan::new(&wide, &budget(), Solver::SpiderBoost, STEPS).unwrap();
+    assert_eq!(plan.branch, JlBranch::Rank);
+    // Many columns and nothing known of the rank.
+    let free = JlPlan::new(
+        &jl(1_000_000, 1_000_000, None),
+        &budget(),
+        Solver::SpiderBoost,
+        STEPS,
+    )
+    .unwrap();
+    assert_eq!(free.branch, JlBranch::RankFree);
+    for plan in [&plan, &free] {
+        let base = plan.base.predicted_bound().unwrap();
+        let bound = plan.distortion * base + plan.slack;
+        assert_eq!(plan.predicted_bound, Some(bound));
+        assert_eq!(plan.base.facts().dim, plan.rows);
+        // Constants of rows of norm sqrt(tau) X, and tau by its equation.
+        let embedded = plan.base.facts();
+        assert!((embedded.lipschitz - plan.stretch.sqrt()).abs() < 1e-12);
+        assert!((embedded.smoothness - plan.stretch).abs() < 1e-12);
+        assert_eq!(plan.row_norm.get(), embedded.row_norm);
+        let n = plan.facts.facts.records as f64;
+        let excess = plan.stretch - 1.0 - plan.stretch.ln();
+        assert!((excess - 4.0 * n.ln() / plan.rows as f64).abs() < 1e-9);
+        assert_eq!(plan.spend(), plan.base.spend());
+        let mu = budget().mu().unwrap().get();
+        let SolverPlan::SpiderBoost(spider) = &plan.base else {
+            panic!("{plan:?}");
+        };
+        let spent = spider.anchors as f64 / spider.anchor_noise_multiplier.get().powi(2)
+            + spider.variations as f64 / spider.variation_noise_multiplier.get().powi(2);
+        assert!((spent.sqrt() / mu - 1.0).abs() < 1e-12, "all of the budget");
+    }
+}
+
+#[test]
+fn what_is_missing_or_vacuous_is_said() {
+    let base =
+        |facts: &PublicFacts, rank| Solver::SpiderBoost.plan_within(facts, rank, &budget(), STEPS);
+    let missing = JlPlan::in_branch(JlBranch::Rank, &jl(10_000, 5_000, None), &budget(), &base);
+    assert_eq!(missing.err(), Some(PlanError::RankMissing));
+    let vacuous = JlPlan::new(
+        &jl(500, 100_000, None),
+        &budget(),
+        Solver::SpiderBoost,
+        STEPS,
+    );
+    assert!(
+        matches!(vacuous, Err(PlanError::Vacuous { .. })),
+        "{vacuous:?}"
+    );
+    let unbound = |facts: &PublicFacts, _| Solver::NoisyGd.plan(facts, &budget(), 100);
+    let wide = jl(10_000, 5_000, Some(5));
+    let refused = JlPlan::in_branch(JlBranch::RankFree, &wide, &budget(), &unbound);
+    assert_eq!(refused.err(), Some(PlanError::NoBaseBound));
+    // With a given k it runs, and states no bound.
+    let given = JlPlan::with_rows(50, &wide, &budget(), &unbound).unwrap();
+    assert_eq!(
+        (given.branch, given.predicted_bound, given.rows),
+        (JlBranch::Given, None, 50)
+    );
+    let full = JlPlan::with_rows(5_000, &wide, &budget(), &unbound).unwrap();
+    assert_eq!(full.branch, JlBranch::Identity);
+    // No k of the rank branch lies below d.
+    let small =
+        JlPlan::in_branch(JlBranch::Rank, &jl(100_000, 20, Some(5)), &budget(), &base).unwrap();
+    assert_eq!(small.branch, JlBranch::Identity);
+}
+
+/// A protected run from planning to a lifted point. The rank is 40 where 2 was claimed: the guarantee is the
+/// budget's all the same.
+#[test]
+fn a_rank_bound_that_is_wrong_costs_no_privacy() {
+    let (n, d) = (3_000, 900);
+    let mut design = Design::sparse(d).unwrap();
+    for i in 0..n as u32 {
+        design
+            .push_row(&[(i % 40, 0.8), (40 + i % 7, 0.5)])
+            .unwrap();
+    }
+    let labels = (0..n).map(|i| (i % 5) as f32 / 5.0).collect();
+    let row_norm = ClipNorm::new(1.0).unwrap();
+    let data = PrivateData::new(design, labels, row_norm, Adjacency::ReplaceOne, None).unwrap();
+    let facts = PublicFacts::glm(
+        n as u64,
+        d,
+        data.adjacency(),
+        1.0,
+        Glm::Welsch.constants_within(1.0, Some(1.0)),
+    )
+    .unwrap();
+    let budget = Budget {
+        epsilon: Epsilon::new(8.0).unwrap(),
+        delta: Delta::new(1e-5).unwrap(),
+    };
+    let jl = JlFacts {
+        facts,
+        rank: Some(rank(2)),
+        seed: 77,
+    };
+    let base =
+        |facts: &PublicFacts, rank| Solver::NoisyGdTheory.plan_within(facts, rank, &budget, 60);
+    let plan = JlPlan::in_branch(JlBranch::Rank, &jl, &budget, &base).unwrap();
+    assert!(
+        plan.rows < d && plan.branch == JlBranch::Rank,
+        "{}",
+        plan.rows
+    );
+    let embedded = plan.embed(&data).unwrap();
+    assert_eq!(embedded.dim(), plan.rows);
+    let curator = Curator::protected(data.adjacency()).unwrap();
+    let mut estimator = PrivateGradient::new(&embedded, Glm::Welsch, curator)
+        .unwrap()
+        .with_clip(ClipNorm::new(plan.base.clip()).unwrap())
+        .with_access(plan.base.access());
+    let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
+    assert_eq!(outcome.point.len(), d);
+    assert!(norm(&outcome.point) > 0.0);
+    let guarantee = estimator.curator().guarantee(budget.delta).unwrap();
+    assert!(guarantee.epsilon <= 8.0 && guarantee.epsilon > 7.9);
+    // An estimator over the records as they are does not fit.
+    let curator = Curator::protected(data.adjacency()).unwrap();
+    let mut wrong = PrivateGradient::new(&data, Glm::Welsch, curator).unwrap();
+    assert!(plan.run(&mut wrong, &mut NoObserver).is_err());
+}

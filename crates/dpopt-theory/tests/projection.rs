@@ -1,0 +1,206 @@
+//! Where a projection starts to pay, measured: rank 5, n = 10^4, epsilon = 1, delta = 1e-5.
+
+use std::ops::ControlFlow;
+
+use dpopt_linalg::JlMap;
+use dpopt_nonconvex::{
+    Budget, JlBranch, JlFacts, JlPlan, NoisyGdPlan, PlanError, PublicFacts, PublicRank, Release,
+    SolverPlan, SpiderBoostPlan,
+};
+use dpopt_oracle::Convexity;
+use dpopt_privacy::{Adjacency, Delta, Epsilon};
+use dpopt_theory::verify::{Registry, Verification};
+use dpopt_theory::{RampGlm, SpanEstimator, in_span};
+
+const STEPS: u64 = 1_000_000;
+const RANK: usize = 5;
+const RECORDS: u64 = 10_000;
+
+fn facts(dim: usize) -> PublicFacts {
+    PublicFacts {
+        records: RECORDS,
+        dim,
+        adjacency: Adjacency::ReplaceOne,
+        lipschitz: 1.0,
+        smoothness: 1.0,
+        initial_gap: RampGlm::GAP,
+        row_norm: 1.0,
+        convexity: Convexity::Convex,
+    }
+}
+
+fn budget() -> Budget {
+    Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-5).unwrap(),
+    }
+}
+
+/// The worst over a grid of slopes of the mean over runs and points of the original gradient's norm.
+fn worst(plan: &SolverPlan, projection: Option<(usize, f64, usize)>) -> f64 {
+    let mut worst = 0.0f64;
+    for member in 0..8 {
+        let slope = 0.01f64.powf(f64::from(member) / 7.0);
+        let mut mean = 0.0;
+        let runs = 2;
+        for seed in 0..runs {
+            let problem = match projection {
+                None => RampGlm::plain(RANK, slope),
+                Some((rows, row_norm, dim)) => {
+                    let map = JlMap::gaussian(rows, dim, seed).unwrap();
+                    let images: Vec<Vec<f64>> = (0..RANK)
+                        .map(|j| {
+                            let mut column = vec![0.0; rows];
+                            map.column(j, &mut column);
+                            column
+                        })
+                        .collect();
+                    RampGlm::embedded(&images, slope, row_norm)
+                }
+            };
+            let mut estimator = SpanEstimator::new(
+                problem.clone(),
+                plan.facts().dim,
+                RECORDS,
+                Adjacency::ReplaceOne,
+                100 * member as u64 + seed,
+            );
+            let (mut sum, mut points) = (0.0, 0.0);
+            let walk = in_span(plan, RANK).unwrap();
+            walk.run(&mut estimator, &mut |release: &Release<'_>| {
+                sum += problem.original_norm(&release.point[..RANK]);
+                points += 1.0;
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+            mean += sum / points / runs as f64;
+        }
+        worst = worst.max(mean);
+    }
+    worst
+}
+
+/// Bound and measured error; the error of a plan that was refused as vacuous is that of the origin, 1/2.
+fn row(plan: Result<(SolverPlan, f64, Option<(usize, f64, usize)>), PlanError>) -> (f64, f64) {
+    match plan {
+        Ok((plan, bound, projection)) => (bound, worst(&plan, projection)),
+        Err(PlanError::Vacuous { bound, .. }) => (bound, 0.5),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn projected(dim: usize, base_knows_rank: bool) -> (f64, f64) {
+    let rank = PublicRank::new(RANK).unwrap();
+    let jl = JlFacts {
+        facts: facts(dim),
+        rank: Some(rank),
+        seed: 0,
+    };
+    let base = |facts: &PublicFacts, _: Option<PublicRank>| {
+        if base_knows_rank {
+            SpiderBoostPlan::within_rank(facts, &budget(), STEPS, rank)
+        } else {
+            SpiderBoostPlan::new(facts, &budget(), STEPS)
+        }
+        .map(SolverPlan::SpiderBoost)
+    };
+    row(
+        JlPlan::in_branch(JlBranch::Rank, &jl, &budget(), &base).map(|plan| {
+            let bound = plan.predicted_bound.unwrap();
+            (
+                plan.base,
+                bound,
+                Some((plan.rows, plan.row_norm.get(), dim)),
+            )
+        }),
+    )
+}
+
+fn unprojected(plan: Result<SolverPlan, PlanError>) -> (f64, f64) {
+    row(plan.map(|plan| {
+        let bound = plan.predicted_bound().unwrap();
+        (plan, bound, None)
+    }))
+}
+
+#[test]
+fn the_projection_crosses_the_plain_solver() {
+    let rank = PublicRank::new(RANK).unwrap();
+    println!(
+        "d: bound, error of: spiderboost | jl | spiderboost within rank | jl within rank | noisy gd within rank"
+    );
+    let mut table = Vec::new();
+    for dim in [300, 1_000, 2_000, 4_000, 8_000] {
+        let facts = facts(dim);
+        let plain = unprojected(
+            SpiderBoostPlan::new(&facts, &budget(), STEPS).map(SolverPlan::SpiderBoost),
+        );
+        let ranked = unprojected(
+            SpiderBoostPlan::within_rank(&facts, &budget(), STEPS, rank)
+                .map(SolverPlan::SpiderBoost),
+        );
+        let noisy = unprojected(
+            NoisyGdPlan::within_rank(&facts, &budget(), STEPS, rank).map(SolverPlan::NoisyGd),
+        );
+        let line = [
+            plain,
+            projected(dim, false),
+            ranked,
+            projected(dim, true),
+            noisy,
+        ];
+        let cells: Vec<String> = line.iter().map(|(b, e)| format!("{b:.3} {e:.4}")).collect();
+        println!("{dim}: {}", cells.join(" | "));
+        for (bound, error) in line {
+            assert!(error <= bound, "{dim}: {error} above {bound}");
+        }
+        table.push((dim, line));
+    }
+    for (dim, [plain, jl, ranked, ranked_jl, noisy]) in table {
+        // The projected plan does not depend on d, and the plain one gets worse as d^(1/3).
+        let (bound_wins, error_wins) = (jl.0 < plain.0, jl.1 < plain.1);
+        match dim {
+            300 => assert!(!bound_wins && !error_wins, "{jl:?} {plain:?}"),
+            2_000 => assert!(!bound_wins && error_wins, "{jl:?} {plain:?}"),
+            4_000.. => assert!(bound_wins && error_wins, "{dim}: {jl:?} {plain:?}"),
+            _ => {}
+        }
+        // A public rank is worth more at this size without a projection.
+        assert!(
+            ranked.0 < jl.0 && noisy.0 < ranked_jl.0 && noisy.1 < jl.1,
+            "{dim}"
+        );
+    }
+}
+
+#[test]
+fn the_rows_of_the_table_hold() {
+    let registry = Registry::builtin();
+    let report = Verification::new(&registry)
+        .with_threads(std::num::NonZeroUsize::new(2).unwrap())
+        .only("jl-rank")
+        .only("jl-rank-free")
+        .only("spiderboost-within-rank")
+        .only("noisy-gd-within-rank")
+        .run()
+        .unwrap();
+    for row in &report.rows {
+        println!(
+            "{} predicted {:.3} measured {:.3} [{:.3}, {:.3}] {:?} {:?}",
+            row.claim.id,
+            row.claim.predicted,
+            row.measured,
+            row.ci[0],
+            row.ci[1],
+            row.status,
+            row.why
+        );
+        for p in &row.data {
+            println!(
+                "    {:.0} {:.4} bound {:?} share {:?}",
+                p.x, p.error, p.bound, p.of_bound
+            );
+        }
+    }
+    assert!(report.passed());
+}
