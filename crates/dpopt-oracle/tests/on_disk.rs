@@ -8,12 +8,12 @@ use std::io::{ErrorKind, Write};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use dpopt_linalg::{Design, DesignFile, FileEntry, FileLayout, RowFile, RowFileWriter};
+use dpopt_linalg::{Design, DesignFile, FileEntry, FileLayout, JlMap, RowFile, RowFileWriter};
 use dpopt_oracle::query::{Frames, Gradient, SmoothedGradient};
 use dpopt_oracle::{
-    Access, Activation, Constants, Convexity, DataError, Differentiable, Estimator, Example,
-    Examples, ExamplesOnDisk, Glm, Head, Loss, Mlp, Over, PhaseRetrieval, Positions, PrivateData,
-    PrivateGradient, PrivateMean, Softmax,
+    Access, Activation, Constants, ConvexGlm, Convexity, DataError, Differentiable, Estimator,
+    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Loss, Mlp, OutputPerturbed, Over,
+    PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean, Softmax,
 };
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Refused, SamplingRate, Spend,
@@ -338,6 +338,23 @@ fn perceptrons_in_a_file_are_those_in_memory_without_blocks() {
         let apart = file[0].iter().zip(&blocks[0]).map(|(a, b)| (a - b).powi(2));
         assert!(apart.sum::<f64>().sqrt() < 0.003 * 0.3);
     }
+}
+
+#[test]
+fn what_needs_records_in_memory_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("rows.dpr");
+    write(&path, &designs(20)[0], 4001);
+    let data = from_file(&path);
+    let map = JlMap::gaussian(4, DIM, 1).unwrap();
+    assert_eq!(
+        data.embedded(&map, norm(1.0)).err(),
+        Some(DataError::InAFile)
+    );
+    let loss = ConvexGlm::new(Glm::Logistic).unwrap();
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    let passes = OutputPerturbed::new(&data, loss, curator);
+    assert!(matches!(passes.err(), Some(EstimatorError::InAFile)));
 }
 
 #[test]
