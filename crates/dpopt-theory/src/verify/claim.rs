@@ -326,9 +326,18 @@ impl Registry {
     /// What this library claims.
     #[must_use]
     pub fn builtin() -> Self {
-        let mut experiments = super::descent::experiments();
-        experiments.extend(super::projection::experiments());
-        Self { experiments }
+        Self {
+            experiments: super::descent::experiments(),
+        }
+    }
+
+    /// What this library claims of low rank and random projections. Apart from [`Registry::builtin`]: `docs/theory/jl.md` says which of these
+    /// rows have been confirmed.
+    #[must_use]
+    pub fn projections() -> Self {
+        Self {
+            experiments: super::projection::experiments(),
+        }
     }
 
     /// Adds an experiment.
