@@ -15,7 +15,7 @@ use crate::run::{Observer, Outcome, RunError};
 use crate::solver::{Solver, SolverPlan};
 
 /// Ratio of neighbouring trial values of k. Tuned: bounds are flat in k.
-const RATIO: f64 = 1.15;
+const RATIO: f64 = 1.35;
 /// Largest trial k of the rank branch over the least possible one. Tuned.
 const MOST: f64 = 40.0;
 /// 1/sqrt(2 pi) + 1/(2 sqrt 2): the term of Gordon's inequality beside the width (`docs/theory/jl.md`).

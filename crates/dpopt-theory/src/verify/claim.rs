@@ -330,8 +330,16 @@ impl Registry {
         experiments.extend(super::recursive::experiments());
         experiments.extend(super::tree::experiments());
         experiments.extend(super::sampled::experiments());
-        experiments.extend(super::projection::experiments());
         Self { experiments }
+    }
+
+    /// What this library claims of low rank and random projections. Apart from [`Registry::builtin`]: `docs/theory/jl.md` says which of these
+    /// rows have been confirmed.
+    #[must_use]
+    pub fn projections() -> Self {
+        Self {
+            experiments: super::projection::experiments(),
+        }
     }
 
     /// Adds an experiment.

@@ -110,7 +110,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         Axis::Records,
         -2.0 / 3.0,
         Who::SpiderRank,
-        1_000,
+        100,
         &plain,
     );
     add(
@@ -295,15 +295,16 @@ impl Experiment for GlmExperiment {
         let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.who) {
             (Axis::Dimension, Who::SpiderRank) => half_decades(300.0, 4),
+            (Axis::Dimension, Who::JlRank) => vec![1_000.0, 10_000.0, 100_000.0],
             (Axis::Dimension, _) => half_decades(1_000.0, 5),
-            (Axis::Mu, _) => [0.5, 1.0, 2.0, 4.0].map(mu_at).to_vec(),
-            (Axis::Rank, _) => vec![4.0, 8.0, 16.0, 32.0],
-            (_, Who::SpiderRank) => half_decades(30_000.0, if full { 5 } else { 4 }),
-            (_, Who::JlRankFree) => half_decades(10_000.0, if full { 5 } else { 4 }),
+            (Axis::Mu, _) => [0.25, 0.5, 1.0, 2.0, 4.0, 8.0].map(mu_at).to_vec(),
+            (Axis::Rank, _) => vec![4.0, 8.0, 16.0, 32.0, 64.0],
+            (_, Who::SpiderRank) => half_decades(10_000.0, if full { 5 } else { 4 }),
+            (_, Who::JlRankFree) => half_decades(10_000.0, 5),
             _ => half_decades(10_000.0, if full { 6 } else { 5 }),
         };
         Design::new(points)
-            .with_members(if full { 32 } else { 18 })
+            .with_members(if full { 90 } else { 60 })
             .with_seeds(if full { 6 } else { 2 })
     }
 
