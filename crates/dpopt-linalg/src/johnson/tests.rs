@@ -1,3 +1,5 @@
+//! Maps: entries, storages, bits of images, the lift, lengths.
+
 use super::*;
 
 fn dense(rows: &[Vec<f64>]) -> Design {

@@ -1,3 +1,5 @@
+//! The law of the span against all coordinates, and embedded problems.
+
 use dpopt_nonconvex::{Budget, NoObserver, PublicFacts, Release, SpiderBoostPlan};
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Delta, Epsilon};
