@@ -3,8 +3,9 @@
 use std::path::Path;
 
 /// Losses with a gradient that go through [`crate::losses`].
-const LOSSES: [&str; 7] = [
+const LOSSES: [&str; 8] = [
     "ClosureLoss",
+    "ConvexGlm",
     "Glm",
     "MatrixFactorization",
     "MatrixSensing",

@@ -7,7 +7,7 @@ use dpopt_oracle::query::{
     Value,
 };
 use dpopt_oracle::{
-    Activation, Ask, ClosureLoss, Constants, Convexity, Differentiable, Glm, Head,
+    Activation, Ask, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head,
     MatrixFactorization, MatrixSensing, Mlp, Observed, PhaseRetrieval, PrivateData, Segment,
     Softmax, TwiceDifferentiable,
 };
@@ -162,6 +162,21 @@ fn generalised_linear() {
                 contributions(&name, || loss, &query, data, &examples());
             }
         }
+    }
+}
+
+#[test]
+fn convex_generalised_linear() {
+    let all: Vec<ConvexGlm> = Glm::ALL
+        .into_iter()
+        .filter_map(|glm| ConvexGlm::new(glm).ok())
+        .collect();
+    assert!(all.len() >= 2);
+    for (i, loss) in all.into_iter().enumerate() {
+        let store = STORES[i % STORES.len()];
+        let data = |r: &_| private(store, r, AddRemove);
+        let name = format!("convex {loss:?} {store:?}");
+        first_order(&name, &|| loss, (DIM, 1), &data, &examples());
     }
 }
 

@@ -121,7 +121,9 @@ impl Coins {
             design.push_row(&[((kind / 2) as u32, 1.0)])?;
         }
         let labels = (0..2 * self.dim).map(label).collect();
-        Ok((Examples::new(design, labels, ClipNorm::new(1.0)?)?, counts))
+        // A little room, so that the rows of norm 1 are not shortened in single precision.
+        let bound = ClipNorm::new(1.0 + 1e-12)?;
+        Ok((Examples::new(design, labels, bound)?, counts))
     }
 }
 
