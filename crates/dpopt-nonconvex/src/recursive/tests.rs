@@ -1,3 +1,5 @@
+//! Plans, walks and runs of recursive regularisation.
+
 use std::ops::ControlFlow;
 
 use dpopt_linalg::Design;

@@ -1,3 +1,5 @@
+//! The sensitivity of passes by brute force, hostile records, and what is refused.
+
 use super::*;
 use crate::loss::{ConvexGlm, Differentiable, Glm, Loss, Scale};
 use crate::records::{Example, Examples};

@@ -135,10 +135,10 @@ fn claim(id: &str, axis: Axis, predicted: f64, inner: Inner) -> Claim {
     };
     Claim::new(id, axis, predicted)
         .by(solver, "arXiv 2206.00846, Theorem 5, repaired")
-        .on(match predicted {
-            p if p == -0.5 => "coins",
-            _ if inner == Inner::PhasedSgd => "coins",
-            _ => "ramp-bowl",
+        .on(if predicted == -0.5 || inner == Inner::PhasedSgd {
+            "coins"
+        } else {
+            "ramp-bowl"
         })
         .expecting(Expect::AtMost)
         .within(
