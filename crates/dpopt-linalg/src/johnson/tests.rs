@@ -64,7 +64,7 @@ fn entries_are_independent_standard_normals() {
             .zip([(0.0, 1.0), (1.0, 2.0), (0.0, 15.0), (3.0, 96.0)])
     {
         assert!(
-            (moment / n - mean).abs() < 5.0 * (variance / n as f64).sqrt(),
+            (moment / n - mean).abs() < 5.0 * (variance / n).sqrt(),
             "{moments:?}"
         );
     }
