@@ -136,6 +136,13 @@ impl SpiderBoostPlan {
             }
             previous = steps;
             let optimisation = 4.0 * facts.smoothness * facts.initial_gap / steps as f64;
+            // No split does better than all of mu for anchors and all of it for variations as well.
+            let longest = longest_phase(facts, mu, steps, 0.0);
+            let fewest = (steps.div_ceil(longest) as f64).sqrt();
+            let sigma = facts.noise_std(facts.lipschitz, fewest / mu);
+            if optimisation + facts.dim as f64 * sigma * sigma >= best.bound {
+                continue;
+            }
             for percent in 1..100u32 {
                 let share = f64::from(percent) / 100.0;
                 let phase = longest_phase(facts, mu, steps, share);

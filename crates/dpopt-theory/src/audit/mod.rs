@@ -39,7 +39,10 @@ mod hostile;
 mod ledger;
 mod mechanisms;
 mod one_run;
+mod own_estimators;
+mod passes;
 mod periods;
+mod projected;
 mod queries;
 mod replay;
 mod samplers;
@@ -362,6 +365,9 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
+        own_estimators::register(&mut registry)?;
+        passes::register(&mut registry)?;
+        projected::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;
         Ok(registry)

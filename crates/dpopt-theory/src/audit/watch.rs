@@ -1,7 +1,7 @@
 //! An estimator that keeps what it releases, for scores.
 
 use dpopt_oracle::{Counts, Estimate, Estimator};
-use dpopt_privacy::{Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{ClipNorm, Event, NoiseMultiplier, Refused, Spend};
 
 /// One release as anybody can see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,6 +91,10 @@ impl<E: Estimator> Estimator for Watched<E> {
             self.estimate = estimate.gradient.to_vec();
         }
         Ok(estimate)
+    }
+
+    fn set_clip(&mut self, clip: ClipNorm) -> bool {
+        self.inner.set_clip(clip)
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {
