@@ -16,6 +16,8 @@
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`], [`DpAdamPlan`] | smooth, generalised linear | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
+//! | [`NormalizedSpiderPlan`] | smooth | E norm of gradient |
+//! | [`StormPlan`] | smooth | E norm of gradient, root mean square |
 //! | [`RecursiveGdPlan`] | convex, population | E norm of gradient |
 //! | [`RecursiveSgdPlan`] | convex, smooth for every record; population | E norm of gradient |
 //! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
@@ -29,6 +31,7 @@ mod facts;
 mod horizon;
 mod jl;
 mod noisy_gd;
+mod normalized_spider;
 mod phases;
 mod rank;
 mod recursive;
@@ -36,6 +39,7 @@ mod run;
 mod sampled_spiderboost;
 mod solver;
 mod spiderboost;
+mod storm;
 mod tree_spider;
 
 pub use dp_adam::DpAdamPlan;
@@ -43,6 +47,7 @@ pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};
 pub use noisy_gd::NoisyGdPlan;
+pub use normalized_spider::NormalizedSpiderPlan;
 pub use rank::PublicRank;
 pub use recursive::{
     ConvexFacts, GdStage, Outline, PassPlan, RecursiveGdPlan, RecursiveSgdPlan, SgdStage,
@@ -52,4 +57,5 @@ pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, R
 pub use sampled_spiderboost::SampledSpiderBoostPlan;
 pub use solver::{AutoReason, Choice, Solver, SolverPlan, UnknownSolver};
 pub use spiderboost::SpiderBoostPlan;
+pub use storm::StormPlan;
 pub use tree_spider::{TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget};
