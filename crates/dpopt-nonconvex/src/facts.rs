@@ -205,6 +205,50 @@ pub enum PlanError {
         /// Deepest tree.
         most: u32,
     },
+    /// A solver is for losses under a KL condition with an exponent in another range.
+    #[error("{solver} is for a KL exponent kappa from {least} to {most}, and this one is {kappa}")]
+    KlExponent {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// kappa.
+        kappa: f64,
+        /// Smallest kappa that the solver's theorem covers.
+        least: f64,
+        /// Largest kappa that the solver's theorem covers; infinite where there is none.
+        most: f64,
+    },
+    /// gamma L0 is too small for the bound on the gap: at the start (gamma ||grad F||)^kappa is at most (gamma L0)^kappa, and the
+    /// condition would contradict the gap.
+    #[error(
+        "the KL condition allows an excess of at most (gamma L0)^kappa = {most:e} at the start, and the bound on the initial gap is \
+         {initial_gap:e}: gamma or L0 is too small, or the bound on the gap can be lowered to the former"
+    )]
+    KlGap {
+        /// (gamma L0)^kappa.
+        most: f64,
+        /// F0.
+        initial_gap: f64,
+    },
+    /// No bound on the excess risk is below the bound on the gap that the starting point has.
+    #[error(
+        "{solver} has no useful plan for these facts: its best bound on the excess risk is {bound:e}, and the starting point \
+         already satisfies {initial_gap:e}; more records (now {records}), a larger epsilon (now mu = {mu:.4}) or fewer \
+         parameters (now {dim}) would help"
+    )]
+    VacuousRisk {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The best bound found; infinite where there is none.
+        bound: f64,
+        /// F0.
+        initial_gap: f64,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+        /// Gaussian-DP budget.
+        mu: f64,
+    },
     /// A plan was asked for that needs a public bound on the rank.
     #[error(
         "the rank branch of the projection needs a public bound on the rank of the rows, and none was given; \

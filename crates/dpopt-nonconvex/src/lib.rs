@@ -28,6 +28,7 @@ mod dp_sgd;
 mod facts;
 mod horizon;
 mod jl;
+mod kl;
 mod noisy_gd;
 mod phases;
 mod rank;
@@ -42,6 +43,7 @@ pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};
+pub use kl::KlCondition;
 pub use noisy_gd::NoisyGdPlan;
 pub use rank::PublicRank;
 pub use recursive::{
