@@ -228,6 +228,19 @@ impl Solver {
     /// # Errors
     /// [`PlanError`] when no solver has a plan.
     pub fn auto(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Choice, PlanError> {
+        Self::auto_within(facts, None, budget, max_steps)
+    }
+
+    /// As [`Solver::auto`], with a public bound on the rank, where there is one: bounds are compared within it.
+    ///
+    /// # Errors
+    /// [`PlanError`] when no solver has a plan.
+    pub fn auto_within(
+        facts: &PublicFacts,
+        rank: Option<PublicRank>,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Choice, PlanError> {
         let choose = |solver: Solver, plan, reason| Choice {
             solver,
             plan,
@@ -239,7 +252,7 @@ impl Solver {
         }
         let mut best: Option<(Solver, SolverPlan)> = None;
         for solver in [Solver::SpiderBoost, Solver::NoisyGdTheory] {
-            match solver.plan(facts, budget, max_steps) {
+            match solver.plan_within(facts, rank, budget, max_steps) {
                 Ok(plan) => {
                     let better = best
                         .as_ref()
