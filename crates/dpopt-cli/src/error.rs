@@ -61,7 +61,7 @@ pub(crate) enum CliError {
     Unit(#[from] dpopt::privacy::UnitError),
     /// No plan.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(PlanError),
     /// An accountant refused.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
@@ -133,5 +133,20 @@ impl CliError {
             | Self::Plan(PlanError::BadFact { .. }) => 2,
             _ => 1,
         }
+    }
+}
+
+impl From<PlanError> for CliError {
+    /// Names the flag that would help, where one would.
+    fn from(error: PlanError) -> Self {
+        let flag = match error {
+            PlanError::RadiusMissing { .. } => "--radius",
+            PlanError::NotConvex { .. } => "--loss",
+            PlanError::NeedsPositions { .. } => "--adjacency",
+            PlanError::RankMissing => "--rank",
+            PlanError::NoBaseBound => "--project",
+            other => return Self::Plan(other),
+        };
+        Self::flag(flag, error.to_string())
     }
 }

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{MapError, norm};
-use dpopt_oracle::{Counts, Estimate, Estimator, PassError};
+use dpopt_oracle::{
+    Counts, DataError, Estimate, Estimator, EstimatorError, NotConvexSmooth, PassError,
+};
 use dpopt_privacy::{Event, Refused, Spend, UnitError};
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +145,15 @@ pub enum RunError {
         /// The solver.
         solver: &'static str,
     },
+    /// An estimator of the plan could not be set up.
+    #[error(transparent)]
+    Estimator(#[from] EstimatorError),
+    /// The records can't be projected.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The loss is not what the privacy of the plan's passes rests on.
+    #[error(transparent)]
+    NotConvexSmooth(#[from] NotConvexSmooth),
     /// A point does not fit the projection that it was found under.
     #[error(transparent)]
     Map(#[from] MapError),

@@ -10,6 +10,7 @@ use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::Plan;
 use crate::rank::PublicRank;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
@@ -242,6 +243,41 @@ impl SpiderBoostPlan {
             output: self.output,
         };
         run(&course, &mut Spider { plan: self }, estimator, observer)
+    }
+}
+
+impl Plan for SpiderBoostPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    fn share_spent(&self, step: u64) -> f64 {
+        let cost = |anchors: u64, variations: u64| {
+            anchors as f64 * self.anchor_noise_multiplier.get().powi(-2)
+                + variations as f64 * self.variation_noise_multiplier.get().powi(-2)
+        };
+        let anchors = step / self.phase + 1;
+        cost(anchors, step + 1 - anchors) / cost(self.anchors, self.variations)
     }
 }
 

@@ -9,6 +9,7 @@ use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::Plan;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
 const SOLVER: &str = "storm";
@@ -200,6 +201,39 @@ impl StormPlan {
             output: self.output,
         };
         run(&course, &mut Storm { plan: self }, estimator, observer)
+    }
+}
+
+impl Plan for StormPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    fn share_spent(&self, step: u64) -> f64 {
+        let first = self.anchor_noise_multiplier.get().powi(-2);
+        let later = self.noise_multiplier.get().powi(-2);
+        let cost = |steps: u64| first + later * steps as f64;
+        cost(step) / cost(self.steps.saturating_sub(1))
     }
 }
 

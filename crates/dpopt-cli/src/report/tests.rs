@@ -60,6 +60,7 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             spent_epsilon: Some(0.8127),
             spent_theorem: "fully adaptive composition of Gaussian releases (Smith and Thakurta 2022).",
             stopped_early: true,
+            rests_on: &[],
         },
         budget: Some((1..=n).map(|i| 0.7 * i as f64 / n as f64).collect()),
         predicted_bound: Some(0.0283),

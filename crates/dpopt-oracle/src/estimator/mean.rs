@@ -99,6 +99,12 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         &mut self.curator
     }
 
+    /// The curator again, when no more means are to be released.
+    #[must_use]
+    pub fn into_curator(self) -> Curator {
+        self.curator
+    }
+
     /// Nominal counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {

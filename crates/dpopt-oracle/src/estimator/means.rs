@@ -288,3 +288,103 @@ pub trait Means {
     /// Nominal counts so far.
     fn counts(&self) -> Counts;
 }
+
+/// Lent to an estimator: what it was lent stays with the owner, for other releases and for its curator.
+impl<M: Means + ?Sized> Means for &mut M {
+    type Slice = M::Slice;
+    type Period = M::Period;
+
+    fn dim(&self) -> usize {
+        (**self).dim()
+    }
+
+    fn records(&self) -> u64 {
+        (**self).records()
+    }
+
+    fn adjacency(&self) -> Adjacency {
+        (**self).adjacency()
+    }
+
+    fn lipschitz(&self) -> f64 {
+        (**self).lipschitz()
+    }
+
+    fn smoothness(&self) -> f64 {
+        (**self).smoothness()
+    }
+
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        (**self).reserve(spend)
+    }
+
+    fn settle(&mut self) -> Result<Event, Refused> {
+        (**self).settle()
+    }
+
+    fn records_left(&self) -> u64 {
+        (**self).records_left()
+    }
+
+    fn take_slice(&mut self, len: u64) -> Result<Self::Slice, Refused> {
+        (**self).take_slice(len)
+    }
+
+    fn slice_len(&self, slice: &Self::Slice) -> u64 {
+        (**self).slice_len(slice)
+    }
+
+    fn mean(
+        &mut self,
+        ask: &Ask<'_>,
+        over: Over<'_, Self::Slice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Mean, Refused> {
+        (**self).mean(ask, over, noise_multiplier)
+    }
+
+    fn mean_norm(
+        &mut self,
+        ask: &Ask<'_>,
+        over: Over<'_, Self::Slice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        (**self).mean_norm(ask, over, noise_multiplier)
+    }
+
+    fn mean_value(
+        &mut self,
+        point: &[f64],
+        centre: f64,
+        radius: ClipNorm,
+        over: Over<'_, Self::Slice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        (**self).mean_value(point, centre, radius, over, noise_multiplier)
+    }
+
+    fn open_period(&mut self, terms: &PeriodTerms) -> Result<Self::Period, Refused> {
+        (**self).open_period(terms)
+    }
+
+    fn push(
+        &mut self,
+        period: &mut Self::Period,
+        ask: &Ask<'_>,
+        over: Over<'_, Self::Slice>,
+    ) -> Result<Mean, Refused> {
+        (**self).push(period, ask, over)
+    }
+
+    fn draw_index(&mut self, bound: u64) -> u64 {
+        (**self).draw_index(bound)
+    }
+
+    fn draw_normals(&mut self, out: &mut [f64]) -> Result<(), Refused> {
+        (**self).draw_normals(out)
+    }
+
+    fn counts(&self) -> Counts {
+        (**self).counts()
+    }
+}
