@@ -10,9 +10,7 @@ pub struct WatchedRelease {
     pub from: Option<Vec<f64>>,
     /// The point that was asked for.
     pub point: Vec<f64>,
-    /// What a step of recursive momentum left of the estimate before, 1 - a; 1 for a variation.
-    pub kept: f64,
-    /// The released mean: an anchor's estimate, a variation's change of it, that beyond what a step of momentum left.
+    /// The released mean: an anchor's estimate, a variation's change of it, what a step of momentum added to the part it kept.
     pub released: Vec<f64>,
     /// Standard deviation of its noise in each coordinate.
     pub deviation: f64,
@@ -67,7 +65,6 @@ impl<E: Estimator> Estimator for Watched<E> {
         self.releases.push(WatchedRelease {
             from: None,
             point: point.to_vec(),
-            kept: 0.0,
             released: estimate.gradient.to_vec(),
             deviation: estimate.release_std,
         });
@@ -88,7 +85,6 @@ impl<E: Estimator> Estimator for Watched<E> {
             self.releases.push(WatchedRelease {
                 from: Some(std::mem::replace(&mut self.point, point.to_vec())),
                 point: point.to_vec(),
-                kept: 1.0,
                 released: change.map(|(new, old)| new - old).collect(),
                 deviation: estimate.release_std,
             });
@@ -111,7 +107,6 @@ impl<E: Estimator> Estimator for Watched<E> {
         self.releases.push(WatchedRelease {
             from: Some(std::mem::replace(&mut self.point, point.to_vec())),
             point: point.to_vec(),
-            kept,
             released: pairs.map(|(new, old)| new - kept * old).collect(),
             deviation: estimate.release_std,
         });
