@@ -174,7 +174,7 @@ pub enum PlanError {
     },
     /// A solver reads slices of records at fixed positions, which the adjacency does not keep.
     #[error(
-        "{solver} would read the {records} records in slices by position ({slices} at most), and under {adjacency} adjacency \
+        "{solver} would read the {records} records in slices by position (some {slices}), and under {adjacency} adjacency \
          one record more shifts every later slice, so that all of them would have to be paid for; replace-one or zero-out \
          is needed"
     )]
@@ -185,7 +185,7 @@ pub enum PlanError {
         adjacency: Adjacency,
         /// n.
         records: u64,
-        /// Slices of the plan under replace-one; 1 where there is none.
+        /// Slices of the plan, were positions fixed; 1 where there is none.
         slices: u64,
     },
     /// There are not enough records for one round.
