@@ -16,6 +16,8 @@
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`], [`DpAdamPlan`] | smooth, generalised linear | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
+//! | [`NormalizedSpiderPlan`] | smooth | E norm of gradient |
+//! | [`StormPlan`] | smooth | E norm of gradient, root mean square |
 //! | [`RecursiveGdPlan`] | convex, population | E norm of gradient |
 //! | [`RecursiveSgdPlan`] | convex, smooth for every record; population | E norm of gradient |
 //! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
@@ -33,6 +35,7 @@ mod horizon;
 mod jl;
 mod kl;
 mod noisy_gd;
+mod normalized_spider;
 mod phases;
 mod plan;
 mod rank;
@@ -42,6 +45,7 @@ mod sampled_spiderboost;
 mod solver;
 mod solver_plan;
 mod spiderboost;
+mod storm;
 mod tree_spider;
 
 pub use dp_adam::DpAdamPlan;
@@ -50,6 +54,7 @@ pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};
 pub use kl::KlCondition;
 pub use noisy_gd::NoisyGdPlan;
+pub use normalized_spider::NormalizedSpiderPlan;
 pub use plan::{BoundSense, Plan};
 pub use rank::PublicRank;
 pub use recursive::{
@@ -61,4 +66,5 @@ pub use sampled_spiderboost::SampledSpiderBoostPlan;
 pub use solver::{AutoReason, Choice, ExtraFacts, Solver, UnknownSolver};
 pub use solver_plan::{GlmRun, SolverPlan};
 pub use spiderboost::SpiderBoostPlan;
+pub use storm::StormPlan;
 pub use tree_spider::{TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget};

@@ -7,11 +7,13 @@ use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::noisy_gd::NoisyGdPlan;
+use crate::normalized_spider::NormalizedSpiderPlan;
 use crate::rank::PublicRank;
 use crate::recursive::{ConvexFacts, RecursiveGdPlan, RecursiveSgdPlan};
 use crate::sampled_spiderboost::SampledSpiderBoostPlan;
 use crate::solver_plan::SolverPlan;
 use crate::spiderboost::SpiderBoostPlan;
+use crate::storm::StormPlan;
 use crate::tree_spider::{TreeSettings, TreeSpiderPlan, TreeTarget};
 
 /// A solver by name.
@@ -35,6 +37,10 @@ pub enum Solver {
     /// [`SampledSpiderBoostPlan::new`].
     #[serde(rename = "sampled-spiderboost")]
     SampledSpiderBoost,
+    /// [`NormalizedSpiderPlan::new`].
+    NormalizedSpider,
+    /// [`StormPlan::new`].
+    Storm,
     /// [`TreeSpiderPlan`] for [`TreeTarget::Mean`].
     TreeSpider,
     /// [`RecursiveGdPlan::new`].
@@ -72,7 +78,7 @@ impl ExtraFacts {
 
 impl Solver {
     /// All solvers.
-    pub const ALL: [Solver; 10] = [
+    pub const ALL: [Solver; 12] = [
         Solver::NoisyGd,
         Solver::NoisyGdTheory,
         Solver::DpSgd,
@@ -80,6 +86,8 @@ impl Solver {
         Solver::DpAdam,
         Solver::SpiderBoost,
         Solver::SampledSpiderBoost,
+        Solver::NormalizedSpider,
+        Solver::Storm,
         Solver::TreeSpider,
         Solver::RecursiveGd,
         Solver::RecursiveSgd,
@@ -96,6 +104,8 @@ impl Solver {
             Solver::DpAdam => "dp-adam",
             Solver::SpiderBoost => "spiderboost",
             Solver::SampledSpiderBoost => "sampled-spiderboost",
+            Solver::NormalizedSpider => "normalized-spider",
+            Solver::Storm => "storm",
             Solver::TreeSpider => "tree-spider",
             Solver::RecursiveGd => "recursive-gd",
             Solver::RecursiveSgd => "recursive-sgd",
@@ -201,6 +211,10 @@ impl Solver {
             (Solver::SampledSpiderBoost, _) => SolverPlan::SampledSpiderBoost(
                 SampledSpiderBoostPlan::new(facts, budget, max_steps)?,
             ),
+            (Solver::NormalizedSpider, _) => SolverPlan::NormalizedSpider(
+                NormalizedSpiderPlan::new(facts, budget, max_steps)?,
+            ),
+            (Solver::Storm, _) => SolverPlan::Storm(StormPlan::new(facts, budget, max_steps)?),
             (Solver::TreeSpider, _) => {
                 let settings = TreeSettings::new(TreeTarget::Mean);
                 SolverPlan::TreeSpider(TreeSpiderPlan::new(facts, budget, settings, max_steps)?)

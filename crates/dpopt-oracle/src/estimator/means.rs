@@ -5,7 +5,7 @@ use dpopt_privacy::{
     Spend,
 };
 
-use super::Counts;
+use super::{Counts, Momentum};
 use crate::loss::Segment;
 
 /// Which records a mean is taken over. `S` is a slice that was taken before.
@@ -55,6 +55,19 @@ pub enum Ask<'a> {
         /// The clip radius of the change: min(L1 ||w - w'||, 2 C) where nothing is to be shortened.
         radius: ClipNorm,
     },
+    /// The field at the end of `segment` less (1 - a) times the field at its start, each clipped to `clip`, the
+    /// whole clipped to `radius` once more (a step of recursive momentum): a times the field plus
+    /// (1 - a) times its change.
+    Momentum {
+        /// From w' to w.
+        segment: Segment<'a>,
+        /// The clip radius C of the field at each end.
+        clip: ClipNorm,
+        /// The weight a of the fresh field.
+        momentum: Momentum,
+        /// The clip radius of the whole: a C + (1 - a) min(L1 ||w - w'||, 2 C) where nothing is to be shortened.
+        radius: ClipNorm,
+    },
 }
 
 impl Ask<'_> {
@@ -63,7 +76,7 @@ impl Ask<'_> {
     pub fn radius(&self) -> ClipNorm {
         match self {
             Ask::Field { clip, .. } => *clip,
-            Ask::Change { radius, .. } => *radius,
+            Ask::Change { radius, .. } | Ask::Momentum { radius, .. } => *radius,
         }
     }
 
@@ -72,7 +85,7 @@ impl Ask<'_> {
     pub fn fits(&self, dim: usize) -> bool {
         match self {
             Ask::Field { point, .. } => point.len() == dim,
-            Ask::Change { segment, .. } => segment.fits(dim),
+            Ask::Change { segment, .. } | Ask::Momentum { segment, .. } => segment.fits(dim),
         }
     }
 }

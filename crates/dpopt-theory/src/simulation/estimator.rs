@@ -1,6 +1,6 @@
 //! The private gradient estimator over a simulated population.
 
-use dpopt_oracle::{Access, Counts, Differentiable, Estimate, Estimator, Means as _, Recursion};
+use dpopt_oracle::{Access, Counts, Differentiable, Estimate, Estimator, Means as _, Momentum, Recursion};
 use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Refused, Spend};
 
 use super::means::{NoiseRule, SimulatedMeans};
@@ -120,6 +120,16 @@ impl<P: Population> Estimator for SimulatedEstimator<P> {
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
         self.recursion.advance(point, noise_multiplier)
+    }
+
+    fn advance_with_momentum(
+        &mut self,
+        point: &[f64],
+        momentum: Momentum,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        self.recursion
+            .advance_with_momentum(point, momentum, noise_multiplier)
     }
 
     fn set_clip(&mut self, clip: ClipNorm) -> bool {

@@ -143,6 +143,27 @@ impl<P: Population> SimulatedMeans<P> {
                         }
                     }
                 }
+                Ask::Momentum {
+                    segment,
+                    clip,
+                    momentum,
+                    ..
+                } => {
+                    self.population.gradient(i, segment.from, &mut before);
+                    self.population.gradient(i, segment.to, &mut out);
+                    let kept = |norm: f64| (clip.get() / norm).min(1.0);
+                    let (old, new) = (kept(length(&before)), kept(length(&out)));
+                    let kept = momentum.kept();
+                    if old == 1.0 && new == 1.0 {
+                        let mut change = out.clone();
+                        self.population.change(i, segment, &before, &mut change);
+                        momentum.combine(&mut out, &change);
+                    } else {
+                        for (out, before) in out.iter_mut().zip(&before) {
+                            *out = *out * new - kept * (before * old);
+                        }
+                    }
+                }
             }
             add_clipped(&out, radius, copies as f64 / size, &mut sum);
         }
@@ -304,7 +325,7 @@ fn positive(std: f64) -> Result<f64, Refused> {
 fn gradients_of(ask: &Ask<'_>) -> f64 {
     match ask {
         Ask::Field { .. } => 1.0,
-        Ask::Change { .. } => 2.0,
+        Ask::Change { .. } | Ask::Momentum { .. } => 2.0,
     }
 }
 

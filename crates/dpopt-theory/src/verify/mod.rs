@@ -49,6 +49,7 @@ mod recursive;
 mod run;
 mod sampled;
 mod tree;
+mod variants;
 
 pub use claim::{
     Axis, Claim, Design, Effort, Expect, Experiment, Measured, Registry, Trial, TrialError,
