@@ -256,8 +256,11 @@ pub enum PlanError {
          a bound must never be computed from protected records"
     )]
     RankMissing,
-    /// The number of rows of a projection can't be chosen by a bound that the base solver does not state.
-    #[error("the solver states no bound, so the projection's dimension has to be given")]
+    /// The number of rows of a projection can't be chosen by a bound that the base solver does not state, or states of the
+    /// population.
+    #[error(
+        "the solver states no bound on the gradient of the mean over the records, so the projection's dimension has to be given"
+    )]
     NoBaseBound,
     /// A projection can't have this shape.
     #[error(transparent)]
