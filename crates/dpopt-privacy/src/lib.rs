@@ -75,7 +75,7 @@ mod units;
 pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
 pub use adjacency::Adjacency;
 pub use curator::{
-    ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError, Refused,
+    AtMostThen, ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError, Refused,
     ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
     Slice, Spend,
 };
