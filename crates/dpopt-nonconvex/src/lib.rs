@@ -43,7 +43,10 @@ pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};
-pub use kl::KlCondition;
+pub use kl::{
+    AdaptiveGdPlan, AdaptiveOutcome, AdaptiveSelection, AdaptiveSettings, KlCondition, NormQueries,
+    ReleasedNorm,
+};
 pub use noisy_gd::NoisyGdPlan;
 pub use rank::PublicRank;
 pub use recursive::{

@@ -52,7 +52,7 @@ pub use problem::{
 };
 pub use rates::{FitError, LogLogFit};
 pub use simulation::{
-    ClosedForm, FloatPrefixNoise, NoiseRule, Population, RampGlm, SimulatedEstimator,
+    ClosedForm, FloatPrefixNoise, NoiseRule, PlaneEstimator, Population, RampGlm, SimulatedEstimator,
     SimulatedMeans, SimulatedPeriod, SimulatedSlice, SpanEstimator, SpanGradient, Unread,
     WeightedError, WeightedLoss, WeightedRecords, in_span,
 };
