@@ -250,6 +250,25 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// The budget does not pay for one step, whatever the records are.
+    #[error(
+        "{solver} can't make a step: {what} costs a squared mu of at least {cost:e}, and the budget is {squared_mu:e}; more records \
+         (now {records}), a larger epsilon or fewer parameters (now {dim}) would help"
+    )]
+    Unaffordable {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// What can't be paid.
+        what: &'static str,
+        /// Its least cost.
+        cost: f64,
+        /// The budget.
+        squared_mu: f64,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+    },
     /// A plan was asked for that needs a public bound on the rank.
     #[error(
         "the rank branch of the projection needs a public bound on the rank of the rows, and none was given; \

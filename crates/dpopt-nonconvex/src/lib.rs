@@ -52,7 +52,10 @@ pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};
-pub use kl::KlCondition;
+pub use kl::{
+    AdaptiveGdPlan, AdaptiveOutcome, AdaptiveSelection, AdaptiveSettings, KlCondition, NormQueries,
+    ReleasedNorm,
+};
 pub use noisy_gd::NoisyGdPlan;
 pub use normalized_spider::NormalizedSpiderPlan;
 pub use plan::{BoundSense, Plan};

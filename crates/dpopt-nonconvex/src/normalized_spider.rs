@@ -326,9 +326,12 @@ fn best_phase(facts: &PublicFacts, mu: f64, steps: u64, length: f64) -> Candidat
         with_phase(facts, mu, steps, length, steps.div_ceil(phases))
     });
     let [first, rest @ ..] = candidates;
-    rest.into_iter().fold(first, |best, next| {
-        if next.bound < best.bound { next } else { best }
-    })
+    rest.into_iter().fold(
+        first,
+        |best, next| {
+            if next.bound < best.bound { next } else { best }
+        },
+    )
 }
 
 fn with_phase(facts: &PublicFacts, mu: f64, steps: u64, length: f64, phase: u64) -> Candidate {

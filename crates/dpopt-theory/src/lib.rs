@@ -52,9 +52,9 @@ pub use problem::{
 };
 pub use rates::{FitError, LogLogFit};
 pub use simulation::{
-    ClosedForm, FloatPrefixNoise, NoiseRule, Population, RampGlm, SimulatedEstimator,
-    SimulatedMeans, SimulatedPeriod, SimulatedSlice, SpanEstimator, SpanGradient, Unread,
-    WeightedError, WeightedLoss, WeightedRecords, in_span,
+    ClosedForm, FloatPrefixNoise, NoiseRule, PlaneEstimator, Population, RampGlm,
+    SimulatedEstimator, SimulatedMeans, SimulatedPeriod, SimulatedSlice, SpanEstimator,
+    SpanGradient, Unread, WeightedError, WeightedLoss, WeightedRecords, in_span,
 };
 pub use zoo::{
     Coins, Fingerprint, LogPeriodic, Logarithm, Majority, MeanBall, Power, Profile, Radial, Ramp,

@@ -1,5 +1,10 @@
 //! Losses under a Kurdyka-Lojasiewicz condition: a small gradient means a small excess.
 
+mod adaptive;
+mod adaptive_bound;
+mod adaptive_run;
 mod condition;
 
+pub use adaptive::{AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NormQueries};
+pub use adaptive_run::{AdaptiveOutcome, ReleasedNorm};
 pub use condition::KlCondition;
