@@ -20,6 +20,7 @@
 //! | [`RecursiveSgdPlan`] | convex, smooth for every record; population | E norm of gradient |
 //! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
 //! | [`TreeSpiderPlan`] | smooth, population risk, one pass | E norm of gradient, or with high probability |
+//! | [`KlSpiderPlan`] | smooth, under a KL condition with exponent from 1 to 2 | excess risk, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
@@ -43,7 +44,7 @@ pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};
-pub use kl::KlCondition;
+pub use kl::{KlCondition, KlPhase, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion};
 pub use noisy_gd::NoisyGdPlan;
 pub use rank::PublicRank;
 pub use recursive::{

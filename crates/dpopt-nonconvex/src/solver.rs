@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::kl::KlSpiderPlan;
 use crate::noisy_gd::NoisyGdPlan;
 use crate::rank::PublicRank;
 use crate::run::{Observer, Outcome, RunError};
@@ -232,6 +233,8 @@ pub enum SolverPlan {
     SpiderBoost(SpiderBoostPlan),
     /// Tree-based private SPIDER, which runs on an estimator of its own: [`TreeSpiderPlan::estimator`].
     TreeSpider(TreeSpiderPlan),
+    /// KL Spider. No [`Solver`] names it: its plan needs a KL condition, which no table of data has.
+    KlSpider(KlSpiderPlan),
 }
 
 impl SolverPlan {
@@ -242,6 +245,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.steps,
             SolverPlan::DpSgd(plan) => plan.steps,
             SolverPlan::DpAdam(plan) => plan.releases.steps,
+            SolverPlan::KlSpider(plan) => plan.steps(),
             SolverPlan::SpiderBoost(plan) => plan.steps,
             SolverPlan::TreeSpider(plan) => plan.steps(),
         }
@@ -254,6 +258,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.spend(),
             SolverPlan::DpSgd(plan) => plan.spend(),
             SolverPlan::DpAdam(plan) => plan.spend(),
+            SolverPlan::KlSpider(plan) => plan.spend(),
             SolverPlan::SpiderBoost(plan) => plan.spend(),
             SolverPlan::TreeSpider(plan) => plan.spend(),
         }
@@ -266,6 +271,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.clip,
             SolverPlan::DpSgd(plan) => plan.clip,
             SolverPlan::DpAdam(plan) => plan.releases.clip,
+            SolverPlan::KlSpider(plan) => plan.clip,
             SolverPlan::SpiderBoost(plan) => plan.clip,
             SolverPlan::TreeSpider(plan) => plan.clip,
         }
@@ -288,6 +294,8 @@ impl SolverPlan {
         match self {
             SolverPlan::NoisyGd(plan) => plan.predicted_bound,
             SolverPlan::DpSgd(_) | SolverPlan::DpAdam(_) => None,
+            // It bounds the excess risk instead: KlSpiderPlan::excess_bound.
+            SolverPlan::KlSpider(_) => None,
             SolverPlan::SpiderBoost(plan) => plan.predicted_bound,
             SolverPlan::TreeSpider(plan) => plan.predicted_bound,
         }
@@ -300,6 +308,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.gradients(),
             SolverPlan::DpSgd(plan) => plan.gradients(),
             SolverPlan::DpAdam(plan) => plan.gradients(),
+            SolverPlan::KlSpider(plan) => plan.gradients(),
             SolverPlan::SpiderBoost(plan) => plan.gradients(),
             SolverPlan::TreeSpider(plan) => plan.gradients(),
         }
@@ -312,6 +321,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => &plan.facts,
             SolverPlan::DpSgd(plan) => &plan.facts,
             SolverPlan::DpAdam(plan) => &plan.releases.facts,
+            SolverPlan::KlSpider(plan) => &plan.facts,
             SolverPlan::SpiderBoost(plan) => &plan.facts,
             SolverPlan::TreeSpider(plan) => &plan.facts,
         }
@@ -330,6 +340,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.run(estimator, observer),
             SolverPlan::DpSgd(plan) => plan.run(estimator, observer),
             SolverPlan::DpAdam(plan) => plan.run(estimator, observer),
+            SolverPlan::KlSpider(plan) => plan.run(estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run(estimator, observer),
             SolverPlan::TreeSpider(_) => Err(own_estimator()),
         }
@@ -349,6 +360,7 @@ impl SolverPlan {
             SolverPlan::NoisyGd(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::DpSgd(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::DpAdam(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::KlSpider(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::TreeSpider(_) => Err(own_estimator()),
         }
