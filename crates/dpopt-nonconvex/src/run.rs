@@ -205,6 +205,11 @@ pub(crate) trait Walk {
         false
     }
 
+    /// Whether all is done though the course has steps left.
+    fn finished(&self) -> bool {
+        false
+    }
+
     /// Writes the point after `point` to `next`.
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]);
 }
@@ -234,7 +239,7 @@ pub(crate) fn run(
     let root_dim = (course.dim as f64).sqrt();
     let mut stop = Stop::Completed;
     let mut done = 0;
-    while done < course.steps {
+    while done < course.steps && !walk.finished() {
         let (kind, estimate) = walk.ask(done, &point, estimator)?;
         let released = norm(estimate.gradient);
         if !released.is_finite() {

@@ -2,7 +2,8 @@
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Budget, DpSgdPlan, NoObserver, NoisyGdPlan, PublicFacts, SolverPlan, SpiderBoostPlan,
+    Budget, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, NoisyGdPlan,
+    PublicFacts, SolverPlan, SpiderBoostPlan,
 };
 use dpopt_oracle::{
     Access, Convexity, Differentiable, Estimator, Glm, PrivateData, PrivateGradient,
@@ -34,6 +35,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         for (name, plan) in plans(adjacency, DIM)? {
             replays(registry, name, &plan, adjacency)?;
         }
+        replays(registry, "kl-spider", &kl_spider(adjacency)?, adjacency)?;
         accesses(registry, adjacency)?;
     }
     canaries(registry)?;
@@ -95,6 +97,22 @@ pub(super) fn plans(
         ("spiderboost", SolverPlan::SpiderBoost(spider)),
         ("dp-sgd", SolverPlan::DpSgd(sgd)),
     ])
+}
+
+/// KL Spider in a dozen steps, some of them variations.
+fn kl_spider(adjacency: Adjacency) -> Result<SolverPlan, AuditError> {
+    let budget = Budget {
+        epsilon: Epsilon::new(1.0)?,
+        delta: Delta::new(DELTA)?,
+    };
+    let condition = KlCondition::new(1.0, 1.5)?;
+    let settings = KlSpiderSettings::new(0.05);
+    let facts = facts(adjacency, DIM);
+    let plan = KlSpiderPlan::new(&facts, &condition, &budget, settings, STEPS)?;
+    if plan.phases.iter().all(|phase| phase.updates == 1) {
+        return Err(AuditError::Other("no variation to audit".to_owned()));
+    }
+    Ok(SolverPlan::KlSpider(plan))
 }
 
 /// Accesses with the names that rows have.
