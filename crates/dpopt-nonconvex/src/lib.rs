@@ -20,6 +20,7 @@
 //! | [`RecursiveSgdPlan`] | convex, smooth for every record; population | E norm of gradient |
 //! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
 //! | [`TreeSpiderPlan`] | smooth, population risk, one pass | E norm of gradient, or with high probability |
+//! | [`ProximalPlan`] | KL exponent from 2 on, weakly convex | excess risk, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
@@ -43,7 +44,9 @@ pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};
-pub use kl::KlCondition;
+pub use kl::{
+    KlCondition, ProximalFacts, ProximalPlan, ProximalReads, ProximalRound, ProximalSettings,
+};
 pub use noisy_gd::NoisyGdPlan;
 pub use rank::PublicRank;
 pub use recursive::{
