@@ -131,7 +131,7 @@ fn candidates(facts: &PublicFacts, mu: f64, settings: &ProximalSettings) -> Vec<
                 steps: steps.round(),
                 multiplier: steps.round().sqrt() / mu,
             });
-            steps *= 2f64.sqrt();
+            steps *= 2f64.powf(0.125);
         }
     }
     if settings.reads != ProximalReads::Everything {
@@ -148,7 +148,7 @@ fn candidates(facts: &PublicFacts, mu: f64, settings: &ProximalSettings) -> Vec<
                     });
                 }
             }
-            batch *= 2f64.sqrt();
+            batch *= 2f64.powf(0.25);
         }
         if all.is_empty() {
             // As few steps as may be, of half the records.
