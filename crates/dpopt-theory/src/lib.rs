@@ -57,7 +57,8 @@ pub use simulation::{
     WeightedError, WeightedLoss, WeightedRecords, in_span,
 };
 pub use zoo::{
-    Coins, Fingerprint, LogPeriodic, Logarithm, Majority, MeanBall, Power, Profile, Radial, Ramp,
-    RampBowl, Ring, RobustGlm, RobustGlmShape, Tilt, TiltedProblem, TiltedSquare, TiltedSquareMean,
-    TwoPoint, WeaklyConvex, Wells,
+    Answer, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint, LogPeriodic, Logarithm,
+    Majority, MeanBall, Power, Product, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm,
+    RobustGlmShape, Sines, Softplus, Tilt, TiltedPower, TiltedPowerMean, TiltedProblem,
+    TiltedSquare, TiltedSquareMean, TwoPoint, WeaklyConvex, Wells,
 };
