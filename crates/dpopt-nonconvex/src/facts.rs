@@ -230,6 +230,27 @@ pub enum PlanError {
         /// F0.
         initial_gap: f64,
     },
+    /// A solver for weakly convex losses was not told how much they may bend down.
+    #[error(
+        "{solver} needs a constant of weak convexity (W with f + (W/2)||.||^2 convex for every record: 0 for convex losses, L1 for smooth \
+         ones), and none was given"
+    )]
+    WeakConvexityMissing {
+        /// Solver that was planned.
+        solver: &'static str,
+    },
+    /// The constants hold in a smaller ball than the run may need.
+    #[error(
+        "{solver} may go as far as {needed} from the start, and the constants were stated for a radius of {region}"
+    )]
+    RegionTooSmall {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The radius that was stated.
+        region: f64,
+        /// How far the run may go.
+        needed: f64,
+    },
     /// No bound on the excess risk is below the bound on the gap that the starting point has.
     #[error(
         "{solver} has no useful plan for these facts: its best bound on the excess risk is {bound:e}, and the starting point \

@@ -331,6 +331,7 @@ impl Registry {
         experiments.extend(super::tree::experiments());
         experiments.extend(super::sampled::experiments());
         experiments.extend(super::variants::experiments());
+        experiments.extend(super::proximal::experiments());
         Self { experiments }
     }
 

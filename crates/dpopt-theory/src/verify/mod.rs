@@ -45,10 +45,12 @@ mod journal;
 mod judge;
 mod page;
 mod projection;
+mod proximal;
 mod recursive;
 mod run;
 mod sampled;
 mod tree;
+mod two_point;
 mod variants;
 
 pub use claim::{
@@ -57,3 +59,4 @@ pub use claim::{
 pub use error::VerifyError;
 pub use judge::{Point, Report, Row, Status};
 pub use run::{Progress, Verification};
+pub use two_point::{CanaryReading, TwoPointCanary};
