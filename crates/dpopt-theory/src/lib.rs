@@ -57,7 +57,7 @@ pub use simulation::{
     WeightedError, WeightedLoss, WeightedRecords, in_span,
 };
 pub use zoo::{
-    Coins, Fingerprint, LogPeriodic, Logarithm, Majority, MeanBall, Power, Profile, Radial, Ramp,
-    RampBowl, Ring, RobustGlm, RobustGlmShape, Tilt, TiltedProblem, TiltedSquare, TiltedSquareMean,
-    TwoPoint, WeaklyConvex, Wells,
+    Barrier, BarrierMean, Coins, Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall,
+    MeanBallMean, Power, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm, RobustGlmShape, Spokes,
+    Tilt, TiltedProblem, TiltedSquare, TiltedSquareMean, TwoPoint, WeaklyConvex, Wells,
 };

@@ -9,35 +9,42 @@
 //! | [`Radial`] of [`WeaklyConvex`] | KL exponents above 2, weakly convex |
 //! | [`Radial`] of [`Ring`], [`Logarithm`] | exact Goldstein distances |
 //! | [`Wells`] | strict saddles with exact curvature |
-//! | [`MeanBall`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
+//! | [`MeanBall`], [`LeCam`], [`Barrier`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
+//! | [`Spokes`] | a sample whose gradients are far from its population's |
 //! | [`Coins`] | convex generalised linear samples with a known population gradient |
 //! | [`Fingerprint`] | records that give themselves away |
 //! | [`TiltedProblem`] | any problem record by record, its mean unchanged |
 
+mod barrier;
 mod coins;
 mod fingerprint;
 mod kinks;
+mod le_cam;
 mod log_periodic;
 mod mean_ball;
 mod power;
 mod radial;
 mod ramp_bowl;
 mod robust_glm;
+mod spokes;
 mod tilted;
 mod tilted_square;
 mod two_point;
 mod weakly_convex;
 mod wells;
 
+pub use barrier::{Barrier, BarrierMean};
 pub use coins::Coins;
 pub use fingerprint::Fingerprint;
 pub use kinks::{Logarithm, Ring};
+pub use le_cam::LeCam;
 pub use log_periodic::LogPeriodic;
-pub use mean_ball::MeanBall;
+pub use mean_ball::{MeanBall, MeanBallMean};
 pub use power::Power;
 pub use radial::{Profile, Radial};
 pub use ramp_bowl::{Ramp, RampBowl};
 pub use robust_glm::{RobustGlm, RobustGlmShape};
+pub use spokes::Spokes;
 pub use tilted::{Tilt, TiltedProblem};
 pub use tilted_square::{TiltedSquare, TiltedSquareMean};
 pub use two_point::{Majority, TwoPoint};
