@@ -142,9 +142,10 @@ impl TreeExperiment {
     /// n, d and epsilon. The statistical rows in d and mu have d far below n^(2/3) mu^2, the private ones far above.
     fn size(&self, x: f64) -> (u64, usize, f64) {
         let (records, dim, epsilon) = match (self.regime, self.who) {
-            (Regime::Statistical, _) => (10_000_000, 10, 4.0),
+            (Regime::Statistical, _) if self.claim.axis == Axis::Records => (0, 10, 4.0),
+            (Regime::Statistical, _) => (3_000_000, 4, 4.0),
             (Regime::Private, Who::Flat) => (10_000_000_000, 30, 1e-3),
-            (Regime::Private, _) => (300_000_000, 30, 1e-3),
+            (Regime::Private, _) => (100_000_000, 30, 1e-3),
         };
         match self.claim.axis {
             Axis::Dimension => (records, x as usize, epsilon),
@@ -202,15 +203,19 @@ impl Experiment for TreeExperiment {
             (false, true) => 5,
         };
         let points = match (self.claim.axis, self.regime) {
-            (Axis::Dimension, Regime::Statistical) => vec![4.0, 8.0, 16.0, 32.0, 64.0, 128.0],
+            (Axis::Dimension, Regime::Statistical) => vec![4.0, 8.0, 16.0, 32.0, 64.0],
             (Axis::Dimension, Regime::Private) => half_decades(10.0, 5),
-            (Axis::Mu, Regime::Statistical) => [1.0, 2.0, 4.0, 8.0].map(mu_at).to_vec(),
+            (Axis::Mu, Regime::Statistical) => [1.0, 1.5, 2.5, 5.0, 8.0].map(mu_at).to_vec(),
             (Axis::Mu, Regime::Private) => [5e-4, 1e-3, 2e-3, 4e-3, 8e-3].map(mu_at).to_vec(),
             _ => half_decades(from, count),
         };
-        Design::new(points)
-            .with_members(if full { 12 } else { 6 })
-            .with_seeds(if full { 6 } else { 2 })
+        let (members, seeds) = match (full, self.claim.control, self.claim.axis) {
+            (true, ..) => (12, 6),
+            (false, true, Axis::Dimension | Axis::Mu) => (3, 1),
+            (false, false, Axis::Dimension | Axis::Mu) => (6, 3),
+            _ => (6, 2),
+        };
+        Design::new(points).with_members(members).with_seeds(seeds)
     }
 
     /// The logarithms: a round of depth D costs 1 + D/2 roots, so that the error goes as ((1 + D/2)/n)^(1/3) where
