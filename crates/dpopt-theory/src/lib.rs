@@ -57,8 +57,9 @@ pub use simulation::{
     SpanGradient, Unread, WeightedError, WeightedLoss, WeightedRecords, in_span,
 };
 pub use zoo::{
-    Answer, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint, LogPeriodic, Logarithm,
-    Majority, MeanBall, Power, Product, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm,
-    RobustGlmShape, Sines, Softplus, Tilt, TiltedPower, TiltedPowerMean, TiltedProblem,
-    TiltedSquare, TiltedSquareMean, TwoPoint, WeaklyConvex, Wells,
+    Answer, Barrier, BarrierMean, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint,
+    LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, Power, Product, Profile,
+    Radial, Ramp, RampBowl, Ring, RobustGlm, RobustGlmShape, Sines, Softplus, Spokes, Tilt,
+    TiltedPower, TiltedPowerMean, TiltedProblem, TiltedSquare, TiltedSquareMean, TwoPoint,
+    WeaklyConvex, Wells,
 };

@@ -41,6 +41,7 @@
 mod claim;
 mod descent;
 mod error;
+mod floors;
 mod journal;
 mod judge;
 mod page;
