@@ -78,6 +78,8 @@ pub(super) struct Reservation {
     /// What it is recorded, charged and guaranteed as.
     pub(super) event: Event,
     pub(super) in_ledger: Option<ReservationId>,
+    /// On which argument sensitivities may rest that are claimed; none may be without one.
+    pub(super) rests_on: Option<&'static str>,
     terms: Terms,
 }
 
@@ -130,6 +132,7 @@ impl Reservation {
                 return Ok(Self {
                     event: Event::composed(vec![event, both.then.clone()]),
                     in_ledger: None,
+                    rests_on: None,
                     terms,
                 });
             }
@@ -137,12 +140,20 @@ impl Reservation {
         Ok(Self {
             event: spend.event().clone(),
             in_ledger: None,
+            rests_on: None,
             terms,
         })
     }
 
-    /// How the noise of the releases is made, for the ledger.
-    pub(super) fn noise(&self) -> &'static str {
+    /// How the noise of the releases is made, and what it rests on besides, for the ledger.
+    pub(super) fn noise(&self) -> String {
+        match self.rests_on {
+            None => self.source().to_owned(),
+            Some(argument) => format!("{} (if {argument})", self.source()),
+        }
+    }
+
+    fn source(&self) -> &'static str {
         let selects = |leaf: &Event| {
             matches!(
                 leaf,
