@@ -43,6 +43,7 @@ mod descent;
 mod error;
 mod journal;
 mod judge;
+mod kl_spider;
 mod page;
 mod projection;
 mod recursive;
