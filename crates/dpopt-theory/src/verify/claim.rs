@@ -345,6 +345,7 @@ impl Registry {
         experiments.extend(super::proximal::experiments());
         experiments.extend(super::floors::experiments());
         experiments.extend(super::projection::experiments());
+        experiments.extend(super::kl_spider::experiments());
         Self { experiments }
     }
 

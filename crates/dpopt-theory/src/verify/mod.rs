@@ -44,6 +44,7 @@ mod error;
 mod floors;
 mod journal;
 mod judge;
+mod kl_spider;
 mod page;
 mod projection;
 mod proximal;
