@@ -104,16 +104,9 @@ enum Terms {
 impl Reservation {
     /// The terms of `spend`, if the curator has releases for all of it.
     pub(super) fn new(spend: &Spend, adjacency: Adjacency) -> Result<Self, Refused> {
-        let terms = match spend {
-            Spend::Fixed(event) => fixed(event, adjacency)?,
-            Spend::AtMost(event) => {
-                let (event, terms) = at_most(event, adjacency)?;
-                return Ok(Self {
-                    event,
-                    in_ledger: None,
-                    terms,
-                });
-            }
+        let (event, terms) = match spend {
+            Spend::Fixed(event) => (event.clone(), fixed(event, adjacency)?),
+            Spend::AtMost(event) => at_most(event, adjacency)?,
             Spend::AtMostThen(both) => {
                 let (event, mut terms) = at_most(&both.cap, adjacency)?;
                 let Terms::Fixed { whole, share, .. } = fixed(&both.then, adjacency)? else {
@@ -129,16 +122,11 @@ impl Reservation {
                 if let Terms::AtMost { then, .. } = &mut terms {
                     *then = whole;
                 }
-                return Ok(Self {
-                    event: Event::composed(vec![event, both.then.clone()]),
-                    in_ledger: None,
-                    rests_on: None,
-                    terms,
-                });
+                (Event::composed(vec![event, both.then.clone()]), terms)
             }
         };
         Ok(Self {
-            event: spend.event().clone(),
+            event,
             in_ledger: None,
             rests_on: None,
             terms,
