@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use dpopt::nonconvex::{PlanError, RunError};
 use dpopt::oracle::tabular::TabularError;
-use dpopt::oracle::{DataError, EstimatorError};
+use dpopt::oracle::{DataError, EstimatorError, PassError};
 use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 
 /// A command could not do what it was asked.
@@ -107,6 +107,10 @@ impl CliError {
 
     /// A refusal by the shared ledger is told from other refusals.
     pub(crate) fn from_run(error: RunError) -> Self {
+        let error = match error {
+            RunError::Pass(PassError::Refused(refused)) => RunError::Refused(refused),
+            other => other,
+        };
         match error {
             RunError::Refused(Refused::Ledger(
                 refusal @ (LedgerError::Exhausted { .. } | LedgerError::Accounting(_)),

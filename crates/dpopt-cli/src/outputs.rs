@@ -122,6 +122,7 @@ impl Outputs<'_> {
             },
             budget: Some(finished.record.spent.clone()),
             predicted_bound: chosen.predicted_bound(),
+            bound_sense: chosen.plan.bound_sense(),
             trivial_bound: chosen.trivial_bound(),
             releases: finished.outcome.counts.releases,
             trace: &finished.record.trace,

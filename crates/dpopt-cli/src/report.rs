@@ -9,6 +9,7 @@ mod scale;
 mod tests;
 mod words;
 
+use dpopt::nonconvex::BoundSense;
 use dpopt::privacy::Adjacency;
 
 use crate::trace::Trace;
@@ -61,8 +62,10 @@ pub(crate) struct ReportInput<'a> {
     pub privacy: PrivacyStatement<'a>,
     /// Share of the plan's privacy spent after each point of the trace; `None` hides the plot.
     pub budget: Option<Vec<f64>>,
-    /// The plan's bound on the root mean square of the gradient norm.
+    /// The plan's bound on the gradient norm.
     pub predicted_bound: Option<f64>,
+    /// In which sense it holds.
+    pub bound_sense: BoundSense,
     /// What the starting point satisfies already.
     pub trivial_bound: f64,
     /// How many releases were made; the trace of a long run has fewer.
@@ -310,10 +313,11 @@ fn released(input: &ReportInput<'_>) -> String {
     if trace.step.is_empty() {
         out.push_str(" Here there is none.");
     } else if of_gradients && input.predicted_bound.is_some() {
-        out.push_str(
-            " The predicted bound is on the root mean square of the true gradient norm at the output; it is \
+        out.push_str(&format!(
+            " The predicted bound ({}) is on the true gradient norm at the output; it is \
              drawn against released values only, because the true norm is never computed.",
-        );
+            input.bound_sense
+        ));
     } else if of_gradients {
         out.push_str(" The plan of this solver states no bound.");
     }

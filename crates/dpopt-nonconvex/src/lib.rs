@@ -22,6 +22,8 @@
 //! | [`RecursiveSgdPlan`] | convex, smooth for every record; population | E norm of gradient |
 //! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
 //! | [`TreeSpiderPlan`] | smooth, population risk, one pass | E norm of gradient, or with high probability |
+//! | [`KlSpiderPlan`] | smooth, under a KL condition with exponent from 1 to 2 | excess risk, with high probability |
+//! | [`ProximalPlan`] | KL exponent from 2 on, weakly convex | excess risk, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`Solver`] is any of them by name, [`SolverPlan`] a plan of any: what all have in common is [`Plan`], and
@@ -47,12 +49,17 @@ mod solver_plan;
 mod spiderboost;
 mod storm;
 mod tree_spider;
+mod trial_steps;
 
 pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};
 pub use jl::{JlBranch, JlFacts, JlPlan};
-pub use kl::KlCondition;
+pub use kl::{
+    AdaptiveGdPlan, AdaptiveOutcome, AdaptiveSelection, AdaptiveSettings, KlCondition, KlPhase,
+    KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NormQueries, ProximalFacts, ProximalPlan,
+    ProximalReads, ProximalRound, ProximalSettings, ReleasedNorm,
+};
 pub use noisy_gd::NoisyGdPlan;
 pub use normalized_spider::NormalizedSpiderPlan;
 pub use plan::{BoundSense, Plan};

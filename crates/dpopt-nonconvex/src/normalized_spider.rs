@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::{BoundSense, Plan};
-use crate::horizon::trial_steps;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::trial_steps::trial_steps;
 
 const SOLVER: &str = "normalized-spider";
 /// Ratio of neighbouring trial values of T.
@@ -319,9 +319,12 @@ fn best_phase(facts: &PublicFacts, mu: f64, steps: u64, length: f64) -> Candidat
         with_phase(facts, mu, steps, length, steps.div_ceil(phases))
     });
     let [first, rest @ ..] = candidates;
-    rest.into_iter().fold(first, |best, next| {
-        if next.bound < best.bound { next } else { best }
-    })
+    rest.into_iter().fold(
+        first,
+        |best, next| {
+            if next.bound < best.bound { next } else { best }
+        },
+    )
 }
 
 fn with_phase(facts: &PublicFacts, mu: f64, steps: u64, length: f64, phase: u64) -> Candidate {

@@ -211,9 +211,9 @@ impl Solver {
             (Solver::SampledSpiderBoost, _) => SolverPlan::SampledSpiderBoost(
                 SampledSpiderBoostPlan::new(facts, budget, max_steps)?,
             ),
-            (Solver::NormalizedSpider, _) => SolverPlan::NormalizedSpider(
-                NormalizedSpiderPlan::new(facts, budget, max_steps)?,
-            ),
+            (Solver::NormalizedSpider, _) => {
+                SolverPlan::NormalizedSpider(NormalizedSpiderPlan::new(facts, budget, max_steps)?)
+            }
             (Solver::Storm, _) => SolverPlan::Storm(StormPlan::new(facts, budget, max_steps)?),
             (Solver::TreeSpider, _) => {
                 let settings = TreeSettings::new(TreeTarget::Mean);

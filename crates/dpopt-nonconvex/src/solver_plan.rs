@@ -13,6 +13,7 @@ use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::PublicFacts;
 use crate::jl::JlPlan;
+use crate::kl::KlSpiderPlan;
 use crate::noisy_gd::NoisyGdPlan;
 use crate::normalized_spider::NormalizedSpiderPlan;
 use crate::plan::{BoundSense, Plan};
@@ -48,6 +49,8 @@ pub enum SolverPlan {
     RecursiveGd(RecursiveGdPlan),
     /// Recursive regularisation with passes of stochastic gradient descent.
     RecursiveSgd(RecursiveSgdPlan),
+    /// KL Spider. No [`crate::Solver`] names it: its plan needs a KL condition, which no table of data has.
+    KlSpider(KlSpiderPlan),
     /// Any of these on projected rows.
     Projected(Box<JlPlan>),
 }
@@ -104,6 +107,7 @@ impl SolverPlan {
             SolverPlan::TreeSpider(plan) => plan,
             SolverPlan::RecursiveGd(plan) => plan,
             SolverPlan::RecursiveSgd(plan) => plan,
+            SolverPlan::KlSpider(plan) => plan,
             SolverPlan::Projected(plan) => plan.as_ref(),
         }
     }
@@ -201,6 +205,7 @@ impl SolverPlan {
             SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::NormalizedSpider(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::Storm(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::KlSpider(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SampledSpiderBoost(_) => own_estimator("sampled-spiderboost"),
             SolverPlan::TreeSpider(_) => own_estimator("tree-spider"),
             SolverPlan::RecursiveGd(_) => own_estimator("recursive-gd"),

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::Plan;
-use crate::horizon::trial_steps;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::trial_steps::trial_steps;
 
 const SOLVER: &str = "storm";
 /// Ratio of neighbouring trial values of T in the planner.

@@ -103,8 +103,7 @@ fn bounds_are_their_formulas_and_costs_the_budget() {
         let anchors = (0..p.steps).filter(|t| t % p.phase == 0).count() as u64;
         assert_eq!((p.anchors, p.variations), (anchors, p.steps - anchors));
         let (z1, z2) = (p.anchor_noise_multiplier, p.variation_noise_multiplier);
-        let spent =
-            p.anchors as f64 / z1.get().powi(2) + p.variations as f64 / z2.get().powi(2);
+        let spent = p.anchors as f64 / z1.get().powi(2) + p.variations as f64 / z2.get().powi(2);
         assert!((spent / mu2 - 1.0).abs() < 1e-12);
         let expected = vec![
             (Event::gaussian(z1), p.anchors),
@@ -367,7 +366,13 @@ fn without_noise_the_walks_are_descent() {
         for t in 0..24 {
             let g = exact_gradient(&points[t]);
             let scale = length(norm(&g));
-            points.push(points[t].iter().zip(&g).map(|(w, g)| w - scale * g).collect());
+            points.push(
+                points[t]
+                    .iter()
+                    .zip(&g)
+                    .map(|(w, g)| w - scale * g)
+                    .collect(),
+            );
         }
         points
     };
@@ -393,7 +398,9 @@ fn without_noise_the_walks_are_descent() {
                     seen.push(release.point.to_vec());
                     ControlFlow::Continue(())
                 };
-                plan.run(&mut estimator(&data, 1), &mut watch).unwrap().point
+                plan.run(&mut estimator(&data, 1), &mut watch)
+                    .unwrap()
+                    .point
             });
         }
     }
@@ -405,7 +412,9 @@ fn without_noise_the_walks_are_descent() {
                 seen.push(release.point.to_vec());
                 ControlFlow::Continue(())
             };
-            plan.run(&mut estimator(&data, 1), &mut watch).unwrap().point
+            plan.run(&mut estimator(&data, 1), &mut watch)
+                .unwrap()
+                .point
         });
     }
 }
@@ -419,8 +428,14 @@ fn ledgers_and_counters_are_the_plans() {
         let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
         assert_eq!(outcome.spent.leaves(), plan.spend().event().leaves());
         let gradients = (plan.anchors + 2 * plan.variations) as f64 * ROWS as f64;
-        assert_eq!((outcome.counts.gradients, plan.gradients()), (gradients, gradients));
-        assert_eq!((outcome.counts.releases, outcome.stop), (steps, Stop::Completed));
+        assert_eq!(
+            (outcome.counts.gradients, plan.gradients()),
+            (gradients, gradients)
+        );
+        assert_eq!(
+            (outcome.counts.releases, outcome.stop),
+            (steps, Stop::Completed)
+        );
     }
     for steps in [1, 2, 9] {
         let plan = small_storm(steps, 0.4, (1.0, 2.0));
@@ -428,8 +443,14 @@ fn ledgers_and_counters_are_the_plans() {
         let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
         assert_eq!(outcome.spent.leaves(), plan.spend().event().leaves());
         let gradients = (2 * steps - 1) as f64 * ROWS as f64;
-        assert_eq!((outcome.counts.gradients, plan.gradients()), (gradients, gradients));
-        assert_eq!((outcome.counts.releases, outcome.stop), (steps, Stop::Completed));
+        assert_eq!(
+            (outcome.counts.gradients, plan.gradients()),
+            (gradients, gradients)
+        );
+        assert_eq!(
+            (outcome.counts.releases, outcome.stop),
+            (steps, Stop::Completed)
+        );
     }
 }
 
@@ -580,7 +601,10 @@ fn a_walk_goes_on_from_a_point() {
         ),
     ] {
         let error = error.unwrap_err();
-        assert!(matches!(error, RunError::StartDimension { plan: 3, start: 2 }));
+        assert!(matches!(
+            error,
+            RunError::StartDimension { plan: 3, start: 2 }
+        ));
     }
 }
 
@@ -616,6 +640,6 @@ fn an_estimator_without_momentum_refuses() {
     let error = small_storm(5, 0.4, (1.0, 1.0))
         .run(&mut plain, &mut NoObserver)
         .unwrap_err();
-    assert!(matches!(error, RunError::Refused(Refused::NoGuarantee(_))));
+    assert!(matches!(error, RunError::Refused(Refused::NotOffered { .. })));
     assert_eq!(plain.0.curator().spent().release_count(), 1);
 }

@@ -31,7 +31,7 @@ pub use estimator::{
     Access, Ask, Batch, Counts, Drift, Estimate, Estimator, EstimatorError, Fresh, Level, Mean,
     Means, Momentum, Number, Over, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
     PrivateGradient, PrivateMean, Recursion, Recursive, RecursiveSettings, Refresh, Regularized,
-    Released, Schedule, Staged, Stages, StepKind, Tracked, Tracker, TreeRounds, share_of,
+    Released, Schedule, Shifted, Staged, Stages, StepKind, Tracked, Tracker, TreeRounds, share_of,
 };
 pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,

@@ -126,11 +126,17 @@ fn agrees<L: Differentiable<Records = dpopt_oracle::Examples> + Clone>(
             let whole = fresh * radius + (1.0 - fresh) * reach;
             // The radius that it states, by its noise.
             let stated = found.release_std / QUIET * ROWS as f64 / 2.0;
-            assert!((stated / whole - 1.0).abs() < 1e-9, "{name} {stated} {whole}");
+            assert!(
+                (stated / whole - 1.0).abs() < 1e-9,
+                "{name} {stated} {whole}"
+            );
             let h = expected(&gradient, (&from, &to), (radius, whole), fresh);
             let sum: Vec<f64> = kept.iter().zip(&h).map(|(a, b)| a + b).collect();
             let off = distance(found.gradient, &sum);
-            assert!(off < 1e-7 * whole.max(1e-3), "{name} {radius} {fresh}: {off}");
+            assert!(
+                off < 1e-7 * whole.max(1e-3),
+                "{name} {radius} {fresh}: {off}"
+            );
         }
     }
 }
@@ -184,7 +190,12 @@ fn liar() -> impl Differentiable<Records = Vec<[f64; 2]>> {
 
 #[test]
 fn one_record_moves_a_step_by_at_most_twice_its_radius() {
-    let points = [vec![0.0, 0.0], vec![0.3, 0.1], vec![0.3, 0.1], vec![2e-3, 0.1]];
+    let points = [
+        vec![0.0, 0.0],
+        vec![0.3, 0.1],
+        vec![0.3, 0.1],
+        vec![2e-3, 0.1],
+    ];
     for fresh in [1e-3, 0.3, 1.0] {
         let releases = |last: [f64; 2]| {
             let mut records = vec![[0.6, -0.8]; 15];

@@ -12,8 +12,9 @@ use dpopt_linalg::{Design, DesignFile, FileEntry, FileLayout, JlMap, RowFile, Ro
 use dpopt_oracle::query::{Frames, Gradient, SmoothedGradient};
 use dpopt_oracle::{
     Access, Activation, Constants, ConvexGlm, Convexity, DataError, Differentiable, Estimator,
-    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Loss, Mlp, Momentum, OutputPerturbed,
-    Over, PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean, Softmax,
+    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Loss, Mlp, Momentum,
+    OutputPerturbed, Over, PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean,
+    Softmax,
 };
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Refused, SamplingRate, Spend,

@@ -7,8 +7,8 @@ use dpopt::oracle::Glm;
 
 use crate::Failure;
 
-/// The radius that the recursive solvers are told. Nobody knows the right one: it is a claim about the population.
-const RADIUS: f64 = 1.0;
+/// Radii that the recursive solvers are told. Nobody knows the right one: it is a claim about the population.
+const RADII: [f64; 2] = [4.0, 16.0];
 
 /// Options of the command.
 pub(crate) struct Options {
@@ -20,8 +20,10 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Plans only: nothing is run.
     pub(crate) plans: bool,
+    /// Runs also what would take hours.
+    pub(crate) all: bool,
     pub(crate) threads: NonZeroUsize,
-    pub(crate) radius: f64,
+    pub(crate) radii: Vec<f64>,
     pub(crate) losses: Vec<Glm>,
     pub(crate) epsilons: Vec<f64>,
     /// Names of solvers; all without any.
@@ -30,7 +32,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `DIR SCHEMA [--quick] [--plans] [--threads N] [--radius R] [--loss NAME]... [--epsilon E]... [--only SOLVER]...
+    /// Reads `DIR SCHEMA [--quick] [--plans] [--all] [--threads N] [--radius R]... [--loss NAME]... [--epsilon E]... [--only SOLVER]...
     /// [--json FILE]`.
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
         let mut places = Vec::new();
@@ -40,8 +42,9 @@ impl Options {
             schema: PathBuf::new(),
             quick: false,
             plans: false,
+            all: false,
             threads,
-            radius: RADIUS,
+            radii: Vec::new(),
             losses: Vec::new(),
             epsilons: Vec::new(),
             only: Vec::new(),
@@ -53,8 +56,9 @@ impl Options {
             match word.as_str() {
                 "--quick" => options.quick = true,
                 "--plans" => options.plans = true,
+                "--all" => options.all = true,
                 "--threads" => options.threads = value()?.parse()?,
-                "--radius" => options.radius = value()?.parse()?,
+                "--radius" => options.radii.push(value()?.parse()?),
                 "--loss" => options.losses.push(value()?.parse()?),
                 "--epsilon" => options.epsilons.push(value()?.parse()?),
                 "--only" => options.only.push(value()?.clone()),
@@ -71,6 +75,9 @@ impl Options {
             );
         };
         (options.folder, options.schema) = (folder.into(), schema.into());
+        if options.radii.is_empty() {
+            options.radii = RADII.to_vec();
+        }
         if options.losses.is_empty() {
             options.losses = vec![Glm::Logistic, Glm::Sigmoid];
         }

@@ -21,6 +21,8 @@ const FAILURE: f64 = 0.05;
 const MAX_STEPS: u64 = 1_000_000_000_000;
 /// A row whose first run is shorter, in seconds, is run three times.
 const CHEAP: f64 = 30.0;
+/// A plan on projected rows, which are dense, that reads more entries is run only with `--all`: some hours.
+const MOST_ENTRIES: f64 = 6e11;
 /// Seed of the projections: public, from nowhere.
 const MAP_SEED: u64 = 7;
 /// Plans are timed at least so often.
@@ -33,7 +35,6 @@ pub(crate) struct Setting<'a> {
     pub(crate) facts: PublicFacts,
     pub(crate) budget: Budget,
     pub(crate) certificate: GradientNormPlan,
-    pub(crate) extra: ExtraFacts,
     /// Exact gradient norm at the starting point.
     pub(crate) at_start: f64,
     threads: std::num::NonZeroUsize,
@@ -42,7 +43,8 @@ pub(crate) struct Setting<'a> {
 /// What is planned in a row.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    Plain(Solver),
+    /// With a claimed radius, where one is needed.
+    Plain(Solver, Option<f64>),
     /// The branch with the least bound, the identity included.
     Projected(Solver),
     /// Without a claim about the rank, and with a projection.
@@ -110,7 +112,6 @@ impl<'a> Setting<'a> {
             certificate: GradientNormPlan::new(&facts, mu, clip, FAILURE, facts.lipschitz)?,
             facts,
             budget,
-            extra: ExtraFacts::default().with_radius(options.radius),
             at_start: first_order(&objective, &start)?.gradient_norm,
             threads: options.threads,
         })
@@ -118,7 +119,15 @@ impl<'a> Setting<'a> {
 
     /// All rows, in the order of [`Solver::ALL`], projections last.
     pub(crate) fn rows(&self, options: &Options) -> Result<Vec<Row>, Failure> {
-        let plain = Solver::ALL.into_iter().map(Kind::Plain);
+        let plain = Solver::ALL.into_iter().flat_map(|solver| {
+            let radii: Vec<Option<f64>> = if solver.needs_a_radius() {
+                options.radii.iter().copied().map(Some).collect()
+            } else {
+                vec![None]
+            };
+            let kind = move |radius| Kind::Plain(solver, radius);
+            radii.into_iter().map(kind)
+        });
         let projected = [
             Kind::Projected(Solver::SpiderBoost),
             Kind::RankFree(Solver::SpiderBoost),
@@ -127,7 +136,8 @@ impl<'a> Setting<'a> {
         let mut rows = Vec::new();
         for kind in plain.chain(projected) {
             let name = kind.name();
-            if !options.only.is_empty() && !options.only.contains(&name) {
+            let wanted = |only: &String| name.starts_with(only.as_str());
+            if !options.only.is_empty() && !options.only.iter().any(wanted) {
                 continue;
             }
             rows.push(self.row(kind, options)?);
@@ -168,8 +178,10 @@ impl<'a> Setting<'a> {
             seed: MAP_SEED,
         };
         let plan = match kind {
-            Kind::Plain(solver) => {
-                return solver.plan_with(&self.facts, &self.extra, &self.budget, MAX_STEPS);
+            Kind::Plain(solver, radius) => {
+                let mut extra = ExtraFacts::default();
+                extra.radius = radius;
+                return solver.plan_with(&self.facts, &extra, &self.budget, MAX_STEPS);
             }
             Kind::Projected(solver) => JlPlan::new(&jl, &self.budget, solver, MAX_STEPS)?,
             Kind::RankFree(solver) => {
@@ -198,7 +210,9 @@ impl<'a> Setting<'a> {
             note: None,
             runs: Vec::new(),
         };
+        let mut width = self.facts.dim;
         if let SolverPlan::Projected(jl) = plan {
+            width = jl.rows;
             planned.note = match jl.branch {
                 JlBranch::Identity => {
                     Some("no projection has a smaller bound: the base itself".to_owned())
@@ -208,6 +222,12 @@ impl<'a> Setting<'a> {
             if jl.branch == JlBranch::Identity {
                 return Ok(planned);
             }
+        }
+        let entries = plan.gradients() * width as f64;
+        if matches!(plan, SolverPlan::Projected(_)) && entries > MOST_ENTRIES && !options.all {
+            let words = format!(", not run: it would read {entries:.1e} entries");
+            planned.note = planned.note.map(|note| note + &words);
+            return Ok(planned);
         }
         if options.plans {
             return Ok(planned);
@@ -263,7 +283,8 @@ impl<'a> Setting<'a> {
 impl Kind {
     fn name(self) -> String {
         match self {
-            Kind::Plain(solver) => solver.to_string(),
+            Kind::Plain(solver, None) => solver.to_string(),
+            Kind::Plain(solver, Some(radius)) => format!("{solver}, R = {radius}"),
             Kind::Projected(solver) => format!("jl over {solver}"),
             Kind::RankFree(solver) => format!("jl rank-free over {solver}"),
         }

@@ -96,7 +96,6 @@ pub(crate) fn json(setting: &Setting<'_>, rows: &[Row]) -> Value {
         "loss": setting.loss.to_string(),
         "epsilon": setting.budget.epsilon.get(),
         "delta": setting.budget.delta.get(),
-        "radius": setting.extra.radius,
         "exact_norm_at_start": setting.at_start,
         "certificate_noise": setting.certificate.noise_std,
         "rows": rows.iter().map(row).collect::<Vec<_>>(),

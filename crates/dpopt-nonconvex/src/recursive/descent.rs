@@ -125,7 +125,7 @@ impl RecursiveGdPlan {
         how: Search,
     ) -> Result<Self, PlanError> {
         let task = Task::new(NAME, facts, budget, 2)?;
-        let (outline, plans) = task.search(how, |given| solve(&task, given, max_steps))?;
+        let (outline, plans) = task.search(how, |given| solve(&task, given, max_steps), |_| 1)?;
         let stages = outline.stages.iter().zip(plans).map(|(stage, inner)| {
             let noise_multiplier = NoiseMultiplier::new((inner.steps as f64).sqrt() / task.mu)?;
             let share = task.facts.adjacency.sum_sensitivity() * task.facts.lipschitz;

@@ -136,11 +136,12 @@ impl<'a> Task<'a> {
         })
     }
 
-    /// The best outline and the inner plans that go with it.
+    /// The best outline and the inner plans that go with it, each of which reads so many `slices`.
     pub(super) fn search<P>(
         &self,
         how: Search,
         solve: impl Fn(&Given) -> Option<Solved<P>>,
+        slices: impl Fn(&P) -> usize,
     ) -> Result<(Outline, Vec<P>), PlanError> {
         if self.facts.adjacency == Adjacency::AddRemove {
             // As it would be if positions were fixed.
@@ -149,7 +150,9 @@ impl<'a> Task<'a> {
                 solver: self.solver,
                 adjacency: self.facts.adjacency,
                 records: self.facts.records,
-                slices: best.map_or(1, |(outline, _)| outline.stages.len() as u64),
+                slices: best.map_or(1, |(_, plans)| {
+                    plans.iter().map(slices).sum::<usize>() as u64
+                }),
             });
         }
         let best = self.best(how.growth, &solve);

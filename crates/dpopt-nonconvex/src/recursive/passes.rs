@@ -118,7 +118,7 @@ impl RecursiveSgdPlan {
 
     fn search(facts: &ConvexFacts, budget: &Budget, how: Search) -> Result<Self, PlanError> {
         let task = Task::new(NAME, facts, budget, 2)?;
-        let (outline, plans) = task.search(how, |given| solve(&task, given))?;
+        let (outline, plans) = task.search(how, |given| solve(&task, given), Vec::len)?;
         let stages = outline.stages.iter().zip(plans);
         let stages = stages
             .map(|(stage, phases)| SgdStage {

@@ -1,8 +1,8 @@
 //! Private means of the gradients of a loss.
 
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Event, LatticeError, LatticeSum, NoiseMultiplier, Prefix, Refused,
-    Slice, Spend,
+    Adjacency, Bound, ClipNorm, Epsilon, Event, LatticeError, LatticeSum, NoiseMultiplier, Prefix,
+    Refused, Slice, Spend,
 };
 
 use super::{Ask, Counts, Mean, Means, Number, Over, PeriodTerms, PrivateMean};
@@ -74,6 +74,25 @@ impl<L: Differentiable> Means for PrivateMean<'_, L> {
     ) -> Result<Number, Refused> {
         let norm = self.release_norm(ask, &over, noise_multiplier)?;
         Ok(norm.unwrap_or_else(|| Number::new(0.0, 0.0)))
+    }
+
+    fn shifted_norm(
+        &mut self,
+        ask: &Ask<'_>,
+        shift: &[f64],
+        over: Over<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        let norm = self.release_norm_from(ask, shift, &over, noise_multiplier)?;
+        Ok(norm.unwrap_or_else(|| Number::new(0.0, 0.0)))
+    }
+
+    fn least_norm(
+        &mut self,
+        among: &[(Ask<'_>, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        self.select_least_norm(among, epsilon)
     }
 
     fn mean_value(

@@ -1,8 +1,8 @@
 //! What every estimator stands on: private means of one field of vectors.
 
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Event, NoiseMultiplier, Participation, PrefixKind, Refused, SamplingRate,
-    Spend,
+    Adjacency, ClipNorm, Epsilon, Event, NoiseMultiplier, Participation, PrefixKind, Refused,
+    SamplingRate, Spend,
 };
 
 use super::{Counts, Momentum};
@@ -234,6 +234,42 @@ pub trait Means {
         over: Over<'_, Self::Slice>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Number, Refused>;
+
+    /// As [`Means::mean_norm`], of the mean plus a public `shift` (nothing, where that is empty).
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::NotOffered`] where an implementation has no such release.
+    fn shifted_norm(
+        &mut self,
+        ask: &Ask<'_>,
+        shift: &[f64],
+        over: Over<'_, Self::Slice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        if shift.is_empty() {
+            return self.mean_norm(ask, over, noise_multiplier);
+        }
+        Err(Refused::NotOffered {
+            what: "norms of shifted means",
+        })
+    }
+
+    /// Selects, by the exponential mechanism, one of these asks (each with a public shift, which may be empty) whose mean over
+    /// all records has a small norm. All have one clip radius.
+    ///
+    /// # Formula
+    /// P(i) proportional to exp(-epsilon ||mean_i + shift_i||/(2 sensitivity)), with the sensitivity of a mean: s C/n.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::NotOffered`] where an implementation has no such release.
+    fn least_norm(
+        &mut self,
+        among: &[(Ask<'_>, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        let _ = (among, epsilon);
+        Err(Refused::NotOffered { what: "selections" })
+    }
 
     /// Releases the mean loss at `point`, where each record's loss counts as the nearest number in
     /// [centre - radius, centre + radius].

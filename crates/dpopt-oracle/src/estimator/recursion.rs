@@ -1,9 +1,11 @@
 //! The running estimate: anchors, and variations added to them.
 
 use dpopt_linalg::distance;
-use dpopt_privacy::{ClipNorm, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{ClipNorm, Epsilon, Event, NoiseMultiplier, Refused, Spend};
 
-use super::{Access, Ask, Counts, Estimate, Estimator, Mean, Means, Momentum, Over};
+use super::{
+    Access, Ask, Counts, Estimate, Estimator, Mean, Means, Momentum, Number, Over, Shifted,
+};
 use crate::loss::Segment;
 
 /// A released estimate of the mean field at a public point: public, and free to be kept and copied.
@@ -271,6 +273,14 @@ impl<M: Means> Recursion<M> {
         distance(point, &self.at.point)
     }
 
+    fn check_shifted(&self, at: Shifted<'_>) -> Result<(), Refused> {
+        self.check(at.point)?;
+        if at.shift.is_empty() {
+            return Ok(());
+        }
+        self.check(at.shift)
+    }
+
     /// Checked before a record is read: whether a row reaches past the end of a short point
     /// depends on that row.
     pub(super) fn check(&self, point: &[f64]) -> Result<(), Refused> {
@@ -338,6 +348,38 @@ impl<M: Means> Estimator for Recursion<M> {
     fn set_clip(&mut self, clip: ClipNorm) -> bool {
         Recursion::set_clip(self, clip);
         true
+    }
+
+    fn offers_norms(&self) -> bool {
+        true
+    }
+
+    fn norm(
+        &mut self,
+        at: Shifted<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        self.check_shifted(at)?;
+        let ask = Ask::Field {
+            point: at.point,
+            clip: self.clip,
+        };
+        let over = over(self.access, true);
+        self.means
+            .shifted_norm(&ask, at.shift, over, noise_multiplier)
+    }
+
+    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
+        let mut asks = Vec::with_capacity(among.len());
+        for at in among {
+            self.check_shifted(*at)?;
+            let ask = Ask::Field {
+                point: at.point,
+                clip: self.clip,
+            };
+            asks.push((ask, at.shift));
+        }
+        self.means.least_norm(&asks, epsilon)
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {

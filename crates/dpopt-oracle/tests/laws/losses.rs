@@ -8,8 +8,8 @@ use dpopt_oracle::query::{
 };
 use dpopt_oracle::{
     Activation, Ask, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head,
-    MatrixFactorization, MatrixSensing, Mlp, Momentum, Observed, PhaseRetrieval, PrivateData, Segment,
-    Softmax, TwiceDifferentiable,
+    MatrixFactorization, MatrixSensing, Mlp, Momentum, Observed, PhaseRetrieval, PrivateData,
+    Segment, Softmax, TwiceDifferentiable,
 };
 use dpopt_privacy::Adjacency::AddRemove;
 

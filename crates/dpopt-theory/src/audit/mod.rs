@@ -38,6 +38,7 @@ mod estimators;
 mod hostile;
 mod ledger;
 mod mechanisms;
+mod members;
 mod one_run;
 mod periods;
 mod queries;
@@ -362,6 +363,7 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
+        members::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;
         Ok(registry)

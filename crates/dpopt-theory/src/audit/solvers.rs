@@ -2,8 +2,8 @@
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Budget, DpSgdPlan, NoObserver, NoisyGdPlan, NormalizedSpiderPlan, PublicFacts, SolverPlan,
-    SpiderBoostPlan, StormPlan,
+    Budget, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, NoisyGdPlan,
+    NormalizedSpiderPlan, PublicFacts, SolverPlan, SpiderBoostPlan, StormPlan,
 };
 use dpopt_oracle::{
     Access, Convexity, Differentiable, Estimator, Glm, Momentum, PrivateData, PrivateGradient,
@@ -35,6 +35,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         for (name, plan) in plans(adjacency, DIM)?.into_iter().chain(variants(adjacency)?) {
             replays(registry, name, &plan, adjacency)?;
         }
+        replays(registry, "kl-spider", &kl_spider(adjacency)?, adjacency)?;
         accesses(registry, adjacency)?;
     }
     canaries(registry)?;
@@ -121,6 +122,22 @@ fn variants(adjacency: Adjacency) -> Result<Vec<(&'static str, SolverPlan)>, Aud
         ("normalized-spider", SolverPlan::NormalizedSpider(spider)),
         ("storm", SolverPlan::Storm(storm)),
     ])
+}
+
+/// KL Spider in a dozen steps, some of them variations.
+fn kl_spider(adjacency: Adjacency) -> Result<SolverPlan, AuditError> {
+    let budget = Budget {
+        epsilon: Epsilon::new(1.0)?,
+        delta: Delta::new(DELTA)?,
+    };
+    let condition = KlCondition::new(1.0, 1.5)?;
+    let settings = KlSpiderSettings::new(0.05);
+    let facts = facts(adjacency, DIM);
+    let plan = KlSpiderPlan::new(&facts, &condition, &budget, settings, STEPS)?;
+    if plan.phases.iter().all(|phase| phase.updates == 1) {
+        return Err(AuditError::Other("no variation to audit".to_owned()));
+    }
+    Ok(SolverPlan::KlSpider(plan))
 }
 
 /// Accesses with the names that rows have.

@@ -1,7 +1,10 @@
 //! The private gradient estimator over a simulated population.
 
-use dpopt_oracle::{Access, Counts, Differentiable, Estimate, Estimator, Means as _, Momentum, Recursion};
-use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_oracle::{
+    Access, Counts, Differentiable, Estimate, Estimator, Means as _, Momentum, Number, Recursion,
+    Shifted,
+};
+use dpopt_privacy::{Adjacency, ClipNorm, Epsilon, Event, NoiseMultiplier, Refused, Spend};
 
 use super::means::{NoiseRule, SimulatedMeans};
 use super::population::{ClosedForm, Population, WeightedLoss};
@@ -134,6 +137,22 @@ impl<P: Population> Estimator for SimulatedEstimator<P> {
 
     fn set_clip(&mut self, clip: ClipNorm) -> bool {
         Estimator::set_clip(&mut self.recursion, clip)
+    }
+
+    fn offers_norms(&self) -> bool {
+        true
+    }
+
+    fn norm(
+        &mut self,
+        at: Shifted<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        self.recursion.norm(at, noise_multiplier)
+    }
+
+    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
+        self.recursion.least_norm(among, epsilon)
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {

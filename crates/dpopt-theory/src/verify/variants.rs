@@ -115,9 +115,8 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
             .control("The noise of a change is scaled with 2 L0 and not with its displacement.");
         add(control, who, NoiseRule::Lipschitz);
         if who == Who::Storm {
-            let control = claim("fresh", Axis::Records, -2.0 / 3.0).control(
-                "The weight of the fresh gradient is 1: nothing is kept of the estimate.",
-            );
+            let control = claim("fresh", Axis::Records, -2.0 / 3.0)
+                .control("The weight of the fresh gradient is 1: nothing is kept of the estimate.");
             add(control, Who::FreshStorm, NoiseRule::Displacement);
         }
     }
