@@ -49,6 +49,7 @@ mod solver_plan;
 mod spiderboost;
 mod storm;
 mod tree_spider;
+mod trial_steps;
 
 pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::{BoundSense, Plan};
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::trial_steps::trial_steps;
 
 const SOLVER: &str = "normalized-spider";
 /// Ratio of neighbouring trial values of T.
@@ -276,15 +277,7 @@ fn search(facts: &PublicFacts, mu: f64, max_steps: u64) -> Candidate {
     let least = facts.initial_gap / facts.trivial_bound();
     // Of the best so far: it grows with T until it stays.
     let mut around = least;
-    let mut trial = 1.0f64;
-    let mut previous = 0;
-    while trial <= max_steps as f64 && trial < 1e15 {
-        let steps = trial as u64;
-        trial *= GRID_RATIO;
-        if steps == previous {
-            continue;
-        }
-        previous = steps;
+    for steps in trial_steps(GRID_RATIO, max_steps) {
         // The best path is a continuous function of T: a climb from the last one finds it.
         let at = |path: f64| best_phase(facts, mu, steps, path / steps as f64);
         let mut best = at(around);

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::Plan;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::trial_steps::trial_steps;
 
 const SOLVER: &str = "storm";
 /// Ratio of neighbouring trial values of T in the planner.
@@ -273,15 +274,7 @@ fn search(facts: &PublicFacts, mu: f64, thetas: &[f64], max_steps: u64) -> Candi
             best = next;
         }
     };
-    let mut trial = 2.0f64;
-    let mut previous = 1;
-    while trial <= max_steps as f64 && trial < 1e15 {
-        let steps = trial as u64;
-        trial *= GRID_RATIO;
-        if steps == previous {
-            continue;
-        }
-        previous = steps;
+    for steps in trial_steps(GRID_RATIO, max_steps).skip(1) {
         offer(fresh_each_time(facts, mu, steps));
         for &theta in thetas {
             for power in -8..=8 {

@@ -211,7 +211,7 @@ pub trait Estimator {
     /// noise comes to it. A release at every call, also where the point has not moved.
     ///
     /// # Errors
-    /// [`Refused`]; nothing was released then. An estimator without momentum refuses always.
+    /// [`Refused`]; nothing was released then. [`Refused::NotOffered`] by an estimator without such steps.
     fn advance_with_momentum(
         &mut self,
         point: &[f64],
@@ -219,9 +219,9 @@ pub trait Estimator {
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
         let _ = (point, momentum, noise_multiplier);
-        Err(Refused::NoGuarantee(
-            "this estimator takes no steps of recursive momentum",
-        ))
+        Err(Refused::NotOffered {
+            what: "steps of recursive momentum",
+        })
     }
 
     /// Clips gradients to `clip` from now on, with noise to match, and says whether it can. The radius has to be public: part of
