@@ -40,6 +40,7 @@ mod ledger;
 mod mechanisms;
 mod one_run;
 mod periods;
+mod proximal;
 mod queries;
 mod replay;
 mod samplers;
@@ -362,6 +363,7 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
+        proximal::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;
         Ok(registry)
