@@ -640,6 +640,9 @@ fn an_estimator_without_momentum_refuses() {
     let error = small_storm(5, 0.4, (1.0, 1.0))
         .run(&mut plain, &mut NoObserver)
         .unwrap_err();
-    assert!(matches!(error, RunError::Refused(Refused::NotOffered { .. })));
+    assert!(matches!(
+        error,
+        RunError::Refused(Refused::NotOffered { .. })
+    ));
     assert_eq!(plain.0.curator().spent().release_count(), 1);
 }

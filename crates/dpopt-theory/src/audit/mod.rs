@@ -41,6 +41,7 @@ mod mechanisms;
 mod members;
 mod one_run;
 mod periods;
+mod proximal;
 mod queries;
 mod replay;
 mod samplers;
@@ -364,6 +365,7 @@ impl Registry {
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
         members::register(&mut registry)?;
+        proximal::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;
         Ok(registry)
