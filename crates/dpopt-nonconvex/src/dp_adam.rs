@@ -1,12 +1,13 @@
 //! DP-Adam: Adam on the releases of DP-SGD.
 
-use dpopt_oracle::{Estimate, Estimator};
+use dpopt_oracle::{Access, Estimate, Estimator};
 use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::LOGIT_NOISE;
+use crate::plan::Plan;
 use crate::run::{Observer, Outcome, ReleaseKind, RunError, Walk};
 
 /// beta1, beta2 and the stabiliser (for gradients of unit length) of the default plan: those of Adam's authors.
@@ -143,6 +144,32 @@ impl DpAdamPlan {
             noise: 0.0,
         };
         sgd.drive(&mut walk, start, estimator, observer)
+    }
+}
+
+impl Plan for DpAdamPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.releases.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.releases.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.releases.clip
+    }
+
+    fn access(&self) -> Access {
+        self.releases.access()
     }
 }
 

@@ -1,6 +1,6 @@
 //! DP-SGD: noisy clipped gradients on Poisson samples, with momentum.
 
-use dpopt_oracle::{Batch, Estimate, Estimator, Level, Schedule};
+use dpopt_oracle::{Access, Batch, Estimate, Estimator, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, ClipNorm, NoiseMultiplier, Refused, SamplingRate, Spend};
 use serde::Serialize;
@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, plain_steps};
 use crate::noisy_gd::HeavyBall;
+use crate::plan::Plan;
 use crate::run::{
     Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, check_start, run,
 };
@@ -281,6 +282,32 @@ impl DpSgdPlan {
             let _ = estimator.set_clip(*clip);
         }
         outcome
+    }
+}
+
+impl Plan for DpSgdPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn access(&self) -> Access {
+        Access::Poisson(self.sampling_rate)
     }
 }
 

@@ -5,14 +5,16 @@
 //! part of delta pays for the map's luck, and the branch without a rank rests on Gordon's inequality.
 
 use dpopt_linalg::{JlMap, MapError};
-use dpopt_oracle::{DataError, Estimator, PrivateData};
+use dpopt_oracle::{Access, DataError, Estimator, PrivateData};
 use dpopt_privacy::{ClipNorm, Spend};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::{BoundSense, Plan};
 use crate::rank::PublicRank;
 use crate::run::{Observer, Outcome, RunError};
-use crate::solver::{Solver, SolverPlan};
+use crate::solver::Solver;
+use crate::solver_plan::SolverPlan;
 
 /// Ratio of neighbouring trial values of k. Tuned: bounds are flat in k.
 const RATIO: f64 = 1.35;
@@ -289,17 +291,66 @@ impl JlPlan {
         estimator: &mut dyn Estimator,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
-        let outcome = self.base.run(estimator, observer)?;
+        self.lift(self.base.run(estimator, observer)?)
+    }
+}
+
+impl JlPlan {
+    /// The outcome with its point lifted.
+    pub(crate) fn lift(&self, outcome: Outcome) -> Result<Outcome, RunError> {
         let point = self.map()?.lift(&outcome.point)?;
         Ok(Outcome { point, ..outcome })
     }
 }
 
+impl Plan for JlPlan {
+    /// Those of the problem as it is, before the projection.
+    fn facts(&self) -> &PublicFacts {
+        &self.facts.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.base.steps()
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.base.gradients()
+    }
+
+    /// That of the base solver, for embedded rows.
+    fn clip(&self) -> f64 {
+        self.base.clip()
+    }
+
+    fn access(&self) -> Access {
+        self.base.access()
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    fn bound_sense(&self) -> BoundSense {
+        match self.branch {
+            JlBranch::Identity => self.base.bound_sense(),
+            _ => BoundSense::MeanOverProjections,
+        }
+    }
+
+    fn share_spent(&self, step: u64) -> f64 {
+        self.base.share_spent(step)
+    }
+}
+
 /// What the base bounds of the gradient of the mean over these records, which is what the distortions are proved for. A
-/// tree's bound is on the gradient of the population: a fresh record lies in the hull of none.
+/// bound on the gradient of the population is no such thing: a fresh record lies in the hull of none.
 fn empirical_bound(base: &SolverPlan) -> Option<f64> {
-    match base {
-        SolverPlan::TreeSpider(_) => None,
+    match base.bound_sense() {
+        BoundSense::PopulationMean | BoundSense::PopulationWithProbability => None,
         _ => base.predicted_bound(),
     }
 }

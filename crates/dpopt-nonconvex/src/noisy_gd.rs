@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
+use crate::plan::Plan;
 use crate::rank::PublicRank;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
@@ -272,6 +273,32 @@ impl NoisyGdPlan {
             self.noise_multiplier,
         );
         run(&course, &mut walk, estimator, observer)
+    }
+}
+
+impl Plan for NoisyGdPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
     }
 }
 

@@ -138,9 +138,7 @@ impl Search<'_> {
             // No split does better than all of mu for anchors and all of it for variations as well; noise grows within a phase.
             let most = longest(steps, |q| self.descends(steps, 0.0, q));
             let fewest = (steps.div_ceil(most) as f64).sqrt();
-            let sigma = self
-                .facts
-                .noise_std(self.facts.lipschitz, fewest / self.mu);
+            let sigma = self.facts.noise_std(self.facts.lipschitz, fewest / self.mu);
             if optimisation + self.span * sigma * sigma >= best.bound {
                 continue;
             }

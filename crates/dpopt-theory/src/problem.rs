@@ -1,6 +1,6 @@
 //! Problems whose objective is known in closed form.
 
-use crate::certificate::{CertificateError, KlCondition};
+use dpopt_nonconvex::{KlCondition, PlanError};
 
 /// A problem could not be set up.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -79,7 +79,7 @@ impl Kl {
     ///
     /// # Errors
     /// As [`KlCondition::new`].
-    pub fn condition(self) -> Result<KlCondition, CertificateError> {
+    pub fn condition(self) -> Result<KlCondition, PlanError> {
         KlCondition::new(self.gamma, self.kappa)
     }
 }

@@ -187,6 +187,12 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         &mut self.curator
     }
 
+    /// The curator again, when no more passes are to be made.
+    #[must_use]
+    pub fn into_curator(self) -> Curator {
+        self.curator
+    }
+
     /// The public numbers of a pass: checked, and with its sensitivity.
     fn terms(&self, pass: &Pass<'_>) -> Result<Terms, PassError> {
         for point in [pass.start, pass.centre, pass.origin] {

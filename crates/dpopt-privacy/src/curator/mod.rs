@@ -30,7 +30,7 @@ pub use replay::{
     ChangedRecord, Divergence, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism,
     ReplayedReads, ReplayedRelease,
 };
-pub use reservation::Spend;
+pub use reservation::{AtMostThen, Spend};
 pub use sample::{FixedSizeSample, PoissonSample};
 pub use slice::{PoolError, Slice};
 

@@ -62,6 +62,12 @@ pub enum Refused {
         /// Adjacency of the curator.
         curator: Adjacency,
     },
+    /// The estimator has no such release.
+    #[error("this estimator does not release {what}")]
+    NotOffered {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// The points of a query don't have as many coordinates as the loss has parameters.
     #[error("the points of the query don't have {dim} coordinates, one for each parameter")]
     QueryShape {
@@ -117,6 +123,9 @@ pub enum Refused {
     /// The selection can't be made.
     #[error(transparent)]
     Selection(#[from] SelectionError),
+    /// A selection is made among numbers over all records.
+    #[error("a selection is made among numbers that are over all records, and one of these is not")]
+    SelectionOnPart,
     /// An inner run of repeat-and-select tried to make a reservation of its own.
     #[error("an inner run has the reservation it was given and can't make another")]
     InnerRun,

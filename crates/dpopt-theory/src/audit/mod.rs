@@ -38,11 +38,13 @@ mod estimators;
 mod hostile;
 mod ledger;
 mod mechanisms;
+mod members;
 mod one_run;
 mod own_estimators;
 mod passes;
 mod periods;
 mod projected;
+mod proximal;
 mod queries;
 mod replay;
 mod samplers;
@@ -368,6 +370,8 @@ impl Registry {
         own_estimators::register(&mut registry)?;
         passes::register(&mut registry)?;
         projected::register(&mut registry)?;
+        members::register(&mut registry)?;
+        proximal::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;
         Ok(registry)

@@ -15,7 +15,6 @@ mod first;
 mod goldstein;
 #[cfg(test)]
 mod goldstein_tests;
-mod kl;
 mod objective;
 mod private;
 mod radial;
@@ -25,9 +24,9 @@ mod tests;
 
 use dpopt_linalg::{HullError, LanczosError, SpectrumError};
 
+pub use dpopt_nonconvex::KlCondition;
 pub use first::{FirstOrder, first_order};
 pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
-pub use kl::KlCondition;
 pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
 pub use private::{
     CurvaturePlan, GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM,
