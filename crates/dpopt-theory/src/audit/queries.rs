@@ -11,8 +11,8 @@ use dpopt_oracle::query::{
 };
 use dpopt_oracle::{
     Activation, Ask, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
-    Head, Level, Mlp, Momentum, Over, PrivateData, PrivateMean, Query, Recursive, RecursiveSettings, Refresh,
-    Schedule, Segment, Softmax,
+    Head, Level, Mlp, Momentum, Over, PrivateData, PrivateMean, Query, Recursive,
+    RecursiveSettings, Refresh, Schedule, Segment, Softmax,
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend};
 

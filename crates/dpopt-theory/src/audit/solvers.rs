@@ -32,7 +32,10 @@ pub(super) type Labelled = ([f64; DIM], f32);
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     for adjacency in RELATIONS {
-        for (name, plan) in plans(adjacency, DIM)?.into_iter().chain(variants(adjacency)?) {
+        for (name, plan) in plans(adjacency, DIM)?
+            .into_iter()
+            .chain(variants(adjacency)?)
+        {
             replays(registry, name, &plan, adjacency)?;
         }
         replays(registry, "kl-spider", &kl_spider(adjacency)?, adjacency)?;
