@@ -38,8 +38,10 @@ mod estimators;
 mod hostile;
 mod ledger;
 mod mechanisms;
+mod members;
 mod one_run;
 mod periods;
+mod proximal;
 mod queries;
 mod replay;
 mod samplers;
@@ -362,6 +364,8 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
+        members::register(&mut registry)?;
+        proximal::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;
         Ok(registry)

@@ -3,10 +3,10 @@
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     Budget, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, NoisyGdPlan,
-    PublicFacts, SolverPlan, SpiderBoostPlan,
+    NormalizedSpiderPlan, PublicFacts, SolverPlan, SpiderBoostPlan, StormPlan,
 };
 use dpopt_oracle::{
-    Access, Convexity, Differentiable, Estimator, Glm, PrivateData, PrivateGradient,
+    Access, Convexity, Differentiable, Estimator, Glm, Momentum, PrivateData, PrivateGradient,
 };
 use dpopt_privacy::{
     Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, SamplingRate, Spend,
@@ -32,7 +32,10 @@ pub(super) type Labelled = ([f64; DIM], f32);
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     for adjacency in RELATIONS {
-        for (name, plan) in plans(adjacency, DIM)? {
+        for (name, plan) in plans(adjacency, DIM)?
+            .into_iter()
+            .chain(variants(adjacency)?)
+        {
             replays(registry, name, &plan, adjacency)?;
         }
         replays(registry, "kl-spider", &kl_spider(adjacency)?, adjacency)?;
@@ -96,6 +99,31 @@ pub(super) fn plans(
         ),
         ("spiderboost", SolverPlan::SpiderBoost(spider)),
         ("dp-sgd", SolverPlan::DpSgd(sgd)),
+    ])
+}
+
+/// The variants of SpiderBoost, of a dozen steps as well, for replays.
+fn variants(adjacency: Adjacency) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
+    let facts = facts(adjacency, DIM);
+    let budget = Budget {
+        epsilon: Epsilon::new(1.0)?,
+        delta: Delta::new(DELTA)?,
+    };
+    let mut spider = NormalizedSpiderPlan::new(&facts, &budget, STEPS)?;
+    // Three phases, as of SpiderBoost, and steps of which some are under the floor.
+    spider.phase = 4;
+    spider.steps = STEPS;
+    spider.anchors = 3;
+    spider.variations = 9;
+    spider.step_length = 0.3;
+    spider.floor = 0.2;
+    spider.anchor_noise_multiplier = noise((STEPS as f64).sqrt() / budget.mu()?.get())?;
+    spider.variation_noise_multiplier = spider.anchor_noise_multiplier;
+    let mut storm = StormPlan::new(&facts, &budget, STEPS)?;
+    storm.momentum = Momentum::new(0.3)?;
+    Ok(vec![
+        ("normalized-spider", SolverPlan::NormalizedSpider(spider)),
+        ("storm", SolverPlan::Storm(storm)),
     ])
 }
 

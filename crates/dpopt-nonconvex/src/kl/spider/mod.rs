@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::KlCondition;
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::Plan;
 use crate::run::{Course, Observer, Outcome, OutputRule, RunError, run};
 use budget::{Draft, Tail, squared_mus};
 use search::Search;
@@ -309,5 +310,47 @@ impl KlSpiderPlan {
             output: OutputRule::Last,
         };
         run(&course, &mut KlWalk::new(&self.phases), estimator, observer)
+    }
+}
+
+/// Its bound is one on the excess ([`KlSpiderPlan::excess_bound`]), and none on the gradient norm.
+impl Plan for KlSpiderPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps()
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    /// Of mu^2: all phases before, and of the step's own what its releases so far may have cost.
+    fn share_spent(&self, step: u64) -> f64 {
+        let mut first = 0;
+        let mut spent = 0.0;
+        let mut whole = 0.0;
+        for phase in &self.phases {
+            let anchor = phase.anchor_noise_multiplier.get().powi(-2);
+            let variation = phase.variation_noise_multiplier.get().powi(-2);
+            let upto = |releases: u64| match releases {
+                0 => 0.0,
+                n => anchor + (n - 1) as f64 * variation,
+            };
+            whole += upto(phase.updates);
+            spent += upto((step + 1).saturating_sub(first).min(phase.updates));
+            first += phase.updates;
+        }
+        spent / whole
     }
 }
