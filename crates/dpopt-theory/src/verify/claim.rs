@@ -330,6 +330,7 @@ impl Registry {
         experiments.extend(super::recursive::experiments());
         experiments.extend(super::tree::experiments());
         experiments.extend(super::sampled::experiments());
+        experiments.extend(super::adaptive::experiments());
         Self { experiments }
     }
 
