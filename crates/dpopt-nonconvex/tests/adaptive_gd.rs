@@ -375,11 +375,11 @@ fn bounds_go_the_right_way() {
     }
 }
 
-fn rows(n: usize) -> PrivateData<Design> {
+fn rows(n: usize) -> PrivateData {
     let entries = (0..n)
         .flat_map(|i| {
-            let side = if i % 2 == 0 { 0.6 } else { -0.6 };
-            [side, 0.3 * ((i % 7) as f32 - 3.0) / 3.0, 0.2]
+            let side: f64 = if i % 2 == 0 { 0.6 } else { -0.6 };
+            [side, 0.3 * ((i % 7) as f64 - 3.0) / 3.0, 0.2]
         })
         .collect();
     let labels = (0..n).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();

@@ -30,6 +30,7 @@
 //!
 //! What each number means: `docs/audit.md`.
 
+mod adaptive;
 pub mod binomial;
 mod canary;
 mod certificates;
@@ -38,6 +39,7 @@ mod estimators;
 mod hostile;
 mod ledger;
 mod mechanisms;
+mod meter;
 mod one_run;
 mod periods;
 mod queries;
@@ -63,9 +65,11 @@ use dpopt_privacy::{
 };
 use serde::Serialize;
 
+pub use adaptive::PrintedAdaptive;
 pub use canary::{Canary, World};
 pub use hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
 pub use ledger::{OwnCost, own_cost};
+pub use meter::TranscriptMeter;
 pub use one_run::{OneRun, one_run_bound, one_run_p_value};
 pub use replay::{CuratorReplay, MechanismReplay, Pair, Ran};
 pub use statistic::{Errors, LowerBound, ScaledEvent, Statistic};
@@ -362,6 +366,7 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
+        adaptive::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;
         Ok(registry)
