@@ -15,8 +15,22 @@ use crate::spiderboost::{Candidate, SpiderBoostPlan};
 /// # Privacy
 /// None rests on it. If the rank is above the bound, the stated bounds on the gradient may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "usize", into = "usize")]
 pub struct PublicRank(usize);
+
+impl TryFrom<usize> for PublicRank {
+    type Error = PlanError;
+
+    fn try_from(rank: usize) -> Result<Self, PlanError> {
+        Self::new(rank)
+    }
+}
+
+impl From<PublicRank> for usize {
+    fn from(rank: PublicRank) -> Self {
+        rank.get()
+    }
+}
 
 impl PublicRank {
     /// The bound `rank`.

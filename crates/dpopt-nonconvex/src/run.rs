@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{MapError, norm};
-use dpopt_oracle::{Counts, Estimate, Estimator, PassError};
+use dpopt_oracle::{
+    Counts, DataError, Estimate, Estimator, EstimatorError, NotConvexSmooth, PassError,
+};
 use dpopt_privacy::{Event, Refused, Spend, UnitError};
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +156,15 @@ pub enum RunError {
         /// The solver.
         solver: &'static str,
     },
+    /// An estimator of the plan could not be set up.
+    #[error(transparent)]
+    Estimator(#[from] EstimatorError),
+    /// The records can't be projected.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The loss is not what the privacy of the plan's passes rests on.
+    #[error(transparent)]
+    NotConvexSmooth(#[from] NotConvexSmooth),
     /// The plan asks for norms of mean gradients, and the estimator does not release them.
     #[error("{solver} asks for norms of mean gradients, and this estimator does not release them")]
     NoNorms {
@@ -194,6 +205,11 @@ pub(crate) trait Walk {
         false
     }
 
+    /// Whether all is done though the course has steps left.
+    fn finished(&self) -> bool {
+        false
+    }
+
     /// Writes the point after `point` to `next`.
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]);
 }
@@ -223,7 +239,7 @@ pub(crate) fn run(
     let root_dim = (course.dim as f64).sqrt();
     let mut stop = Stop::Completed;
     let mut done = 0;
-    while done < course.steps {
+    while done < course.steps && !walk.finished() {
         let (kind, estimate) = walk.ask(done, &point, estimator)?;
         let released = norm(estimate.gradient);
         if !released.is_finite() {

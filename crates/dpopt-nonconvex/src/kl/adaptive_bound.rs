@@ -97,8 +97,8 @@ impl AdaptiveGdPlan {
             AdaptiveSelection::SmallestNorm => smallest.map(|upper| upper.min(self.seen(least))),
             AdaptiveSelection::Exponential { .. } => {
                 let epsilon = self.selection_epsilon?.get();
-                let gap = 2.0 * self.sensitivity() / epsilon
-                    * (2.0 * (steps + 1.0) / self.beta).ln();
+                let gap =
+                    2.0 * self.sensitivity() / epsilon * (2.0 * (steps + 1.0) / self.beta).ln();
                 smallest.map(|upper| upper.min(least) + gap)
             }
         }
@@ -118,8 +118,7 @@ impl AdaptiveGdPlan {
             },
             (AdaptiveSelection::Exponential { .. }, Some(epsilon)) => {
                 let points = (self.max_steps as f64).min(self.most_norms()) + 1.0;
-                least
-                    + 2.0 * self.sensitivity() / epsilon.get() * (2.0 * points / self.beta).ln()
+                least + 2.0 * self.sensitivity() / epsilon.get() * (2.0 * points / self.beta).ln()
             }
             _ => return None,
         };

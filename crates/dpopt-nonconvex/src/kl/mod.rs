@@ -4,7 +4,12 @@ mod adaptive;
 mod adaptive_bound;
 mod adaptive_run;
 mod condition;
+mod proximal;
+mod spider;
+mod tail;
 
 pub use adaptive::{AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NormQueries};
 pub use adaptive_run::{AdaptiveOutcome, ReleasedNorm};
 pub use condition::KlCondition;
+pub use proximal::{ProximalFacts, ProximalPlan, ProximalReads, ProximalRound, ProximalSettings};
+pub use spider::{KlPhase, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion};

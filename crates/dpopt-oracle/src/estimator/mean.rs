@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Epsilon, FixedBlocks, LatticeSum, NoiseMultiplier, PoolError,
-    Prefix, Reads, Refused, SamplingRate, Sensitive, Slice, Touched, Vector,
+    Adjacency, Bound, ClipNorm, Curator, Epsilon, FixedBlocks, LatticeSum, NoiseMultiplier,
+    PoolError, Prefix, Reads, Refused, SamplingRate, Sensitive, Slice, Touched, Vector,
 };
 
 use super::{Counts, EstimatorError, Mean, Number, Over};
@@ -98,6 +98,12 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// The curator, to reserve, settle and open a pool.
     pub fn curator_mut(&mut self) -> &mut Curator {
         &mut self.curator
+    }
+
+    /// The curator again, when no more means are to be released.
+    #[must_use]
+    pub fn into_curator(self) -> Curator {
+        self.curator
     }
 
     /// Nominal counts so far.

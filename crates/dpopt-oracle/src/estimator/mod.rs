@@ -5,6 +5,7 @@ mod gradient;
 mod gradient_field;
 mod mean;
 mod means;
+mod momentum;
 mod prefix;
 mod recursion;
 mod recursive;
@@ -16,7 +17,8 @@ mod tracker;
 mod tree_rounds;
 
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Epsilon, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend, UnitError,
+    Adjacency, ClipNorm, Epsilon, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend,
+    UnitError,
 };
 use serde::Serialize;
 
@@ -24,6 +26,7 @@ pub use fresh::Fresh;
 pub use gradient::PrivateGradient;
 pub use mean::PrivateMean;
 pub use means::{Ask, Mean, Means, Number, Over, PeriodTerms};
+pub use momentum::Momentum;
 pub use prefix::{PeriodAnchor, PrefixRecursive, PrefixSettings, share_of};
 pub use recursion::{Recursion, Released};
 pub use recursive::{Recursive, RecursiveSettings};
@@ -202,6 +205,24 @@ pub trait Estimator {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused>;
+
+    /// Moves the estimate g from the last point w' to `point` w by a step of recursive momentum: it becomes (1 - a) g
+    /// plus the released mean of grad f(w) - (1 - a) grad f(w'), so that its error shrinks by 1 - a before the new
+    /// noise comes to it. A release at every call, also where the point has not moved.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then. [`Refused::NotOffered`] by an estimator without such steps.
+    fn advance_with_momentum(
+        &mut self,
+        point: &[f64],
+        momentum: Momentum,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        let _ = (point, momentum, noise_multiplier);
+        Err(Refused::NotOffered {
+            what: "steps of recursive momentum",
+        })
+    }
 
     /// Clips gradients to `clip` from now on, with noise to match, and says whether it can. The radius has to be public: part of
     /// a plan, or computed from releases. An anchor has to follow before a variation, since a running estimate is of

@@ -3,7 +3,7 @@
 use dpopt_privacy::{ClipNorm, Epsilon, Event, NoiseMultiplier, Refused, Spend};
 
 use super::tracker::delegate_to_means;
-use super::{Counts, Estimate, Estimator, Number, Shifted, Tracked, Tracker};
+use super::{Counts, Estimate, Estimator, Momentum, Number, Shifted, Tracked, Tracker};
 use crate::loss::Regularizer;
 
 /// An estimator of the gradient of F + R, from one of the gradient of F.
@@ -73,6 +73,18 @@ impl<E: Estimator> Estimator for Regularized<E> {
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
         let estimate = self.inner.advance(point, noise_multiplier)?;
+        Ok(plus(estimate, self.regularizer, point, &mut self.sum))
+    }
+
+    fn advance_with_momentum(
+        &mut self,
+        point: &[f64],
+        momentum: Momentum,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        let estimate = self
+            .inner
+            .advance_with_momentum(point, momentum, noise_multiplier)?;
         Ok(plus(estimate, self.regularizer, point, &mut self.sum))
     }
 

@@ -35,6 +35,14 @@ pub enum Refused {
         /// What was reserved.
         cap: f64,
     },
+    /// A release of claimed sensitivity was asked for, and the open reservation does not say that it rests on that claim.
+    #[error(
+        "a release would rest on this claim, and nothing was reserved that says so: {argument}"
+    )]
+    ClaimNotReserved {
+        /// What the release would rest on.
+        argument: &'static str,
+    },
     /// A second reservation was attempted while one is open.
     #[error("a reservation is already open; settle it before making another")]
     AlreadyReserved,

@@ -78,6 +78,8 @@ pub(super) struct Reservation {
     /// What it is recorded, charged and guaranteed as.
     pub(super) event: Event,
     pub(super) in_ledger: Option<ReservationId>,
+    /// On which argument sensitivities may rest that are claimed; none may be without one.
+    pub(super) rests_on: Option<&'static str>,
     terms: Terms,
 }
 
@@ -102,16 +104,9 @@ enum Terms {
 impl Reservation {
     /// The terms of `spend`, if the curator has releases for all of it.
     pub(super) fn new(spend: &Spend, adjacency: Adjacency) -> Result<Self, Refused> {
-        let terms = match spend {
-            Spend::Fixed(event) => fixed(event, adjacency)?,
-            Spend::AtMost(event) => {
-                let (event, terms) = at_most(event, adjacency)?;
-                return Ok(Self {
-                    event,
-                    in_ledger: None,
-                    terms,
-                });
-            }
+        let (event, terms) = match spend {
+            Spend::Fixed(event) => (event.clone(), fixed(event, adjacency)?),
+            Spend::AtMost(event) => at_most(event, adjacency)?,
             Spend::AtMostThen(both) => {
                 let (event, mut terms) = at_most(&both.cap, adjacency)?;
                 let Terms::Fixed { whole, share, .. } = fixed(&both.then, adjacency)? else {
@@ -127,22 +122,26 @@ impl Reservation {
                 if let Terms::AtMost { then, .. } = &mut terms {
                     *then = whole;
                 }
-                return Ok(Self {
-                    event: Event::composed(vec![event, both.then.clone()]),
-                    in_ledger: None,
-                    terms,
-                });
+                (Event::composed(vec![event, both.then.clone()]), terms)
             }
         };
         Ok(Self {
-            event: spend.event().clone(),
+            event,
             in_ledger: None,
+            rests_on: None,
             terms,
         })
     }
 
-    /// How the noise of the releases is made, for the ledger.
-    pub(super) fn noise(&self) -> &'static str {
+    /// How the noise of the releases is made, and what it rests on besides, for the ledger.
+    pub(super) fn noise(&self) -> String {
+        match self.rests_on {
+            None => self.source().to_owned(),
+            Some(argument) => format!("{} (if {argument})", self.source()),
+        }
+    }
+
+    fn source(&self) -> &'static str {
         let selects = |leaf: &Event| {
             matches!(
                 leaf,
@@ -314,12 +313,8 @@ fn at_most(event: &Event, adjacency: Adjacency) -> Result<(Event, Terms), Refuse
     // pass all the same. What is recorded is the cap with its margin.
     let cap = costs::squared_mu(event, adjacency)? * (1.0 + 1e-9);
     // Out of range only where the cap is nothing at all, or not a finite number.
-    let noise = NoiseMultiplier::new((1.0 / cap).sqrt() * (1.0 - 1e-15)).map_err(|_| {
-        unsupported(
-            event,
-            ": its squared mu is not a positive finite number",
-        )
-    })?;
+    let noise = NoiseMultiplier::new((1.0 / cap).sqrt() * (1.0 - 1e-15))
+        .map_err(|_| unsupported(event, ": its squared mu is not a positive finite number"))?;
     let terms = Terms::AtMost {
         cap,
         used: 0.0,

@@ -123,12 +123,19 @@ impl CrookedMeans {
                 Ask::Field { point, .. } => record.add_gradient(point, &mut answer),
                 Ask::Change {
                     segment, radius, ..
+                }
+                | Ask::Momentum {
+                    segment, radius, ..
                 } => {
+                    let weight = match ask {
+                        Ask::Momentum { momentum, .. } => momentum.kept(),
+                        _ => 1.0,
+                    };
                     let mut before = vec![0.0; DIM];
                     record.add_gradient(segment.to, &mut answer);
                     record.add_gradient(segment.from, &mut before);
                     for (x, before) in answer.iter_mut().zip(before) {
-                        *x -= before;
+                        *x -= weight * before;
                     }
                     let norm = answer.iter().map(|x| x * x).sum::<f64>().sqrt();
                     let kept = if norm > radius.get() {

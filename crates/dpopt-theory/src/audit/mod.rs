@@ -39,9 +39,11 @@ mod estimators;
 mod hostile;
 mod ledger;
 mod mechanisms;
+mod members;
 mod meter;
 mod one_run;
 mod periods;
+mod proximal;
 mod queries;
 mod replay;
 mod samplers;
@@ -367,6 +369,8 @@ impl Registry {
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
         adaptive::register(&mut registry)?;
+        members::register(&mut registry)?;
+        proximal::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;
         Ok(registry)

@@ -1,7 +1,8 @@
 //! The private gradient estimator over a simulated population.
 
 use dpopt_oracle::{
-    Access, Counts, Differentiable, Estimate, Estimator, Means as _, Number, Recursion, Shifted,
+    Access, Counts, Differentiable, Estimate, Estimator, Means as _, Momentum, Number, Recursion,
+    Shifted,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Epsilon, Event, NoiseMultiplier, Refused, Spend};
 
@@ -122,6 +123,16 @@ impl<P: Population> Estimator for SimulatedEstimator<P> {
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
         self.recursion.advance(point, noise_multiplier)
+    }
+
+    fn advance_with_momentum(
+        &mut self,
+        point: &[f64],
+        momentum: Momentum,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        self.recursion
+            .advance_with_momentum(point, momentum, noise_multiplier)
     }
 
     fn set_clip(&mut self, clip: ClipNorm) -> bool {

@@ -5,8 +5,8 @@ use dpopt_oracle::{Ask, Counts, Mean, Means, Number, Over, PeriodTerms};
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier, PoolError, Prefix,
-    Reads, Refused, Slice, Spend, Touched,
+    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier, PoolError,
+    Prefix, Reads, Refused, Slice, Spend, Touched,
 };
 use rand_distr::{Distribution as _, StandardNormal};
 
@@ -141,6 +141,27 @@ impl<P: Population> SimulatedMeans<P> {
                     } else {
                         for (out, before) in out.iter_mut().zip(&before) {
                             *out = *out * new - before * old;
+                        }
+                    }
+                }
+                Ask::Momentum {
+                    segment,
+                    clip,
+                    momentum,
+                    ..
+                } => {
+                    self.population.gradient(i, segment.from, &mut before);
+                    self.population.gradient(i, segment.to, &mut out);
+                    let kept = |norm: f64| (clip.get() / norm).min(1.0);
+                    let (old, new) = (kept(length(&before)), kept(length(&out)));
+                    let kept = momentum.kept();
+                    if old == 1.0 && new == 1.0 {
+                        let mut change = out.clone();
+                        self.population.change(i, segment, &before, &mut change);
+                        momentum.combine(&mut out, &change);
+                    } else {
+                        for (out, before) in out.iter_mut().zip(&before) {
+                            *out = *out * new - kept * (before * old);
                         }
                     }
                 }
@@ -305,7 +326,7 @@ fn positive(std: f64) -> Result<f64, Refused> {
 fn gradients_of(ask: &Ask<'_>) -> f64 {
     match ask {
         Ask::Field { .. } => 1.0,
-        Ask::Change { .. } => 2.0,
+        Ask::Change { .. } | Ask::Momentum { .. } => 2.0,
     }
 }
 

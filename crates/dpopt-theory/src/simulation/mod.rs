@@ -10,6 +10,7 @@ mod prefix;
 mod span;
 mod weighted;
 
+pub(crate) use counts::binomial;
 pub use estimator::SimulatedEstimator;
 pub use means::{NoiseRule, SimulatedMeans, SimulatedPeriod, SimulatedSlice};
 pub use plane::PlaneEstimator;
