@@ -214,8 +214,9 @@ fn regime(tau: f64, share: f64, version: KlSpiderVersion) -> (f64, usize) {
     (high, phases)
 }
 
-/// "Where the regime starts" of the project's notes, section 7.3: two digits of n, and the number of phases, for certified excess
-/// F0, F0/10, F0/1000 at d = 20, rho = 1. The freely planned phases start no later, and reach F0/1000 with a fraction of the records.
+/// "Where the regime starts" of the project's notes, section 7.3: n to two digits and rounded up (to a grid, by up to a tenth), and the number of
+/// phases there, for certified excess F0, F0/10, F0/1000 at d = 20, rho = 1. The freely planned phases start far earlier, and reach F0/1000
+/// with a fraction of the records.
 #[test]
 fn the_published_table_is_met() {
     let paper = KlSpiderVersion::PaperPhases;
@@ -235,13 +236,13 @@ fn the_published_table_is_met() {
             );
             if version == paper {
                 let (free, _) = regime(tau, share, KlSpiderVersion::FreePhases);
-                let most = if share < 0.01 { 0.5 } else { 1.0 };
+                let most = if share < 1.0 { 0.2 } else { 0.3 };
                 assert!(free <= most * n, "{tau} {share}: {free} for {n}");
             }
         }
     }
     let (n, _) = regime(2.0, 1.0, KlSpiderVersion::FreePhases);
-    assert!(n <= 100.0, "{n}");
+    assert!(n <= 25.0, "{n}");
 }
 
 #[test]
@@ -302,7 +303,7 @@ fn plans_scale_with_their_units() {
 #[test]
 fn a_floor_above_the_gap_is_refused() {
     for version in VERSIONS {
-        let error = plan(2.0, 60, version).unwrap_err();
+        let error = plan(2.0, 15, version).unwrap_err();
         let PlanError::VacuousRisk {
             bound, initial_gap, ..
         } = error
@@ -315,11 +316,11 @@ fn a_floor_above_the_gap_is_refused() {
         );
     }
     // Just too few records: the bound that is named is just above F0.
-    let error = plan(2.0, 40, KlSpiderVersion::FreePhases).unwrap_err();
+    let error = plan(2.0, 18, KlSpiderVersion::FreePhases).unwrap_err();
     let PlanError::VacuousRisk { bound, .. } = error else {
         panic!("{error}");
     };
-    assert!(bound > 0.5 && bound < 5.0, "{bound}");
+    assert!((0.5..1.0).contains(&bound), "{bound}");
 }
 
 #[test]

@@ -29,8 +29,6 @@ const FAILURE: f64 = 0.05;
 const TILT: f64 = 1.0;
 /// No plan here takes as many.
 const MAX_STEPS: u64 = 1 << 40;
-/// Runs of one trial: planning takes longer than a run.
-const RUNS: u64 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Family {
@@ -157,9 +155,9 @@ impl KlExperiment {
         match self.claim.axis {
             Axis::Dimension => Setting {
                 records: if self.family == Family::Softplus {
-                    300_000
+                    100_000
                 } else {
-                    10_000_000
+                    1_000_000
                 },
                 dim: x as usize,
                 mu: root,
@@ -178,6 +176,16 @@ impl KlExperiment {
                 dim: 20,
                 mu: root,
             },
+        }
+    }
+
+    /// Runs of one trial: planning takes longer than a short run.
+    fn runs(&self) -> u64 {
+        match (self.family, self.claim.axis) {
+            (Family::Softplus, _) => 2,
+            (Family::Power(tau), Axis::Dimension) if tau > 2.0 => 2,
+            (Family::Power(tau), _) if tau > 3.0 => 4,
+            _ => 8,
         }
     }
 
@@ -269,7 +277,7 @@ impl Experiment for KlExperiment {
             (_, Who::KlSpider, _) => half_decades(1e4, if full { 11 } else { 7 }),
             _ => half_decades(1e4, 5),
         };
-        Design::new(points).with_seeds(if full { 12 } else { 4 })
+        Design::new(points).with_seeds(if full { 12 } else { 3 })
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
@@ -299,12 +307,12 @@ impl Experiment for KlExperiment {
             _ => free.clone(),
         };
         let (mut sum, mut squares) = (0.0, 0.0);
-        for run in 0..RUNS {
+        for run in 0..self.runs() {
             let excess = self.run(&walked, &*problem, trial.seed.wrapping_add(run))?;
             sum += excess;
             squares += excess * excess;
         }
-        let runs = RUNS as f64;
+        let runs = self.runs() as f64;
         Ok(Measured::new(sum / runs)
             .with_square(squares / runs)
             .with_bound(free.excess_bound))

@@ -398,3 +398,64 @@ impl<P: Problem> Estimator for ClosedGradients<'_, P> {
         self.counts
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::two_point::{CanaryReading, TwoPointCanary};
+    use super::*;
+    use crate::zoo::TwoPoint;
+
+    const RECORDS: u64 = 20_000;
+    const RHO: f64 = 1e-4;
+    /// Where the runs start: far from both minimisers.
+    const START: f64 = 0.2;
+
+    /// The canary's reading of runs that are planned for `spent` times the budget that they claim.
+    fn reading(kappa: f64, spent: f64, seeds: u64) -> CanaryReading {
+        let canary = TwoPointCanary::new(kappa, RECORDS, RHO).unwrap();
+        let solver = |problem: &TwoPoint, seed| {
+            let public = PublicFacts {
+                records: RECORDS,
+                dim: 1,
+                adjacency: Adjacency::ReplaceOne,
+                lipschitz: problem.lipschitz(),
+                smoothness: f64::INFINITY,
+                initial_gap: problem.value(&[START]) - problem.least(),
+                row_norm: f64::INFINITY,
+                convexity: Convexity::Convex,
+            };
+            let facts = ProximalFacts {
+                public,
+                condition: condition(problem)?,
+                weak_convexity: None,
+                failure: FAILURE,
+                region: None,
+            };
+            let settings = ProximalSettings::new(MAX_STEPS)
+                .reading(ProximalReads::Everything)
+                .with_slack(SLACK);
+            let budget = budget_at((2.0 * RHO * spent).sqrt())?;
+            let plan = ProximalPlan::with_settings(&facts, &budget, settings)?;
+            let mut estimator = ClosedGradients::new(problem, &plan, seed);
+            let outcome = plan.run_from(&[START], &mut estimator, &mut NoObserver)?;
+            completed(outcome.stop)?;
+            Ok(outcome.point[0])
+        };
+        canary.read(0..seeds, solver).unwrap()
+    }
+
+    #[test]
+    fn nobody_is_better_than_privacy_allows() {
+        for kappa in [2.0, 3.0] {
+            let reading = reading(kappa, 1.0, 100);
+            assert!(reading.passes() && reading.excess > reading.floor);
+        }
+    }
+
+    /// A solver with a fiftieth of the noise is caught.
+    #[test]
+    fn too_little_noise_is_better_than_that() {
+        let reading = reading(2.0, 2500.0, 2);
+        assert!(!reading.passes(), "{reading:?}");
+    }
+}
