@@ -8,8 +8,8 @@ use dpopt_nonconvex::{
     NormQueries, PlanError, PublicFacts, Release, ReleaseKind, RunError, Stop,
 };
 use dpopt_oracle::{
-    Convexity, Counts, Estimate, Estimator, Glm, Number, PrivateData, PrivateGradient,
-    Regularized, Regularizer, Scale, Shifted,
+    Convexity, Counts, Estimate, Estimator, Glm, Number, PrivateData, PrivateGradient, Regularized,
+    Regularizer, Scale, Shifted,
 };
 use dpopt_privacy::accounting::costs;
 use dpopt_privacy::{
@@ -72,8 +72,7 @@ impl Scripted {
     }
 
     fn pay(&mut self, what: &'static str, z: NoiseMultiplier) -> Result<(), Refused> {
-        self.books
-            .charge_simulated(dpopt_privacy::Reads::All, z)?;
+        self.books.charge_simulated(dpopt_privacy::Reads::All, z)?;
         self.asked.push((what, z.get()));
         Ok(())
     }
@@ -99,7 +98,11 @@ impl Estimator for Scripted {
         true
     }
     fn norm(&mut self, at: Shifted<'_>, z: NoiseMultiplier) -> Result<Number, Refused> {
-        let number = self.asked.iter().filter(|(what, _)| *what == "norm").count();
+        let number = self
+            .asked
+            .iter()
+            .filter(|(what, _)| *what == "norm")
+            .count();
         self.pay("norm", z)?;
         let exact = (at.point[0] - 1.0).hypot(at.point[1].hypot(at.point[2]));
         let std = z.get() * 2.0 * 2.0 / 1e5;
@@ -132,10 +135,17 @@ fn a_negative_norm_never_makes_a_step() {
     for norm in [-100.0, -1e-300, 0.0, f64::NEG_INFINITY, f64::NAN] {
         let mut estimator = Scripted::new(&[norm]);
         let run = fixed.run(&mut estimator, &mut NoObserver).unwrap();
-        let expected = if norm.is_finite() { Stop::Converged } else { Stop::Diverged };
+        let expected = if norm.is_finite() {
+            Stop::Converged
+        } else {
+            Stop::Diverged
+        };
         assert_eq!((run.outcome.stop, run.outcome.steps), (expected, 0));
         assert_eq!(estimator.asked.len(), 1);
-        assert_eq!(run.outcome.spent, Event::gaussian(NoiseMultiplier::new(estimator.asked[0].1).unwrap()));
+        assert_eq!(
+            run.outcome.spent,
+            Event::gaussian(NoiseMultiplier::new(estimator.asked[0].1).unwrap())
+        );
     }
     // The scale is halved and the norm asked for again, at four times the price and a little more for the tail.
     let relative = plan(NormQueries::Relative, AdaptiveSelection::Last);
@@ -183,7 +193,11 @@ fn it_asks_as_its_formula_says() {
         assert_eq!(seen.len(), estimator.asked.len());
         let gradients = seen.iter().filter(|(kind, _)| *kind == ReleaseKind::Anchor);
         assert_eq!(gradients.count(), 1);
-        let at = estimator.asked.iter().position(|(what, _)| *what == "gradient").unwrap();
+        let at = estimator
+            .asked
+            .iter()
+            .position(|(what, _)| *what == "gradient")
+            .unwrap();
         let (delta, root) = (4.0 / 1e5, 3f64.sqrt());
         // Delta sqrt(n/(sqrt 2 mu)), and S/(4 z) for S = 2, both in units of Delta.
         let z = |union: f64| (2.0 * (2.0 * union / 0.05).ln()).sqrt();
@@ -192,12 +206,22 @@ fn it_asks_as_its_formula_says() {
                 let all = (1e5 * plan.mu / 2f64.sqrt()).floor();
                 ((1e5 / (2f64.sqrt() * plan.mu)).sqrt(), 0.5, root + z(all))
             }
-            _ => (2.0 / (4.0 * z(2.0)) / delta, 2f64.sqrt() / 3.0, root + z(2.0)),
+            _ => (
+                2.0 / (4.0 * z(2.0)) / delta,
+                2f64.sqrt() / 3.0,
+                root + z(2.0),
+            ),
         };
         let gradient = theta / (reach * delta);
-        for (asked, formula) in [(estimator.asked[0].1, first), (estimator.asked[at].1, gradient)] {
+        for (asked, formula) in [
+            (estimator.asked[0].1, first),
+            (estimator.asked[at].1, gradient),
+        ] {
             // Rounded down, by 2^(1/64) at most; the fixed rounding changes the count of norms in z a little.
-            assert!((0.988..1.001).contains(&(asked / formula)), "{asked} for {formula}");
+            assert!(
+                (0.988..1.001).contains(&(asked / formula)),
+                "{asked} for {formula}"
+            );
         }
         match norms {
             NormQueries::Fixed => assert_eq!(run.outcome.stop, Stop::Converged),
@@ -216,15 +240,25 @@ fn every_stop_has_its_name() {
     let plan = plan(NormQueries::Relative, AdaptiveSelection::Last);
     let mut watch = |_: &Release<'_>| ControlFlow::Break(());
     let run = plan.run(&mut Scripted::new(&[]), &mut watch).unwrap();
-    assert_eq!((run.outcome.stop, run.outcome.steps, run.norms), (Stop::ByObserver, 0, 1));
+    assert_eq!(
+        (run.outcome.stop, run.outcome.steps, run.norms),
+        (Stop::ByObserver, 0, 1)
+    );
 
     // A norm that is accepted on a scale so small that the gradient to match is not paid for.
     let mut tiny = vec![-1.0; 9];
     tiny.push(0.0031);
-    let run = plan.run(&mut Scripted::new(&tiny), &mut NoObserver).unwrap();
-    assert_eq!((run.outcome.stop, run.outcome.steps), (Stop::GradientUnpaid, 0));
+    let run = plan
+        .run(&mut Scripted::new(&tiny), &mut NoObserver)
+        .unwrap();
+    assert_eq!(
+        (run.outcome.stop, run.outcome.steps),
+        (Stop::GradientUnpaid, 0)
+    );
 
-    let run = plan.run(&mut Scripted::new(&[f64::INFINITY]), &mut NoObserver).unwrap();
+    let run = plan
+        .run(&mut Scripted::new(&[f64::INFINITY]), &mut NoObserver)
+        .unwrap();
     assert_eq!((run.outcome.stop, run.outcome.steps), (Stop::Diverged, 0));
 }
 
@@ -263,11 +297,17 @@ fn what_can_not_run_reserves_nothing() {
     let refused = plan.run(&mut estimator, &mut NoObserver);
     assert!(matches!(refused, Err(RunError::NoNorms { .. })));
     assert!(matches!(
-        estimator.norm(Shifted::from(&[0.0; 3][..]), NoiseMultiplier::new(1.0).unwrap()),
+        estimator.norm(
+            Shifted::from(&[0.0; 3][..]),
+            NoiseMultiplier::new(1.0).unwrap()
+        ),
         Err(Refused::NotOffered { .. })
     ));
     let refused = plan.run_from(&[0.0, f64::NAN, 0.0], &mut estimator, &mut NoObserver);
-    assert!(matches!(refused, Err(RunError::Start { coordinate: 1, .. })));
+    assert!(matches!(
+        refused,
+        Err(RunError::Start { coordinate: 1, .. })
+    ));
     let refused = plan.run_from(&[0.0], &mut estimator, &mut NoObserver);
     assert!(matches!(refused, Err(RunError::StartDimension { .. })));
     assert!(!estimator.0);
@@ -283,7 +323,10 @@ fn plans_that_can_not_step_are_refused_with_numbers() {
         // n mu/sqrt 2 < 2, and a first step of too many dimensions.
         for (records, dim, epsilon) in [(3, 1, 0.1), (10_000, 100_000_000, 1.0)] {
             let refused = make(records, dim, epsilon, norms, 0.05);
-            let Err(PlanError::Unaffordable { cost, squared_mu, .. }) = refused else {
+            let Err(PlanError::Unaffordable {
+                cost, squared_mu, ..
+            }) = refused
+            else {
                 panic!("{refused:?}");
             };
             assert!(cost > 0.5 * squared_mu && squared_mu > 0.0);
@@ -296,7 +339,8 @@ fn plans_that_can_not_step_are_refused_with_numbers() {
         }
     }
     for share in [0.0, 1.0, -0.5, f64::NAN] {
-        let settings = AdaptiveSettings::new().with_selection(AdaptiveSelection::Exponential { share });
+        let settings =
+            AdaptiveSettings::new().with_selection(AdaptiveSelection::Exponential { share });
         assert!(AdaptiveGdPlan::new(&facts(100_000, 3), &budget(1.0), settings).is_err());
     }
     // A budget of zero is no epsilon.
@@ -324,7 +368,10 @@ fn bounds_are_those_of_the_closed_forms() {
         let p = kappa / (4.0 - kappa);
         let second = (2.0 * p * a * gamma.powi(4) * delta * delta / (0.25 * eta * m)).powf(p);
         let closed = first.max(second);
-        assert!(bound <= closed && bound > closed / 8.0, "{kappa}: {bound} of {closed}");
+        assert!(
+            bound <= closed && bound > closed / 8.0,
+            "{kappa}: {bound} of {closed}"
+        );
 
         let settings = AdaptiveSettings::new().with_norms(NormQueries::Fixed);
         let fixed = AdaptiveGdPlan::new(&facts, &budget(1.0), settings).unwrap();
@@ -344,12 +391,22 @@ fn bounds_are_those_of_the_closed_forms() {
             let norms_left = 0.5 * norms - 1.0;
             closed = closed.max((16.0 * gamma * gamma / (3.0 * eta) * r / norms_left).powf(r));
         }
-        assert!(bound <= 1.001 * closed && bound > closed / 8.0, "{kappa}: {bound} of {closed}");
-        assert!(relative.risk_bound(&KlCondition::new(gamma, 2.5).unwrap()).is_err());
+        assert!(
+            bound <= 1.001 * closed && bound > closed / 8.0,
+            "{kappa}: {bound} of {closed}"
+        );
+        assert!(
+            relative
+                .risk_bound(&KlCondition::new(gamma, 2.5).unwrap())
+                .is_err()
+        );
     }
     let small = AdaptiveGdPlan::new(&facts(300, 3), &budget(4.0), AdaptiveSettings::new()).unwrap();
     let kl = KlCondition::new(0.7, 2.0).unwrap();
-    assert!(matches!(small.risk_bound(&kl), Err(PlanError::VacuousRisk { .. })));
+    assert!(matches!(
+        small.risk_bound(&kl),
+        Err(PlanError::VacuousRisk { .. })
+    ));
 }
 
 /// More of anything that helps makes no bound larger; a cap on steps never makes one smaller.
@@ -358,8 +415,11 @@ fn bounds_go_the_right_way() {
     let kl = KlCondition::new(0.7, 1.5).unwrap();
     for norms in RULES {
         let bounds = |records, dim, epsilon, steps| {
-            let settings = AdaptiveSettings::new().with_norms(norms).with_max_steps(steps);
-            let plan = AdaptiveGdPlan::new(&facts(records, dim), &budget(epsilon), settings).unwrap();
+            let settings = AdaptiveSettings::new()
+                .with_norms(norms)
+                .with_max_steps(steps);
+            let plan =
+                AdaptiveGdPlan::new(&facts(records, dim), &budget(epsilon), settings).unwrap();
             (plan.risk_bound(&kl).unwrap(), plan.predicted_bound.unwrap())
         };
         let base = bounds(10_000_000, 20, 1.0, u64::MAX);
@@ -382,9 +442,18 @@ fn rows(n: usize) -> PrivateData {
             [side, 0.3 * ((i % 7) as f64 - 3.0) / 3.0, 0.2]
         })
         .collect();
-    let labels = (0..n).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+    let labels = (0..n)
+        .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
+        .collect();
     let design = Design::dense(3, entries).unwrap();
-    PrivateData::new(design, labels, ClipNorm::new(1.0).unwrap(), Adjacency::ReplaceOne, None).unwrap()
+    PrivateData::new(
+        design,
+        labels,
+        ClipNorm::new(1.0).unwrap(),
+        Adjacency::ReplaceOne,
+        None,
+    )
+    .unwrap()
 }
 
 fn table_facts(records: u64) -> PublicFacts {
@@ -412,8 +481,15 @@ fn it_learns_from_records_within_its_budget() {
             let mut estimator =
                 PrivateGradient::clipped(&data, Glm::Sigmoid, curator, clip).unwrap();
             let run = plan.run(&mut estimator, &mut NoObserver).unwrap();
-            assert!(run.outcome.steps > 5, "{norms:?} {selection:?}: {:?}", run.outcome.stop);
-            let guarantee = estimator.curator().guarantee(Delta::new(DELTA).unwrap()).unwrap();
+            assert!(
+                run.outcome.steps > 5,
+                "{norms:?} {selection:?}: {:?}",
+                run.outcome.stop
+            );
+            let guarantee = estimator
+                .curator()
+                .guarantee(Delta::new(DELTA).unwrap())
+                .unwrap();
             assert!(guarantee.epsilon <= 2.0, "{}", guarantee.epsilon);
             assert!(guarantee.epsilon > 1.9, "{}", guarantee.epsilon);
             let mut gaussians = 0.0;
@@ -449,15 +525,24 @@ fn a_killed_run_is_paid_and_the_next_plan_gets_the_rest() {
     let path = folder.path().join("ledger.jsonl");
     let total = budget(2.0);
     let open = || {
-        Ledger::open_or_create(&path, total.epsilon, total.delta, Adjacency::ReplaceOne, FilterKind::Gdp)
-            .unwrap()
+        Ledger::open_or_create(
+            &path,
+            total.epsilon,
+            total.delta,
+            Adjacency::ReplaceOne,
+            FilterKind::Gdp,
+        )
+        .unwrap()
     };
     let data = rows(20_000);
     let run = |budget: &Budget, start: &[f64], kill: bool| {
         let settings = AdaptiveSettings::new().with_selection(AdaptiveSelection::Last);
         let settings = settings.with_max_steps(30);
         let plan = AdaptiveGdPlan::new(&table_facts(20_000), budget, settings).unwrap();
-        let curator = Curator::protected(Adjacency::ReplaceOne).unwrap().with_ledger(open()).unwrap();
+        let curator = Curator::protected(Adjacency::ReplaceOne)
+            .unwrap()
+            .with_ledger(open())
+            .unwrap();
         let clip = ClipNorm::new(plan.clip).unwrap();
         let mut estimator = PrivateGradient::clipped(&data, Glm::Sigmoid, curator, clip).unwrap();
         let mut last = start.to_vec();
@@ -483,7 +568,10 @@ fn a_killed_run_is_paid_and_the_next_plan_gets_the_rest() {
     assert!(left > 0.5 && left < 1.7, "{left}");
     // As much as before can't be had again beside it; what is left can.
     let whole = AdaptiveGdPlan::new(&table_facts(20_000), &total, AdaptiveSettings::new()).unwrap();
-    let mut greedy = Curator::protected(Adjacency::ReplaceOne).unwrap().with_ledger(open()).unwrap();
+    let mut greedy = Curator::protected(Adjacency::ReplaceOne)
+        .unwrap()
+        .with_ledger(open())
+        .unwrap();
     assert!(matches!(
         greedy.reserve(&whole.spend()),
         Err(Refused::Ledger(LedgerError::Exhausted { .. }))
@@ -513,14 +601,27 @@ fn a_regularised_run_asks_for_norms_of_the_whole() {
     let mut estimator = Regularized::new(inner, Regularizer::Ridge(Scale::new(1.0).unwrap()));
     assert!(estimator.offers_norms());
     estimator.reserve(&plan.spend()).unwrap();
-    let norm = estimator.norm(Shifted::from(&far[..]), NoiseMultiplier::new(50.0).unwrap()).unwrap();
+    let norm = estimator
+        .norm(Shifted::from(&far[..]), NoiseMultiplier::new(50.0).unwrap())
+        .unwrap();
     // The loss's own gradient is at most L0 long, that of the regulariser 3.
-    assert!((norm.number - 3.0).abs() < plan.clip + 6.0 * norm.noise_std, "{norm:?}");
+    assert!(
+        (norm.number - 3.0).abs() < plan.clip + 6.0 * norm.noise_std,
+        "{norm:?}"
+    );
     assert!(matches!(
-        estimator.norm(Shifted::from(&far[..2]), NoiseMultiplier::new(50.0).unwrap()),
+        estimator.norm(
+            Shifted::from(&far[..2]),
+            NoiseMultiplier::new(50.0).unwrap()
+        ),
         Err(Refused::QueryShape { dim: 3 })
     ));
     estimator.settle().unwrap();
-    let run = plan.run_from(&far, &mut estimator, &mut NoObserver).unwrap();
-    assert!(run.outcome.steps > 0 && run.outcome.point[0] < 1.5, "{run:?}");
+    let run = plan
+        .run_from(&far, &mut estimator, &mut NoObserver)
+        .unwrap();
+    assert!(
+        run.outcome.steps > 0 && run.outcome.point[0] < 1.5,
+        "{run:?}"
+    );
 }

@@ -3,7 +3,7 @@
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
     Accountant, Adjacency, Bound, ChangedRecord, ClipNorm, Curator, Delta, Epsilon, Event,
-    FilterKind, Ledger, LatticeSum, NoiseMultiplier, Refused, ReplayForAudits, ReplayedMechanism,
+    FilterKind, LatticeSum, Ledger, NoiseMultiplier, Refused, ReplayForAudits, ReplayedMechanism,
     Scalar, Sensitive, Spend, Touched, Vector,
 };
 use proptest::prelude::*;
@@ -35,7 +35,9 @@ fn norm_of(length: f64) -> Sensitive<Scalar> {
 fn selecting(epsilon: Epsilon, times: u64) -> Curator {
     let mut curator = Curator::simulated(ADJACENCY, 5);
     let event = Event::ExponentialMechanism { epsilon };
-    curator.reserve(&Spend::Fixed(event.repeated(times))).unwrap();
+    curator
+        .reserve(&Spend::Fixed(event.repeated(times)))
+        .unwrap();
     curator
 }
 
@@ -45,7 +47,9 @@ fn a_shifted_norm_is_the_norm_of_the_shifted_sum() {
     // Noise of a thousand lattice steps: 2^-20 of the radius.
     let tiny = z(2f64.powi(-21));
     let mut curator = Curator::simulated(ADJACENCY, 1);
-    curator.reserve(&Spend::Fixed(Event::gaussian(tiny).repeated(5))).unwrap();
+    curator
+        .reserve(&Spend::Fixed(Event::gaussian(tiny).repeated(5)))
+        .unwrap();
     let exact = [0.6, 0.2];
     for shift in [
         &[][..],
@@ -142,7 +146,9 @@ fn what_can_not_be_selected_among_is_refused_and_costs_nothing() {
         SelectionError::NoCandidates
     );
     let other = Bound::new(ClipNorm::new(2.0).unwrap(), 2).unwrap();
-    let longer = LatticeSum::new(other).finish(ADJACENCY, Touched::All).norm();
+    let longer = LatticeSum::new(other)
+        .finish(ADJACENCY, Touched::All)
+        .norm();
     assert_eq!(
         refused(curator.exponential_least_norm(&[norm_of(0.1), longer], epsilon)),
         SelectionError::NormsDiffer
@@ -154,14 +160,18 @@ fn what_can_not_be_selected_among_is_refused_and_costs_nothing() {
         curator.exponential_least_norm(&[part], epsilon),
         Err(Refused::SelectionOnPart)
     ));
-    let foreign = LatticeSum::new(other).finish(Adjacency::AddRemove, Touched::All).norm();
+    let foreign = LatticeSum::new(other)
+        .finish(Adjacency::AddRemove, Touched::All)
+        .norm();
     assert!(matches!(
         curator.exponential_least_norm(&[foreign], epsilon),
         Err(Refused::AdjacencyMismatch { .. })
     ));
     assert_eq!(curator.spent(), Event::NoOp);
     curator.check_selection(epsilon).unwrap();
-    curator.exponential_least_norm(&[norm_of(0.1)], epsilon).unwrap();
+    curator
+        .exponential_least_norm(&[norm_of(0.1)], epsilon)
+        .unwrap();
     assert!(curator.check_selection(epsilon).is_err());
 }
 
@@ -181,7 +191,9 @@ fn a_cap_and_what_comes_after_it_are_kept_apart() {
         curator.release(&sealed, z(1.0)),
         Err(Refused::OverCap { .. })
     ));
-    curator.exponential_least_norm(&[norm_of(0.1)], epsilon).unwrap();
+    curator
+        .exponential_least_norm(&[norm_of(0.1)], epsilon)
+        .unwrap();
     // The first of what comes after closes the cap; and it comes once.
     assert!(matches!(
         curator.release(&sealed, z(9.0)),
@@ -201,7 +213,10 @@ fn a_cap_and_what_comes_after_it_are_kept_apart() {
     let stated = curator.guarantee(delta).unwrap().epsilon;
     let (_, whole) = Accountant::least(spend.event(), delta, ADJACENCY).unwrap();
     let (_, part) = Accountant::least(&Event::gaussian(z(1.0)), delta, ADJACENCY).unwrap();
-    assert!((stated / whole - 1.0).abs() < 1e-6 && stated > part, "{stated} {whole} {part}");
+    assert!(
+        (stated / whole - 1.0).abs() < 1e-6 && stated > part,
+        "{stated} {whole} {part}"
+    );
 }
 
 #[test]
@@ -248,8 +263,10 @@ fn a_shared_budget_pays_for_both_in_its_own_measure() {
     run.reserve(&spend).unwrap();
     let used = || open("zcdp", FilterKind::Zcdp).state().unwrap().used;
     assert!((used() - 0.5 - 0.08).abs() < 1e-8, "{}", used());
-    run.release(&sum(&[[0.3, 0.4]], Touched::All), z(2.0)).unwrap();
-    run.exponential_least_norm(&[norm_of(0.1)], selection).unwrap();
+    run.release(&sum(&[[0.3, 0.4]], Touched::All), z(2.0))
+        .unwrap();
+    run.exponential_least_norm(&[norm_of(0.1)], selection)
+        .unwrap();
     run.settle().unwrap();
     // Refunded to what was released.
     assert!((used() - 0.125 - 0.08).abs() < 1e-8, "{}", used());

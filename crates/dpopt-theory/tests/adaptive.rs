@@ -9,8 +9,7 @@ use dpopt_privacy::accounting::costs;
 use dpopt_privacy::{Adjacency, ClipNorm, Delta, Epsilon};
 use dpopt_theory::audit::{PrintedAdaptive, Settings, Status, Target as _, TranscriptMeter};
 use dpopt_theory::{
-    PlaneEstimator, Power, Problem, Radial, Ramp, RampBowl, SimulatedEstimator, Tilt,
-    TiltedProblem,
+    PlaneEstimator, Power, Problem, Radial, Ramp, RampBowl, SimulatedEstimator, Tilt, TiltedProblem,
 };
 
 /// rho = 1 of zCDP is mu = sqrt 2: epsilon 6.86 at delta 1e-6, by the trade-off curve of Gaussians.
@@ -56,8 +55,16 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 /// E-9 to E-12. The notes measured 21 and 45 times rho at these sizes, and 1.6 to 3.3 times at 10^4 and below.
 #[test]
 fn printed_spends_many_times_its_budget() {
-    for (records, least, most) in [(1e4, 1.3, 5.0), (1e6, 14.0, 32.0), (10f64.powf(6.5), 30.0, 70.0)] {
-        let printed = PrintedAdaptive { records, dim: 20, rho: 1.0 };
+    for (records, least, most) in [
+        (1e4, 1.3, 5.0),
+        (1e6, 14.0, 32.0),
+        (10f64.powf(6.5), 30.0, 70.0),
+    ] {
+        let printed = PrintedAdaptive {
+            records,
+            dim: 20,
+            rho: 1.0,
+        };
         let cost = median((0..21).map(|seed| printed.true_cost(seed)).collect());
         assert!((least..most).contains(&cost), "{cost} at n = {records}");
     }
@@ -184,7 +191,10 @@ fn records_that_differ_change_nothing() {
         )
     };
     let (tilted, plain) = (excess(true), excess(false));
-    assert!(tilted < 4.0 * plain && plain < 4.0 * tilted, "{tilted} and {plain}");
+    assert!(
+        tilted < 4.0 * plain && plain < 4.0 * tilted,
+        "{tilted} and {plain}"
+    );
     assert!(tilted < 1e-6, "{tilted}");
 }
 
@@ -211,10 +221,15 @@ fn bounds_hold_where_there_is_a_condition_and_where_there_is_none() {
                 assert!(!matches!(run.outcome.stop, Stop::Diverged | Stop::StepCap));
             }
         }
-        for selection in [AdaptiveSelection::SmallestNorm, AdaptiveSelection::Exponential { share: 0.1 }] {
+        for selection in [
+            AdaptiveSelection::SmallestNorm,
+            AdaptiveSelection::Exponential { share: 0.1 },
+        ] {
             for slope in [0.2, 0.05, 0.02] {
                 let problem = RampBowl::new(6, 1.0, 1.0, 0.5, Ramp::Wavy, slope).unwrap();
-                let settings = AdaptiveSettings::new().with_norms(norms).with_selection(selection);
+                let settings = AdaptiveSettings::new()
+                    .with_norms(norms)
+                    .with_selection(selection);
                 let plan =
                     AdaptiveGdPlan::new(&facts(1e6, 6, &problem), &budget(), settings).unwrap();
                 let mut estimator =
@@ -226,7 +241,10 @@ fn bounds_hold_where_there_is_a_condition_and_where_there_is_none() {
                 let exact = dpopt_linalg::norm(&gradient);
                 let after = plan.bound_after(&run).unwrap();
                 let before = plan.predicted_bound.unwrap();
-                assert!(exact <= after && after <= 1.001 * before, "{exact} {after} {before}");
+                assert!(
+                    exact <= after && after <= 1.001 * before,
+                    "{exact} {after} {before}"
+                );
                 assert_eq!(estimator.counts().passes > 0.0, run.outcome.steps > 0);
             }
         }

@@ -25,7 +25,11 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     for adjacency in RELATIONS {
         for (name, norms, selection) in [
             ("fixed", NormQueries::Fixed, AdaptiveSelection::Last),
-            ("relative", NormQueries::Relative, AdaptiveSelection::SmallestNorm),
+            (
+                "relative",
+                NormQueries::Relative,
+                AdaptiveSelection::SmallestNorm,
+            ),
             (
                 "selected",
                 NormQueries::Relative,
@@ -176,7 +180,10 @@ fn walk(
 /// claim is mu-GDP, so the trade-off between the two errors has to stay above that of two Gaussians at a distance of mu.
 fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
     let adjacency = Adjacency::ReplaceOne;
-    for (name, norms) in [("fixed", NormQueries::Fixed), ("relative", NormQueries::Relative)] {
+    for (name, norms) in [
+        ("fixed", NormQueries::Fixed),
+        ("relative", NormQueries::Relative),
+    ] {
         let mut plan = plan(adjacency, 1, 8.0, norms, AdaptiveSelection::Last)?;
         // Noise that fits the crowd: the run spends what it has.
         plan.facts.records = CROWD;
@@ -199,12 +206,7 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// How much a run looks as if the canary were in: the log-likelihood ratio of what is released, or the output.
-fn score(
-    plan: &AdaptiveGdPlan,
-    world: World,
-    seed: u64,
-    output: bool,
-) -> Result<f64, AuditError> {
+fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result<f64, AuditError> {
     let sign = match world {
         World::In => 1.0,
         World::Out => -1.0,
@@ -224,9 +226,7 @@ fn score(
     // The mean gradient is 0.9 of the others, and of the record 1/n up or down.
     let n = CROWD as f64;
     let middle = 0.9 * (n - 1.0) / n;
-    let ratio = |released: f64, deviation: f64| {
-        (released - middle) / (n * deviation * deviation)
-    };
+    let ratio = |released: f64, deviation: f64| (released - middle) / (n * deviation * deviation);
     let all = watched.releases().iter();
     Ok(all.map(|r| ratio(r.released[0], r.deviation)).sum())
 }

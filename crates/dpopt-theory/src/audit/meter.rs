@@ -110,13 +110,7 @@ impl Target for TranscriptMeter {
             .unwrap_or(NonZeroUsize::MIN)
             .get()
             .min(8) as u64;
-        let part = |k: u64| {
-            self.runs(
-                &plans,
-                runs * k / threads..runs * (k + 1) / threads,
-                seed,
-            )
-        };
+        let part = |k: u64| self.runs(&plans, runs * k / threads..runs * (k + 1) / threads, seed);
         let parts: Vec<Dearest> = std::thread::scope(|scope| {
             let part = &part;
             let workers: Vec<_> = (1..threads).map(|k| scope.spawn(move || part(k))).collect();
@@ -237,14 +231,20 @@ fn metered(
             "a selection moved by {epsilon}, and {allowed} was reserved"
         )));
     }
-    let share = if allowed > 0.0 { epsilon / allowed } else { 0.0 };
+    let share = if allowed > 0.0 {
+        epsilon / allowed
+    } else {
+        0.0
+    };
     Ok((squares, plan.mu * plan.mu, share))
 }
 
 /// A record that answers anything.
 fn record(random: &mut Normals) -> Hostile {
     use Behaviour::{Constant, Flip, Hashed, Huge, Infinite, Nan, Nothing, Panics, Tiny};
-    let all = [Constant, Flip, Hashed, Nothing, Nan, Huge, Infinite, Tiny, Panics];
+    let all = [
+        Constant, Flip, Hashed, Nothing, Nan, Huge, Infinite, Tiny, Panics,
+    ];
     // Panics are slow to catch, and rare.
     let kinds = if random.below(16) == 0 { 9 } else { 8 };
     Hostile {

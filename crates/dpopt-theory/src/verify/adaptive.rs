@@ -73,7 +73,10 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
             (Fixed, false, [-0.5 * kappa, 0.0, -0.5 * kappa]),
             (Fixed, true, [-fast, 0.5 * fast, -fast]),
         ] {
-            for (axis, rate) in [Axis::Records, Axis::Dimension, Axis::Mu].into_iter().zip(rates) {
+            for (axis, rate) in [Axis::Records, Axis::Dimension, Axis::Mu]
+                .into_iter()
+                .zip(rates)
+            {
                 if rate.is_nan() {
                     continue;
                 }
@@ -90,18 +93,30 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let control = risk("adaptive-gd/fixed-as-relative", Axis::Records, -1.2)
         .control("Norms with the same noise each time under the claim of relative ones: can a fit tell the two?");
     add(control, Fixed, Some(3.0), false, Twin::Honest);
-    let control = risk("adaptive-gd/vector-norm", Axis::Records, -1.2)
-        .control("The norm of a gradient with noise in d dimensions, for a norm with noise in one.");
+    let control = risk("adaptive-gd/vector-norm", Axis::Records, -1.2).control(
+        "The norm of a gradient with noise in d dimensions, for a norm with noise in one.",
+    );
     add(control, Relative, Some(3.0), true, Twin::VectorNorm);
     let control = risk("adaptive-gd/first-noise", Axis::Records, -1.2)
         .control("Every gradient has the noise of the first: it does not follow the norm.");
     add(control, Relative, Some(3.0), false, Twin::FirstNoise);
-    for (axis, rate) in [(Axis::Records, -0.5), (Axis::Dimension, 0.25), (Axis::Mu, -0.5)] {
+    for (axis, rate) in [
+        (Axis::Records, -0.5),
+        (Axis::Dimension, 0.25),
+        (Axis::Mu, -0.5),
+    ] {
         let id = format!("adaptive-gd/ramp-{}", axis.symbol());
-        add(stationary(&id, axis, rate), Relative, None, true, Twin::Honest);
+        add(
+            stationary(&id, axis, rate),
+            Relative,
+            None,
+            true,
+            Twin::Honest,
+        );
     }
-    let control = stationary("adaptive-gd/ramp-as-spiderboost", Axis::Records, -2.0 / 3.0)
-        .control("Adaptive gradient descent under the claim of SpiderBoost: can a fit tell the two?");
+    let control = stationary("adaptive-gd/ramp-as-spiderboost", Axis::Records, -2.0 / 3.0).control(
+        "Adaptive gradient descent under the claim of SpiderBoost: can a fit tell the two?",
+    );
     add(control, Relative, None, true, Twin::Honest);
     all
 }
@@ -113,7 +128,11 @@ fn risk(id: &str, axis: Axis, predicted: f64) -> Claim {
         .on("power")
         .measuring("excess risk of the last point")
         .on_average()
-        .within(0.08, 0.16, "stairs in n at kappa = 2, and noise decides when a run with fixed norms ends")
+        .within(
+            0.08,
+            0.16,
+            "stairs in n at kappa = 2, and noise decides when a run with fixed norms ends",
+        )
 }
 
 /// A claim about the gradient norm, without a KL condition.
@@ -160,7 +179,9 @@ impl AdaptiveExperiment {
 
     fn points(&self) -> Vec<f64> {
         let decades = |from: f64| -> Vec<f64> {
-            (0..7).map(|k| from * 10f64.powf(0.5 * f64::from(k))).collect()
+            (0..7)
+                .map(|k| from * 10f64.powf(0.5 * f64::from(k)))
+                .collect()
         };
         match (self.claim.axis, self.tau, self.many) {
             (Axis::Records, None, _) => half_decades(3e6, 7),
@@ -193,7 +214,11 @@ impl AdaptiveExperiment {
         let settings = AdaptiveSettings::new()
             .with_norms(self.norms)
             .with_selection(selection);
-        Ok(AdaptiveGdPlan::new(&facts, &budget_at(setting.mu)?, settings)?)
+        Ok(AdaptiveGdPlan::new(
+            &facts,
+            &budget_at(setting.mu)?,
+            settings,
+        )?)
     }
 
     fn on_power(&self, trial: &Trial, tau: f64) -> Result<Measured, TrialError> {
@@ -365,7 +390,10 @@ impl<E: Estimator> Estimator for TwinEstimator<E> {
         }
         // The length of noise in many dimensions is sqrt(d) to a percent.
         let noise = released.noise_std * (self.root_dim + self.random.uniform());
-        Ok(Number::new(released.number.hypot(noise), released.noise_std))
+        Ok(Number::new(
+            released.number.hypot(noise),
+            released.noise_std,
+        ))
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {

@@ -154,10 +154,10 @@ impl KlExperiment {
         let root = std::f64::consts::SQRT_2;
         match self.claim.axis {
             Axis::Dimension => Setting {
-                records: if self.family == Family::Softplus {
-                    100_000
-                } else {
-                    1_000_000
+                records: match self.family {
+                    Family::Softplus => 30_000,
+                    Family::Power(tau) if tau > 3.0 => 300_000,
+                    _ => 1_000_000,
                 },
                 dim: x as usize,
                 mu: root,
@@ -182,9 +182,11 @@ impl KlExperiment {
     /// Runs of one trial: planning takes longer than a short run.
     fn runs(&self) -> u64 {
         match (self.family, self.claim.axis) {
+            (Family::Softplus, Axis::Dimension) => 1,
             (Family::Softplus, _) => 2,
-            (Family::Power(tau), Axis::Dimension) if tau > 2.0 => 2,
-            (Family::Power(tau), _) if tau > 3.0 => 4,
+            (Family::Power(tau), Axis::Dimension) if tau > 3.0 => 1,
+            (_, Axis::Dimension) => 2,
+            (Family::Power(tau), _) if tau > 3.0 => 2,
             _ => 8,
         }
     }
@@ -267,9 +269,11 @@ impl Experiment for KlExperiment {
     fn design(&self, effort: Effort) -> Design {
         let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.who, self.family) {
-            (Axis::Dimension, ..) => half_decades(100.0, 5),
-            (Axis::Mu, ..) => (0..5)
-                .map(|k| 0.05 * 10f64.powf(0.5 * f64::from(k)))
+            (Axis::Dimension, ..) => (0..7)
+                .map(|k| (100.0 * 10f64.powf(0.25 * f64::from(k))).round())
+                .collect(),
+            (Axis::Mu, ..) => (0..7)
+                .map(|k| 0.05 * 10f64.powf(f64::from(k) / 3.0))
                 .collect(),
             (_, Who::Printed, _) => half_decades(1e5, 5),
             (.., Family::Softplus) => half_decades(1e3, 7),
