@@ -138,14 +138,14 @@ impl Experiment for VariantExperiment {
             _ => [0.25, 0.5, 1.0, 2.0, 4.0].map(mu_at).to_vec(),
         };
         Design::new(points)
-            .with_members(if full { 24 } else { 8 })
-            .with_seeds(if full { 6 } else { 2 })
+            .with_members(if full { 24 } else { 12 })
+            .with_seeds(if full { 6 } else { 3 })
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
         let (records, dim, epsilon) = match self.claim.axis {
-            Axis::Dimension => (10_000, trial.x as usize, 1.0),
-            Axis::Mu => (5_000, 10, epsilon_at(trial.x)),
+            Axis::Dimension => (30_000, trial.x as usize, 1.0),
+            Axis::Mu => (20_000, 10, epsilon_at(trial.x)),
             _ => (trial.x as u64, 10, 1.0),
         };
         let [lipschitz, smoothness, gap] = CONSTANTS;
