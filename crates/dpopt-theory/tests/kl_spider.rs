@@ -280,7 +280,7 @@ fn ridge_logistic_regression_is_learned_to_the_bound() {
     let least = objective(&best).0;
     let one = ClipNorm::new(1.0).unwrap();
     let data = PrivateData::new(
-        Design::dense(dim, rows.clone()).unwrap(),
+        Design::dense(dim, rows.iter().map(|x| f64::from(*x)).collect()).unwrap(),
         labels.clone(),
         one,
         Adjacency::ReplaceOne,
