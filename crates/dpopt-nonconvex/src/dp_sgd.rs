@@ -9,7 +9,9 @@ use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, plain_steps};
 use crate::noisy_gd::HeavyBall;
 use crate::plan::Plan;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::run::{
+    Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, check_start, run,
+};
 
 /// Momentum of the default plan: the usual one. A tuned constant.
 const MOMENTUM: f64 = 0.9;
@@ -153,9 +155,15 @@ impl DpSgdPlan {
             ("clip", clip),
             ("1 - momentum", 1.0 - momentum),
         ] {
-            if !(value.is_finite() && value > 0.0) || momentum < 0.0 {
+            if !(value.is_finite() && value > 0.0) {
                 return Err(PlanError::BadFact { name, value });
             }
+        }
+        if momentum < 0.0 {
+            return Err(PlanError::BadFact {
+                name: "momentum",
+                value: momentum,
+            });
         }
         let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
         let accountant =
@@ -225,6 +233,23 @@ impl DpSgdPlan {
         estimator: &mut dyn Estimator,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
+        let mut walk = HeavyBall::new(
+            self.facts.dim,
+            self.step_size,
+            self.momentum,
+            self.noise_multiplier,
+        );
+        self.drive(&mut walk, start, estimator, observer)
+    }
+
+    /// Walks on the releases of this plan, clip radii included.
+    pub(crate) fn drive(
+        &self,
+        walk: &mut dyn Walk,
+        start: &[f64],
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
         let course = Course {
             start,
             dim: self.facts.dim,
@@ -232,25 +257,31 @@ impl DpSgdPlan {
             spend: self.spend(),
             output: self.output,
         };
-        let walk = HeavyBall::new(
-            self.facts.dim,
-            self.step_size,
-            self.momentum,
-            self.noise_multiplier,
-        );
         if self.clip_decay == 1.0 {
-            let mut walk = walk;
-            return run(&course, &mut walk, estimator, observer);
+            return run(&course, walk, estimator, observer);
         }
         let clips: Vec<ClipNorm> = (0..self.steps)
             .map(|step| ClipNorm::new(self.clip_at(step)))
             .collect::<Result<_, _>>()
             .map_err(RunError::Clip)?;
+        check_start(start, self.facts.dim, estimator.dim())?;
         if !clips.first().is_none_or(|clip| estimator.set_clip(*clip)) {
             return Err(RunError::FixedClip);
         }
-        let mut walk = Decaying { walk, clips };
-        run(&course, &mut walk, estimator, observer)
+        let outcome = run(
+            &course,
+            &mut Decaying {
+                walk,
+                clips: &clips,
+            },
+            estimator,
+            observer,
+        );
+        // Where a plan asks the estimator to be set: another run on it does not begin at the last radius.
+        if let Some(clip) = clips.first() {
+            let _ = estimator.set_clip(*clip);
+        }
+        outcome
     }
 }
 
@@ -281,12 +312,12 @@ impl Plan for DpSgdPlan {
 }
 
 /// A walk before each of whose steps the clip radius is set.
-struct Decaying {
-    walk: HeavyBall,
-    clips: Vec<ClipNorm>,
+struct Decaying<'a> {
+    walk: &'a mut dyn Walk,
+    clips: &'a [ClipNorm],
 }
 
-impl Walk for Decaying {
+impl Walk for Decaying<'_> {
     fn ask<'e>(
         &self,
         step: u64,

@@ -230,6 +230,27 @@ pub enum PlanError {
         /// F0.
         initial_gap: f64,
     },
+    /// A solver for weakly convex losses was not told how much they may bend down.
+    #[error(
+        "{solver} needs a constant of weak convexity (W with f + (W/2)||.||^2 convex for every record: 0 for convex losses, L1 for smooth \
+         ones), and none was given"
+    )]
+    WeakConvexityMissing {
+        /// Solver that was planned.
+        solver: &'static str,
+    },
+    /// The constants hold in a smaller ball than the run may need.
+    #[error(
+        "{solver} may go as far as {needed} from the start, and the constants were stated for a radius of {region}"
+    )]
+    RegionTooSmall {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The radius that was stated.
+        region: f64,
+        /// How far the run may go.
+        needed: f64,
+    },
     /// No bound on the excess risk is below the bound on the gap that the starting point has.
     #[error(
         "{solver} has no useful plan for these facts: its best bound on the excess risk is {bound:e}, and the starting point \
@@ -250,14 +271,36 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// The budget does not pay for one step, whatever the records are.
+    #[error(
+        "{solver} can't make a step: {what} costs a squared mu of at least {cost:e}, and the budget is {squared_mu:e}; more records \
+         (now {records}), a larger epsilon or fewer parameters (now {dim}) would help"
+    )]
+    Unaffordable {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// What can't be paid.
+        what: &'static str,
+        /// Its least cost.
+        cost: f64,
+        /// The budget.
+        squared_mu: f64,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+    },
     /// A plan was asked for that needs a public bound on the rank.
     #[error(
         "the rank branch of the projection needs a public bound on the rank of the rows, and none was given; \
          a bound must never be computed from protected records"
     )]
     RankMissing,
-    /// The number of rows of a projection can't be chosen by a bound that the base solver does not state.
-    #[error("the solver states no bound, so the projection's dimension has to be given")]
+    /// The number of rows of a projection can't be chosen by a bound that the base solver does not state, or states of the
+    /// population.
+    #[error(
+        "the solver states no bound on the gradient of the mean over the records, so the projection's dimension has to be given"
+    )]
     NoBaseBound,
     /// A projection can't have this shape.
     #[error(transparent)]

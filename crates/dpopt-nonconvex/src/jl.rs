@@ -101,7 +101,7 @@ impl JlPlan {
     /// The plan with the least bound among all branches, with `solver` as the base.
     ///
     /// # Errors
-    /// [`PlanError::NoBaseBound`] where the solver states no bound; [`PlanError::Vacuous`] when no branch beats
+    /// [`PlanError::NoBaseBound`] where the solver states no bound on the empirical gradient; [`PlanError::Vacuous`] when no branch beats
     /// min(L0, sqrt(2 L1 F0)).
     pub fn new(
         jl: &JlFacts,
@@ -167,7 +167,7 @@ impl JlPlan {
                 }
                 Err(error) => return Err(error),
             };
-            let g = plan.predicted_bound().ok_or(PlanError::NoBaseBound)?;
+            let g = empirical_bound(&plan).ok_or(PlanError::NoBaseBound)?;
             let (distortion, slack) = match branch {
                 JlBranch::Rank => rank_terms(jl, rows, g),
                 _ => gordon_terms(&jl.facts, rows),
@@ -281,7 +281,8 @@ impl JlPlan {
     }
 
     /// Runs the base plan from the origin on an estimator over the **embedded** records ([`JlPlan::embed`]), set as the base
-    /// plan asks, and lifts the point. The observer sees points of the embedded problem.
+    /// plan asks, and lifts the point. The observer sees points of the embedded problem. A tree runs on an estimator of its
+    /// own, and its point is lifted by [`JlPlan::map`].
     ///
     /// # Errors
     /// [`RunError`].
@@ -342,6 +343,15 @@ impl Plan for JlPlan {
 
     fn share_spent(&self, step: u64) -> f64 {
         self.base.share_spent(step)
+    }
+}
+
+/// What the base bounds of the gradient of the mean over these records, which is what the distortions are proved for. A
+/// bound on the gradient of the population is no such thing: a fresh record lies in the hull of none.
+fn empirical_bound(base: &SolverPlan) -> Option<f64> {
+    match base.bound_sense() {
+        BoundSense::PopulationMean | BoundSense::PopulationWithProbability => None,
+        _ => base.predicted_bound(),
     }
 }
 

@@ -204,9 +204,15 @@ impl NoisyGdPlan {
             ("clip", clip),
             ("1 - momentum", 1.0 - momentum),
         ] {
-            if !(value.is_finite() && value > 0.0) || momentum < 0.0 {
+            if !(value.is_finite() && value > 0.0) {
                 return Err(PlanError::BadFact { name, value });
             }
+        }
+        if momentum < 0.0 {
+            return Err(PlanError::BadFact {
+                name: "momentum",
+                value: momentum,
+            });
         }
         Self::build(&self.facts, &self.budget, steps, step_size, momentum, clip)
     }

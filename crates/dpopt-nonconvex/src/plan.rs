@@ -58,6 +58,10 @@ pub trait Plan {
 pub enum BoundSense {
     /// Root mean square over noise, samples and the drawn output, for the mean over these records.
     RootMeanSquare,
+    /// Mean over noise and the drawn output, for the mean over these records.
+    Mean,
+    /// With the planned probability over noise, for the mean over these records.
+    WithProbability,
     /// Mean over noise and projection, for the mean over these records.
     MeanOverProjections,
     /// Mean over noise and over the records as a sample, for the population that they were drawn from.
@@ -70,6 +74,8 @@ impl std::fmt::Display for BoundSense {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             BoundSense::RootMeanSquare => "root mean square",
+            BoundSense::Mean => "mean",
+            BoundSense::WithProbability => "with the planned probability",
             BoundSense::MeanOverProjections => "mean, over the projection too",
             BoundSense::PopulationMean => {
                 "mean, for the population that the records were drawn from"

@@ -6,12 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::kl::{AdaptiveGdPlan, AdaptiveSettings};
 use crate::noisy_gd::NoisyGdPlan;
+use crate::normalized_spider::NormalizedSpiderPlan;
 use crate::rank::PublicRank;
 use crate::recursive::{ConvexFacts, RecursiveGdPlan, RecursiveSgdPlan};
 use crate::sampled_spiderboost::SampledSpiderBoostPlan;
 use crate::solver_plan::SolverPlan;
 use crate::spiderboost::SpiderBoostPlan;
+use crate::storm::StormPlan;
 use crate::tree_spider::{TreeSettings, TreeSpiderPlan, TreeTarget};
 
 /// A solver by name.
@@ -35,12 +38,18 @@ pub enum Solver {
     /// [`SampledSpiderBoostPlan::new`].
     #[serde(rename = "sampled-spiderboost")]
     SampledSpiderBoost,
+    /// [`NormalizedSpiderPlan::new`].
+    NormalizedSpider,
+    /// [`StormPlan::new`].
+    Storm,
     /// [`TreeSpiderPlan`] for [`TreeTarget::Mean`].
     TreeSpider,
     /// [`RecursiveGdPlan::new`].
     RecursiveGd,
     /// [`RecursiveSgdPlan::new`].
     RecursiveSgd,
+    /// [`AdaptiveGdPlan::new`] with its default settings.
+    AdaptiveGd,
 }
 
 /// What some solvers need to be told beside the facts of the problem. Public, and **never computed from protected
@@ -72,7 +81,7 @@ impl ExtraFacts {
 
 impl Solver {
     /// All solvers.
-    pub const ALL: [Solver; 10] = [
+    pub const ALL: [Solver; 13] = [
         Solver::NoisyGd,
         Solver::NoisyGdTheory,
         Solver::DpSgd,
@@ -80,9 +89,12 @@ impl Solver {
         Solver::DpAdam,
         Solver::SpiderBoost,
         Solver::SampledSpiderBoost,
+        Solver::NormalizedSpider,
+        Solver::Storm,
         Solver::TreeSpider,
         Solver::RecursiveGd,
         Solver::RecursiveSgd,
+        Solver::AdaptiveGd,
     ];
 
     /// The name, as on the command line.
@@ -96,9 +108,12 @@ impl Solver {
             Solver::DpAdam => "dp-adam",
             Solver::SpiderBoost => "spiderboost",
             Solver::SampledSpiderBoost => "sampled-spiderboost",
+            Solver::NormalizedSpider => "normalized-spider",
+            Solver::Storm => "storm",
             Solver::TreeSpider => "tree-spider",
             Solver::RecursiveGd => "recursive-gd",
             Solver::RecursiveSgd => "recursive-sgd",
+            Solver::AdaptiveGd => "adaptive-gd",
         }
     }
 
@@ -108,7 +123,7 @@ impl Solver {
         Solver::ALL.map(Solver::name).join(", ")
     }
 
-    /// Whether its plans state a bound on the gradient norm.
+    /// Whether its plans state a bound on the gradient norm, where it says anything.
     #[must_use]
     pub fn states_a_bound(self) -> bool {
         !matches!(
@@ -201,6 +216,10 @@ impl Solver {
             (Solver::SampledSpiderBoost, _) => SolverPlan::SampledSpiderBoost(
                 SampledSpiderBoostPlan::new(facts, budget, max_steps)?,
             ),
+            (Solver::NormalizedSpider, _) => {
+                SolverPlan::NormalizedSpider(NormalizedSpiderPlan::new(facts, budget, max_steps)?)
+            }
+            (Solver::Storm, _) => SolverPlan::Storm(StormPlan::new(facts, budget, max_steps)?),
             (Solver::TreeSpider, _) => {
                 let settings = TreeSettings::new(TreeTarget::Mean);
                 SolverPlan::TreeSpider(TreeSpiderPlan::new(facts, budget, settings, max_steps)?)
@@ -210,6 +229,10 @@ impl Solver {
             }
             (Solver::RecursiveSgd, _) => {
                 SolverPlan::RecursiveSgd(RecursiveSgdPlan::new(&convex, budget)?)
+            }
+            (Solver::AdaptiveGd, _) => {
+                let settings = AdaptiveSettings::new().with_max_steps(max_steps);
+                SolverPlan::AdaptiveGd(AdaptiveGdPlan::new(facts, budget, settings)?)
             }
         })
     }

@@ -13,12 +13,15 @@ use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::PublicFacts;
 use crate::jl::JlPlan;
+use crate::kl::{AdaptiveGdPlan, KlSpiderPlan};
 use crate::noisy_gd::NoisyGdPlan;
+use crate::normalized_spider::NormalizedSpiderPlan;
 use crate::plan::{BoundSense, Plan};
 use crate::recursive::{RecursiveGdPlan, RecursiveSgdPlan};
 use crate::run::{Observer, Outcome, RunError};
 use crate::sampled_spiderboost::SampledSpiderBoostPlan;
 use crate::spiderboost::SpiderBoostPlan;
+use crate::storm::StormPlan;
 use crate::tree_spider::TreeSpiderPlan;
 
 /// A plan of any solver.
@@ -36,12 +39,20 @@ pub enum SolverPlan {
     SpiderBoost(SpiderBoostPlan),
     /// Private SpiderBoost with sampled variations.
     SampledSpiderBoost(SampledSpiderBoostPlan),
+    /// Private Spider with steps of a fixed length.
+    NormalizedSpider(NormalizedSpiderPlan),
+    /// Private STORM.
+    Storm(StormPlan),
     /// Tree-based private SPIDER.
     TreeSpider(TreeSpiderPlan),
     /// Recursive regularisation with noisy gradient descent.
     RecursiveGd(RecursiveGdPlan),
     /// Recursive regularisation with passes of stochastic gradient descent.
     RecursiveSgd(RecursiveSgdPlan),
+    /// Adaptive noisy gradient descent.
+    AdaptiveGd(AdaptiveGdPlan),
+    /// KL Spider. No [`crate::Solver`] names it: its plan needs a KL condition, which no table of data has.
+    KlSpider(KlSpiderPlan),
     /// Any of these on projected rows.
     Projected(Box<JlPlan>),
 }
@@ -93,9 +104,13 @@ impl SolverPlan {
             SolverPlan::DpAdam(plan) => plan,
             SolverPlan::SpiderBoost(plan) => plan,
             SolverPlan::SampledSpiderBoost(plan) => plan,
+            SolverPlan::NormalizedSpider(plan) => plan,
+            SolverPlan::Storm(plan) => plan,
             SolverPlan::TreeSpider(plan) => plan,
             SolverPlan::RecursiveGd(plan) => plan,
             SolverPlan::RecursiveSgd(plan) => plan,
+            SolverPlan::AdaptiveGd(plan) => plan,
+            SolverPlan::KlSpider(plan) => plan,
             SolverPlan::Projected(plan) => plan.as_ref(),
         }
     }
@@ -191,6 +206,10 @@ impl SolverPlan {
             SolverPlan::DpSgd(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::DpAdam(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::NormalizedSpider(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::Storm(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::AdaptiveGd(plan) => Ok(plan.run_from(start, estimator, observer)?.outcome),
+            SolverPlan::KlSpider(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SampledSpiderBoost(_) => own_estimator("sampled-spiderboost"),
             SolverPlan::TreeSpider(_) => own_estimator("tree-spider"),
             SolverPlan::RecursiveGd(_) => own_estimator("recursive-gd"),

@@ -87,10 +87,25 @@ impl Sensitive<Vector> {
     /// pays for one release only, the sum or its norm.
     #[must_use]
     pub fn norm(&self) -> Sensitive<Scalar> {
+        self.norm_from(&[])
+    }
+
+    /// The L2 norm of the sum plus a public `shift`, in whole lattice steps, rounded down. The shift is in the units of the
+    /// sum and rounded to its lattice; coordinates that it lacks are 0, and so are those that are no numbers.
+    ///
+    /// # Privacy
+    /// As [`Sensitive::norm`]: a public shift moves both neighbours' sums alike.
+    #[must_use]
+    pub fn norm_from(&self, shift: &[f64]) -> Sensitive<Scalar> {
+        /// Sums are below 2^62, so that both together stay below 2^63.
+        const MOST: f64 = 4_611_686_018_427_387_904.0;
+        let step = self.bound.step();
         let mut squares = Wide::ZERO;
-        for &k in &self.payload.sum {
-            let k = u128::from(k.unsigned_abs());
-            squares.add(k * k);
+        for (i, &k) in self.payload.sum.iter().enumerate() {
+            let shift = shift.get(i).map_or(0.0, |x| (x / step).round_ties_even());
+            // Not a number becomes 0.
+            let shifted = i128::from(k) + shift.clamp(-MOST, MOST) as i128;
+            squares.add(shifted.unsigned_abs().pow(2));
         }
         Sensitive {
             payload: Scalar {

@@ -19,9 +19,18 @@ impl Normals {
             .collect()
     }
 
+    pub(crate) fn normal(&mut self) -> f64 {
+        StandardNormal.sample(&mut self.0)
+    }
+
     /// A number in [0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A whole number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A unit vector with the uniform law.

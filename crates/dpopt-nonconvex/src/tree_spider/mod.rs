@@ -292,7 +292,7 @@ impl TreeSpiderPlan {
     /// Leaves of a round, 2^D.
     #[must_use]
     pub fn leaves(&self) -> u64 {
-        1 << self.depth
+        1u64.checked_shl(self.depth).unwrap_or(u64::MAX)
     }
 
     /// Steps at most: leaves of all rounds.
@@ -306,7 +306,10 @@ impl TreeSpiderPlan {
     pub fn records_per_round(&self) -> u64 {
         let children = self.batches.iter().skip(1).enumerate();
         let root = self.batches.first().copied().unwrap_or(0);
-        children.fold(root, |sum, (j, m)| sum + (m << j))
+        children.fold(root, |sum, (j, m)| {
+            let nodes = 1u64.checked_shl(j as u32).unwrap_or(u64::MAX);
+            sum.saturating_add(m.saturating_mul(nodes))
+        })
     }
 
     /// Per-record gradients that the plan costs at most: two for each record of a right child.

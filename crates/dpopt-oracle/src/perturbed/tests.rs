@@ -297,6 +297,37 @@ fn what_is_refused_takes_no_records() {
     assert!(perturbed.pass(&pass(1, 0.1, 0.5), noise).is_err());
 }
 
+/// Weights are those of the records that are really averaged. Where a pass of 1000 ends after one record, that one
+/// record has all the weight, and the claim for 1000 is 0.37 of the truth.
+#[test]
+fn a_pool_of_more_positions_than_records_ends_with_the_records() {
+    let noise = NoiseMultiplier::new(2.0).unwrap();
+    for (positions, skipped) in [(1000, 0), (1001, 1), (5000, 4000)] {
+        let data = data(&[UP, DOWN], Adjacency::ReplaceOne);
+        let mut perturbed = ready(&data, noise);
+        let there = 2u64.saturating_sub(skipped);
+        perturbed
+            .curator_mut()
+            .open_pool(positions, skipped)
+            .unwrap();
+        let long = pass(1000, 0.01, 1.0);
+        let refused = perturbed.pass(&long, noise).unwrap_err();
+        assert!(
+            matches!(refused, PassError::Refused(Refused::Pool(PoolError::UsedUp { asked: 1000, left })) if left == there),
+            "{refused}"
+        );
+        // Nothing is lost: what is there can be read.
+        assert_eq!(
+            perturbed
+                .pass(&pass(there.max(1), 0.01, 1.0), noise)
+                .is_ok(),
+            there > 0
+        );
+    }
+    let share = |m| pass_influence(0.01, m);
+    assert!(share(1) > 2.7 * share(1000));
+}
+
 #[test]
 fn insertions_shift_slices_and_are_refused() {
     let design = Design::dense(2, vec![0.5; 4]).unwrap();

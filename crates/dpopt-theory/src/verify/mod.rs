@@ -38,17 +38,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adaptive;
 mod claim;
 mod descent;
 mod error;
+mod floors;
 mod journal;
 mod judge;
+mod kl_spider;
 mod page;
 mod projection;
+mod proximal;
 mod recursive;
 mod run;
 mod sampled;
 mod tree;
+mod two_point;
+mod variants;
 
 pub use claim::{
     Axis, Claim, Design, Effort, Expect, Experiment, Measured, Registry, Trial, TrialError,
@@ -56,3 +62,4 @@ pub use claim::{
 pub use error::VerifyError;
 pub use judge::{Point, Report, Row, Status};
 pub use run::{Progress, Verification};
+pub use two_point::{CanaryReading, TwoPointCanary};

@@ -296,7 +296,7 @@ impl RecursiveExperiment {
 /// The weight of a twin that doesn't lower it.
 const FIXED: f64 = 0.1;
 
-fn completed(stop: Stop) -> Result<(), TrialError> {
+pub(super) fn completed(stop: Stop) -> Result<(), TrialError> {
     match stop {
         Stop::Completed => Ok(()),
         other => Err(format!("the run ended with {other:?}").into()),
@@ -355,7 +355,7 @@ fn half_decades(from: f64, count: i32) -> Vec<f64> {
 }
 
 /// A budget of this mu, by bisection in epsilon.
-fn budget_at(mu: f64) -> Result<Budget, TrialError> {
+pub(super) fn budget_at(mu: f64) -> Result<Budget, TrialError> {
     let at = |epsilon: f64| -> Result<Budget, TrialError> {
         Ok(Budget {
             epsilon: Epsilon::new(epsilon)?,

@@ -73,6 +73,12 @@ impl TwoPoint {
         0.5 * self.bias.powf(1.0 / (self.tau - 1.0))
     }
 
+    /// min F = (1 - p) a, on either data set.
+    #[must_use]
+    pub fn least(&self) -> f64 {
+        (1.0 - self.bias) * self.shift()
+    }
+
     /// (1/8) p^kappa e^(-m^2 rho): the least mean excess of a rho-zCDP solver, on the worse of the
     /// two data sets of `records` records.
     #[must_use]

@@ -1,0 +1,418 @@
+//! Private proximal point, for KL losses with an exponent of 2 or more that are weakly convex and need not be smooth.
+//!
+//! Menart, Ullah, Arora, Bassily and Guzman, "Differentially Private Non-Convex Optimization under the KL Condition with
+//! Optimal Rates", Algorithms 2 and 4, repaired. The proof of the bound, and where it differs from the paper, is in
+//! `docs/theory/proximal-point.md`.
+
+mod inner;
+mod reading;
+mod rounds;
+mod walk;
+
+use dpopt_oracle::{Access, Convexity, Estimator};
+use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend};
+use serde::Serialize;
+
+use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::run::{Course, Observer, Outcome, OutputRule, RunError, Stop, run};
+use inner::{Inner, events};
+use reading::{Reading, choose};
+use rounds::{Landscape, Step};
+use walk::Proximal;
+
+use super::KlCondition;
+
+pub use reading::{ProximalReads, ProximalSettings};
+
+const SOLVER: &str = "proximal-point";
+/// Rounds that the first search assumes, for the probability of failure that each may have.
+const ASSUMED_ROUNDS: f64 = 24.0;
+/// Searches with more rounds each time.
+const SEARCHES: u32 = 16;
+/// By how much the model of a path's cost may be too large.
+const MODEL_ERROR: f64 = 1.01;
+
+/// Public facts about a KL loss that is weakly convex.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ProximalFacts {
+    /// The facts of any problem. The smoothness is not used, and may be infinite; so may the bound on rows.
+    pub public: PublicFacts,
+    /// gamma and kappa >= 2.
+    pub condition: KlCondition,
+    /// W: every f(.; x) + (W/2)||.||^2 is convex. 0 for convex losses, for which it may be left out. (A loss with an L1-Lipschitz
+    /// gradient has W = L1.)
+    pub weak_convexity: Option<f64>,
+    /// beta: the probability with which the bound on the risk may fail. Privacy never depends on it.
+    pub failure: f64,
+    /// Radius of the ball around the starting point in which the constants hold; everywhere, if left out.
+    pub region: Option<f64>,
+}
+
+impl ProximalFacts {
+    fn check(&self) -> Result<f64, PlanError> {
+        let public = &self.public;
+        PublicFacts {
+            smoothness: 1.0,
+            row_norm: 1.0,
+            ..*public
+        }
+        .check()?;
+        let kappa = self.condition.kappa();
+        if kappa < 2.0 {
+            return Err(PlanError::KlExponent {
+                solver: SOLVER,
+                kappa,
+                least: 2.0,
+                most: f64::INFINITY,
+            });
+        }
+        let bend = match self.weak_convexity {
+            Some(bend) => bend,
+            None if public.convexity == Convexity::Convex => 0.0,
+            None => return Err(PlanError::WeakConvexityMissing { solver: SOLVER }),
+        };
+        for (name, value, fits) in [
+            ("weak_convexity", bend, bend.is_finite() && bend >= 0.0),
+            (
+                "failure",
+                self.failure,
+                self.failure > 0.0 && self.failure < 1.0,
+            ),
+            (
+                "region",
+                self.region.unwrap_or(1.0),
+                self.region.is_none_or(|radius| radius > 0.0),
+            ),
+        ] {
+            if !fits {
+                return Err(PlanError::BadFact { name, value });
+            }
+        }
+        let most = self.condition.excess_bound(public.lipschitz);
+        if public.initial_gap > most * (1.0 + 1e-9) {
+            return Err(PlanError::KlGap {
+                most,
+                initial_gap: public.initial_gap,
+            });
+        }
+        Ok(bend)
+    }
+}
+
+/// One round: minimise F(w) + L ||w - c||^2 in the ball of radius R around c, where c is the output of the last round.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ProximalRound {
+    /// L.
+    pub weight: f64,
+    /// mu = 2 L - W, the modulus of strong convexity.
+    pub modulus: f64,
+    /// R.
+    pub radius: f64,
+    /// M: noisy gradients.
+    pub steps: u64,
+    /// tau: bound on the gap of the subproblem.
+    pub gap: f64,
+    /// Phi: bound on F - min F after the round.
+    pub risk: f64,
+}
+
+/// A plan for private proximal point.
+///
+/// # Formula
+/// Round t minimises F_t(w) = F(w) + L_t ||w - c||^2 by M_t steps of dual averaging: with c = w_{t-1}, g_s the noisy clipped mean
+/// gradient of F at v_s plus W (v_s - c), and P the projection on the ball of radius R_t around c,
+///
+/// v_1 = c, v_{s+1} = P(c - (1 g_1 + ... + s g_s)/(mu_t (s + 1)(s + 2)/2)), w_t = sum of s v_s/(M (M + 1)/2).
+///
+/// With probability at least 1 - beta, F(w_t) - min F <= Phi_t for every t: from a gap tau_t of the subproblem,
+/// u + a u^(2/kappa)/(4 gamma^2 L) = Phi_{t-1}, a = 2 - W/(2 L), x = u^(1/kappa)/(2 gamma sqrt L), y = sqrt(2 L tau/mu):
+///
+/// Phi_t = u + tau + 2 x y - y^2 (y <= x),
+///
+/// which is attained. The planner finds the sequence of targets and weights that needs the fewest steps. L_t grows as
+/// Phi_t^(-(kappa - 2)/kappa); with a weight that stays, the risk can't go below the order n^-2.
+///
+/// # Privacy
+/// All steps are releases of one kind: Gaussians of one noise multiplier on all records, exactly mu-GDP together, or on Poisson
+/// samples of one rate, calibrated by the named accountant. The regulariser, projections and averages are post-processing of
+/// releases. Nothing that is assumed of F takes part.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ProximalPlan {
+    /// The facts it was made from.
+    pub facts: ProximalFacts,
+    /// The privacy it spends.
+    pub budget: Budget,
+    /// Per-record clip radius, L0.
+    pub clip: f64,
+    /// Probability with which a record enters a step; none where every step reads all of them.
+    pub sampling_rate: Option<SamplingRate>,
+    /// Noise multiplier of each release.
+    pub noise_multiplier: NoiseMultiplier,
+    /// Noise standard deviation per coordinate of a mean gradient.
+    pub noise_std: f64,
+    /// Who calibrated the multiplier.
+    pub accountant: Accountant,
+    /// The rounds.
+    pub rounds: Vec<ProximalRound>,
+    /// Everything stays this close to the start, surely. The constants of the facts are needed within.
+    pub radius: f64,
+    /// Phi_T: F(output) - min F is at most this with probability at least 1 - beta.
+    pub predicted_risk: f64,
+}
+
+impl ProximalPlan {
+    /// The cheapest plan whose bound is near the least one possible, of at most `max_steps` steps.
+    ///
+    /// # Errors
+    /// [`PlanError::VacuousRisk`] when no round lowers the bound below F0; [`PlanError::KlExponent`], [`PlanError::KlGap`],
+    /// [`PlanError::WeakConvexityMissing`], [`PlanError::RegionTooSmall`], [`PlanError::BadFact`].
+    pub fn new(facts: &ProximalFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
+        Self::with_settings(facts, budget, ProximalSettings::new(max_steps))
+    }
+
+    /// As [`Self::new`], with other choices.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; an accounting error where samples were asked for that no accountant takes.
+    pub fn with_settings(
+        facts: &ProximalFacts,
+        budget: &Budget,
+        settings: ProximalSettings,
+    ) -> Result<Self, PlanError> {
+        let bend = facts.check()?;
+        let public = &facts.public;
+        let landscape = Landscape {
+            condition: facts.condition,
+            bend,
+            lipschitz: public.lipschitz,
+        };
+        let tail = |rounds: f64, sampled| (events(sampled) * rounds / facts.failure).ln();
+        let reading = choose(public, budget, &settings, |sampled| {
+            tail(ASSUMED_ROUNDS, sampled)
+        })?;
+        let inner = |rounds: f64| {
+            let tail = tail(rounds, reading.batch.is_some());
+            reading::inner(public, reading.noise_multiplier.get(), reading.batch, tail)
+        };
+        let Some(path) = search(&landscape, public.initial_gap, reading.steps, inner) else {
+            let inner = inner(1.0);
+            let bound = one_round(&landscape, public.initial_gap, reading.steps, &inner);
+            return Err(vacuous(public, budget, bound));
+        };
+        let inner = inner(path.len() as f64);
+        let rounds = unroll(&landscape, public.initial_gap, &path, &inner);
+        Self::build(facts, budget, &reading, &inner, rounds)
+    }
+
+    fn build(
+        facts: &ProximalFacts,
+        budget: &Budget,
+        reading: &Reading,
+        inner: &Inner,
+        rounds: Vec<ProximalRound>,
+    ) -> Result<Self, PlanError> {
+        let public = &facts.public;
+        let radius: f64 = rounds.iter().map(|round| round.radius).sum();
+        let bound = rounds.last().map_or(f64::INFINITY, |round| round.risk);
+        if !(bound < public.initial_gap) {
+            return Err(vacuous(public, budget, bound));
+        }
+        if let Some(region) = facts.region
+            && radius > region
+        {
+            return Err(PlanError::RegionTooSmall {
+                solver: SOLVER,
+                region,
+                needed: radius,
+            });
+        }
+        let rate = |batch: f64| SamplingRate::new((batch / public.records as f64).min(1.0));
+        Ok(Self {
+            facts: *facts,
+            budget: *budget,
+            clip: public.lipschitz,
+            sampling_rate: reading.batch.map(rate).transpose()?,
+            noise_multiplier: reading.noise_multiplier,
+            noise_std: inner.noise_std,
+            accountant: reading.accountant,
+            rounds,
+            radius,
+            predicted_risk: bound,
+        })
+    }
+
+    /// The access at which the estimator must be set.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        self.sampling_rate
+            .map_or(Access::FullBatch, Access::Poisson)
+    }
+
+    /// Number of steps, all rounds together.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.rounds.iter().map(|round| round.steps).sum()
+    }
+
+    /// The releases of the plan.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        reading::spend(
+            &self.facts.public,
+            self.access(),
+            self.noise_multiplier,
+            self.steps(),
+        )
+    }
+
+    /// Nominal number of per-record gradients that the plan costs.
+    #[must_use]
+    pub fn gradients(&self) -> f64 {
+        let rate = self.sampling_rate.map_or(1.0, SamplingRate::get);
+        self.steps() as f64 * rate * self.facts.public.records as f64
+    }
+
+    /// Runs the plan, from the origin. The estimator must clip at [`ProximalPlan::clip`] and read as [`ProximalPlan::access`] says.
+    ///
+    /// # Errors
+    /// [`RunError`]; what was released before it stays charged.
+    pub fn run(
+        &self,
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
+        self.run_from(&vec![0.0; self.facts.public.dim], estimator, observer)
+    }
+
+    /// As [`Self::run`], from a public `start`, at which the initial gap of the facts must hold.
+    ///
+    /// A run that is stopped returns the output of its last whole round, with the bound of that round.
+    ///
+    /// # Errors
+    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
+    pub fn run_from(
+        &self,
+        start: &[f64],
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
+        let course = Course {
+            start,
+            dim: self.facts.public.dim,
+            steps: self.steps(),
+            spend: self.spend(),
+            output: OutputRule::Last,
+        };
+        let mut walk = Proximal::new(self, start);
+        let mut outcome = run(&course, &mut walk, estimator, observer)?;
+        if outcome.stop != Stop::Completed {
+            outcome.point = walk.into_centre();
+        }
+        Ok(outcome)
+    }
+}
+
+/// A path of rounds, with the steps of each.
+type Path = Vec<(Step, u64)>;
+
+/// The deepest path that fits, with its steps spread over all that there are.
+fn search(
+    landscape: &Landscape,
+    first: f64,
+    steps: u64,
+    inner: impl Fn(f64) -> Inner,
+) -> Option<Path> {
+    let mut assumed = ASSUMED_ROUNDS;
+    for _ in 0..SEARCHES {
+        let inner = inner(assumed);
+        let paths = landscape.paths(first, &inner, steps);
+        let mut longest = 0;
+        for path in paths.deepest_first(steps as f64 * MODEL_ERROR) {
+            if path.len() as f64 > assumed {
+                longest = path.len();
+                break;
+            }
+            if let Some(path) = exact(landscape, &path, &inner, steps) {
+                return Some(path);
+            }
+        }
+        if longest == 0 {
+            return None;
+        }
+        assumed = (1.2 * longest as f64).ceil();
+    }
+    None
+}
+
+/// The steps of each round, if they are not too many; what is left over is shared out.
+fn exact(landscape: &Landscape, path: &[(f64, Step)], inner: &Inner, most: u64) -> Option<Path> {
+    let (mut taken, mut with_steps) = (0, Vec::with_capacity(path.len()));
+    for &(before, step) in path {
+        let pull = landscape.pull(step.weight, before);
+        let steps = inner.steps(step.product, pull, most - taken)?;
+        taken += steps;
+        with_steps.push((step, steps));
+    }
+    let share = most as f64 / taken as f64;
+    let mut spare = most - taken;
+    for (_, steps) in &mut with_steps {
+        let more = ((*steps as f64 * (share - 1.0)) as u64).min(spare);
+        *steps += more;
+        spare -= more;
+    }
+    if let Some((_, steps)) = with_steps.last_mut() {
+        *steps += spare;
+    }
+    Some(with_steps)
+}
+
+/// What the rounds of a path reach.
+fn unroll(
+    landscape: &Landscape,
+    first: f64,
+    path: &[(Step, u64)],
+    inner: &Inner,
+) -> Vec<ProximalRound> {
+    let mut risk = first;
+    path.iter()
+        .map(|&(Step { weight, .. }, steps)| {
+            let (before, modulus) = (risk, landscape.modulus(weight));
+            let pull = landscape.pull(weight, before);
+            let gap = inner.product(steps as f64, pull) / modulus;
+            risk = landscape.after(weight, gap, before);
+            ProximalRound {
+                weight,
+                modulus,
+                radius: landscape.reach(weight, before),
+                steps,
+                gap,
+                risk,
+            }
+        })
+        .collect()
+}
+
+/// The best that one round with all steps can promise: what a refusal reports.
+fn one_round(landscape: &Landscape, first: f64, steps: u64, inner: &Inner) -> f64 {
+    let number = landscape.condition.condition_number(1.0, first);
+    let after = |k: i32| {
+        let weight = (0.5 * landscape.bend).max(1e-12 / number) + f64::from(k).exp2() / number;
+        let pull = landscape.pull(weight, first);
+        let gap = inner.product(steps as f64, pull) / landscape.modulus(weight);
+        landscape.after(weight, gap, first)
+    };
+    (-8..=24).map(after).fold(f64::INFINITY, f64::min)
+}
+
+fn vacuous(public: &PublicFacts, budget: &Budget, bound: f64) -> PlanError {
+    PlanError::VacuousRisk {
+        solver: SOLVER,
+        bound,
+        initial_gap: public.initial_gap,
+        records: public.records,
+        dim: public.dim,
+        mu: budget.mu().map_or(f64::NAN, |mu| mu.get()),
+    }
+}

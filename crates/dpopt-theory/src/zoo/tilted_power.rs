@@ -1,0 +1,167 @@
+//! Powers with a linear part that the records decide: the growth problems of the KL lower bound.
+
+use dpopt_linalg::norm;
+use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
+
+use crate::problem::{Problem, ProblemConstants, ProblemError, positive};
+
+/// f(w; x) = <x, w> + b ||w||^tau with b = lambda^tau 2^(tau - 2) and tau >= 2, for records of norm at most X.
+///
+/// # Constants, for ||w|| <= R
+/// - Each record: L0 = X + b tau R^(tau-1), L1 = b tau (tau-1) R^(tau-2); convex.
+/// - F over records of mean m: the minimiser points against m, and b tau ||w*||^(tau-1) = ||m||; F* = -(1 - 1/tau) ||m|| ||w*||, which
+///   is F0 with the other sign. R has to reach the minimisers: b tau R^(tau-1) >= X.
+/// - KL with kappa = tau/(tau-1) and gamma = 1/lambda, valid and not tight: ||w||^tau is uniformly convex, F(w) - F* >= 2^(2 - tau) b ||w - w*||^tau =
+///   lambda^tau ||w - w*||^tau, and growth with (lambda, tau) of a convex function is that (Lemma 6). For m != 0 and tau > 2 the
+///   true exponent near the minimiser is 2.
+/// - tau = 2: lambda^2 ||w + m/(2 lambda^2)||^2 up to a constant: the mean of the squares lambda^2 ||w - y||^2 at y = -x/(2 lambda^2).
+///
+/// Source: arXiv 2311.13447, proof of Theorem 6, as in the project's notes, section 7.1, TP and QUAD. The printed growth constant
+/// lambda 2^((tau-2)/tau) is not that of ||w||^tau; the factor 2^(tau-2) in b makes up for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TiltedPower {
+    dim: usize,
+    lambda: f64,
+    tau: f64,
+    tilt: f64,
+    reach: f64,
+}
+
+impl TiltedPower {
+    /// Dimension, lambda, tau in [2, 64], X and R.
+    ///
+    /// # Errors
+    /// [`ProblemError`]; also where R does not reach all minimisers.
+    pub fn new(
+        dim: usize,
+        lambda: f64,
+        tau: f64,
+        tilt: f64,
+        reach: f64,
+    ) -> Result<Self, ProblemError> {
+        positive("lambda", lambda)?;
+        positive("tilt", tilt)?;
+        if dim == 0 {
+            return Err(ProblemError::TooFewDimensions(dim));
+        }
+        let checked = |name, value: f64, low, high| {
+            if value >= low && value <= high {
+                Ok(())
+            } else {
+                Err(ProblemError::OutOfRange {
+                    name,
+                    value,
+                    low,
+                    high,
+                })
+            }
+        };
+        checked("tau", tau, 2.0, 64.0)?;
+        let loss = Self {
+            dim,
+            lambda,
+            tau,
+            tilt,
+            reach,
+        };
+        checked("reach", reach, loss.minimiser_norm(tilt), f64::MAX)?;
+        Ok(loss)
+    }
+
+    /// b.
+    fn weight(&self) -> f64 {
+        self.lambda.powf(self.tau) * 2f64.powf(self.tau - 2.0)
+    }
+
+    /// The norm of the minimiser where the mean record has norm `mean`.
+    #[must_use]
+    pub fn minimiser_norm(&self, mean: f64) -> f64 {
+        (mean / (self.weight() * self.tau)).powf((self.tau - 1.0).recip())
+    }
+
+    /// The mean loss over records of mean `mean`, as a problem.
+    #[must_use]
+    pub fn over(self, mean: Vec<f64>) -> TiltedPowerMean {
+        TiltedPowerMean { loss: self, mean }
+    }
+
+    /// L0, L1 and F0 where the mean record has norm `mean`.
+    fn known(&self, mean: f64) -> [f64; 3] {
+        let slope = self.weight() * self.tau;
+        [
+            self.tilt + slope * self.reach.powf(self.tau - 1.0),
+            slope * (self.tau - 1.0) * self.reach.powf(self.tau - 2.0),
+            (1.0 - self.tau.recip()) * mean * self.minimiser_norm(mean),
+        ]
+    }
+}
+
+impl Loss for TiltedPower {
+    type Records = Vec<Vec<f64>>;
+    const MAY_PANIC: bool = false;
+
+    fn dim(&self, _: &Vec<Vec<f64>>) -> usize {
+        self.dim
+    }
+
+    fn constants_on(&self, _: &Vec<Vec<f64>>) -> Constants {
+        let [lipschitz, smoothness, gap] = self.known(self.tilt);
+        Constants::new(lipschitz, smoothness, gap, Convexity::Convex)
+    }
+
+    fn value(&self, record: &Vec<f64>, point: &[f64]) -> f64 {
+        dpopt_linalg::dot(record, point) + self.weight() * norm(point).powf(self.tau)
+    }
+}
+
+impl Differentiable for TiltedPower {
+    fn gradient(&self, record: &Vec<f64>, point: &[f64], out: &mut [f64]) {
+        let factor = self.weight() * self.tau * norm(point).powf(self.tau - 2.0);
+        dpopt_linalg::add_scaled(out, 1.0, record);
+        dpopt_linalg::add_scaled(out, factor, point);
+    }
+}
+
+/// The mean of [`TiltedPower`] over records whose mean is known; L0 and L1 are those of the loss, for ||w|| <= R.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TiltedPowerMean {
+    loss: TiltedPower,
+    mean: Vec<f64>,
+}
+
+impl Problem for TiltedPowerMean {
+    fn dim(&self) -> usize {
+        self.loss.dim
+    }
+
+    fn lipschitz(&self) -> f64 {
+        self.loss.known(norm(&self.mean))[0]
+    }
+
+    fn smoothness(&self) -> f64 {
+        self.loss.known(norm(&self.mean))[1]
+    }
+
+    fn initial_gap(&self) -> f64 {
+        self.loss.known(norm(&self.mean))[2]
+    }
+
+    fn constants(&self) -> ProblemConstants {
+        let TiltedPower {
+            lambda, tau, reach, ..
+        } = self.loss;
+        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+            .with_weak_convexity(0.0)
+            .with_kl(lambda.recip(), tau / (tau - 1.0))
+            .within(Vec::new(), reach)
+    }
+
+    fn value(&self, point: &[f64]) -> f64 {
+        self.loss.value(&self.mean, point)
+    }
+
+    fn gradient(&self, point: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        self.loss.gradient(&self.mean, point, out);
+    }
+}
