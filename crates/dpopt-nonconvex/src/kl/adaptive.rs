@@ -10,6 +10,7 @@ use dpopt_privacy::{Epsilon, Event, Mu, NoiseMultiplier, Spend};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::{BoundSense, Plan};
 
 /// Name in messages.
 pub(super) const SOLVER: &str = "adaptive-gd";
@@ -214,29 +215,6 @@ impl AdaptiveGdPlan {
         Ok(plan)
     }
 
-    /// What may be spent: mu in Gaussian releases, and after them the selection.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        let cap = Event::gaussian(self.cap);
-        match self.selection_epsilon {
-            None => Spend::AtMost(cap),
-            Some(epsilon) => Spend::at_most_then(cap, Event::ExponentialMechanism { epsilon }),
-        }
-    }
-
-    /// Per-record gradients, at most: a norm and a gradient in each step, for relative norms also those at smaller and smaller
-    /// scales, and once more for a selection.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        let steps = (self.max_steps as f64).min(self.most_norms());
-        let each = match self.norms {
-            NormQueries::Fixed => 2.0,
-            NormQueries::Relative => 4.0,
-        };
-        let again = f64::from(u8::from(self.selection_epsilon.is_some()));
-        steps * (each + again) * self.facts.records as f64
-    }
-
     /// Delta: what one record moves a mean or its norm by.
     #[must_use]
     pub fn sensitivity(&self) -> f64 {
@@ -330,6 +308,54 @@ impl AdaptiveGdPlan {
             return Err(refused("a first step that is no more than half", gradient));
         }
         Ok(())
+    }
+}
+
+impl Plan for AdaptiveGdPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.max_steps
+    }
+
+    /// mu in Gaussian releases, and after them the selection.
+    fn spend(&self) -> Spend {
+        let cap = Event::gaussian(self.cap);
+        match self.selection_epsilon {
+            None => Spend::AtMost(cap),
+            Some(epsilon) => Spend::at_most_then(cap, Event::ExponentialMechanism { epsilon }),
+        }
+    }
+
+    /// A norm and a gradient in each step, for relative norms also those at smaller and smaller scales, and once more for a
+    /// selection.
+    fn gradients(&self) -> f64 {
+        let steps = (self.max_steps as f64).min(self.most_norms());
+        let each = match self.norms {
+            NormQueries::Fixed => 2.0,
+            NormQueries::Relative => 4.0,
+        };
+        let again = f64::from(u8::from(self.selection_epsilon.is_some()));
+        steps * (each + again) * self.facts.records as f64
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    fn bound_sense(&self) -> BoundSense {
+        BoundSense::WithProbability
+    }
+
+    /// All of it: what a step costs is known when it is made.
+    fn share_spent(&self, _: u64) -> f64 {
+        1.0
     }
 }
 

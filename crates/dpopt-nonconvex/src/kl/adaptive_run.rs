@@ -8,6 +8,7 @@ use dpopt_privacy::{NoiseMultiplier, Refused};
 use serde::Serialize;
 
 use super::adaptive::{ACCEPT, AdaptiveGdPlan, AdaptiveSelection, NormQueries, SOLVER};
+use crate::plan::Plan as _;
 use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
 /// A released norm with what it says of the true one. Public.
