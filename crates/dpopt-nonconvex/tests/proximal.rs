@@ -11,7 +11,8 @@ use dpopt_oracle::{
     Access, Convexity, Counts, Estimate, Estimator, Glm, PrivateData, PrivateGradient,
 };
 use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend,
+    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused,
+    Spend,
 };
 
 const MAX_STEPS: u64 = 1 << 40;
@@ -120,7 +121,10 @@ impl<F: Fn(&[f64], &mut [f64])> Estimator for Noisy<F> {
     }
 
     fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(self.reserved.as_ref().map_or(Event::NoOp, |s| s.event().clone()))
+        Ok(self
+            .reserved
+            .as_ref()
+            .map_or(Event::NoOp, |s| s.event().clone()))
     }
 
     fn counts(&self) -> Counts {
@@ -136,11 +140,9 @@ fn a_plan_spends_its_budget_and_its_numbers_are_in_order() {
             facts.public.adjacency = adjacency;
             for reads in [ProximalReads::Everything, ProximalReads::Poisson] {
                 let plan = plan(&facts, reads);
-                let spent = plan.accountant.epsilon(
-                    plan.spend().event(),
-                    budget().delta,
-                    adjacency,
-                );
+                let spent =
+                    plan.accountant
+                        .epsilon(plan.spend().event(), budget().delta, adjacency);
                 let spent = spent.unwrap();
                 assert!((3.99..=4.0).contains(&spent), "{spent}");
                 if reads == ProximalReads::Everything {
@@ -213,7 +215,12 @@ fn the_bound_is_far_below_that_of_the_notes() {
 /// At least three times fewer full gradients than n^2 rho/d, for a table of sizes.
 #[test]
 fn samples_save_gradients() {
-    for (records, dim) in [(1_000u64, 10usize), (10_000, 10), (100_000, 10), (100_000, 1000)] {
+    for (records, dim) in [
+        (1_000u64, 10usize),
+        (10_000, 10),
+        (100_000, 10),
+        (100_000, 1000),
+    ] {
         let facts = facts(3.0, records, dim);
         let rho = 0.5 * budget().mu().unwrap().get().powi(2);
         let n = records as f64;
@@ -245,7 +252,11 @@ fn weak_convexity_makes_rounds_and_not_the_rate() {
     facts.condition = KlCondition::new(1.641, 3.0).unwrap();
     facts.weak_convexity = Some(2.486);
     let bent = plan(&facts, ProximalReads::Everything);
-    assert!(bent.rounds.iter().all(|round| round.modulus > 0.0 && 2.0 * round.weight > 2.486));
+    assert!(
+        bent.rounds
+            .iter()
+            .all(|round| round.modulus > 0.0 && 2.0 * round.weight > 2.486)
+    );
     facts.weak_convexity = Some(0.0);
     let flat = plan(&facts, ProximalReads::Everything);
     assert!(bent.rounds.len() > 3 * flat.rounds.len());
@@ -256,9 +267,8 @@ fn weak_convexity_makes_rounds_and_not_the_rate() {
 #[test]
 fn bad_facts_are_refused_with_their_numbers() {
     let good = facts(3.0, 10_000, 10);
-    let refused = |facts: &ProximalFacts| {
-        ProximalPlan::new(facts, &budget(), MAX_STEPS).unwrap_err()
-    };
+    let refused =
+        |facts: &ProximalFacts| ProximalPlan::new(facts, &budget(), MAX_STEPS).unwrap_err();
     let mut low = good;
     low.condition = KlCondition::new(1.0, 1.99).unwrap();
     assert!(
@@ -268,7 +278,10 @@ fn bad_facts_are_refused_with_their_numbers() {
     unknown.public.convexity = Convexity::Nonconvex;
     // A smoothness constant alone is not taken for one.
     unknown.public.smoothness = 1.0;
-    assert!(matches!(refused(&unknown), PlanError::WeakConvexityMissing { .. }));
+    assert!(matches!(
+        refused(&unknown),
+        PlanError::WeakConvexityMissing { .. }
+    ));
     let mut gap = good;
     gap.condition = KlCondition::new(0.1, 3.0).unwrap();
     assert!(
@@ -289,7 +302,10 @@ fn bad_facts_are_refused_with_their_numbers() {
         PlanError::VacuousRisk { bound, initial_gap, .. } if bound.is_finite() && bound > 0.5 * initial_gap
     ));
     for (name, change) in [
-        ("weak_convexity", (|f| f.weak_convexity = Some(-1.0)) as fn(&mut ProximalFacts)),
+        (
+            "weak_convexity",
+            (|f| f.weak_convexity = Some(-1.0)) as fn(&mut ProximalFacts),
+        ),
         ("weak_convexity", |f| f.weak_convexity = Some(f64::NAN)),
         ("failure", |f| f.failure = 0.0),
         ("failure", |f| f.failure = 1.0),
@@ -337,7 +353,11 @@ fn without_noise_a_round_is_the_proximal_point() {
         // The gap is at most 2 G^2/(mu (M + 1)) and the subproblem strongly convex.
         let gap = 2.0 * start / (2.0 * weight * (steps + 1) as f64);
         let allowed = (2.0 * gap / (2.0 * weight)).sqrt();
-        assert!((outcome.point[1] - exact).abs() < allowed, "{:?} {exact}", outcome.point);
+        assert!(
+            (outcome.point[1] - exact).abs() < allowed,
+            "{:?} {exact}",
+            outcome.point
+        );
         assert!(outcome.point[0].abs() < 1e-12);
         assert_eq!((outcome.steps, estimator.asked), (steps, steps));
     }
@@ -353,7 +373,12 @@ fn the_mean_gap_of_a_quadratic_is_the_known_one() {
         let tilt = vec![0.3 / (dim as f64).sqrt(); dim];
         let plan = one_round(dim, weight, steps, 1e6);
         let gap = |w: &[f64]| {
-            let off: f64 = w.iter().zip(&tilt).map(|(w, a)| w + a / (2.0 * weight)).map(|x| x * x).sum();
+            let off: f64 = w
+                .iter()
+                .zip(&tilt)
+                .map(|(w, a)| w + a / (2.0 * weight))
+                .map(|x| x * x)
+                .sum();
             weight * off / unit
         };
         let (mut gaps, mut printed) = (Vec::new(), 0.0);
@@ -435,7 +460,10 @@ fn a_start_of_another_dimension_is_refused() {
     let plan = plan(&facts(3.0, 1_000, 2), ProximalReads::Everything);
     let mut estimator = Noisy::new(2, 1.0, 5, |_: &[f64], out: &mut [f64]| out.fill(0.0));
     let refused = plan.run_from(&[0.0], &mut estimator, &mut NoObserver);
-    assert!(matches!(refused, Err(RunError::StartDimension { plan: 2, start: 1 })));
+    assert!(matches!(
+        refused,
+        Err(RunError::StartDimension { plan: 2, start: 1 })
+    ));
     assert_eq!(estimator.asked, 0);
 }
 
@@ -465,7 +493,10 @@ fn a_loss_with_kinks_runs_on_private_records() {
     let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
     let excess: f64 = outcome.point.iter().map(|w| 0.5 * (w - target).abs()).sum();
     assert_eq!(outcome.stop, Stop::Completed);
-    assert!(excess <= plan.predicted_risk && plan.predicted_risk < target, "{excess}");
+    assert!(
+        excess <= plan.predicted_risk && plan.predicted_risk < target,
+        "{excess}"
+    );
     assert_eq!(&outcome.spent, plan.spend().event());
     assert_eq!(outcome.counts.gradients, plan.gradients());
 }

@@ -4,6 +4,4 @@ mod condition;
 mod proximal;
 
 pub use condition::KlCondition;
-pub use proximal::{
-    ProximalFacts, ProximalPlan, ProximalReads, ProximalRound, ProximalSettings,
-};
+pub use proximal::{ProximalFacts, ProximalPlan, ProximalReads, ProximalRound, ProximalSettings};

@@ -25,10 +25,31 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         let mut sampled = all.clone();
         sampled.sampling_rate = Some(SamplingRate::new(0.3)?);
         add(registry, "replay", &all, all.access(), adjacency, false);
-        add(registry, "replay-samples", &sampled, sampled.access(), adjacency, false);
+        add(
+            registry,
+            "replay-samples",
+            &sampled,
+            sampled.access(),
+            adjacency,
+            false,
+        );
         // The spend of a plan covers its own access and no other.
-        add(registry, "refused-samples", &all, sampled.access(), adjacency, true);
-        add(registry, "refused-full", &sampled, all.access(), adjacency, true);
+        add(
+            registry,
+            "refused-samples",
+            &all,
+            sampled.access(),
+            adjacency,
+            true,
+        );
+        add(
+            registry,
+            "refused-full",
+            &sampled,
+            all.access(),
+            adjacency,
+            true,
+        );
     }
     Ok(())
 }

@@ -57,8 +57,7 @@ impl Inner {
             }
         };
         let noise = self.dim + 2.0 * (self.dim * share).sqrt() + 2.0 * share;
-        let rest =
-            square + 2.0 * (square * variance * 2.0 * share).sqrt() + variance * noise;
+        let rest = square + 2.0 * (square * variance * 2.0 * share).sqrt() + variance * noise;
         let along = match self.batch {
             None => variance,
             Some(batch) => {
@@ -128,7 +127,10 @@ mod tests {
                 .map(|k| at(f64::from(k) * 1e-4))
                 .fold(f64::INFINITY, f64::min);
             let closed = inner.product(m, 0.0) * (m + 1.0) / 2.0;
-            assert!(closed <= least && least <= closed * 1.001, "{closed} {least}");
+            assert!(
+                closed <= least && least <= closed * 1.001,
+                "{closed} {least}"
+            );
         }
     }
 

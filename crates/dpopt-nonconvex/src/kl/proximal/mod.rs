@@ -168,11 +168,7 @@ impl ProximalPlan {
     /// # Errors
     /// [`PlanError::VacuousRisk`] when no round lowers the bound below F0; [`PlanError::KlExponent`], [`PlanError::KlGap`],
     /// [`PlanError::WeakConvexityMissing`], [`PlanError::RegionTooSmall`], [`PlanError::BadFact`].
-    pub fn new(
-        facts: &ProximalFacts,
-        budget: &Budget,
-        max_steps: u64,
-    ) -> Result<Self, PlanError> {
+    pub fn new(facts: &ProximalFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
         Self::with_settings(facts, budget, ProximalSettings::new(max_steps))
     }
 
@@ -351,12 +347,7 @@ fn search(
 }
 
 /// The steps of each round, if they are not too many; what is left over is shared out.
-fn exact(
-    landscape: &Landscape,
-    path: &[(f64, Step)],
-    inner: &Inner,
-    most: u64,
-) -> Option<Path> {
+fn exact(landscape: &Landscape, path: &[(f64, Step)], inner: &Inner, most: u64) -> Option<Path> {
     let (mut taken, mut with_steps) = (0, Vec::with_capacity(path.len()));
     for &(before, step) in path {
         let pull = landscape.pull(step.weight, before);

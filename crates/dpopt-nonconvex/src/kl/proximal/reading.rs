@@ -105,7 +105,10 @@ pub(super) fn choose(
         .into_iter()
         .map(|candidate| (candidate, bound(&candidate)))
         .collect();
-    let least = all.iter().map(|(_, bound)| *bound).fold(f64::INFINITY, f64::min);
+    let least = all
+        .iter()
+        .map(|(_, bound)| *bound)
+        .fold(f64::INFINITY, f64::min);
     let records = facts.records as f64;
     let chosen = all
         .iter()
@@ -139,7 +142,8 @@ fn candidates(facts: &PublicFacts, mu: f64, settings: &ProximalSettings) -> Vec<
         while batch <= 0.5 * records {
             for multiplier in MULTIPLIERS {
                 let rate = batch / records;
-                let steps = (mu * mu / (rate * rate * divergence(facts.adjacency, multiplier))).floor();
+                let steps =
+                    (mu * mu / (rate * rate * divergence(facts.adjacency, multiplier))).floor();
                 if (1.0..=most).contains(&steps) {
                     all.push(Candidate {
                         batch: Some(batch),
@@ -215,12 +219,7 @@ fn calibrated(
 }
 
 /// The inner solver with this noise.
-pub(super) fn inner(
-    facts: &PublicFacts,
-    multiplier: f64,
-    batch: Option<f64>,
-    tail: f64,
-) -> Inner {
+pub(super) fn inner(facts: &PublicFacts, multiplier: f64, batch: Option<f64>, tail: f64) -> Inner {
     let divisor = batch.unwrap_or(facts.records as f64);
     Inner {
         noise_std: facts.adjacency.sum_sensitivity() * facts.lipschitz * multiplier / divisor,

@@ -212,7 +212,11 @@ impl Landscape {
             let beyond = node.cost > most as f64;
             nodes.push(node);
             // Cost grows along the grid, up to its own roughness.
-            if beyond && nodes[j.saturating_sub(WIDEST)..].iter().all(|n| n.cost > most as f64) {
+            if beyond
+                && nodes[j.saturating_sub(WIDEST)..]
+                    .iter()
+                    .all(|n| n.cost > most as f64)
+            {
                 break;
             }
         }
@@ -390,7 +394,10 @@ mod tests {
         let most = 1u64 << 40;
         let paths = landscape.paths(1.0, &inner, most);
         let unit = inner.product(most as f64, 0.0) * (most as f64 + 1.0);
-        let last = paths.nodes.iter().rposition(|node| node.cost <= most as f64);
+        let last = paths
+            .nodes
+            .iter()
+            .rposition(|node| node.cost <= most as f64);
         let last = last.unwrap();
         let cost = paths.nodes[last].cost * paths.targets[last] / (unit * 0.81);
         let closed = (1..1000)
