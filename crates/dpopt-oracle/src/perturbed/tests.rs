@@ -179,9 +179,9 @@ fn no_record_moves_a_pass_by_more_than_claimed() {
 /// with regularisers so strong that a step forgets the point, and in a ball far from the origin.
 #[test]
 fn long_points_move_by_no_more_than_claimed() {
-    let dim = 300;
+    let dim = 300_u64;
     let row = |seed: u64, sign: f64| -> Vec<f64> {
-        let entry = |j| spread(31 * j + seed) - 0.5;
+        let entry = |j: u64| spread(31 * j + seed) - 0.5;
         let length = (0..dim).map(|j| entry(j).powi(2)).sum::<f64>().sqrt();
         (0..dim).map(|j| sign * entry(j) / length).collect()
     };

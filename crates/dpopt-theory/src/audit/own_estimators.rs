@@ -1,11 +1,11 @@
 //! Audits of solvers that run on estimators of their own: trees of rounds, sampled variations, recursive regularisation in
-//! stages.
+//! stages; and of what is made of the releases of DP-SGD.
 
 use std::ops::ControlFlow;
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, Outcome, PublicFacts, RecursiveGdPlan, Release, RunError,
-    SampledSpiderBoostPlan, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
+    Budget, ConvexFacts, DpAdamPlan, Outcome, PublicFacts, RecursiveGdPlan, Release, RunError,
+    SampledSpiderBoostPlan, SolverPlan, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Convexity, Means, Staged};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Event};
@@ -14,7 +14,7 @@ use super::estimators::{Case, DIM, FEW, MANY, cases, means, private};
 use super::hostile::{Hostile, hostile_pairs};
 use super::mechanisms::{DELTA, RELATIONS, noise};
 use super::replay::{CuratorReplay, Ran};
-use super::solvers::facts;
+use super::solvers::{facts, plans, replays, sampled_canary};
 use super::{AuditError, Registry};
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
@@ -24,8 +24,34 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         trees(registry, adjacency)?;
         sampled(registry, adjacency, &fixed_size, &poisson);
         stages(registry, adjacency)?;
+        for (name, plan) in sampled_baselines(adjacency, DIM)? {
+            replays(registry, name, &plan, adjacency)?;
+        }
+    }
+    for (name, plan) in sampled_baselines(Adjacency::AddRemove, 8)? {
+        if matches!(plan, SolverPlan::DpSgd(_)) {
+            registry.add(sampled_canary(name, plan, 8)?.with_runs(40_000, 600_000));
+        }
     }
     Ok(())
+}
+
+/// What people make of DP-SGD: clips that decay, here to a twentieth, and Adam.
+fn sampled_baselines(
+    adjacency: Adjacency,
+    dim: usize,
+) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
+    let mut baselines = Vec::new();
+    for (name, plan) in plans(adjacency, dim)? {
+        let ("dp-sgd", SolverPlan::DpSgd(sgd)) = (name, plan) else {
+            continue;
+        };
+        let decaying = sgd.with_clip_decay(0.05)?;
+        let adam = DpAdamPlan::on(decaying.clone(), 0.99, 1e-8, true)?;
+        baselines.push(("dp-sgd-decay", SolverPlan::DpSgd(decaying)));
+        baselines.push(("dp-adam", SolverPlan::DpAdam(adam)));
+    }
+    Ok(baselines)
 }
 
 pub(super) fn budget() -> Result<Budget, AuditError> {
