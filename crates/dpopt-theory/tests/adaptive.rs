@@ -7,7 +7,9 @@ use dpopt_nonconvex::{
 use dpopt_oracle::{Convexity, Estimator as _};
 use dpopt_privacy::accounting::costs;
 use dpopt_privacy::{Adjacency, ClipNorm, Delta, Epsilon};
-use dpopt_theory::audit::{PrintedAdaptive, Settings, Status, Target as _, TranscriptMeter};
+use dpopt_theory::audit::{
+    AuditTape, PrintedAdaptive, Settings, Status, Target as _, TranscriptMeter,
+};
 use dpopt_theory::verify::TwoPointCanary;
 use dpopt_theory::{
     ClosedForm, PlaneEstimator, Power, Problem, Radial, Ramp, RampBowl, SimulatedEstimator, Tilt,
@@ -55,21 +57,26 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// E-9 to E-12. The notes measured 21 and 45 times rho at these sizes, and 1.6 to 3.3 times at 10^4 and below.
+/// E-9 to E-12. The notes measured up to 21 and 45 times rho at these sizes. The cost of a run has a wide spread, since it goes by the
+/// number of negative norms: the mean is 8 and 14 times rho, and of sixty runs the dearest costs what the notes say.
 #[test]
 fn printed_spends_many_times_its_budget() {
-    for (records, least, most) in [
-        (1e4, 1.3, 5.0),
-        (1e6, 14.0, 32.0),
-        (10f64.powf(6.5), 30.0, 70.0),
+    for (records, mean, most) in [
+        (1e6, 5.0..11.0, 14.0..40.0),
+        (10f64.powf(6.5), 9.0..20.0, 28.0..80.0),
     ] {
         let printed = PrintedAdaptive {
             records,
             dim: 20,
             rho: 1.0,
         };
-        let cost = median((0..21).map(|seed| printed.true_cost(seed)).collect());
-        assert!((least..most).contains(&cost), "{cost} at n = {records}");
+        let costs: Vec<f64> = (0..60).map(|seed| printed.true_cost(seed)).collect();
+        let found = costs.iter().sum::<f64>() / costs.len() as f64;
+        assert!(mean.contains(&found), "{found} at n = {records}");
+        let dearest = costs.iter().copied().fold(0.0, f64::max);
+        assert!(most.contains(&dearest), "{dearest} at n = {records}");
+        // Its own books say a little over a half.
+        assert!(printed.run(&mut AuditTape::recording(1), 1.0) <= 1.01);
     }
 }
 
@@ -299,7 +306,7 @@ fn it_gets_near_kl_spider_without_knowing_the_condition() {
         };
         let last = adaptive(NormQueries::Relative, AdaptiveSelection::Last);
         assert!(last < 3.0 * told, "{last} against {told} at n = {records}");
-        // The point of the smallest norm is one step earlier, at best.
+        // The point of the smallest norm is a few steps earlier.
         let smallest = adaptive(NormQueries::Relative, AdaptiveSelection::SmallestNorm);
         assert!(smallest > last, "{smallest} against {last}");
         if records == 1e6 {
@@ -316,14 +323,15 @@ fn it_is_no_better_than_any_private_solver_can_be() {
     let canary = TwoPointCanary::new(2.0, records, 1.0).unwrap();
     let run = |noisy: bool| {
         canary
-            .read(0..200, |problem: &TwoPoint, seed| {
-                // A twin has the noise of ten thousand times as many records.
-                let count = if noisy { records } else { 10_000 * records };
+            .read(0..12, |problem: &TwoPoint, seed| {
+                // A twin has the noise of a hundred thousand times as many records.
+                let count = if noisy { records } else { 100_000 * records };
                 let mut public = facts(count as f64, 1, problem);
-                (public.smoothness, public.lipschitz) = (2.0, 1.2);
+                // The mean has kinks: steps have to be short for a point to come near one.
+                (public.smoothness, public.lipschitz) = (4e4, 1.2);
                 let settings = AdaptiveSettings::new()
                     .with_selection(AdaptiveSelection::Last)
-                    .with_max_steps(50);
+                    .with_max_steps(30_000);
                 let plan = AdaptiveGdPlan::new(&public, &budget(), settings)?;
                 let mut estimator =
                     SimulatedEstimator::new(problem, count, Adjacency::ReplaceOne, seed)
