@@ -282,9 +282,9 @@ impl Experiment for AdaptiveExperiment {
         let (members, seeds) = match (self.tau, self.norms) {
             (None, _) => (12, 1),
             // Chance decides when the noise of a norm ends the run.
-            (_, NormQueries::Fixed) if !self.many => (16, 32),
-            (Some(2.0), _) => (16, 16),
-            _ => (8, 2),
+            (_, NormQueries::Fixed) if !self.many => (16, 12),
+            (Some(2.0), _) => (16, 12),
+            _ => (6, 1),
         };
         Design::new(self.points())
             .with_members(members)
