@@ -109,6 +109,9 @@ impl AdaptiveGdPlan {
 
     /// The same before a run: the largest that it can come to, if the budget or the number of steps ends the run.
     pub(super) fn predict(&self) -> Option<f64> {
+        if self.selection == AdaptiveSelection::Last {
+            return None;
+        }
         let trivial = self.facts.trivial_bound();
         let paid = largest(trivial, |x| self.cost_of_gradients(x) > self.mu * self.mu);
         let capped = self.least_after(self.max_steps as f64);
@@ -269,8 +272,9 @@ fn largest(most: f64, holds: impl Fn(f64) -> bool) -> f64 {
     if !holds(low) {
         return low;
     }
-    for _ in 0..200 {
-        let middle = (low * high).sqrt();
+    // Halves the logarithm of the ratio each time: 2^-80 of 650 is nothing.
+    for _ in 0..80 {
+        let middle = low.sqrt() * high.sqrt();
         if holds(middle) {
             low = middle;
         } else {
