@@ -28,7 +28,7 @@ impl AdaptiveGdPlan {
     ///
     /// B = (8 q^2 + 130 z^2) Delta^2 ((4 gamma^4/eta) I_(4/kappa) + gamma^2 Phi^(-2/kappa)).
     ///
-    /// Fixed norms: the largest of (2 gamma psi)^kappa + eta psi^2/4, (gamma (2 sqrt 2 q Delta/mu + psi))^kappa and the root of
+    /// Fixed norms: the largest of (2 gamma psi)^kappa + eta psi^2/4, (gamma (2^(1/64) 2 sqrt 2 q Delta/mu + psi))^kappa and the root of
     ///
     /// B = c (1 + T) + 16 q^2 Delta^2 ((16 gamma^4/(3 eta)) I_(4/kappa) + gamma^2 Phi^(-2/kappa)),
     /// T = (16 gamma^2/(3 eta)) I_(2/kappa), with c the cost of a norm.
@@ -37,7 +37,7 @@ impl AdaptiveGdPlan {
     /// before the budget does, the bound is that of so many steps.
     ///
     /// # Errors
-    /// [`PlanError::KlExponent`]; [`PlanError::VacuousRisk`] where the bound is not below the initial gap.
+    /// [`PlanError::KlExponent`]; [`PlanError::KlGap`] where F0 > (gamma L0)^kappa; [`PlanError::VacuousRisk`] where the bound is not below the initial gap.
     pub fn risk_bound(&self, kl: &KlCondition) -> Result<f64, PlanError> {
         if !(1.0..=2.0).contains(&kl.kappa()) {
             return Err(PlanError::KlExponent {
@@ -48,6 +48,13 @@ impl AdaptiveGdPlan {
             });
         }
         let gap = self.facts.initial_gap;
+        let most = kl.excess_bound(self.facts.lipschitz);
+        if gap > most * (1.0 + 1e-9) {
+            return Err(PlanError::KlGap {
+                most,
+                initial_gap: gap,
+            });
+        }
         let squared_mu = self.mu * self.mu;
         let mut bound = largest(gap, |phi| self.cost_above(kl, phi) > squared_mu);
         bound = bound.max(largest(gap, |phi| {
@@ -150,10 +157,11 @@ impl AdaptiveGdPlan {
         }
     }
 
-    /// The released norm below which a gradient would take half of the budget.
+    /// No released norm above this ends a run because a gradient would take half of the budget. Multipliers are rounded down to the
+    /// grid before they are compared, so that norms of up to one ratio of the grid more do.
     fn converged_norm(&self) -> f64 {
         let reach = self.root_dim + self.tail(0);
-        2f64.sqrt() * reach * self.sensitivity() / (self.gradient_ratio * self.mu)
+        (2.0 * GRID_COST).sqrt() * reach * self.sensitivity() / (self.gradient_ratio * self.mu)
     }
 
     /// Steps that can be made above an excess, before the last.
@@ -238,8 +246,10 @@ impl AdaptiveGdPlan {
 fn integral(power: f64, low: f64, high: f64) -> f64 {
     if !(low < high) {
         0.0
-    } else if power == 1.0 {
-        (high / low).ln()
+    } else if (power - 1.0).abs() < 1e-6 {
+        // The difference of the powers would be one of rounding errors. From int x^-1 times the largest of x^(1 - power).
+        let excess = power - 1.0;
+        (high / low).ln() * low.powf(-excess).max(high.powf(-excess))
     } else {
         (low.powf(1.0 - power) - high.powf(1.0 - power)) / (power - 1.0)
     }

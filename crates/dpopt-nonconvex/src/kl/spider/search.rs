@@ -165,7 +165,16 @@ impl Search<'_> {
             squared_mus(&drafts, self.facts.dim, self.failure, Tail::Exact).sum::<f64>()
         };
         let least = shapes().map(cost).fold(f64::INFINITY, f64::min);
-        gap * (least / (self.mu * self.mu)).powf(0.5 * self.kl.kappa())
+        self.refused(gap * (least / (self.mu * self.mu)).powf(0.5 * self.kl.kappa()))
+    }
+
+    /// What a refusal names: a bound that the privacy budget allows is none where the number of steps is what is missing.
+    pub(super) fn refused(&self, bound: f64) -> f64 {
+        if bound >= self.facts.initial_gap {
+            bound
+        } else {
+            f64::INFINITY
+        }
     }
 }
 
