@@ -26,7 +26,9 @@ impl AdaptiveGdPlan {
     /// The excess Phi at which B(Phi) = mu^2, with I_p = int_Phi^F0 x^(-p) dx, eta = 1/L1, and counts of steps and norms that
     /// follow from Phi themselves. Relative norms:
     ///
-    /// B = (8 q^2 + 130 z^2) Delta^2 ((4 gamma^4/eta) I_(4/kappa) + gamma^2 Phi^(-2/kappa)).
+    /// B = (8 q^2 + 130 z^2) Delta^2 ((4 gamma^4/eta) I_(4/kappa) + gamma^2 Phi^(-2/kappa)),
+    ///
+    /// with 3 mu^2/4 in place of mu^2, and 2 eta q^2 Delta^2/mu^2 more for the closing step.
     ///
     /// Fixed norms: the largest of (2 gamma psi)^kappa + eta psi^2/4, (gamma (2^(1/64) 2 sqrt 2 q Delta/mu + psi))^kappa and the root of
     ///
@@ -55,7 +57,7 @@ impl AdaptiveGdPlan {
                 initial_gap: gap,
             });
         }
-        let squared_mu = self.mu * self.mu;
+        let squared_mu = self.for_steps();
         let mut bound = largest(gap, |phi| self.cost_above(kl, phi) > squared_mu);
         bound = bound.max(largest(gap, |phi| {
             self.steps_above(kl, phi) > self.max_steps as f64
@@ -67,6 +69,7 @@ impl AdaptiveGdPlan {
                 .max(floor)
                 .max(kl.excess_bound(self.converged_norm() + psi));
         }
+        bound += self.closing_loss();
         if bound < gap {
             return Ok(bound);
         }
@@ -155,6 +158,20 @@ impl AdaptiveGdPlan {
             NormQueries::Fixed => self.tail(0) * self.fixed_multiplier() * self.sensitivity(),
             NormQueries::Relative => 0.0,
         }
+    }
+
+    /// By how much the closing step may raise F: eta/2 times the square of its noise. A run that got far below the bound may have made
+    /// more steps than lead to the bound, and its tail is that of all steps that could be paid for.
+    fn closing_loss(&self) -> f64 {
+        if self.closing_share == 0.0 {
+            return 0.0;
+        }
+        let most = Reached {
+            steps: self.most_norms().min(self.max_steps as f64),
+            norms: 0.0,
+        };
+        let least = self.closing_share * self.mu * self.mu;
+        0.5 * self.step_size * self.gradient_share(&most) / least
     }
 
     /// No released norm above this ends a run because a gradient would take half of the budget. Multipliers are rounded down to the

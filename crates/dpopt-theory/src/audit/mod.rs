@@ -30,6 +30,7 @@
 //!
 //! What each number means: `docs/audit.md`.
 
+mod adaptive;
 pub mod binomial;
 mod canary;
 mod certificates;
@@ -39,6 +40,7 @@ mod hostile;
 mod ledger;
 mod mechanisms;
 mod members;
+mod meter;
 mod one_run;
 mod periods;
 mod proximal;
@@ -65,9 +67,11 @@ use dpopt_privacy::{
 };
 use serde::Serialize;
 
+pub use adaptive::PrintedAdaptive;
 pub use canary::{Canary, World};
 pub use hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
 pub use ledger::{OwnCost, own_cost};
+pub use meter::TranscriptMeter;
 pub use one_run::{OneRun, one_run_bound, one_run_p_value};
 pub use replay::{CuratorReplay, MechanismReplay, Pair, Ran};
 pub use statistic::{Errors, LowerBound, ScaledEvent, Statistic};
@@ -364,6 +368,7 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
+        adaptive::register(&mut registry)?;
         members::register(&mut registry)?;
         proximal::register(&mut registry)?;
         twins::register(&mut registry)?;

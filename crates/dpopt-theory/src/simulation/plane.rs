@@ -1,4 +1,4 @@
-//! The private gradient estimator on a radial problem of any dimension, in a plane.
+//! The private gradient estimator in any dimension, in a plane, where the problem looks the same in all directions of it.
 
 use dpopt_linalg::norm;
 use dpopt_oracle::{Counts, Estimate, Estimator, Number, Shifted};
@@ -6,27 +6,29 @@ use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::{Adjacency, Curator, Event, NoiseMultiplier, Reads, Refused, Spend};
 use rand_distr::{ChiSquared, Distribution as _, StandardNormal};
 
-use crate::problem::{Problem as _, ProblemError};
-use crate::zoo::{Profile, Radial};
+use crate::problem::{Problem, ProblemError};
 
-/// The estimator of a protected run on phi(||w - c||) in d dimensions, **for simulation only**, with two numbers for the d normals of a
+/// The estimator of a protected run in d dimensions, **for simulation only**, with k + 2 numbers for the d normals of a
 /// release: dimensions may be 10^12. It offers anchors and norms; variations are refused.
 ///
+/// The problem has k + 2 coordinates, and F(v, u) depends on u in R^(d-k) through ||u - c|| alone: [`crate::Radial`] in dimension
+/// 2 (k = 0), [`crate::RampBowl`] in dimension 3 (k = 1). The last two coordinates stand for u.
+///
 /// # Formula
-/// Points have 2 coordinates. A release at noise s per coordinate is the gradient of the problem in the plane, plus s z along it
-/// and s sqrt(c) across it, z standard normal and c chi-squared with d - 1 degrees of freedom.
+/// A release at noise s per coordinate is the gradient, plus s times a normal in each of the first k coordinates, plus s z along
+/// the gradient in u and s sqrt(x) across it, z standard normal and x chi-squared with d - k - 1 degrees of freedom.
 ///
 /// # Why it has the same law
-/// The gradient points along w - c. Of a Gaussian vector the component along a direction is a normal, and the length of the rest
-/// is chi with d - 1 degrees of freedom. A step w <- w - eta g leads to a radius that depends on these two alone, and everything
-/// later (norms, values, steps by noise that is the same in all directions) depends on the radius alone. So the radii, the
-/// norms and the stops have jointly the law that they have in d dimensions, for walks that add to a point a multiple of an
+/// The gradient in u points along u - c. Of a Gaussian vector the component along a direction is a normal, and the length of the rest
+/// is chi with one degree of freedom less. A step w <- w - eta g leads to a distance from c that depends on these two alone, and
+/// everything later (norms, values, steps by noise that is the same in all directions) depends on that distance alone. So values,
+/// norms and stops have jointly the law that they have in d dimensions, for walks that add to a point a multiple of an
 /// estimate at that point. One with momentum must not be run on this.
 ///
-/// Plan for d dimensions, then set the dimension in the plan's facts to 2.
+/// Plan for d dimensions, then set the dimension in the plan's facts to k + 2.
 pub struct PlaneEstimator<P> {
-    problem: Radial<P>,
-    /// d - 1.
+    problem: P,
+    /// d - k - 1.
     across: f64,
     clip: f64,
     records: u64,
@@ -36,51 +38,57 @@ pub struct PlaneEstimator<P> {
     counts: Counts,
 }
 
-impl<P: Profile> PlaneEstimator<P> {
-    /// An estimator as over `records` records in `dim` dimensions (at least 2), which clips to `clip`, started at radius `start`
-    /// from the centre. Equal seeds give equal runs.
+impl<P: Problem> PlaneEstimator<P> {
+    /// An estimator as over `records` records in `dim` dimensions, at least those of `problem`, which clips to `clip`. Equal seeds
+    /// give equal runs.
     ///
     /// # Errors
     /// [`ProblemError`].
     pub fn new(
-        profile: P,
+        problem: P,
         dim: f64,
-        start: f64,
         clip: f64,
         records: u64,
         seed: u64,
     ) -> Result<Self, ProblemError> {
-        if !(dim >= 2.0) {
+        let low = problem.dim().max(2) as f64;
+        if problem.dim() < 2 || !(dim >= low) {
             return Err(ProblemError::TooFewDimensions(dim as usize));
         }
         let key = ReplayKeyForTests::from_seed(seed);
         Ok(Self {
-            problem: Radial::new(profile, 2, start, start)?,
-            across: dim - 1.0,
+            across: dim - low + 1.0,
+            estimate: vec![0.0; problem.dim()],
+            problem,
             clip,
             records,
             curator: Curator::simulated(Adjacency::ReplaceOne, seed),
             noise: key.stream(StreamId::new(Purpose::Noise, 0)),
-            estimate: vec![0.0; 2],
             counts: Counts::default(),
         })
     }
 
-    /// The problem in the plane: values at points are those in d dimensions.
+    /// The problem: values at points are those in d dimensions.
     #[must_use]
-    pub fn problem(&self) -> &Radial<P> {
+    pub fn problem(&self) -> &P {
         &self.problem
     }
 
-    /// The clipped gradient, in the plane.
-    fn gradient(&self, point: &[f64]) -> Result<[f64; 2], Refused> {
-        if point.len() != 2 {
-            return Err(Refused::QueryShape { dim: 2 });
+    /// The clipped gradient.
+    fn gradient(&self, point: &[f64]) -> Result<Vec<f64>, Refused> {
+        let dim = self.problem.dim();
+        if point.len() != dim {
+            return Err(Refused::QueryShape { dim });
         }
-        let mut gradient = [0.0; 2];
+        let mut gradient = vec![0.0; dim];
         self.problem.gradient(point, &mut gradient);
         let kept = (self.clip / norm(&gradient)).min(1.0);
-        Ok(gradient.map(|x| x * kept))
+        gradient.iter_mut().for_each(|x| *x *= kept);
+        Ok(gradient)
+    }
+
+    fn normal(&mut self) -> f64 {
+        StandardNormal.sample(&mut self.noise)
     }
 
     /// Charges a release; the standard deviation of its noise.
@@ -96,9 +104,9 @@ impl<P: Profile> PlaneEstimator<P> {
     }
 }
 
-impl<P: Profile> Estimator for PlaneEstimator<P> {
+impl<P: Problem> Estimator for PlaneEstimator<P> {
     fn dim(&self) -> usize {
-        2
+        self.problem.dim()
     }
 
     fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
@@ -110,19 +118,26 @@ impl<P: Profile> Estimator for PlaneEstimator<P> {
         point: &[f64],
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused> {
-        let [x, y] = self.gradient(point)?;
+        let mut released = self.gradient(point)?;
         let std = self.charge(noise_multiplier)?;
+        let plane = released.len() - 2;
+        for x in &mut released[..plane] {
+            let z: f64 = StandardNormal.sample(&mut self.noise);
+            *x += std * z;
+        }
+        let (x, y) = (released[plane], released[plane + 1]);
         let length = x.hypot(y);
         let (c, s) = if length > 0.0 {
             (x / length, y / length)
         } else {
             (1.0, 0.0)
         };
-        let z: f64 = StandardNormal.sample(&mut self.noise);
         // Degrees of freedom are positive.
         let square = ChiSquared::new(self.across).map_or(0.0, |law| law.sample(&mut self.noise));
-        let (along, across) = (length + std * z, std * square.sqrt());
-        self.estimate = vec![c * along - s * across, s * along + c * across];
+        let (along, across) = (length + std * self.normal(), std * square.sqrt());
+        released[plane] = c * along - s * across;
+        released[plane + 1] = s * along + c * across;
+        self.estimate = released;
         Ok(Estimate::new(&self.estimate, std, std))
     }
 
@@ -139,10 +154,9 @@ impl<P: Profile> Estimator for PlaneEstimator<P> {
         at: Shifted<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Number, Refused> {
-        let [x, y] = self.gradient(at.point)?;
+        let exact = norm(&self.gradient(at.point)?);
         let std = self.charge(noise_multiplier)?;
-        let z: f64 = StandardNormal.sample(&mut self.noise);
-        Ok(Number::new(x.hypot(y) + std * z, std))
+        Ok(Number::new(exact + std * self.normal(), std))
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {

@@ -341,6 +341,7 @@ impl Registry {
         experiments.extend(super::recursive::experiments());
         experiments.extend(super::tree::experiments());
         experiments.extend(super::sampled::experiments());
+        experiments.extend(super::adaptive::experiments());
         experiments.extend(super::variants::experiments());
         experiments.extend(super::proximal::experiments());
         experiments.extend(super::floors::experiments());
