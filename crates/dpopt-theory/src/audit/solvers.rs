@@ -2,8 +2,8 @@
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Budget, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, NoisyGdPlan,
-    NormalizedSpiderPlan, PublicFacts, SolverPlan, SpiderBoostPlan, StormPlan,
+    Budget, DpAdamPlan, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver,
+    NoisyGdPlan, NormalizedSpiderPlan, PublicFacts, SolverPlan, SpiderBoostPlan, StormPlan,
 };
 use dpopt_oracle::{
     Access, Convexity, Differentiable, Estimator, Glm, Momentum, PrivateData, PrivateGradient,
@@ -38,16 +38,24 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         {
             replays(registry, name, &plan, adjacency)?;
         }
+        for (name, plan) in sampled_baselines(adjacency, DIM)? {
+            replays(registry, name, &plan, adjacency)?;
+        }
         replays(registry, "kl-spider", &kl_spider(adjacency)?, adjacency)?;
         accesses(registry, adjacency)?;
     }
     canaries(registry)?;
+    for (name, plan) in sampled_baselines(Adjacency::AddRemove, 8)? {
+        if matches!(plan, SolverPlan::DpSgd(_)) {
+            registry.add(sampled_canary(name, plan, 8)?.with_runs(40_000, 600_000));
+        }
+    }
     one_runs(registry)
 }
 
 /// Facts of a large problem, so that plans are not vacuous. What a run costs doesn't depend on how many
 /// records it reads, and audits read few.
-fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
+pub(super) fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
     PublicFacts {
         records: 100_000,
         dim,
@@ -100,6 +108,24 @@ pub(super) fn plans(
         ("spiderboost", SolverPlan::SpiderBoost(spider)),
         ("dp-sgd", SolverPlan::DpSgd(sgd)),
     ])
+}
+
+/// What people make of DP-SGD: clips that decay, here to a twentieth, and Adam.
+fn sampled_baselines(
+    adjacency: Adjacency,
+    dim: usize,
+) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
+    let mut baselines = Vec::new();
+    for (name, plan) in plans(adjacency, dim)? {
+        let ("dp-sgd", SolverPlan::DpSgd(sgd)) = (name, plan) else {
+            continue;
+        };
+        let decaying = sgd.with_clip_decay(0.05)?;
+        let adam = DpAdamPlan::on(decaying.clone(), 0.99, 1e-8, true)?;
+        baselines.push(("dp-sgd-decay", SolverPlan::DpSgd(decaying)));
+        baselines.push(("dp-adam", SolverPlan::DpAdam(adam)));
+    }
+    Ok(baselines)
 }
 
 /// The variants of SpiderBoost, of a dozen steps as well, for replays.
@@ -467,7 +493,7 @@ fn sampled_canary(name: &str, plan: SolverPlan, dim: usize) -> Result<Canary, Au
         return Err(AuditError::Other("DP-SGD expected".to_owned()));
     };
     let (rate, steps, z) = (sgd.sampling_rate, sgd.steps, sgd.noise_multiplier.get());
-    let clip = sgd.clip;
+    let clips: Vec<f64> = (0..steps).map(|step| sgd.clip_at(step)).collect();
     let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
     let event = move |scale: f64| -> Result<Event, AuditError> {
         let sampled = Event::gaussian(noise(z * scale)?).poisson_sampled(rate);
@@ -484,8 +510,9 @@ fn sampled_canary(name: &str, plan: SolverPlan, dim: usize) -> Result<Canary, Au
         let scale = 1.0 / (2.0 * q);
         Ok(releases
             .iter()
-            .map(|release| {
-                let share = contribution(&canary, release, clip);
+            .zip(&clips)
+            .map(|(release, clip)| {
+                let share = contribution(&canary, release, *clip);
                 let variance = release.deviation.powi(2);
                 let fit: f64 = share
                     .iter()
