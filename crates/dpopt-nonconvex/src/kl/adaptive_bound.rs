@@ -20,7 +20,8 @@ impl AdaptiveGdPlan {
     /// Bound on the excess F(w_T) - min F of the **last** point under a KL condition with kappa in [1, 2], with probability 1 - beta.
     /// The minimum is that over the valley that the run starts in: the connected part of {F <= F(w_0)} around w_0, or for fixed
     /// norms of {F <= max(F(w_0), min F + (gamma psi)^kappa + psi^2/(4 L1))}, psi being the error of a norm. There the condition
-    /// must hold, and F be L1-smooth.
+    /// must hold, and F be L1-smooth and its gradient at most L0 long, with a regulariser too; and F be L1-smooth on what the closing
+    /// step may reach. [`AdaptiveSelection::Last`] returns that point, the other selections do not.
     ///
     /// # Formula
     /// The excess Phi at which B(Phi) = mu^2, with I_p = int_Phi^F0 x^(-p) dx, eta = 1/L1, and counts of steps and norms that
