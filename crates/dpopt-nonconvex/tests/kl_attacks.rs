@@ -258,7 +258,10 @@ fn proximal_plans_of_extreme_facts_are_made_or_refused_with_numbers() {
                         assert!(plan.radius.is_finite());
                     }
                     Err(PlanError::VacuousRisk { bound, .. }) => {
-                        assert!(bound >= gap, "{kappa} {weak_convexity} {records}: {bound} {gap}");
+                        assert!(
+                            bound >= gap,
+                            "{kappa} {weak_convexity} {records}: {bound} {gap}"
+                        );
                     }
                     Err(other) => panic!("{other}"),
                 }
@@ -350,10 +353,15 @@ fn the_largest_norm_that_counts_as_converged_is_within_the_bound() {
 fn bounds_do_not_jump_next_to_kappa_two() {
     for norms in [NormQueries::Fixed, NormQueries::Relative] {
         for steps in [30, u64::MAX] {
-            let settings = AdaptiveSettings::new().with_norms(norms).with_max_steps(steps);
-            let plan =
-                AdaptiveGdPlan::new(&facts(3_000_000, 20, 1.0, 0.5), &budget(2.0), settings).unwrap();
-            let bound = |kappa| plan.risk_bound(&KlCondition::new(0.75, kappa).unwrap()).unwrap();
+            let settings = AdaptiveSettings::new()
+                .with_norms(norms)
+                .with_max_steps(steps);
+            let plan = AdaptiveGdPlan::new(&facts(3_000_000, 20, 1.0, 0.5), &budget(2.0), settings)
+                .unwrap();
+            let bound = |kappa| {
+                plan.risk_bound(&KlCondition::new(0.75, kappa).unwrap())
+                    .unwrap()
+            };
             let two = bound(2.0);
             for off in [4.5e-16, 1e-15, 1e-13, 1e-10, 1e-7, 1e-6, 1e-5] {
                 let near = bound(2.0 - off);

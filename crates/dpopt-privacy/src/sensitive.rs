@@ -371,13 +371,21 @@ mod tests {
             for first in numbers {
                 for second in numbers {
                     let shift = [first, second, first, 0.0];
-                    for moved in [[most, 0, 0, 0], [0, -most, 0, 0], [most / 2, -most / 2, most / 2, -most / 2], [1, 0, 0, 0]] {
+                    for moved in [
+                        [most, 0, 0, 0],
+                        [0, -most, 0, 0],
+                        [most / 2, -most / 2, most / 2, -most / 2],
+                        [1, 0, 0, 0],
+                    ] {
                         let sum = [base, base, -base, 0];
                         let other = std::array::from_fn(|i| sum[i] + moved[i]);
                         let (here, sensitivity) = norm(sum, &shift);
                         let (there, _) = norm(other, &shift);
                         let apart = (here - there).unsigned_abs() as f64;
-                        assert!(apart <= sensitivity, "{apart} {sensitivity} {base} {shift:?}");
+                        assert!(
+                            apart <= sensitivity,
+                            "{apart} {sensitivity} {base} {shift:?}"
+                        );
                         assert!(here >= 0 && there >= 0);
                     }
                 }
