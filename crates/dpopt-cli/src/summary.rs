@@ -124,6 +124,9 @@ impl Summary<'_> {
             Stop::Completed => "",
             Stop::ByObserver => ", stopped by Ctrl-C",
             Stop::SmallEstimate => ", stopped at an estimate as small as planned",
+            Stop::NormUnpaid | Stop::GradientUnpaid => ", as many as the budget pays for",
+            Stop::Converged => ", stopped where the gradient is not seen above the noise",
+            Stop::StepCap => "",
             _ => ", stopped because a release was not finite",
         };
         writeln!(

@@ -48,6 +48,10 @@ impl Recorder {
 
     /// Notes a release of `plan`: every stride-th one, and the last planned one.
     pub(crate) fn add(&mut self, release: &Release<'_>, plan: &SolverPlan) {
+        // The length of an estimate is shown, not that of the mean alone which an adaptive run asks for before it.
+        if release.kind == ReleaseKind::Norm {
+            return;
+        }
         let last = release.step + 1 == release.steps;
         if last || release.step.is_multiple_of(self.stride) {
             self.trace.step.push(release.step);

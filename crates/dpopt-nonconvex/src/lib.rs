@@ -23,6 +23,7 @@
 //! | [`SampledSpiderBoostPlan`] | smooth, with sampled variations | E norm of gradient, root mean square |
 //! | [`TreeSpiderPlan`] | smooth, population risk, one pass | E norm of gradient, or with high probability |
 //! | [`KlSpiderPlan`] | smooth, under a KL condition with exponent from 1 to 2 | excess risk, with high probability |
+//! | [`AdaptiveGdPlan`] | smooth, gamma and kappa of a KL condition unknown | norm of gradient or excess risk, with high probability |
 //! | [`ProximalPlan`] | KL exponent from 2 on, weakly convex | excess risk, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!

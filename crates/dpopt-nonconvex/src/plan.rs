@@ -60,6 +60,8 @@ pub enum BoundSense {
     RootMeanSquare,
     /// Mean over noise and the drawn output, for the mean over these records.
     Mean,
+    /// With the planned probability over noise, for the mean over these records.
+    WithProbability,
     /// Mean over noise and projection, for the mean over these records.
     MeanOverProjections,
     /// Mean over noise and over the records as a sample, for the population that they were drawn from.
@@ -73,6 +75,7 @@ impl std::fmt::Display for BoundSense {
         f.write_str(match self {
             BoundSense::RootMeanSquare => "root mean square",
             BoundSense::Mean => "mean",
+            BoundSense::WithProbability => "with the planned probability",
             BoundSense::MeanOverProjections => "mean, over the projection too",
             BoundSense::PopulationMean => {
                 "mean, for the population that the records were drawn from"

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::kl::{AdaptiveGdPlan, AdaptiveSettings};
 use crate::noisy_gd::NoisyGdPlan;
 use crate::normalized_spider::NormalizedSpiderPlan;
 use crate::rank::PublicRank;
@@ -47,6 +48,8 @@ pub enum Solver {
     RecursiveGd,
     /// [`RecursiveSgdPlan::new`].
     RecursiveSgd,
+    /// [`AdaptiveGdPlan::new`] with its default settings.
+    AdaptiveGd,
 }
 
 /// What some solvers need to be told beside the facts of the problem. Public, and **never computed from protected
@@ -78,7 +81,7 @@ impl ExtraFacts {
 
 impl Solver {
     /// All solvers.
-    pub const ALL: [Solver; 12] = [
+    pub const ALL: [Solver; 13] = [
         Solver::NoisyGd,
         Solver::NoisyGdTheory,
         Solver::DpSgd,
@@ -91,6 +94,7 @@ impl Solver {
         Solver::TreeSpider,
         Solver::RecursiveGd,
         Solver::RecursiveSgd,
+        Solver::AdaptiveGd,
     ];
 
     /// The name, as on the command line.
@@ -109,6 +113,7 @@ impl Solver {
             Solver::TreeSpider => "tree-spider",
             Solver::RecursiveGd => "recursive-gd",
             Solver::RecursiveSgd => "recursive-sgd",
+            Solver::AdaptiveGd => "adaptive-gd",
         }
     }
 
@@ -118,7 +123,7 @@ impl Solver {
         Solver::ALL.map(Solver::name).join(", ")
     }
 
-    /// Whether its plans state a bound on the gradient norm.
+    /// Whether its plans state a bound on the gradient norm, where it says anything.
     #[must_use]
     pub fn states_a_bound(self) -> bool {
         !matches!(
@@ -224,6 +229,10 @@ impl Solver {
             }
             (Solver::RecursiveSgd, _) => {
                 SolverPlan::RecursiveSgd(RecursiveSgdPlan::new(&convex, budget)?)
+            }
+            (Solver::AdaptiveGd, _) => {
+                let settings = AdaptiveSettings::new().with_max_steps(max_steps);
+                SolverPlan::AdaptiveGd(AdaptiveGdPlan::new(facts, budget, settings)?)
             }
         })
     }

@@ -13,7 +13,7 @@ use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::PublicFacts;
 use crate::jl::JlPlan;
-use crate::kl::KlSpiderPlan;
+use crate::kl::{AdaptiveGdPlan, KlSpiderPlan};
 use crate::noisy_gd::NoisyGdPlan;
 use crate::normalized_spider::NormalizedSpiderPlan;
 use crate::plan::{BoundSense, Plan};
@@ -49,6 +49,8 @@ pub enum SolverPlan {
     RecursiveGd(RecursiveGdPlan),
     /// Recursive regularisation with passes of stochastic gradient descent.
     RecursiveSgd(RecursiveSgdPlan),
+    /// Adaptive noisy gradient descent.
+    AdaptiveGd(AdaptiveGdPlan),
     /// KL Spider. No [`crate::Solver`] names it: its plan needs a KL condition, which no table of data has.
     KlSpider(KlSpiderPlan),
     /// Any of these on projected rows.
@@ -107,6 +109,7 @@ impl SolverPlan {
             SolverPlan::TreeSpider(plan) => plan,
             SolverPlan::RecursiveGd(plan) => plan,
             SolverPlan::RecursiveSgd(plan) => plan,
+            SolverPlan::AdaptiveGd(plan) => plan,
             SolverPlan::KlSpider(plan) => plan,
             SolverPlan::Projected(plan) => plan.as_ref(),
         }
@@ -205,6 +208,7 @@ impl SolverPlan {
             SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::NormalizedSpider(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::Storm(plan) => plan.run_from(start, estimator, observer),
+            SolverPlan::AdaptiveGd(plan) => Ok(plan.run_from(start, estimator, observer)?.outcome),
             SolverPlan::KlSpider(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SampledSpiderBoost(_) => own_estimator("sampled-spiderboost"),
             SolverPlan::TreeSpider(_) => own_estimator("tree-spider"),

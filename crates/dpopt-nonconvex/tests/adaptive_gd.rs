@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, NoObserver,
-    NormQueries, PlanError, PublicFacts, Release, ReleaseKind, RunError, Stop,
+    NormQueries, Plan as _, PlanError, PublicFacts, Release, ReleaseKind, RunError, Stop,
 };
 use dpopt_oracle::{
     Convexity, Counts, Estimate, Estimator, Glm, Number, PrivateData, PrivateGradient, Regularized,
@@ -142,10 +142,8 @@ fn a_negative_norm_never_makes_a_step() {
         };
         assert_eq!((run.outcome.stop, run.outcome.steps), (expected, 0));
         assert_eq!(estimator.asked.len(), 1);
-        assert_eq!(
-            run.outcome.spent,
-            Event::gaussian(NoiseMultiplier::new(estimator.asked[0].1).unwrap())
-        );
+        let paid = estimator.asked[0].1.powi(-2);
+        assert!((squared_mu(&run.outcome.spent) / paid - 1.0).abs() < 1e-9);
     }
     // The scale is halved and the norm asked for again, at four times the price and a little more for the tail.
     let relative = plan(NormQueries::Relative, AdaptiveSelection::Last);
@@ -189,10 +187,17 @@ fn it_asks_as_its_formula_says() {
         let run = plan.run(&mut estimator, &mut watch).unwrap();
         // Without noise a step of 1/L1 leads to the minimiser, where every norm is 0.
         assert_eq!(run.outcome.point, [1.0, 0.0, 0.0]);
-        assert_eq!(run.outcome.steps, 1);
+        // And the closing step of relative norms, from there to there, with all that was left.
+        let steps = if norms == NormQueries::Fixed { 1 } else { 2 };
+        assert_eq!(run.outcome.steps, steps);
+        let left = squared_mu(&run.outcome.spent) / plan.mu.powi(2);
+        assert!(
+            norms == NormQueries::Fixed || (left - 1.0).abs() < 1e-6,
+            "{left}"
+        );
         assert_eq!(seen.len(), estimator.asked.len());
         let gradients = seen.iter().filter(|(kind, _)| *kind == ReleaseKind::Anchor);
-        assert_eq!(gradients.count(), 1);
+        assert_eq!(gradients.count() as u64, steps);
         let at = estimator
             .asked
             .iter()
@@ -245,10 +250,11 @@ fn every_stop_has_its_name() {
         (Stop::ByObserver, 0, 1)
     );
 
+    let smallest = self::plan(NormQueries::Relative, AdaptiveSelection::SmallestNorm);
     // A norm that is accepted on a scale so small that the gradient to match is not paid for.
-    let mut tiny = vec![-1.0; 9];
-    tiny.push(0.0031);
-    let run = plan
+    let mut tiny = vec![-1.0; 11];
+    tiny.push(7.5e-4);
+    let run = smallest
         .run(&mut Scripted::new(&tiny), &mut NoObserver)
         .unwrap();
     assert_eq!(
@@ -360,7 +366,7 @@ fn bounds_are_those_of_the_closed_forms() {
         let bound = relative.risk_bound(&kl).unwrap();
         let (delta, m, eta) = (4.0 / 1e8, relative.mu.powi(2), 1.0);
         // The tails of as many norms and steps as a run can make.
-        let most = 1e9f64;
+        let most = 1e5f64;
         let z2 = 2.0 * (2.0 * most * most / 0.05).ln();
         let q2 = (20f64.sqrt() + z2.sqrt()).powi(2);
         let a = 1.022 * (8.0 * q2 + 130.0 * z2);
@@ -401,7 +407,7 @@ fn bounds_are_those_of_the_closed_forms() {
                 .is_err()
         );
     }
-    let small = AdaptiveGdPlan::new(&facts(300, 3), &budget(4.0), AdaptiveSettings::new()).unwrap();
+    let small = AdaptiveGdPlan::new(&facts(100, 3), &budget(4.0), AdaptiveSettings::new()).unwrap();
     let kl = KlCondition::new(0.7, 2.0).unwrap();
     assert!(matches!(
         small.risk_bound(&kl),
@@ -428,7 +434,7 @@ fn bounds_go_the_right_way() {
             bounds(10_000_000, 10, 1.0, u64::MAX),
             bounds(10_000_000, 20, 2.0, u64::MAX),
         ] {
-            assert!(other.0 < base.0 && other.1 < base.1, "{norms:?}");
+            assert!(other.0 <= base.0 && other.1 <= base.1, "{norms:?}");
         }
         let capped = bounds(10_000_000, 20, 1.0, 40);
         assert!(capped.0 > base.0 && capped.1 >= base.1);
@@ -491,7 +497,13 @@ fn it_learns_from_records_within_its_budget() {
                 .guarantee(Delta::new(DELTA).unwrap())
                 .unwrap();
             assert!(guarantee.epsilon <= 2.0, "{}", guarantee.epsilon);
-            assert!(guarantee.epsilon > 1.9, "{}", guarantee.epsilon);
+            // The split of a selection is by zCDP, of which the accountants know better.
+            let least = if plan.selection_epsilon.is_some() {
+                1.2
+            } else {
+                1.9
+            };
+            assert!(guarantee.epsilon > least, "{}", guarantee.epsilon);
             let mut gaussians = 0.0;
             let mut selections = 0;
             for (leaf, count) in run.outcome.spent.leaves() {
@@ -565,7 +577,7 @@ fn a_killed_run_is_paid_and_the_next_plan_gets_the_rest() {
     // The reservation, though only a part of it was used.
     assert!((state.used / (mu * mu) - 1.0).abs() < 1e-6 && state.open == 1);
     let left = ledger.epsilon_left(&state);
-    assert!(left > 0.5 && left < 1.7, "{left}");
+    assert!(left > 0.5 && left < 1.9, "{left}");
     // As much as before can't be had again beside it; what is left can.
     let whole = AdaptiveGdPlan::new(&table_facts(20_000), &total, AdaptiveSettings::new()).unwrap();
     let mut greedy = Curator::protected(Adjacency::ReplaceOne)

@@ -290,7 +290,11 @@ fn bad_facts_are_refused_with_their_numbers() {
     let mut region = good;
     region.region = Some(0.5);
     let needed = match refused(&region) {
-        PlanError::RegionTooSmall { region, needed, .. } if region == 0.5 => needed,
+        PlanError::RegionTooSmall {
+            region: 0.5,
+            needed,
+            ..
+        } => needed,
         other => panic!("{other}"),
     };
     region.region = Some(needed);

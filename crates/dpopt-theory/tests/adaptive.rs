@@ -1,15 +1,19 @@
 //! Adaptive gradient descent at sizes where the theory bites: what runs cost, what they reach, and the printed algorithm beside it.
 
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, NoObserver,
-    NormQueries, PublicFacts, Release, ReleaseKind, Stop,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, KlSpiderPlan,
+    KlSpiderSettings, NoObserver, NormQueries, PublicFacts, Release, ReleaseKind, Stop,
 };
 use dpopt_oracle::{Convexity, Estimator as _};
 use dpopt_privacy::accounting::costs;
 use dpopt_privacy::{Adjacency, ClipNorm, Delta, Epsilon};
-use dpopt_theory::audit::{PrintedAdaptive, Settings, Status, Target as _, TranscriptMeter};
+use dpopt_theory::audit::{
+    AuditTape, PrintedAdaptive, Settings, Status, Target as _, TranscriptMeter,
+};
+use dpopt_theory::verify::TwoPointCanary;
 use dpopt_theory::{
-    PlaneEstimator, Power, Problem, Radial, Ramp, RampBowl, SimulatedEstimator, Tilt, TiltedProblem,
+    ClosedForm, PlaneEstimator, Power, Problem, Radial, Ramp, RampBowl, SimulatedEstimator, Tilt,
+    TiltedProblem, TwoPoint,
 };
 
 /// rho = 1 of zCDP is mu = sqrt 2: epsilon 6.86 at delta 1e-6, by the trade-off curve of Gaussians.
@@ -43,6 +47,7 @@ fn facts(records: f64, dim: usize, problem: &impl Problem) -> PublicFacts {
     }
 }
 
+/// Powers with records tilted by at most 1.
 fn power(tau: f64) -> Radial<Power> {
     Radial::new(Power::new(tau).unwrap(), 2, 1.0, 1.0).unwrap()
 }
@@ -52,21 +57,26 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// E-9 to E-12. The notes measured 21 and 45 times rho at these sizes, and 1.6 to 3.3 times at 10^4 and below.
+/// E-9 to E-12. The notes measured up to 21 and 45 times rho at these sizes. The cost of a run has a wide spread, since it goes by the
+/// number of negative norms: the mean is 8 and 14 times rho, and of sixty runs the dearest costs what the notes say.
 #[test]
 fn printed_spends_many_times_its_budget() {
-    for (records, least, most) in [
-        (1e4, 1.3, 5.0),
-        (1e6, 14.0, 32.0),
-        (10f64.powf(6.5), 30.0, 70.0),
+    for (records, mean, most) in [
+        (1e6, 5.0..11.0, 14.0..40.0),
+        (10f64.powf(6.5), 9.0..20.0, 28.0..80.0),
     ] {
         let printed = PrintedAdaptive {
             records,
             dim: 20,
             rho: 1.0,
         };
-        let cost = median((0..21).map(|seed| printed.true_cost(seed)).collect());
-        assert!((least..most).contains(&cost), "{cost} at n = {records}");
+        let costs: Vec<f64> = (0..60).map(|seed| printed.true_cost(seed)).collect();
+        let found = costs.iter().sum::<f64>() / costs.len() as f64;
+        assert!(mean.contains(&found), "{found} at n = {records}");
+        let dearest = costs.iter().copied().fold(0.0, f64::max);
+        assert!(most.contains(&dearest), "{dearest} at n = {records}");
+        // Its own books say a little over a half.
+        assert!(printed.run(&mut AuditTape::recording(1), 1.0) <= 1.01);
     }
 }
 
@@ -249,6 +259,91 @@ fn bounds_hold_where_there_is_a_condition_and_where_there_is_none() {
             }
         }
     }
+}
+
+/// At kappa = 2, without gamma and kappa, the mean excess is within three times that of KL Spider, which is told both; relative norms
+/// reach it, fixed ones (whose excess goes as 1/n) do not.
+#[test]
+fn it_gets_near_kl_spider_without_knowing_the_condition() {
+    let dim = 20;
+    let whole = Radial::new(Power::new(2.0).unwrap(), dim, 1.0, 1.0).unwrap();
+    let kl = KlCondition::new(0.5f64.sqrt(), 2.0).unwrap();
+    let clip = ClipNorm::new(2.0).unwrap();
+    for records in [1e4, 1e5, 1e6] {
+        let facts = facts(records, dim, &whole);
+        let spider = KlSpiderPlan::new(
+            &facts,
+            &kl,
+            &budget(),
+            KlSpiderSettings::new(0.05),
+            u64::MAX >> 1,
+        )
+        .unwrap();
+        let mean =
+            |run: &dyn Fn(&mut SimulatedEstimator<ClosedForm<'_, Radial<Power>>>) -> Vec<f64>| {
+                let runs = 60;
+                let total: f64 = (0..runs)
+                    .map(|seed| {
+                        let mut estimator = SimulatedEstimator::new(
+                            &whole,
+                            records as u64,
+                            Adjacency::ReplaceOne,
+                            seed,
+                        )
+                        .with_clip(clip);
+                        Problem::value(&whole, &run(&mut estimator))
+                    })
+                    .sum();
+                total / runs as f64
+            };
+        let told = mean(&|estimator| spider.run(estimator, &mut NoObserver).unwrap().point);
+        let adaptive = |norms, selection| {
+            let settings = AdaptiveSettings::new()
+                .with_norms(norms)
+                .with_selection(selection);
+            let plan = AdaptiveGdPlan::new(&facts, &budget(), settings).unwrap();
+            mean(&|estimator| plan.run(estimator, &mut NoObserver).unwrap().outcome.point)
+        };
+        let last = adaptive(NormQueries::Relative, AdaptiveSelection::Last);
+        assert!(last < 3.0 * told, "{last} against {told} at n = {records}");
+        // The point of the smallest norm is a few steps earlier.
+        let smallest = adaptive(NormQueries::Relative, AdaptiveSelection::SmallestNorm);
+        assert!(smallest > last, "{smallest} against {last}");
+        if records == 1e6 {
+            let fixed = adaptive(NormQueries::Fixed, AdaptiveSelection::Last);
+            assert!(fixed > 10.0 * last, "{fixed} against {last}");
+        }
+    }
+}
+
+/// Theorem 8 in its form for zCDP: on one of two data sets that hardly differ, no solver with this budget is better. kappa = 2.
+#[test]
+fn it_is_no_better_than_any_private_solver_can_be() {
+    let records = 40;
+    let canary = TwoPointCanary::new(2.0, records, 1.0).unwrap();
+    let run = |noisy: bool| {
+        canary
+            .read(0..12, |problem: &TwoPoint, seed| {
+                // A twin has the noise of a hundred thousand times as many records.
+                let count = if noisy { records } else { 100_000 * records };
+                let mut public = facts(count as f64, 1, problem);
+                // The mean has kinks: steps have to be short for a point to come near one.
+                (public.smoothness, public.lipschitz) = (4e4, 1.2);
+                let settings = AdaptiveSettings::new()
+                    .with_selection(AdaptiveSelection::Last)
+                    .with_max_steps(30_000);
+                let plan = AdaptiveGdPlan::new(&public, &budget(), settings)?;
+                let mut estimator =
+                    SimulatedEstimator::new(problem, count, Adjacency::ReplaceOne, seed)
+                        .with_clip(ClipNorm::new(1.2).unwrap());
+                Ok(plan.run(&mut estimator, &mut NoObserver)?.outcome.point[0])
+            })
+            .unwrap()
+    };
+    let reading = run(true);
+    assert!(reading.passes(), "{reading:?}");
+    let twin = run(false);
+    assert!(!twin.passes(), "{twin:?}");
 }
 
 /// rho to infinity: gradient descent with steps of 1/L1.

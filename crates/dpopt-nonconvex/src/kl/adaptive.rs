@@ -10,6 +10,7 @@ use dpopt_privacy::{Epsilon, Event, Mu, NoiseMultiplier, Spend};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::{BoundSense, Plan};
 
 /// Name in messages.
 pub(super) const SOLVER: &str = "adaptive-gd";
@@ -24,6 +25,9 @@ pub(super) const GRID_COST: f64 = 1.021_9;
 const MOST_NOISE: f64 = 268_435_456.0;
 /// Noise of a norm on the scale s, over s, once multiplied by the tail.
 pub(super) const SCALE_ERROR: f64 = 0.25;
+/// Share of the budget that is kept for the closing step of a run with relative norms that returns its last point. Ours, tuned
+/// at kappa = 2; elsewhere the closing step is one of many, and keeping this share costs a factor of (4/3)^(kappa/(4 - kappa)).
+const CLOSING: f64 = 0.25;
 /// A norm below this share of the scale halves the scale.
 pub(super) const ACCEPT: f64 = 0.75;
 
@@ -127,6 +131,9 @@ impl Default for AdaptiveSettings {
 /// z is the tail of all noise at level beta: sqrt(2 log(2 T/beta)) for the T = n mu/sqrt 2 norms that the budget could pay for,
 /// or, of the j-th relative query, sqrt(2 log(2 (j+1)(j+2)/beta)). Noise is rounded down to a grid.
 ///
+/// - with relative norms, if the last point is returned: a quarter of mu^2 is kept from these, and when a release is not paid for
+///   any more, one gradient with all that is left makes a closing step.
+///
 /// The run ends when a release is not paid for ([`Stop::NormUnpaid`](crate::Stop::NormUnpaid),
 /// [`Stop::GradientUnpaid`](crate::Stop::GradientUnpaid)); with fixed norms also when a gradient would cost half of mu^2
 /// ([`Stop::Converged`](crate::Stop::Converged)); at [`AdaptiveGdPlan::max_steps`].
@@ -162,10 +169,12 @@ pub struct AdaptiveGdPlan {
     pub gradient_ratio: f64,
     /// sqrt(d), from which q follows.
     pub root_dim: f64,
+    /// Share of mu^2 that is kept for the closing step; 0 where there is none.
+    pub closing_share: f64,
     /// Most steps.
     pub max_steps: u64,
-    /// Bound on the gradient norm at the output, with probability 1 - beta, without a KL condition; none where it says no more
-    /// than the starting point does, or for [`AdaptiveSelection::Last`].
+    /// Bound on the gradient norm at the output, with probability 1 - beta (1 - 3 beta/2 for [`AdaptiveSelection::Exponential`]), without
+    /// a KL condition; none where it says no more than the starting point does, or for [`AdaptiveSelection::Last`].
     pub predicted_bound: Option<f64>,
 }
 
@@ -193,6 +202,10 @@ impl AdaptiveGdPlan {
             NormQueries::Fixed => 0.5,
             NormQueries::Relative => 2f64.sqrt() / 3.0,
         };
+        let closing_share = match (settings.norms, settings.selection) {
+            (NormQueries::Relative, AdaptiveSelection::Last) => CLOSING,
+            _ => 0.0,
+        };
         let mut plan = Self {
             facts: *facts,
             budget: *budget,
@@ -206,35 +219,13 @@ impl AdaptiveGdPlan {
             clip: facts.lipschitz,
             gradient_ratio,
             root_dim: (facts.dim as f64).sqrt(),
+            closing_share,
             max_steps: settings.max_steps,
             predicted_bound: None,
         };
         plan.can_step()?;
         plan.predicted_bound = plan.predict();
         Ok(plan)
-    }
-
-    /// What may be spent: mu in Gaussian releases, and after them the selection.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        let cap = Event::gaussian(self.cap);
-        match self.selection_epsilon {
-            None => Spend::AtMost(cap),
-            Some(epsilon) => Spend::at_most_then(cap, Event::ExponentialMechanism { epsilon }),
-        }
-    }
-
-    /// Per-record gradients, at most: a norm and a gradient in each step, for relative norms also those at smaller and smaller
-    /// scales, and once more for a selection.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        let steps = (self.max_steps as f64).min(self.most_norms());
-        let each = match self.norms {
-            NormQueries::Fixed => 2.0,
-            NormQueries::Relative => 4.0,
-        };
-        let again = f64::from(u8::from(self.selection_epsilon.is_some()));
-        steps * (each + again) * self.facts.records as f64
     }
 
     /// Delta: what one record moves a mean or its norm by.
@@ -305,9 +296,14 @@ impl AdaptiveGdPlan {
             .min(multiplier)
     }
 
+    /// What the steps before the closing one may cost together, in squared mu.
+    pub(super) fn for_steps(&self) -> f64 {
+        (1.0 - self.closing_share) * self.mu * self.mu
+    }
+
     /// That the first step is paid for, if the gradient is as long as it may be.
     fn can_step(&self) -> Result<(), PlanError> {
-        let squared_mu = self.mu * self.mu;
+        let squared_mu = self.for_steps();
         let refused = |what, cost| PlanError::Unaffordable {
             solver: SOLVER,
             what,
@@ -330,6 +326,54 @@ impl AdaptiveGdPlan {
             return Err(refused("a first step that is no more than half", gradient));
         }
         Ok(())
+    }
+}
+
+impl Plan for AdaptiveGdPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.max_steps
+    }
+
+    /// mu in Gaussian releases, and after them the selection.
+    fn spend(&self) -> Spend {
+        let cap = Event::gaussian(self.cap);
+        match self.selection_epsilon {
+            None => Spend::AtMost(cap),
+            Some(epsilon) => Spend::at_most_then(cap, Event::ExponentialMechanism { epsilon }),
+        }
+    }
+
+    /// A norm and a gradient in each step, for relative norms also those at smaller and smaller scales, and once more for a
+    /// selection.
+    fn gradients(&self) -> f64 {
+        let steps = (self.max_steps as f64).min(self.most_norms());
+        let each = match self.norms {
+            NormQueries::Fixed => 2.0,
+            NormQueries::Relative => 4.0,
+        };
+        let again = f64::from(u8::from(self.selection_epsilon.is_some()));
+        steps * (each + again) * self.facts.records as f64
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    fn bound_sense(&self) -> BoundSense {
+        BoundSense::WithProbability
+    }
+
+    /// All of it: what a step costs is known when it is made.
+    fn share_spent(&self, _: u64) -> f64 {
+        1.0
     }
 }
 

@@ -8,6 +8,7 @@ use dpopt_privacy::{NoiseMultiplier, Refused};
 use serde::Serialize;
 
 use super::adaptive::{ACCEPT, AdaptiveGdPlan, AdaptiveSelection, NormQueries, SOLVER};
+use crate::plan::Plan as _;
 use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
 /// A released norm with what it says of the true one. Public.
@@ -72,12 +73,14 @@ impl AdaptiveGdPlan {
             point: start.to_vec(),
             steps: 0,
             norms: 0,
+            spent: 0.0,
             scale: self.clip,
             smallest: None,
             best: start.to_vec(),
             seen: Vec::new(),
         };
         let stop = run.walk()?;
+        let stop = run.close(stop)?;
         run.finish(stop)
     }
 }
@@ -90,6 +93,8 @@ struct Run<'a> {
     point: Vec<f64>,
     steps: u64,
     norms: u64,
+    /// Squared mu of all releases so far.
+    spent: f64,
     /// S of relative norms.
     scale: f64,
     smallest: Option<ReleasedNorm>,
@@ -130,10 +135,14 @@ impl Run<'_> {
             let Ok(multiplier) = NoiseMultiplier::new(multiplier) else {
                 return Ok(Answer::Stop(Stop::NormUnpaid));
             };
+            if !self.within(multiplier, self.plan.for_steps()) {
+                return Ok(Answer::Stop(Stop::NormUnpaid));
+            }
             let at = Shifted::from(&self.point[..]);
             let Some(released) = paid(self.estimator.norm(at, multiplier))? else {
                 return Ok(Answer::Stop(Stop::NormUnpaid));
             };
+            self.spent += multiplier.get().powi(-2);
             self.norms += 1;
             let flow = self.note_norm(released, number);
             if flow == ControlFlow::Break(()) {
@@ -196,9 +205,40 @@ impl Run<'_> {
         let Ok(multiplier) = NoiseMultiplier::new(multiplier) else {
             return Ok(Some(Stop::GradientUnpaid));
         };
+        if !self.within(multiplier, self.plan.for_steps()) {
+            return Ok(Some(Stop::GradientUnpaid));
+        }
+        self.step_by(multiplier)
+    }
+
+    /// Where the budget ended the run, and a share of it was kept: a step by a gradient with all that is left.
+    fn close(&mut self, stop: Stop) -> Result<Stop, RunError> {
+        let unpaid = matches!(stop, Stop::NormUnpaid | Stop::GradientUnpaid);
+        if !unpaid || self.plan.closing_share == 0.0 {
+            return Ok(stop);
+        }
+        let left = self.plan.mu * self.plan.mu - self.spent;
+        // A little more noise than that pays for, so that no rounding stands in the way.
+        let Ok(multiplier) = NoiseMultiplier::new((1.0 + 1e-9) / left.sqrt()) else {
+            return Ok(stop);
+        };
+        match self.step_by(multiplier)? {
+            Some(Stop::Diverged) => Ok(Stop::Diverged),
+            _ => Ok(stop),
+        }
+    }
+
+    /// Whether a release keeps the costs so far within a part of the budget. (The filter has the last word on all of it.)
+    fn within(&self, multiplier: NoiseMultiplier, most: f64) -> bool {
+        self.plan.closing_share == 0.0 || self.spent + multiplier.get().powi(-2) <= most
+    }
+
+    /// Makes a step by a gradient with this multiplier, if that is paid for.
+    fn step_by(&mut self, multiplier: NoiseMultiplier) -> Result<Option<Stop>, RunError> {
         let Some(estimate) = paid(self.estimator.refresh(&self.point, multiplier))? else {
             return Ok(Some(Stop::GradientUnpaid));
         };
+        self.spent += multiplier.get().powi(-2);
         let length = norm(estimate.gradient);
         if !length.is_finite() {
             return Ok(Some(Stop::Diverged));

@@ -1,11 +1,11 @@
 //! Audits of solvers that run on estimators of their own: trees of rounds, sampled variations, recursive regularisation in
-//! stages.
+//! stages; and of what is made of the releases of DP-SGD.
 
 use std::ops::ControlFlow;
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, Outcome, PublicFacts, RecursiveGdPlan, Release, RunError,
-    SampledSpiderBoostPlan, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
+    Budget, ConvexFacts, DpAdamPlan, Outcome, PublicFacts, RecursiveGdPlan, Release, RunError,
+    SampledSpiderBoostPlan, SolverPlan, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Convexity, Means, Staged};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Event};
@@ -14,16 +14,44 @@ use super::estimators::{Case, DIM, FEW, MANY, cases, means, private};
 use super::hostile::{Hostile, hostile_pairs};
 use super::mechanisms::{DELTA, RELATIONS, noise};
 use super::replay::{CuratorReplay, Ran};
-use super::solvers::facts;
+use super::solvers::{facts, plans, replays, sampled_canary};
 use super::{AuditError, Registry};
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+    let fixed_size = sampled_plan(Adjacency::ReplaceOne)?;
+    let poisson = sampled_plan(Adjacency::AddRemove)?;
     for adjacency in RELATIONS {
         trees(registry, adjacency)?;
-        sampled(registry, adjacency)?;
+        sampled(registry, adjacency, &fixed_size, &poisson);
         stages(registry, adjacency)?;
+        for (name, plan) in sampled_baselines(adjacency, DIM)? {
+            replays(registry, name, &plan, adjacency)?;
+        }
+    }
+    for (name, plan) in sampled_baselines(Adjacency::AddRemove, 8)? {
+        if matches!(plan, SolverPlan::DpSgd(_)) {
+            registry.add(sampled_canary(name, plan, 8)?.with_runs(40_000, 600_000));
+        }
     }
     Ok(())
+}
+
+/// What people make of DP-SGD: clips that decay, here to a twentieth, and Adam.
+fn sampled_baselines(
+    adjacency: Adjacency,
+    dim: usize,
+) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
+    let mut baselines = Vec::new();
+    for (name, plan) in plans(adjacency, dim)? {
+        let ("dp-sgd", SolverPlan::DpSgd(sgd)) = (name, plan) else {
+            continue;
+        };
+        let decaying = sgd.with_clip_decay(0.05)?;
+        let adam = DpAdamPlan::on(decaying.clone(), 0.99, 1e-8, true)?;
+        baselines.push(("dp-sgd-decay", SolverPlan::DpSgd(decaying)));
+        baselines.push(("dp-adam", SolverPlan::DpAdam(adam)));
+    }
+    Ok(baselines)
 }
 
 pub(super) fn budget() -> Result<Budget, AuditError> {
@@ -61,8 +89,12 @@ pub(super) fn ran(text: &str, outcome: &Result<Outcome, RunError>, spent: Event)
 /// Two rounds of four leaves on fourteen records, or as many rounds as are asked for.
 pub(super) fn tree_plan(adjacency: Adjacency, rounds: u64) -> Result<TreeSpiderPlan, AuditError> {
     let settings = TreeSettings::new(TreeTarget::Mean).even_if_vacuous();
-    let facts = facts(with_positions(adjacency), DIM);
-    let mut plan = TreeSpiderPlan::new(&facts, &budget()?, settings, 1 << 20)?;
+    // Few records are planned for in no time, and the plan is replaced.
+    let facts = PublicFacts {
+        records: 100,
+        ..facts(with_positions(adjacency), DIM)
+    };
+    let mut plan = TreeSpiderPlan::new(&facts, &budget()?, settings, 100)?;
     plan.rounds = rounds;
     plan.depth = 2;
     plan.batches = vec![3, 2, 1];
@@ -119,11 +151,11 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
     Ok(())
 }
 
-/// Three phases of four steps, variations on samples of two of six records; `records` of the plan may be wrong.
-fn sampled_plan(adjacency: Adjacency, records: u64) -> Result<SampledSpiderBoostPlan, AuditError> {
+/// Three phases of four steps, variations on samples of two of six records.
+fn sampled_plan(adjacency: Adjacency) -> Result<SampledSpiderBoostPlan, AuditError> {
     let facts = facts(adjacency, DIM);
     let mut plan = SampledSpiderBoostPlan::new(&facts, &budget()?, 12)?;
-    plan.facts.records = records;
+    plan.facts.records = FEW as u64;
     plan.steps = 12;
     plan.phase = 4;
     plan.anchors = 3;
@@ -135,18 +167,20 @@ fn sampled_plan(adjacency: Adjacency, records: u64) -> Result<SampledSpiderBoost
 }
 
 /// Plans of each adjacency on records of each. Samples of fixed size exist under replace-one only.
-fn sampled(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
-    let all = [
-        ("fixed-size", Adjacency::ReplaceOne, FEW as u64),
-        (
-            "fixed-size-of-others",
-            Adjacency::ReplaceOne,
-            FEW as u64 + 1,
-        ),
-        ("poisson", Adjacency::AddRemove, FEW as u64),
-    ];
-    for (name, planned, records) in all {
-        let plan = sampled_plan(planned, records)?;
+fn sampled(
+    registry: &mut Registry,
+    adjacency: Adjacency,
+    fixed_size: &SampledSpiderBoostPlan,
+    poisson: &SampledSpiderBoostPlan,
+) {
+    let mut others = fixed_size.clone();
+    others.facts.records += 1;
+    let replace_one = adjacency == Adjacency::ReplaceOne;
+    for (name, plan, runs) in [
+        ("fixed-size", fixed_size.clone(), replace_one),
+        ("fixed-size-of-others", others, false),
+        ("poisson", poisson.clone(), true),
+    ] {
         let target = CuratorReplay::new(
             &format!("sampled-spiderboost/{name}/{adjacency}"),
             "sampled-spiderboost",
@@ -161,14 +195,8 @@ fn sampled(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
                 Ok(ran(&text, &outcome, spent))
             },
         );
-        let runs = match name {
-            "fixed-size" => adjacency == Adjacency::ReplaceOne,
-            "poisson" => true,
-            _ => false,
-        };
         registry.add(if runs { target } else { target.refused() });
     }
-    Ok(())
 }
 
 /// Three stages on slices of their own, the first and the last alike to the accountant.

@@ -191,14 +191,14 @@ fn planned(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
     let convex = ConvexFacts {
         public: PublicFacts {
             records: RECORDS,
-            smoothness: 0.25,
             convexity: Convexity::Convex,
             ..facts(made_under, DIM)
         },
         radius: Some(1.0),
     };
     let plan = RecursiveSgdPlan::with_growth(&convex, &budget()?, 4.0)?;
-    let loss = ConvexGlm::new(Glm::Logistic).map_err(error)?;
+    let scale = Scale::new(0.5).map_err(error)?;
+    let loss = ConvexGlm::new(Glm::Huber(scale)).map_err(error)?;
     let target = CuratorReplay::new(
         &format!("recursive-sgd/plan/{adjacency}"),
         "recursive-sgd",

@@ -2,8 +2,8 @@
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Budget, DpAdamPlan, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver,
-    NoisyGdPlan, NormalizedSpiderPlan, PublicFacts, SolverPlan, SpiderBoostPlan, StormPlan,
+    Budget, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, NoisyGdPlan,
+    NormalizedSpiderPlan, PublicFacts, SolverPlan, SpiderBoostPlan, StormPlan,
 };
 use dpopt_oracle::{
     Access, Convexity, Differentiable, Estimator, Glm, Momentum, PrivateData, PrivateGradient,
@@ -38,18 +38,10 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         {
             replays(registry, name, &plan, adjacency)?;
         }
-        for (name, plan) in sampled_baselines(adjacency, DIM)? {
-            replays(registry, name, &plan, adjacency)?;
-        }
         replays(registry, "kl-spider", &kl_spider(adjacency)?, adjacency)?;
         accesses(registry, adjacency)?;
     }
     canaries(registry)?;
-    for (name, plan) in sampled_baselines(Adjacency::AddRemove, 8)? {
-        if matches!(plan, SolverPlan::DpSgd(_)) {
-            registry.add(sampled_canary(name, plan, 8)?.with_runs(40_000, 600_000));
-        }
-    }
     one_runs(registry)
 }
 
@@ -108,24 +100,6 @@ pub(super) fn plans(
         ("spiderboost", SolverPlan::SpiderBoost(spider)),
         ("dp-sgd", SolverPlan::DpSgd(sgd)),
     ])
-}
-
-/// What people make of DP-SGD: clips that decay, here to a twentieth, and Adam.
-fn sampled_baselines(
-    adjacency: Adjacency,
-    dim: usize,
-) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
-    let mut baselines = Vec::new();
-    for (name, plan) in plans(adjacency, dim)? {
-        let ("dp-sgd", SolverPlan::DpSgd(sgd)) = (name, plan) else {
-            continue;
-        };
-        let decaying = sgd.with_clip_decay(0.05)?;
-        let adam = DpAdamPlan::on(decaying.clone(), 0.99, 1e-8, true)?;
-        baselines.push(("dp-sgd-decay", SolverPlan::DpSgd(decaying)));
-        baselines.push(("dp-adam", SolverPlan::DpAdam(adam)));
-    }
-    Ok(baselines)
 }
 
 /// The variants of SpiderBoost, of a dozen steps as well, for replays.
@@ -198,7 +172,7 @@ fn declared(adjacency: Adjacency) -> Option<u64> {
 }
 
 /// One plan on hostile records, on rows, and with the accesses that its spend doesn't cover.
-fn replays(
+pub(super) fn replays(
     registry: &mut Registry,
     name: &str,
     plan: &SolverPlan,
@@ -487,7 +461,11 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// DP-SGD: the likelihood ratio of a release is that of a mixture.
-fn sampled_canary(name: &str, plan: SolverPlan, dim: usize) -> Result<Canary, AuditError> {
+pub(super) fn sampled_canary(
+    name: &str,
+    plan: SolverPlan,
+    dim: usize,
+) -> Result<Canary, AuditError> {
     let adjacency = Adjacency::AddRemove;
     let SolverPlan::DpSgd(sgd) = &plan else {
         return Err(AuditError::Other("DP-SGD expected".to_owned()));

@@ -33,6 +33,9 @@ const FEW: f64 = 20.0;
 /// So many dimensions that all else is small beside them.
 const MANY: f64 = 1e12;
 
+/// Most steps of a broken twin.
+const TWIN_STEPS: u64 = 300;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Twin {
     Honest,
@@ -211,9 +214,13 @@ impl AdaptiveExperiment {
             row_norm: 1.0,
             convexity: Convexity::Nonconvex,
         };
-        let settings = AdaptiveSettings::new()
+        let mut settings = AdaptiveSettings::new()
             .with_norms(self.norms)
             .with_selection(selection);
+        if self.twin != Twin::Honest {
+            // What it asks for is cheap, and it does not get anywhere: without a limit it would go on and on.
+            settings = settings.with_max_steps(TWIN_STEPS);
+        }
         Ok(AdaptiveGdPlan::new(
             &facts,
             &budget_at(setting.mu)?,
@@ -282,9 +289,9 @@ impl Experiment for AdaptiveExperiment {
         let (members, seeds) = match (self.tau, self.norms) {
             (None, _) => (12, 1),
             // Chance decides when the noise of a norm ends the run.
-            (_, NormQueries::Fixed) if !self.many => (16, 32),
-            (Some(2.0), _) => (16, 16),
-            _ => (8, 2),
+            (_, NormQueries::Fixed) if !self.many => (16, 12),
+            (Some(2.0), _) => (16, 12),
+            _ => (6, 1),
         };
         Design::new(self.points())
             .with_members(members)
