@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::peers;
 use crate::validate::cargo;
+use crate::{census, peers};
 
 /// What was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,10 +19,14 @@ pub(crate) struct Options {
     json: Option<String>,
     /// A virtual environment: time the tools in it instead.
     peers: Option<String>,
+    /// The folder of Census-Income: the table of all solvers instead.
+    census: Option<String>,
+    /// Options of that table.
+    rest: Vec<String>,
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]...]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -37,6 +41,12 @@ impl Options {
                     let folder = words.next().ok_or("--peers needs a folder")?;
                     options.peers = Some((*folder).to_owned());
                 }
+                "--census" => {
+                    let folder = words.next().ok_or("--census needs a folder")?;
+                    options.census = Some((*folder).to_owned());
+                }
+                // Those of the table come after its folder.
+                other if options.census.is_some() => options.rest.push(other.to_owned()),
                 other => return Err(format!("bench has no option `{other}`")),
             }
         }
@@ -50,6 +60,14 @@ const BINARIES: [&str; 2] = ["speed", "pass"];
 /// Builds and runs the release binaries, prints their tables, and writes their rows as one list. A missed
 /// target is shown, not an error: times depend on the machine and on what else runs on it.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
+    if let Some(folder) = &options.census {
+        let mut words = options.rest.clone();
+        words.extend(options.quick.then(|| "--quick".to_owned()));
+        for file in options.json.iter() {
+            words.extend(["--json".to_owned(), file.clone()]);
+        }
+        return census::run(root, folder, &words);
+    }
     let mut all = Vec::new();
     if let Some(venv) = &options.peers {
         all = peers::run(root, Path::new(venv), options.quick).map_err(|e| e.to_string())?;
@@ -129,12 +147,22 @@ mod tests {
         let both = Options {
             quick: true,
             json: Some("a.json".to_owned()),
-            peers: None,
+            ..Options::default()
         };
         assert_eq!(Options::read(&["--json", "a.json", "--quick"]), Ok(both));
         let peers = Options::read(&["--peers", "venv"]).map(|options| options.peers);
         assert_eq!(peers, Ok(Some("venv".to_owned())));
-        for bad in [&["--json"][..], &["quick"], &["--slow"], &["--peers"]] {
+        let census = Options::read(&["--census", "data", "--quick", "--only", "dp-sgd"]);
+        let census = census.expect("options");
+        assert_eq!(census.census.as_deref(), Some("data"));
+        assert!(census.quick && census.rest == ["--only", "dp-sgd"]);
+        for bad in [
+            &["--json"][..],
+            &["quick"],
+            &["--slow"],
+            &["--peers"],
+            &["--census"],
+        ] {
             assert!(Options::read(bad).is_err(), "{bad:?}");
         }
     }

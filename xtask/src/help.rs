@@ -5,9 +5,11 @@ usage: cargo xtask <command>
 
   validate   everything CI runs, in CI's order; stops at the first failure
   tidy       the house rules: crate edges, module docs, links, forbidden words
-  bench [--quick] [--json FILE] [--peers VENV]
+  bench [--quick] [--json FILE] [--peers VENV | --census DIR [--plans] [--all] [--threads N] [--radius R]...
+        [--loss NAME]... [--epsilon E]... [--only SOLVER]...]
              times of the accountants, the samplers and the clipped pass against their targets, medians;
-             with --peers the clipped steps of the tools in that virtual environment beside ours
+             with --peers the clipped steps of the tools in that virtual environment beside ours; with --census
+             every solver on the files train.csv.gz and test.csv.gz in DIR, as Markdown (docs/census.md)
   verify-rates [--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
                [--memory-gib G] [--list]
              every rate that theory promises, measured, with broken twins that must be caught; with --out a

@@ -13,6 +13,7 @@
 
 mod audit;
 mod bench;
+mod census;
 mod fuzz;
 mod help;
 mod peers;

@@ -15,6 +15,15 @@ pub(crate) enum SolverArg {
     Named(Solver),
 }
 
+/// The help text of a flag that takes one.
+pub(crate) fn solver_help() -> String {
+    format!(
+        "auto, {}. auto: noisy-gd for a convex loss; otherwise whichever of spiderboost and noisy-gd-theory has the \
+         smaller proven bound, and noisy-gd where neither bound says anything. It sees public facts only",
+        Solver::names()
+    )
+}
+
 impl FromStr for SolverArg {
     type Err = String;
 

@@ -28,6 +28,19 @@ pub(crate) struct CheckpointArgs {
 }
 
 impl CheckpointArgs {
+    /// Refuses the flags, where they are given.
+    pub(crate) fn refuse(&self, problem: &str) -> Result<(), CliError> {
+        for (flag, given) in [
+            ("--resume", self.resume.is_some()),
+            ("--checkpoint", self.checkpoint.is_some()),
+        ] {
+            if given {
+                return Err(CliError::flag(flag, problem));
+            }
+        }
+        Ok(())
+    }
+
     /// The checkpoint to start from, where there is one.
     pub(crate) fn read(&self) -> Result<Option<Checkpoint>, CliError> {
         let path = self.resume.as_deref();

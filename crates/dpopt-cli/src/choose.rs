@@ -1,13 +1,72 @@
-//! From public facts to a plan: a named solver's, or the one that the `auto` rule picks.
+//! From public facts to a plan: a named solver's, or the one that the `auto` rule picks, with a projection where one is
+//! asked for.
 
-use dpopt::nonconvex::{AutoReason, Budget, PlanError, PublicFacts, Solver, SolverPlan};
+use std::str::FromStr;
 
-use crate::args::SolverArg;
+use clap::Args;
+use dpopt::nonconvex::{
+    AutoReason, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan, PlanError, PublicFacts, PublicRank,
+    Solver, SolverPlan,
+};
+
+use crate::args::{self, SolverArg};
+use crate::error::CliError;
 
 /// Default cap on the steps of solvers that state no bound: it bounds the running time.
 const STEPS: u64 = 2_000;
 /// Default cap on the steps of solvers with a bound: large, since a cut run has a worse bound.
 const STEPS_WITH_BOUND: u64 = 100_000;
+
+/// Flags that decide how a solver is planned.
+#[derive(Debug, Args)]
+pub(crate) struct ChooseArgs {
+    /// Public bound on the distance from the starting point to a minimiser of the population risk;
+    /// recursive-gd and recursive-sgd need it. A claim, never measured on the records: if it is
+    /// wrong the stated bound may be, and the guarantee is not
+    #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
+    radius: Option<f64>,
+    /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections. A
+    /// claim like --radius
+    #[arg(long, value_name = "R", value_parser = args::count, allow_hyphen_values = true)]
+    rank: Option<u64>,
+    /// Run the solver on rows under a random projection and lift its result: auto (the branch with
+    /// the least proven bound, none included), rank (needs --rank), rank-free, or a number of
+    /// dimensions, for which no bound is stated
+    #[arg(long, value_name = "HOW")]
+    project: Option<Project>,
+    /// Seed of the projection: public, and chosen without looking at the records
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "project")]
+    project_seed: u64,
+    /// Most steps (of one stage, where there are stages); default 2000, for solvers with a proven
+    /// bound 100000
+    #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
+    max_steps: Option<u64>,
+}
+
+/// How rows are projected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Project {
+    Auto,
+    Rank,
+    RankFree,
+    To(usize),
+}
+
+impl FromStr for Project {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "auto" => Ok(Self::Auto),
+            "rank" => Ok(Self::Rank),
+            "rank-free" => Ok(Self::RankFree),
+            number => match number.parse() {
+                Ok(rows) if rows > 0 => Ok(Self::To(rows)),
+                _ => Err("known are auto, rank, rank-free and a number of dimensions".to_owned()),
+            },
+        }
+    }
+}
 
 /// A planned solver.
 pub(crate) struct Chosen {
@@ -15,6 +74,8 @@ pub(crate) struct Chosen {
     pub(crate) plan: SolverPlan,
     /// The line of the public rule that picked it; none where the user named it.
     pub(crate) picked: Option<AutoReason>,
+    /// Public claims that it was planned with: name, value.
+    pub(crate) claims: Vec<(&'static str, f64)>,
     /// Whether the walk starts at a checkpoint's point.
     pub(crate) resumed: bool,
 }
@@ -27,6 +88,11 @@ impl Chosen {
         bound.filter(|_| !self.resumed)
     }
 
+    /// What the starting point satisfies already.
+    pub(crate) fn trivial_bound(&self) -> f64 {
+        self.plan.as_plan().trivial_bound()
+    }
+
     /// Why this solver.
     pub(crate) fn reason(&self) -> String {
         match self.picked {
@@ -36,42 +102,190 @@ impl Chosen {
     }
 }
 
-/// Plans. Only public facts come in, so nothing else can decide.
-pub(crate) fn choose(
-    solver: SolverArg,
-    facts: &PublicFacts,
-    budget: &Budget,
-    max_steps: Option<u64>,
-) -> Result<Chosen, PlanError> {
-    match solver {
-        SolverArg::Named(solver) => Ok(Chosen {
-            solver,
-            plan: solver.plan(facts, budget, max_steps.unwrap_or(default_cap(solver)))?,
-            picked: None,
-            resumed: false,
-        }),
-        SolverArg::Auto => {
-            let choice = Solver::auto(facts, budget, max_steps.unwrap_or(STEPS_WITH_BOUND))?;
-            let cap = max_steps.unwrap_or(default_cap(choice.solver));
-            // The rule compares bounds at the large cap; a solver without one gets the small cap.
-            let plan = if choice.plan.steps() > cap {
-                choice.solver.plan(facts, budget, cap)?
-            } else {
-                choice.plan
-            };
-            Ok(Chosen {
-                solver: choice.solver,
-                plan,
-                picked: Some(choice.reason),
-                resumed: false,
-            })
+impl ChooseArgs {
+    /// Whether rows are to be projected.
+    pub(crate) fn projects(&self) -> bool {
+        self.project.is_some()
+    }
+
+    fn rank(&self) -> Result<Option<PublicRank>, CliError> {
+        let rank = |rank| {
+            let rank = usize::try_from(rank)
+                .map_err(|_| CliError::flag("--rank", "too large for this machine"))?;
+            PublicRank::new(rank).map_err(CliError::from)
+        };
+        self.rank.map(rank).transpose()
+    }
+
+    /// Refuses flags that the solver has no use for: who gives them expects something of them.
+    fn check(&self, solver: SolverArg) -> Result<(), CliError> {
+        let useless = |flag, problem: String| Err(CliError::flag(flag, problem));
+        if let (Some(radius), SolverArg::Named(solver)) = (self.radius, solver)
+            && !solver.needs_a_radius()
+        {
+            return useless(
+                "--radius",
+                format!("{solver} has no use for it (got {radius})"),
+            );
         }
+        if let (Some(_), SolverArg::Auto) = (self.radius, solver) {
+            let problem = "auto picks no solver that uses it; name recursive-gd or recursive-sgd";
+            return useless("--radius", problem.to_owned());
+        }
+        if let (Some(rank), SolverArg::Named(solver), None) = (self.rank, solver, self.project)
+            && !solver.uses_a_rank()
+        {
+            let problem = format!(
+                "{solver} has no use for it (got {rank}); spiderboost, noisy-gd-theory and --project have"
+            );
+            return useless("--rank", problem);
+        }
+        let Some(project) = self.project else {
+            return Ok(());
+        };
+        match solver {
+            SolverArg::Named(solver) if solver.needs_a_radius() => {
+                let problem = format!(
+                    "{solver} needs a bound on the distance to a minimiser, and projected rows have other minimisers"
+                );
+                useless("--project", problem)
+            }
+            SolverArg::Named(Solver::TreeSpider) if !matches!(project, Project::To(_)) => {
+                let problem = "the bound of tree-spider is for a population, and no branch of the projection has a proof for it; \
+                               give a number of dimensions";
+                useless("--project", problem.to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Plans. Only public facts come in, so nothing else can decide.
+    pub(crate) fn choose(
+        &self,
+        solver: SolverArg,
+        facts: &PublicFacts,
+        budget: &Budget,
+    ) -> Result<Chosen, CliError> {
+        self.check(solver)?;
+        let rank = self.rank()?;
+        let mut claims = Vec::new();
+        claims.extend(self.radius.map(|radius| ("radius", radius)));
+        claims.extend(self.rank.map(|rank| ("rank", rank as f64)));
+        let mut extra = ExtraFacts::default();
+        (extra.radius, extra.rank) = (self.radius, rank);
+        let (solver, plan, picked) = match self.project {
+            Some(project) => {
+                let jl = JlFacts {
+                    facts: *facts,
+                    rank,
+                    seed: self.project_seed,
+                };
+                let picked = (solver == SolverArg::Auto).then_some(AutoReason::LeastBound);
+                let (solver, plan) = self.projected(solver, project, &jl, budget)?;
+                (solver, SolverPlan::Projected(Box::new(plan)), picked)
+            }
+            None => self.plain(solver, facts, &extra, budget)?,
+        };
+        Ok(Chosen {
+            solver,
+            plan,
+            picked,
+            claims,
+            resumed: false,
+        })
+    }
+
+    fn plain(
+        &self,
+        solver: SolverArg,
+        facts: &PublicFacts,
+        extra: &ExtraFacts,
+        budget: &Budget,
+    ) -> Result<(Solver, SolverPlan, Option<AutoReason>), PlanError> {
+        let solver = match solver {
+            SolverArg::Named(solver) => solver,
+            SolverArg::Auto => {
+                let cap = self.max_steps.unwrap_or(STEPS_WITH_BOUND);
+                let choice = Solver::auto_within(facts, extra.rank, budget, cap)?;
+                let cap = self.cap(choice.solver);
+                // The rule compares bounds at the large cap; a solver without one gets the small cap.
+                let plan = if choice.plan.steps() > cap {
+                    choice.solver.plan_with(facts, extra, budget, cap)?
+                } else {
+                    choice.plan
+                };
+                return Ok((choice.solver, plan, Some(choice.reason)));
+            }
+        };
+        let plan = solver.plan_with(facts, extra, budget, self.cap(solver))?;
+        Ok((solver, plan, None))
+    }
+
+    /// The base solver and the plan; with auto the one of the two that `auto` compares whose projected bound is
+    /// the smaller one.
+    fn projected(
+        &self,
+        solver: SolverArg,
+        project: Project,
+        jl: &JlFacts,
+        budget: &Budget,
+    ) -> Result<(Solver, JlPlan), CliError> {
+        let dim = jl.facts.dim;
+        if let Project::To(rows) = project
+            && rows >= dim
+        {
+            let problem = format!("{rows} dimensions are no fewer than the {dim} features");
+            return Err(CliError::flag("--project", problem));
+        }
+        let plan = |solver: Solver| -> Result<JlPlan, PlanError> {
+            let cap = self.cap(solver);
+            let base = |facts: &PublicFacts, rank| solver.plan_within(facts, rank, budget, cap);
+            match project {
+                Project::Auto => JlPlan::new(jl, budget, solver, cap),
+                Project::Rank => JlPlan::in_branch(JlBranch::Rank, jl, budget, &base),
+                Project::RankFree => JlPlan::in_branch(JlBranch::RankFree, jl, budget, &base),
+                Project::To(rows) => JlPlan::with_rows(rows, jl, budget, &base),
+            }
+        };
+        if let SolverArg::Named(solver) = solver {
+            return Ok((solver, plan(solver)?));
+        }
+        let (spider, descent) = (plan(Solver::SpiderBoost), plan(Solver::NoisyGdTheory));
+        match (spider, descent) {
+            (Ok(spider), Ok(descent)) if descent.predicted_bound < spider.predicted_bound => {
+                Ok((Solver::NoisyGdTheory, descent))
+            }
+            (Ok(spider), _) => Ok((Solver::SpiderBoost, spider)),
+            (Err(PlanError::Vacuous { .. }), Ok(descent)) => Ok((Solver::NoisyGdTheory, descent)),
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+
+    fn cap(&self, solver: Solver) -> u64 {
+        self.max_steps.unwrap_or(if solver.states_a_bound() {
+            STEPS_WITH_BOUND
+        } else {
+            STEPS
+        })
     }
 }
 
-fn default_cap(solver: Solver) -> u64 {
-    match solver {
-        Solver::SpiderBoost | Solver::NoisyGdTheory | Solver::TreeSpider => STEPS_WITH_BOUND,
-        _ => STEPS,
+#[cfg(test)]
+mod tests {
+    use super::Project;
+
+    #[test]
+    fn projections_are_read() {
+        assert_eq!("auto".parse(), Ok(Project::Auto));
+        assert_eq!("rank".parse(), Ok(Project::Rank));
+        assert_eq!("rank-free".parse(), Ok(Project::RankFree));
+        assert_eq!(" 12 ".parse(), Ok(Project::To(12)));
+        for bad in ["", "0", "-3", "1.5", "none"] {
+            assert!(
+                bad.parse::<Project>()
+                    .is_err_and(|m| m.contains("rank-free")),
+                "{bad}"
+            );
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use dpopt::nonconvex::{PlanError, RunError};
 use dpopt::oracle::tabular::TabularError;
-use dpopt::oracle::{DataError, EstimatorError};
+use dpopt::oracle::{DataError, EstimatorError, PassError};
 use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 
 /// A command could not do what it was asked.
@@ -61,7 +61,7 @@ pub(crate) enum CliError {
     Unit(#[from] dpopt::privacy::UnitError),
     /// No plan.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(PlanError),
     /// An accountant refused.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
@@ -107,6 +107,10 @@ impl CliError {
 
     /// A refusal by the shared ledger is told from other refusals.
     pub(crate) fn from_run(error: RunError) -> Self {
+        let error = match error {
+            RunError::Pass(PassError::Refused(refused)) => RunError::Refused(refused),
+            other => other,
+        };
         match error {
             RunError::Refused(Refused::Ledger(
                 refusal @ (LedgerError::Exhausted { .. } | LedgerError::Accounting(_)),
@@ -133,5 +137,20 @@ impl CliError {
             | Self::Plan(PlanError::BadFact { .. }) => 2,
             _ => 1,
         }
+    }
+}
+
+impl From<PlanError> for CliError {
+    /// Names the flag that would help, where one would.
+    fn from(error: PlanError) -> Self {
+        let flag = match error {
+            PlanError::RadiusMissing { .. } => "--radius",
+            PlanError::NotConvex { .. } => "--loss",
+            PlanError::NeedsPositions { .. } => "--adjacency",
+            PlanError::RankMissing => "--rank",
+            PlanError::NoBaseBound => "--project",
+            other => return Self::Plan(other),
+        };
+        Self::flag(flag, error.to_string())
     }
 }

@@ -43,6 +43,9 @@ struct LedgerJson<'a> {
     conventions: &'static str,
     /// What was reserved: the guarantee is for this.
     event: &'a Event,
+    /// What the epsilon rests on besides.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rests_on: &'a [String],
     /// What was released.
     spent: &'a Event,
     odometer: &'a Option<Odometer>,
@@ -83,6 +86,7 @@ impl Outputs<'_> {
             mode: self.statement.mode,
             conventions: CONVENTIONS,
             event: &guarantee.event,
+            rests_on: &self.statement.rests_on,
             spent: &self.finished.outcome.spent,
             odometer: &self.statement.odometer,
         }
@@ -114,10 +118,12 @@ impl Outputs<'_> {
                 spent_epsilon: odometer.map(|reading| reading.epsilon),
                 spent_theorem: odometer.map_or("", |reading| reading.theorem.as_str()),
                 stopped_early: finished.outcome.stop != Stop::Completed,
+                rests_on: &statement.rests_on,
             },
             budget: Some(finished.record.spent.clone()),
             predicted_bound: chosen.predicted_bound(),
-            trivial_bound: facts.trivial_bound(),
+            bound_sense: chosen.plan.bound_sense(),
+            trivial_bound: chosen.trivial_bound(),
             releases: finished.outcome.counts.releases,
             trace: &finished.record.trace,
             test_metrics: self.metrics.as_ref().map(metric_rows),
@@ -139,6 +145,13 @@ impl Outputs<'_> {
         } else {
             "declared number of records"
         };
+        let claims = self.chosen.claims.iter().map(|(name, value)| {
+            let name = match *name {
+                "radius" => "claimed bound on the distance from the start to a minimiser",
+                _ => "claimed bound on the rank of the rows",
+            };
+            (name, value.to_string())
+        });
         let array = self.schema.array().map(|array| array.columns);
         let columns = array.unwrap_or(self.schema.columns().len());
         [
@@ -150,8 +163,10 @@ impl Outputs<'_> {
             ("positive value", self.schema.label().positive.clone()),
             ("delta", scientific(self.statement.delta)),
         ]
+        .into_iter()
+        .chain(claims)
         .map(|(name, value)| (name.to_owned(), value))
-        .to_vec()
+        .collect()
     }
 }
 
@@ -159,17 +174,36 @@ impl Outputs<'_> {
 pub(crate) fn plan_rows(chosen: &Chosen) -> Result<Vec<(String, String)>, CliError> {
     let all = serde_json::to_value(&chosen.plan)?;
     let hidden = ["facts", "budget", "accountant", "predicted_bound"];
-    Ok(all
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| !hidden.contains(&name.as_str()))
-        .map(|(name, value)| (name.replace('_', " "), plain(value)))
-        .collect())
+    Ok(numbers(&all, &hidden))
+}
+
+/// All that is in a JSON object, by name, but for names that are `hidden`, at any depth: objects in it are taken apart under
+/// the names of their parts, and so are objects in lists, with a number before.
+pub(crate) fn numbers(value: &serde_json::Value, hidden: &[&str]) -> Vec<(String, String)> {
+    use serde_json::Value;
+    let mut out = Vec::new();
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let words = name.replace('_', " ");
+        match value {
+            _ if hidden.contains(&name.as_str()) => {}
+            Value::Object(_) => out.extend(numbers(value, hidden)),
+            Value::Array(items) if items.iter().any(Value::is_object) => {
+                let one = words.strip_suffix('s').unwrap_or(&words);
+                for (i, item) in items.iter().enumerate() {
+                    let parts = numbers(item, hidden).into_iter();
+                    out.extend(
+                        parts.map(|(part, value)| (format!("{one} {}: {part}", i + 1), value)),
+                    );
+                }
+            }
+            value => out.push((words, plain(value))),
+        }
+    }
+    out
 }
 
 /// A JSON value as people write it.
-pub(crate) fn plain(value: &serde_json::Value) -> String {
+fn plain(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -3,22 +3,22 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use dpopt::nonconvex::{Budget, PublicFacts, Solver, SolverPlan};
+use dpopt::nonconvex::{BoundSense, Budget, PublicFacts, Solver, SolverPlan};
 use dpopt::oracle::{Access, Convexity, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
 use serde::Serialize;
 
 use crate::args::{self, SolverArg};
-use crate::choose::choose;
+use crate::choose::ChooseArgs;
 use crate::error::CliError;
-use crate::outputs::plain;
+use crate::outputs::numbers;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 
 /// Flags of `dpopt plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// auto, noisy-gd, noisy-gd-theory, dp-sgd, dp-sgd-decay, dp-adam, spiderboost or tree-spider
+    #[arg(help = args::solver_help())]
     solver: SolverArg,
     /// Number of records; under add-remove the declared public size
     #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
@@ -51,9 +51,11 @@ pub(crate) struct PlanArgs {
     /// Bound on F(0) - min F
     #[arg(long, value_name = "F0", value_parser = args::positive, allow_hyphen_values = true)]
     initial_gap: Option<f64>,
-    /// Most steps; default 2000, for solvers with a proven bound 100000
-    #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
-    max_steps: Option<u64>,
+    /// The loss with these three constants is convex for every record
+    #[arg(long, requires_all = ["lipschitz", "smoothness", "initial_gap"], conflicts_with = "loss")]
+    convex: bool,
+    #[command(flatten)]
+    how: ChooseArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -71,6 +73,7 @@ struct Json<'a> {
     accountant: Accountant,
     steps: u64,
     predicted_bound: Option<f64>,
+    bound_sense: BoundSense,
     trivial_bound: f64,
     clip: f64,
     access: Access,
@@ -97,10 +100,10 @@ impl PlanArgs {
             smoothness: self.smoothness.unwrap_or(derived.smoothness),
             initial_gap: self.initial_gap.unwrap_or(derived.initial_gap),
             row_norm: self.row_norm,
-            convexity: if free {
-                Convexity::Nonconvex
-            } else {
-                derived.convexity
+            convexity: match (free, self.convex) {
+                (true, true) => Convexity::Convex,
+                (true, false) => Convexity::Nonconvex,
+                (false, _) => derived.convexity,
             },
         };
         facts.check()?;
@@ -114,7 +117,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         epsilon: args.epsilon,
         delta: args.delta,
     };
-    let chosen = choose(args.solver, &facts, &budget, args.max_steps)?;
+    let chosen = args.how.choose(args.solver, &facts, &budget)?;
     let spend = chosen.plan.spend();
     let (accountant, epsilon) = Accountant::least(spend.event(), args.delta, facts.adjacency)?;
     let json = Json {
@@ -128,7 +131,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         accountant,
         steps: chosen.plan.steps(),
         predicted_bound: chosen.plan.predicted_bound(),
-        trivial_bound: facts.trivial_bound(),
+        bound_sense: chosen.plan.bound_sense(),
+        trivial_bound: chosen.trivial_bound(),
         clip: chosen.plan.clip(),
         access: chosen.plan.access(),
         gradients: chosen.plan.gradients(),
@@ -164,8 +168,7 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         match plan.predicted_bound {
             Some(bound) => format!(
                 "{bound:.4} ({}; the starting point already satisfies {:.4})",
-                sense(plan.plan),
-                plan.trivial_bound
+                plan.bound_sense, plan.trivial_bound
             ),
             None => "none stated by this solver".to_owned(),
         },
@@ -189,26 +192,9 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         ),
     );
     line("releases", plan.event.to_string());
-    let all = serde_json::to_value(plan.plan)?;
-    for (name, value) in all.as_object().into_iter().flatten() {
-        let shown_above = ["steps", "predicted_bound", "budget", "accountant"];
-        match value {
-            _ if shown_above.contains(&name.as_str()) => {}
-            serde_json::Value::Object(facts) => {
-                for (fact, value) in facts {
-                    line(&fact.replace('_', " "), plain(value));
-                }
-            }
-            value => line(&name.replace('_', " "), plain(value)),
-        }
+    let shown_above = ["steps", "predicted_bound", "budget", "accountant"];
+    for (name, value) in numbers(&serde_json::to_value(plan.plan)?, &shown_above) {
+        line(&name, value);
     }
     Ok(out)
-}
-
-/// In which sense a plan's bound holds.
-pub(crate) fn sense(plan: &SolverPlan) -> &'static str {
-    match plan {
-        SolverPlan::TreeSpider(_) => "mean, for the population that the records were drawn from",
-        _ => "root mean square",
-    }
 }

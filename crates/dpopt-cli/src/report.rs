@@ -9,6 +9,7 @@ mod scale;
 mod tests;
 mod words;
 
+use dpopt::nonconvex::BoundSense;
 use dpopt::privacy::Adjacency;
 
 use crate::trace::Trace;
@@ -38,6 +39,8 @@ pub(crate) struct PrivacyStatement<'a> {
     pub spent_theorem: &'a str,
     /// Whether the run ended before its plan did.
     pub stopped_early: bool,
+    /// Properties that were claimed and not enforced, on which the guarantee rests besides.
+    pub rests_on: &'a [String],
 }
 
 /// Everything that a report shows. All of it is public.
@@ -59,8 +62,10 @@ pub(crate) struct ReportInput<'a> {
     pub privacy: PrivacyStatement<'a>,
     /// Share of the plan's privacy spent after each point of the trace; `None` hides the plot.
     pub budget: Option<Vec<f64>>,
-    /// The plan's bound on the root mean square of the gradient norm.
+    /// The plan's bound on the gradient norm.
     pub predicted_bound: Option<f64>,
+    /// In which sense it holds.
+    pub bound_sense: BoundSense,
     /// What the starting point satisfies already.
     pub trivial_bound: f64,
     /// How many releases were made; the trace of a long run has fewer.
@@ -256,6 +261,13 @@ fn privacy(input: &ReportInput<'_>) -> String {
     for (name, text) in words::assumptions(privacy.adjacency) {
         out.push_str(&format!("<li><strong>{name}.</strong> {text}</li>\n"));
     }
+    for claim in privacy.rests_on {
+        out.push_str(&format!(
+            "<li><strong>Claimed of the loss.</strong> {}. The sensitivity of this solver's releases is derived \
+             from this and not enforced: if it fails there is no guarantee.</li>\n",
+            escape(claim)
+        ));
+    }
     out.push_str("</ul>\n<h3>What was public</h3>\n");
     if input.public_facts.is_empty() {
         out.push_str("<p>No public facts were listed.</p>\n");
@@ -272,26 +284,41 @@ fn privacy(input: &ReportInput<'_>) -> String {
 /// The plots and the table that stands in for them.
 fn released(input: &ReportInput<'_>) -> String {
     let trace = input.trace;
-    let mut out = String::from(
-        "<section>\n<h2>What was released</h2>\n<figure>\n<h3>Gradient norm and noise level</h3>\n",
+    let mut out = format!(
+        "<section>\n<h2>What was released</h2>\n<figure>\n<h3>{} and noise level</h3>\n",
+        if trace.of_passes() {
+            "Length of passes"
+        } else {
+            "Gradient norm"
+        }
     );
     out.push_str(&plot::gradient(
         trace,
         input.predicted_bound,
         input.trivial_bound,
     ));
-    out.push_str(
-        "<figcaption>A released norm contains its noise: where it stays near the noise level, the gradient \
-         itself is smaller than what can be seen.",
-    );
-    if trace.step.is_empty() {
-        out.push_str(" Here there is none.");
-    } else if input.predicted_bound.is_some() {
+    out.push_str("<figcaption>");
+    if trace.of_passes() {
         out.push_str(
-            " The predicted bound is on the root mean square of the true gradient norm at the output; it is \
-             drawn against released values only, because the true norm is never computed.",
+            "Each release is the point at the end of a pass over a slice of the records, shown by its distance \
+             from the point before; no gradient is released.",
         );
     } else {
+        out.push_str(
+            "A released norm contains its noise: where it stays near the noise level, the gradient \
+             itself is smaller than what can be seen.",
+        );
+    }
+    let of_gradients = !trace.of_passes();
+    if trace.step.is_empty() {
+        out.push_str(" Here there is none.");
+    } else if of_gradients && input.predicted_bound.is_some() {
+        out.push_str(&format!(
+            " The predicted bound ({}) is on the true gradient norm at the output; it is \
+             drawn against released values only, because the true norm is never computed.",
+            input.bound_sense
+        ));
+    } else if of_gradients {
         out.push_str(" The plan of this solver states no bound.");
     }
     if let Some(note) = plot::left_out(trace) {
@@ -373,10 +400,10 @@ fn values(trace: &Trace, budget: Option<&[f64]>) -> String {
         out.push_str(&format!(
             "<tr><td>{}</td><td class=\"word\">{}</td><td>{}</td><td>{}</td>{spent}</tr>\n",
             trace.step[i],
-            if trace.anchor[i] {
-                "anchor"
-            } else {
-                "variation"
+            match (trace.anchor[i], trace.of_passes()) {
+                (true, _) => "anchor",
+                (false, true) => "pass",
+                (false, false) => "variation",
             },
             number(trace.released_norm[i]),
             number(trace.noise_norm[i])

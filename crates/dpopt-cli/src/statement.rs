@@ -15,6 +15,9 @@ pub(crate) struct Statement {
     pub(crate) mode: Mode,
     /// Public number of records: declared under add-remove.
     pub(crate) records: u64,
+    /// Properties of the loss that it rests on beside all else: claimed, and not enforced. None for most solvers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rests_on: Vec<String>,
     /// For a run that was stopped: what its releases cost by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) odometer: Option<Odometer>,
@@ -67,6 +70,7 @@ impl Statement {
             accountant: guarantee.accountant,
             mode: Mode::Protected,
             records,
+            rests_on: guarantee.rests_on.iter().map(ToString::to_string).collect(),
             odometer,
             words,
         }
@@ -126,7 +130,7 @@ fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -
             ),
         ),
     };
-    vec![
+    let mut words = vec![
         format!(
             "{what} ({}, {})-differentially \
              private under {adjacency} adjacency, by the {accountant} accountant: when {change}, \
@@ -144,7 +148,14 @@ fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -
         "Assumed: the schema and the flags were chosen without looking at the records, and the \
          random numbers of the operating system can't be predicted."
             .to_owned(),
-    ]
+    ];
+    words.extend(guarantee.rests_on.iter().map(|claim| {
+        format!(
+            "Assumed besides, because this solver's sensitivity is derived and not enforced: {claim}. If that \
+             fails there is no guarantee."
+        )
+    }));
+    words
 }
 
 /// Four digits, never below the value.

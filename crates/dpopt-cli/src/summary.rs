@@ -47,6 +47,8 @@ struct Json<'a> {
     accountant: Accountant,
     #[serde(skip_serializing_if = "Option::is_none")]
     odometer: Option<&'a Odometer>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rests_on: &'a [String],
     predicted_bound: Option<f64>,
     releases: u64,
     passes: f64,
@@ -78,6 +80,7 @@ impl Summary<'_> {
             adjacency: self.statement.adjacency,
             accountant: self.statement.accountant,
             odometer: self.statement.odometer.as_ref(),
+            rests_on: &self.statement.rests_on,
             predicted_bound: self.chosen.predicted_bound(),
             releases: self.outcome.counts.releases,
             passes: self.outcome.counts.passes,
@@ -121,6 +124,9 @@ impl Summary<'_> {
             Stop::Completed => "",
             Stop::ByObserver => ", stopped by Ctrl-C",
             Stop::SmallEstimate => ", stopped at an estimate as small as planned",
+            Stop::NormUnpaid | Stop::GradientUnpaid => ", as many as the budget pays for",
+            Stop::Converged => ", stopped where the gradient is not seen above the noise",
+            Stop::StepCap => "",
             _ => ", stopped because a release was not finite",
         };
         writeln!(
@@ -137,8 +143,8 @@ impl Summary<'_> {
                 out,
                 "Bound      the gradient norm at the result is at most {bound:.4} ({}; the starting \
                  point already satisfies {:.4})",
-                crate::plan::sense(plan),
-                self.facts.trivial_bound()
+                plan.bound_sense(),
+                self.chosen.trivial_bound()
             )?,
             None if self.chosen.resumed => {
                 writeln!(out, "Bound      none stated for a walk from a checkpoint")?;

@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
-use dpopt::nonconvex::{Budget, Observer, Outcome, PublicFacts, Release, RunError, SolverPlan};
+use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, PublicFacts, Release, SolverPlan};
 use dpopt::oracle::formats::Format;
-use dpopt::oracle::{Estimator, Glm, PrivateData, PrivateGradient, PrivateMean, Tracker as _};
+use dpopt::oracle::{Glm, PrivateData};
 use dpopt::privacy::{
     Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
 };
@@ -19,7 +19,7 @@ use dpopt::privacy::{
 use crate::args::{self, SolverArg};
 use crate::artefacts::OutDir;
 use crate::checkpoints::{CheckpointArgs, Saver};
-use crate::choose::{Chosen, choose};
+use crate::choose::{ChooseArgs, Chosen};
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
@@ -75,10 +75,7 @@ pub(crate) struct TrainArgs {
     /// Loss of a record: logistic, sigmoid, welsch, geman-mcclure, cauchy, tukey[:C] or huber[:DELTA]
     #[arg(long, default_value = "logistic", value_parser = args::loss)]
     loss: Glm,
-    /// auto, noisy-gd, noisy-gd-theory, dp-sgd, dp-sgd-decay, dp-adam, spiderboost or tree-spider. auto: noisy-gd for a convex loss;
-    /// otherwise whichever of spiderboost and noisy-gd-theory has the smaller proven bound, and
-    /// noisy-gd where neither bound says anything. It sees public facts only
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", help = args::solver_help())]
     solver: SolverArg,
     /// Privacy budget epsilon; default 1, with --resume what the ledger has left
     #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
@@ -101,9 +98,8 @@ pub(crate) struct TrainArgs {
     /// Folder for model.json, ledger.json and report.html
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Most steps; default 2000, for solvers with a proven bound 100000
-    #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
-    max_steps: Option<u64>,
+    #[command(flatten)]
+    how: ChooseArgs,
     /// Threads; default: as many as the machine offers. The result does not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -116,16 +112,17 @@ pub(crate) struct TrainArgs {
 }
 
 /// Watches a run: keeps what was released, writes checkpoints, moves the bar, stops on Ctrl-C.
-struct Watcher {
+struct Watcher<'a> {
+    plan: &'a SolverPlan,
     record: Recorder,
     progress: Progress,
     interrupt: Interrupt,
     saver: Saver,
 }
 
-impl Observer for Watcher {
+impl Observer for Watcher<'_> {
     fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
-        self.record.add(release);
+        self.record.add(release, self.plan);
         self.progress.step();
         self.saver.on_release(release);
         if self.interrupt.pressed() {
@@ -170,6 +167,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
     )?;
     let prepare = |path| OutDir::prepare(path, &outputs::FILES);
     let out = args.out.as_deref().map(prepare).transpose()?;
+    if args.how.projects() {
+        args.checkpoints.refuse(
+            "a projected run starts at the origin and its points before the last are not those of the table",
+        )?;
+    }
     let checkpoint = args.checkpoints.read()?;
     args.checkpoints.check()?;
     let mut ledger = Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?;
@@ -213,15 +215,22 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         }
         (_, epsilon) => {
             let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
-            choose(
-                args.solver,
-                &facts,
-                &Budget { epsilon, delta },
-                args.max_steps,
-            )?
+            args.how
+                .choose(args.solver, &facts, &Budget { epsilon, delta })?
         }
     };
     chosen.resumed = start.is_some();
+    if data.is_in_a_file() && chosen.plan.needs_records_in_memory() {
+        let problem = format!(
+            "the records stay in their file, and {} needs them in memory",
+            if args.how.projects() {
+                "a projection".to_owned()
+            } else {
+                chosen.solver.to_string()
+            }
+        );
+        return Err(CliError::flag("--data", problem));
+    }
     if interrupt.pressed() {
         return Err(CliError::Interrupted);
     }
@@ -366,7 +375,7 @@ fn choose_what_fits(
     let mut tries = 0;
     loop {
         let budget = Budget { epsilon, delta };
-        let chosen = choose(args.solver, facts, &budget, args.max_steps)?;
+        let chosen = args.how.choose(args.solver, facts, &budget)?;
         match ledger.can_pay(chosen.plan.spend().event()) {
             Ok(()) => return Ok(chosen),
             Err(LedgerError::Exhausted { .. }) if tries < TRIES => {
@@ -399,44 +408,26 @@ fn descend(
     saver: Saver,
 ) -> Result<Finished, CliError> {
     let plan = &job.chosen.plan;
-    let clip = ClipNorm::new(plan.clip()).map_err(dpopt::oracle::EstimatorError::from)?;
     let threads = args
         .threads
         .or_else(|| std::thread::available_parallelism().ok())
         .unwrap_or(NonZeroUsize::MIN);
     let mut watcher = Watcher {
+        plan,
         record: Recorder::new(plan),
         progress: Progress::new(plan.steps(), !args.quiet && !args.json),
         interrupt,
         saver,
     };
     let clock = Stopwatch::start();
-    let (result, guarantee) = match plan {
-        SolverPlan::TreeSpider(tree) => {
-            let means = PrivateMean::new(data, args.loss, curator)?.with_threads(threads);
-            let mut rounds = tree.estimator(means)?;
-            let origin = vec![0.0; data.dim()];
-            let start = job.start.unwrap_or(&origin);
-            let result = tree.run_from(start, &mut rounds, &mut watcher);
-            if result.is_err() {
-                // Where this fails too, the reservation stands, and the first error says more.
-                let _ = rounds.settle();
-            }
-            (result, rounds.means_mut().curator().guarantee(job.delta))
-        }
-        plan => {
-            let mut estimator = PrivateGradient::new(data, args.loss, curator)?
-                .with_clip(clip)
-                .with_access(plan.access())
-                .with_threads(threads);
-            let result = in_steps(plan, job.start, &mut estimator, &mut watcher);
-            (result, estimator.curator().guarantee(job.delta))
-        }
-    };
+    let run = GlmRun::new(data, args.loss, curator)
+        .with_threads(threads)
+        .from(job.start);
+    let result = plan.run_on(run, &mut watcher);
     let seconds = clock.seconds();
     watcher.progress.finish();
-    let outcome = result.map_err(CliError::from_run)?;
-    let guarantee = guarantee?;
+    let (outcome, curator) = result.map_err(CliError::from_run)?;
+    let guarantee = curator.guarantee(job.delta)?;
     let mut saver = watcher.saver;
     saver.save(&outcome.point, outcome.steps);
     Ok(Finished {
@@ -446,22 +437,4 @@ fn descend(
         seconds,
         trouble: saver.trouble(),
     })
-}
-
-/// Runs a plan on an estimator that is told when to start anew.
-fn in_steps(
-    plan: &SolverPlan,
-    start: Option<&[f64]>,
-    estimator: &mut dyn Estimator,
-    watcher: &mut Watcher,
-) -> Result<Outcome, RunError> {
-    let result = match start {
-        Some(start) => plan.run_from(start, estimator, watcher),
-        None => plan.run(estimator, watcher),
-    };
-    if result.is_err() {
-        // Where this fails too, the reservation stands, and the first error says more.
-        let _ = estimator.settle();
-    }
-    result
 }

@@ -1,6 +1,6 @@
 //! DP-SGD: noisy clipped gradients on Poisson samples, with momentum.
 
-use dpopt_oracle::{Batch, Estimate, Estimator, Level, Schedule};
+use dpopt_oracle::{Access, Batch, Estimate, Estimator, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, ClipNorm, NoiseMultiplier, Refused, SamplingRate, Spend};
 use serde::Serialize;
@@ -8,7 +8,10 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, plain_steps};
 use crate::noisy_gd::HeavyBall;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::plan::Plan;
+use crate::run::{
+    Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, check_start, run,
+};
 
 /// Momentum of the default plan: the usual one. A tuned constant.
 const MOMENTUM: f64 = 0.9;
@@ -152,9 +155,15 @@ impl DpSgdPlan {
             ("clip", clip),
             ("1 - momentum", 1.0 - momentum),
         ] {
-            if !(value.is_finite() && value > 0.0) || momentum < 0.0 {
+            if !(value.is_finite() && value > 0.0) {
                 return Err(PlanError::BadFact { name, value });
             }
+        }
+        if momentum < 0.0 {
+            return Err(PlanError::BadFact {
+                name: "momentum",
+                value: momentum,
+            });
         }
         let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
         let accountant =
@@ -224,6 +233,23 @@ impl DpSgdPlan {
         estimator: &mut dyn Estimator,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
+        let mut walk = HeavyBall::new(
+            self.facts.dim,
+            self.step_size,
+            self.momentum,
+            self.noise_multiplier,
+        );
+        self.drive(&mut walk, start, estimator, observer)
+    }
+
+    /// Walks on the releases of this plan, clip radii included.
+    pub(crate) fn drive(
+        &self,
+        walk: &mut dyn Walk,
+        start: &[f64],
+        estimator: &mut dyn Estimator,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
         let course = Course {
             start,
             dim: self.facts.dim,
@@ -231,35 +257,67 @@ impl DpSgdPlan {
             spend: self.spend(),
             output: self.output,
         };
-        let walk = HeavyBall::new(
-            self.facts.dim,
-            self.step_size,
-            self.momentum,
-            self.noise_multiplier,
-        );
         if self.clip_decay == 1.0 {
-            let mut walk = walk;
-            return run(&course, &mut walk, estimator, observer);
+            return run(&course, walk, estimator, observer);
         }
         let clips: Vec<ClipNorm> = (0..self.steps)
             .map(|step| ClipNorm::new(self.clip_at(step)))
             .collect::<Result<_, _>>()
             .map_err(RunError::Clip)?;
+        check_start(start, self.facts.dim, estimator.dim())?;
         if !clips.first().is_none_or(|clip| estimator.set_clip(*clip)) {
             return Err(RunError::FixedClip);
         }
-        let mut walk = Decaying { walk, clips };
-        run(&course, &mut walk, estimator, observer)
+        let outcome = run(
+            &course,
+            &mut Decaying {
+                walk,
+                clips: &clips,
+            },
+            estimator,
+            observer,
+        );
+        // Where a plan asks the estimator to be set: another run on it does not begin at the last radius.
+        if let Some(clip) = clips.first() {
+            let _ = estimator.set_clip(*clip);
+        }
+        outcome
+    }
+}
+
+impl Plan for DpSgdPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn access(&self) -> Access {
+        Access::Poisson(self.sampling_rate)
     }
 }
 
 /// A walk before each of whose steps the clip radius is set.
-struct Decaying {
-    walk: HeavyBall,
-    clips: Vec<ClipNorm>,
+struct Decaying<'a> {
+    walk: &'a mut dyn Walk,
+    clips: &'a [ClipNorm],
 }
 
-impl Walk for Decaying {
+impl Walk for Decaying<'_> {
     fn ask<'e>(
         &self,
         step: u64,

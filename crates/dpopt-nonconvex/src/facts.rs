@@ -146,30 +146,47 @@ pub enum PlanError {
     },
     /// A solver needs a bound on how far a minimiser is from the start, and was given none.
     #[error(
-        "{solver} needs a public bound on the distance from the starting point to a minimiser (a radius), and none was given"
+        "{solver} needs a public bound on the distance from the starting point to a minimiser (a radius), and none was given; \
+         for these facts (L0 = {lipschitz}, L1 = {smoothness}) one below {telling:.4} says more of the gradient at the \
+         starting point than they do"
     )]
     RadiusMissing {
         /// Solver that was planned.
         solver: &'static str,
+        /// L0.
+        lipschitz: f64,
+        /// L1.
+        smoothness: f64,
+        /// min(L0, sqrt(2 L1 F0))/L1.
+        telling: f64,
     },
     /// A solver for convex losses was asked for another one.
-    #[error("{solver} is for losses that are convex for every record, and this one is not")]
+    #[error(
+        "{solver} is for losses that are convex for every record, and this one (L0 = {lipschitz}, L1 = {smoothness}) is not"
+    )]
     NotConvex {
         /// Solver that was planned.
         solver: &'static str,
+        /// L0.
+        lipschitz: f64,
+        /// L1.
+        smoothness: f64,
     },
-    /// The solver reads records by position, which the adjacency does not keep.
+    /// A solver reads slices of records at fixed positions, which the adjacency does not keep.
     #[error(
-        "{solver} reads the {records} records in slices by position, and under {adjacency} adjacency one record more \
-         shifts every later slice; replace-one or zero-out is needed"
+        "{solver} would read the {records} records in slices by position (some {slices}), and under {adjacency} adjacency \
+         one record more shifts every later slice, so that all of them would have to be paid for; replace-one or zero-out \
+         is needed"
     )]
     NeedsPositions {
         /// Solver that was planned.
         solver: &'static str,
-        /// Neighbouring relation that was asked for.
+        /// The adjacency.
         adjacency: Adjacency,
         /// n.
         records: u64,
+        /// Slices of the plan, were positions fixed; 1 where there is none.
+        slices: u64,
     },
     /// There are not enough records for one round.
     #[error("one round of {solver} reads at least {needed} records, and there are {records}")]
@@ -180,22 +197,6 @@ pub enum PlanError {
         records: u64,
         /// Records of the smallest round.
         needed: u64,
-    },
-    /// A solver reads slices of records at fixed positions, which an insertion would shift.
-    #[error(
-        "{solver} would read {slices} slices of {each} of the {records} records by position, which {adjacency} adjacency forbids: one more record shifts every later slice, and all of them would have to be paid for"
-    )]
-    SlicesByPosition {
-        /// Solver that was planned.
-        solver: &'static str,
-        /// The adjacency.
-        adjacency: Adjacency,
-        /// n.
-        records: u64,
-        /// Slices of the plan under replace-one.
-        slices: u64,
-        /// Records in each.
-        each: u64,
     },
     /// A tree can't be this deep.
     #[error("a tree of depth {depth} was asked for; at most {most} is planned")]
@@ -270,14 +271,36 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// The budget does not pay for one step, whatever the records are.
+    #[error(
+        "{solver} can't make a step: {what} costs a squared mu of at least {cost:e}, and the budget is {squared_mu:e}; more records \
+         (now {records}), a larger epsilon or fewer parameters (now {dim}) would help"
+    )]
+    Unaffordable {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// What can't be paid.
+        what: &'static str,
+        /// Its least cost.
+        cost: f64,
+        /// The budget.
+        squared_mu: f64,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+    },
     /// A plan was asked for that needs a public bound on the rank.
     #[error(
         "the rank branch of the projection needs a public bound on the rank of the rows, and none was given; \
          a bound must never be computed from protected records"
     )]
     RankMissing,
-    /// The number of rows of a projection can't be chosen by a bound that the base solver does not state.
-    #[error("the solver states no bound, so the projection's dimension has to be given")]
+    /// The number of rows of a projection can't be chosen by a bound that the base solver does not state, or states of the
+    /// population.
+    #[error(
+        "the solver states no bound on the gradient of the mean over the records, so the projection's dimension has to be given"
+    )]
     NoBaseBound,
     /// A projection can't have this shape.
     #[error(transparent)]

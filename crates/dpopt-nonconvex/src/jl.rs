@@ -5,14 +5,16 @@
 //! part of delta pays for the map's luck, and the branch without a rank rests on Gordon's inequality.
 
 use dpopt_linalg::{JlMap, MapError};
-use dpopt_oracle::{DataError, Estimator, PrivateData};
+use dpopt_oracle::{Access, DataError, Estimator, PrivateData};
 use dpopt_privacy::{ClipNorm, Spend};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::{BoundSense, Plan};
 use crate::rank::PublicRank;
 use crate::run::{Observer, Outcome, RunError};
-use crate::solver::{Solver, SolverPlan};
+use crate::solver::Solver;
+use crate::solver_plan::SolverPlan;
 
 /// Ratio of neighbouring trial values of k. Tuned: bounds are flat in k.
 const RATIO: f64 = 1.35;
@@ -99,7 +101,7 @@ impl JlPlan {
     /// The plan with the least bound among all branches, with `solver` as the base.
     ///
     /// # Errors
-    /// [`PlanError::NoBaseBound`] where the solver states no bound; [`PlanError::Vacuous`] when no branch beats
+    /// [`PlanError::NoBaseBound`] where the solver states no bound on the empirical gradient; [`PlanError::Vacuous`] when no branch beats
     /// min(L0, sqrt(2 L1 F0)).
     pub fn new(
         jl: &JlFacts,
@@ -165,7 +167,7 @@ impl JlPlan {
                 }
                 Err(error) => return Err(error),
             };
-            let g = plan.predicted_bound().ok_or(PlanError::NoBaseBound)?;
+            let g = empirical_bound(&plan).ok_or(PlanError::NoBaseBound)?;
             let (distortion, slack) = match branch {
                 JlBranch::Rank => rank_terms(jl, rows, g),
                 _ => gordon_terms(&jl.facts, rows),
@@ -279,7 +281,8 @@ impl JlPlan {
     }
 
     /// Runs the base plan from the origin on an estimator over the **embedded** records ([`JlPlan::embed`]), set as the base
-    /// plan asks, and lifts the point. The observer sees points of the embedded problem.
+    /// plan asks, and lifts the point. The observer sees points of the embedded problem. A tree runs on an estimator of its
+    /// own, and its point is lifted by [`JlPlan::map`].
     ///
     /// # Errors
     /// [`RunError`].
@@ -288,9 +291,67 @@ impl JlPlan {
         estimator: &mut dyn Estimator,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
-        let outcome = self.base.run(estimator, observer)?;
+        self.lift(self.base.run(estimator, observer)?)
+    }
+}
+
+impl JlPlan {
+    /// The outcome with its point lifted.
+    pub(crate) fn lift(&self, outcome: Outcome) -> Result<Outcome, RunError> {
         let point = self.map()?.lift(&outcome.point)?;
         Ok(Outcome { point, ..outcome })
+    }
+}
+
+impl Plan for JlPlan {
+    /// Those of the problem as it is, before the projection.
+    fn facts(&self) -> &PublicFacts {
+        &self.facts.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.base.steps()
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.base.gradients()
+    }
+
+    /// That of the base solver, for embedded rows.
+    fn clip(&self) -> f64 {
+        self.base.clip()
+    }
+
+    fn access(&self) -> Access {
+        self.base.access()
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    fn bound_sense(&self) -> BoundSense {
+        match self.branch {
+            JlBranch::Identity => self.base.bound_sense(),
+            _ => BoundSense::MeanOverProjections,
+        }
+    }
+
+    fn share_spent(&self, step: u64) -> f64 {
+        self.base.share_spent(step)
+    }
+}
+
+/// What the base bounds of the gradient of the mean over these records, which is what the distortions are proved for. A
+/// bound on the gradient of the population is no such thing: a fresh record lies in the hull of none.
+fn empirical_bound(base: &SolverPlan) -> Option<f64> {
+    match base.bound_sense() {
+        BoundSense::PopulationMean | BoundSense::PopulationWithProbability => None,
+        _ => base.predicted_bound(),
     }
 }
 

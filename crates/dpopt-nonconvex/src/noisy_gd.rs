@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
+use crate::plan::Plan;
 use crate::rank::PublicRank;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
@@ -203,9 +204,15 @@ impl NoisyGdPlan {
             ("clip", clip),
             ("1 - momentum", 1.0 - momentum),
         ] {
-            if !(value.is_finite() && value > 0.0) || momentum < 0.0 {
+            if !(value.is_finite() && value > 0.0) {
                 return Err(PlanError::BadFact { name, value });
             }
+        }
+        if momentum < 0.0 {
+            return Err(PlanError::BadFact {
+                name: "momentum",
+                value: momentum,
+            });
         }
         Self::build(&self.facts, &self.budget, steps, step_size, momentum, clip)
     }
@@ -266,6 +273,32 @@ impl NoisyGdPlan {
             self.noise_multiplier,
         );
         run(&course, &mut walk, estimator, observer)
+    }
+}
+
+impl Plan for NoisyGdPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
     }
 }
 

@@ -15,8 +15,22 @@ use crate::spiderboost::{Candidate, SpiderBoostPlan};
 /// # Privacy
 /// None rests on it. If the rank is above the bound, the stated bounds on the gradient may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "usize", into = "usize")]
 pub struct PublicRank(usize);
+
+impl TryFrom<usize> for PublicRank {
+    type Error = PlanError;
+
+    fn try_from(rank: usize) -> Result<Self, PlanError> {
+        Self::new(rank)
+    }
+}
+
+impl From<PublicRank> for usize {
+    fn from(rank: PublicRank) -> Self {
+        rank.get()
+    }
+}
 
 impl PublicRank {
     /// The bound `rank`.
@@ -119,6 +133,13 @@ impl Search<'_> {
             previous = steps;
             let optimisation = 4.0 * self.facts.smoothness * self.facts.initial_gap / steps as f64;
             if optimisation >= best.bound {
+                continue;
+            }
+            // No split does better than all of mu for anchors and all of it for variations as well; noise grows within a phase.
+            let most = longest(steps, |q| self.descends(steps, 0.0, q));
+            let fewest = (steps.div_ceil(most) as f64).sqrt();
+            let sigma = self.facts.noise_std(self.facts.lipschitz, fewest / self.mu);
+            if optimisation + self.span * sigma * sigma >= best.bound {
                 continue;
             }
             for &share in shares {

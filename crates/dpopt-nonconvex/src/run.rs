@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{MapError, norm};
-use dpopt_oracle::{Counts, Estimate, Estimator, PassError};
+use dpopt_oracle::{
+    Counts, DataError, Estimate, Estimator, EstimatorError, NotConvexSmooth, PassError,
+};
 use dpopt_privacy::{Event, Refused, Spend, UnitError};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,9 @@ pub enum ReleaseKind {
     /// The last point of a pass over a slice, and no gradient: then `norm` is how far that point is from where
     /// the pass began, and `point` is the point itself.
     Pass,
+    /// The norm of the mean gradient alone: `norm` is the released number, which noise may make negative, and `noise_norm` the
+    /// standard deviation of its noise.
+    Norm,
 }
 
 /// Watches a run. It sees released values only, and can stop the run after a release.
@@ -88,6 +93,14 @@ pub enum Stop {
     ByObserver,
     /// A released estimate was as short as the plan asks for; its point is returned.
     SmallEstimate,
+    /// The budget does not pay for another norm.
+    NormUnpaid,
+    /// The budget does not pay for a gradient as exact as the released norm asks for.
+    GradientUnpaid,
+    /// The released norm is so small that a gradient to match would take half of the whole budget.
+    Converged,
+    /// As many steps as are allowed were made, and there is budget left.
+    StepCap,
     /// A released estimate was not finite, or the next point would have left the range of numbers;
     /// the step to it is not made.
     Diverged,
@@ -143,6 +156,21 @@ pub enum RunError {
         /// The solver.
         solver: &'static str,
     },
+    /// An estimator of the plan could not be set up.
+    #[error(transparent)]
+    Estimator(#[from] EstimatorError),
+    /// The records can't be projected.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The loss is not what the privacy of the plan's passes rests on.
+    #[error(transparent)]
+    NotConvexSmooth(#[from] NotConvexSmooth),
+    /// The plan asks for norms of mean gradients, and the estimator does not release them.
+    #[error("{solver} asks for norms of mean gradients, and this estimator does not release them")]
+    NoNorms {
+        /// The solver.
+        solver: &'static str,
+    },
     /// A point does not fit the projection that it was found under.
     #[error(transparent)]
     Map(#[from] MapError),
@@ -177,6 +205,11 @@ pub(crate) trait Walk {
         false
     }
 
+    /// Whether all is done though the course has steps left.
+    fn finished(&self) -> bool {
+        false
+    }
+
     /// Writes the point after `point` to `next`.
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]);
 }
@@ -206,7 +239,7 @@ pub(crate) fn run(
     let root_dim = (course.dim as f64).sqrt();
     let mut stop = Stop::Completed;
     let mut done = 0;
-    while done < course.steps {
+    while done < course.steps && !walk.finished() {
         let (kind, estimate) = walk.ask(done, &point, estimator)?;
         let released = norm(estimate.gradient);
         if !released.is_finite() {

@@ -4,7 +4,7 @@
 //! the accountants state for sampled Gaussians. Sampling saves gradients; it never improves the bound.
 
 use dpopt_oracle::{
-    Batch, Estimate, Estimator, EstimatorError, Level, Means, Recursive, RecursiveSettings,
+    Access, Batch, Estimate, Estimator, EstimatorError, Level, Means, Recursive, RecursiveSettings,
     Refresh, Schedule, Tracker,
 };
 use dpopt_privacy::accounting::calibrate;
@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::phases::Phases;
+use crate::plan::Plan;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
 /// Ratio of neighbouring trial values of T.
@@ -34,7 +35,7 @@ const SOLVER: &str = "sampled-spiderboost";
 /// - E||grad F(w)||^2 <= 4 L1 F0/T + d sigma1^2 for w uniform on w_0..w_{T-1}.
 ///
 /// # Privacy
-/// Under add/remove: Poisson samples at rate b2/n, noise relative to lambda_t/b2. Under replace-one: samples of
+/// Under add/remove and zero-out: Poisson samples at rate b2/n, noise relative to lambda_t/b2. Under replace-one: samples of
 /// fixed size without replacement, noise relative to 2 lambda_t/b2, that is half of its ratio to the clip radius.
 /// Anchors are plain Gaussians of the same relation. All multipliers are scaled until the accountant says that
 /// the whole event costs the budget; what is stated holds under that adjacency and no other.
@@ -93,7 +94,7 @@ impl SampledSpiderBoostPlan {
     ///
     /// # Errors
     /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0)); an accounting error where no
-    /// accountant takes samples under the adjacency (zero-out).
+    /// accountant reaches the budget.
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
         facts.check()?;
         let mu = budget.mu()?.get();
@@ -167,59 +168,43 @@ impl SampledSpiderBoostPlan {
     }
 
     /// Records and noise of an anchor and of a variation.
-    ///
-    /// # Errors
-    /// [`PlanError`] when the plan's public fields were changed to values that make no sample.
-    pub fn levels(&self) -> Result<[Level; 2], PlanError> {
-        Ok([
+    #[must_use]
+    pub fn levels(&self) -> [Level; 2] {
+        [
             Level {
                 batch: Batch::Everything,
                 noise_multiplier: self.anchor_noise_multiplier,
             },
             Level {
-                batch: sample(&self.facts, self.batch)?,
+                batch: sample(&self.facts, self.batch),
                 noise_multiplier: self.variation_noise_multiplier,
             },
-        ])
+        ]
     }
 
     /// The estimator of the plan over `means`.
     ///
     /// # Errors
-    /// [`EstimatorError`]; [`EstimatorError::Unit`] when the plan's public fields were changed to values that make
-    /// no sample.
+    /// [`EstimatorError::Unit`] when the plan's public clip radius was changed to one that is none.
     pub fn estimator<M: Means>(&self, means: M) -> Result<Recursive<M>, EstimatorError> {
-        let rate = SamplingRate::new(self.batch as f64 / self.facts.records as f64)?;
-        let batch = match self.facts.adjacency {
-            _ if self.batch >= self.facts.records => Batch::Everything,
-            Adjacency::ReplaceOne => Batch::FixedSize(self.batch),
-            _ => Batch::Poisson(rate),
-        };
+        let [anchor, variation] = self.levels();
         let settings = RecursiveSettings {
             clip: ClipNorm::new(self.clip)?,
-            anchor: Level {
-                batch: Batch::Everything,
-                noise_multiplier: self.anchor_noise_multiplier,
-            },
-            variation: Level {
-                batch,
-                noise_multiplier: self.variation_noise_multiplier,
-            },
+            anchor,
+            variation,
             refresh: Refresh::by_phase(),
         };
         Recursive::new(means, settings)
     }
 
     /// The releases of the plan.
-    ///
-    /// # Errors
-    /// As [`Self::levels`].
-    pub fn spend(&self) -> Result<Spend, PlanError> {
-        let [anchor, variation] = self.levels()?;
-        Ok(Schedule::new(self.facts.records)
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        let [anchor, variation] = self.levels();
+        Schedule::new(self.facts.records)
             .releases(anchor, self.anchors)
             .releases(variation, self.variations)
-            .spend())
+            .spend()
     }
 
     /// Nominal per-record gradients: N1 n + 2 N2 b2.
@@ -255,10 +240,7 @@ impl SampledSpiderBoostPlan {
             start,
             dim: self.facts.dim,
             steps: self.steps,
-            // A plan whose fields make no sample has an estimator that refuses before this matters.
-            spend: self
-                .spend()
-                .unwrap_or(Spend::Fixed(dpopt_privacy::Event::NoOp)),
+            spend: self.spend(),
             output: self.output,
         };
         run(
@@ -267,6 +249,57 @@ impl SampledSpiderBoostPlan {
             &mut Phases(tracker),
             observer,
         )
+    }
+}
+
+impl Plan for SampledSpiderBoostPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn access(&self) -> Access {
+        match sample(&self.facts, self.batch) {
+            Batch::Poisson(rate) => Access::Poisson(rate),
+            Batch::FixedSize(size) => Access::FixedSize(size),
+            _ => Access::FullBatch,
+        }
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    /// In the central limit of sampled Gaussians, p^2 (e^(1/z^2) - 1) for a variation.
+    fn share_spent(&self, step: u64) -> f64 {
+        let rate = (self.batch as f64 / self.facts.records as f64).min(1.0);
+        let squared = self.variation_noise_multiplier.get().powi(-2);
+        let variation = if rate < 1.0 {
+            rate * rate * squared.exp_m1()
+        } else {
+            squared
+        };
+        let cost = |anchors: u64, variations: u64| {
+            anchors as f64 * self.anchor_noise_multiplier.get().powi(-2)
+                + variations as f64 * variation
+        };
+        let anchors = step / self.phase + 1;
+        cost(anchors, step + 1 - anchors) / cost(self.anchors, self.variations)
     }
 }
 
@@ -297,15 +330,17 @@ impl Walk for Sampled<'_> {
     }
 }
 
-/// What a variation reads under the adjacency of the facts.
-fn sample(facts: &PublicFacts, batch: u64) -> Result<Batch, PlanError> {
+/// What a variation reads under the adjacency of the facts: all records where so many make no sample.
+fn sample(facts: &PublicFacts, batch: u64) -> Batch {
     if batch >= facts.records {
-        return Ok(Batch::Everything);
+        return Batch::Everything;
     }
-    Ok(match facts.adjacency {
-        Adjacency::ReplaceOne => Batch::FixedSize(batch),
-        _ => Batch::Poisson(SamplingRate::new(batch as f64 / facts.records as f64)?),
-    })
+    let size = batch.max(1);
+    match facts.adjacency {
+        Adjacency::ReplaceOne => Batch::FixedSize(size),
+        _ => SamplingRate::new(size as f64 / facts.records as f64)
+            .map_or(Batch::Everything, Batch::Poisson),
+    }
 }
 
 fn levels(facts: &PublicFacts, shape: &Shape, factor: f64) -> Result<[Level; 2], PlanError> {
@@ -315,7 +350,7 @@ fn levels(facts: &PublicFacts, shape: &Shape, factor: f64) -> Result<[Level; 2],
             noise_multiplier: NoiseMultiplier::new(shape.anchor * factor)?,
         },
         Level {
-            batch: sample(facts, shape.batch)?,
+            batch: sample(facts, shape.batch),
             noise_multiplier: NoiseMultiplier::new(shape.variation * factor)?,
         },
     ])

@@ -1,16 +1,20 @@
 //! All solvers under one name, and the rule by which `auto` picks one.
 
-use dpopt_oracle::{Access, Convexity, Estimator};
-use dpopt_privacy::Spend;
+use dpopt_oracle::Convexity;
 use serde::{Deserialize, Serialize};
 
 use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::kl::{AdaptiveGdPlan, AdaptiveSettings};
 use crate::noisy_gd::NoisyGdPlan;
+use crate::normalized_spider::NormalizedSpiderPlan;
 use crate::rank::PublicRank;
-use crate::run::{Observer, Outcome, RunError};
+use crate::recursive::{ConvexFacts, RecursiveGdPlan, RecursiveSgdPlan};
+use crate::sampled_spiderboost::SampledSpiderBoostPlan;
+use crate::solver_plan::SolverPlan;
 use crate::spiderboost::SpiderBoostPlan;
+use crate::storm::StormPlan;
 use crate::tree_spider::{TreeSettings, TreeSpiderPlan, TreeTarget};
 
 /// A solver by name.
@@ -31,23 +35,116 @@ pub enum Solver {
     /// [`SpiderBoostPlan::new`].
     #[serde(rename = "spiderboost")]
     SpiderBoost,
+    /// [`SampledSpiderBoostPlan::new`].
+    #[serde(rename = "sampled-spiderboost")]
+    SampledSpiderBoost,
+    /// [`NormalizedSpiderPlan::new`].
+    NormalizedSpider,
+    /// [`StormPlan::new`].
+    Storm,
     /// [`TreeSpiderPlan`] for [`TreeTarget::Mean`].
     TreeSpider,
+    /// [`RecursiveGdPlan::new`].
+    RecursiveGd,
+    /// [`RecursiveSgdPlan::new`].
+    RecursiveSgd,
+    /// [`AdaptiveGdPlan::new`] with its default settings.
+    AdaptiveGd,
+}
+
+/// What some solvers need to be told beside the facts of the problem. Public, and **never computed from protected
+/// records**; if it is wrong a stated bound may be, and no guarantee is.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
+pub struct ExtraFacts {
+    /// R: a bound on the distance from the starting point to some minimiser of the population risk.
+    pub radius: Option<f64>,
+    /// A bound on the rank of the rows of a generalised linear problem.
+    pub rank: Option<PublicRank>,
+}
+
+impl ExtraFacts {
+    /// With this radius.
+    #[must_use]
+    pub fn with_radius(mut self, radius: f64) -> Self {
+        self.radius = Some(radius);
+        self
+    }
+
+    /// With this rank.
+    #[must_use]
+    pub fn with_rank(mut self, rank: PublicRank) -> Self {
+        self.rank = Some(rank);
+        self
+    }
 }
 
 impl Solver {
     /// All solvers.
-    pub const ALL: [Solver; 7] = [
+    pub const ALL: [Solver; 13] = [
         Solver::NoisyGd,
         Solver::NoisyGdTheory,
         Solver::DpSgd,
         Solver::DpSgdDecay,
         Solver::DpAdam,
         Solver::SpiderBoost,
+        Solver::SampledSpiderBoost,
+        Solver::NormalizedSpider,
+        Solver::Storm,
         Solver::TreeSpider,
+        Solver::RecursiveGd,
+        Solver::RecursiveSgd,
+        Solver::AdaptiveGd,
     ];
 
-    /// The solver's default plan.
+    /// The name, as on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Solver::NoisyGd => "noisy-gd",
+            Solver::NoisyGdTheory => "noisy-gd-theory",
+            Solver::DpSgd => "dp-sgd",
+            Solver::DpSgdDecay => "dp-sgd-decay",
+            Solver::DpAdam => "dp-adam",
+            Solver::SpiderBoost => "spiderboost",
+            Solver::SampledSpiderBoost => "sampled-spiderboost",
+            Solver::NormalizedSpider => "normalized-spider",
+            Solver::Storm => "storm",
+            Solver::TreeSpider => "tree-spider",
+            Solver::RecursiveGd => "recursive-gd",
+            Solver::RecursiveSgd => "recursive-sgd",
+            Solver::AdaptiveGd => "adaptive-gd",
+        }
+    }
+
+    /// The names of all solvers, with commas between them.
+    #[must_use]
+    pub fn names() -> String {
+        Solver::ALL.map(Solver::name).join(", ")
+    }
+
+    /// Whether its plans state a bound on the gradient norm, where it says anything.
+    #[must_use]
+    pub fn states_a_bound(self) -> bool {
+        !matches!(
+            self,
+            Solver::NoisyGd | Solver::DpSgd | Solver::DpSgdDecay | Solver::DpAdam
+        )
+    }
+
+    /// Whether it needs [`ExtraFacts::radius`].
+    #[must_use]
+    pub fn needs_a_radius(self) -> bool {
+        matches!(self, Solver::RecursiveGd | Solver::RecursiveSgd)
+    }
+
+    /// Whether its plans are better for a bound on the rank, without a projection.
+    #[must_use]
+    pub fn uses_a_rank(self) -> bool {
+        matches!(self, Solver::SpiderBoost | Solver::NoisyGdTheory)
+    }
+
+    /// The solver's default plan; see [`Solver::plan_with`].
     ///
     /// # Errors
     /// [`PlanError`].
@@ -57,28 +154,10 @@ impl Solver {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<SolverPlan, PlanError> {
-        Ok(match self {
-            Solver::NoisyGd => {
-                SolverPlan::NoisyGd(NoisyGdPlan::momentum(facts, budget, max_steps)?)
-            }
-            Solver::NoisyGdTheory => {
-                SolverPlan::NoisyGd(NoisyGdPlan::theory(facts, budget, max_steps)?)
-            }
-            Solver::DpSgd => SolverPlan::DpSgd(DpSgdPlan::new(facts, budget, max_steps)?),
-            Solver::DpSgdDecay => SolverPlan::DpSgd(DpSgdPlan::decaying(facts, budget, max_steps)?),
-            Solver::DpAdam => SolverPlan::DpAdam(DpAdamPlan::new(facts, budget, max_steps)?),
-            Solver::SpiderBoost => {
-                SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, budget, max_steps)?)
-            }
-            Solver::TreeSpider => {
-                let settings = TreeSettings::new(TreeTarget::Mean);
-                SolverPlan::TreeSpider(TreeSpiderPlan::new(facts, budget, settings, max_steps)?)
-            }
-        })
+        self.plan_with(facts, &ExtraFacts::default(), budget, max_steps)
     }
 
-    /// As [`Solver::plan`], with a public bound on the rank of a generalised linear problem. Solvers that
-    /// state no bound do not use it.
+    /// As [`Solver::plan`], with a public bound on the rank, where there is one.
     ///
     /// # Errors
     /// [`PlanError`].
@@ -89,16 +168,73 @@ impl Solver {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<SolverPlan, PlanError> {
-        match (self, rank) {
+        let extra = ExtraFacts {
+            rank,
+            ..ExtraFacts::default()
+        };
+        self.plan_with(facts, &extra, budget, max_steps)
+    }
+
+    /// The solver's default plan, from all that is known. What a solver has no use for it does not read: see
+    /// [`Solver::needs_a_radius`] and [`Solver::uses_a_rank`]. `max_steps` is for one stage where there are
+    /// stages, and nothing to [`Solver::RecursiveSgd`], whose plan is one pass.
+    ///
+    /// # Errors
+    /// [`PlanError`]; [`PlanError::RadiusMissing`] and [`PlanError::NotConvex`] for recursive regularisation.
+    pub fn plan_with(
+        self,
+        facts: &PublicFacts,
+        extra: &ExtraFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<SolverPlan, PlanError> {
+        let convex = ConvexFacts {
+            public: *facts,
+            radius: extra.radius,
+        };
+        Ok(match (self, extra.rank) {
+            (Solver::NoisyGd, _) => {
+                SolverPlan::NoisyGd(NoisyGdPlan::momentum(facts, budget, max_steps)?)
+            }
+            (Solver::NoisyGdTheory, None) => {
+                SolverPlan::NoisyGd(NoisyGdPlan::theory(facts, budget, max_steps)?)
+            }
             (Solver::NoisyGdTheory, Some(rank)) => {
-                NoisyGdPlan::within_rank(facts, budget, max_steps, rank).map(SolverPlan::NoisyGd)
+                SolverPlan::NoisyGd(NoisyGdPlan::within_rank(facts, budget, max_steps, rank)?)
             }
-            (Solver::SpiderBoost, Some(rank)) => {
-                SpiderBoostPlan::within_rank(facts, budget, max_steps, rank)
-                    .map(SolverPlan::SpiderBoost)
+            (Solver::DpSgd, _) => SolverPlan::DpSgd(DpSgdPlan::new(facts, budget, max_steps)?),
+            (Solver::DpSgdDecay, _) => {
+                SolverPlan::DpSgd(DpSgdPlan::decaying(facts, budget, max_steps)?)
             }
-            _ => self.plan(facts, budget, max_steps),
-        }
+            (Solver::DpAdam, _) => SolverPlan::DpAdam(DpAdamPlan::new(facts, budget, max_steps)?),
+            (Solver::SpiderBoost, None) => {
+                SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, budget, max_steps)?)
+            }
+            (Solver::SpiderBoost, Some(rank)) => SolverPlan::SpiderBoost(
+                SpiderBoostPlan::within_rank(facts, budget, max_steps, rank)?,
+            ),
+            (Solver::SampledSpiderBoost, _) => SolverPlan::SampledSpiderBoost(
+                SampledSpiderBoostPlan::new(facts, budget, max_steps)?,
+            ),
+            (Solver::NormalizedSpider, _) => {
+                SolverPlan::NormalizedSpider(NormalizedSpiderPlan::new(facts, budget, max_steps)?)
+            }
+            (Solver::Storm, _) => SolverPlan::Storm(StormPlan::new(facts, budget, max_steps)?),
+            (Solver::TreeSpider, _) => {
+                let settings = TreeSettings::new(TreeTarget::Mean);
+                SolverPlan::TreeSpider(TreeSpiderPlan::new(facts, budget, settings, max_steps)?)
+            }
+            (Solver::RecursiveGd, _) => {
+                SolverPlan::RecursiveGd(RecursiveGdPlan::new(&convex, budget, max_steps)?)
+            }
+            (Solver::RecursiveSgd, _) => {
+                SolverPlan::RecursiveSgd(RecursiveSgdPlan::new(&convex, budget)?)
+            }
+            (Solver::AdaptiveGd, _) => {
+                let settings = AdaptiveSettings::new().with_max_steps(max_steps);
+                SolverPlan::AdaptiveGd(AdaptiveGdPlan::new(facts, budget, settings)?)
+            }
+        })
     }
 
     /// Picks a solver by a public rule and plans it.
@@ -115,6 +251,19 @@ impl Solver {
     /// # Errors
     /// [`PlanError`] when no solver has a plan.
     pub fn auto(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Choice, PlanError> {
+        Self::auto_within(facts, None, budget, max_steps)
+    }
+
+    /// As [`Solver::auto`], with a public bound on the rank, where there is one: bounds are compared within it.
+    ///
+    /// # Errors
+    /// [`PlanError`] when no solver has a plan.
+    pub fn auto_within(
+        facts: &PublicFacts,
+        rank: Option<PublicRank>,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Choice, PlanError> {
         let choose = |solver: Solver, plan, reason| Choice {
             solver,
             plan,
@@ -126,7 +275,7 @@ impl Solver {
         }
         let mut best: Option<(Solver, SolverPlan)> = None;
         for solver in [Solver::SpiderBoost, Solver::NoisyGdTheory] {
-            match solver.plan(facts, budget, max_steps) {
+            match solver.plan_within(facts, rank, budget, max_steps) {
                 Ok(plan) => {
                     let better = best
                         .as_ref()
@@ -151,23 +300,13 @@ impl Solver {
 
 impl std::fmt::Display for Solver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Solver::NoisyGd => "noisy-gd",
-            Solver::NoisyGdTheory => "noisy-gd-theory",
-            Solver::DpSgd => "dp-sgd",
-            Solver::DpSgdDecay => "dp-sgd-decay",
-            Solver::DpAdam => "dp-adam",
-            Solver::SpiderBoost => "spiderboost",
-            Solver::TreeSpider => "tree-spider",
-        })
+        f.write_str(self.name())
     }
 }
 
 /// A name is not that of a solver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no solver is called `{0}`; known: noisy-gd, noisy-gd-theory, dp-sgd, dp-sgd-decay, dp-adam, spiderboost, tree-spider"
-)]
+#[error("no solver is called `{0}`; known: {names}", names = Solver::names())]
 pub struct UnknownSolver(pub String);
 
 impl std::str::FromStr for Solver {
@@ -175,7 +314,7 @@ impl std::str::FromStr for Solver {
     fn from_str(name: &str) -> Result<Self, UnknownSolver> {
         Solver::ALL
             .into_iter()
-            .find(|solver| solver.to_string() == name)
+            .find(|solver| solver.name() == name)
             .ok_or_else(|| UnknownSolver(name.to_owned()))
     }
 }
@@ -214,149 +353,5 @@ impl std::fmt::Display for AutoReason {
                 "no solver's proven bound says anything for these public facts, so the plan states none"
             }
         })
-    }
-}
-
-/// A plan of any solver.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-#[non_exhaustive]
-pub enum SolverPlan {
-    /// Noisy gradient descent.
-    NoisyGd(NoisyGdPlan),
-    /// DP-SGD.
-    DpSgd(DpSgdPlan),
-    /// DP-Adam.
-    DpAdam(DpAdamPlan),
-    /// Private SpiderBoost.
-    SpiderBoost(SpiderBoostPlan),
-    /// Tree-based private SPIDER, which runs on an estimator of its own: [`TreeSpiderPlan::estimator`].
-    TreeSpider(TreeSpiderPlan),
-}
-
-impl SolverPlan {
-    /// Number of steps.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        match self {
-            SolverPlan::NoisyGd(plan) => plan.steps,
-            SolverPlan::DpSgd(plan) => plan.steps,
-            SolverPlan::DpAdam(plan) => plan.releases.steps,
-            SolverPlan::SpiderBoost(plan) => plan.steps,
-            SolverPlan::TreeSpider(plan) => plan.steps(),
-        }
-    }
-
-    /// What it will spend.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        match self {
-            SolverPlan::NoisyGd(plan) => plan.spend(),
-            SolverPlan::DpSgd(plan) => plan.spend(),
-            SolverPlan::DpAdam(plan) => plan.spend(),
-            SolverPlan::SpiderBoost(plan) => plan.spend(),
-            SolverPlan::TreeSpider(plan) => plan.spend(),
-        }
-    }
-
-    /// The per-record clip radius at which the estimator must be set.
-    #[must_use]
-    pub fn clip(&self) -> f64 {
-        match self {
-            SolverPlan::NoisyGd(plan) => plan.clip,
-            SolverPlan::DpSgd(plan) => plan.clip,
-            SolverPlan::DpAdam(plan) => plan.releases.clip,
-            SolverPlan::SpiderBoost(plan) => plan.clip,
-            SolverPlan::TreeSpider(plan) => plan.clip,
-        }
-    }
-
-    /// The access at which the estimator must be set.
-    #[must_use]
-    pub fn access(&self) -> Access {
-        match self {
-            SolverPlan::DpSgd(plan) => Access::Poisson(plan.sampling_rate),
-            SolverPlan::TreeSpider(plan) => plan.access(),
-            SolverPlan::DpAdam(plan) => Access::Poisson(plan.releases.sampling_rate),
-            _ => Access::FullBatch,
-        }
-    }
-
-    /// The proven bound on the gradient norm, where there is one.
-    #[must_use]
-    pub fn predicted_bound(&self) -> Option<f64> {
-        match self {
-            SolverPlan::NoisyGd(plan) => plan.predicted_bound,
-            SolverPlan::DpSgd(_) | SolverPlan::DpAdam(_) => None,
-            SolverPlan::SpiderBoost(plan) => plan.predicted_bound,
-            SolverPlan::TreeSpider(plan) => plan.predicted_bound,
-        }
-    }
-
-    /// Nominal number of per-record gradients.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        match self {
-            SolverPlan::NoisyGd(plan) => plan.gradients(),
-            SolverPlan::DpSgd(plan) => plan.gradients(),
-            SolverPlan::DpAdam(plan) => plan.gradients(),
-            SolverPlan::SpiderBoost(plan) => plan.gradients(),
-            SolverPlan::TreeSpider(plan) => plan.gradients(),
-        }
-    }
-
-    /// The facts it was made from.
-    #[must_use]
-    pub fn facts(&self) -> &PublicFacts {
-        match self {
-            SolverPlan::NoisyGd(plan) => &plan.facts,
-            SolverPlan::DpSgd(plan) => &plan.facts,
-            SolverPlan::DpAdam(plan) => &plan.releases.facts,
-            SolverPlan::SpiderBoost(plan) => &plan.facts,
-            SolverPlan::TreeSpider(plan) => &plan.facts,
-        }
-    }
-
-    /// Runs the plan; see the plan's own `run`.
-    ///
-    /// # Errors
-    /// [`RunError`]; [`RunError::OwnEstimator`] for a tree, before anything is reserved.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        match self {
-            SolverPlan::NoisyGd(plan) => plan.run(estimator, observer),
-            SolverPlan::DpSgd(plan) => plan.run(estimator, observer),
-            SolverPlan::DpAdam(plan) => plan.run(estimator, observer),
-            SolverPlan::SpiderBoost(plan) => plan.run(estimator, observer),
-            SolverPlan::TreeSpider(_) => Err(own_estimator()),
-        }
-    }
-
-    /// Runs the plan from a public point; see the plan's own `run_from`.
-    ///
-    /// # Errors
-    /// [`RunError`].
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        match self {
-            SolverPlan::NoisyGd(plan) => plan.run_from(start, estimator, observer),
-            SolverPlan::DpSgd(plan) => plan.run_from(start, estimator, observer),
-            SolverPlan::DpAdam(plan) => plan.run_from(start, estimator, observer),
-            SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
-            SolverPlan::TreeSpider(_) => Err(own_estimator()),
-        }
-    }
-}
-
-fn own_estimator() -> RunError {
-    RunError::OwnEstimator {
-        solver: "tree-spider",
     }
 }

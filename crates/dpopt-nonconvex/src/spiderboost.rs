@@ -10,11 +10,14 @@ use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::Plan;
 use crate::rank::PublicRank;
 use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
 
 /// Ratio of neighbouring trial values of T in the planner.
 const GRID_RATIO: f64 = 1.01;
+/// One in so many of them is tried first.
+const COARSE: usize = 20;
 
 /// A plan for private SpiderBoost.
 ///
@@ -124,33 +127,54 @@ impl SpiderBoostPlan {
         Self::build(facts, budget, mu, best)
     }
 
+    /// The best candidate on a grid of T and of the share in percent. Most of it is left out by lower bounds: with no more
+    /// anchors than the longest phase of a range of shares needs, and the largest share of the range.
     fn search(facts: &PublicFacts, mu: f64, max_steps: u64) -> Candidate {
+        let grid = grid(max_steps);
+        let optimisation = |steps: u64| 4.0 * facts.smoothness * facts.initial_gap / steps as f64;
+        let noise = |anchors: u64, share: f64| {
+            let sigma = facts.noise_std(facts.lipschitz, (anchors as f64 / share).sqrt() / mu);
+            facts.dim as f64 * sigma * sigma
+        };
+        let at = |steps: u64, percent: u32| {
+            let share = f64::from(percent) / 100.0;
+            let phase = longest_phase(facts, mu, steps, share);
+            // One phase has no variations to pay for when T = 1.
+            let share = if phase == 1 { 1.0 } else { share };
+            Candidate {
+                steps,
+                phase,
+                share,
+                bound: optimisation(steps) + noise(steps.div_ceil(phase), share),
+            }
+        };
+        // What some candidate on the grid attains.
+        let coarse = grid.iter().step_by(COARSE);
+        let attained = coarse
+            .flat_map(|&steps| (1..10).map(move |tenth| (steps, 10 * tenth)))
+            .map(|(steps, percent)| at(steps, percent).bound)
+            .fold(f64::INFINITY, f64::min);
+        // No share from `low` to `high` percent has a smaller bound.
+        let least = |steps: u64, low: u32, high: u32| {
+            let phase = longest_phase(facts, mu, steps, f64::from(low) / 100.0);
+            let anchors = steps.div_ceil(phase);
+            let some = noise(anchors, f64::from(high) / 100.0);
+            optimisation(steps) + some.min(noise(steps, 1.0))
+        };
         let mut best = Candidate::worst();
-        let mut trial = 1.0f64;
-        let mut previous = 0;
-        while trial <= max_steps as f64 && trial < 1e15 {
-            let steps = trial as u64;
-            trial *= GRID_RATIO;
-            if steps == previous {
+        for &steps in &grid {
+            if optimisation(steps) > attained || least(steps, 1, 99) > attained {
                 continue;
             }
-            previous = steps;
-            let optimisation = 4.0 * facts.smoothness * facts.initial_gap / steps as f64;
-            for percent in 1..100u32 {
-                let share = f64::from(percent) / 100.0;
-                let phase = longest_phase(facts, mu, steps, share);
-                // One phase has no variations to pay for when T = 1.
-                let share = if phase == 1 { 1.0 } else { share };
-                let anchors = steps.div_ceil(phase) as f64;
-                let sigma = facts.noise_std(facts.lipschitz, (anchors / share).sqrt() / mu);
-                let bound = optimisation + facts.dim as f64 * sigma * sigma;
-                if bound < best.bound {
-                    best = Candidate {
-                        steps,
-                        phase,
-                        share,
-                        bound,
-                    };
+            for low in (1..100).step_by(11) {
+                if least(steps, low, low + 10) > attained {
+                    continue;
+                }
+                for percent in low..low + 11 {
+                    let candidate = at(steps, percent);
+                    if candidate.bound < best.bound {
+                        best = candidate;
+                    }
                 }
             }
         }
@@ -245,6 +269,41 @@ impl SpiderBoostPlan {
     }
 }
 
+impl Plan for SpiderBoostPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    fn share_spent(&self, step: u64) -> f64 {
+        let cost = |anchors: u64, variations: u64| {
+            anchors as f64 * self.anchor_noise_multiplier.get().powi(-2)
+                + variations as f64 * self.variation_noise_multiplier.get().powi(-2)
+        };
+        let anchors = step / self.phase + 1;
+        cost(anchors, step + 1 - anchors) / cost(self.anchors, self.variations)
+    }
+}
+
 /// Anchors at the start of each phase, variations between.
 struct Spider<'a> {
     plan: &'a SpiderBoostPlan,
@@ -271,6 +330,18 @@ impl Walk for Spider<'_> {
             *next = w - self.plan.step_size * g;
         }
     }
+}
+
+/// Trial values of T.
+fn grid(max_steps: u64) -> Vec<u64> {
+    let mut grid = Vec::new();
+    let mut trial = 1.0f64;
+    while trial <= max_steps as f64 && trial < 1e15 {
+        grid.push(trial as u64);
+        trial *= GRID_RATIO;
+    }
+    grid.dedup();
+    grid
 }
 
 /// The largest q in 1..=T with (q - 1) d s2^2 <= 2, where s2 depends on q through the number of

@@ -155,3 +155,117 @@ fn a_decaying_clip_takes_the_noise_along() {
     assert!(guarantee.epsilon <= 2.0 && guarantee.epsilon > 1.9);
     assert!(sgd(5, 0.1, 0.0).with_clip_decay(0.0).is_err());
 }
+
+/// 2000 rows on three axes, with an estimator that samples as `plan` does.
+fn on_axes(plan: &DpSgdPlan, run: impl FnOnce(&mut PrivateGradient<'_>)) {
+    let mut design = Design::sparse(3).unwrap();
+    for i in 0..2_000u32 {
+        design.push_row(&[(i % 3, 1.0)]).unwrap();
+    }
+    let row_norm = ClipNorm::new(1.0).unwrap();
+    let labels = vec![1.0; 2_000];
+    let data = PrivateData::new(design, labels, row_norm, Adjacency::ReplaceOne, None).unwrap();
+    let curator = Curator::simulated(data.adjacency(), 7);
+    let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator)
+        .unwrap()
+        .with_access(Access::Poisson(plan.sampling_rate));
+    run(&mut estimator);
+}
+
+/// The noise norms of the releases of a run.
+fn noise_of(plan: &SolverPlan, estimator: &mut PrivateGradient<'_>) -> Vec<f64> {
+    let mut noise = Vec::new();
+    plan.run(estimator, &mut |release: &Release<'_>| {
+        noise.push(release.noise_norm);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    noise
+}
+
+/// A plan that says that its clip decays has to run like that, whoever walks on its releases.
+#[test]
+fn adam_keeps_to_the_clips_of_its_releases() {
+    let releases = sgd(5, 0.1, 0.5).with_clip_decay(0.0625).unwrap();
+    let adam = DpAdamPlan::on(releases.clone(), 0.75, 1e-9, false).unwrap();
+    let fixed = adam.run(&mut Scripted(Vec::new(), 0), &mut NoObserver);
+    assert!(matches!(fixed, Err(RunError::FixedClip)));
+    on_axes(&releases, |estimator| {
+        let noise = noise_of(&SolverPlan::DpAdam(adam), estimator);
+        for (step, noise) in noise.iter().enumerate() {
+            let expected = 3f64.sqrt() * releases.noise_std * 0.5f64.powi(step as i32);
+            assert!((noise / expected - 1.0).abs() < 1e-6, "{step} {noise}");
+        }
+    });
+}
+
+/// Answers as scripted, with any clip.
+struct Pliant(Scripted);
+
+impl Estimator for Pliant {
+    fn dim(&self) -> usize {
+        3
+    }
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        self.0.reserve(spend)
+    }
+    fn refresh(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
+        self.0.refresh(point, z)
+    }
+    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
+        self.0.advance(point, z)
+    }
+    fn set_clip(&mut self, _: ClipNorm) -> bool {
+        true
+    }
+    fn draw_index(&mut self, _: u64) -> u64 {
+        0
+    }
+    fn settle(&mut self) -> Result<Event, Refused> {
+        self.0.settle()
+    }
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+/// Two steps with b1 = 1/2, b2 = 3/4, noise s and then s/2, gradients 2s and 2s: v^ = 4 s^2 twice, and the noise in it is
+/// s^2, then (3/16 s^2 + 1/16 s^2)/(7/16) = 4/7 s^2: steps of 2/sqrt 3 and 2/sqrt(24/7).
+#[test]
+fn the_noise_that_is_subtracted_is_that_of_the_releases() {
+    let releases = sgd(2, 1.0, 0.5).with_clip_decay(0.5).unwrap();
+    let s = releases.noise_std;
+    let adam = DpAdamPlan::on(releases, 0.75, 1e-12, true).unwrap();
+    let mut estimator = Pliant(Scripted(vec![[2.0 * s; 3]; 2], 0));
+    let point = adam.run(&mut estimator, &mut NoObserver).unwrap().point;
+    let expected = -2.0 / 3f64.sqrt() - 2.0 / (24f64 / 7.0).sqrt();
+    assert!((point[0] - expected).abs() < 1e-6, "{point:?} {expected}");
+}
+
+/// A plan without a decay does not set a clip: it must not inherit the last radius of the run before.
+#[test]
+fn a_second_run_begins_at_the_first_radius() {
+    let plan = sgd(5, 0.1, 0.0);
+    let decaying = plan.clone().with_clip_decay(0.0625).unwrap();
+    on_axes(&plan, |estimator| {
+        assert!(Estimator::set_clip(
+            estimator,
+            ClipNorm::new(plan.clip).unwrap()
+        ));
+        let first = noise_of(&SolverPlan::DpSgd(decaying.clone()), estimator);
+        let second = noise_of(&SolverPlan::DpSgd(plan.clone()), estimator);
+        assert_eq!(first[0], second[0]);
+        assert!(first[4] < 0.07 * first[0] && second[4] == second[0]);
+    });
+}
+
+#[test]
+fn a_bad_momentum_is_named() {
+    let rate = SamplingRate::new(0.1).unwrap();
+    let plan = |momentum| {
+        DpSgdPlan::with_parameters(&facts(), &budget(), 5, rate, 0.1, momentum, 0.5).err()
+    };
+    let bad = |name, value| Some(PlanError::BadFact { name, value });
+    assert_eq!(plan(-0.5), bad("momentum", -0.5));
+    assert_eq!(plan(1.0), bad("1 - momentum", 0.0));
+}

@@ -189,6 +189,29 @@ fn what_is_missing_or_vacuous_is_said() {
     assert_eq!(small.branch, JlBranch::Identity);
 }
 
+/// The bound of a tree is on the gradient of the population, and the distortions are proved for that of the records.
+#[test]
+fn a_population_bound_chooses_no_projection() {
+    let wide = jl(1_000_000, 1_000_000, Some(5));
+    let refused = JlPlan::new(&wide, &budget(), Solver::TreeSpider, STEPS);
+    assert_eq!(refused.err(), Some(PlanError::NoBaseBound));
+    let tree =
+        |facts: &PublicFacts, rank| Solver::TreeSpider.plan_within(facts, rank, &budget(), STEPS);
+    for branch in [JlBranch::Rank, JlBranch::RankFree] {
+        let refused = JlPlan::in_branch(branch, &wide, &budget(), &tree);
+        assert_eq!(refused.err(), Some(PlanError::NoBaseBound));
+    }
+    let given = JlPlan::with_rows(200, &wide, &budget(), &tree).unwrap();
+    assert_eq!(given.predicted_bound, None);
+}
+
+#[test]
+fn a_rank_is_checked_wherever_it_comes_from() {
+    assert_eq!(serde_json::from_str::<PublicRank>("5").unwrap(), rank(5));
+    assert_eq!(serde_json::to_string(&rank(5)).unwrap(), "5");
+    assert!(serde_json::from_str::<PublicRank>("0").is_err());
+}
+
 /// A protected run from planning to a lifted point. The rank is 40 where 2 was claimed: the guarantee is the
 /// budget's all the same.
 #[test]

@@ -64,7 +64,7 @@ fn plans_satisfy_their_formulas_and_cost_the_budget() {
             assert!(drift <= 2.0, "{drift}");
             let bound = (4.0 * 0.5 / t + d * (s * z1 / n).powi(2)).sqrt();
             assert!((p.predicted_bound.unwrap() / bound - 1.0).abs() < 1e-12);
-            let found = cost(p.spend().unwrap().event(), adjacency);
+            let found = cost(p.spend().event(), adjacency);
             assert!(found <= 1.0 + 1e-9 && found > 0.98, "{adjacency} {found}");
             assert_eq!(
                 p.gradients(),
@@ -90,16 +90,18 @@ fn has(event: &Event, wanted: &dyn Fn(&Event) -> bool) -> bool {
 
 #[test]
 fn each_adjacency_gets_its_own_sample_and_another_is_no_claim() {
-    let event_of = |adjacency| match plan(&facts(10, 3_000, adjacency)).spend().unwrap() {
+    let event_of = |adjacency| match plan(&facts(10, 3_000, adjacency)).spend() {
         Spend::Fixed(event) => event,
         other => panic!("{other:?}"),
     };
     let poisson = event_of(Adjacency::AddRemove);
     let fixed = event_of(Adjacency::ReplaceOne);
-    assert!(has(&poisson, &|event| matches!(
-        event,
-        Event::PoissonSampled { .. }
-    )));
+    for sampled in [&poisson, &event_of(Adjacency::ZeroOut)] {
+        assert!(has(sampled, &|event| matches!(
+            event,
+            Event::PoissonSampled { .. }
+        )));
+    }
     let fixed_size = |event: &Event| matches!(event, Event::SampledWithoutReplacement { sample_size, .. } if *sample_size < 3_000);
     assert!(has(&fixed, &fixed_size) && !has(&poisson, &fixed_size));
     // Replacing a record moves a sum twice as far, so the same releases have half the multipliers then, and cost more.
@@ -108,7 +110,7 @@ fn each_adjacency_gets_its_own_sample_and_another_is_no_claim() {
     same.anchor_noise_multiplier = half(same.anchor_noise_multiplier);
     same.variation_noise_multiplier = half(same.variation_noise_multiplier);
     let delta = Delta::new(DELTA).unwrap();
-    let other = Accountant::least(same.spend().unwrap().event(), delta, Adjacency::ReplaceOne);
+    let other = Accountant::least(same.spend().event(), delta, Adjacency::ReplaceOne);
     assert!(other.is_err() || other.is_ok_and(|(_, epsilon)| epsilon > 1.5));
 }
 
@@ -173,7 +175,7 @@ fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
         assert_eq!(tracker.counts().gradients, p.gradients());
         assert_eq!(p.gradients(), 2.0 * 2_000.0 + 2.0 * 4.0 * 300.0);
         let spent = cost(&outcome.spent, adjacency);
-        let planned = cost(p.spend().unwrap().event(), adjacency);
+        let planned = cost(p.spend().event(), adjacency);
         assert!((spent / planned - 1.0).abs() < 1e-9);
     }
     let p = plan(&facts(10, 3_000, Adjacency::ReplaceOne));
@@ -181,7 +183,7 @@ fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
     let double = |z: NoiseMultiplier| NoiseMultiplier::new(2.0 * z.get()).unwrap();
     wrong.anchor_noise_multiplier = double(p.anchor_noise_multiplier);
     wrong.variation_noise_multiplier = double(p.variation_noise_multiplier);
-    assert!(cost(wrong.spend().unwrap().event(), Adjacency::ReplaceOne) < 0.6);
+    assert!(cost(wrong.spend().event(), Adjacency::ReplaceOne) < 0.6);
 }
 
 #[test]

@@ -226,6 +226,7 @@ fn bad_requests_are_typed_and_carry_numbers() {
             error,
             PlanError::NeedsPositions {
                 records: 1_000_000,
+                slices: 2..,
                 ..
             }
         ),

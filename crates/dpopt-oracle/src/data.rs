@@ -227,6 +227,12 @@ impl<R: Records> PrivateData<R> {
         self.public_records
     }
 
+    /// Whether the records stay in a file, where passes over one record after the other and projections are refused.
+    #[must_use]
+    pub fn is_in_a_file(&self) -> bool {
+        self.stored.is_some()
+    }
+
     /// Records in memory, with what is public of all. Where [`PrivateData::stored`] has the records, these are none.
     pub(crate) fn records(&self) -> &R {
         &self.records

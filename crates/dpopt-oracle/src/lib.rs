@@ -29,9 +29,9 @@ pub use data::{DataError, PrivateData, PublicData};
 pub use disk::ExamplesOnDisk;
 pub use estimator::{
     Access, Ask, Batch, Counts, Drift, Estimate, Estimator, EstimatorError, Fresh, Level, Mean,
-    Means, Number, Over, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
+    Means, Momentum, Number, Over, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
     PrivateGradient, PrivateMean, Recursion, Recursive, RecursiveSettings, Refresh, Regularized,
-    Released, Schedule, Staged, Stages, StepKind, Tracked, Tracker, TreeRounds, share_of,
+    Released, Schedule, Shifted, Staged, Stages, StepKind, Tracked, Tracker, TreeRounds, share_of,
 };
 pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,

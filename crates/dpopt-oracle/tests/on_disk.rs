@@ -12,8 +12,9 @@ use dpopt_linalg::{Design, DesignFile, FileEntry, FileLayout, JlMap, RowFile, Ro
 use dpopt_oracle::query::{Frames, Gradient, SmoothedGradient};
 use dpopt_oracle::{
     Access, Activation, Constants, ConvexGlm, Convexity, DataError, Differentiable, Estimator,
-    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Loss, Mlp, OutputPerturbed, Over,
-    PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean, Softmax,
+    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Loss, Mlp, Momentum,
+    OutputPerturbed, Over, PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean,
+    Softmax,
 };
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Refused, SamplingRate, Spend,
@@ -98,7 +99,7 @@ fn from_file(path: &Path) -> PrivateData {
 
 const Z: f64 = 1e-3;
 
-/// A gradient and a difference.
+/// A gradient, a difference, and both in a step of recursive momentum.
 fn releases<L: Differentiable<Records = Examples>>(
     data: &PrivateData,
     loss: L,
@@ -124,12 +125,15 @@ fn releases<L: Differentiable<Records = Examples>>(
     .unwrap()
     .with_access(access)
     .with_threads(NonZeroUsize::new(threads).unwrap());
-    estimator.reserve(&Spend::Fixed(event.repeated(2))).unwrap();
+    estimator.reserve(&Spend::Fixed(event.repeated(3))).unwrap();
     let point: Vec<f64> = (0..estimator.dim()).map(|j| (j as f64).sin()).collect();
     let anchor = estimator.refresh(&point, z).unwrap().gradient.to_vec();
     let next: Vec<f64> = point.iter().map(|x| 1.25 * x).collect();
     let moved = estimator.advance(&next, z).unwrap().gradient.to_vec();
-    vec![anchor, moved]
+    let momentum = Momentum::new(0.3).unwrap();
+    let back = estimator.advance_with_momentum(&point, momentum, z);
+    let back = back.unwrap().gradient.to_vec();
+    vec![anchor, moved, back]
 }
 
 #[test]

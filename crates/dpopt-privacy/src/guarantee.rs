@@ -37,7 +37,7 @@ pub struct Guarantee {
     /// What was reserved; running less than that only protects more.
     pub event: Event,
     /// Properties that were claimed and not enforced, on which it rests besides
-    /// ([`crate::Curator::release_claimed`]); none for most runs.
+    /// ([`crate::Curator::reserve_claimed`]); none for most runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rests_on: Vec<&'static str>,
 }

@@ -75,9 +75,9 @@ mod units;
 pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
 pub use adjacency::Adjacency;
 pub use curator::{
-    ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError, Refused,
-    ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
-    Slice, Spend,
+    AtMostThen, ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError,
+    Refused, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
+    ReplayedRelease, Slice, Spend,
 };
 pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};

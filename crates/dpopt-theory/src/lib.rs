@@ -52,13 +52,14 @@ pub use problem::{
 };
 pub use rates::{FitError, LogLogFit};
 pub use simulation::{
-    ClosedForm, FloatPrefixNoise, NoiseRule, Population, RampGlm, SimulatedEstimator,
-    SimulatedMeans, SimulatedPeriod, SimulatedSlice, SpanEstimator, SpanGradient, Unread,
-    WeightedError, WeightedLoss, WeightedRecords, in_span,
+    ClosedForm, FloatPrefixNoise, NoiseRule, PlaneEstimator, Population, RampGlm,
+    SimulatedEstimator, SimulatedMeans, SimulatedPeriod, SimulatedSlice, SpanEstimator,
+    SpanGradient, Unread, WeightedError, WeightedLoss, WeightedRecords, in_span,
 };
 pub use zoo::{
-    Answer, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint, LogPeriodic, Logarithm,
-    Majority, MeanBall, Power, Product, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm,
-    RobustGlmShape, Sines, Softplus, Tilt, TiltedPower, TiltedPowerMean, TiltedProblem,
-    TiltedSquare, TiltedSquareMean, TwoPoint, WeaklyConvex, Wells,
+    Answer, Barrier, BarrierMean, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint,
+    LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, Power, Product, Profile,
+    Radial, Ramp, RampBowl, RidgeLogistic, Ring, RobustGlm, RobustGlmShape, Sines, Softplus,
+    Spokes, Tilt, TiltedPower, TiltedPowerMean, TiltedProblem, TiltedSquare, TiltedSquareMean,
+    TwoPoint, WeaklyConvex, Wells,
 };

@@ -28,6 +28,11 @@ impl Normals {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// A whole number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
     /// A unit vector with the uniform law.
     pub(crate) fn direction(&mut self, dim: usize) -> Vec<f64> {
         loop {

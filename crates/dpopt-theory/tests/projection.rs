@@ -1,4 +1,4 @@
-//! Where a projection starts to pay, measured: rank 5, n = 10^4, epsilon = 1, delta = 1e-5.
+//! Where a projection starts to pay, measured: rank 5, n = 10^4 and 10^6, epsilon = 1, delta = 1e-5.
 #![allow(clippy::print_stdout, reason = "the tables are read with --nocapture")]
 
 use std::ops::ControlFlow;
@@ -37,13 +37,23 @@ fn budget() -> Budget {
     }
 }
 
-/// The worst over a grid of slopes of the mean over runs and points of the original gradient's norm.
-fn worst(plan: &SolverPlan, projection: Option<(usize, f64, usize)>) -> f64 {
+/// From 1 to 1/100.
+fn slopes() -> Vec<f64> {
+    (0..8)
+        .map(|member| 0.01f64.powf(f64::from(member) / 7.0))
+        .collect()
+}
+
+/// The worst over slopes of the mean over runs and points of the original gradient's norm.
+fn worst(
+    plan: &SolverPlan,
+    projection: Option<(usize, f64, usize)>,
+    slopes: &[f64],
+    runs: u64,
+) -> f64 {
     let mut worst = 0.0f64;
-    for member in 0..8 {
-        let slope = 0.01f64.powf(f64::from(member) / 7.0);
+    for (member, &slope) in slopes.iter().enumerate() {
         let mut mean = 0.0;
-        let runs = 2;
         for seed in 0..runs {
             let problem = match projection {
                 None => RampGlm::plain(RANK, slope),
@@ -62,7 +72,7 @@ fn worst(plan: &SolverPlan, projection: Option<(usize, f64, usize)>) -> f64 {
             let mut estimator = SpanEstimator::new(
                 problem.clone(),
                 plan.facts().dim,
-                RECORDS,
+                plan.facts().records,
                 Adjacency::ReplaceOne,
                 100 * member as u64 + seed,
             );
@@ -87,7 +97,7 @@ type Planned = (SolverPlan, f64, Option<(usize, f64, usize)>);
 /// Bound and measured error; the error of a plan that was refused as vacuous is that of the origin, 1/2.
 fn row(plan: Result<Planned, PlanError>) -> (f64, f64) {
     match plan {
-        Ok((plan, bound, projection)) => (bound, worst(&plan, projection)),
+        Ok((plan, bound, projection)) => (bound, worst(&plan, projection, &slopes(), 2)),
         Err(PlanError::Vacuous { bound, .. }) => (bound, 0.5),
         Err(error) => panic!("{error}"),
     }
@@ -173,6 +183,57 @@ fn the_projection_crosses_the_plain_solver() {
         assert!(
             ranked.0 < jl.0 && noisy.0 < ranked_jl.0 && noisy.1 < jl.1,
             "{dim}"
+        );
+    }
+}
+
+/// With 10^6 records a projection is worth it although the rank is known, from somewhere between d = 4,000 and 10^5 on, where its base
+/// is planned within the rank as well: bounds and errors.
+#[test]
+fn many_records_make_the_projection_pay_within_a_rank_too() {
+    let rank = PublicRank::new(RANK).unwrap();
+    let steps = 10_000_000;
+    for (dim, pays) in [(4_000, false), (100_000, true)] {
+        let facts = PublicFacts {
+            records: 1_000_000,
+            ..facts(dim)
+        };
+        let spider = SpiderBoostPlan::within_rank(&facts, &budget(), steps, rank).unwrap();
+        let noisy = NoisyGdPlan::within_rank(&facts, &budget(), steps, rank).unwrap();
+        let jl = JlFacts {
+            facts,
+            rank: Some(rank),
+            seed: 0,
+        };
+        let jl = JlPlan::in_branch(JlBranch::Rank, &jl, &budget(), &|facts, _| {
+            SpiderBoostPlan::within_rank(facts, &budget(), steps, rank).map(SolverPlan::SpiderBoost)
+        })
+        .unwrap();
+        let bounds = [
+            jl.predicted_bound.unwrap(),
+            spider.predicted_bound.unwrap(),
+            noisy.predicted_bound.unwrap(),
+        ];
+        let plans = [
+            (jl.base.clone(), Some((jl.rows, jl.row_norm.get(), dim))),
+            (SolverPlan::SpiderBoost(spider), None),
+            (SolverPlan::NoisyGd(noisy), None),
+        ];
+        let mut errors = [0.0; 3];
+        for ((error, (plan, projection)), bound) in errors.iter_mut().zip(&plans).zip(bounds) {
+            let slopes = [0.5, 0.8, 1.2, 1.8, 2.7].map(|ratio| ratio * bound);
+            *error = worst(plan, *projection, &slopes, 1);
+            assert!(*error <= bound, "{dim}: {error} above {bound}");
+        }
+        println!(
+            "n = 10^6, {dim}: projected within rank, spiderboost within rank, noisy gd within rank: {bounds:?} {errors:?}"
+        );
+        let best_other = bounds[1].min(bounds[2]);
+        assert_eq!(bounds[0] < best_other, pays, "{dim}: {bounds:?}");
+        assert_eq!(
+            errors[0] < errors[1].min(errors[2]),
+            pays,
+            "{dim}: {errors:?}"
         );
     }
 }

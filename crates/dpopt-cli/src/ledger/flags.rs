@@ -140,7 +140,7 @@ impl Shared {
                 filter,
             } => {
                 let filter = filter.unwrap_or(match plan.access() {
-                    Access::Poisson(_) => FilterKind::Rdp,
+                    Access::Poisson(_) | Access::FixedSize(_) => FilterKind::Rdp,
                     _ => FilterKind::Gdp,
                 });
                 Ledger::could_pay(epsilon, delta, adjacency, filter, plan.spend().event())

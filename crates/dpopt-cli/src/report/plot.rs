@@ -255,8 +255,10 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
     if !released().any(drawable) {
         return nothing("No released value is positive and finite, so there is nothing to draw.");
     }
-    let predicted = predicted.filter(|v| drawable(*v));
-    let trivial = Some(trivial).filter(|v| drawable(*v));
+    // A pass releases a point and no gradient, so that bounds on gradients have no place beside it.
+    let passes = trace.of_passes();
+    let predicted = predicted.filter(|v| drawable(*v) && !passes);
+    let trivial = Some(trivial).filter(|v| drawable(*v) && !passes);
     let mut levels = Vec::new();
     levels.extend(predicted.map(|v| ("predicted", v, "predicted")));
     levels.extend(trivial.map(|v| ("trivial", v, "trivial")));
@@ -265,7 +267,17 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
     let mixed = anchors > 0 && anchors < trace.anchor.len();
 
     let mut out = String::from("<ul class=\"legend\">\n");
-    let name = "released gradient norm";
+    let (name, title) = if passes {
+        (
+            "distance that a pass moved the point",
+            "Distance that each pass moved the point, and noise level",
+        )
+    } else {
+        (
+            "released gradient norm",
+            "Released gradient norm and noise level per step",
+        )
+    };
     if mixed {
         out.push_str(&swatch(
             "anchor big",
@@ -313,11 +325,7 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
         let labels = labels(&y, false);
         let frame = frame.fit(&labels);
         let x = frame.x(trace);
-        out.push_str(&frame.open(
-            "gradient",
-            "Released gradient norm and noise level per step",
-            &description,
-        ));
+        out.push_str(&frame.open("gradient", title, &description));
         out.push_str(&frame.axes(&x, &y, &labels, "norm (log scale)"));
         out.push_str(&frame.levels(&y, &levels));
         let norms = series(&x, &y, &trace.step, &trace.released_norm);

@@ -1,5 +1,6 @@
 //! Pages of ordinary, hostile and extreme runs.
 
+use dpopt::nonconvex::BoundSense;
 use dpopt::privacy::Adjacency;
 
 use super::{PrivacyStatement, ReportInput, escape, render};
@@ -60,9 +61,11 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             spent_epsilon: Some(0.8127),
             spent_theorem: "fully adaptive composition of Gaussian releases (Smith and Thakurta 2022).",
             stopped_early: true,
+            rests_on: &[],
         },
         budget: Some((1..=n).map(|i| 0.7 * i as f64 / n as f64).collect()),
         predicted_bound: Some(0.0283),
+        bound_sense: BoundSense::RootMeanSquare,
         trivial_bound: 0.52,
         releases: n as u64,
         trace,
@@ -228,6 +231,7 @@ fn extreme_runs_still_make_a_page() {
             released_norm: values.to_vec(),
             noise_norm: values.to_vec(),
             anchor: values.iter().map(|v| v.is_nan()).collect(),
+            passes: false,
         };
         let mut input = input(&trace, true);
         input.predicted_bound = Some(bounds);

@@ -8,6 +8,7 @@ mod interrupt;
 mod ledger;
 mod records;
 mod rows;
+mod solvers;
 mod support;
 mod tables;
 mod train;

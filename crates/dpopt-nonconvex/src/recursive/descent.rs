@@ -3,17 +3,18 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
-use dpopt_oracle::{Schedule, Stages};
+use dpopt_oracle::{Access, Schedule, Stages};
 use dpopt_privacy::{NoiseMultiplier, Spend};
 use serde::Serialize;
 
-use crate::facts::{Budget, PlanError};
+use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::{BoundSense, Plan};
 use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
 use super::outline::{Given, Search, Solved, Task};
-use super::{Centre, ConvexFacts, Outline, StageOutline};
+use super::{Centre, ConvexFacts, Outline, StageOutline, slices};
 
-const NAME: &str = "recursive-noisy-gd";
+const NAME: &str = "recursive-gd";
 
 /// One stage of [`RecursiveGdPlan`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -68,7 +69,7 @@ impl RecursiveGdPlan {
     ///
     /// # Errors
     /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0), L1 R); [`PlanError::RadiusMissing`],
-    /// [`PlanError::NotConvex`], [`PlanError::TooFewRecords`], [`PlanError::SlicesByPosition`] under add/remove.
+    /// [`PlanError::NotConvex`], [`PlanError::TooFewRecords`], [`PlanError::NeedsPositions`] under add/remove.
     pub fn new(facts: &ConvexFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
         Self::search(facts, budget, max_steps, Search::default())
     }
@@ -124,7 +125,7 @@ impl RecursiveGdPlan {
         how: Search,
     ) -> Result<Self, PlanError> {
         let task = Task::new(NAME, facts, budget, 2)?;
-        let (outline, plans) = task.search(how, |given| solve(&task, given, max_steps))?;
+        let (outline, plans) = task.search(how, |given| solve(&task, given, max_steps), |_| 1)?;
         let stages = outline.stages.iter().zip(plans).map(|(stage, inner)| {
             let noise_multiplier = NoiseMultiplier::new((inner.steps as f64).sqrt() / task.mu)?;
             let share = task.facts.adjacency.sum_sensitivity() * task.facts.lipschitz;
@@ -245,6 +246,50 @@ impl RecursiveGdPlan {
             spent,
             counts: stages.counts(),
         })
+    }
+}
+
+impl Plan for RecursiveGdPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts.public
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps()
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    fn access(&self) -> Access {
+        slices(self.stages.iter().map(|stage| stage.outline.records))
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        Some(self.predicted_bound)
+    }
+
+    fn bound_sense(&self) -> BoundSense {
+        BoundSense::PopulationMean
+    }
+
+    fn trivial_bound(&self) -> f64 {
+        self.facts.trivial_bound()
+    }
+
+    /// All slices cost the same, and the dearest counts: the first.
+    fn share_spent(&self, step: u64) -> f64 {
+        let first = self.stages.first().map_or(1, |stage| stage.steps.max(1));
+        ((step + 1) as f64 / first as f64).min(1.0)
     }
 }
 

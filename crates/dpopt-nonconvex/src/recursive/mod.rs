@@ -10,6 +10,7 @@ mod passes;
 #[cfg(test)]
 mod tests;
 
+use dpopt_oracle::Access;
 use serde::Serialize;
 
 use crate::facts::PublicFacts;
@@ -26,6 +27,25 @@ pub struct ConvexFacts {
     /// R: a bound on the distance from the starting point to some minimiser of the population risk. A fact that the
     /// caller must know; it can't be measured on the records for free.
     pub radius: Option<f64>,
+}
+
+impl ConvexFacts {
+    /// What the starting point satisfies already: ||grad F|| <= min(L0, sqrt(2 L1 F0), L1 R).
+    #[must_use]
+    pub fn trivial_bound(&self) -> f64 {
+        let radius = self.radius.unwrap_or(f64::INFINITY);
+        let public = self.public.trivial_bound();
+        public.min(self.public.smoothness * radius)
+    }
+}
+
+/// What plans on slices of these lengths read.
+fn slices(lengths: impl Iterator<Item = u64>) -> Access {
+    let longest = lengths.max().unwrap_or(0);
+    Access::SinglePass {
+        anchor: longest,
+        variation: longest,
+    }
 }
 
 /// The point c and the modulus M of the sum of all regularisers so far.

@@ -87,6 +87,8 @@ pub(super) struct Task<'a> {
     pub(super) solver: &'static str,
     pub(super) facts: &'a PublicFacts,
     pub(super) radius: f64,
+    /// What the starting point satisfies.
+    pub(super) trivial: f64,
     pub(super) mu: f64,
 }
 
@@ -99,7 +101,12 @@ impl<'a> Task<'a> {
     ) -> Result<Self, PlanError> {
         let public = &facts.public;
         public.check()?;
-        let radius = facts.radius.ok_or(PlanError::RadiusMissing { solver })?;
+        let radius = facts.radius.ok_or(PlanError::RadiusMissing {
+            solver,
+            lipschitz: public.lipschitz,
+            smoothness: public.smoothness,
+            telling: public.trivial_bound() / public.smoothness,
+        })?;
         if !(radius.is_finite() && radius > 0.0) {
             return Err(PlanError::BadFact {
                 name: "radius",
@@ -107,7 +114,11 @@ impl<'a> Task<'a> {
             });
         }
         if public.convexity != Convexity::Convex {
-            return Err(PlanError::NotConvex { solver });
+            return Err(PlanError::NotConvex {
+                solver,
+                lipschitz: public.lipschitz,
+                smoothness: public.smoothness,
+            });
         }
         if public.records < needed {
             return Err(PlanError::TooFewRecords {
@@ -120,45 +131,38 @@ impl<'a> Task<'a> {
             solver,
             facts: public,
             radius,
+            trivial: facts.trivial_bound(),
             mu: budget.mu()?.get(),
         })
     }
 
-    /// What the starting point satisfies: also ||grad F(w_0)|| <= L1 R.
-    pub(super) fn trivial(&self) -> f64 {
-        self.facts
-            .trivial_bound()
-            .min(self.facts.smoothness * self.radius)
-    }
-
-    /// The best outline and the inner plans that go with it.
+    /// The best outline and the inner plans that go with it, each of which reads so many `slices`.
     pub(super) fn search<P>(
         &self,
         how: Search,
         solve: impl Fn(&Given) -> Option<Solved<P>>,
+        slices: impl Fn(&P) -> usize,
     ) -> Result<(Outline, Vec<P>), PlanError> {
         if self.facts.adjacency == Adjacency::AddRemove {
             // As it would be if positions were fixed.
-            let (slices, each) = match self.best(how.growth, &solve) {
-                Some((outline, _)) => (outline.stages.len() as u64, outline.stages[0].records),
-                None => (1, self.facts.records),
-            };
-            return Err(PlanError::SlicesByPosition {
+            let best = self.best(how.growth, &solve);
+            return Err(PlanError::NeedsPositions {
                 solver: self.solver,
                 adjacency: self.facts.adjacency,
                 records: self.facts.records,
-                slices,
-                each,
+                slices: best.map_or(1, |(_, plans)| {
+                    plans.iter().map(slices).sum::<usize>() as u64
+                }),
             });
         }
         let best = self.best(how.growth, &solve);
         let bound = best.as_ref().map_or(f64::INFINITY, |best| best.0.bound);
         match best {
-            Some(best) if how.allow_vacuous || bound < self.trivial() => Ok(best),
+            Some(best) if how.allow_vacuous || bound < self.trivial => Ok(best),
             _ => Err(PlanError::Vacuous {
                 solver: self.solver,
                 bound,
-                trivial: self.trivial(),
+                trivial: self.trivial,
                 records: self.facts.records,
                 dim: self.facts.dim,
                 mu: self.mu,

@@ -3,17 +3,18 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::distance;
-use dpopt_oracle::{Batch, Level, Pass, Passes, Schedule, pass_influence};
+use dpopt_oracle::{Access, Batch, Level, Pass, Passes, Schedule, pass_influence};
 use dpopt_privacy::{NoiseMultiplier, Spend};
 use serde::Serialize;
 
-use crate::facts::{Budget, PlanError};
+use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::{BoundSense, Plan};
 use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
 use super::outline::{Given, Search, Solved, Task};
-use super::{Centre, ConvexFacts, Outline, StageOutline};
+use super::{Centre, ConvexFacts, Outline, StageOutline, slices};
 
-const NAME: &str = "recursive-phased-sgd";
+const NAME: &str = "recursive-sgd";
 
 /// One phase: one pass over a slice of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -117,7 +118,7 @@ impl RecursiveSgdPlan {
 
     fn search(facts: &ConvexFacts, budget: &Budget, how: Search) -> Result<Self, PlanError> {
         let task = Task::new(NAME, facts, budget, 2)?;
-        let (outline, plans) = task.search(how, |given| solve(&task, given))?;
+        let (outline, plans) = task.search(how, |given| solve(&task, given), Vec::len)?;
         let stages = outline.stages.iter().zip(plans);
         let stages = stages
             .map(|(stage, phases)| SgdStage {
@@ -231,6 +232,51 @@ impl RecursiveSgdPlan {
             spent,
             counts: passes.counts(),
         })
+    }
+}
+
+impl Plan for RecursiveSgdPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts.public
+    }
+
+    fn steps(&self) -> u64 {
+        self.passes()
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    /// L0, at which nothing is clipped.
+    fn clip(&self) -> f64 {
+        self.facts.public.lipschitz
+    }
+
+    fn access(&self) -> Access {
+        let phases = self.stages.iter().flat_map(|stage| &stage.phases);
+        slices(phases.map(|phase| phase.records))
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        Some(self.predicted_bound)
+    }
+
+    fn bound_sense(&self) -> BoundSense {
+        BoundSense::PopulationMean
+    }
+
+    fn trivial_bound(&self) -> f64 {
+        self.facts.trivial_bound()
+    }
+
+    /// Each record is read once: the run costs what its first pass does.
+    fn share_spent(&self, _: u64) -> f64 {
+        1.0
     }
 }
 

@@ -264,12 +264,20 @@ fn what_has_no_plan_says_why_in_numbers() {
     let plan = |facts: &ConvexFacts| RecursiveGdPlan::new(facts, &budget, 1_000_000).map(|_| ());
     let phased = |facts: &ConvexFacts| RecursiveSgdPlan::new(facts, &budget).map(|_| ());
     assert_eq!(plan(&good), Ok(()));
-    let solver = "recursive-noisy-gd";
+    let solver = "recursive-gd";
     let missing = ConvexFacts {
         radius: None,
         ..good
     };
-    assert_eq!(plan(&missing), Err(PlanError::RadiusMissing { solver }));
+    assert_eq!(
+        plan(&missing),
+        Err(PlanError::RadiusMissing {
+            solver,
+            lipschitz: 1.0,
+            smoothness: 1.0,
+            telling: 1.0
+        })
+    );
     let bad = ConvexFacts {
         radius: Some(f64::NAN),
         ..good
@@ -280,11 +288,18 @@ fn what_has_no_plan_says_why_in_numbers() {
     ));
     let mut other = good;
     other.public.convexity = Convexity::Nonconvex;
-    assert_eq!(plan(&other), Err(PlanError::NotConvex { solver }));
+    assert_eq!(
+        plan(&other),
+        Err(PlanError::NotConvex {
+            solver,
+            lipschitz: 1.0,
+            smoothness: 1.0
+        })
+    );
     let mut other = good;
     other.public.records = 1;
     let few = Err(PlanError::TooFewRecords {
-        solver: "recursive-phased-sgd",
+        solver: "recursive-sgd",
         records: 1,
         needed: 2,
     });
@@ -294,10 +309,9 @@ fn what_has_no_plan_says_why_in_numbers() {
     for refused in [plan(&other), phased(&other)] {
         assert!(matches!(
             refused,
-            Err(PlanError::SlicesByPosition {
+            Err(PlanError::NeedsPositions {
                 records: 100_000,
                 slices: 1..,
-                each: 1..=100_000,
                 ..
             })
         ));

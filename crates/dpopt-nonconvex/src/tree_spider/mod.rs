@@ -8,11 +8,12 @@ mod search;
 mod walk;
 
 use dpopt_oracle::{Access, Batch, EstimatorError, Level, Means, Schedule, Tracker, TreeRounds};
-use dpopt_privacy::{ClipNorm, NoiseMultiplier, Spend};
+use dpopt_privacy::{Adjacency, ClipNorm, NoiseMultiplier, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::phases::Phases;
+use crate::plan::{BoundSense, Plan};
 use crate::run::{Course, Observer, Outcome, OutputRule, RunError, run};
 use search::{Candidate, Search};
 use walk::TreeWalk;
@@ -204,10 +205,17 @@ impl TreeSpiderPlan {
         facts.check()?;
         settings.check()?;
         if !facts.adjacency.record_count_is_public() {
+            // As it would be if positions were fixed.
+            let fixed = PublicFacts {
+                adjacency: Adjacency::ReplaceOne,
+                ..*facts
+            };
+            let plan = Self::new(&fixed, budget, settings, max_leaves);
             return Err(PlanError::NeedsPositions {
                 solver: SOLVER,
                 adjacency: facts.adjacency,
                 records: facts.records,
+                slices: plan.map_or(1, |plan| plan.steps()),
             });
         }
         let depth = settings.depth.unwrap_or(0);
@@ -284,7 +292,7 @@ impl TreeSpiderPlan {
     /// Leaves of a round, 2^D.
     #[must_use]
     pub fn leaves(&self) -> u64 {
-        1 << self.depth
+        1u64.checked_shl(self.depth).unwrap_or(u64::MAX)
     }
 
     /// Steps at most: leaves of all rounds.
@@ -298,7 +306,10 @@ impl TreeSpiderPlan {
     pub fn records_per_round(&self) -> u64 {
         let children = self.batches.iter().skip(1).enumerate();
         let root = self.batches.first().copied().unwrap_or(0);
-        children.fold(root, |sum, (j, m)| sum + (m << j))
+        children.fold(root, |sum, (j, m)| {
+            let nodes = 1u64.checked_shl(j as u32).unwrap_or(u64::MAX);
+            sum.saturating_add(m.saturating_mul(nodes))
+        })
     }
 
     /// Per-record gradients that the plan costs at most: two for each record of a right child.
@@ -306,15 +317,6 @@ impl TreeSpiderPlan {
     pub fn gradients(&self) -> f64 {
         let root = self.batches.first().copied().unwrap_or(0);
         (2.0 * self.records_per_round() as f64 - root as f64) * self.rounds as f64
-    }
-
-    /// What it reads: b unread records for a root and, of the children, at most m_1.
-    pub(crate) fn access(&self) -> Access {
-        let anchor = self.batches.first().copied().unwrap_or(0);
-        Access::SinglePass {
-            anchor,
-            variation: self.batches.get(1).copied().unwrap_or(anchor),
-        }
     }
 
     /// Records and noise by depth, as [`TreeRounds`] takes them.
@@ -394,5 +396,52 @@ impl TreeSpiderPlan {
             &mut Phases(tracker),
             observer,
         )
+    }
+}
+
+impl Plan for TreeSpiderPlan {
+    fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps()
+    }
+
+    fn spend(&self) -> Spend {
+        self.spend()
+    }
+
+    fn gradients(&self) -> f64 {
+        self.gradients()
+    }
+
+    fn clip(&self) -> f64 {
+        self.clip
+    }
+
+    /// b unread records for a root and, of the children, at most m_1.
+    fn access(&self) -> Access {
+        let anchor = self.batches.first().copied().unwrap_or(0);
+        Access::SinglePass {
+            anchor,
+            variation: self.batches.get(1).copied().unwrap_or(anchor),
+        }
+    }
+
+    fn predicted_bound(&self) -> Option<f64> {
+        self.predicted_bound
+    }
+
+    fn bound_sense(&self) -> BoundSense {
+        match self.settings.target {
+            TreeTarget::Mean => BoundSense::PopulationMean,
+            _ => BoundSense::PopulationWithProbability,
+        }
+    }
+
+    /// Each record is read once: the run costs what its first release does.
+    fn share_spent(&self, _: u64) -> f64 {
+        1.0
     }
 }

@@ -1,8 +1,8 @@
 //! Private means of the gradients of a loss.
 
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Event, LatticeError, LatticeSum, NoiseMultiplier, Prefix, Refused,
-    Slice, Spend,
+    Adjacency, Bound, ClipNorm, Epsilon, Event, LatticeError, LatticeSum, NoiseMultiplier, Prefix,
+    Refused, Slice, Spend,
 };
 
 use super::{Ask, Counts, Mean, Means, Number, Over, PeriodTerms, PrivateMean};
@@ -76,6 +76,25 @@ impl<L: Differentiable> Means for PrivateMean<'_, L> {
         Ok(norm.unwrap_or_else(|| Number::new(0.0, 0.0)))
     }
 
+    fn shifted_norm(
+        &mut self,
+        ask: &Ask<'_>,
+        shift: &[f64],
+        over: Over<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        let norm = self.release_norm_from(ask, shift, &over, noise_multiplier)?;
+        Ok(norm.unwrap_or_else(|| Number::new(0.0, 0.0)))
+    }
+
+    fn least_norm(
+        &mut self,
+        among: &[(Ask<'_>, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        self.select_least_norm(among, epsilon)
+    }
+
     fn mean_value(
         &mut self,
         point: &[f64],
@@ -122,11 +141,15 @@ impl<L: Differentiable> Means for PrivateMean<'_, L> {
     }
 }
 
-/// The gradient at a point, or its change.
+/// The gradient at a point, its change, or both.
 impl<L: Differentiable> Query<L> for Ask<'_> {
     fn bound(&self, _: &L) -> Result<Option<Bound>, LatticeError> {
         let (Ask::Field { point, .. }
         | Ask::Change {
+            segment: Segment { to: point, .. },
+            ..
+        }
+        | Ask::Momentum {
             segment: Segment { to: point, .. },
             ..
         }) = self;
@@ -140,7 +163,7 @@ impl<L: Differentiable> Query<L> for Ask<'_> {
     fn gradients_per_record(&self) -> f64 {
         match self {
             Ask::Field { .. } => 1.0,
-            Ask::Change { .. } => 2.0,
+            Ask::Change { .. } | Ask::Momentum { .. } => 2.0,
         }
     }
 
@@ -152,6 +175,14 @@ impl<L: Differentiable> Query<L> for Ask<'_> {
         match self {
             Ask::Field { point, .. } => loss.gradient(record, point, out),
             Ask::Change { segment, .. } => loss.gradient_change(record, segment, out),
+            Ask::Momentum {
+                segment, momentum, ..
+            } => {
+                loss.gradient(record, segment.to, out);
+                let mut change = vec![0.0; out.len()];
+                loss.gradient_change(record, segment, &mut change);
+                momentum.combine(out, &change);
+            }
         }
     }
 
@@ -161,6 +192,12 @@ impl<L: Differentiable> Query<L> for Ask<'_> {
             Ask::Change { segment, clip, .. } => {
                 loss.add_changes(records, positions, segment, clip.get(), sum);
             }
+            Ask::Momentum {
+                segment,
+                clip,
+                momentum,
+                ..
+            } => loss.add_momenta(records, positions, segment, clip.get(), *momentum, sum),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::num::NonZeroUsize;
 
+use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, FixedBlocks, LatticeSum, NoiseMultiplier, PoolError,
-    Prefix, Reads, Refused, SamplingRate, Sensitive, Slice, Touched, Vector,
+    Adjacency, Bound, ClipNorm, Curator, Epsilon, FixedBlocks, LatticeSum, NoiseMultiplier,
+    PoolError, Prefix, Reads, Refused, SamplingRate, Sensitive, Slice, Touched, Vector,
 };
 
 use super::{Counts, EstimatorError, Mean, Number, Over};
@@ -99,6 +100,12 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         &mut self.curator
     }
 
+    /// The curator again, when no more means are to be released.
+    #[must_use]
+    pub fn into_curator(self) -> Curator {
+        self.curator
+    }
+
     /// Nominal counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -144,15 +151,70 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: &Over<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Number>, Refused> {
+        self.release_norm_from(query, &[], over, noise_multiplier)
+    }
+
+    /// As [`PrivateMean::release_norm`], of the mean plus a public shift (nothing, where that is empty).
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then.
+    pub fn release_norm_from(
+        &mut self,
+        query: &impl Query<L>,
+        shift: &[f64],
+        over: &Over<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Option<Number>, Refused> {
         let Some(bound) = self.admit(query)? else {
             return Ok(None);
         };
         let (sealed, denominator) = self.seal(query, bound, *over, noise_multiplier)?;
-        let norm = self.curator.release(&sealed.norm(), noise_multiplier)?;
+        let norm = sealed.norm_from(&times(shift, denominator));
+        let norm = self.curator.release(&norm, noise_multiplier)?;
         self.count(query, denominator);
         let sensitivity = (bound.radius() + bound.step()) * self.data.adjacency().sum_sensitivity();
         let noise_std = noise_multiplier.get() * sensitivity / denominator;
         Ok(Some(Number::new(norm / denominator, noise_std)))
+    }
+
+    /// Selects one of these queries, each with a public shift, whose mean over all records plus that shift has a small norm,
+    /// by the exponential mechanism.
+    ///
+    /// # Formula
+    /// P(i) proportional to exp(-epsilon ||mean_i + shift_i||/(2 sensitivity)), with the sensitivity of a mean: s C/m.
+    ///
+    /// # Privacy
+    /// One event of bounded range epsilon; see [`Curator::exponential_least_norm`].
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then.
+    pub fn select_least_norm<Q: Query<L>>(
+        &mut self,
+        among: &[(Q, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        self.curator.check_selection(epsilon)?;
+        let mut norms = Vec::with_capacity(among.len());
+        let mut read = 0.0;
+        for (query, shift) in among {
+            let Some(bound) = self.admit(query)? else {
+                return Err(SelectionError::NormsDiffer.into());
+            };
+            let (sealed, denominator) =
+                self.sum(query, Over::Everything, |_, blocks| match blocks {
+                    Some(blocks) => LatticeSum::in_blocks(bound, blocks),
+                    None => LatticeSum::new(bound),
+                })?;
+            norms.push(sealed.norm_from(&times(shift, denominator)));
+            read = denominator;
+        }
+        let chosen = self.curator.exponential_least_norm(&norms, epsilon)?;
+        for (query, _) in among {
+            self.count(query, read);
+        }
+        // One release, however many passes.
+        self.counts.releases -= among.len() as u64 - 1;
+        Ok(chosen)
     }
 
     /// Releases the mean loss at `point`, each record's loss counting as the nearest number in
@@ -394,4 +456,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         self.counts.values += read * query.values_per_record();
         self.counts.passes = self.counts.gradients / self.data.public_records() as f64;
     }
+}
+
+/// A shift of a mean as one of the sum.
+fn times(shift: &[f64], denominator: f64) -> Vec<f64> {
+    shift.iter().map(|x| x * denominator).collect()
 }

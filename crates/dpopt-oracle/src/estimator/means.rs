@@ -1,11 +1,11 @@
 //! What every estimator stands on: private means of one field of vectors.
 
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Event, NoiseMultiplier, Participation, PrefixKind, Refused, SamplingRate,
-    Spend,
+    Adjacency, ClipNorm, Epsilon, Event, NoiseMultiplier, Participation, PrefixKind, Refused,
+    SamplingRate, Spend,
 };
 
-use super::Counts;
+use super::{Counts, Momentum};
 use crate::loss::Segment;
 
 /// Which records a mean is taken over. `S` is a slice that was taken before.
@@ -55,6 +55,19 @@ pub enum Ask<'a> {
         /// The clip radius of the change: min(L1 ||w - w'||, 2 C) where nothing is to be shortened.
         radius: ClipNorm,
     },
+    /// The field at the end of `segment` less (1 - a) times the field at its start, each clipped to `clip`, the
+    /// whole clipped to `radius` once more (a step of recursive momentum): a times the field plus
+    /// (1 - a) times its change.
+    Momentum {
+        /// From w' to w.
+        segment: Segment<'a>,
+        /// The clip radius C of the field at each end.
+        clip: ClipNorm,
+        /// The weight a of the fresh field.
+        momentum: Momentum,
+        /// The clip radius of the whole: a C + (1 - a) min(L1 ||w - w'||, 2 C) where nothing is to be shortened.
+        radius: ClipNorm,
+    },
 }
 
 impl Ask<'_> {
@@ -63,7 +76,7 @@ impl Ask<'_> {
     pub fn radius(&self) -> ClipNorm {
         match self {
             Ask::Field { clip, .. } => *clip,
-            Ask::Change { radius, .. } => *radius,
+            Ask::Change { radius, .. } | Ask::Momentum { radius, .. } => *radius,
         }
     }
 
@@ -72,7 +85,7 @@ impl Ask<'_> {
     pub fn fits(&self, dim: usize) -> bool {
         match self {
             Ask::Field { point, .. } => point.len() == dim,
-            Ask::Change { segment, .. } => segment.fits(dim),
+            Ask::Change { segment, .. } | Ask::Momentum { segment, .. } => segment.fits(dim),
         }
     }
 }
@@ -222,6 +235,42 @@ pub trait Means {
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Number, Refused>;
 
+    /// As [`Means::mean_norm`], of the mean plus a public `shift` (nothing, where that is empty).
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::NotOffered`] where an implementation has no such release.
+    fn shifted_norm(
+        &mut self,
+        ask: &Ask<'_>,
+        shift: &[f64],
+        over: Over<'_, Self::Slice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        if shift.is_empty() {
+            return self.mean_norm(ask, over, noise_multiplier);
+        }
+        Err(Refused::NotOffered {
+            what: "norms of shifted means",
+        })
+    }
+
+    /// Selects, by the exponential mechanism, one of these asks (each with a public shift, which may be empty) whose mean over
+    /// all records has a small norm. All have one clip radius.
+    ///
+    /// # Formula
+    /// P(i) proportional to exp(-epsilon ||mean_i + shift_i||/(2 sensitivity)), with the sensitivity of a mean: s C/n.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::NotOffered`] where an implementation has no such release.
+    fn least_norm(
+        &mut self,
+        among: &[(Ask<'_>, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        let _ = (among, epsilon);
+        Err(Refused::NotOffered { what: "selections" })
+    }
+
     /// Releases the mean loss at `point`, where each record's loss counts as the nearest number in
     /// [centre - radius, centre + radius].
     ///
@@ -274,4 +323,104 @@ pub trait Means {
 
     /// Nominal counts so far.
     fn counts(&self) -> Counts;
+}
+
+/// Lent to an estimator: what it was lent stays with the owner, for other releases and for its curator.
+impl<M: Means + ?Sized> Means for &mut M {
+    type Slice = M::Slice;
+    type Period = M::Period;
+
+    fn dim(&self) -> usize {
+        (**self).dim()
+    }
+
+    fn records(&self) -> u64 {
+        (**self).records()
+    }
+
+    fn adjacency(&self) -> Adjacency {
+        (**self).adjacency()
+    }
+
+    fn lipschitz(&self) -> f64 {
+        (**self).lipschitz()
+    }
+
+    fn smoothness(&self) -> f64 {
+        (**self).smoothness()
+    }
+
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        (**self).reserve(spend)
+    }
+
+    fn settle(&mut self) -> Result<Event, Refused> {
+        (**self).settle()
+    }
+
+    fn records_left(&self) -> u64 {
+        (**self).records_left()
+    }
+
+    fn take_slice(&mut self, len: u64) -> Result<Self::Slice, Refused> {
+        (**self).take_slice(len)
+    }
+
+    fn slice_len(&self, slice: &Self::Slice) -> u64 {
+        (**self).slice_len(slice)
+    }
+
+    fn mean(
+        &mut self,
+        ask: &Ask<'_>,
+        over: Over<'_, Self::Slice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Mean, Refused> {
+        (**self).mean(ask, over, noise_multiplier)
+    }
+
+    fn mean_norm(
+        &mut self,
+        ask: &Ask<'_>,
+        over: Over<'_, Self::Slice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        (**self).mean_norm(ask, over, noise_multiplier)
+    }
+
+    fn mean_value(
+        &mut self,
+        point: &[f64],
+        centre: f64,
+        radius: ClipNorm,
+        over: Over<'_, Self::Slice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        (**self).mean_value(point, centre, radius, over, noise_multiplier)
+    }
+
+    fn open_period(&mut self, terms: &PeriodTerms) -> Result<Self::Period, Refused> {
+        (**self).open_period(terms)
+    }
+
+    fn push(
+        &mut self,
+        period: &mut Self::Period,
+        ask: &Ask<'_>,
+        over: Over<'_, Self::Slice>,
+    ) -> Result<Mean, Refused> {
+        (**self).push(period, ask, over)
+    }
+
+    fn draw_index(&mut self, bound: u64) -> u64 {
+        (**self).draw_index(bound)
+    }
+
+    fn draw_normals(&mut self, out: &mut [f64]) -> Result<(), Refused> {
+        (**self).draw_normals(out)
+    }
+
+    fn counts(&self) -> Counts {
+        (**self).counts()
+    }
 }

@@ -5,6 +5,7 @@ mod gradient;
 mod gradient_field;
 mod mean;
 mod means;
+mod momentum;
 mod prefix;
 mod recursion;
 mod recursive;
@@ -16,7 +17,8 @@ mod tracker;
 mod tree_rounds;
 
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend, UnitError,
+    Adjacency, ClipNorm, Epsilon, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend,
+    UnitError,
 };
 use serde::Serialize;
 
@@ -24,6 +26,7 @@ pub use fresh::Fresh;
 pub use gradient::PrivateGradient;
 pub use mean::PrivateMean;
 pub use means::{Ask, Mean, Means, Number, Over, PeriodTerms};
+pub use momentum::Momentum;
 pub use prefix::{PeriodAnchor, PrefixRecursive, PrefixSettings, share_of};
 pub use recursion::{Recursion, Released};
 pub use recursive::{Recursive, RecursiveSettings};
@@ -151,6 +154,21 @@ impl<'a> Estimate<'a> {
     }
 }
 
+/// A public point, and a public vector that is added to the mean gradient there (the gradient of a regulariser, say).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shifted<'a> {
+    /// The point.
+    pub point: &'a [f64],
+    /// The vector; empty for none.
+    pub shift: &'a [f64],
+}
+
+impl<'a> From<&'a [f64]> for Shifted<'a> {
+    fn from(point: &'a [f64]) -> Self {
+        Self { point, shift: &[] }
+    }
+}
+
 /// What a solver may ask: the private mean gradient at public points.
 ///
 /// The trait is dyn-safe. An implementation draws, clips and charges; a solver does none of it.
@@ -188,12 +206,59 @@ pub trait Estimator {
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Estimate<'_>, Refused>;
 
+    /// Moves the estimate g from the last point w' to `point` w by a step of recursive momentum: it becomes (1 - a) g
+    /// plus the released mean of grad f(w) - (1 - a) grad f(w'), so that its error shrinks by 1 - a before the new
+    /// noise comes to it. A release at every call, also where the point has not moved.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then. [`Refused::NotOffered`] by an estimator without such steps.
+    fn advance_with_momentum(
+        &mut self,
+        point: &[f64],
+        momentum: Momentum,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        let _ = (point, momentum, noise_multiplier);
+        Err(Refused::NotOffered {
+            what: "steps of recursive momentum",
+        })
+    }
+
     /// Clips gradients to `clip` from now on, with noise to match, and says whether it can. The radius has to be public: part of
     /// a plan, or computed from releases. An anchor has to follow before a variation, since a running estimate is of
     /// gradients clipped as before. An estimator that can't changes nothing.
     fn set_clip(&mut self, clip: ClipNorm) -> bool {
         let _ = clip;
         false
+    }
+
+    /// Whether [`Estimator::norm`] and [`Estimator::least_norm`] are offered.
+    fn offers_norms(&self) -> bool {
+        false
+    }
+
+    /// The norm of the mean gradient plus a public shift: one number with the noise of one coordinate, and a release of its
+    /// own. The running estimate stays what it was.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then. [`Refused::NotOffered`] where [`Estimator::offers_norms`] says so.
+    fn norm(
+        &mut self,
+        at: Shifted<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        let _ = (at, noise_multiplier);
+        Err(Refused::NotOffered { what: "norms" })
+    }
+
+    /// The index of one of these points at which the norm of the mean gradient plus the shift is small, by the exponential
+    /// mechanism: P(i) proportional to exp(-epsilon norm_i/(2 s C/n)), s = 2 under replace-one and 1 otherwise.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was released then. [`Refused::NotOffered`] where [`Estimator::offers_norms`] says so.
+    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
+        let _ = (among, epsilon);
+        Err(Refused::NotOffered { what: "selections" })
     }
 
     /// A number below `bound`, uniform and independent of the data.

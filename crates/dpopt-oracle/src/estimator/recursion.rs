@@ -1,9 +1,11 @@
 //! The running estimate: anchors, and variations added to them.
 
 use dpopt_linalg::distance;
-use dpopt_privacy::{ClipNorm, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{ClipNorm, Epsilon, Event, NoiseMultiplier, Refused, Spend};
 
-use super::{Access, Ask, Counts, Estimate, Estimator, Mean, Means, Over};
+use super::{
+    Access, Ask, Counts, Estimate, Estimator, Mean, Means, Momentum, Number, Over, Shifted,
+};
 use crate::loss::Segment;
 
 /// A released estimate of the mean field at a public point: public, and free to be kept and copied.
@@ -54,9 +56,9 @@ impl Released {
 
 /// A step between two public points.
 pub(super) struct Move<'a> {
-    from: &'a [f64],
-    to: &'a [f64],
-    displacement: Vec<f64>,
+    pub(super) from: &'a [f64],
+    pub(super) to: &'a [f64],
+    pub(super) displacement: Vec<f64>,
     /// ||to - from||.
     pub(super) length: f64,
 }
@@ -78,13 +80,18 @@ impl<'a> Move<'a> {
         if self.length == 0.0 {
             return None;
         }
-        let reach = smoothness * self.length * (1.0 + 1e-12);
-        let radius = ClipNorm::new(reach.min(2.0 * clip.get())).ok()?;
+        let radius = ClipNorm::new(self.reach(clip, smoothness)).ok()?;
         Some(Ask::Change {
             segment,
             clip,
             radius,
         })
+    }
+
+    /// min(L1 ||w - w'||, 2 C), rounded up.
+    pub(super) fn reach(&self, clip: ClipNorm, smoothness: f64) -> f64 {
+        let reach = smoothness * self.length * (1.0 + 1e-12);
+        reach.min(2.0 * clip.get())
     }
 }
 
@@ -93,18 +100,18 @@ impl<'a> Move<'a> {
 ///
 /// # Formula
 /// An anchor at w: the mean of clip(g(w; x), C). A variation from w' to w: the mean of the change of the clipped
-/// field, clipped to min(L1 ||w - w'||, 2C), added to the estimate at w'. Each has noise of its own, in
-/// proportion to its own radius.
+/// field, clipped to min(L1 ||w - w'||, 2C), added to the estimate at w'. A step of recursive momentum: see
+/// [`Recursion::vary_with_momentum`]. Each has noise of its own, in proportion to its own radius.
 ///
 /// # Privacy
 /// Each release is one event of the means below. A variation of radius zero releases and costs nothing, and the
 /// estimate stays where it was.
 pub struct Recursion<M> {
     pub(super) means: M,
-    clip: ClipNorm,
-    smoothness: f64,
+    pub(super) clip: ClipNorm,
+    pub(super) smoothness: f64,
     access: Access,
-    at: Released,
+    pub(super) at: Released,
 }
 
 impl<M: Means> Recursion<M> {
@@ -266,6 +273,14 @@ impl<M: Means> Recursion<M> {
         distance(point, &self.at.point)
     }
 
+    fn check_shifted(&self, at: Shifted<'_>) -> Result<(), Refused> {
+        self.check(at.point)?;
+        if at.shift.is_empty() {
+            return Ok(());
+        }
+        self.check(at.shift)
+    }
+
     /// Checked before a record is read: whether a row reaches past the end of a short point
     /// depends on that row.
     pub(super) fn check(&self, point: &[f64]) -> Result<(), Refused> {
@@ -319,9 +334,52 @@ impl<M: Means> Estimator for Recursion<M> {
         Ok(self.vary(point, over, noise_multiplier)?.estimate())
     }
 
+    fn advance_with_momentum(
+        &mut self,
+        point: &[f64],
+        momentum: Momentum,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        let over = over(self.access, false);
+        let released = self.vary_with_momentum(point, over, momentum, noise_multiplier)?;
+        Ok(released.estimate())
+    }
+
     fn set_clip(&mut self, clip: ClipNorm) -> bool {
         Recursion::set_clip(self, clip);
         true
+    }
+
+    fn offers_norms(&self) -> bool {
+        true
+    }
+
+    fn norm(
+        &mut self,
+        at: Shifted<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        self.check_shifted(at)?;
+        let ask = Ask::Field {
+            point: at.point,
+            clip: self.clip,
+        };
+        let over = over(self.access, true);
+        self.means
+            .shifted_norm(&ask, at.shift, over, noise_multiplier)
+    }
+
+    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
+        let mut asks = Vec::with_capacity(among.len());
+        for at in among {
+            self.check_shifted(*at)?;
+            let ask = Ask::Field {
+                point: at.point,
+                clip: self.clip,
+            };
+            asks.push((ask, at.shift));
+        }
+        self.means.least_norm(&asks, epsilon)
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {

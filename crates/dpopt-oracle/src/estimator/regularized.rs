@@ -1,9 +1,9 @@
 //! A regulariser on top of an estimator: post-processing of what was released.
 
-use dpopt_privacy::{ClipNorm, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{ClipNorm, Epsilon, Event, NoiseMultiplier, Refused, Spend};
 
 use super::tracker::delegate_to_means;
-use super::{Counts, Estimate, Estimator, Tracked, Tracker};
+use super::{Counts, Estimate, Estimator, Momentum, Number, Shifted, Tracked, Tracker};
 use crate::loss::Regularizer;
 
 /// An estimator of the gradient of F + R, from one of the gradient of F.
@@ -76,8 +76,52 @@ impl<E: Estimator> Estimator for Regularized<E> {
         Ok(plus(estimate, self.regularizer, point, &mut self.sum))
     }
 
+    fn advance_with_momentum(
+        &mut self,
+        point: &[f64],
+        momentum: Momentum,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        let estimate = self
+            .inner
+            .advance_with_momentum(point, momentum, noise_multiplier)?;
+        Ok(plus(estimate, self.regularizer, point, &mut self.sum))
+    }
+
     fn set_clip(&mut self, clip: ClipNorm) -> bool {
         self.inner.set_clip(clip)
+    }
+
+    fn offers_norms(&self) -> bool {
+        self.inner.offers_norms()
+    }
+
+    fn norm(
+        &mut self,
+        at: Shifted<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        let shift = self.shift(at)?;
+        let point = at.point;
+        let at = Shifted {
+            point,
+            shift: &shift,
+        };
+        self.inner.norm(at, noise_multiplier)
+    }
+
+    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
+        let shifts = among.iter().map(|at| self.shift(*at));
+        let shifts = shifts.collect::<Result<Vec<_>, _>>()?;
+        let among: Vec<Shifted<'_>> = among
+            .iter()
+            .zip(&shifts)
+            .map(|(at, shift)| Shifted {
+                point: at.point,
+                shift,
+            })
+            .collect();
+        self.inner.least_norm(&among, epsilon)
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {
@@ -90,6 +134,20 @@ impl<E: Estimator> Estimator for Regularized<E> {
 
     fn counts(&self) -> Counts {
         self.inner.counts()
+    }
+}
+
+impl<E: Estimator> Regularized<E> {
+    /// The caller's shift and the gradient of R.
+    fn shift(&self, at: Shifted<'_>) -> Result<Vec<f64>, Refused> {
+        let dim = self.inner.dim();
+        if at.point.len() != dim || !(at.shift.is_empty() || at.shift.len() == dim) {
+            return Err(Refused::QueryShape { dim });
+        }
+        let mut shift = at.shift.to_vec();
+        shift.resize(dim, 0.0);
+        self.regularizer.add_gradient(at.point, &mut shift);
+        Ok(shift)
     }
 }
 

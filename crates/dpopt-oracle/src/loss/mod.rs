@@ -28,10 +28,10 @@ mod quadratic;
 mod regularizer;
 mod softmax;
 
-use dpopt_linalg::norm;
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
+use crate::estimator::Momentum;
 use crate::pass::Positions;
 use crate::records::Records;
 
@@ -223,29 +223,52 @@ pub trait Differentiable: Loss {
         clip: f64,
         sum: &mut LatticeSum,
     ) {
-        let dim = segment.from.len();
-        let (mut before, mut after) = (vec![0.0; dim], vec![0.0; dim]);
-        for i in positions.iter() {
+        add_one_by_one(self, records, positions, segment, clip, Momentum::NONE, sum);
+    }
+
+    /// Adds, for each of these records, its gradient at the end of `segment` less (1 - a) times that at its start, each
+    /// clipped to norm `clip`, to `sum`, which clips what is added once more to its own radius. Where neither is
+    /// shortened it is a times the gradient plus (1 - a) times [`Differentiable::gradient_change`].
+    fn add_momenta(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        momentum: Momentum,
+        sum: &mut LatticeSum,
+    ) {
+        add_one_by_one(self, records, positions, segment, clip, momentum, sum);
+    }
+}
+
+/// The gradient at the end of a segment less (1 - a) times that at its start, record by record.
+fn add_one_by_one<L: Differentiable + ?Sized>(
+    loss: &L,
+    records: &L::Records,
+    positions: Positions<'_>,
+    segment: &Segment<'_>,
+    clip: f64,
+    momentum: Momentum,
+    sum: &mut LatticeSum,
+) {
+    let dim = segment.from.len();
+    let (mut before, mut after) = (vec![0.0; dim], vec![0.0; dim]);
+    for i in positions.iter() {
+        before.fill(0.0);
+        after.fill(0.0);
+        let finished = guarded::<L, _>(|| {
+            let record = records.record(i);
+            loss.gradient(record, segment.from, &mut before);
+            loss.gradient(record, segment.to, &mut after);
+            if momentum.subtract(&mut after, &before, clip) {
+                return;
+            }
             before.fill(0.0);
-            after.fill(0.0);
-            let finished = guarded::<Self, _>(|| {
-                let record = records.record(i);
-                self.gradient(record, segment.from, &mut before);
-                self.gradient(record, segment.to, &mut after);
-                let (norm_before, norm_after) = (norm(&before), norm(&after));
-                if norm_before <= clip && norm_after <= clip {
-                    after.fill(0.0);
-                    self.gradient_change(record, segment, &mut after);
-                    return;
-                }
-                let kept = |norm: f64| if norm <= clip { 1.0 } else { clip / norm };
-                let (old, new) = (kept(norm_before), kept(norm_after));
-                for (after, before) in after.iter_mut().zip(&before) {
-                    *after = *after * new - *before * old;
-                }
-            });
-            add_contribution(sum, finished, &after);
-        }
+            loss.gradient_change(record, segment, &mut before);
+            momentum.combine(&mut after, &before);
+        });
+        add_contribution(sum, finished, &after);
     }
 }
 

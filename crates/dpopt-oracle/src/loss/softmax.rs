@@ -1,10 +1,10 @@
 //! Multiclass logistic regression: the cross-entropy of a softmax.
 
-use dpopt_linalg::norm;
 use dpopt_privacy::LatticeSum;
 
 use super::glm::add_multiple;
 use super::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable};
+use crate::estimator::Momentum;
 use crate::pass::Positions;
 use crate::records::{Example, Examples, Records};
 
@@ -172,6 +172,18 @@ impl Differentiable for Softmax {
         clip: f64,
         sum: &mut LatticeSum,
     ) {
+        self.add_momenta(records, positions, segment, clip, Momentum::NONE, sum);
+    }
+
+    fn add_momenta(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        momentum: Momentum,
+        sum: &mut LatticeSum,
+    ) {
         let zeros = vec![0.0; self.classes];
         let (mut logits, mut moves) = (zeros.clone(), zeros.clone());
         let (mut before, mut after) = (zeros.clone(), zeros.clone());
@@ -189,18 +201,12 @@ impl Differentiable for Softmax {
             residual(&mut before, label);
             residual(&mut after, label);
             let cap = clip / record.norm;
-            let (long, longer) = (norm(&before), norm(&after));
-            if long <= cap && longer <= cap {
+            if !momentum.subtract(&mut after, &before, cap) {
                 probability_change(&mut logits, &moves, &mut change);
-            } else {
-                let kept = |norm: f64| if norm <= cap { 1.0 } else { cap / norm };
-                let (old, new) = (kept(long), kept(longer));
-                for (k, change) in change.iter_mut().enumerate() {
-                    *change = after[k] * new - before[k] * old;
-                }
+                momentum.combine(&mut after, &change);
             }
             matrix.fill(0.0);
-            self.add_outer(&change, &record, &mut matrix);
+            self.add_outer(&after, &record, &mut matrix);
             sum.add_scaled(1.0, &matrix);
         }
     }
@@ -290,7 +296,7 @@ fn probability_change(logits: &mut [f64], moves: &[f64], change: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
-    use dpopt_linalg::Design;
+    use dpopt_linalg::{Design, norm};
     use dpopt_privacy::ClipNorm;
 
     use super::super::laws::{changes, gradients_and_constants, passes, uniforms};

@@ -187,6 +187,12 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         &mut self.curator
     }
 
+    /// The curator again, when no more passes are to be made.
+    #[must_use]
+    pub fn into_curator(self) -> Curator {
+        self.curator
+    }
+
     /// The public numbers of a pass: checked, and with its sensitivity.
     fn terms(&self, pass: &Pass<'_>) -> Result<Terms, PassError> {
         for point in [pass.start, pass.centre, pass.origin] {
@@ -332,7 +338,7 @@ impl<L: ConvexSmooth> Passes for OutputPerturbed<'_, L> {
     }
 
     fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.curator.reserve(spend)
+        self.curator.reserve_claimed(spend, L::ARGUMENT)
     }
 
     fn pass(
@@ -349,7 +355,13 @@ impl<L: ConvexSmooth> Passes for OutputPerturbed<'_, L> {
         if self.curator.records_left() == 0 && self.curator.records_taken() == 0 {
             self.curator.open_pool(self.data.public_records(), 0)?;
         }
-        let left = self.curator.records_left();
+        // The weights are those of all positions: a pool of more than there are records, which its opener may have made, ends
+        // with the records. A shorter walk has larger weights, and the claim would be too small.
+        let unread = self
+            .data
+            .public_records()
+            .saturating_sub(self.curator.records_taken());
+        let left = self.curator.records_left().min(unread);
         if pass.records > left {
             return Err(PoolError::UsedUp {
                 asked: pass.records,
@@ -357,9 +369,8 @@ impl<L: ConvexSmooth> Passes for OutputPerturbed<'_, L> {
             }
             .into());
         }
-        let bound = terms.claim.bound();
         self.curator
-            .check_release(Reads::NextSlice, bound, noise_multiplier)?;
+            .check_release_claimed(Reads::NextSlice, &terms.claim, noise_multiplier)?;
         let mut start = pass.start.to_vec();
         project(&mut start, pass.origin, pass.radius);
         let slice = self.curator.take_slice(pass.records)?;

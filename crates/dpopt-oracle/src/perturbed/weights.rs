@@ -37,7 +37,9 @@ pub(super) fn influence(decay: f64, shares: &[f64]) -> f64 {
 #[must_use]
 pub fn pass_influence(decay: f64, records: u64) -> f64 {
     let m = records.max(1) as f64;
-    if decay <= 0.0 {
+    // Without a regulariser the first record moves all iterates alike; where a step forgets all before it, the last one is
+    // the whole average.
+    if decay <= 0.0 || decay >= 1.0 {
         return 1.0;
     }
     let log = (-decay).ln_1p();
@@ -80,6 +82,14 @@ mod tests {
     #[test]
     fn a_batch_of_one_has_full_influence() {
         assert_eq!(pass_influence(0.1, 1), 1.0);
+        for decay in [0.0, 1.0, 1.0 - 1e-16, 1e-300] {
+            for m in [1, 7] {
+                assert!(
+                    (pass_influence(decay, m) - 1.0).abs() < 1e-12,
+                    "{decay} {m}"
+                );
+            }
+        }
         assert!(influence(0.1, &shares(0.1, 1)) >= 1.0);
     }
 

@@ -53,6 +53,24 @@ fn implementors(folder: &Path, what: &str) -> Vec<String> {
     found
 }
 
+/// What estimators ask, each of which goes through [`crate::losses`].
+#[test]
+fn every_ask_is_covered() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(folder.join("src/estimator/means.rs")).unwrap();
+    let asks = text.split("pub enum Ask<'a> {").nth(1).unwrap();
+    let asks = asks.split("\n}").next().unwrap();
+    let found: Vec<&str> = asks
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ")?.strip_suffix(" {"))
+        .collect();
+    assert_eq!(found, ["Field", "Change", "Momentum"]);
+    let laws = std::fs::read_to_string(folder.join("tests/laws/losses.rs")).unwrap();
+    for ask in found {
+        assert!(laws.contains(&format!("Ask::{ask} {{")), "{ask}");
+    }
+}
+
 #[test]
 fn every_loss_and_every_query_is_covered() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

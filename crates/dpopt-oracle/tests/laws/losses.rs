@@ -8,8 +8,8 @@ use dpopt_oracle::query::{
 };
 use dpopt_oracle::{
     Activation, Ask, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head,
-    MatrixFactorization, MatrixSensing, Mlp, Observed, PhaseRetrieval, PrivateData, Segment,
-    Softmax, TwiceDifferentiable,
+    MatrixFactorization, MatrixSensing, Mlp, Momentum, Observed, PhaseRetrieval, PrivateData,
+    Segment, Softmax, TwiceDifferentiable,
 };
 use dpopt_privacy::Adjacency::AddRemove;
 
@@ -69,6 +69,16 @@ fn first_order<T: Clone, L: Differentiable>(
         radius: norm(0.2),
     };
     contributions(&format!("{name}, change"), loss, &change, data, records);
+    for (fresh, clip, radius) in [(1e-6, 0.6, 0.1), (0.3, 1.7, 0.9), (1.0, 0.03, 0.03)] {
+        let momentum = Ask::Momentum {
+            segment: Segment::new(&points[2], &points[3], &by).unwrap(),
+            clip: norm(clip),
+            momentum: Momentum::new(fresh).unwrap(),
+            radius: norm(radius),
+        };
+        let name = format!("{name}, momentum {fresh}");
+        contributions(&name, loss, &momentum, data, records);
+    }
     for (k, (from, to, radius)) in [
         (1, 2, 0.2),
         (2, 3, 5.0),

@@ -30,7 +30,7 @@ pub use replay::{
     ChangedRecord, Divergence, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism,
     ReplayedReads, ReplayedRelease,
 };
-pub use reservation::Spend;
+pub use reservation::{AtMostThen, Spend};
 pub use sample::{FixedSizeSample, PoissonSample};
 pub use slice::{PoolError, Slice};
 
@@ -65,7 +65,7 @@ pub struct Curator {
     last_sample: Option<(u64, bool)>,
     /// Whether it serves one inner run of repeat-and-select, which has one reservation.
     inner: bool,
-    /// What the releases rest on that was claimed and not enforced.
+    /// What the reservations rest on that is claimed and not enforced.
     claims: BTreeSet<&'static str>,
     /// How many threads may draw noise.
     threads: NonZeroUsize,
@@ -156,6 +156,31 @@ impl Curator {
     /// something that no method of the curator can release, or the process is a fork of the one
     /// that made the curator.
     pub fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        self.open_reservation(spend, None)
+    }
+
+    /// As [`Curator::reserve`], for a run that makes releases whose sensitivity is claimed
+    /// ([`Curator::release_claimed`]) and rests on `argument`.
+    ///
+    /// # Privacy
+    /// From here on, guarantees of this curator name `argument` in [`Guarantee::rests_on`], and so does the line of the
+    /// shared ledger, whose total rests on it from then on.
+    ///
+    /// # Errors
+    /// As [`Curator::reserve`].
+    pub fn reserve_claimed(
+        &mut self,
+        spend: &Spend,
+        argument: &'static str,
+    ) -> Result<(), Refused> {
+        self.open_reservation(spend, Some(argument))
+    }
+
+    fn open_reservation(
+        &mut self,
+        spend: &Spend,
+        argument: Option<&'static str>,
+    ) -> Result<(), Refused> {
         self.key.check_process()?;
         if self.inner {
             return Err(Refused::InnerRun);
@@ -164,9 +189,11 @@ impl Curator {
             return Err(Refused::AlreadyReserved);
         }
         let mut reservation = Reservation::new(spend, self.adjacency)?;
+        reservation.rests_on = argument;
         if let Some(ledger) = &mut self.ledger {
-            reservation.in_ledger = Some(ledger.reserve(&reservation.event, reservation.noise())?);
+            reservation.in_ledger = Some(ledger.reserve(&reservation.event, &reservation.noise())?);
         }
+        self.claims.extend(argument);
         self.adaptive |= self.spent() != Event::NoOp;
         self.reserved.push(reservation.event.clone());
         self.reservation = Some(reservation);

@@ -35,6 +35,14 @@ pub enum Refused {
         /// What was reserved.
         cap: f64,
     },
+    /// A release of claimed sensitivity was asked for, and the open reservation does not say that it rests on that claim.
+    #[error(
+        "a release would rest on this claim, and nothing was reserved that says so: {argument}"
+    )]
+    ClaimNotReserved {
+        /// What the release would rest on.
+        argument: &'static str,
+    },
     /// A second reservation was attempted while one is open.
     #[error("a reservation is already open; settle it before making another")]
     AlreadyReserved,
@@ -53,6 +61,12 @@ pub enum Refused {
         sum: Adjacency,
         /// Adjacency of the curator.
         curator: Adjacency,
+    },
+    /// The estimator has no such release.
+    #[error("this estimator does not release {what}")]
+    NotOffered {
+        /// What was asked for.
+        what: &'static str,
     },
     /// The points of a query don't have as many coordinates as the loss has parameters.
     #[error("the points of the query don't have {dim} coordinates, one for each parameter")]
@@ -109,6 +123,9 @@ pub enum Refused {
     /// The selection can't be made.
     #[error(transparent)]
     Selection(#[from] SelectionError),
+    /// A selection is made among numbers over all records.
+    #[error("a selection is made among numbers that are over all records, and one of these is not")]
+    SelectionOnPart,
     /// An inner run of repeat-and-select tried to make a reservation of its own.
     #[error("an inner run has the reservation it was given and can't make another")]
     InnerRun,

@@ -7,7 +7,7 @@ use rand::Rng;
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
-use crate::lattice::{Bound, Claimed, LatticeError, MAX_RECORDS};
+use crate::lattice::{Bound, Claimed, LatticeError, MAX_RECORDS, SensitivityClaim};
 use crate::noise::digits::BitSource;
 use crate::noise::{Purpose, RoundedGaussian, real};
 use crate::sensitive::{Access, Payload, Reads, Sensitive};
@@ -238,24 +238,47 @@ impl Curator {
     /// Releases an output whose sensitivity is claimed, with Gaussian noise as [`Curator::release`] does.
     ///
     /// # Privacy
-    /// One event, that of [`Curator::release`], if the claim holds. From here on, guarantees of this curator
-    /// name the claim's argument in [`crate::Guarantee::rests_on`].
+    /// One event, that of [`Curator::release`], if the claim holds. What it rests on was written down when the run
+    /// reserved ([`Curator::reserve_claimed`]): before anything was read, and in the shared ledger.
     ///
     /// # Errors
-    /// [`Refused`]; nothing has been released or charged then.
+    /// [`Refused`]; nothing has been released or charged then. [`Refused::ClaimNotReserved`] where the open reservation
+    /// names another argument or none.
     pub fn release_claimed(
         &mut self,
         output: &Claimed,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Vec<f64>, Refused> {
+        let may = self.may_rest_on(output.argument);
+        self.noted(may)?;
+        self.release(&output.sealed, noise_multiplier)
+    }
+
+    /// As [`Curator::check_release`], for an output that is going to be released by [`Curator::release_claimed`].
+    ///
+    /// # Errors
+    /// What [`Curator::release_claimed`] would return, its own streams of noise excepted.
+    pub fn check_release_claimed(
+        &mut self,
+        reads: Reads<'_>,
+        claim: &SensitivityClaim,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<(), Refused> {
+        let may = self.may_rest_on(claim.argument());
+        self.noted(may)?;
+        self.check_release(reads, claim.bound(), noise_multiplier)
+    }
+
+    fn may_rest_on(&self, argument: &'static str) -> Result<(), Refused> {
         if self.inner {
             return Err(Refused::NoGuarantee(
                 "an inner run of repeat-and-select can't pass on what its releases rest on",
             ));
         }
-        let released = self.release(&output.sealed, noise_multiplier)?;
-        self.claims.insert(output.argument);
-        Ok(released)
+        match &self.reservation {
+            Some(open) if open.rests_on == Some(argument) => Ok(()),
+            _ => Err(Refused::ClaimNotReserved { argument }),
+        }
     }
 
     /// Whether a release of a sum within `bound` (or of its norm), over records that are not drawn and not read

@@ -27,16 +27,41 @@ pub enum Spend {
     /// Smith and Thakurta 2022 ("Fully adaptive composition for Gaussian differential privacy"):
     /// such a run is as private as the composition.
     AtMost(Event),
+    /// Releases under a cap, then fixed ones: [`Spend::at_most_then`].
+    AtMostThen(AtMostThen),
 }
 
 impl Spend {
+    /// Gaussian releases as [`Spend::AtMost`] `cap` has them, and after the last of them those of `then`, which are fixed
+    /// before any record is read: a search whose steps are chosen on the way, and a selection among what it found.
+    ///
+    /// The first release of `then` ends the others. So there are two mechanisms, one after the other, each with a
+    /// guarantee that was fixed beforehand, and ordinary adaptive composition holds.
+    #[must_use]
+    pub fn at_most_then(cap: Event, then: Event) -> Self {
+        Spend::AtMostThen(AtMostThen {
+            whole: Event::composed(vec![cap.clone(), then.clone()]),
+            cap,
+            then,
+        })
+    }
+
     /// The releases, or the cap on them, as one event: what a guarantee is stated for.
     #[must_use]
     pub fn event(&self) -> &Event {
         match self {
             Spend::Fixed(event) | Spend::AtMost(event) => event,
+            Spend::AtMostThen(both) => &both.whole,
         }
     }
+}
+
+/// What [`Spend::at_most_then`] makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AtMostThen {
+    cap: Event,
+    then: Event,
+    whole: Event,
 }
 
 /// Where a release is charged.
@@ -53,6 +78,8 @@ pub(super) struct Reservation {
     /// What it is recorded, charged and guaranteed as.
     pub(super) event: Event,
     pub(super) in_ledger: Option<ReservationId>,
+    /// On which argument sensitivities may rest that are claimed; none may be without one.
+    pub(super) rests_on: Option<&'static str>,
     terms: Terms,
 }
 
@@ -69,60 +96,52 @@ enum Terms {
         cap: f64,
         used: f64,
         made: Vec<(Event, u64)>,
+        /// Leaves for after the last release under the cap, with what was reserved of each and what is left.
+        then: Vec<(Event, u64, u64)>,
     },
 }
 
 impl Reservation {
     /// The terms of `spend`, if the curator has releases for all of it.
     pub(super) fn new(spend: &Spend, adjacency: Adjacency) -> Result<Self, Refused> {
-        let terms = match spend {
-            Spend::Fixed(event) => fixed(event, adjacency)?,
-            Spend::AtMost(event) => {
-                if let Some((leaf, _)) = event
-                    .leaves()
-                    .into_iter()
-                    .find(|(leaf, _)| !matches!(leaf, Event::Gaussian { .. }))
-                {
-                    return Err(Refused::UnsupportedSpend {
-                        event: leaf,
-                        why: ": a cap is a composition of Gaussians",
-                    });
+        let (event, terms) = match spend {
+            Spend::Fixed(event) => (event.clone(), fixed(event, adjacency)?),
+            Spend::AtMost(event) => at_most(event, adjacency)?,
+            Spend::AtMostThen(both) => {
+                let (event, mut terms) = at_most(&both.cap, adjacency)?;
+                let Terms::Fixed { whole, share, .. } = fixed(&both.then, adjacency)? else {
+                    return Err(unsupported(&both.then, ""));
+                };
+                let gaussian = |leaf: &Event| matches!(leaf, Event::Gaussian { .. });
+                if !share.is_empty() || whole.iter().any(|(leaf, ..)| gaussian(leaf)) {
+                    return Err(unsupported(
+                        &both.then,
+                        ": after the releases under a cap come those on all records that are no Gaussians",
+                    ));
                 }
-                // Costs and their sum are rounded up; the margin lets the cap's own releases
-                // pass all the same. What is recorded is the cap with its margin.
-                let cap = costs::squared_mu(event, adjacency)? * (1.0 + 1e-9);
-                let noise = NoiseMultiplier::new((1.0 / cap).sqrt() * (1.0 - 1e-15));
-                let recorded = match noise {
-                    Ok(noise) => Event::gaussian(noise),
-                    // Only where the cap is nothing at all, or not a finite number.
-                    Err(_) => {
-                        return Err(Refused::UnsupportedSpend {
-                            event: event.clone(),
-                            why: ": its squared mu is not a positive finite number",
-                        });
-                    }
-                };
-                let terms = Terms::AtMost {
-                    cap,
-                    used: 0.0,
-                    made: Vec::new(),
-                };
-                return Ok(Self {
-                    event: recorded,
-                    in_ledger: None,
-                    terms,
-                });
+                if let Terms::AtMost { then, .. } = &mut terms {
+                    *then = whole;
+                }
+                (Event::composed(vec![event, both.then.clone()]), terms)
             }
         };
         Ok(Self {
-            event: spend.event().clone(),
+            event,
             in_ledger: None,
+            rests_on: None,
             terms,
         })
     }
 
-    /// How the noise of the releases is made, for the ledger.
-    pub(super) fn noise(&self) -> &'static str {
+    /// How the noise of the releases is made, and what it rests on besides, for the ledger.
+    pub(super) fn noise(&self) -> String {
+        match self.rests_on {
+            None => self.source().to_owned(),
+            Some(argument) => format!("{} (if {argument})", self.source()),
+        }
+    }
+
+    fn source(&self) -> &'static str {
         let selects = |leaf: &Event| {
             matches!(
                 leaf,
@@ -184,8 +203,27 @@ impl Reservation {
                     used.entry(slice).or_insert_with(|| vec![0; share.len()])[at] += 1;
                 }
             }
-            (Terms::AtMost { cap, used, made }, Account::Whole) => {
+            (
+                Terms::AtMost {
+                    cap,
+                    used,
+                    made,
+                    then,
+                },
+                Account::Whole,
+            ) => {
                 if !matches!(event, Event::Gaussian { .. }) {
+                    let (_, _, left) = then
+                        .iter_mut()
+                        .find(|(leaf, _, left)| *left > 0 && leaf == event)
+                        .ok_or_else(refused)?;
+                    if !dry {
+                        *left -= 1;
+                    }
+                    return Ok(());
+                }
+                // What comes then has begun.
+                if then.iter().any(|(_, reserved, left)| left < reserved) {
                     return Err(refused());
                 }
                 let cost = costs::squared_mu(event, adjacency)?;
@@ -239,20 +277,54 @@ impl Reservation {
                 }
                 all_of(events)
             }
-            Terms::AtMost { made, .. } => all_of(
-                made.iter()
-                    .map(|(leaf, count)| leaf.clone().repeated(*count))
-                    .collect(),
-            ),
+            Terms::AtMost { made, then, .. } => {
+                let made = made.iter().map(|(leaf, count)| (leaf, *count));
+                let then = then
+                    .iter()
+                    .filter(|(_, reserved, left)| reserved > left)
+                    .map(|(leaf, reserved, left)| (leaf, reserved - left));
+                all_of(
+                    made.chain(then)
+                        .map(|(leaf, count)| leaf.clone().repeated(count))
+                        .collect(),
+                )
+            }
         }
     }
 }
 
-fn fixed(event: &Event, adjacency: Adjacency) -> Result<Terms, Refused> {
-    let unsupported = |event: &Event, why: &'static str| Refused::UnsupportedSpend {
+fn unsupported(event: &Event, why: &'static str) -> Refused {
+    Refused::UnsupportedSpend {
         event: event.clone(),
         why,
+    }
+}
+
+/// A cap on Gaussian releases: what is recorded, and its terms.
+fn at_most(event: &Event, adjacency: Adjacency) -> Result<(Event, Terms), Refused> {
+    if let Some((leaf, _)) = event
+        .leaves()
+        .into_iter()
+        .find(|(leaf, _)| !matches!(leaf, Event::Gaussian { .. }))
+    {
+        return Err(unsupported(&leaf, ": a cap is a composition of Gaussians"));
+    }
+    // Costs and their sum are rounded up; the margin lets the cap's own releases
+    // pass all the same. What is recorded is the cap with its margin.
+    let cap = costs::squared_mu(event, adjacency)? * (1.0 + 1e-9);
+    // Out of range only where the cap is nothing at all, or not a finite number.
+    let noise = NoiseMultiplier::new((1.0 / cap).sqrt() * (1.0 - 1e-15))
+        .map_err(|_| unsupported(event, ": its squared mu is not a positive finite number"))?;
+    let terms = Terms::AtMost {
+        cap,
+        used: 0.0,
+        made: Vec::new(),
+        then: Vec::new(),
     };
+    Ok((Event::gaussian(noise), terms))
+}
+
+fn fixed(event: &Event, adjacency: Adjacency) -> Result<Terms, Refused> {
     let mut whole = Vec::new();
     let mut share: Option<Vec<(Event, u64, usize)>> = None;
     for (leaf, count) in event.leaves() {

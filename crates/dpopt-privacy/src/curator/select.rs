@@ -7,6 +7,7 @@ use crate::selection::{
     self, AboveThreshold, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate, SelectionError,
     SensitiveQuantile, SensitiveScores, Split, Target, Terms,
 };
+use crate::sensitive::{Access, Scalar, Sensitive};
 use crate::units::Epsilon;
 
 use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
@@ -78,6 +79,58 @@ impl Curator {
         let kind = ReplayedMechanism::Exponential;
         let spread = scores.bound.spread_in_steps(scores.adjacency);
         Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
+    }
+
+    /// Whether a selection by the exponential mechanism would be paid; charges nothing.
+    ///
+    /// # Errors
+    /// [`Refused`], as the selection itself would.
+    pub fn check_selection(&mut self, epsilon: Epsilon) -> Result<(), Refused> {
+        let outcome = self.check(&Event::ExponentialMechanism { epsilon }, Account::Whole);
+        self.noted(outcome)
+    }
+
+    /// Selects among norms of sums one that is small, by the exponential mechanism, drawn exactly.
+    ///
+    /// # Formula
+    /// `P(i)` proportional to `exp(-epsilon norm_i / (2 sensitivity))`, with the sensitivity of one norm: the clip radius and a
+    /// lattice step, twice that under replace-one.
+    ///
+    /// # Privacy
+    /// One [`Event::ExponentialMechanism`]: bounded range epsilon. One record moves every norm by at most the sensitivity, in
+    /// either direction, so the changes of two of them differ by at most twice that.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`SelectionError::NoCandidates`] and [`SelectionError::NormsDiffer`] for norms of different clip radii
+    /// or lattices. [`Refused::SelectionOnPart`] for norms over a part of the records. Nothing has been released or charged then.
+    pub fn exponential_least_norm(
+        &mut self,
+        norms: &[Sensitive<Scalar>],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        let first = norms.first().ok_or(SelectionError::NoCandidates)?;
+        for norm in norms {
+            self.same_adjacency(norm.adjacency)?;
+            if norm.access != Access::All {
+                return Err(Refused::SelectionOnPart);
+            }
+            if norm.bound != first.bound {
+                return Err(SelectionError::NormsDiffer.into());
+            }
+        }
+        // Below 2^34, and rounded up.
+        let spread = (2.0 * first.sensitivity_in_steps()).ceil() as u64;
+        let rate = Rate::new(epsilon, spread)?;
+        let event = Event::ExponentialMechanism { epsilon };
+        let mut stream = self.pay(&event)?;
+        // Norms of sums are below 2^62; shifted ones may be longer, and cutting them off moves no two further apart.
+        let score = |norm: &Sensitive<Scalar>| -(norm.payload.value.min(1 << 62) as i64);
+        let mut scores: Vec<i64> = norms.iter().map(score).collect();
+        let chosen = selection::exponential(&scores, None, rate, &mut stream);
+        let kind = ReplayedMechanism::Exponential;
+        let chosen = self.chosen(kind, event, epsilon, spread, &scores, chosen);
+        zeroize::Zeroize::zeroize(&mut scores);
+        Ok(chosen)
     }
 
     /// Selects a candidate by permute-and-flip, drawn exactly. Never worse in expected score than

@@ -1,10 +1,12 @@
 //! The books of a simulation, whose releases are made elsewhere.
 
+use super::reservation::Account;
 use super::{Curator, Refused};
 use crate::adjacency::Adjacency;
+use crate::event::Event;
 use crate::guarantee::Mode;
 use crate::sensitive::Reads;
-use crate::units::NoiseMultiplier;
+use crate::units::{Epsilon, NoiseMultiplier};
 
 impl Curator {
     /// Takes one release off the reservation as if this curator had made it. Nothing is released,
@@ -41,13 +43,23 @@ impl Curator {
         }
         self.charge(&event, account)
     }
+
+    /// As [`Curator::charge_simulated`], for a selection by the exponential mechanism.
+    ///
+    /// # Errors
+    /// [`Refused::NotSimulated`] in a protected run; otherwise as [`Curator::exponential`].
+    pub fn charge_simulated_selection(&mut self, epsilon: Epsilon) -> Result<(), Refused> {
+        if self.mode != Mode::Simulated {
+            return Err(Refused::NotSimulated);
+        }
+        self.charge(&Event::ExponentialMechanism { epsilon }, Account::Whole)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::curator::Spend;
-    use crate::event::Event;
 
     #[test]
     fn only_a_simulation_keeps_such_books() {

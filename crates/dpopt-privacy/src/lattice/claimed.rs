@@ -32,7 +32,8 @@ impl SensitivityClaim {
     /// coordinate is put by rounding to nearest.
     ///
     /// # Privacy
-    /// Nothing here checks the claim. Guarantees of a curator that releases such an output name `argument`.
+    /// Nothing here checks the claim. Who releases such an output has to reserve in the name of `argument`
+    /// ([`crate::Curator::reserve_claimed`]), and the guarantee names it.
     ///
     /// # Errors
     /// [`LatticeError`]; [`LatticeError::ReachTooLong`] where the integers can't hold `reach`.
@@ -125,7 +126,8 @@ mod tests {
     use super::*;
     use crate::curator::Curator;
     use crate::event::Event;
-    use crate::{Delta, NoiseMultiplier, Spend};
+    use crate::sensitive::Reads;
+    use crate::{Delta, Epsilon, FilterKind, Ledger, NoiseMultiplier, Refused, Spend};
     use proptest::prelude::*;
 
     fn claim(sensitivity: f64, reach: f64, dim: usize, adjacency: Adjacency) -> SensitivityClaim {
@@ -204,16 +206,64 @@ mod tests {
 
     #[test]
     fn a_guarantee_names_what_it_rests_on() {
-        let mut curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
         let noise = NoiseMultiplier::new(2.0).unwrap();
-        curator
-            .reserve(&Spend::Fixed(Event::gaussian(noise)))
-            .unwrap();
         let delta = Delta::new(1e-5).unwrap();
-        assert!(curator.guarantee(delta).unwrap().rests_on.is_empty());
-        let sealed = claim(1.0, 4.0, 2, Adjacency::ReplaceOne).seal(&[0.5, 0.5], Touched::All);
-        assert_eq!(curator.release_claimed(&sealed, noise).unwrap().len(), 2);
+        let spend = Spend::Fixed(Event::gaussian(noise));
+        let claim = claim(1.0, 4.0, 2, Adjacency::ReplaceOne);
+        let sealed = || claim.seal(&[0.5, 0.5], Touched::All);
+        let curator = || Curator::protected(Adjacency::ReplaceOne).unwrap();
+        let refused = |curator: &mut Curator| {
+            let checked = curator.check_release_claimed(Reads::All, &claim, noise);
+            let released = curator.release_claimed(&sealed(), noise);
+            let unnamed =
+                |e| matches!(e, Refused::ClaimNotReserved { argument } if argument == "a test");
+            unnamed(checked.unwrap_err()) && unnamed(released.unwrap_err())
+        };
+        let mut silent = curator();
+        assert!(refused(&mut silent));
+        silent.reserve(&spend).unwrap();
+        assert!(refused(&mut silent));
+        assert!(silent.guarantee(delta).unwrap().rests_on.is_empty());
+        let mut other = curator();
+        other.reserve_claimed(&spend, "another").unwrap();
+        assert!(refused(&mut other));
+        let mut curator = curator();
+        curator.reserve_claimed(&spend, claim.argument()).unwrap();
+        // Named before anything is released.
         assert_eq!(curator.guarantee(delta).unwrap().rests_on, ["a test"]);
-        assert!(curator.release_claimed(&sealed, noise).is_err());
+        curator
+            .check_release_claimed(Reads::All, &claim, noise)
+            .unwrap();
+        assert_eq!(curator.release_claimed(&sealed(), noise).unwrap().len(), 2);
+        assert!(curator.release_claimed(&sealed(), noise).is_err());
+        // It stays named when the run is over, and a later reservation is not covered by it.
+        curator.settle().unwrap();
+        assert_eq!(curator.guarantee(delta).unwrap().rests_on, ["a test"]);
+        curator.reserve(&spend).unwrap();
+        assert!(refused(&mut curator));
+    }
+
+    /// A budget that several runs share rests on what each of them rests on.
+    #[test]
+    fn a_ledger_names_what_its_total_rests_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.jsonl");
+        let (epsilon, delta) = (Epsilon::new(1.0).unwrap(), Delta::new(1e-6).unwrap());
+        let adjacency = Adjacency::ReplaceOne;
+        let noise = NoiseMultiplier::new(20.0).unwrap();
+        for argument in [None, Some("a test")] {
+            let ledger =
+                Ledger::open_or_create(&path, epsilon, delta, adjacency, FilterKind::Gdp).unwrap();
+            let curator = Curator::protected(adjacency).unwrap();
+            let mut curator = curator.with_ledger(ledger).unwrap();
+            let spend = Spend::Fixed(Event::gaussian(noise));
+            match argument {
+                None => curator.reserve(&spend).unwrap(),
+                Some(argument) => curator.reserve_claimed(&spend, argument).unwrap(),
+            }
+        }
+        let runs = Ledger::verify(&path, None).unwrap().runs;
+        assert_eq!(runs[0].noise, "rounded-gaussian");
+        assert_eq!(runs[1].noise, "rounded-gaussian (if a test)");
     }
 }

@@ -10,6 +10,9 @@ pub enum SelectionError {
     /// A selection needs something to select from.
     #[error("a selection needs at least one candidate")]
     NoCandidates,
+    /// Norms can be compared where one record moves them by the same at most.
+    #[error("a selection among norms needs one clip radius and one lattice for all of them")]
+    NormsDiffer,
     /// Too many candidates.
     #[error("{candidates} candidates are more than the {limit} of one selection")]
     TooManyCandidates {

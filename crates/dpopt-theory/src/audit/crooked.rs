@@ -16,6 +16,7 @@ use dpopt_privacy::{
 use super::estimators::track;
 use super::hostile::{Behaviour, Hostile, neighbours};
 use super::mechanisms::{DELTA, noise};
+use super::own_estimators::{stages_plan, tree_plan, walk_stages, walk_tree};
 use super::replay::{CuratorReplay, Pair, Ran};
 use super::solvers::{contribution, plans};
 use super::watch::Watched;
@@ -123,12 +124,19 @@ impl CrookedMeans {
                 Ask::Field { point, .. } => record.add_gradient(point, &mut answer),
                 Ask::Change {
                     segment, radius, ..
+                }
+                | Ask::Momentum {
+                    segment, radius, ..
                 } => {
+                    let weight = match ask {
+                        Ask::Momentum { momentum, .. } => momentum.kept(),
+                        _ => 1.0,
+                    };
                     let mut before = vec![0.0; DIM];
                     record.add_gradient(segment.to, &mut answer);
                     record.add_gradient(segment.from, &mut before);
                     for (x, before) in answer.iter_mut().zip(before) {
-                        *x -= before;
+                        *x -= weight * before;
                     }
                     let norm = answer.iter().map(|x| x * x).sum::<f64>().sqrt();
                     let kept = if norm > radius.get() {
@@ -309,6 +317,10 @@ enum Runner {
     Batches,
     /// Two periods and more of prefix sums on unread records.
     Periods,
+    /// A round of a tree: three unread records, then one, two and one.
+    Tree,
+    /// Stages of recursive regularisation, a slice each.
+    Stages,
 }
 
 /// Long records that point elsewhere everywhere, against their opposites, in every position.
@@ -369,6 +381,17 @@ fn run(
             let spend = Schedule::new(RECORDS as u64).prefix(&settings, 3)?.spend();
             track(&mut PrefixRecursive::new(means, settings)?, &spend)
         }
+        Runner::Tree => walk_tree(&tree_plan(adjacency, 1)?, means, |means| {
+            means.curator.spent()
+        }),
+        Runner::Stages => {
+            let mut plan = stages_plan(adjacency)?;
+            plan.stages.truncate(2);
+            for stage in &mut plan.stages {
+                stage.outline.records = 4;
+            }
+            walk_stages(&plan, means, |means| means.curator.spent())
+        }
     }
 }
 
@@ -390,6 +413,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
             ("spiderboost", spider),
             ("batches", Runner::Batches),
             ("periods", Runner::Periods),
+            ("tree", Runner::Tree),
+            ("stages", Runner::Stages),
         ] {
             registry.add(CuratorReplay::new(
                 &format!("means-of-ones-own/{name}/{adjacency}"),
@@ -404,6 +429,21 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         for (name, runner, mistake) in [
             ("sensitivity-is-a-lie", gd, Mistake::Sensitivity),
             ("slice-read-again", Runner::Batches, Mistake::SliceAgain),
+            (
+                "slice-read-again-by-a-tree",
+                Runner::Tree,
+                Mistake::SliceAgain,
+            ),
+            (
+                "slice-read-again-by-stages",
+                Runner::Stages,
+                Mistake::SliceAgain,
+            ),
+            (
+                "tree-anchor-as-variation",
+                Runner::Tree,
+                Mistake::AnchorAsVariation,
+            ),
             ("exact-norm", gd, Mistake::ExactNorm),
             ("anchor-as-variation", spider, Mistake::AnchorAsVariation),
             ("around-the-ledger", spider, Mistake::AroundTheLedger),

@@ -30,6 +30,7 @@
 //!
 //! What each number means: `docs/audit.md`.
 
+mod adaptive;
 pub mod binomial;
 mod canary;
 mod certificates;
@@ -38,8 +39,13 @@ mod estimators;
 mod hostile;
 mod ledger;
 mod mechanisms;
+mod members;
+mod meter;
 mod one_run;
+mod own_estimators;
+mod passes;
 mod periods;
+mod projected;
 mod proximal;
 mod queries;
 mod replay;
@@ -64,9 +70,11 @@ use dpopt_privacy::{
 };
 use serde::Serialize;
 
+pub use adaptive::PrintedAdaptive;
 pub use canary::{Canary, World};
 pub use hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
 pub use ledger::{OwnCost, own_cost};
+pub use meter::TranscriptMeter;
 pub use one_run::{OneRun, one_run_bound, one_run_p_value};
 pub use replay::{CuratorReplay, MechanismReplay, Pair, Ran};
 pub use statistic::{Errors, LowerBound, ScaledEvent, Statistic};
@@ -363,6 +371,11 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
+        own_estimators::register(&mut registry)?;
+        passes::register(&mut registry)?;
+        projected::register(&mut registry)?;
+        adaptive::register(&mut registry)?;
+        members::register(&mut registry)?;
         proximal::register(&mut registry)?;
         twins::register(&mut registry)?;
         crooked::register(&mut registry)?;

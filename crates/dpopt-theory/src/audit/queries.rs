@@ -10,9 +10,9 @@ use dpopt_oracle::query::{
     HessianVectorDifference, SmoothedDifference, SmoothedGradient, Value,
 };
 use dpopt_oracle::{
-    Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
-    Head, Level, Mlp, Over, PrivateData, PrivateMean, Query, Recursive, RecursiveSettings, Refresh,
-    Schedule, Segment, Softmax,
+    Activation, Ask, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
+    Head, Level, Mlp, Momentum, Over, PrivateData, PrivateMean, Query, Recursive,
+    RecursiveSettings, Refresh, Schedule, Segment, Softmax,
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend};
 
@@ -47,6 +47,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
 enum Asked {
     Gradient,
     Difference,
+    Momentum,
     Value,
     HessianVector,
     HessianVectorDifference,
@@ -57,9 +58,10 @@ enum Asked {
 }
 
 impl Asked {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Gradient,
         Self::Difference,
+        Self::Momentum,
         Self::Value,
         Self::HessianVector,
         Self::HessianVectorDifference,
@@ -73,6 +75,7 @@ impl Asked {
         match self {
             Self::Gradient => "gradient",
             Self::Difference => "gradient-difference",
+            Self::Momentum => "momentum",
             Self::Value => "value",
             Self::HessianVector => "hessian-vector",
             Self::HessianVectorDifference => "hessian-vector-difference",
@@ -112,6 +115,15 @@ impl Asked {
                     segment,
                     radius,
                     clip,
+                };
+                shown(means, &query, over)
+            }
+            Self::Momentum => {
+                let query = Ask::Momentum {
+                    segment,
+                    clip,
+                    momentum: Momentum::new(0.3)?,
+                    radius: ClipNorm::new(0.5)?,
                 };
                 shown(means, &query, over)
             }

@@ -2,10 +2,11 @@
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Budget, DpSgdPlan, NoObserver, NoisyGdPlan, PublicFacts, SolverPlan, SpiderBoostPlan,
+    Budget, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, NoisyGdPlan,
+    NormalizedSpiderPlan, PublicFacts, SolverPlan, SpiderBoostPlan, StormPlan,
 };
 use dpopt_oracle::{
-    Access, Convexity, Differentiable, Estimator, Glm, PrivateData, PrivateGradient,
+    Access, Convexity, Differentiable, Estimator, Glm, Momentum, PrivateData, PrivateGradient,
 };
 use dpopt_privacy::{
     Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, SamplingRate, Spend,
@@ -31,9 +32,13 @@ pub(super) type Labelled = ([f64; DIM], f32);
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     for adjacency in RELATIONS {
-        for (name, plan) in plans(adjacency, DIM)? {
+        for (name, plan) in plans(adjacency, DIM)?
+            .into_iter()
+            .chain(variants(adjacency)?)
+        {
             replays(registry, name, &plan, adjacency)?;
         }
+        replays(registry, "kl-spider", &kl_spider(adjacency)?, adjacency)?;
         accesses(registry, adjacency)?;
     }
     canaries(registry)?;
@@ -42,7 +47,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
 
 /// Facts of a large problem, so that plans are not vacuous. What a run costs doesn't depend on how many
 /// records it reads, and audits read few.
-fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
+pub(super) fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
     PublicFacts {
         records: 100_000,
         dim,
@@ -97,6 +102,47 @@ pub(super) fn plans(
     ])
 }
 
+/// The variants of SpiderBoost, of a dozen steps as well, for replays.
+fn variants(adjacency: Adjacency) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
+    let facts = facts(adjacency, DIM);
+    let budget = Budget {
+        epsilon: Epsilon::new(1.0)?,
+        delta: Delta::new(DELTA)?,
+    };
+    let mut spider = NormalizedSpiderPlan::new(&facts, &budget, STEPS)?;
+    // Three phases, as of SpiderBoost, and steps of which some are under the floor.
+    spider.phase = 4;
+    spider.steps = STEPS;
+    spider.anchors = 3;
+    spider.variations = 9;
+    spider.step_length = 0.3;
+    spider.floor = 0.2;
+    spider.anchor_noise_multiplier = noise((STEPS as f64).sqrt() / budget.mu()?.get())?;
+    spider.variation_noise_multiplier = spider.anchor_noise_multiplier;
+    let mut storm = StormPlan::new(&facts, &budget, STEPS)?;
+    storm.momentum = Momentum::new(0.3)?;
+    Ok(vec![
+        ("normalized-spider", SolverPlan::NormalizedSpider(spider)),
+        ("storm", SolverPlan::Storm(storm)),
+    ])
+}
+
+/// KL Spider in a dozen steps, some of them variations.
+fn kl_spider(adjacency: Adjacency) -> Result<SolverPlan, AuditError> {
+    let budget = Budget {
+        epsilon: Epsilon::new(1.0)?,
+        delta: Delta::new(DELTA)?,
+    };
+    let condition = KlCondition::new(1.0, 1.5)?;
+    let settings = KlSpiderSettings::new(0.05);
+    let facts = facts(adjacency, DIM);
+    let plan = KlSpiderPlan::new(&facts, &condition, &budget, settings, STEPS)?;
+    if plan.phases.iter().all(|phase| phase.updates == 1) {
+        return Err(AuditError::Other("no variation to audit".to_owned()));
+    }
+    Ok(SolverPlan::KlSpider(plan))
+}
+
 /// Accesses with the names that rows have.
 fn every_access() -> Result<[(&'static str, Access); 4], AuditError> {
     Ok([
@@ -126,7 +172,7 @@ fn declared(adjacency: Adjacency) -> Option<u64> {
 }
 
 /// One plan on hostile records, on rows, and with the accesses that its spend doesn't cover.
-fn replays(
+pub(super) fn replays(
     registry: &mut Registry,
     name: &str,
     plan: &SolverPlan,
@@ -415,13 +461,17 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// DP-SGD: the likelihood ratio of a release is that of a mixture.
-fn sampled_canary(name: &str, plan: SolverPlan, dim: usize) -> Result<Canary, AuditError> {
+pub(super) fn sampled_canary(
+    name: &str,
+    plan: SolverPlan,
+    dim: usize,
+) -> Result<Canary, AuditError> {
     let adjacency = Adjacency::AddRemove;
     let SolverPlan::DpSgd(sgd) = &plan else {
         return Err(AuditError::Other("DP-SGD expected".to_owned()));
     };
     let (rate, steps, z) = (sgd.sampling_rate, sgd.steps, sgd.noise_multiplier.get());
-    let clip = sgd.clip;
+    let clips: Vec<f64> = (0..steps).map(|step| sgd.clip_at(step)).collect();
     let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
     let event = move |scale: f64| -> Result<Event, AuditError> {
         let sampled = Event::gaussian(noise(z * scale)?).poisson_sampled(rate);
@@ -438,8 +488,9 @@ fn sampled_canary(name: &str, plan: SolverPlan, dim: usize) -> Result<Canary, Au
         let scale = 1.0 / (2.0 * q);
         Ok(releases
             .iter()
-            .map(|release| {
-                let share = contribution(&canary, release, clip);
+            .zip(&clips)
+            .map(|(release, clip)| {
+                let share = contribution(&canary, release, *clip);
                 let variance = release.deviation.powi(2);
                 let fit: f64 = share
                     .iter()

@@ -255,6 +255,7 @@ fn the_standard_registry_names_each_target_once() {
         "on-disk",
         "certificates",
         "means",
+        "membership",
     ] {
         assert!(
             registry.groups().iter().any(|known| known == group),

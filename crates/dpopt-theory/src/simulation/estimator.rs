@@ -1,7 +1,10 @@
 //! The private gradient estimator over a simulated population.
 
-use dpopt_oracle::{Access, Counts, Differentiable, Estimate, Estimator, Means as _, Recursion};
-use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_oracle::{
+    Access, Counts, Differentiable, Estimate, Estimator, Means as _, Momentum, Number, Recursion,
+    Shifted,
+};
+use dpopt_privacy::{Adjacency, ClipNorm, Epsilon, Event, NoiseMultiplier, Refused, Spend};
 
 use super::means::{NoiseRule, SimulatedMeans};
 use super::population::{ClosedForm, Population, WeightedLoss};
@@ -122,8 +125,34 @@ impl<P: Population> Estimator for SimulatedEstimator<P> {
         self.recursion.advance(point, noise_multiplier)
     }
 
+    fn advance_with_momentum(
+        &mut self,
+        point: &[f64],
+        momentum: Momentum,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        self.recursion
+            .advance_with_momentum(point, momentum, noise_multiplier)
+    }
+
     fn set_clip(&mut self, clip: ClipNorm) -> bool {
         Estimator::set_clip(&mut self.recursion, clip)
+    }
+
+    fn offers_norms(&self) -> bool {
+        true
+    }
+
+    fn norm(
+        &mut self,
+        at: Shifted<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        self.recursion.norm(at, noise_multiplier)
+    }
+
+    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
+        self.recursion.least_norm(among, epsilon)
     }
 
     fn draw_index(&mut self, bound: u64) -> u64 {

@@ -3,9 +3,10 @@
 use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{Ask, Counts, Mean, Means, Number, Over, PeriodTerms};
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
+use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, PoolError, Prefix,
-    Reads, Refused, Slice, Spend, Touched,
+    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier, PoolError,
+    Prefix, Reads, Refused, Slice, Spend, Touched,
 };
 use rand_distr::{Distribution as _, StandardNormal};
 
@@ -140,6 +141,27 @@ impl<P: Population> SimulatedMeans<P> {
                     } else {
                         for (out, before) in out.iter_mut().zip(&before) {
                             *out = *out * new - before * old;
+                        }
+                    }
+                }
+                Ask::Momentum {
+                    segment,
+                    clip,
+                    momentum,
+                    ..
+                } => {
+                    self.population.gradient(i, segment.from, &mut before);
+                    self.population.gradient(i, segment.to, &mut out);
+                    let kept = |norm: f64| (clip.get() / norm).min(1.0);
+                    let (old, new) = (kept(length(&before)), kept(length(&out)));
+                    let kept = momentum.kept();
+                    if old == 1.0 && new == 1.0 {
+                        let mut change = out.clone();
+                        self.population.change(i, segment, &before, &mut change);
+                        momentum.combine(&mut out, &change);
+                    } else {
+                        for (out, before) in out.iter_mut().zip(&before) {
+                            *out = *out * new - kept * (before * old);
                         }
                     }
                 }
@@ -304,7 +326,7 @@ fn positive(std: f64) -> Result<f64, Refused> {
 fn gradients_of(ask: &Ask<'_>) -> f64 {
     match ask {
         Ask::Field { .. } => 1.0,
-        Ask::Change { .. } => 2.0,
+        Ask::Change { .. } | Ask::Momentum { .. } => 2.0,
     }
 }
 
@@ -384,6 +406,59 @@ impl<P: Population> Means for SimulatedMeans<P> {
         let mean = self.clipped_mean(ask, &copies, size, radius);
         self.count(size, gradients_of(ask), 0.0);
         Ok(Number::new(norm(&mean) + std * self.normal(), std))
+    }
+
+    fn shifted_norm(
+        &mut self,
+        ask: &Ask<'_>,
+        shift: &[f64],
+        over: Over<'_, SimulatedSlice>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        self.admit(ask)?;
+        let radius = ask.radius().get();
+        let (copies, size, std) = self.read(over, radius, noise_multiplier)?;
+        let mut mean = self.clipped_mean(ask, &copies, size, radius);
+        if !shift.is_empty() {
+            add_scaled(&mut mean, 1.0, shift);
+        }
+        self.count(size, gradients_of(ask), 0.0);
+        Ok(Number::new(norm(&mean) + std * self.normal(), std))
+    }
+
+    /// By Gumbel noise on the scores, which has the law of the exponential mechanism.
+    fn least_norm(
+        &mut self,
+        among: &[(Ask<'_>, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        let Some((first, _)) = among.first() else {
+            return Err(SelectionError::NoCandidates.into());
+        };
+        let radius = first.radius().get();
+        for (ask, _) in among {
+            self.admit(ask)?;
+            if ask.radius().get() != radius {
+                return Err(SelectionError::NormsDiffer.into());
+            }
+        }
+        self.curator.charge_simulated_selection(epsilon)?;
+        let sensitivity = self.adjacency().sum_sensitivity() * radius / self.records as f64;
+        let mut best = (f64::NEG_INFINITY, 0);
+        for (i, (ask, shift)) in among.iter().enumerate() {
+            let mut mean = self.exact(ask);
+            if !shift.is_empty() {
+                add_scaled(&mut mean, 1.0, shift);
+            }
+            let uniform: f64 = rand_distr::Open01.sample(&mut self.noise);
+            let gumbel = -(-uniform.ln()).ln();
+            let score = gumbel - epsilon.get() * norm(&mean) / (2.0 * sensitivity);
+            if score > best.0 {
+                best = (score, i);
+            }
+        }
+        self.count(self.records as f64 * among.len() as f64, 1.0, 0.0);
+        Ok(best.1)
     }
 
     fn mean_value(

@@ -250,6 +250,9 @@ pub struct Measured {
     pub square: f64,
     /// The planner's bound on the root mean square, where it has one.
     pub bound: Option<f64>,
+    /// What no solver can be below, in the mean over seeds and on the worst problem, where a lower bound says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<f64>,
 }
 
 impl Measured {
@@ -260,6 +263,7 @@ impl Measured {
             error,
             square: error * error,
             bound: None,
+            floor: None,
         }
     }
 
@@ -274,6 +278,13 @@ impl Measured {
     #[must_use]
     pub fn with_bound(mut self, bound: f64) -> Self {
         self.bound = Some(bound);
+        self
+    }
+
+    /// The lower bound on the mean error. A row whose error is below it has a solver that knows too much.
+    #[must_use]
+    pub fn with_floor(mut self, floor: f64) -> Self {
+        self.floor = Some(floor);
         self
     }
 }
@@ -330,7 +341,12 @@ impl Registry {
         experiments.extend(super::recursive::experiments());
         experiments.extend(super::tree::experiments());
         experiments.extend(super::sampled::experiments());
+        experiments.extend(super::adaptive::experiments());
+        experiments.extend(super::variants::experiments());
         experiments.extend(super::proximal::experiments());
+        experiments.extend(super::floors::experiments());
+        experiments.extend(super::projection::experiments());
+        experiments.extend(super::kl_spider::experiments());
         Self { experiments }
     }
 

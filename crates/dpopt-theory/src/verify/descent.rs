@@ -216,7 +216,7 @@ pub(super) fn mu_at(epsilon: f64) -> f64 {
 
 /// The epsilon of [`mu_at`], by bisection.
 pub(super) fn epsilon_at(mu: f64) -> f64 {
-    let (mut low, mut high) = (1e-3, 64.0);
+    let (mut low, mut high) = (1e-6, 64.0);
     for _ in 0..100 {
         let middle = 0.5 * (low + high);
         if mu_at(middle) < mu {

@@ -38,6 +38,9 @@ pub struct Point {
     pub bound: Option<f64>,
     /// Largest ratio of a problem's root mean square error to its bound.
     pub of_bound: Option<f64>,
+    /// Ratio of the error to the lower bound for any solver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_floor: Option<f64>,
     /// Trials that failed.
     pub failed: usize,
 }
@@ -197,6 +200,12 @@ pub(super) fn judge(
             claim.tight
         ));
     }
+    let least = data.iter().filter_map(|p| p.of_floor).reduce(f64::min);
+    if let Some(least) = least.filter(|least| !(*least >= 1.0)) {
+        why.push(format!(
+            "the error is down to {least:.2} of a lower bound for any solver"
+        ));
+    }
     // A twin is caught by what it measures, not by failing to run.
     let ran = failed == 0 && fitted;
     let pass = ran && (why.is_empty() != claim.control);
@@ -265,8 +274,14 @@ fn mean(v: &[f64]) -> f64 {
 fn point(experiment: &dyn Experiment, x: f64, members: &[Vec<Outcome>], error: f64) -> Point {
     let mut bound: Option<f64> = None;
     let mut of_bound: Option<f64> = None;
+    let mut floor: Option<f64> = None;
     for member in members {
         let done: Vec<_> = member.iter().flatten().collect();
+        floor = done
+            .iter()
+            .filter_map(|m| m.floor)
+            .chain(floor)
+            .reduce(f64::max);
         let bounds: Vec<f64> = done.iter().filter_map(|m| m.bound).collect();
         if bounds.is_empty() {
             continue;
@@ -283,6 +298,7 @@ fn point(experiment: &dyn Experiment, x: f64, members: &[Vec<Outcome>], error: f
         correction: experiment.correction(x),
         bound,
         of_bound,
+        of_floor: floor.map(|floor| error / floor),
         failed: members.iter().flatten().filter(|o| o.is_err()).count(),
     }
 }

@@ -38,11 +38,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adaptive;
 mod claim;
 mod descent;
 mod error;
+mod floors;
 mod journal;
 mod judge;
+mod kl_spider;
 mod page;
 mod projection;
 mod proximal;
@@ -51,6 +54,7 @@ mod run;
 mod sampled;
 mod tree;
 mod two_point;
+mod variants;
 
 pub use claim::{
     Axis, Claim, Design, Effort, Expect, Experiment, Measured, Registry, Trial, TrialError,

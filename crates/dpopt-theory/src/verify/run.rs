@@ -282,7 +282,8 @@ fn attempt(experiment: &dyn Experiment, trial: &Trial) -> Outcome {
     match std::panic::catch_unwind(run) {
         Ok(Ok(measured)) => {
             let bound = measured.bound.unwrap_or(0.0);
-            if [measured.error, measured.square, bound]
+            let floor = measured.floor.unwrap_or(0.0);
+            if [measured.error, measured.square, bound, floor]
                 .iter()
                 .all(|v| v.is_finite() && *v >= 0.0)
             {

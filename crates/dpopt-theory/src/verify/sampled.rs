@@ -1,6 +1,6 @@
 //! What is claimed of SpiderBoost with sampled variations, and the twins that must be caught.
 //!
-//! Poisson samples under add/remove, over records that differ in slope and in curvature; otherwise as in `descent.rs`:
+//! Poisson samples under add/remove and samples of fixed size under replace-one, over records that differ in slope and in curvature; otherwise as in `descent.rs`:
 //! the worst over a grid of ramp slopes of the mean over all points of a run, which is the expectation of the
 //! output's gradient norm given the run.
 
@@ -26,16 +26,18 @@ const MAX_STEPS: u64 = 100_000_000;
 struct SampledExperiment {
     claim: Claim,
     rule: NoiseRule,
+    adjacency: Adjacency,
     /// Plans by the number of records: a calibration takes longer than a run.
     plans: Mutex<BTreeMap<u64, SampledSpiderBoostPlan>>,
 }
 
 /// The experiments of this file.
 pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
-    let new = |claim, rule| -> Box<dyn Experiment> {
+    let new = |claim, rule, adjacency| -> Box<dyn Experiment> {
         Box::new(SampledExperiment {
             claim,
             rule,
+            adjacency,
             plans: Mutex::new(BTreeMap::new()),
         })
     };
@@ -52,12 +54,22 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
                 "samples of whole numbers, noise by an accountant",
             )
     };
-    let control = claim("sampled-spiderboost/lipschitz-noise")
-        .control("The noise of a variation is scaled with 2 L0 and not with its displacement.");
-    vec![
-        new(claim("sampled-spiderboost/n"), NoiseRule::Displacement),
-        new(control, NoiseRule::Lipschitz),
-    ]
+    let by_displacement = NoiseRule::Displacement;
+    let mut all = Vec::new();
+    for (solver, adjacency) in [
+        ("sampled-spiderboost", Adjacency::AddRemove),
+        ("sampled-spiderboost-fixed-size", Adjacency::ReplaceOne),
+    ] {
+        all.push(new(
+            claim(&format!("{solver}/n")),
+            by_displacement,
+            adjacency,
+        ));
+        let control = claim(&format!("{solver}/lipschitz-noise"))
+            .control("The noise of a variation is scaled with 2 L0 and not with its displacement.");
+        all.push(new(control, NoiseRule::Lipschitz, adjacency));
+    }
+    all
 }
 
 impl SampledExperiment {
@@ -69,7 +81,7 @@ impl SampledExperiment {
         if let Some(plan) = plans.get(&records) {
             return Ok(plan.clone());
         }
-        let mut facts = problem.facts(records, Adjacency::AddRemove);
+        let mut facts = problem.facts(records, self.adjacency);
         facts.lipschitz = (1.0 + SHARE) * BASE[0] + TILT;
         facts.smoothness = (1.0 + SHARE) * BASE[1];
         let budget = Budget {
@@ -105,12 +117,9 @@ impl Experiment for SampledExperiment {
         let plan = self.plan(trial.x as u64, &base)?;
         let loss = TiltedProblem::new(base, SHARE, TILT, 0.0)?;
         let data = population(DIM, trial.x as u64 / 8)?;
-        let means = SimulatedMeans::new(
-            WeightedLoss::new(&loss, &data),
-            Adjacency::AddRemove,
-            trial.seed,
-        )
-        .with_rule(self.rule);
+        let means =
+            SimulatedMeans::new(WeightedLoss::new(&loss, &data), self.adjacency, trial.seed)
+                .with_rule(self.rule);
         let mut tracker = plan.estimator(means)?;
         let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
         let mut gradient = vec![0.0; DIM];

@@ -16,6 +16,7 @@ use dpopt_oracle::{Loss as _, Tracker as _};
 use dpopt_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier};
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
+use super::descent::{epsilon_at, half_decades, mu_at};
 use crate::problem::Problem as _;
 use crate::simulation::{NoiseRule, SimulatedMeans, WeightedLoss, WeightedRecords};
 use crate::zoo::{Ramp, RampBowl, Tilt, TiltedProblem};
@@ -84,6 +85,39 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         many,
         mean,
     );
+    let of = |id: &str, axis, rate| Claim {
+        axis,
+        ..claim(id, rate)
+    };
+    let (d, mu) = (Axis::Dimension, Axis::Mu);
+    add(of("tree-spider/d", d, 0.0), Who::Tree, few, mean);
+    add(of("tree-spider/mu", mu, 0.0), Who::Tree, few, mean);
+    add(of("tree-spider/d-private", d, 0.25), Who::Tree, many, mean);
+    add(
+        of("tree-spider/mu-private", mu, -0.5),
+        Who::Tree,
+        many,
+        mean,
+    );
+    let flat = "tree-spider-flat/d-private";
+    add(of(flat, d, 1.0 / 6.0), Who::Flat, many, mean);
+    add(
+        of("tree-spider-flat/mu-private", mu, third),
+        Who::Flat,
+        many,
+        mean,
+    );
+    for (id, axis, rate, regime) in [
+        ("tree-spider/d-composed-over-nodes", d, 0.0, few),
+        ("tree-spider/mu-composed-over-nodes", mu, 0.0, few),
+        ("tree-spider/d-private-composed-over-nodes", d, 0.25, many),
+        ("tree-spider/mu-private-composed-over-nodes", mu, -0.5, many),
+    ] {
+        let control = of(id, axis, rate).control(
+            "Noise as if each node read all records: the square root of their number too much.",
+        );
+        add(control, Who::ComposedOverNodes, regime, mean);
+    }
     let control = by_tree("tree-spider/composed-over-nodes", -0.5).control(
         "Noise as if each node read all records: the square root of their number too much.",
     );
@@ -105,18 +139,26 @@ fn by_tree(id: &str, predicted: f64) -> Claim {
 }
 
 impl TreeExperiment {
-    /// d and epsilon.
-    fn size(&self) -> (usize, f64) {
-        match self.regime {
-            Regime::Statistical => (10, 4.0),
-            Regime::Private => (30, 1e-3),
+    /// n, d and epsilon. The statistical rows in d and mu have d far below n^(2/3) mu^2, the private ones far above.
+    fn size(&self, x: f64) -> (u64, usize, f64) {
+        let (records, dim, epsilon) = match (self.regime, self.who) {
+            (Regime::Statistical, _) if self.claim.axis == Axis::Records => (0, 10, 4.0),
+            (Regime::Statistical, _) => (3_000_000, 4, 4.0),
+            (Regime::Private, Who::Flat) => (10_000_000_000, 30, 1e-3),
+            (Regime::Private, _) => (100_000_000, 30, 1e-3),
+        };
+        match self.claim.axis {
+            Axis::Dimension => (records, x as usize, epsilon),
+            Axis::Mu => (records, dim, epsilon_at(x)),
+            _ => (x as u64, dim, epsilon),
         }
     }
 
-    fn facts(&self, records: u64) -> PublicFacts {
+    fn facts(&self, x: f64) -> PublicFacts {
+        let (records, dim, _) = self.size(x);
         PublicFacts {
             records,
-            dim: self.size().0,
+            dim,
             adjacency: Adjacency::ReplaceOne,
             lipschitz: (1.0 + SHARE) * BASE[0] + TILT,
             smoothness: (1.0 + SHARE) * BASE[1],
@@ -126,16 +168,16 @@ impl TreeExperiment {
         }
     }
 
-    fn plan(&self, records: u64) -> Result<TreeSpiderPlan, TrialError> {
+    fn plan(&self, x: f64) -> Result<TreeSpiderPlan, TrialError> {
         let mut settings = TreeSettings::new(self.target);
         if self.who == Who::Flat {
             settings = settings.with_depth(0);
         }
         let budget = Budget {
-            epsilon: Epsilon::new(self.size().1)?,
+            epsilon: Epsilon::new(self.size(x).2)?,
             delta: Delta::new(DELTA)?,
         };
-        let mut plan = TreeSpiderPlan::new(&self.facts(records), &budget, settings, MAX_LEAVES)?;
+        let mut plan = TreeSpiderPlan::new(&self.facts(x), &budget, settings, MAX_LEAVES)?;
         if self.who == Who::ComposedOverNodes {
             let nodes = (plan.steps() as f64).sqrt();
             plan.noise_multiplier = NoiseMultiplier::new(plan.noise_multiplier.get() * nodes)?;
@@ -160,16 +202,26 @@ impl Experiment for TreeExperiment {
             (false, false) => 6,
             (false, true) => 5,
         };
-        let points = (0..count).map(|k| (from * 10f64.powf(0.5 * f64::from(k))).round());
-        Design::new(points.collect())
-            .with_members(if full { 12 } else { 6 })
-            .with_seeds(if full { 6 } else { 2 })
+        let points = match (self.claim.axis, self.regime) {
+            (Axis::Dimension, Regime::Statistical) => vec![4.0, 8.0, 16.0, 32.0, 64.0],
+            (Axis::Dimension, Regime::Private) => half_decades(10.0, 5),
+            (Axis::Mu, Regime::Statistical) => [1.0, 1.5, 2.5, 5.0, 8.0].map(mu_at).to_vec(),
+            (Axis::Mu, Regime::Private) => [5e-4, 1e-3, 2e-3, 4e-3, 8e-3].map(mu_at).to_vec(),
+            _ => half_decades(from, count),
+        };
+        let (members, seeds) = match (full, self.claim.control, self.claim.axis) {
+            (true, ..) => (12, 6),
+            (false, true, Axis::Dimension | Axis::Mu) => (3, 1),
+            (false, false, Axis::Dimension | Axis::Mu) => (6, 3),
+            _ => (6, 2),
+        };
+        Design::new(points).with_members(members).with_seeds(seeds)
     }
 
     /// The logarithms: a round of depth D costs 1 + D/2 roots, so that the error goes as ((1 + D/2)/n)^(1/3) where
     /// sampling dominates, and its square as (1 + D/2) sqrt(1/P^2 + D/L0^2)/n where noise does.
     fn correction(&self, x: f64) -> f64 {
-        let Ok(plan) = self.plan(x as u64) else {
+        let Ok(plan) = self.plan(x) else {
             return f64::NAN;
         };
         let depth = f64::from(plan.depth);
@@ -184,8 +236,8 @@ impl Experiment for TreeExperiment {
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let dim = self.size().0;
-        let plan = self.plan(trial.x as u64)?;
+        let plan = self.plan(trial.x)?;
+        let dim = plan.facts.dim;
         let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
         let limit = RampBowl::largest_slope(BASE[0], BASE[1], GAP, Ramp::Straight);
         let slope = limit * (0.03f64).powf(share);
@@ -220,7 +272,7 @@ impl Experiment for TreeExperiment {
         if !matches!(outcome.stop, Stop::Completed | Stop::SmallEstimate) {
             return Err(format!("the run ended with {:?}", outcome.stop).into());
         }
-        if tracker.counts().records > trial.x {
+        if tracker.counts().records > plan.facts.records as f64 {
             return Err("more records were read than there are".into());
         }
         let error = if plan.threshold.is_some() {

@@ -3,7 +3,7 @@
 use dpopt_linalg::distance;
 use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, Segment};
 
-use crate::problem::{ProblemError, positive};
+use crate::problem::{Problem, ProblemConstants, ProblemError, positive};
 
 /// The loss whose stationary point is the mean of the records: a ball of curvature L1 with slope at
 /// most L0 around each record.
@@ -48,6 +48,45 @@ impl MeanBall {
     #[must_use]
     pub fn record_radius(&self) -> f64 {
         0.25 * self.lipschitz / self.smoothness
+    }
+
+    /// 0.3 L0 sqrt(d)/(n mu): below it no solver with Gaussian noise comes in the mean, where records are a
+    /// [`Fingerprint`](crate::Fingerprint) of size B/(4 sqrt d) with d >= 10, and sqrt(d)/(n mu) <= 0.05.
+    ///
+    /// # Where it comes from
+    /// The Gaussian mechanism that knows B/4 releases the mean of the records once and has the error (L0/2) sqrt(d)/(n mu) under replace-one; the
+    /// floor is below it by a margin and above what half of that noise would give. Not a theorem: for d <= 5 other
+    /// mechanisms may do better.
+    #[must_use]
+    pub fn floor(&self, records: u64, mu: f64) -> f64 {
+        0.3 * self.lipschitz * (self.dim as f64).sqrt() / (records as f64 * mu)
+    }
+
+    /// The mean loss over `records`, as a problem.
+    ///
+    /// # Errors
+    /// [`ProblemError::OutOfRange`] for a record further than B/4 from 0, or none.
+    pub fn over(self, records: Vec<Vec<f64>>) -> Result<MeanBallMean, ProblemError> {
+        let high = self.record_radius() * (1.0 + 1e-12);
+        let longest = records.iter().map(|x| dpopt_linalg::norm(x));
+        let longest = longest.fold(f64::NEG_INFINITY, f64::max);
+        if !(0.0..=high).contains(&longest) {
+            return Err(ProblemError::OutOfRange {
+                name: "record",
+                value: longest,
+                low: 0.0,
+                high,
+            });
+        }
+        let mut mean = vec![0.0; self.dim];
+        for record in &records {
+            dpopt_linalg::add_scaled(&mut mean, 1.0 / records.len() as f64, record);
+        }
+        Ok(MeanBallMean {
+            loss: self,
+            records,
+            mean,
+        })
     }
 }
 
@@ -98,5 +137,65 @@ impl Differentiable for MeanBall {
         } else {
             dpopt_linalg::add_scaled(out, self.smoothness, segment.displacement);
         }
+    }
+}
+
+/// The mean of [`MeanBall`] over records, whose least point is their mean.
+///
+/// # Formula
+/// For ||w|| <= 3B/4 all records are within B, and grad F(w) = L1 (w - mean x); beyond it is summed record by record.
+/// F0 = (L1/2) ||mean x||^2.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeanBallMean {
+    loss: MeanBall,
+    records: Vec<Vec<f64>>,
+    mean: Vec<f64>,
+}
+
+impl MeanBallMean {
+    fn near(&self, point: &[f64]) -> bool {
+        dpopt_linalg::norm(point) <= 2.99 * self.loss.record_radius()
+    }
+}
+
+impl Problem for MeanBallMean {
+    fn dim(&self) -> usize {
+        self.loss.dim
+    }
+
+    fn lipschitz(&self) -> f64 {
+        self.loss.lipschitz
+    }
+
+    fn smoothness(&self) -> f64 {
+        self.loss.smoothness
+    }
+
+    fn initial_gap(&self) -> f64 {
+        0.5 * self.loss.smoothness * dpopt_linalg::dot(&self.mean, &self.mean)
+    }
+
+    fn constants(&self) -> ProblemConstants {
+        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+            .with_weak_convexity(0.0)
+    }
+
+    fn value(&self, point: &[f64]) -> f64 {
+        let values = self.records.iter().map(|x| self.loss.value(x, point));
+        values.sum::<f64>() / self.records.len() as f64
+    }
+
+    fn gradient(&self, point: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        if self.near(point) {
+            dpopt_linalg::add_scaled(out, self.loss.smoothness, point);
+            dpopt_linalg::add_scaled(out, -self.loss.smoothness, &self.mean);
+            return;
+        }
+        for record in &self.records {
+            self.loss.gradient(record, point, out);
+        }
+        let share = 1.0 / self.records.len() as f64;
+        out.iter_mut().for_each(|x| *x *= share);
     }
 }

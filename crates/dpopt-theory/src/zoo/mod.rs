@@ -10,27 +10,33 @@
 //! | [`Radial`] of [`Softplus`] | KL exponent 1, smooth |
 //! | [`Sines`], [`Product`] | Polyak-Lojasiewicz without convexity, with isolated and other minimisers |
 //! | [`TiltedPower`] | KL exponents with a minimiser that the records decide |
+//! | [`RidgeLogistic`] | a real loss with its exact constant |
 //! | [`CellSquares`] | over-parameterised least squares with its exact constant |
 //! | [`Radial`] of [`Ring`], [`Logarithm`] | exact Goldstein distances |
 //! | [`Wells`] | strict saddles with exact curvature |
-//! | [`MeanBall`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
+//! | [`MeanBall`], [`LeCam`], [`Barrier`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
+//! | [`Spokes`] | a sample whose gradients are far from its population's |
 //! | [`Coins`] | convex generalised linear samples with a known population gradient |
 //! | [`Fingerprint`] | records that give themselves away |
 //! | [`TiltedProblem`] | any problem record by record, its mean unchanged |
 
+mod barrier;
 mod cells;
 mod coins;
 mod fingerprint;
 mod kinks;
+mod le_cam;
 mod log_periodic;
 mod mean_ball;
 mod power;
 mod product;
 mod radial;
 mod ramp_bowl;
+mod ridge_logistic;
 mod robust_glm;
 mod sines;
 mod softplus;
+mod spokes;
 mod tilted;
 mod tilted_power;
 mod tilted_square;
@@ -38,19 +44,23 @@ mod two_point;
 mod weakly_convex;
 mod wells;
 
+pub use barrier::{Barrier, BarrierMean};
 pub use cells::{Answer, CellSquares, CellSquaresMean, DesignError};
 pub use coins::Coins;
 pub use fingerprint::Fingerprint;
 pub use kinks::{Logarithm, Ring};
+pub use le_cam::LeCam;
 pub use log_periodic::LogPeriodic;
-pub use mean_ball::MeanBall;
+pub use mean_ball::{MeanBall, MeanBallMean};
 pub use power::Power;
 pub use product::Product;
 pub use radial::{Profile, Radial};
 pub use ramp_bowl::{Ramp, RampBowl};
+pub use ridge_logistic::RidgeLogistic;
 pub use robust_glm::{RobustGlm, RobustGlmShape};
 pub use sines::Sines;
 pub use softplus::Softplus;
+pub use spokes::Spokes;
 pub use tilted::{Tilt, TiltedProblem};
 pub use tilted_power::{TiltedPower, TiltedPowerMean};
 pub use tilted_square::{TiltedSquare, TiltedSquareMean};

@@ -5,6 +5,7 @@ use dpopt_privacy::LatticeSum;
 
 use super::Glm;
 use super::scalar::sign;
+use crate::estimator::Momentum;
 use crate::linear::{Block, linear_pass};
 use crate::loss::{Constants, Differentiable, Loss, Segment, TwiceDifferentiable};
 use crate::pass::Positions;
@@ -76,8 +77,6 @@ impl Differentiable for Glm {
         });
     }
 
-    /// A clipped gradient is the slope, clamped to clip / ||x||, times x; so is a difference of
-    /// two.
     fn add_changes(
         &self,
         records: &Examples,
@@ -86,10 +85,24 @@ impl Differentiable for Glm {
         clip: f64,
         sum: &mut LatticeSum,
     ) {
+        self.add_momenta(records, positions, segment, clip, Momentum::NONE, sum);
+    }
+
+    /// A clipped gradient is the slope, clamped to clip / ||x||, times x; so is a difference of
+    /// two, or of one and a part of another.
+    fn add_momenta(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        momentum: Momentum,
+        sum: &mut LatticeSum,
+    ) {
         let points = [segment.from, segment.displacement];
         linear_pass(records, &positions, points, sum, |block| {
             if *self == Glm::Logistic {
-                logistic_multiples(block, clip);
+                logistic_multiples(block, clip, momentum);
                 return;
             }
             let [products, changes] = block.products;
@@ -98,9 +111,9 @@ impl Differentiable for Glm {
                 let cap = clip / block.norms[i];
                 let (before, after) = (self.slope(z, label), self.slope(z + dz, label));
                 block.multiples[i] = if before.abs() <= cap && after.abs() <= cap {
-                    self.slope_change(z, dz, label)
+                    momentum.combined(after, self.slope_change(z, dz, label))
                 } else {
-                    after.clamp(-cap, cap) - before.clamp(-cap, cap)
+                    after.clamp(-cap, cap) - momentum.kept() * before.clamp(-cap, cap)
                 };
             }
         });
@@ -127,11 +140,11 @@ impl Glm {
     }
 }
 
-/// The changes of clipped slopes of the logistic loss, with the exponentials of a block at a time.
+/// The slopes of the logistic loss less (1 - a) times those before, all clipped, with the exponentials of a block at a time.
 ///
 /// A row's multiple depends on its own products, label and norm: where no row's clip is below 1, the largest
 /// slope, those of all rows are found as they would be one by one, without their slopes.
-fn logistic_multiples(block: Block<'_, 2>, clip: f64) {
+fn logistic_multiples(block: Block<'_, 2>, clip: f64, momentum: Momentum) {
     let Block {
         products: [products, changes],
         labels,
@@ -140,22 +153,28 @@ fn logistic_multiples(block: Block<'_, 2>, clip: f64) {
     } = block;
     multiples.copy_from_slice(products);
     logistic_changes(multiples, changes);
-    if norms.iter().all(|norm| clip >= *norm) {
+    let fits = norms.iter().all(|norm| clip >= *norm);
+    if fits && momentum == Momentum::NONE {
         return;
     }
     for ((z, dz), label) in products.iter_mut().zip(&mut *changes).zip(labels) {
         let sign = -sign(*label);
         (*z, *dz) = (sign * *z, sign * (*z + *dz));
     }
-    logistic_in_place(products);
+    if !fits {
+        logistic_in_place(products);
+    }
     logistic_in_place(changes);
     for (i, multiple) in multiples.iter_mut().enumerate() {
         let cap = clip / norms[i];
         let (before, after) = (products[i], changes[i]);
         // Slopes are these times minus the label's sign. A NaN, and a row of zeros, keep the change.
-        if before > cap || after > cap {
-            *multiple = -sign(labels[i]) * (after.min(cap) - before.min(cap));
-        }
+        let sign = -sign(labels[i]);
+        *multiple = if !fits && (before > cap || after > cap) {
+            sign * (after.min(cap) - momentum.kept() * before.min(cap))
+        } else {
+            momentum.combined(sign * after, *multiple)
+        };
     }
 }
 

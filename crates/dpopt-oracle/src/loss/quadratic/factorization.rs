@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_linalg::norm;
 use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use super::constants;
+use crate::estimator::Momentum;
 use crate::loss::{Constants, Differentiable, Glm, Loss, Segment};
 use crate::pass::Positions;
 use crate::records::Records;
@@ -289,12 +289,25 @@ impl Differentiable for MatrixFactorization {
         clip: f64,
         sum: &mut LatticeSum,
     ) {
+        self.add_momenta(records, positions, segment, clip, Momentum::NONE, sum);
+    }
+
+    fn add_momenta(
+        &self,
+        records: &ObservedEntries,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        momentum: Momentum,
+        sum: &mut LatticeSum,
+    ) {
         let (mut before, mut after) = (vec![0.0; 2 * self.rank], vec![0.0; 2 * self.rank]);
         let mut change = vec![0.0; 2 * self.rank];
         let mut sparse = Sparse::new(self.rank);
         for i in positions.iter() {
             let record = records.record(i);
             change.fill(0.0);
+            after.fill(0.0);
             let pair = |point| self.pair(&record, point);
             let pairs = (
                 pair(segment.from),
@@ -304,18 +317,12 @@ impl Differentiable for MatrixFactorization {
             if let (Some(from), Some(to), Some(by)) = pairs {
                 self.rows(from, record.value, &mut before);
                 self.rows(to, record.value, &mut after);
-                let (long, longer) = (norm(&before), norm(&after));
-                if long <= clip && longer <= clip {
+                if !momentum.subtract(&mut after, &before, clip) {
                     self.row_changes(from, by, record.value, &mut change);
-                } else {
-                    let kept = |norm: f64| if norm <= clip { 1.0 } else { clip / norm };
-                    let (old, new) = (kept(long), kept(longer));
-                    for (k, change) in change.iter_mut().enumerate() {
-                        *change = after[k] * new - before[k] * old;
-                    }
+                    momentum.combine(&mut after, &change);
                 }
             }
-            sparse.add(&record, &change, sum);
+            sparse.add(&record, &after, sum);
         }
     }
 }

@@ -3,6 +3,7 @@
 use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use super::constants;
+use crate::estimator::Momentum;
 use crate::linear::linear_pass;
 use crate::loss::glm::add_multiple;
 use crate::loss::{Constants, Differentiable, Glm, Loss, Segment, TwiceDifferentiable};
@@ -107,6 +108,18 @@ impl Differentiable for PhaseRetrieval {
         clip: f64,
         sum: &mut LatticeSum,
     ) {
+        self.add_momenta(records, positions, segment, clip, Momentum::NONE, sum);
+    }
+
+    fn add_momenta(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        momentum: Momentum,
+        sum: &mut LatticeSum,
+    ) {
         let points = [segment.from, segment.displacement];
         linear_pass(records, &positions, points, sum, |block| {
             let [products, changes] = block.products;
@@ -115,9 +128,9 @@ impl Differentiable for PhaseRetrieval {
                 let cap = clip / block.norms[i];
                 let (before, after) = (self.slope(t, label), self.slope(t + dt, label));
                 *multiple = if before.abs() <= cap && after.abs() <= cap {
-                    self.slope_change(t, dt, label)
+                    momentum.combined(after, self.slope_change(t, dt, label))
                 } else {
-                    after.clamp(-cap, cap) - before.clamp(-cap, cap)
+                    after.clamp(-cap, cap) - momentum.kept() * before.clamp(-cap, cap)
                 };
             }
         });

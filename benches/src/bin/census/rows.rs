@@ -1,0 +1,300 @@
+//! One row of the table: a solver planned, run, certified and scored.
+
+use dpopt::nonconvex::{
+    Budget, ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, NoObserver, PlanError, PublicFacts,
+    Solver, SolverPlan,
+};
+use dpopt::oracle::{Glm, PrivateMean};
+use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu};
+use dpopt::theory::{GlmMean, GradientNormPlan, auc, first_order};
+
+use crate::data::Census;
+use crate::options::Options;
+use crate::{Failure, timed};
+
+const DELTA: f64 = 1e-6;
+/// The certificate's mu over the run's: both together cost a factor sqrt(1.01) of the run's mu.
+const CERTIFICATE_SHARE: f64 = 0.1;
+/// Error probability of the certificate's interval.
+const FAILURE: f64 = 0.05;
+/// Plans cut nothing: no run is that long.
+const MAX_STEPS: u64 = 1_000_000_000_000;
+/// A row whose first run is shorter, in seconds, is run three times.
+const CHEAP: f64 = 30.0;
+/// A plan on projected rows, which are dense, that reads more entries is run only with `--all`: some hours.
+const MOST_ENTRIES: f64 = 6e11;
+/// Seed of the projections: public, from nowhere.
+const MAP_SEED: u64 = 7;
+/// Plans are timed at least so often.
+const TIMES: usize = 5;
+
+/// A loss and a budget on the data.
+pub(crate) struct Setting<'a> {
+    data: &'a Census,
+    pub(crate) loss: Glm,
+    pub(crate) facts: PublicFacts,
+    pub(crate) budget: Budget,
+    pub(crate) certificate: GradientNormPlan,
+    /// Exact gradient norm at the starting point.
+    pub(crate) at_start: f64,
+    threads: std::num::NonZeroUsize,
+}
+
+/// What is planned in a row.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// With a claimed radius, where one is needed.
+    Plain(Solver, Option<f64>),
+    /// The branch with the least bound, the identity included.
+    Projected(Solver),
+    /// Without a claim about the rank, and with a projection.
+    RankFree(Solver),
+}
+
+/// A row.
+pub(crate) struct Row {
+    pub(crate) name: String,
+    /// Median, in milliseconds.
+    pub(crate) plan_ms: f64,
+    pub(crate) result: Result<Planned, String>,
+}
+
+/// A plan and its runs.
+pub(crate) struct Planned {
+    pub(crate) bound: Option<f64>,
+    pub(crate) steps: u64,
+    /// Passes over the data, by the plan.
+    pub(crate) passes: f64,
+    /// Of run and certificate together.
+    pub(crate) epsilon: f64,
+    /// In place of runs.
+    pub(crate) note: Option<String>,
+    pub(crate) runs: Vec<Run>,
+}
+
+/// A run.
+pub(crate) struct Run {
+    pub(crate) seconds: f64,
+    /// The certificate: the released norm.
+    pub(crate) released: f64,
+    pub(crate) exact: f64,
+    pub(crate) loss: f64,
+    pub(crate) auc: f64,
+}
+
+impl<'a> Setting<'a> {
+    pub(crate) fn new(
+        data: &'a Census,
+        loss: Glm,
+        epsilon: f64,
+        options: &Options,
+    ) -> Result<Self, Failure> {
+        let private = &data.private;
+        let constants = loss.constants_within(private.row_norm(), private.label_bound());
+        let facts = PublicFacts::glm(
+            private.public_records(),
+            private.dim(),
+            private.adjacency(),
+            private.row_norm(),
+            constants,
+        )?;
+        let budget = Budget {
+            epsilon: Epsilon::new(epsilon)?,
+            delta: Delta::new(DELTA)?,
+        };
+        let mu = Mu::new(CERTIFICATE_SHARE * budget.mu()?.get())?;
+        let clip = ClipNorm::new(facts.lipschitz)?;
+        let objective = GlmMean::new(&data.public, loss)?;
+        let start = vec![0.0; facts.dim];
+        Ok(Self {
+            data,
+            loss,
+            certificate: GradientNormPlan::new(&facts, mu, clip, FAILURE, facts.lipschitz)?,
+            facts,
+            budget,
+            at_start: first_order(&objective, &start)?.gradient_norm,
+            threads: options.threads,
+        })
+    }
+
+    /// All rows, in the order of [`Solver::ALL`], projections last.
+    pub(crate) fn rows(&self, options: &Options) -> Result<Vec<Row>, Failure> {
+        let plain = Solver::ALL.into_iter().flat_map(|solver| {
+            let radii: Vec<Option<f64>> = if solver.needs_a_radius() {
+                options.radii.iter().copied().map(Some).collect()
+            } else {
+                vec![None]
+            };
+            let kind = move |radius| Kind::Plain(solver, radius);
+            radii.into_iter().map(kind)
+        });
+        let projected = [
+            Kind::Projected(Solver::SpiderBoost),
+            Kind::RankFree(Solver::SpiderBoost),
+            Kind::RankFree(Solver::NoisyGdTheory),
+        ];
+        let mut rows = Vec::new();
+        for kind in plain.chain(projected) {
+            let name = kind.name();
+            let wanted = |only: &String| name.starts_with(only.as_str());
+            if !options.only.is_empty() && !options.only.iter().any(wanted) {
+                continue;
+            }
+            rows.push(self.row(kind, options)?);
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, kind: Kind, options: &Options) -> Result<Row, Failure> {
+        let name = kind.name();
+        let mut times = Vec::new();
+        let mut plan = Err(PlanError::NoBaseBound);
+        for _ in 0..TIMES {
+            let (seconds, found) = timed(|| self.plan(kind));
+            (plan, times) = (found, [times, vec![1e3 * seconds]].concat());
+        }
+        times.sort_by(f64::total_cmp);
+        let result = match plan {
+            Ok(plan) => Ok(self.planned(&name, &plan, options)?),
+            Err(reason) => Err(reason.to_string()),
+        };
+        let plan_ms = times[TIMES / 2];
+        eprintln!(
+            "{} {} {name}: planned in {plan_ms:.1} ms",
+            self.loss,
+            self.budget.epsilon.get()
+        );
+        Ok(Row {
+            name,
+            plan_ms,
+            result,
+        })
+    }
+
+    fn plan(&self, kind: Kind) -> Result<SolverPlan, PlanError> {
+        let jl = JlFacts {
+            facts: self.facts,
+            rank: None,
+            seed: MAP_SEED,
+        };
+        let plan = match kind {
+            Kind::Plain(solver, radius) => {
+                let mut extra = ExtraFacts::default();
+                extra.radius = radius;
+                return solver.plan_with(&self.facts, &extra, &self.budget, MAX_STEPS);
+            }
+            Kind::Projected(solver) => JlPlan::new(&jl, &self.budget, solver, MAX_STEPS)?,
+            Kind::RankFree(solver) => {
+                JlPlan::in_branch(JlBranch::RankFree, &jl, &self.budget, &|facts, rank| {
+                    solver.plan_within(facts, rank, &self.budget, MAX_STEPS)
+                })?
+            }
+        };
+        Ok(SolverPlan::Projected(Box::new(plan)))
+    }
+
+    fn planned(
+        &self,
+        name: &str,
+        plan: &SolverPlan,
+        options: &Options,
+    ) -> Result<Planned, Failure> {
+        let (run, certificate) = (plan.spend(), self.certificate.spend());
+        let both = Event::composed(vec![run.event().clone(), certificate.event().clone()]);
+        let (_, epsilon) = Accountant::least(&both, self.budget.delta, self.facts.adjacency)?;
+        let mut planned = Planned {
+            bound: plan.predicted_bound(),
+            steps: plan.steps(),
+            passes: plan.gradients() / self.facts.records as f64,
+            epsilon,
+            note: None,
+            runs: Vec::new(),
+        };
+        let mut width = self.facts.dim;
+        if let SolverPlan::Projected(jl) = plan {
+            width = jl.rows;
+            planned.note = match jl.branch {
+                JlBranch::Identity => {
+                    Some("no projection has a smaller bound: the base itself".to_owned())
+                }
+                _ => Some(format!("{} rows", jl.rows)),
+            };
+            if jl.branch == JlBranch::Identity {
+                return Ok(planned);
+            }
+        }
+        let entries = plan.gradients() * width as f64;
+        if matches!(plan, SolverPlan::Projected(_)) && entries > MOST_ENTRIES && !options.all {
+            let words = format!(", not run: it would read {entries:.1e} entries");
+            planned.note = planned.note.map(|note| note + &words);
+            return Ok(planned);
+        }
+        if options.plans {
+            return Ok(planned);
+        }
+        while planned.runs.len() < 3 {
+            let run = self.run(name, planned.runs.len() as u64, plan)?;
+            eprintln!(
+                "{} {} {name}: {:.1} s, gradient norm {:.5} (released {:.5}), AUC {:.4}",
+                self.loss,
+                self.budget.epsilon.get(),
+                run.seconds,
+                run.exact,
+                run.released,
+                run.auc
+            );
+            let once = options.quick || run.seconds > CHEAP;
+            planned.runs.push(run);
+            if once {
+                break;
+            }
+        }
+        Ok(planned)
+    }
+
+    fn run(&self, name: &str, repeat: u64, plan: &SolverPlan) -> Result<Run, Failure> {
+        let private = &self.data.private;
+        let curator = |purpose| {
+            let seed = seed(&[name, &self.loss.to_string(), purpose])
+                .wrapping_add(repeat)
+                .wrapping_add(self.budget.epsilon.get().to_bits());
+            Curator::simulated(self.facts.adjacency, seed)
+        };
+        let on = GlmRun::new(private, self.loss, curator("run")).with_threads(self.threads);
+        let (seconds, done) = timed(|| plan.run_on(on, &mut NoObserver));
+        let (outcome, _) = done?;
+        let mut mean = PrivateMean::new(private, self.loss, curator("certificate"))?
+            .with_threads(self.threads);
+        mean.curator_mut().reserve(&self.certificate.spend())?;
+        let released = self.certificate.release(&mut mean, &outcome.point)?;
+        let objective = GlmMean::new(&self.data.public, self.loss)?;
+        let exact = first_order(&objective, &outcome.point)?;
+        let test = &self.data.test;
+        Ok(Run {
+            seconds,
+            released: released.released,
+            exact: exact.gradient_norm,
+            loss: exact.value,
+            auc: auc(&test.scores(&outcome.point), test.labels())?,
+        })
+    }
+}
+
+impl Kind {
+    fn name(self) -> String {
+        match self {
+            Kind::Plain(solver, None) => solver.to_string(),
+            Kind::Plain(solver, Some(radius)) => format!("{solver}, R = {radius}"),
+            Kind::Projected(solver) => format!("jl over {solver}"),
+            Kind::RankFree(solver) => format!("jl rank-free over {solver}"),
+        }
+    }
+}
+
+/// A number from words (FNV-1a).
+fn seed(words: &[&str]) -> u64 {
+    let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

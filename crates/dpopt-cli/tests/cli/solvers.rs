@@ -1,0 +1,266 @@
+//! Every solver on the command line, with what some of them need: a radius, a rank, a projection.
+
+use dpopt::nonconvex::Solver;
+use serde_json::Value;
+
+use crate::support::{Place, stderr};
+
+fn plan(place: &Place, flags: &str) -> Value {
+    serde_json::from_str(&place.ok(&format!("plan {flags} --json"))).unwrap()
+}
+
+/// Facts at which every solver has a plan.
+const FACTS: &str = "--records 100000 --dim 10 --epsilon 1 --delta 1e-5 --lipschitz 1 --smoothness 1 \
+                     --initial-gap 0.5 --convex";
+
+fn radius(solver: Solver) -> &'static str {
+    if solver.needs_a_radius() {
+        "--radius 1"
+    } else {
+        ""
+    }
+}
+
+#[test]
+fn every_solver_is_planned_and_named_in_the_help() {
+    let place = Place::new();
+    let help = [place.ok("plan --help"), place.ok("train --help")];
+    for solver in Solver::ALL {
+        let json = plan(&place, &format!("{solver} {FACTS} {}", radius(solver)));
+        assert_eq!(json["solver"], solver.name());
+        let epsilon = json["epsilon"].as_f64().unwrap();
+        assert!(
+            epsilon <= 1.0 + 1e-9 && epsilon > 0.95,
+            "{solver} {epsilon}"
+        );
+        assert_eq!(json["predicted_bound"].is_number(), solver.states_a_bound());
+        for text in &help {
+            assert!(text.contains(solver.name()), "{solver}");
+        }
+        let words = place.ok(&format!("plan {solver} {FACTS} {}", radius(solver)));
+        assert!(
+            words.contains(solver.name()) && !words.contains('{'),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn every_solver_trains_a_table() {
+    let place = Place::new();
+    for solver in Solver::ALL {
+        let flags = format!(
+            "--epsilon 40 --solver {solver} --max-steps 40 --test test.csv {}",
+            radius(solver)
+        );
+        let json = place.train(&flags);
+        assert_eq!(json["solver"], solver.name());
+        assert!(json["epsilon"].as_f64().unwrap() <= 40.0, "{json}");
+        assert!(json["releases"].as_u64().unwrap() > 0, "{json}");
+        assert_eq!(
+            json.get("rests_on").is_some(),
+            solver == Solver::RecursiveSgd
+        );
+    }
+}
+
+#[test]
+fn claims_are_stated_with_the_guarantee() {
+    let place = Place::new();
+    let flags =
+        "train --data t.csv --schema s.toml --solver recursive-sgd --radius 1 --epsilon 40 --out o";
+    let words = place.ok(flags);
+    for part in [
+        "Assumed besides",
+        "convex and smooth",
+        "there is no guarantee",
+    ] {
+        // Lines are wrapped.
+        let flat = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(part), "{part}: {flat}");
+    }
+    let ledger = place.json("o/ledger.json");
+    assert!(ledger["rests_on"][0].as_str().unwrap().contains("convex"));
+    let model = place.json("o/model.json");
+    assert_eq!(model["privacy"]["rests_on"], ledger["rests_on"]);
+    let report = place.read("o/report.html");
+    for part in [
+        "Claimed of the loss",
+        "Length of passes",
+        "no gradient is released",
+        "distance from the start to a minimiser",
+    ] {
+        assert!(report.contains(part), "{part}");
+    }
+    // The other recursive solver enforces its sensitivity, and claims a radius for its bound alone.
+    let flags =
+        "train --data t.csv --schema s.toml --solver recursive-gd --radius 2 --epsilon 40 --out o";
+    assert!(!place.ok(flags).contains("Assumed besides"));
+    assert!(place.json("o/ledger.json").get("rests_on").is_none());
+    let report = place.read("o/report.html");
+    assert!(!report.contains("Claimed of the loss") && report.contains("stage 1: records"));
+}
+
+#[test]
+fn rows_are_projected_where_it_is_asked_for() {
+    let place = Place::new();
+    let wide = "--records 100000 --dim 100000 --epsilon 1 --delta 1e-5 --lipschitz 1 --smoothness 1 --initial-gap 0.5";
+    let ranked = plan(
+        &place,
+        &format!("spiderboost {wide} --project rank --rank 5"),
+    );
+    assert_eq!(ranked["plan"]["branch"], "rank");
+    let free = plan(
+        &place,
+        &format!("spiderboost {wide} --project rank-free --epsilon 4").replacen(
+            "--epsilon 1 ",
+            "",
+            1,
+        ),
+    );
+    assert_eq!(free["plan"]["branch"], "rank-free");
+    assert!(ranked["predicted_bound"].as_f64() < free["predicted_bound"].as_f64());
+    // With auto: whichever base has the smaller bound.
+    let picked = plan(&place, &format!("auto {wide} --project auto --rank 5"));
+    assert!(picked["predicted_bound"].as_f64() <= ranked["predicted_bound"].as_f64());
+    let words = place.ok(&format!("plan auto {wide} --project auto --rank 5"));
+    assert!(words.contains("auto: its proven bound"), "{words}");
+    let words = place.ok(&format!("plan spiderboost {wide} --project rank --rank 5"));
+    assert!(words.contains("over the projection too"), "{words}");
+    // Without a bound there is nothing to pick a dimension by.
+    place.fails(
+        &format!("plan dp-sgd {wide} --project rank-free"),
+        2,
+        &["--project", "no bound"],
+    );
+
+    let json = place.train("--solver noisy-gd --epsilon 40 --project 3 --out o");
+    assert_eq!(
+        (json["dim"].as_u64(), &json["predicted_bound"]),
+        (Some(5), &Value::Null)
+    );
+    assert_eq!(
+        place.json("o/model.json")["weights"]
+            .as_array()
+            .unwrap()
+            .len(),
+        5
+    );
+    assert!(place.read("o/report.html").contains("given"));
+}
+
+#[test]
+fn what_a_solver_has_no_use_for_or_lacks_is_said() {
+    let place = Place::new();
+    let train = "train --data t.csv --schema s.toml --out o --ledger l.json --budget 60 --budget-delta 1e-5 --epsilon 40";
+    for (flags, words) in [
+        (
+            "--solver recursive-gd",
+            &["--radius", "recursive-gd", "L0 = 2", "none was given"][..],
+        ),
+        ("--solver recursive-sgd", &["--radius", "L1 = 1"]),
+        (
+            "--solver recursive-gd --radius 0",
+            &["--radius", "positive"],
+        ),
+        (
+            "--solver recursive-gd --radius 1 --loss sigmoid",
+            &["--loss", "recursive-gd", "convex", "L0 = 0.5"],
+        ),
+        (
+            "--solver recursive-sgd --radius 1 --loss welsch",
+            &["--loss", "convex"],
+        ),
+        (
+            "--solver dp-sgd --radius 3",
+            &["--radius", "dp-sgd has no use", "3"],
+        ),
+        ("--radius 3", &["--radius", "recursive-gd"]),
+        ("--solver dp-adam --rank 2", &["--rank", "dp-adam", "2"]),
+        ("--solver spiderboost --rank 0", &["--rank"]),
+        (
+            "--solver spiderboost --project rank",
+            &["--rank", "public bound"],
+        ),
+        (
+            "--solver noisy-gd --project 5",
+            &["--project", "5 dimensions", "5 features"],
+        ),
+        (
+            "--solver recursive-gd --radius 1 --project 2",
+            &["--project", "minimiser"],
+        ),
+        (
+            "--solver tree-spider --project rank-free",
+            &["--project", "tree-spider"],
+        ),
+        ("--solver noisy-gd --project 0", &["--project", "rank-free"]),
+        ("--solver noisy-gd --project-seed 3", &["--project"]),
+        (
+            "--solver noisy-gd --project 3 --checkpoint c.json",
+            &["--checkpoint", "projected"],
+        ),
+    ] {
+        place.fails(&format!("{train} {flags}"), 2, words);
+    }
+    for solver in [
+        "tree-spider",
+        "recursive-gd --radius 1",
+        "recursive-sgd --radius 1",
+    ] {
+        let flags = format!("plan {solver} {FACTS} --adjacency add-remove");
+        place.fails(
+            &flags,
+            2,
+            &["--adjacency", "100000 records in slices", "shifts"],
+        );
+    }
+    place.fails(
+        &format!(
+            "plan auto {} --convex",
+            "--records 9 --dim 1 --epsilon 1 --delta 1e-5"
+        ),
+        2,
+        &["--lipschitz"],
+    );
+}
+
+#[test]
+fn records_in_a_file_are_not_read_one_by_one_or_projected() {
+    let place = Place::new();
+    place.ok("convert t.csv --schema s.toml --out t.dpr");
+    let train =
+        "train --data t.dpr --epsilon 40 --out o --ledger l.json --budget 60 --budget-delta 1e-5";
+    for (flags, word) in [
+        ("--solver recursive-sgd --radius 1", "recursive-sgd"),
+        ("--solver noisy-gd --project 3", "projection"),
+    ] {
+        place.fails(
+            &format!("{train} {flags}"),
+            2,
+            &["--data", word, "in memory"],
+        );
+    }
+    // The others read them where they are.
+    let output = place.run(&format!("{train} --solver recursive-gd --radius 1"));
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn a_ledger_takes_sampled_and_sliced_runs() {
+    let place = Place::new();
+    for (name, solver, filter) in [
+        ("a", "sampled-spiderboost", "rdp"),
+        ("b", "recursive-gd --radius 2", "gdp"),
+        ("c", "recursive-sgd --radius 1", "gdp"),
+    ] {
+        let json = place.train(&format!(
+            "--epsilon 40 --max-steps 40 --solver {solver} --ledger {name}.jsonl --budget 80 --budget-delta 1e-5"
+        ));
+        assert!(
+            json["budget_left"].as_str().unwrap().contains(filter),
+            "{json}"
+        );
+        place.ok(&format!("ledger verify {name}.jsonl"));
+    }
+}

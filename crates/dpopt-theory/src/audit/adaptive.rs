@@ -1,0 +1,232 @@
+//! Audits of adaptive gradient descent: replays on hostile records, the transcript meter, and a test between two worlds.
+
+use dpopt_nonconvex::{
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, NoObserver, NormQueries,
+    PublicFacts,
+};
+use dpopt_oracle::{Convexity, Estimator as _, PrivateData, PrivateGradient};
+use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Delta, Epsilon};
+
+use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
+use super::mechanisms::{DELTA, RELATIONS};
+use super::meter::TranscriptMeter;
+use super::replay::{CuratorReplay, MechanismReplay, Pair, Ran};
+use super::watch::Watched;
+use super::{AuditError, AuditTape, Canary, Claim, Registry, Statistic, World};
+
+const GROUP: &str = "adaptive-gd";
+const DIM: usize = 3;
+const RECORDS: usize = 8;
+const STEPS: u64 = 8;
+/// Public number of records of scored runs.
+const CROWD: u64 = 50;
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+    for adjacency in RELATIONS {
+        for (name, norms, selection) in [
+            ("fixed", NormQueries::Fixed, AdaptiveSelection::Last),
+            (
+                "relative",
+                NormQueries::Relative,
+                AdaptiveSelection::SmallestNorm,
+            ),
+            (
+                "selected",
+                NormQueries::Relative,
+                AdaptiveSelection::Exponential { share: 0.2 },
+            ),
+        ] {
+            let plan = plan(adjacency, DIM, 1.0, norms, selection)?;
+            let target = CuratorReplay::new(
+                &format!("{GROUP}/{name}/{adjacency}"),
+                GROUP,
+                adjacency,
+                move |_| hostile_pairs(adjacency, RECORDS),
+                move |curator, records: &Vec<Hostile>| walk(&plan, adjacency, records, curator),
+            );
+            registry.add(target);
+        }
+        registry.add(TranscriptMeter::new(adjacency));
+    }
+    let printed = PrintedAdaptive {
+        records: 1e6,
+        dim: 20,
+        rho: 1.0,
+    };
+    let twin = MechanismReplay::new(
+        "adaptive-gd/as-printed",
+        GROUP,
+        |_| {
+            vec![Pair {
+                name: "opposite".to_owned(),
+                recorded: 1.0,
+                replayed: -1.0,
+                changed: ChangedRecord::InPlace(0),
+            }]
+        },
+        move |tape: &mut AuditTape, sign: &f64, _| {
+            printed.run(tape, *sign);
+            (2.0 * printed.rho).sqrt()
+        },
+    );
+    registry.add(twin.control());
+    canaries(registry)
+}
+
+/// Algorithm 3 as it is printed, with its own books: a broken twin (E-9 to E-12 of the errata).
+///
+/// F(w) = ||w - c||^2/2 with ||c|| = 1, L0 = 2, L1 = 1, beta = 0.05, and one record whose gradient is L0 or -L0 along the first
+/// axis, wherever it is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct PrintedAdaptive {
+    /// n.
+    pub records: f64,
+    /// d.
+    pub dim: usize,
+    /// The rho that it claims to spend.
+    pub rho: f64,
+}
+
+impl PrintedAdaptive {
+    /// One run with that record as it is (1.0) or turned round (-1.0). Returns what the algorithm's own books say that it spent.
+    pub fn run(&self, tape: &mut AuditTape, sign: f64) -> f64 {
+        let (n, d, rho) = (self.records, self.dim as f64, self.rho);
+        let (lipschitz, eta) = (2.0, 0.5);
+        let log = (n * rho.sqrt() / 0.05).ln();
+        let norm_noise = lipschitz / (n.sqrt() * rho.powf(0.25));
+        let floor = 2.0 * lipschitz / (n * rho.sqrt());
+        let mut point = vec![0.0; self.dim];
+        let mut books = 0.0;
+        while books <= 0.5 * rho {
+            let mut gradient = point.clone();
+            gradient[0] += sign * lipschitz / n - 1.0;
+            let released = tape.gaussian(&[dpopt_linalg::norm(&gradient)], norm_noise)[0];
+            let noise = (released / (d * log).sqrt()).max(floor);
+            let step = tape.gaussian(&gradient, noise);
+            for (w, g) in point.iter_mut().zip(&step) {
+                *w -= eta * g;
+            }
+            let charged = lipschitz * lipschitz * d * log / (n * n * released * released);
+            books += charged.min(0.5 * rho) + rho.sqrt() / n;
+        }
+        books
+    }
+
+    /// What a run really costs in rho: the squared displacements of all releases on the neighbour, half their sum.
+    #[must_use]
+    pub fn true_cost(&self, seed: u64) -> f64 {
+        let mut tape = AuditTape::recording(seed);
+        self.run(&mut tape, 1.0);
+        let mut tape = tape.rewound(seed);
+        self.run(&mut tape, -1.0);
+        0.5 * tape.displacements().iter().map(|x| x * x).sum::<f64>()
+    }
+}
+
+/// A plan for many records, of which an audit reads few: what a run costs doesn't depend on how many there are.
+fn plan(
+    adjacency: Adjacency,
+    dim: usize,
+    epsilon: f64,
+    norms: NormQueries,
+    selection: AdaptiveSelection,
+) -> Result<AdaptiveGdPlan, AuditError> {
+    let facts = PublicFacts {
+        records: 100_000,
+        dim,
+        adjacency,
+        lipschitz: 1.0,
+        smoothness: 1.0,
+        initial_gap: 0.5,
+        row_norm: 1.0,
+        convexity: Convexity::Nonconvex,
+    };
+    let budget = Budget {
+        epsilon: Epsilon::new(epsilon)?,
+        delta: Delta::new(DELTA)?,
+    };
+    let settings = AdaptiveSettings::new()
+        .with_norms(norms)
+        .with_selection(selection)
+        .with_max_steps(STEPS);
+    Ok(AdaptiveGdPlan::new(&facts, &budget, settings)?)
+}
+
+fn walk(
+    plan: &AdaptiveGdPlan,
+    adjacency: Adjacency,
+    records: &[Hostile],
+    curator: Curator,
+) -> Result<Ran, AuditError> {
+    let declared = (!adjacency.record_count_is_public()).then_some(RECORDS as u64);
+    let data = PrivateData::of(records.to_vec(), adjacency, declared)?;
+    let clip = ClipNorm::new(plan.clip)?;
+    let dim = plan.facts.dim;
+    let estimator = PrivateGradient::clipped(&data, HostileLoss { dim }, curator, clip)?;
+    let mut watched = Watched::new(estimator);
+    let outcome = plan.run(&mut watched, &mut NoObserver);
+    Ok(Ran {
+        spent: watched.inner().curator().spent(),
+        refused: outcome.is_err(),
+        outcome: format!(
+            "{outcome:?} {:?} {:?}",
+            watched.counts(),
+            watched.releases()
+        ),
+    })
+}
+
+/// One record in a crowd that points the other way or not: told from all that is released, and from the output alone. The plan's
+/// claim is mu-GDP, so the trade-off between the two errors has to stay above that of two Gaussians at a distance of mu.
+fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
+    let adjacency = Adjacency::ReplaceOne;
+    for (name, norms) in [
+        ("fixed", NormQueries::Fixed),
+        ("relative", NormQueries::Relative),
+    ] {
+        let mut plan = plan(adjacency, 1, 8.0, norms, AdaptiveSelection::Last)?;
+        // Noise that fits the crowd: the run spends what it has.
+        plan.facts.records = CROWD;
+        let claim = Claim::gaussian(plan.mu, DELTA)?;
+        for output in [false, true] {
+            let plan = plan.clone();
+            let what = if output { "output" } else { "transcript" };
+            let score = move |world: World, seed: u64| score(&plan, world, seed, output);
+            let target = Canary::new(
+                &format!("{GROUP}/canary-{name}-{what}"),
+                GROUP,
+                claim,
+                Statistic::GaussianDp,
+                score,
+            );
+            registry.add(target.with_runs(8_000, 80_000));
+        }
+    }
+    Ok(())
+}
+
+/// How much a run looks as if the canary were in: the log-likelihood ratio of what is released, or the output.
+fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result<f64, AuditError> {
+    let sign = match world {
+        World::In => 1.0,
+        World::Out => -1.0,
+    };
+    let mut records = vec![Hostile::new(Behaviour::Constant, 0.9); CROWD as usize];
+    records[0] = Hostile::new(Behaviour::Constant, sign);
+    let data = PrivateData::of(records, plan.facts.adjacency, None)?;
+    let curator = Curator::simulated(plan.facts.adjacency, seed);
+    let clip = ClipNorm::new(plan.clip)?;
+    let estimator = PrivateGradient::clipped(&data, HostileLoss { dim: 1 }, curator, clip)?;
+    let mut watched = Watched::new(estimator);
+    let run = plan.run(&mut watched, &mut NoObserver)?;
+    if output {
+        // Steps go against the gradient.
+        return Ok(-run.outcome.point[0]);
+    }
+    // The mean gradient is 0.9 of the others, and of the record 1/n up or down.
+    let n = CROWD as f64;
+    let middle = 0.9 * (n - 1.0) / n;
+    let ratio = |released: f64, deviation: f64| (released - middle) / (n * deviation * deviation);
+    let all = watched.releases().iter();
+    Ok(all.map(|r| ratio(r.released[0], r.deviation)).sum())
+}

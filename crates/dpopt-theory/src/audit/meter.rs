@@ -1,0 +1,384 @@
+//! The transcript meter: what adaptive runs really cost, release by release, on random data.
+//!
+//! A replay audit goes through chosen neighbours. This one draws everything: plans, data sets of a few records that answer
+//! what they like, the record that changes and what it changes to, and lies about released norms (negative ones above all),
+//! which are post-processing of releases and so may not cost anything. In every single run the sum of squared displacements
+//! of the Gaussian releases, in units of the noise really drawn, has to be at most mu^2.
+
+use std::num::NonZeroUsize;
+
+use dpopt_nonconvex::{
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, NoObserver, NormQueries,
+    PlanError, PublicFacts,
+};
+use dpopt_oracle::{
+    Convexity, Counts, Estimate, Estimator, Number, PrivateData, PrivateGradient, Shifted,
+};
+use dpopt_privacy::{
+    Adjacency, ChangedRecord, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused,
+    ReplayForAudits, ReplayedMechanism, Spend,
+};
+
+use super::hostile::{Behaviour, Hostile, HostileLoss};
+use super::mechanisms::DELTA;
+use super::{AuditError, Claim, Kind, Row, Settings, Target, mixed, seed_of, verdict};
+use crate::random::Normals;
+
+/// Slack for the rounding of sums, relative; the cap of a filter has a margin of 1e-9.
+const SLACK: f64 = 1e-8;
+/// Plans to draw from.
+const PLANS: u64 = 200;
+/// Most records of a data set.
+const RECORDS: u64 = 9;
+/// Most dimensions.
+const DIMS: u64 = 4;
+/// Most steps of a run.
+const STEPS: u64 = 24;
+
+/// Meters adaptive runs under one adjacency: ten thousand of them, a hundred thousand in a full audit.
+pub struct TranscriptMeter {
+    name: String,
+    adjacency: Adjacency,
+    quick: u64,
+    full: u64,
+}
+
+/// The dearest run: what it cost over what it may.
+#[derive(Default)]
+struct Dearest {
+    squared_mu: f64,
+    share: f64,
+    epsilon: f64,
+    problem: Option<String>,
+}
+
+impl TranscriptMeter {
+    /// A meter of adaptive gradient descent.
+    #[must_use]
+    pub fn new(adjacency: Adjacency) -> Self {
+        Self {
+            name: format!("adaptive-gd/meter/{adjacency}"),
+            adjacency,
+            quick: 10_000,
+            full: 100_000,
+        }
+    }
+
+    /// Makes so many runs.
+    #[must_use]
+    pub fn with_runs(mut self, quick: u64, full: u64) -> Self {
+        (self.quick, self.full) = (quick, full);
+        self
+    }
+
+    fn runs(&self, plans: &[AdaptiveGdPlan], runs: std::ops::Range<u64>, seed: u64) -> Dearest {
+        let mut dearest = Dearest::default();
+        for run in runs {
+            match metered(plans, self.adjacency, mixed(seed, run)) {
+                Ok((spent, cap, epsilon)) => {
+                    let share = spent / cap;
+                    if !(share <= 1.0 + SLACK) {
+                        dearest.problem = Some(format!(
+                            "run {run} cost a squared mu of {spent}, and {cap} was reserved"
+                        ));
+                    }
+                    dearest.squared_mu = dearest.squared_mu.max(spent);
+                    dearest.share = dearest.share.max(share);
+                    dearest.epsilon = dearest.epsilon.max(epsilon);
+                }
+                Err(error) => dearest.problem = Some(format!("run {run}: {error}")),
+            }
+        }
+        dearest
+    }
+}
+
+impl Target for TranscriptMeter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn group(&self) -> &str {
+        "adaptive-gd"
+    }
+
+    fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
+        let seed = seed_of(&self.name, settings.seed);
+        let plans = plans(self.adjacency, mixed(seed, u64::MAX))?;
+        let runs = if settings.full { self.full } else { self.quick };
+        let threads = std::thread::available_parallelism()
+            .unwrap_or(NonZeroUsize::MIN)
+            .get()
+            .min(8) as u64;
+        let part = |k: u64| self.runs(&plans, runs * k / threads..runs * (k + 1) / threads, seed);
+        let parts: Vec<Dearest> = std::thread::scope(|scope| {
+            let part = &part;
+            let workers: Vec<_> = (1..threads).map(|k| scope.spawn(move || part(k))).collect();
+            std::iter::once(part(0))
+                .chain(workers.into_iter().map(|worker| {
+                    worker
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }))
+                .collect()
+        });
+        let most = |f: fn(&Dearest) -> f64| parts.iter().map(f).fold(0.0, f64::max);
+        let problem = parts.iter().find_map(|part| part.problem.clone());
+        let claimed = plans.iter().map(|plan| plan.mu).fold(0.0, f64::max);
+        let claim = Claim::gaussian(claimed, DELTA)?;
+        let share = most(|part| part.share);
+        Ok(Row {
+            target: self.name.clone(),
+            group: self.group().to_owned(),
+            audit: Kind::Replay,
+            claimed_epsilon: Some(claim.epsilon),
+            delta: claim.delta,
+            lower_bound: None,
+            replay_mu: Some(most(|part| part.squared_mu).sqrt()),
+            claimed_mu: Some(claimed),
+            replay_epsilon: Some(most(|part| part.epsilon)),
+            confidence: None,
+            trials: runs,
+            control: false,
+            // A meter that never comes near the budget measures nothing.
+            status: verdict(false, problem.is_some() || share < 0.5),
+            why: problem.unwrap_or_else(|| {
+                format!("at most {share:.4} of the budget of its plan in every run")
+            }),
+        })
+    }
+}
+
+/// One run and its replay: squared mu that it cost, squared mu reserved, and how far probabilities of a selection moved over what
+/// they may.
+fn metered(
+    plans: &[AdaptiveGdPlan],
+    adjacency: Adjacency,
+    seed: u64,
+) -> Result<(f64, f64, f64), AuditError> {
+    let mut random = Normals::new(seed);
+    let plan = &plans[random.below(plans.len() as u64) as usize];
+    let dim = plan.facts.dim;
+    let count = 1 + random.below(RECORDS);
+    let mut recorded: Vec<Hostile> = (0..count).map(|_| record(&mut random)).collect();
+    let mut replayed = recorded.clone();
+    // The first and the last position as often as all others.
+    let at = match random.below(4) {
+        0 => 0,
+        1 => count - 1,
+        _ => random.below(count),
+    };
+    let place = at as usize;
+    let (one, other) = opposed(&mut random);
+    let changed = match adjacency {
+        Adjacency::AddRemove if random.below(2) == 0 => {
+            replayed.insert(place, one);
+            ChangedRecord::Added(at)
+        }
+        Adjacency::AddRemove => {
+            recorded[place] = one;
+            replayed.remove(place);
+            ChangedRecord::Removed(at)
+        }
+        Adjacency::ReplaceOne => {
+            recorded[place] = one;
+            replayed[place] = other;
+            ChangedRecord::InPlace(at)
+        }
+        _ => {
+            recorded[place] = one;
+            replayed[place] = Hostile::nothing();
+            ChangedRecord::InPlace(at)
+        }
+    };
+    let declared = (!adjacency.record_count_is_public()).then_some(count);
+    let tape = ReplayForAudits::new(adjacency, seed, changed)?;
+    let lies = mixed(seed, 1);
+    let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, AuditError> {
+        let data = PrivateData::of(records, adjacency, declared)?;
+        let clip = ClipNorm::new(plan.clip)?;
+        let estimator = PrivateGradient::clipped(&data, HostileLoss { dim }, curator, clip)?;
+        let mut liar = Liar {
+            inner: estimator,
+            random: Normals::new(lies),
+        };
+        // A refusal is as public as an outcome, and has to be the same.
+        Ok(format!("{:?}", plan.run(&mut liar, &mut NoObserver)))
+    };
+    let first = run(tape.recorder(), recorded)?;
+    let second = run(tape.replayer(), replayed)?;
+    let report = tape.report();
+    if let Some(divergence) = report.divergence {
+        return Err(AuditError::Other(divergence.to_string()));
+    }
+    if first != second {
+        return Err(AuditError::Other(format!(
+            "public outcomes differ: {first} and {second}"
+        )));
+    }
+    let (mut squares, mut epsilon) = (0.0, 0.0);
+    for release in &report.releases {
+        match release.mechanism {
+            ReplayedMechanism::Sum | ReplayedMechanism::Norm => {
+                squares += release.displacement.powi(2);
+            }
+            _ => epsilon += release.displacement,
+        }
+    }
+    let allowed = plan.selection_epsilon.map_or(0.0, Epsilon::get);
+    if !(epsilon <= allowed * (1.0 + SLACK)) {
+        return Err(AuditError::Other(format!(
+            "a selection moved by {epsilon}, and {allowed} was reserved"
+        )));
+    }
+    let share = if allowed > 0.0 {
+        epsilon / allowed
+    } else {
+        0.0
+    };
+    Ok((squares, plan.mu * plan.mu, share))
+}
+
+/// A record that answers anything.
+fn record(random: &mut Normals) -> Hostile {
+    use Behaviour::{Constant, Flip, Hashed, Huge, Infinite, Nan, Nothing, Panics, Tiny};
+    let all = [
+        Constant, Flip, Hashed, Nothing, Nan, Huge, Infinite, Tiny, Panics,
+    ];
+    // Panics are slow to catch, and rare.
+    let kinds = if random.below(16) == 0 { 9 } else { 8 };
+    Hostile {
+        behaviour: all[random.below(kinds) as usize],
+        axis: random.below(DIMS) as usize,
+        sign: (2.0 * random.uniform() - 1.0) * 4.0,
+    }
+}
+
+/// Two contents of a record, mostly as far from each other as can be.
+fn opposed(random: &mut Normals) -> (Hostile, Hostile) {
+    let one = Hostile {
+        sign: 4.0,
+        ..record(random)
+    };
+    if random.below(4) == 0 {
+        return (one, record(random));
+    }
+    (one, Hostile { sign: -4.0, ..one })
+}
+
+/// Plans of every kind, for data sets of a few records and for ones that are said to be large.
+fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, AuditError> {
+    let mut random = Normals::new(seed);
+    let mut plans = Vec::new();
+    let mut number = 0;
+    while (plans.len() as u64) < PLANS {
+        number += 1;
+        if number > 100 * PLANS {
+            return Err(AuditError::Other("no plan fits the meter".to_owned()));
+        }
+        let facts = PublicFacts {
+            records: 10f64.powf(1.0 + 5.0 * random.uniform()) as u64,
+            dim: 1 + random.below(DIMS) as usize,
+            adjacency,
+            lipschitz: 1.0,
+            smoothness: 10f64.powf(2.0 * random.uniform() - 1.0),
+            initial_gap: 0.5,
+            row_norm: 1.0,
+            convexity: Convexity::Nonconvex,
+        };
+        let budget = Budget {
+            epsilon: Epsilon::new(10f64.powf(4.0 * random.uniform() - 1.0))?,
+            delta: Delta::new(DELTA)?,
+        };
+        let norms = if random.below(2) == 0 {
+            NormQueries::Fixed
+        } else {
+            NormQueries::Relative
+        };
+        let selection = match random.below(3) {
+            0 => AdaptiveSelection::Last,
+            1 => AdaptiveSelection::SmallestNorm,
+            _ => AdaptiveSelection::Exponential { share: 0.2 },
+        };
+        let settings = AdaptiveSettings::new()
+            .with_norms(norms)
+            .with_selection(selection)
+            .with_max_steps(1 + random.below(STEPS));
+        match AdaptiveGdPlan::new(&facts, &budget, settings) {
+            Ok(plan) => plans.push(plan),
+            // Too few records for that budget.
+            Err(PlanError::Unaffordable { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(plans)
+}
+
+/// An estimator whose released norms are lied about: post-processing, the same in both runs.
+struct Liar<E> {
+    inner: E,
+    random: Normals,
+}
+
+impl<E: Estimator> Estimator for Liar<E> {
+    fn dim(&self) -> usize {
+        self.inner.dim()
+    }
+
+    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
+        self.inner.reserve(spend)
+    }
+
+    fn refresh(
+        &mut self,
+        point: &[f64],
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        self.inner.refresh(point, noise_multiplier)
+    }
+
+    fn advance(
+        &mut self,
+        point: &[f64],
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Estimate<'_>, Refused> {
+        self.inner.advance(point, noise_multiplier)
+    }
+
+    fn offers_norms(&self) -> bool {
+        self.inner.offers_norms()
+    }
+
+    fn norm(
+        &mut self,
+        at: Shifted<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Number, Refused> {
+        let released = self.inner.norm(at, noise_multiplier)?;
+        let lie = match self.random.below(8) {
+            0 => -100.0,
+            1 => -released.number.abs(),
+            2 => released.number.abs() * 1e-3,
+            // As long as it can be: all gradients are cheap then, and the run goes on.
+            3 => 1.0,
+            _ => released.number,
+        };
+        Ok(Number::new(lie, released.noise_std))
+    }
+
+    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
+        self.inner.least_norm(among, epsilon)
+    }
+
+    fn draw_index(&mut self, bound: u64) -> u64 {
+        self.inner.draw_index(bound)
+    }
+
+    fn settle(&mut self) -> Result<Event, Refused> {
+        self.inner.settle()
+    }
+
+    fn counts(&self) -> Counts {
+        self.inner.counts()
+    }
+}

@@ -1,0 +1,337 @@
+//! Lower bounds as experiments: what no solver can be below, the rates there, and twins that are below.
+//!
+//! Two instances. On [`MeanBall`] over records of random signs with random biases (Theorem 2 of arXiv 2206.00846) a
+//! private solver has to release a mean; the floor is 0.3 L0 sqrt(d)/(n mu). On [`LeCam`]'s two populations (Theorem 7) no solver can tell
+//! which it has; the floor is 3 L0/(32 sqrt n), for the worse of the two. A row whose error is below its floor fails.
+//!
+//! The floor of the first has the slopes -1, 1/2, -1 in n, d, mu, and so has the Gaussian mechanism that knows how
+//! short the records are: one step of noisy gradient descent with a clip of L0/4. Solvers planned for all problems with
+//! these constants keep the rates of their plans there, -1/2 and -2/3: they stay above the floor, and don't follow it.
+//!
+//! The rate -1 belongs to SpiderBoost too where the second term of its bound rules: F0 L1/L0^2 below x = sqrt(d)/(n mu).
+//! With F0 fixed no sequence of n stays there, so F0 = (x/4) L0^2/L1 goes along: few anchors, and as many steps as their noise
+//! allows. (Far below x, say F0 = 20 x^2, the bound is the error of the one anchor and is met with equality, so that a lucky mean of runs
+//! is above it as often as not.)
+
+use std::ops::ControlFlow;
+
+use dpopt_linalg::norm;
+use dpopt_nonconvex::{
+    Budget, NoisyGdPlan, PublicFacts, Release, SolverPlan, SpiderBoostPlan, Stop,
+};
+use dpopt_oracle::{Convexity, Estimator};
+use dpopt_privacy::{Adjacency, ClipNorm, Delta, Epsilon, NoiseMultiplier};
+
+use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
+use super::descent::{DELTA, epsilon_at, half_decades, mu_at};
+use crate::problem::Problem;
+use crate::simulation::{SimulatedEstimator, WeightedRecords};
+use crate::zoo::{Fingerprint, LeCam, Majority, MeanBall, Ramp, RampBowl};
+
+const MAX_STEPS: u64 = 100_000_000;
+/// F0 L1/L0^2 over x in the rows of the second term.
+const SECOND_TERM: f64 = 0.25;
+/// Runs of one trial on [`LeCam`], whose error is their mean.
+const REPEATS: u64 = 50;
+/// By how much the sample of the twin on [`LeCam`] is larger than it says.
+const UNSAID: u64 = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// One step of noisy gradient descent, clipped to what records can be.
+    OneRelease,
+    /// With half of the noise that it pays for.
+    HalfTheNoise,
+    /// Noisy gradient descent as planned.
+    NoisyGd,
+    /// SpiderBoost as planned.
+    SpiderBoost,
+    /// SpiderBoost where F0 goes with x.
+    SecondTerm,
+    /// SpiderBoost where it does not, under the same claim.
+    FirstTerm,
+    /// One step on a sample of signs.
+    Signs,
+    /// On a larger sample than it says.
+    MoreRecords,
+}
+
+struct FloorExperiment {
+    claim: Claim,
+    who: Who,
+}
+
+/// The experiments of this file.
+pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
+    let mut all: Vec<Box<dyn Experiment>> = Vec::new();
+    let mut add = |claim, who| all.push(Box::new(FloorExperiment { claim, who }));
+    let n = Axis::Records;
+    for (axis, predicted) in [(n, -1.0), (Axis::Dimension, 0.5), (Axis::Mu, -1.0)] {
+        let id = |row: &str| format!("{row}/{}", axis.symbol());
+        let claim = on_balls(&id("mean-ball"), axis, predicted, "one Gaussian release");
+        add(claim, Who::OneRelease);
+        let claim = second_term(&id("spiderboost-second-term"), axis, predicted);
+        add(claim.tight(0.5), Who::SecondTerm);
+    }
+    add(
+        on_balls("mean-ball/noisy-gd", n, -0.5, "noisy-gd-theory"),
+        Who::NoisyGd,
+    );
+    add(
+        on_balls("mean-ball/spiderboost", n, -2.0 / 3.0, "spiderboost"),
+        Who::SpiderBoost,
+    );
+    add(
+        Claim::new("le-cam/n", n, -0.5)
+            .by("one Gaussian release", "arXiv 2206.00846, Theorem 7")
+            .on("Le Cam's two populations")
+            .within(0.06, 0.12, "lucky means of the worst of six populations"),
+        Who::Signs,
+    );
+    let control = on_balls("mean-ball/half-the-noise", n, -1.0, "one Gaussian release")
+        .control("Half of the noise that was paid for.");
+    add(control, Who::HalfTheNoise);
+    let control = second_term("spiderboost-second-term/first-term", n, -1.0)
+        .control("F0 stays 1/2: the first term rules. Can a fit tell the two?");
+    add(control, Who::FirstTerm);
+    let control = Claim::new("le-cam/more-records", n, -0.5)
+        .by("one Gaussian release", "arXiv 2206.00846, Theorem 7")
+        .on("Le Cam's two populations")
+        .control("The sample is 64 times as large as it says.");
+    add(control, Who::MoreRecords);
+    all
+}
+
+fn on_balls(id: &str, axis: Axis, predicted: f64, solver: &str) -> Claim {
+    Claim::new(id, axis, predicted)
+        .by(solver, "arXiv 2206.00846, Theorem 2")
+        .on("balls around random signs")
+        .within(0.06, 0.12, "random data, one release")
+}
+
+fn second_term(id: &str, axis: Axis, predicted: f64) -> Claim {
+    Claim::new(id, axis, predicted)
+        .by(
+            "spiderboost",
+            "arXiv 2206.00846, Theorem 1, repaired: its second term",
+        )
+        .on("ramp-bowl of small F0")
+        .within(0.06, 0.12, "one anchor's luck makes the error of a run")
+}
+
+/// One size of the problem.
+struct Setting {
+    records: u64,
+    dim: usize,
+    epsilon: f64,
+}
+
+impl Setting {
+    fn budget(&self) -> Result<Budget, TrialError> {
+        Ok(Budget {
+            epsilon: Epsilon::new(self.epsilon)?,
+            delta: Delta::new(DELTA)?,
+        })
+    }
+
+    /// sqrt(d)/(n mu).
+    fn relative_noise(&self) -> f64 {
+        (self.dim as f64).sqrt() / (self.records as f64 * mu_at(self.epsilon))
+    }
+}
+
+impl FloorExperiment {
+    fn setting(&self, x: f64) -> Setting {
+        let (records, dim, epsilon) = match self.who {
+            Who::SecondTerm | Who::FirstTerm => (100_000, 400, 1.0),
+            Who::Signs | Who::MoreRecords => (1_000, 1, 4.0),
+            _ => (5_000, 10, 1.0),
+        };
+        match self.claim.axis {
+            Axis::Dimension => Setting {
+                records,
+                dim: x as usize,
+                epsilon,
+            },
+            Axis::Mu => Setting {
+                records,
+                dim,
+                epsilon: epsilon_at(x),
+            },
+            _ => Setting {
+                records: x as u64,
+                dim,
+                epsilon,
+            },
+        }
+    }
+
+    fn on_signs(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
+        let majority = if trial.member % 2 == 0 {
+            Majority::Ones
+        } else {
+            Majority::MinusOnes
+        };
+        let hardest = LeCam::hardest_bias(setting.records);
+        let share = (trial.member / 2) as f64 / ((trial.members / 2).max(2) - 1) as f64;
+        let problem = LeCam::new(1.0, 1.0, hardest * (0.5 / hardest).powf(share), majority)?;
+        let facts = facts_of(&problem, setting, 0.125);
+        let plan = one_release(&facts, &setting.budget()?, 0.5)?;
+        let drawn = match self.who {
+            Who::MoreRecords => UNSAID * setting.records,
+            _ => setting.records,
+        };
+        let mut sum = 0.0;
+        for run in 0..REPEATS {
+            let seed = trial.seed.wrapping_add(run);
+            let counts = problem.counted(drawn, seed).to_vec();
+            let data = WeightedRecords::new(vec![1.0, -1.0], counts)?;
+            let estimator =
+                SimulatedEstimator::weighted(&problem, &data, Adjacency::ReplaceOne, seed);
+            sum += error_of(&plan, estimator, &problem)?.error;
+        }
+        let floor = problem.floor(setting.records);
+        Ok(Measured::new(sum / REPEATS as f64).with_floor(floor))
+    }
+
+    fn on_balls(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
+        let loss = MeanBall::new(setting.dim, 1.0, 1.0)?;
+        let size = loss.record_radius() / (setting.dim as f64).sqrt();
+        let data = Fingerprint::new(setting.dim, setting.records as usize, size, trial.seed)?;
+        let problem = loss.over(data.records().to_vec())?;
+        let facts = facts_of(&problem, setting, 1.0 / 32.0);
+        let budget = setting.budget()?;
+        let plan = match self.who {
+            Who::NoisyGd => SolverPlan::NoisyGd(NoisyGdPlan::theory(&facts, &budget, MAX_STEPS)?),
+            Who::SpiderBoost => {
+                SolverPlan::SpiderBoost(SpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?)
+            }
+            _ => one_release(&facts, &budget, 0.25)?,
+        };
+        let plan = match (self.who, plan) {
+            (Who::HalfTheNoise, SolverPlan::NoisyGd(mut plan)) => {
+                let half = 0.5 * plan.noise_multiplier.get();
+                plan.noise_multiplier = NoiseMultiplier::new(half)?;
+                SolverPlan::NoisyGd(plan)
+            }
+            (_, plan) => plan,
+        };
+        let estimator =
+            SimulatedEstimator::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
+        let measured = error_of(&plan, estimator, &problem)?;
+        let floor = loss.floor(setting.records, mu_at(setting.epsilon));
+        Ok(measured.with_floor(floor))
+    }
+
+    fn on_ramp(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
+        let gap = match self.who {
+            Who::FirstTerm => 0.5,
+            _ => SECOND_TERM * setting.relative_noise(),
+        };
+        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
+        let limit = RampBowl::largest_slope(1.0, 1.0, gap, Ramp::Straight);
+        let least = match self.who {
+            Who::FirstTerm => 0.01,
+            _ => 0.03,
+        };
+        let slope = limit * f64::powf(least, share);
+        let problem = RampBowl::new(setting.dim, 1.0, 1.0, gap, Ramp::Straight, slope)?;
+        let facts = problem.facts(setting.records, Adjacency::ReplaceOne);
+        let plan = SpiderBoostPlan::new(&facts, &setting.budget()?, MAX_STEPS)?;
+        let estimator =
+            SimulatedEstimator::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
+        error_of(&SolverPlan::SpiderBoost(plan), estimator, &problem)
+    }
+}
+
+impl Experiment for FloorExperiment {
+    fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    fn design(&self, effort: Effort) -> Design {
+        let full = effort == Effort::Full;
+        let points = match (self.claim.axis, self.who) {
+            (Axis::Dimension, Who::SecondTerm) => half_decades(100.0, 4),
+            (Axis::Dimension, _) => half_decades(10.0, 4),
+            (Axis::Mu, _) => [0.25, 0.5, 1.0, 2.0, 4.0].map(mu_at).to_vec(),
+            (_, Who::SecondTerm) => half_decades(1e4, if full { 6 } else { 5 }),
+            (_, Who::FirstTerm) => half_decades(1e4, 4),
+            (_, Who::Signs | Who::MoreRecords) => half_decades(1e3, if full { 9 } else { 7 }),
+            (_, Who::NoisyGd | Who::SpiderBoost) => half_decades(1e3, if full { 5 } else { 4 }),
+            _ => half_decades(300.0, 5),
+        };
+        let (members, seeds) = match self.who {
+            Who::OneRelease | Who::HalfTheNoise => (1, 32),
+            Who::NoisyGd | Who::SpiderBoost => (1, 8),
+            Who::SecondTerm => (3, 8),
+            Who::FirstTerm => (4, 1),
+            Who::Signs | Who::MoreRecords => (6, 8),
+        };
+        Design::new(points)
+            .with_members(members)
+            .with_seeds(if full { 4 * seeds } else { seeds })
+    }
+
+    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+        let setting = self.setting(trial.x);
+        match self.who {
+            Who::Signs | Who::MoreRecords => self.on_signs(trial, &setting),
+            Who::SecondTerm | Who::FirstTerm => self.on_ramp(trial, &setting),
+            _ => self.on_balls(trial, &setting),
+        }
+    }
+}
+
+fn facts_of(problem: &impl Problem, setting: &Setting, initial_gap: f64) -> PublicFacts {
+    PublicFacts {
+        records: setting.records,
+        dim: setting.dim,
+        adjacency: Adjacency::ReplaceOne,
+        lipschitz: problem.lipschitz(),
+        smoothness: problem.smoothness(),
+        initial_gap,
+        row_norm: 1.0,
+        convexity: Convexity::Convex,
+    }
+}
+
+/// A step of 1/L1 with the whole budget, clipped to this share of L0.
+fn one_release(facts: &PublicFacts, budget: &Budget, share: f64) -> Result<SolverPlan, TrialError> {
+    let any = NoisyGdPlan::momentum(facts, budget, 1)?;
+    let clip = share * facts.lipschitz * (1.0 + 1e-12);
+    let plan = any.with_parameters(1, 1.0 / facts.smoothness, 0.0, clip)?;
+    Ok(SolverPlan::NoisyGd(plan))
+}
+
+/// The gradient norm at the output; where that is drawn uniformly from the points of a run, its expectation
+/// given the run.
+fn error_of(
+    plan: &SolverPlan,
+    estimator: impl Estimator,
+    problem: &impl Problem,
+) -> Result<Measured, TrialError> {
+    let mut estimator = estimator;
+    estimator.set_clip(ClipNorm::new(plan.clip())?);
+    let mut gradient = vec![0.0; problem.dim()];
+    let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
+    let outcome = plan.run(&mut estimator, &mut |release: &Release<'_>| {
+        problem.gradient(release.point, &mut gradient);
+        let exact = norm(&gradient);
+        sum += exact;
+        squares += exact * exact;
+        points += 1;
+        ControlFlow::Continue(())
+    })?;
+    if outcome.stop != Stop::Completed {
+        return Err(format!("the run ended with {:?}", outcome.stop).into());
+    }
+    let Some(bound) = plan.predicted_bound() else {
+        problem.gradient(&outcome.point, &mut gradient);
+        return Ok(Measured::new(norm(&gradient)));
+    };
+    let points = points as f64;
+    Ok(Measured::new(sum / points)
+        .with_square(squares / points)
+        .with_bound(bound))
+}
