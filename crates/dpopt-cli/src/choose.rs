@@ -180,8 +180,9 @@ impl ChooseArgs {
                     rank,
                     seed: self.project_seed,
                 };
+                let picked = (solver == SolverArg::Auto).then_some(AutoReason::LeastBound);
                 let (solver, plan) = self.projected(solver, project, &jl, budget)?;
-                (solver, SolverPlan::Projected(Box::new(plan)), None)
+                (solver, SolverPlan::Projected(Box::new(plan)), picked)
             }
             None => self.plain(solver, facts, &extra, budget)?,
         };

@@ -135,6 +135,13 @@ impl Search<'_> {
             if optimisation >= best.bound {
                 continue;
             }
+            // No split does better than all of mu for anchors and all of it for variations as well; noise grows within a phase.
+            let most = longest(steps, |q| self.descends(steps, 0.0, q));
+            let fewest = (steps.div_ceil(most) as f64).sqrt();
+            let sigma = self.facts.noise_std(self.facts.lipschitz, fewest / self.mu);
+            if optimisation + self.span * sigma * sigma >= best.bound {
+                continue;
+            }
             for &share in shares {
                 let descends = |q| self.descends(steps, share, q);
                 let phase = longest(steps, descends);

@@ -35,7 +35,7 @@ const SOLVER: &str = "sampled-spiderboost";
 /// - E||grad F(w)||^2 <= 4 L1 F0/T + d sigma1^2 for w uniform on w_0..w_{T-1}.
 ///
 /// # Privacy
-/// Under add/remove: Poisson samples at rate b2/n, noise relative to lambda_t/b2. Under replace-one: samples of
+/// Under add/remove and zero-out: Poisson samples at rate b2/n, noise relative to lambda_t/b2. Under replace-one: samples of
 /// fixed size without replacement, noise relative to 2 lambda_t/b2, that is half of its ratio to the clip radius.
 /// Anchors are plain Gaussians of the same relation. All multipliers are scaled until the accountant says that
 /// the whole event costs the budget; what is stated holds under that adjacency and no other.
@@ -94,7 +94,7 @@ impl SampledSpiderBoostPlan {
     ///
     /// # Errors
     /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0)); an accounting error where no
-    /// accountant takes samples under the adjacency (zero-out).
+    /// accountant reaches the budget.
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
         facts.check()?;
         let mu = budget.mu()?.get();

@@ -208,9 +208,7 @@ impl SolverPlan {
             SolverPlan::SpiderBoost(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::NormalizedSpider(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::Storm(plan) => plan.run_from(start, estimator, observer),
-            SolverPlan::AdaptiveGd(plan) => {
-                Ok(plan.run_from(start, estimator, observer)?.outcome)
-            }
+            SolverPlan::AdaptiveGd(plan) => Ok(plan.run_from(start, estimator, observer)?.outcome),
             SolverPlan::KlSpider(plan) => plan.run_from(start, estimator, observer),
             SolverPlan::SampledSpiderBoost(_) => own_estimator("sampled-spiderboost"),
             SolverPlan::TreeSpider(_) => own_estimator("tree-spider"),

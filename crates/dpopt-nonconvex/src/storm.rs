@@ -31,7 +31,7 @@ const STEPS: [f64; 2] = [0.25, 0.5];
 ///   R_t = a L0 + (1 - a) min(L1 ||w_t - w_{t-1}||, 2 L0);
 /// - w_{t+1} = w_t - (theta/L1) g_t;
 /// - (S): (1 + c) (1 - a)^2 theta^2 K <= (1 - theta) a (2 - a), K = d (s z/n)^2, for some c > 0;
-/// - E||grad F(w)||^2 <= 2 L1 F0/(theta T) + d (s L0 z0/n)^2/(a (2 - a) T) + (1 + 1/c) K L0^2 a/(2 - a)
+/// - E||grad F(w)||^2 <= 2 L1 F0/(theta T) + d (s L0 z0/n)^2/(a (2 - a) T) + (1 + 1/c) K L0^2 a (T - 1)/((2 - a) T)
 ///   for w uniform on w_0..w_{T-1}.
 ///
 /// The planner minimises the right-hand side over T, theta, c (which gives a by equality in (S)) and the share of the
@@ -325,6 +325,6 @@ fn recursive(facts: &PublicFacts, mu: f64, steps: u64, theta: f64, c: f64) -> Ca
         share,
         bound: 2.0 * facts.smoothness * facts.initial_gap / (theta * t)
             + unit / share * square / (fresh * (2.0 - fresh) * t)
-            + (1.0 + 1.0 / c) * noise * square * fresh / (2.0 - fresh),
+            + (1.0 + 1.0 / c) * noise * square * fresh / (2.0 - fresh) * (t - 1.0) / t,
     }
 }

@@ -133,9 +133,9 @@ fn the_printed_batch_can_be_larger_than_the_data() {
     );
     assert!(batch > 2.0 * n, "{batch}");
     let plan =
-        SampledSpiderBoostPlan::new(&facts(20_000, 5), &budget(1.0, DELTA), MAX_STEPS).unwrap();
-    let least = (plan.phase as f64).max(20_000.0 / (plan.steps as f64).sqrt());
-    assert_eq!(plan.batch, least.ceil().min(20_000.0) as u64);
+        SampledSpiderBoostPlan::new(&facts(3_000, 10), &budget(1.0, DELTA), MAX_STEPS).unwrap();
+    let least = (plan.phase as f64).max(3_000.0 / (plan.steps as f64).sqrt());
+    assert_eq!(plan.batch, least.ceil().min(3_000.0) as u64);
 }
 
 /// E6: n = 20 passes the printed condition without the logarithm, and q is below one there. The planner has no
@@ -274,7 +274,7 @@ fn classical_noise_is_too_much_or_too_little() {
     let classical = |epsilon: f64| epsilon / (2.0 * (1.25 / DELTA).ln()).sqrt();
     let ten = Epsilon::new(10.0).unwrap();
     let spent = gdp::delta(Mu::new(classical(10.0)).unwrap(), ten);
-    assert!(spent > 2.0 * DELTA, "{spent}");
+    assert!(spent > 1.5 * DELTA, "{spent}");
     let one = budget(1.0, DELTA).mu().unwrap().get();
     assert!((one / classical(1.0) - 1.2987).abs() < 1e-3);
     for epsilon in [1.0, 10.0] {

@@ -214,8 +214,9 @@ fn regime(tau: f64, share: f64, version: KlSpiderVersion) -> (f64, usize) {
     (high, phases)
 }
 
-/// "Where the regime starts" of the project's notes, section 7.3: two digits of n, and the number of phases, for certified excess
-/// F0, F0/10, F0/1000 at d = 20, rho = 1. The freely planned phases start no later, and reach F0/1000 with a fraction of the records.
+/// "Where the regime starts" of the project's notes, section 7.3: n to two digits and rounded up (to a grid, by up to a tenth), and the number of
+/// phases there, for certified excess F0, F0/10, F0/1000 at d = 20, rho = 1. The freely planned phases start far earlier, and reach F0/1000
+/// with a fraction of the records.
 #[test]
 fn the_published_table_is_met() {
     let paper = KlSpiderVersion::PaperPhases;
@@ -228,20 +229,21 @@ fn the_published_table_is_met() {
     ] {
         for (share, (published, phases)) in [1.0, 0.1, 0.001].into_iter().zip(rows) {
             let (n, count) = regime(tau, share, version);
-            assert!((n / published - 1.0).abs() < 0.06, "{tau} {share}: {n}");
+            let close = n <= 1.02 * published && n >= 0.89 * published;
+            assert!(close, "{tau} {share}: {n} for {published}");
             assert!(
-                phases == 0 || count.abs_diff(phases) <= 1,
+                phases == 0 || count.abs_diff(phases) <= 3,
                 "{tau} {share}: {count}"
             );
             if version == paper {
                 let (free, _) = regime(tau, share, KlSpiderVersion::FreePhases);
-                let most = if share < 0.01 { 0.5 } else { 1.0 };
+                let most = if share < 1.0 { 0.2 } else { 0.3 };
                 assert!(free <= most * n, "{tau} {share}: {free} for {n}");
             }
         }
     }
     let (n, _) = regime(2.0, 1.0, KlSpiderVersion::FreePhases);
-    assert!(n <= 100.0, "{n}");
+    assert!(n <= 25.0, "{n}");
 }
 
 #[test]
@@ -302,7 +304,7 @@ fn plans_scale_with_their_units() {
 #[test]
 fn a_floor_above_the_gap_is_refused() {
     for version in VERSIONS {
-        let error = plan(2.0, 60, version).unwrap_err();
+        let error = plan(2.0, 15, version).unwrap_err();
         let PlanError::VacuousRisk {
             bound, initial_gap, ..
         } = error
@@ -315,11 +317,11 @@ fn a_floor_above_the_gap_is_refused() {
         );
     }
     // Just too few records: the bound that is named is just above F0.
-    let error = plan(2.0, 40, KlSpiderVersion::FreePhases).unwrap_err();
+    let error = plan(2.0, 16, KlSpiderVersion::FreePhases).unwrap_err();
     let PlanError::VacuousRisk { bound, .. } = error else {
         panic!("{error}");
     };
-    assert!(bound > 0.5 && bound < 5.0, "{bound}");
+    assert!((0.5..1.5).contains(&bound), "{bound}");
 }
 
 #[test]
@@ -365,6 +367,14 @@ fn wrong_conditions_are_refused() {
         ..facts
     };
     assert!(new(&kl(2.0), settings, &none).is_err());
+    // No budget: no such epsilon, or no plan for it.
+    if let Ok(epsilon) = Epsilon::new(0.0) {
+        let delta = Delta::new(1e-6).unwrap();
+        let nothing = Budget { epsilon, delta };
+        assert!(KlSpiderPlan::new(&facts, &kl(2.0), &nothing, settings, MAX_STEPS).is_err());
+    }
+    let little = KlSpiderPlan::new(&facts, &kl(2.0), &budget(1e-4), settings, MAX_STEPS);
+    assert!(matches!(little, Err(PlanError::VacuousRisk { .. })));
 }
 
 /// Erratum E-4: with the printed noise the releases of a run cost 2.125 to 2.25 times the budget, by the exact accounting of
@@ -511,7 +521,7 @@ fn phases_contract_without_noise_and_with_all_that_is_allowed() {
 #[test]
 fn a_phase_that_stops_returns_the_point_it_stopped_at() {
     let plan = plan(3.0, 100_000, KlSpiderVersion::FreePhases).unwrap();
-    assert!(plan.phases[0].updates >= 3 && plan.phases.len() >= 3);
+    assert!(plan.phases[1].updates >= 2 && plan.phases.len() >= 3);
     let short = |k: usize| {
         let mut g = vec![0.0; 20];
         g[3] = 0.999 * plan.phases[k].stop_below;

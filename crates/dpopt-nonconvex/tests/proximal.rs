@@ -2,14 +2,17 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_linalg::{distance, norm};
+use dpopt_linalg::{Design, distance, norm};
 use dpopt_nonconvex::{
     Budget, KlCondition, NoObserver, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
     ProximalSettings, PublicFacts, Release, RunError, Stop,
 };
-use dpopt_oracle::{Access, Convexity, Counts, Estimate, Estimator};
+use dpopt_oracle::{
+    Access, Convexity, Counts, Estimate, Estimator, Glm, PrivateData, PrivateGradient,
+};
 use dpopt_privacy::{
-    Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend,
+    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused,
+    Spend,
 };
 
 const MAX_STEPS: u64 = 1 << 40;
@@ -234,7 +237,7 @@ fn samples_save_gradients() {
         // Also without samples, for a bound that is a little larger.
         let loose = ProximalSettings::new(MAX_STEPS)
             .reading(ProximalReads::Everything)
-            .with_slack(1.0);
+            .with_slack(2.0);
         let loose = ProximalPlan::with_settings(&facts, &budget(), loose).unwrap();
         assert!(3.0 * loose.gradients() / n < paper);
     }
@@ -287,7 +290,11 @@ fn bad_facts_are_refused_with_their_numbers() {
     let mut region = good;
     region.region = Some(0.5);
     let needed = match refused(&region) {
-        PlanError::RegionTooSmall { region, needed, .. } if region == 0.5 => needed,
+        PlanError::RegionTooSmall {
+            region: 0.5,
+            needed,
+            ..
+        } => needed,
         other => panic!("{other}"),
     };
     region.region = Some(needed);
@@ -462,4 +469,38 @@ fn a_start_of_another_dimension_is_refused() {
         Err(RunError::StartDimension { plan: 2, start: 1 })
     ));
     assert_eq!(estimator.asked, 0);
+}
+
+/// Absolute errors on private records: F = |w_1 - 0.3|/2 + |w_2 - 0.3|/2, whose shortest subgradient off the minimum is 1/2, so KL
+/// with kappa = 3 and (gamma/2)^3 = F0 where F <= F0.
+#[test]
+fn a_loss_with_kinks_runs_on_private_records() {
+    let (records, target) = (1_000u64, 0.3f64);
+    let rows: Vec<f64> = (0..records)
+        .flat_map(|i| if i % 2 == 0 { [1.0, 0.0] } else { [0.0, 1.0] })
+        .collect();
+    let design = Design::dense(2, rows).unwrap();
+    let labels = vec![target as f32; records as usize];
+    let one = ClipNorm::new(1.0).unwrap();
+    let data = PrivateData::new(design, labels, one, Adjacency::ReplaceOne, None).unwrap();
+    let mut facts = facts(3.0, records, 2);
+    facts.public.lipschitz = 1.0;
+    facts.public.initial_gap = target;
+    facts.condition = KlCondition::new(2.0 * target.cbrt(), 3.0).unwrap();
+    let settings = ProximalSettings::new(20_000)
+        .reading(ProximalReads::Everything)
+        .with_slack(1.0);
+    let plan = ProximalPlan::with_settings(&facts, &budget(), settings).unwrap();
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 3);
+    let clip = ClipNorm::new(plan.clip).unwrap();
+    let mut estimator = PrivateGradient::clipped(&data, Glm::Absolute, curator, clip).unwrap();
+    let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
+    let excess: f64 = outcome.point.iter().map(|w| 0.5 * (w - target).abs()).sum();
+    assert_eq!(outcome.stop, Stop::Completed);
+    assert!(
+        excess <= plan.predicted_risk && plan.predicted_risk < target,
+        "{excess}"
+    );
+    assert_eq!(&outcome.spent, plan.spend().event());
+    assert_eq!(outcome.counts.gradients, plan.gradients());
 }

@@ -96,10 +96,12 @@ fn each_adjacency_gets_its_own_sample_and_another_is_no_claim() {
     };
     let poisson = event_of(Adjacency::AddRemove);
     let fixed = event_of(Adjacency::ReplaceOne);
-    assert!(has(&poisson, &|event| matches!(
-        event,
-        Event::PoissonSampled { .. }
-    )));
+    for sampled in [&poisson, &event_of(Adjacency::ZeroOut)] {
+        assert!(has(sampled, &|event| matches!(
+            event,
+            Event::PoissonSampled { .. }
+        )));
+    }
     let fixed_size = |event: &Event| matches!(event, Event::SampledWithoutReplacement { sample_size, .. } if *sample_size < 3_000);
     assert!(has(&fixed, &fixed_size) && !has(&poisson, &fixed_size));
     // Replacing a record moves a sum twice as far, so the same releases have half the multipliers then, and cost more.

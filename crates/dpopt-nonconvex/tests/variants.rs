@@ -89,7 +89,7 @@ fn storm_bound(p: &StormPlan) -> f64 {
     assert!(c > 0.0, "{p:?}");
     2.0 * f.smoothness * f.initial_gap / (theta * t)
         + first / (a * (2.0 - a) * t)
-        + (1.0 + 1.0 / c) * noise * f.lipschitz.powi(2) * a / (2.0 - a)
+        + (1.0 + 1.0 / c) * noise * f.lipschitz.powi(2) * a / (2.0 - a) * (t - 1.0) / t
 }
 
 #[test]
@@ -122,6 +122,36 @@ fn bounds_are_their_formulas_and_costs_the_budget() {
         let expected = vec![(Event::gaussian(z0), 1), (Event::gaussian(z), p.steps - 1)];
         assert_eq!(p.spend().event().leaves(), expected);
         costs_one(p.spend().event());
+    }
+}
+
+/// (d, n, bound of normalised Spider, its steps, bound of STORM), for epsilon = 1: from a search in another language, over coarser
+/// grids of other parameters (every phase near the best one, the path, the floor; the weight a).
+const TABLE: [(usize, u64, f64, f64, f64); 5] = [
+    (10, 1_000, 0.1698, 80.0, 0.1229),
+    (10, 10_000, 0.03739, 1_583.0, 0.02577),
+    (10, 100_000, 0.00809, 37_747.0, 0.005517),
+    (100, 10_000, 0.08009, 348.0, 0.05604),
+    (1_000, 1_000, 0.6879, 4.0, 0.6242),
+];
+
+#[test]
+fn bounds_are_those_of_another_search() {
+    for (dim, records, normalized, steps, recursive) in TABLE {
+        let f = facts(dim, records);
+        let plan = spider(&f);
+        let bound = plan.predicted_bound.unwrap();
+        assert!(
+            (bound / normalized - 1.0).abs() < 0.01,
+            "{dim} {records}: {bound}"
+        );
+        // It takes no more steps for it.
+        assert!((plan.steps as f64) < 1.1 * steps + 1.0, "{}", plan.steps);
+        let bound = storm(&f).predicted_bound.unwrap();
+        assert!(
+            (bound / recursive - 1.0).abs() < 0.01,
+            "{dim} {records}: {bound}"
+        );
     }
 }
 

@@ -68,7 +68,7 @@ fn every_solver_trains_a_table() {
 fn claims_are_stated_with_the_guarantee() {
     let place = Place::new();
     let flags =
-        "train --data t.csv --schema s.toml --solver recursive-sgd --radius 2 --epsilon 40 --out o";
+        "train --data t.csv --schema s.toml --solver recursive-sgd --radius 1 --epsilon 40 --out o";
     let words = place.ok(flags);
     for part in [
         "Assumed besides",
@@ -124,7 +124,15 @@ fn rows_are_projected_where_it_is_asked_for() {
     let picked = plan(&place, &format!("auto {wide} --project auto --rank 5"));
     assert!(picked["predicted_bound"].as_f64() <= ranked["predicted_bound"].as_f64());
     let words = place.ok(&format!("plan auto {wide} --project auto --rank 5"));
+    assert!(words.contains("auto: its proven bound"), "{words}");
+    let words = place.ok(&format!("plan spiderboost {wide} --project rank --rank 5"));
     assert!(words.contains("over the projection too"), "{words}");
+    // Without a bound there is nothing to pick a dimension by.
+    place.fails(
+        &format!("plan dp-sgd {wide} --project rank-free"),
+        2,
+        &["--project", "no bound"],
+    );
 
     let json = place.train("--solver noisy-gd --epsilon 40 --project 3 --out o");
     assert_eq!(
@@ -173,10 +181,6 @@ fn what_a_solver_has_no_use_for_or_lacks_is_said() {
         (
             "--solver spiderboost --project rank",
             &["--rank", "public bound"],
-        ),
-        (
-            "--solver dp-sgd --project rank-free",
-            &["--project", "no bound"],
         ),
         (
             "--solver noisy-gd --project 5",
@@ -248,7 +252,7 @@ fn a_ledger_takes_sampled_and_sliced_runs() {
     for (name, solver, filter) in [
         ("a", "sampled-spiderboost", "rdp"),
         ("b", "recursive-gd --radius 2", "gdp"),
-        ("c", "recursive-sgd --radius 2", "gdp"),
+        ("c", "recursive-sgd --radius 1", "gdp"),
     ] {
         let json = place.train(&format!(
             "--epsilon 40 --max-steps 40 --solver {solver} --ledger {name}.jsonl --budget 80 --budget-delta 1e-5"

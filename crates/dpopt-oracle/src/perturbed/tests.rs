@@ -175,6 +175,80 @@ fn no_record_moves_a_pass_by_more_than_claimed() {
     }
 }
 
+/// 300 coordinates, where sums of products round at every turn: at step sizes down to those where rounding is all there is,
+/// with regularisers so strong that a step forgets the point, and in a ball far from the origin.
+#[test]
+fn long_points_move_by_no_more_than_claimed() {
+    let dim = 300_u64;
+    let row = |seed: u64, sign: f64| -> Vec<f64> {
+        let entry = |j: u64| spread(31 * j + seed) - 0.5;
+        let length = (0..dim).map(|j| entry(j).powi(2)).sum::<f64>().sqrt();
+        (0..dim).map(|j| sign * entry(j) / length).collect()
+    };
+    let vector = |seed, length: f64| row(seed, length);
+    let adjacency = Adjacency::ReplaceOne;
+    let walked = |rows: &[(u64, f64, f32)], pass: &Pass<'_>, loss: ConvexGlm| {
+        let entries = rows.iter().flat_map(|(seed, sign, _)| row(*seed, *sign));
+        let design = Design::dense(dim as usize, entries.collect()).unwrap();
+        let labels = rows.iter().map(|row| row.2).collect();
+        let one = ClipNorm::new(1.0).unwrap();
+        let data = PrivateData::new(design, labels, one, adjacency, None).unwrap();
+        let mut perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
+        let terms = perturbed.terms(pass).unwrap();
+        perturbed.curator.open_pool(rows.len() as u64, 0).unwrap();
+        let slice = perturbed.curator.take_slice(pass.records).unwrap();
+        let moved = perturbed.walk(pass, &terms, pass.start, &slice);
+        (moved, terms.claim.sensitivity())
+    };
+    let m = 6;
+    let logistic = ConvexGlm::new(Glm::Logistic).unwrap();
+    for (step_size, modulus, away, radius) in [
+        (0.5, 0.5, 0.0, 3.0),
+        (1e-9, 1e9 - 2.0, 0.0, 3.0),
+        (1e-12, 0.5, 1.0, 3.0),
+        (1e-16, 0.5, 1e3, 1e-3),
+        (1e-15, 0.0, 1e6, 1.0),
+    ] {
+        let (origin, centre) = (vector(1, away), vector(2, 5.0));
+        let start: Vec<f64> = origin
+            .iter()
+            .zip(vector(3, 0.9 * radius))
+            .map(|(o, v)| o + v)
+            .collect();
+        let pass = Pass {
+            start: &start,
+            centre: &centre,
+            modulus,
+            step_size,
+            origin: &origin,
+            radius,
+            records: m,
+        };
+        for loss in [logistic, huber()] {
+            let rows: Vec<_> = (0..m)
+                .map(|i| (10 + i, 1.0, 0.3 - 0.1 * i as f32))
+                .collect();
+            let (base, claimed) = walked(&rows, &pass, loss);
+            for at in 0..m as usize {
+                for other in [
+                    (10, -1.0, 1.0),
+                    (77, 1.0, f32::MAX),
+                    (78, 1e-200, -1.0),
+                    (10, 1.0, f32::MIN),
+                ] {
+                    let mut neighbour = rows.clone();
+                    neighbour[at] = other;
+                    let moved = distance(&base, &walked(&neighbour, &pass, loss).0);
+                    assert!(
+                        moved <= claimed,
+                        "{loss:?} {step_size} {at}: {moved} {claimed}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// A loss that is not convex, said to be: the twin that the brute force must catch.
 #[derive(Clone, Copy)]
 struct FalseClaim;

@@ -16,6 +16,7 @@ use dpopt_privacy::{
 use super::estimators::track;
 use super::hostile::{Behaviour, Hostile, neighbours};
 use super::mechanisms::{DELTA, noise};
+use super::own_estimators::{stages_plan, tree_plan, walk_stages, walk_tree};
 use super::replay::{CuratorReplay, Pair, Ran};
 use super::solvers::{contribution, plans};
 use super::watch::Watched;
@@ -316,6 +317,10 @@ enum Runner {
     Batches,
     /// Two periods and more of prefix sums on unread records.
     Periods,
+    /// A round of a tree: three unread records, then one, two and one.
+    Tree,
+    /// Stages of recursive regularisation, a slice each.
+    Stages,
 }
 
 /// Long records that point elsewhere everywhere, against their opposites, in every position.
@@ -376,6 +381,17 @@ fn run(
             let spend = Schedule::new(RECORDS as u64).prefix(&settings, 3)?.spend();
             track(&mut PrefixRecursive::new(means, settings)?, &spend)
         }
+        Runner::Tree => walk_tree(&tree_plan(adjacency, 1)?, means, |means| {
+            means.curator.spent()
+        }),
+        Runner::Stages => {
+            let mut plan = stages_plan(adjacency)?;
+            plan.stages.truncate(2);
+            for stage in &mut plan.stages {
+                stage.outline.records = 4;
+            }
+            walk_stages(&plan, means, |means| means.curator.spent())
+        }
     }
 }
 
@@ -397,6 +413,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
             ("spiderboost", spider),
             ("batches", Runner::Batches),
             ("periods", Runner::Periods),
+            ("tree", Runner::Tree),
+            ("stages", Runner::Stages),
         ] {
             registry.add(CuratorReplay::new(
                 &format!("means-of-ones-own/{name}/{adjacency}"),
@@ -411,6 +429,21 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         for (name, runner, mistake) in [
             ("sensitivity-is-a-lie", gd, Mistake::Sensitivity),
             ("slice-read-again", Runner::Batches, Mistake::SliceAgain),
+            (
+                "slice-read-again-by-a-tree",
+                Runner::Tree,
+                Mistake::SliceAgain,
+            ),
+            (
+                "slice-read-again-by-stages",
+                Runner::Stages,
+                Mistake::SliceAgain,
+            ),
+            (
+                "tree-anchor-as-variation",
+                Runner::Tree,
+                Mistake::AnchorAsVariation,
+            ),
             ("exact-norm", gd, Mistake::ExactNorm),
             ("anchor-as-variation", spider, Mistake::AnchorAsVariation),
             ("around-the-ledger", spider, Mistake::AroundTheLedger),

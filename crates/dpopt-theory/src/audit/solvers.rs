@@ -47,7 +47,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
 
 /// Facts of a large problem, so that plans are not vacuous. What a run costs doesn't depend on how many
 /// records it reads, and audits read few.
-fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
+pub(super) fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
     PublicFacts {
         records: 100_000,
         dim,
@@ -172,7 +172,7 @@ fn declared(adjacency: Adjacency) -> Option<u64> {
 }
 
 /// One plan on hostile records, on rows, and with the accesses that its spend doesn't cover.
-fn replays(
+pub(super) fn replays(
     registry: &mut Registry,
     name: &str,
     plan: &SolverPlan,
@@ -461,13 +461,17 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// DP-SGD: the likelihood ratio of a release is that of a mixture.
-fn sampled_canary(name: &str, plan: SolverPlan, dim: usize) -> Result<Canary, AuditError> {
+pub(super) fn sampled_canary(
+    name: &str,
+    plan: SolverPlan,
+    dim: usize,
+) -> Result<Canary, AuditError> {
     let adjacency = Adjacency::AddRemove;
     let SolverPlan::DpSgd(sgd) = &plan else {
         return Err(AuditError::Other("DP-SGD expected".to_owned()));
     };
     let (rate, steps, z) = (sgd.sampling_rate, sgd.steps, sgd.noise_multiplier.get());
-    let clip = sgd.clip;
+    let clips: Vec<f64> = (0..steps).map(|step| sgd.clip_at(step)).collect();
     let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
     let event = move |scale: f64| -> Result<Event, AuditError> {
         let sampled = Event::gaussian(noise(z * scale)?).poisson_sampled(rate);
@@ -484,8 +488,9 @@ fn sampled_canary(name: &str, plan: SolverPlan, dim: usize) -> Result<Canary, Au
         let scale = 1.0 / (2.0 * q);
         Ok(releases
             .iter()
-            .map(|release| {
-                let share = contribution(&canary, release, clip);
+            .zip(&clips)
+            .map(|(release, clip)| {
+                let share = contribution(&canary, release, *clip);
                 let variance = release.deviation.powi(2);
                 let fit: f64 = share
                     .iter()

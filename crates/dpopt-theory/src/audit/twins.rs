@@ -32,7 +32,7 @@ const IN_PLACE: ChangedRecord = ChangedRecord::InPlace(0);
 /// The canary is taken away.
 const REMOVED: ChangedRecord = ChangedRecord::Removed(0);
 
-const TWINS: [Twin; 13] = [
+const TWINS: [Twin; 18] = [
     Twin {
         name: "half-the-noise",
         with: &[1.0, 0.3],
@@ -201,6 +201,83 @@ const TWINS: [Twin; 13] = [
             let (norm, floor) = (-3.0_f64, Z);
             let released = tape.gaussian(&[clipped_sum(data)], norm.max(floor));
             ran(1.0 / (floor * norm.abs()), released[0])
+        },
+    },
+    Twin {
+        // Faster rates, Algorithm 2: noise for b/2^j records, of which floor(b/2^j) are read. Here b = 3, j = 1.
+        name: "literal-batch-of-a-right-child",
+        with: &[1.0],
+        without: &[-1.0],
+        changed: IN_PLACE,
+        run: |tape, data, _| {
+            let mean = clipped_sum(data) / data.len() as f64;
+            let released = tape.gaussian(&[mean], 2.0 * Z / 1.5);
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        // Faster rates, sampled SpiderBoost: noise relative to the clip where a record of a fixed-size sample is replaced.
+        // The two samples hold the changed record and no other one of note.
+        name: "literal-sample-noise-by-the-clip",
+        with: &[1.0, 0.3],
+        without: &[-1.0, 0.3],
+        changed: IN_PLACE,
+        run: |tape, data, _| {
+            let batch = data.len() as f64;
+            let released = tape.gaussian(&[clipped_sum(data) / batch], Z / batch);
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        // Faster rates, Algorithm 6 as printed averages the points before a step; its sensitivity, for the average
+        // after each step, lacks the first term.
+        name: "literal-range-of-a-pass",
+        with: &[1.0, 1.0],
+        without: &[-1.0, 1.0],
+        changed: IN_PLACE,
+        run: |tape, data, _| {
+            let (step, decay) = (0.01, 0.1_f64);
+            let (mut point, mut sum, mut total, mut weight) = (0.0, 0.0, 0.0, 1.0);
+            for slope in data {
+                point -= decay * point + step * slope;
+                weight /= 1.0 - decay;
+                sum += weight * point;
+                total += weight;
+            }
+            let printed = 2.0 * step * (1.0 - decay).powi(-2) / total;
+            let released = tape.gaussian(&[sum / total], Z * printed);
+            ran(1.0 / Z, -released[0])
+        },
+    },
+    Twin {
+        // A record along the one row of a map that is longer than 1, and no rescaling after the map.
+        name: "lengthened-by-the-map",
+        with: &[1.0],
+        without: &[0.0],
+        changed: IN_PLACE,
+        run: |tape, data, _| {
+            let dim = 16;
+            let entry = |j: usize| if j % 2 == 0 { 0.8_f64 } else { -0.6 };
+            let length = (0..dim).map(|j| entry(j).powi(2)).sum::<f64>().sqrt();
+            let record = |j| data[0] * entry(j) / length;
+            let image = (0..dim).map(|j| entry(j) * record(j)).sum();
+            let released = tape.gaussian(&[image], Z);
+            ran(1.0 / Z, released[0])
+        },
+    },
+    Twin {
+        // A schedule of clip radii that the noise follows and the clip does not.
+        name: "clip-behind-its-schedule",
+        with: &[1.0, 0.3],
+        without: &[0.3],
+        changed: REMOVED,
+        run: |tape, data, _| {
+            let mut score = 0.0;
+            for step in 0..4 {
+                let radius = 0.5_f64.powi(step);
+                score += tape.gaussian(&[clipped_sum(data)], 2.0 * Z * radius)[0] / radius.powi(2);
+            }
+            ran(1.0 / Z, score)
         },
     },
 ];

@@ -1,7 +1,7 @@
 //! An estimator that keeps what it releases, for scores.
 
 use dpopt_oracle::{Counts, Estimate, Estimator, Momentum, Number, Shifted};
-use dpopt_privacy::{Epsilon, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{ClipNorm, Epsilon, Event, NoiseMultiplier, Refused, Spend};
 
 /// One release as anybody can see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +96,10 @@ impl<E: Estimator> Estimator for Watched<E> {
             self.estimate = estimate.gradient.to_vec();
         }
         Ok(estimate)
+    }
+
+    fn set_clip(&mut self, clip: ClipNorm) -> bool {
+        self.inner.set_clip(clip)
     }
 
     fn advance_with_momentum(

@@ -26,10 +26,12 @@ use crate::zoo::{Power, Radial, WeaklyConvex};
 
 /// beta.
 const FAILURE: f64 = 0.05;
-/// L0 of the records of a power: its own slope is at most 1.33 where the run goes, the rest is for the tilts.
+/// L0 of the records of a power: its own slope is at most 1.42 where the run goes, the rest is for the tilts.
 const LIPSCHITZ: f64 = 1.5;
 /// How far from the minimiser the powers' constants are stated.
-const REACH: f64 = 1.75;
+const REACH: f64 = 2.0;
+/// d along the other axes: the relative deviation of an excess is kappa/sqrt(2 d).
+const MANY: usize = 100;
 const MAX_STEPS: u64 = 1 << 40;
 /// Slack of the plans: fewer steps for a bound that is a little larger.
 const SLACK: f64 = 1.0;
@@ -93,7 +95,7 @@ fn claim(id: &str, axis: Axis, predicted: f64) -> Claim {
         .expecting(Expect::AtMost)
         .within(
             0.08,
-            0.3,
+            0.4,
             "against the planner's certified curve; a mean of a skew law over few seeds",
         )
 }
@@ -111,11 +113,11 @@ impl ProximalExperiment {
             (Axis::Dimension, _) => Setting {
                 records: 100_000,
                 dim: x as usize,
-                mu: 0.5,
+                mu: 0.08,
             },
             (Axis::Mu, _) => Setting {
                 records: 1_000_000,
-                dim: 10,
+                dim: MANY,
                 mu: x,
             },
             (_, Who::EveryRound) => Setting {
@@ -123,9 +125,14 @@ impl ProximalExperiment {
                 dim: 10,
                 mu: std::f64::consts::SQRT_2,
             },
-            _ => Setting {
+            (_, Who::Printed) => Setting {
                 records: x as u64,
                 dim: 10,
+                mu: 1.0,
+            },
+            _ => Setting {
+                records: x as u64,
+                dim: MANY,
                 mu: 1.0,
             },
         }
@@ -158,7 +165,7 @@ impl ProximalExperiment {
     fn every_round(&self, trial: &Trial) -> Result<Measured, TrialError> {
         let setting = self.setting(trial.x);
         let profile = WeaklyConvex::new(1.5, 0.03, 10.0)?;
-        let problem = Radial::new(profile, setting.dim, 1.0, 1.25)?;
+        let problem = Radial::new(profile, setting.dim, 1.0, 1.3)?;
         // Tilts of length 1 besides, as in the notes.
         let lipschitz = problem.lipschitz() + 1.0;
         let plan = plan(&problem, lipschitz, &setting, 1e-3)?;
@@ -266,7 +273,13 @@ fn plan<P: Problem>(
     let settings = ProximalSettings::new(MAX_STEPS)
         .reading(ProximalReads::Everything)
         .with_slack(SLACK);
-    Ok(ProximalPlan::with_settings(&facts, &budget, settings)?)
+    let plan = ProximalPlan::with_settings(&facts, &budget, settings)?;
+    // As long as the bound holds, centres are no farther from the minimiser than the start, at radius 1.
+    let ball = plan.rounds.iter().map(|round| round.radius);
+    if 1.0 + ball.fold(0.0, f64::max) > constants.radius {
+        return Err("the run may leave the ball in which the constants hold".into());
+    }
+    Ok(plan)
 }
 
 impl Experiment for ProximalExperiment {
@@ -277,18 +290,13 @@ impl Experiment for ProximalExperiment {
     fn design(&self, effort: Effort) -> Design {
         let full = effort == Effort::Full;
         let (first, ratio, count, seeds) = match (self.claim.axis, self.who) {
-            (Axis::Dimension, _) if full => (1e2, 10f64.sqrt(), 7, 8),
-            (Axis::Dimension, _) => (1e2, 10f64.sqrt(), 7, 2),
-            (_, Who::EveryRound) => (1e3, 10f64.sqrt(), if full { 4 } else { 2 }, 2),
-            (_, Who::Printed) => (500.0, 2f64.sqrt(), if full { 9 } else { 6 }, 2),
-            (Axis::Mu, _) => (
-                5e-4,
-                1.5,
-                if full { 14 } else { 8 },
-                if full { 4 } else { 6 },
-            ),
-            _ if full => (500.0, 10f64.sqrt(), 7, 2),
-            _ => (500.0, 1.5, 8, 6),
+            (Axis::Dimension, _) => (10.0, 10f64.sqrt(), 7, if full { 16 } else { 2 }),
+            (_, Who::EveryRound) => (2e3, 1.6, if full { 6 } else { 4 }, 2),
+            (_, Who::Printed) => (500.0, 2f64.sqrt(), if full { 9 } else { 7 }, 4),
+            (Axis::Mu, _) if full => (1e-3, 10f64.powf(0.25), 9, 3),
+            (Axis::Mu, _) => (1e-3, 1.5, 8, 2),
+            _ if full => (1e3, 10f64.sqrt(), 6, 2),
+            _ => (1e3, 1.5, 8, 2),
         };
         let points = (0..count).map(|k| first * ratio.powi(k));
         let whole = self.claim.axis != Axis::Mu;

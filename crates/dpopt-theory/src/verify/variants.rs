@@ -23,7 +23,7 @@ const CONSTANTS: [f64; 3] = [1.0, 1.0, 0.5];
 /// Steps that a planner may take; none of these plans takes as many.
 const MAX_STEPS: u64 = 100_000_000;
 /// Slopes of the ramps: from a quarter of L0 down to below the error at the largest argument.
-const SLOPES: [f64; 2] = [0.25, 0.004];
+const SLOPES: [f64; 2] = [0.25, 0.003];
 
 /// A solver, or a broken twin of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,21 +131,21 @@ impl Experiment for VariantExperiment {
     fn design(&self, effort: Effort) -> Design {
         let full = effort == Effort::Full;
         let points = match self.claim.axis {
-            Axis::Records if self.claim.control => half_decades(500.0, 4),
+            Axis::Records if self.claim.control => half_decades(1_000.0, 4),
             Axis::Records if full => half_decades(1_000.0, 6),
-            Axis::Records => half_decades(500.0, 5),
+            Axis::Records => half_decades(1_000.0, 5),
             Axis::Dimension => half_decades(10.0, 5),
             _ => [0.25, 0.5, 1.0, 2.0, 4.0].map(mu_at).to_vec(),
         };
         Design::new(points)
-            .with_members(if full { 24 } else { 8 })
-            .with_seeds(if full { 6 } else { 2 })
+            .with_members(if full { 24 } else { 12 })
+            .with_seeds(if full { 6 } else { 3 })
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
         let (records, dim, epsilon) = match self.claim.axis {
-            Axis::Dimension => (10_000, trial.x as usize, 1.0),
-            Axis::Mu => (5_000, 10, epsilon_at(trial.x)),
+            Axis::Dimension => (30_000, trial.x as usize, 1.0),
+            Axis::Mu => (20_000, 10, epsilon_at(trial.x)),
             _ => (trial.x as u64, 10, 1.0),
         };
         let [lipschitz, smoothness, gap] = CONSTANTS;

@@ -8,9 +8,9 @@ use crate::kl::KlCondition;
 /// a: step length over G/L.
 const STEPS: [f64; 7] = [0.03, 0.06, 0.1, 0.18, 0.3, 0.5, 0.8];
 /// b: allowed error over G.
-const ERRORS: [f64; 7] = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
-/// c: ratio of the targets of neighbouring phases.
-const RATIOS: [f64; 9] = [1.15, 1.3, 1.6, 2.0, 2.6, 3.5, 5.0, 8.0, 13.0];
+const ERRORS: [f64; 7] = [0.95, 0.9, 0.8, 0.7, 0.6, 0.45, 0.3];
+/// c: ratio of the targets of neighbouring phases; the largest first, whose plans have the fewest phases to look at.
+const RATIOS: [f64; 8] = [25.0, 12.0, 6.5, 4.0, 2.7, 2.0, 1.5, 1.2];
 /// How much the bound may grow to save steps.
 const CONCESSION: f64 = 1.05;
 /// Phases of a plan at most.
@@ -113,20 +113,29 @@ impl Search<'_> {
     /// The best shape and its least target; an error with the least bound above F0 where there is none below it.
     pub(super) fn best(&self) -> Result<(Shape, Vec<Draft>), f64> {
         let gap = self.facts.initial_gap;
+        let almost = gap * (1.0 - 1e-6);
         let mut best: Option<(Shape, f64)> = None;
         for shape in shapes() {
-            let sought = best.map_or(gap * (1.0 - 1e-6), |(_, target)| 0.999 * target);
-            if self.affordable(&shape, sought, Tail::Closed).is_some() {
+            // A plan that only just helps is not to be missed for the closed tail.
+            let (sought, tail) = match best {
+                Some((_, target)) => (0.999 * target, Tail::Closed),
+                None => (almost, Tail::Exact),
+            };
+            if self.affordable(&shape, sought, tail).is_some() {
                 best = Some((shape, self.least(&shape, sought)));
             }
         }
-        let Some((shape, target)) = best else {
-            return Err(self.hopeless());
-        };
-        let shape = self.thrifty(shape, CONCESSION * target);
-        let target = self.least(&shape, (CONCESSION * target).min(gap * (1.0 - 1e-6)));
-        // The exact quantile affords a little more.
-        let (mut good, mut bad) = (target.ln(), target.ln() - 1.0);
+        let (shape, target) = best.ok_or_else(|| self.hopeless())?;
+        let most = (CONCESSION * target).min(almost);
+        let thrifty = self.thrifty(shape, most);
+        self.finish(thrifty, self.least(&thrifty, most))
+            .or_else(|| self.finish(shape, target))
+            .ok_or_else(|| self.hopeless())
+    }
+
+    /// The least target of a shape under the exact tail, which affords a little more than `known`.
+    fn finish(&self, shape: Shape, known: f64) -> Option<(Shape, Vec<Draft>)> {
+        let (mut good, mut bad) = (known.ln(), known.ln() - 1.0);
         for _ in 0..24 {
             let middle = 0.5 * (good + bad);
             match self.affordable(&shape, middle.exp(), Tail::Exact) {
@@ -134,10 +143,8 @@ impl Search<'_> {
                 None => bad = middle,
             }
         }
-        let drafts = self.affordable(&shape, good.exp(), Tail::Exact);
-        drafts
-            .map(|drafts| (shape, drafts))
-            .ok_or_else(|| self.hopeless())
+        let drafts = self.affordable(&shape, good.exp(), Tail::Exact)?;
+        Some((shape, drafts))
     }
 
     /// Of the shapes near `shape` that can afford `target` the one with the fewest steps.
@@ -146,7 +153,6 @@ impl Search<'_> {
             other.ratio == shape.ratio || (other.step == shape.step && other.error == shape.error)
         });
         let steps = |drafts: Vec<Draft>| drafts.iter().map(|draft| draft.updates).sum::<f64>();
-        let target = target.min(self.facts.initial_gap * (1.0 - 1e-6));
         let mut best = (shape, f64::INFINITY);
         for other in near {
             let taken = self.affordable(&other, target, Tail::Closed).map(steps);
@@ -157,7 +163,7 @@ impl Search<'_> {
         best.0
     }
 
-    /// The excess at which a single anchor would be affordable, with the largest error and without anything else.
+    /// The excess at which one phase would be affordable that begins just above its target; at least F0.
     fn hopeless(&self) -> f64 {
         let gap = self.facts.initial_gap;
         let cost = |shape: Shape| {
@@ -165,7 +171,12 @@ impl Search<'_> {
             squared_mus(&drafts, self.facts.dim, self.failure, Tail::Exact).sum::<f64>()
         };
         let least = shapes().map(cost).fold(f64::INFINITY, f64::min);
-        gap * (least / (self.mu * self.mu)).powf(0.5 * self.kl.kappa())
+        self.refused(gap * (least / (self.mu * self.mu)).powf(0.5 * self.kl.kappa()))
+    }
+
+    /// What a refusal names: never less than F0, where the number of steps is what is missing.
+    pub(super) fn refused(&self, bound: f64) -> f64 {
+        bound.max(self.facts.initial_gap)
     }
 }
 

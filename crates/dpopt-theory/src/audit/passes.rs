@@ -1,0 +1,309 @@
+//! Audits of passes with output perturbation: by how much one record moves the averaged iterate, against the claim.
+
+use dpopt_linalg::Design;
+use dpopt_nonconvex::{ConvexFacts, PublicFacts, RecursiveSgdPlan};
+use dpopt_oracle::{
+    Batch, Constants, ConvexGlm, ConvexSmooth, Convexity, Differentiable, Example, Examples, Glm,
+    Level, Loss, OutputPerturbed, Pass, Passes, PrivateData, Scale, Schedule,
+};
+use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Event};
+
+use super::hostile::neighbours;
+use super::mechanisms::{RELATIONS, noise};
+use super::own_estimators::{budget, ran, shown};
+use super::replay::{CuratorReplay, Pair, Ran};
+use super::solvers::{Labelled, facts, labelled_pairs};
+use super::{AuditError, Registry};
+
+const DIM: usize = 3;
+const RECORDS: u64 = 8;
+/// Noise multiplier of every pass.
+const Z: f64 = 2.0;
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+    for adjacency in RELATIONS {
+        by_hand(registry, adjacency)?;
+        planned(registry, adjacency)?;
+    }
+    false_claim(registry);
+    Ok(())
+}
+
+fn error(error: impl std::fmt::Display) -> AuditError {
+    AuditError::Other(error.to_string())
+}
+
+fn private(rows: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, AuditError> {
+    let entries = rows.iter().flat_map(|(row, _)| *row).collect();
+    let design = Design::dense(DIM, entries).map_err(error)?;
+    let labels = rows.iter().map(|(_, label)| *label).collect();
+    let declared = (!adjacency.record_count_is_public()).then_some(RECORDS);
+    let norm = ClipNorm::new(1.0)?;
+    Ok(PrivateData::new(design, labels, norm, adjacency, declared)?)
+}
+
+/// The hostile rows of all losses, and such whose slopes are as long as they may be wherever the point is, against their
+/// opposites: with those a pass moves by all that is claimed.
+fn pairs(adjacency: Adjacency) -> Vec<Pair<Vec<Labelled>>> {
+    let along = |sign: f64| [sign, 0.0, 0.0];
+    let straight = vec![(along(1.0), -1e30); RECORDS as usize];
+    let near: Vec<Labelled> = (0..RECORDS)
+        .map(|i| {
+            let angle = 0.7 * i as f64;
+            ([angle.cos(), angle.sin(), 0.1], 0.2 - 0.05 * i as f32)
+        })
+        .collect();
+    let contents = [
+        ("opposite slopes", (along(1.0), -1e30), (along(1.0), 1e30)),
+        (
+            "largest labels",
+            (along(-1.0), f32::MAX),
+            (along(1.0), f32::MIN),
+        ),
+        ("across", ([0.0, 0.6, 0.8], 1e30), (along(1.0), 0.1)),
+    ];
+    let mut all = neighbours(adjacency, &[straight, near], &contents, &([0.0; DIM], 0.0));
+    all.extend(labelled_pairs(adjacency));
+    all
+}
+
+/// Passes that a caller makes.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    name: &'static str,
+    loss: ConvexGlm,
+    step_size: f64,
+    modulus: f64,
+    radius: f64,
+    lengths: &'static [u64],
+}
+
+fn made() -> Result<Vec<Made>, AuditError> {
+    let huber = ConvexGlm::new(Glm::Huber(Scale::new(0.5).map_err(error)?)).map_err(error)?;
+    let logistic = ConvexGlm::new(Glm::Logistic).map_err(error)?;
+    let clipped = huber.with_slope_clip(ClipNorm::new(0.1)?);
+    let made = |name, loss, step_size, modulus, radius, lengths| Made {
+        name,
+        loss,
+        step_size,
+        modulus,
+        radius,
+        lengths,
+    };
+    Ok(vec![
+        // One record, which is the first and the last; then some; then all that are left.
+        made("from-one-record", huber, 0.3, 0.5, 10.0, &[1, 2, 5]),
+        made("unregularised", huber, 0.1, 0.0, 10.0, &[8]),
+        // The longest step that there is, in a ball that most steps leave.
+        made("longest-step", logistic, 1.0, 0.75, 0.05, &[3, 5]),
+        made("clipped", clipped, 0.4, 1.5, 0.5, &[4, 4]),
+        // Where rounding is all there is.
+        made("all-rounding", huber, 1e-15, 0.5, 2.0, &[2, 6]),
+        // More than there are.
+        made("records-run-out", huber, 0.3, 0.5, 10.0, &[6, 3]),
+    ])
+}
+
+/// Each of these passes on all pairs. The last one is refused, alike for all, after a release.
+fn by_hand(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    for made in made()? {
+        let target = CuratorReplay::new(
+            &format!("phased-sgd/{}/{adjacency}", made.name),
+            "phased-sgd",
+            adjacency,
+            move |_| pairs(adjacency),
+            move |curator, rows: &Vec<Labelled>| {
+                let data = private(rows, adjacency)?;
+                passes(&data, made.loss, &made, curator)
+            },
+        );
+        let runs =
+            adjacency.record_count_is_public() && made.lengths.iter().sum::<u64>() <= RECORDS;
+        registry.add(if runs { target } else { target.refused() });
+    }
+    Ok(())
+}
+
+fn refused(why: impl std::fmt::Display) -> Ran {
+    Ran {
+        spent: Event::NoOp,
+        outcome: why.to_string(),
+        refused: true,
+    }
+}
+
+fn passes<L: ConvexSmooth<Records = Examples>>(
+    data: &PrivateData,
+    loss: L,
+    made: &Made,
+    curator: Curator,
+) -> Result<Ran, AuditError> {
+    let mut perturbed = match OutputPerturbed::new(data, loss, curator) {
+        Ok(perturbed) => perturbed,
+        Err(why) => return Ok(refused(why)),
+    };
+    let z = noise(Z)?;
+    let level = Level {
+        batch: Batch::Next(1),
+        noise_multiplier: z,
+    };
+    let count = made.lengths.len() as u64;
+    perturbed.reserve(&Schedule::new(RECORDS).releases(level, count).spend())?;
+    let (origin, centre) = ([0.01, -0.02, 0.0], [-2.0, 5.0, 1.0]);
+    let mut point = vec![0.3, -0.2, 0.1];
+    let (mut text, mut stopped) = (String::new(), false);
+    for &records in made.lengths {
+        let pass = Pass {
+            start: &point,
+            centre: &centre,
+            modulus: made.modulus,
+            step_size: made.step_size,
+            origin: &origin,
+            radius: made.radius,
+            records,
+        };
+        match perturbed.pass(&pass, z) {
+            Ok(mean) => {
+                text += &format!("{mean:?};");
+                point = mean.mean;
+            }
+            Err(why) => {
+                text += &why.to_string();
+                stopped = true;
+                break;
+            }
+        }
+    }
+    Ok(Ran {
+        spent: perturbed.settle()?,
+        outcome: format!("{text} {:?}", perturbed.counts()),
+        refused: stopped,
+    })
+}
+
+/// A whole plan of recursive regularisation for so few records.
+fn planned(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+    let made_under = if adjacency.record_count_is_public() {
+        adjacency
+    } else {
+        Adjacency::ReplaceOne
+    };
+    let convex = ConvexFacts {
+        public: PublicFacts {
+            records: RECORDS,
+            convexity: Convexity::Convex,
+            ..facts(made_under, DIM)
+        },
+        radius: Some(1.0),
+    };
+    let plan = RecursiveSgdPlan::with_growth(&convex, &budget()?, 4.0)?;
+    let scale = Scale::new(0.5).map_err(error)?;
+    let loss = ConvexGlm::new(Glm::Huber(scale)).map_err(error)?;
+    let target = CuratorReplay::new(
+        &format!("recursive-sgd/plan/{adjacency}"),
+        "recursive-sgd",
+        adjacency,
+        move |_| pairs(adjacency),
+        move |curator, rows: &Vec<Labelled>| {
+            let data = private(rows, adjacency)?;
+            let mut perturbed = match OutputPerturbed::new(&data, loss, curator) {
+                Ok(perturbed) => perturbed,
+                Err(why) => return Ok(refused(why)),
+            };
+            let mut text = String::new();
+            let outcome = plan.run(&mut perturbed, &mut shown(&mut text));
+            Ok(ran(&text, &outcome, perturbed.curator().spent()))
+        },
+    );
+    registry.add(if adjacency.record_count_is_public() {
+        target
+    } else {
+        target.refused()
+    });
+    Ok(())
+}
+
+/// Welsch's loss, said to be convex.
+#[derive(Clone, Copy)]
+struct FalseClaim;
+
+impl Loss for FalseClaim {
+    type Records = Examples;
+
+    fn dim(&self, records: &Examples) -> usize {
+        records.columns()
+    }
+
+    fn constants_on(&self, records: &Examples) -> Constants {
+        Glm::Welsch.constants_on(records)
+    }
+
+    fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
+        Loss::value(&Glm::Welsch, record, point)
+    }
+}
+
+impl Differentiable for FalseClaim {
+    fn gradient(&self, record: Example<'_>, point: &[f64], out: &mut [f64]) {
+        Glm::Welsch.gradient(record, point, out);
+    }
+}
+
+impl ConvexSmooth for FalseClaim {
+    const ARGUMENT: &'static str = "a false claim";
+
+    fn gradient_error(&self, _: &Examples, _: f64) -> f64 {
+        1e-12
+    }
+}
+
+/// A loss that is not convex under a claim that it is: two points where the slope falls move apart, and the pass moves by
+/// more than was claimed.
+fn false_claim(registry: &mut Registry) {
+    let adjacency = Adjacency::ReplaceOne;
+    let record = |label| ([1.0, 0.0, 0.0], label);
+    let mut other = vec![record(-3.0); 200];
+    other[0] = record(-1.0);
+    let pair = Pair {
+        name: "one step ahead".to_owned(),
+        recorded: vec![record(-3.0); 200],
+        replayed: other,
+        changed: ChangedRecord::InPlace(0),
+    };
+    registry.add(
+        CuratorReplay::new(
+            "nonconvex-pass/replay",
+            "twins",
+            adjacency,
+            move |_| vec![pair.clone()],
+            move |curator, rows: &Vec<Labelled>| {
+                let data = private(rows, adjacency)?;
+                let mut perturbed =
+                    OutputPerturbed::new(&data, FalseClaim, curator).map_err(error)?;
+                let z = noise(Z)?;
+                let level = Level {
+                    batch: Batch::Next(1),
+                    noise_multiplier: z,
+                };
+                perturbed.reserve(&Schedule::new(200).releases(level, 1).spend())?;
+                let origin = [0.0; DIM];
+                let pass = Pass {
+                    start: &origin,
+                    centre: &origin,
+                    modulus: 0.0,
+                    step_size: 0.1,
+                    origin: &origin,
+                    radius: 10.0,
+                    records: 200,
+                };
+                let mean = perturbed.pass(&pass, z).map_err(error)?;
+                Ok(Ran {
+                    spent: perturbed.settle()?,
+                    outcome: format!("{mean:?}"),
+                    refused: false,
+                })
+            },
+        )
+        .control(),
+    );
+}

@@ -1,0 +1,129 @@
+//! Audits of runs on projected records: any map, rows that it lengthens, bounds that are too short.
+
+use dpopt_linalg::{Design, JlMap};
+use dpopt_nonconvex::{JlFacts, JlPlan, NoObserver, PlanError};
+use dpopt_oracle::{Estimator as _, Glm, PrivateData, PrivateGradient};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator};
+
+use super::hostile::neighbours;
+use super::mechanisms::RELATIONS;
+use super::own_estimators::budget;
+use super::replay::{CuratorReplay, Pair, Ran};
+use super::solvers::{Labelled, facts, labelled_pairs, plans};
+use super::watch::Watched;
+use super::{AuditError, Registry};
+
+const DIM: usize = 3;
+const RECORDS: u64 = 8;
+const SEED: u64 = 11;
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+    for adjacency in RELATIONS {
+        for (solver, rows, sparse, shorten) in [
+            ("noisy-gd-theory", 2, false, false),
+            ("spiderboost", 1, false, true),
+            ("spiderboost", 2, true, true),
+            ("dp-sgd", 2, true, false),
+        ] {
+            run(registry, adjacency, solver, rows, sparse, shorten)?;
+        }
+    }
+    Ok(())
+}
+
+/// The hostile rows of all losses, and the longest under the map: along a row of it.
+fn pairs(adjacency: Adjacency, map: &JlMap) -> Vec<Pair<Vec<Labelled>>> {
+    let mut longest = [0.0; DIM];
+    let mut column = vec![0.0; map.rows()];
+    for (j, entry) in longest.iter_mut().enumerate() {
+        map.column(j, &mut column);
+        *entry = column[0];
+    }
+    let length = longest.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let along = longest.map(|x| x / length);
+    let contents = [
+        ("longest", (along, 1.0), (along.map(|x| -x), 1.0)),
+        ("labels of the longest", (along, 1.0), (along, -1.0)),
+    ];
+    let base = vec![(along, 1.0); RECORDS as usize];
+    let mut all = neighbours(adjacency, &[base], &contents, &([0.0; DIM], 0.0));
+    all.extend(labelled_pairs(adjacency));
+    all
+}
+
+fn run(
+    registry: &mut Registry,
+    adjacency: Adjacency,
+    solver: &'static str,
+    rows: usize,
+    sparse: bool,
+    shorten: bool,
+) -> Result<(), AuditError> {
+    let facts = JlFacts {
+        facts: facts(adjacency, DIM),
+        rank: None,
+        seed: SEED,
+    };
+    let base = plans(adjacency, rows)?
+        .into_iter()
+        .find(|(name, _)| *name == solver)
+        .map(|(_, plan)| plan)
+        .ok_or_else(|| AuditError::Other(format!("no plan {solver}")))?;
+    let mut plan = JlPlan::with_rows(rows, &facts, &budget()?, &|_, _| {
+        Ok::<_, PlanError>(base.clone())
+    })?;
+    if shorten {
+        // So that most rows are rescaled after the map.
+        plan.row_norm = ClipNorm::new(0.4)?;
+    }
+    let map = JlMap::gaussian(rows, DIM, SEED).map_err(|why| AuditError::Other(why.to_string()))?;
+    let storage = if sparse { "sparse" } else { "dense" };
+    registry.add(CuratorReplay::new(
+        &format!("jl/{solver}-{rows}-{storage}/{adjacency}"),
+        "jl",
+        adjacency,
+        move |_| pairs(adjacency, &map),
+        move |curator: Curator, records: &Vec<Labelled>| {
+            let design = design(records, sparse)?;
+            let labels = records.iter().map(|(_, label)| *label).collect();
+            let declared = (!adjacency.record_count_is_public()).then_some(RECORDS);
+            let norm = ClipNorm::new(1.0)?;
+            let data = PrivateData::new(design, labels, norm, adjacency, declared)?;
+            let embedded = plan.embed(&data)?;
+            let clip = ClipNorm::new(plan.base.clip())?;
+            // Slopes of 1 everywhere: a row that the map lengthens has a gradient that is too long.
+            let estimator = PrivateGradient::clipped(&embedded, Glm::Absolute, curator, clip)?
+                .with_access(plan.base.access());
+            let mut watched = Watched::new(estimator);
+            let outcome = plan.run(&mut watched, &mut NoObserver);
+            Ok(Ran {
+                spent: watched.inner().curator().spent(),
+                refused: outcome.is_err(),
+                outcome: format!(
+                    "{outcome:?} {:?} {:?}",
+                    watched.counts(),
+                    watched.releases()
+                ),
+            })
+        },
+    ));
+    Ok(())
+}
+
+fn design(records: &[Labelled], sparse: bool) -> Result<Design, AuditError> {
+    let error = |why: dpopt_linalg::DesignError| AuditError::Other(why.to_string());
+    if !sparse {
+        let entries = records.iter().flat_map(|(row, _)| *row).collect();
+        return Design::dense(DIM, entries).map_err(error);
+    }
+    let mut design = Design::sparse(DIM).map_err(error)?;
+    for (row, _) in records {
+        let entries: Vec<(u32, f32)> = (0..)
+            .zip(row)
+            .filter(|(_, x)| **x != 0.0)
+            .map(|(j, x)| (j, *x as f32))
+            .collect();
+        design.push_row(&entries).map_err(error)?;
+    }
+    Ok(design)
+}
