@@ -257,7 +257,7 @@ const TWINS: [Twin; 18] = [
         changed: IN_PLACE,
         run: |tape, data, _| {
             let dim = 16;
-            let entry = |j: usize| if j % 2 == 0 { 0.8_f64 } else { -0.6 };
+            let entry = |j: usize| if j.is_multiple_of(2) { 0.8_f64 } else { -0.6 };
             let length = (0..dim).map(|j| entry(j).powi(2)).sum::<f64>().sqrt();
             let record = |j| data[0] * entry(j) / length;
             let image = (0..dim).map(|j| entry(j) * record(j)).sum();
