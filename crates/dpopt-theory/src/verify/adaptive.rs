@@ -70,10 +70,16 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     for (tau, name) in [(2.0, "2"), (3.0, "3"), (4.0, "4")] {
         let kappa = tau / (tau - 1.0);
         let fast = 2.0 * kappa / (4.0 - kappa);
+        // At kappa = 2 a run with fixed norms makes half a dozen steps, and chance decides too much of it.
+        let few = |rate: f64| if tau == 2.0 { f64::NAN } else { rate };
         for (norms, many, rates) in [
             (Relative, false, [-fast, f64::NAN, -fast]),
             (Relative, true, [-fast, 0.5 * fast, -fast]),
-            (Fixed, false, [-0.5 * kappa, 0.0, -0.5 * kappa]),
+            (
+                Fixed,
+                false,
+                [few(-0.5 * kappa), f64::NAN, few(-0.5 * kappa)],
+            ),
             (Fixed, true, [-fast, 0.5 * fast, -fast]),
         ] {
             for (axis, rate) in [Axis::Records, Axis::Dimension, Axis::Mu]
@@ -103,20 +109,6 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let control = risk("adaptive-gd/first-noise", Axis::Records, -1.2)
         .control("Every gradient has the noise of the first: it does not follow the norm.");
     add(control, Relative, Some(3.0), false, Twin::FirstNoise);
-    for (axis, rate) in [
-        (Axis::Records, -0.5),
-        (Axis::Dimension, 0.25),
-        (Axis::Mu, -0.5),
-    ] {
-        let id = format!("adaptive-gd/ramp-{}", axis.symbol());
-        add(
-            stationary(&id, axis, rate),
-            Relative,
-            None,
-            true,
-            Twin::Honest,
-        );
-    }
     let control = stationary("adaptive-gd/ramp-as-spiderboost", Axis::Records, -2.0 / 3.0).control(
         "Adaptive gradient descent under the claim of SpiderBoost: can a fit tell the two?",
     );
