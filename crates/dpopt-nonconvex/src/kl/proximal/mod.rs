@@ -409,7 +409,8 @@ fn one_round(landscape: &Landscape, first: f64, steps: u64, inner: &Inner) -> f6
 fn vacuous(public: &PublicFacts, budget: &Budget, bound: f64) -> PlanError {
     PlanError::VacuousRisk {
         solver: SOLVER,
-        bound,
+        // What one round promises at the tail of one round may be a little less than F0.
+        bound: bound.max(public.initial_gap),
         initial_gap: public.initial_gap,
         records: public.records,
         dim: public.dim,
