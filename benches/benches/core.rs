@@ -6,7 +6,6 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use dpopt::nonconvex::ExtraFacts;
 use dpopt::prelude::*;
 use dpopt::privacy::noise::{Purpose, ReplayKeyForTests, RoundedGaussian, StreamId};
 use dpopt::privacy::{Spend, accounting::calibrate};

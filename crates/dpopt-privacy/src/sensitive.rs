@@ -333,6 +333,66 @@ mod tests {
         }
     }
 
+    /// Two sums that one contribution tells apart, near the ends of the integers or not, under shifts that are huge, tiny, or no
+    /// numbers: what is paid for covers how far their norms are apart.
+    #[test]
+    fn a_hostile_shift_moves_neighbours_alike() {
+        let bound = Bound::new(ClipNorm::new(1.3).unwrap(), 4).unwrap();
+        let most = (bound.radius() / bound.step()).floor() as i64;
+        let norm = |sum: [i64; 4], shift: &[f64]| {
+            let payload = Vector { sum: sum.to_vec() };
+            let (adjacency, access) = (Adjacency::AddRemove, Access::All);
+            let sum = Sensitive {
+                payload,
+                bound,
+                adjacency,
+                access,
+            };
+            let norm = sum.norm_from(shift);
+            (norm.payload.value, norm.sensitivity_in_steps())
+        };
+        let huge = 4_611_686_018_427_387_903_i64;
+        let numbers = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0 / 3.0,
+            f64::MIN_POSITIVE / 8.0,
+            1e10,
+            -1e10,
+            1e300,
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            // Steps that cancel the largest sums.
+            -(huge as f64) * bound.step(),
+        ];
+        for base in [0, 1, -7, most, 1 << 40, huge - most, most - huge] {
+            for first in numbers {
+                for second in numbers {
+                    let shift = [first, second, first, 0.0];
+                    for moved in [
+                        [most, 0, 0, 0],
+                        [0, -most, 0, 0],
+                        [most / 2, -most / 2, most / 2, -most / 2],
+                        [1, 0, 0, 0],
+                    ] {
+                        let sum = [base, base, -base, 0];
+                        let other = std::array::from_fn(|i| sum[i] + moved[i]);
+                        let (here, sensitivity) = norm(sum, &shift);
+                        let (there, _) = norm(other, &shift);
+                        let apart = (here - there).unsigned_abs() as f64;
+                        assert!(
+                            apart <= sensitivity,
+                            "{apart} {sensitivity} {base} {shift:?}"
+                        );
+                        assert!(here >= 0 && there >= 0);
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_largest_sum_of_squares_fits() {
         let mut n = Wide::ZERO;

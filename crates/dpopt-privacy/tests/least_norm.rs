@@ -204,10 +204,8 @@ fn a_cap_and_what_comes_after_it_are_kept_apart() {
         Err(Refused::NotReserved { .. })
     ));
     let spent = curator.settle().unwrap();
-    assert_eq!(
-        spent,
-        Event::composed(vec![Event::gaussian(z(2.0)).repeated(2), then.clone()])
-    );
+    let twice = Event::gaussian(z(2.0)).repeated(2);
+    assert_eq!(spent, Event::composed(vec![twice, then.repeated(1)]));
     // The guarantee is that of the whole reservation: rho = 1/2 + 1/32.
     let delta = Delta::new(1e-6).unwrap();
     let stated = curator.guarantee(delta).unwrap().epsilon;

@@ -59,7 +59,7 @@ pub use simulation::{
 pub use zoo::{
     Answer, Barrier, BarrierMean, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint,
     LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, Power, Product, Profile,
-    Radial, Ramp, RampBowl, Ring, RobustGlm, RobustGlmShape, Sines, Softplus, Spokes, Tilt,
-    TiltedPower, TiltedPowerMean, TiltedProblem, TiltedSquare, TiltedSquareMean, TwoPoint,
-    WeaklyConvex, Wells,
+    Radial, Ramp, RampBowl, RidgeLogistic, Ring, RobustGlm, RobustGlmShape, Sines, Softplus,
+    Spokes, Tilt, TiltedPower, TiltedPowerMean, TiltedProblem, TiltedSquare, TiltedSquareMean,
+    TwoPoint, WeaklyConvex, Wells,
 };

@@ -15,8 +15,8 @@ use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend,
 };
 use dpopt_theory::{
-    Answer, CellSquares, Fingerprint, Power, Problem, Radial, SimulatedEstimator, Tilt,
-    TiltedProblem, TiltedSquare, WeightedRecords,
+    Answer, CellSquares, Fingerprint, Power, Problem, Radial, RidgeLogistic, SimulatedEstimator,
+    Tilt, TiltedProblem, TiltedSquare, WeightedRecords,
 };
 
 const MAX_STEPS: u64 = 1 << 40;
@@ -264,44 +264,21 @@ fn ridge_logistic_regression_is_learned_to_the_bound() {
     // A fixed low-discrepancy design in the unit ball, labels by a plane and every seventh flipped.
     let entry = |i: usize, j: usize| {
         let turn = (i as f64 + 0.5) * [0.754_877, 0.569_840, 0.430_160, 0.324_718, 0.245_122][j];
-        (turn.fract() - 0.5) as f32 * 0.8
+        f64::from(((turn.fract() - 0.5) * 0.8) as f32)
     };
-    let rows: Vec<f32> = (0..n)
-        .flat_map(|i| (0..dim).map(move |j| entry(i, j)))
+    let rows: Vec<Vec<f64>> = (0..n)
+        .map(|i| (0..dim).map(|j| entry(i, j)).collect())
         .collect();
-    let labels: Vec<f32> = (0..n)
-        .map(|i| {
-            let side = entry(i, 0) - 0.5 * entry(i, 2) + 0.2 * entry(i, 4) > 0.0;
-            if side == (i % 7 != 0) { 1.0 } else { -1.0 }
-        })
-        .collect();
-    let objective = |w: &[f64]| {
-        let mut value = 0.5 * ridge * w.iter().map(|w| w * w).sum::<f64>();
-        let mut gradient: Vec<f64> = w.iter().map(|w| ridge * w).collect();
-        for (row, label) in rows.chunks(dim).zip(&labels) {
-            let y = f64::from(*label);
-            let z: f64 = row.iter().zip(w).map(|(a, b)| f64::from(*a) * b).sum();
-            value += (-y * z).exp().ln_1p() / n as f64;
-            let slope = -y / (1.0 + (y * z).exp()) / n as f64;
-            for (g, a) in gradient.iter_mut().zip(row) {
-                *g += slope * f64::from(*a);
-            }
-        }
-        (value, gradient)
+    let label = |(i, row): (usize, &Vec<f64>)| {
+        let side = row[0] - 0.5 * row[2] + 0.2 * row[4] > 0.0;
+        if side == (i % 7 != 0) { 1.0 } else { -1.0 }
     };
-    // Gradient descent with step 1/L on a strongly convex function: after 600 steps the gap is below e^-60 of the first.
-    let mut best = vec![0.0; dim];
-    for _ in 0..600 {
-        let (_, gradient) = objective(&best);
-        for (w, g) in best.iter_mut().zip(gradient) {
-            *w -= g / 0.3;
-        }
-    }
-    let least = objective(&best).0;
+    let labels: Vec<f64> = rows.iter().enumerate().map(label).collect();
+    let problem = RidgeLogistic::new(rows.clone(), labels.clone(), ridge).unwrap();
     let one = ClipNorm::new(1.0).unwrap();
     let data = PrivateData::new(
-        Design::dense(dim, rows.iter().map(|x| f64::from(*x)).collect()).unwrap(),
-        labels.clone(),
+        Design::dense(dim, rows.concat()).unwrap(),
+        labels.iter().map(|y| *y as f32).collect(),
         one,
         Adjacency::ReplaceOne,
         None,
@@ -329,7 +306,7 @@ fn ridge_logistic_regression_is_learned_to_the_bound() {
         let inner = PrivateGradient::clipped(&data, Glm::Logistic, curator, clip).unwrap();
         let mut estimator = Regularized::new(inner, regularizer);
         let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
-        let excess = objective(&outcome.point).0 - least;
+        let excess = problem.excess(&outcome.point);
         assert!(
             excess > 0.0 && excess <= plan.excess_bound,
             "{excess} {}",

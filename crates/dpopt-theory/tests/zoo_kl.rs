@@ -6,7 +6,7 @@
 use dpopt_oracle::{Differentiable as _, Loss as _};
 use dpopt_theory::{
     Answer, Audited, CellSquares, DesignError, Finding, Probe, ProbeReport, Problem as _, Product,
-    Profile as _, Radial, Sines, Softplus, TiltedPower,
+    Profile as _, Radial, RidgeLogistic, Sines, Softplus, TiltedPower,
 };
 
 use Audited::{HessianLipschitz, InitialGap, Kl, Lipschitz, Smoothness, WeakConvexity};
@@ -181,4 +181,28 @@ fn dependent_rows_have_no_constant() {
     assert!(matches!(error, DesignError::Dependent { .. }), "{error}");
     assert!(CellSquares::new(vec![vec![1.0]], &[1.0, 1.0], 1.0, 1.0).is_err());
     assert!(CellSquares::new(vec![vec![1.0]], &[0.0], 1.0, 1.0).is_err());
+}
+
+#[test]
+fn ridge_logistic_regression_is_strongly_convex() {
+    let rows = vec![
+        vec![0.6, 0.0, 0.2],
+        vec![-0.3, 0.8, 0.1],
+        vec![0.2, -0.5, -0.7],
+        vec![0.1, 0.1, 0.9],
+    ];
+    let problem = RidgeLogistic::new(rows, vec![1.0, -1.0, 1.0, -1.0], 0.1).unwrap();
+    let report = Probe::new(4.0, 7).second_order(&problem);
+    // The condition is near tight where the loss is nearly linear: far from the minimiser, where the ridge is all that bends.
+    audit("ridge logistic", &report, &[(InitialGap, 0.999), (Kl, 0.6)]);
+    let known = problem.constants();
+    assert_eq!(known.kl.unwrap().gamma, 1.0 / 0.2f64.sqrt());
+    assert!(problem.initial_gap() > 0.0 && problem.initial_gap() < 2f64.ln());
+    // By hand: one record (1), label 1, lambda = 1: w = 1/(1 + e^w), whose root is 0.401058138.
+    let single = RidgeLogistic::new(vec![vec![1.0]], vec![1.0], 1.0).unwrap();
+    assert!(single.excess(&[0.401_058_138]).abs() < 1e-15);
+    assert!(single.excess(&[0.4]) > 1e-7);
+    assert!(RidgeLogistic::new(vec![vec![1.0]], vec![0.5], 1.0).is_err());
+    assert!(RidgeLogistic::new(vec![vec![1.0]], vec![], 1.0).is_err());
+    assert!(RidgeLogistic::new(vec![vec![]], vec![1.0], 1.0).is_err());
 }

@@ -23,15 +23,13 @@
 //! let budget = Budget { epsilon: Epsilon::new(1.0)?, delta: Delta::new(1e-6)? };
 //! let choice = Solver::auto(&facts, &budget, 2000)?;
 //!
-//! // Run: the estimator draws, clips and charges; the solver walks.
+//! // Run: an estimator draws, clips and charges; the solver walks.
 //! let curator = Curator::protected(data.adjacency())?;
-//! let mut estimator = PrivateGradient::new(&data, loss, curator)?
-//!     .with_clip(ClipNorm::new(choice.plan.clip())?)
-//!     .with_access(choice.plan.access());
-//! let outcome = choice.plan.run(&mut estimator, &mut NoObserver)?;
+//! let run = GlmRun::new(&data, loss, curator);
+//! let (outcome, curator) = choice.plan.run_on(run, &mut NoObserver)?;
 //!
 //! // State what it cost.
-//! let guarantee = estimator.curator().guarantee(budget.delta)?;
+//! let guarantee = curator.guarantee(budget.delta)?;
 //! assert!(guarantee.epsilon <= 1.0);
 //! assert_eq!(outcome.point.len(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -47,7 +45,8 @@ pub use dpopt_theory as theory;
 pub mod prelude {
     pub use dpopt_linalg::Design;
     pub use dpopt_nonconvex::{
-        Budget, NoObserver, Observer, Outcome, PublicFacts, Release, Solver, SolverPlan, Stop,
+        Budget, ExtraFacts, GlmRun, NoObserver, Observer, Outcome, PublicFacts, Release, Solver,
+        SolverPlan, Stop,
     };
     pub use dpopt_oracle::{
         Access, Estimator, Glm, PrivateData, PrivateGradient, PublicData, PublicRecords,

@@ -64,7 +64,14 @@ fn line(row: &Row) -> String {
 fn spread(runs: &[Run], of: fn(&Run) -> f64, digits: usize) -> String {
     let mut values: Vec<f64> = runs.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
-    let text = |value: &f64| format!("{value:.digits$}");
+    // Norms far below their usual size keep two digits.
+    let text = |value: &f64| {
+        if value.abs() < 10f64.powi(2 - digits as i32) && digits > 4 {
+            format!("{value:.1e}")
+        } else {
+            format!("{value:.digits$}")
+        }
+    };
     match (values.first().map(text), values.last().map(text)) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(least), _) => least,

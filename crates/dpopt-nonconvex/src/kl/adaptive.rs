@@ -173,8 +173,8 @@ pub struct AdaptiveGdPlan {
     pub closing_share: f64,
     /// Most steps.
     pub max_steps: u64,
-    /// Bound on the gradient norm at the output, with probability 1 - beta, without a KL condition; none where it says no more
-    /// than the starting point does, or for [`AdaptiveSelection::Last`].
+    /// Bound on the gradient norm at the output, with probability 1 - beta (1 - 3 beta/2 for [`AdaptiveSelection::Exponential`]), without
+    /// a KL condition; none where it says no more than the starting point does, or for [`AdaptiveSelection::Last`].
     pub predicted_bound: Option<f64>,
 }
 

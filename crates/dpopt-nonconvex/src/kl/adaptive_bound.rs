@@ -20,7 +20,8 @@ impl AdaptiveGdPlan {
     /// Bound on the excess F(w_T) - min F of the **last** point under a KL condition with kappa in [1, 2], with probability 1 - beta.
     /// The minimum is that over the valley that the run starts in: the connected part of {F <= F(w_0)} around w_0, or for fixed
     /// norms of {F <= max(F(w_0), min F + (gamma psi)^kappa + psi^2/(4 L1))}, psi being the error of a norm. There the condition
-    /// must hold, and F be L1-smooth.
+    /// must hold, and F be L1-smooth and its gradient at most L0 long, with a regulariser too; and F be L1-smooth on what the closing
+    /// step may reach. [`AdaptiveSelection::Last`] returns that point, the other selections do not.
     ///
     /// # Formula
     /// The excess Phi at which B(Phi) = mu^2, with I_p = int_Phi^F0 x^(-p) dx, eta = 1/L1, and counts of steps and norms that
@@ -30,7 +31,7 @@ impl AdaptiveGdPlan {
     ///
     /// with 3 mu^2/4 in place of mu^2, and 2 eta q^2 Delta^2/mu^2 more for the closing step.
     ///
-    /// Fixed norms: the largest of (2 gamma psi)^kappa + eta psi^2/4, (gamma (2 sqrt 2 q Delta/mu + psi))^kappa and the root of
+    /// Fixed norms: the largest of (2 gamma psi)^kappa + eta psi^2/4, (gamma (2^(1/64) 2 sqrt 2 q Delta/mu + psi))^kappa and the root of
     ///
     /// B = c (1 + T) + 16 q^2 Delta^2 ((16 gamma^4/(3 eta)) I_(4/kappa) + gamma^2 Phi^(-2/kappa)),
     /// T = (16 gamma^2/(3 eta)) I_(2/kappa), with c the cost of a norm.
@@ -39,7 +40,7 @@ impl AdaptiveGdPlan {
     /// before the budget does, the bound is that of so many steps.
     ///
     /// # Errors
-    /// [`PlanError::KlExponent`]; [`PlanError::VacuousRisk`] where the bound is not below the initial gap.
+    /// [`PlanError::KlExponent`]; [`PlanError::KlGap`] where F0 > (gamma L0)^kappa; [`PlanError::VacuousRisk`] where the bound is not below the initial gap.
     pub fn risk_bound(&self, kl: &KlCondition) -> Result<f64, PlanError> {
         if !(1.0..=2.0).contains(&kl.kappa()) {
             return Err(PlanError::KlExponent {
@@ -50,6 +51,13 @@ impl AdaptiveGdPlan {
             });
         }
         let gap = self.facts.initial_gap;
+        let most = kl.excess_bound(self.facts.lipschitz);
+        if gap > most * (1.0 + 1e-9) {
+            return Err(PlanError::KlGap {
+                most,
+                initial_gap: gap,
+            });
+        }
         let squared_mu = self.for_steps();
         let mut bound = largest(gap, |phi| self.cost_above(kl, phi) > squared_mu);
         bound = bound.max(largest(gap, |phi| {
@@ -62,7 +70,7 @@ impl AdaptiveGdPlan {
                 .max(floor)
                 .max(kl.excess_bound(self.converged_norm() + psi));
         }
-        bound += self.closing_loss(kl, bound);
+        bound += self.closing_loss();
         if bound < gap {
             return Ok(bound);
         }
@@ -109,6 +117,9 @@ impl AdaptiveGdPlan {
 
     /// The same before a run: the largest that it can come to, if the budget or the number of steps ends the run.
     pub(super) fn predict(&self) -> Option<f64> {
+        if self.selection == AdaptiveSelection::Last {
+            return None;
+        }
         let trivial = self.facts.trivial_bound();
         let paid = largest(trivial, |x| self.cost_of_gradients(x) > self.mu * self.mu);
         let capped = self.least_after(self.max_steps as f64);
@@ -153,21 +164,25 @@ impl AdaptiveGdPlan {
         }
     }
 
-    /// By how much the closing step may raise F: eta/2 times the square of its noise.
-    fn closing_loss(&self, kl: &KlCondition, bound: f64) -> f64 {
+    /// By how much the closing step may raise F: eta/2 times the square of its noise. A run that got far below the bound may have made
+    /// more steps than lead to the bound, and its tail is that of all steps that could be paid for.
+    fn closing_loss(&self) -> f64 {
         if self.closing_share == 0.0 {
             return 0.0;
         }
-        let steps = self.steps_above(kl, bound).min(self.max_steps as f64) + 1.0;
-        let reached = self.reached(steps, kl.gradient_norm_at(bound));
+        let most = Reached {
+            steps: self.most_norms().min(self.max_steps as f64),
+            norms: 0.0,
+        };
         let least = self.closing_share * self.mu * self.mu;
-        0.5 * self.step_size * self.gradient_share(&reached) / least
+        0.5 * self.step_size * self.gradient_share(&most) / least
     }
 
-    /// The released norm below which a gradient would take half of the budget.
+    /// No released norm above this ends a run because a gradient would take half of the budget. Multipliers are rounded down to the
+    /// grid before they are compared, so that norms of up to one ratio of the grid more do.
     fn converged_norm(&self) -> f64 {
         let reach = self.root_dim + self.tail(0);
-        2f64.sqrt() * reach * self.sensitivity() / (self.gradient_ratio * self.mu)
+        (2.0 * GRID_COST).sqrt() * reach * self.sensitivity() / (self.gradient_ratio * self.mu)
     }
 
     /// Steps that can be made above an excess, before the last.
@@ -252,8 +267,10 @@ impl AdaptiveGdPlan {
 fn integral(power: f64, low: f64, high: f64) -> f64 {
     if !(low < high) {
         0.0
-    } else if power == 1.0 {
-        (high / low).ln()
+    } else if (power - 1.0).abs() < 1e-6 {
+        // The difference of the powers would be one of rounding errors. From int x^-1 times the largest of x^(1 - power).
+        let excess = power - 1.0;
+        (high / low).ln() * low.powf(-excess).max(high.powf(-excess))
     } else {
         (low.powf(1.0 - power) - high.powf(1.0 - power)) / (power - 1.0)
     }
@@ -269,8 +286,9 @@ fn largest(most: f64, holds: impl Fn(f64) -> bool) -> f64 {
     if !holds(low) {
         return low;
     }
-    for _ in 0..200 {
-        let middle = (low * high).sqrt();
+    // Halves the logarithm of the ratio each time: 2^-80 of 650 is nothing.
+    for _ in 0..80 {
+        let middle = low.sqrt() * high.sqrt();
         if holds(middle) {
             low = middle;
         } else {

@@ -167,7 +167,7 @@ impl FloorExperiment {
     }
 
     fn on_signs(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
-        let majority = if trial.member % 2 == 0 {
+        let majority = if trial.member.is_multiple_of(2) {
             Majority::Ones
         } else {
             Majority::MinusOnes

@@ -31,7 +31,7 @@ const LIPSCHITZ: f64 = 1.5;
 /// How far from the minimiser the powers' constants are stated.
 const REACH: f64 = 2.0;
 /// d along the other axes: the relative deviation of an excess is kappa/sqrt(2 d).
-const MANY: usize = 200;
+const MANY: usize = 100;
 const MAX_STEPS: u64 = 1 << 40;
 /// Slack of the plans: fewer steps for a bound that is a little larger.
 const SLACK: f64 = 1.0;
@@ -293,10 +293,10 @@ impl Experiment for ProximalExperiment {
             (Axis::Dimension, _) => (10.0, 10f64.sqrt(), 7, if full { 16 } else { 2 }),
             (_, Who::EveryRound) => (2e3, 1.6, if full { 6 } else { 4 }, 2),
             (_, Who::Printed) => (500.0, 2f64.sqrt(), if full { 9 } else { 7 }, 4),
-            (Axis::Mu, _) if full => (1.3e-3, 10f64.powf(0.25), 9, 3),
-            (Axis::Mu, _) => (1.3e-3, 1.5, 8, 2),
-            _ if full => (1.3e3, 10f64.sqrt(), 6, 2),
-            _ => (1.3e3, 1.5, 8, 2),
+            (Axis::Mu, _) if full => (1e-3, 10f64.powf(0.25), 9, 3),
+            (Axis::Mu, _) => (1e-3, 1.5, 8, 2),
+            _ if full => (1e3, 10f64.sqrt(), 6, 2),
+            _ => (1e3, 1.5, 8, 2),
         };
         let points = (0..count).map(|k| first * ratio.powi(k));
         let whole = self.claim.axis != Axis::Mu;

@@ -143,7 +143,8 @@ impl TreeExperiment {
     fn size(&self, x: f64) -> (u64, usize, f64) {
         let (records, dim, epsilon) = match (self.regime, self.who) {
             (Regime::Statistical, _) if self.claim.axis == Axis::Records => (0, 10, 4.0),
-            (Regime::Statistical, _) => (3_000_000, 4, 4.0),
+            (Regime::Statistical, _) if self.claim.axis == Axis::Mu => (10_000_000, 10, 4.0),
+            (Regime::Statistical, _) => (1_000_000, 4, 4.0),
             (Regime::Private, Who::Flat) => (10_000_000_000, 30, 1e-3),
             (Regime::Private, _) => (100_000_000, 30, 1e-3),
         };
@@ -205,14 +206,13 @@ impl Experiment for TreeExperiment {
         let points = match (self.claim.axis, self.regime) {
             (Axis::Dimension, Regime::Statistical) => vec![4.0, 8.0, 16.0, 32.0, 64.0],
             (Axis::Dimension, Regime::Private) => half_decades(10.0, 5),
-            (Axis::Mu, Regime::Statistical) => [1.0, 1.5, 2.5, 5.0, 8.0].map(mu_at).to_vec(),
+            (Axis::Mu, Regime::Statistical) => [1.0, 2.0, 4.0, 8.0].map(mu_at).to_vec(),
             (Axis::Mu, Regime::Private) => [5e-4, 1e-3, 2e-3, 4e-3, 8e-3].map(mu_at).to_vec(),
             _ => half_decades(from, count),
         };
         let (members, seeds) = match (full, self.claim.control, self.claim.axis) {
             (true, ..) => (12, 6),
             (false, true, Axis::Dimension | Axis::Mu) => (3, 1),
-            (false, false, Axis::Dimension | Axis::Mu) => (6, 3),
             _ => (6, 2),
         };
         Design::new(points).with_members(members).with_seeds(seeds)

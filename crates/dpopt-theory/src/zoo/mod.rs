@@ -10,6 +10,7 @@
 //! | [`Radial`] of [`Softplus`] | KL exponent 1, smooth |
 //! | [`Sines`], [`Product`] | Polyak-Lojasiewicz without convexity, with isolated and other minimisers |
 //! | [`TiltedPower`] | KL exponents with a minimiser that the records decide |
+//! | [`RidgeLogistic`] | a real loss with its exact constant |
 //! | [`CellSquares`] | over-parameterised least squares with its exact constant |
 //! | [`Radial`] of [`Ring`], [`Logarithm`] | exact Goldstein distances |
 //! | [`Wells`] | strict saddles with exact curvature |
@@ -31,6 +32,7 @@ mod power;
 mod product;
 mod radial;
 mod ramp_bowl;
+mod ridge_logistic;
 mod robust_glm;
 mod sines;
 mod softplus;
@@ -54,6 +56,7 @@ pub use power::Power;
 pub use product::Product;
 pub use radial::{Profile, Radial};
 pub use ramp_bowl::{Ramp, RampBowl};
+pub use ridge_logistic::RidgeLogistic;
 pub use robust_glm::{RobustGlm, RobustGlmShape};
 pub use sines::Sines;
 pub use softplus::Softplus;

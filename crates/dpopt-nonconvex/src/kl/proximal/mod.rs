@@ -10,7 +10,7 @@ mod rounds;
 mod walk;
 
 use dpopt_oracle::{Access, Convexity, Estimator};
-use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend};
+use dpopt_privacy::{Accountant, Mu, NoiseMultiplier, SamplingRate, Spend};
 use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
@@ -409,10 +409,11 @@ fn one_round(landscape: &Landscape, first: f64, steps: u64, inner: &Inner) -> f6
 fn vacuous(public: &PublicFacts, budget: &Budget, bound: f64) -> PlanError {
     PlanError::VacuousRisk {
         solver: SOLVER,
-        bound,
+        // What one round promises at the tail of one round may be a little less than F0.
+        bound: bound.max(public.initial_gap),
         initial_gap: public.initial_gap,
         records: public.records,
         dim: public.dim,
-        mu: budget.mu().map_or(f64::NAN, |mu| mu.get()),
+        mu: budget.mu().map_or(f64::NAN, Mu::get),
     }
 }

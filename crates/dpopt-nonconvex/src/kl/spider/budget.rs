@@ -94,7 +94,9 @@ pub(super) fn phases(
         };
         let anchor = (squared_mu * share).sqrt().recip();
         let variation = if variations > 0.0 {
-            (variations / (squared_mu * (1.0 - share))).sqrt()
+            // Not 1 - share, which may round to nothing.
+            let rest = anchor_share.map_or(draft.variations() / draft.both(), |share| 1.0 - share);
+            (variations / (squared_mu * rest)).sqrt()
         } else {
             anchor
         };

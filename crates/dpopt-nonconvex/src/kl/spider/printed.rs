@@ -8,6 +8,9 @@ const PRINTED: (f64, f64) = (0.25, 0.125);
 /// a and b of the paper's phases under a geometric budget.
 const GEOMETRIC: (f64, f64) = (0.5, 0.25);
 
+/// Phases of a plan at most: more are not kept in memory.
+const MOST_PHASES: usize = 1_000_000;
+
 /// A schedule with the squared mu of each phase and the share of its anchor; or the bound that is not below F0.
 type Schedule = Result<(Vec<Draft>, Vec<f64>, Option<f64>), f64>;
 
@@ -48,7 +51,7 @@ impl Search<'_> {
         let ratio =
             1.0 + Self::decrease(GEOMETRIC) / self.kl.condition_number(self.smoothness, gap);
         let root = (self.facts.dim as f64).sqrt();
-        let (mut drafts, mut needs, mut steps) = (Vec::new(), Vec::new(), 0.0);
+        let (mut drafts, mut needs, mut steps, mut total) = (Vec::new(), Vec::new(), 0.0, 0.0);
         let mut kept = 0;
         loop {
             let target = gap * ratio.powf(-(drafts.len() as f64 + 1.0));
@@ -57,26 +60,29 @@ impl Search<'_> {
                 .ceil()
                 .max(1.0);
             let draft = self.plain(GEOMETRIC, target, updates);
+            let need =
+                ((draft.anchor + (updates - 1.0) * draft.variation) / draft.allowed_error).powi(2);
             steps += updates;
+            total += need;
             drafts.push(draft);
-            needs.push(
-                ((draft.anchor + (updates - 1.0) * draft.variation) / draft.allowed_error).powi(2),
-            );
+            needs.push(need);
             let q = root + (2.0 * (2.0 * drafts.len() as f64 / self.failure).ln()).sqrt();
-            let cost = q * q * needs.iter().sum::<f64>();
-            let fits = cost <= self.mu * self.mu;
-            if fits && steps <= self.max_steps as f64 && target > 0.0 {
+            let cost = q * q * total;
+            let long = steps > self.max_steps as f64 || drafts.len() > MOST_PHASES;
+            // A ratio that rounds to 1 goes nowhere.
+            if cost <= self.mu * self.mu && !long && target > 0.0 && target < gap {
                 kept = drafts.len();
                 continue;
             }
             if kept == 0 {
-                return Err(target * (cost / (self.mu * self.mu)).powf(0.5 * self.kl.kappa()));
+                let bound = target * (cost / (self.mu * self.mu)).powf(0.5 * self.kl.kappa());
+                return Err(self.refused(bound));
             }
             break;
         }
         drafts.truncate(kept);
         needs.truncate(kept);
-        let total: f64 = needs.iter().sum();
+        total = needs.iter().sum();
         let squared = needs
             .iter()
             .map(|need| self.mu * self.mu * need / total)
@@ -102,8 +108,8 @@ impl Search<'_> {
         let noise = gamma * facts.lipschitz * (count * dim).sqrt() / size;
         let chance = self.failure / count * (noise / gap.powf(kappa.recip())).powf(2.0 - kappa);
         let floor = (32.0 * noise * (1.0 / chance).ln().sqrt()).powf(kappa);
-        if !(floor <= gap) || count > self.max_steps as f64 {
-            return Err(floor);
+        if !(floor <= gap) || count > (self.max_steps as f64).min(MOST_PHASES as f64) {
+            return Err(self.refused(floor));
         }
         let squared_mu = self.mu * self.mu / count;
         let q = dim.sqrt() + (2.0 * (2.0 * count / self.failure).ln()).sqrt();

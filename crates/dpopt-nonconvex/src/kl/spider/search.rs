@@ -171,8 +171,12 @@ impl Search<'_> {
             squared_mus(&drafts, self.facts.dim, self.failure, Tail::Exact).sum::<f64>()
         };
         let least = shapes().map(cost).fold(f64::INFINITY, f64::min);
-        let bound = gap * (least / (self.mu * self.mu)).powf(0.5 * self.kl.kappa());
-        bound.max(gap)
+        self.refused(gap * (least / (self.mu * self.mu)).powf(0.5 * self.kl.kappa()))
+    }
+
+    /// What a refusal names: never less than F0, where the number of steps is what is missing.
+    pub(super) fn refused(&self, bound: f64) -> f64 {
+        bound.max(self.facts.initial_gap)
     }
 }
 
