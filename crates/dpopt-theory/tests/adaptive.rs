@@ -16,6 +16,8 @@ use dpopt_theory::{
     TiltedProblem, TwoPoint,
 };
 
+type OnPowers<'a> = SimulatedEstimator<ClosedForm<'a, Radial<Power>>>;
+
 /// rho = 1 of zCDP is mu = sqrt 2: epsilon 6.86 at delta 1e-6, by the trade-off curve of Gaussians.
 fn budget() -> Budget {
     let at = |epsilon: f64| Budget {
@@ -279,23 +281,22 @@ fn it_gets_near_kl_spider_without_knowing_the_condition() {
             u64::MAX >> 1,
         )
         .unwrap();
-        let mean =
-            |run: &dyn Fn(&mut SimulatedEstimator<ClosedForm<'_, Radial<Power>>>) -> Vec<f64>| {
-                let runs = 60;
-                let total: f64 = (0..runs)
-                    .map(|seed| {
-                        let mut estimator = SimulatedEstimator::new(
-                            &whole,
-                            records as u64,
-                            Adjacency::ReplaceOne,
-                            seed,
-                        )
-                        .with_clip(clip);
-                        Problem::value(&whole, &run(&mut estimator))
-                    })
-                    .sum();
-                total / runs as f64
-            };
+        let mean = |run: &dyn Fn(&mut OnPowers<'_>) -> Vec<f64>| {
+            let runs = 60;
+            let total: f64 = (0..runs)
+                .map(|seed| {
+                    let mut estimator = SimulatedEstimator::new(
+                        &whole,
+                        records as u64,
+                        Adjacency::ReplaceOne,
+                        seed,
+                    )
+                    .with_clip(clip);
+                    Problem::value(&whole, &run(&mut estimator))
+                })
+                .sum();
+            total / runs as f64
+        };
         let told = mean(&|estimator| spider.run(estimator, &mut NoObserver).unwrap().point);
         let adaptive = |norms, selection| {
             let settings = AdaptiveSettings::new()
