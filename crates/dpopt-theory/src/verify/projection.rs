@@ -268,14 +268,12 @@ impl Experiment for GlmExperiment {
             (Axis::Dimension, Who::JlRank) => vec![1_000.0, 10_000.0, 100_000.0],
             (Axis::Dimension, Who::JlRankFree) => vec![1e5, 1e6, 1e7],
             (Axis::Dimension, _) => half_decades(1_000.0, 5),
-            (Axis::Mu, Who::JlRankFree) => [0.25, 1.0, 3.0, 8.0].map(mu_at).to_vec(),
             (Axis::Mu, _) => [0.25, 0.5, 1.0, 2.0, 4.0, 8.0].map(mu_at).to_vec(),
             (Axis::Rank, Who::JlRank) => vec![8.0, 16.0, 32.0, 64.0, 128.0],
             (Axis::Rank, Who::SpiderRank) => vec![2.0, 3.0, 4.0, 6.0, 8.0],
-            (Axis::Rank, Who::JlRankFree) => vec![4.0, 16.0, 64.0],
             (Axis::Rank, _) => vec![4.0, 8.0, 16.0, 32.0, 64.0],
             (_, Who::SpiderRank) => half_decades(10_000.0, if full { 5 } else { 4 }),
-            (_, Who::JlRankFree) => half_decades(10_000.0, if full { 5 } else { 4 }),
+            (_, Who::JlRankFree) => half_decades(10_000.0, 5),
             _ => half_decades(10_000.0, if full { 6 } else { 5 }),
         };
         Design::new(points)
