@@ -490,7 +490,9 @@ fn norms_and_values_are_releases_of_their_own() {
         clip: clip(8.0),
     };
     // (3, 4).
-    let norm = mean.mean_norm(&ask, Over::Everything, z(QUIET)).unwrap();
+    let norm = mean
+        .mean_norm(&ask, &[], Over::Everything, z(QUIET))
+        .unwrap();
     assert!((norm.number - 5.0).abs() < 7.0 * norm.noise_std + 1e-6);
     assert!((norm.noise_std / (2.0 * 8.0 * QUIET / 64.0) - 1.0).abs() < 1e-6);
     assert_eq!(counts(Means::counts(&mean)), (1, 64.0, 64.0, 0.0, 1.0));
@@ -502,7 +504,7 @@ fn norms_and_values_are_releases_of_their_own() {
     }
     assert_eq!(counts(Means::counts(&mean)), (3, 192.0, 64.0, 128.0, 1.0));
     assert!(matches!(
-        mean.mean_norm(&ask, Over::Everything, z(QUIET)),
+        mean.mean_norm(&ask, &[], Over::Everything, z(QUIET)),
         Err(Refused::NotReserved { .. })
     ));
     assert_eq!(counts(Means::counts(&mean)), (3, 192.0, 64.0, 128.0, 1.0));
@@ -573,7 +575,7 @@ fn what_is_refused_reads_no_record() {
         ];
         for over in accesses {
             assert!(mean.mean(&field(&point), over, z(2.0)).is_err(), "{over:?}");
-            assert!(mean.mean_norm(&field(&point), over, z(2.0)).is_err());
+            assert!(mean.mean_norm(&field(&point), &[], over, z(2.0)).is_err());
             assert!(
                 mean.mean_value(&point, 0.0, clip(1.0), over, z(2.0))
                     .is_err()

@@ -14,7 +14,6 @@ use dpopt_theory::{
 #[test]
 fn sample_gradients_of_wide_problems_do_not_converge() {
     let least = 1.5 / 2f64.sqrt();
-    assert!(least > 1.06);
     for records in [1u64, 2, 10, 100, 1_000, 30_000] {
         for seed in 0..3 {
             let spokes = Spokes::new(records, seed).unwrap();
@@ -28,32 +27,24 @@ fn sample_gradients_of_wide_problems_do_not_converge() {
             assert!(at_origin.iter().all(|g| norm(g) == 0.0));
         }
     }
-    // What holds for this rank, r = 4n + 1, says nothing: L0 X (3 + sqrt(2 r ln(1 + 2 W X L1 sqrt n/L0)))/sqrt n > 2 L0 X.
-    for n in [10.0f64, 1e3, 1e6] {
-        let reach = (1.0 + 2.0 * (8.0 * n).sqrt() * n.sqrt()).ln();
-        assert!((3.0 + (2.0 * (4.0 * n + 1.0) * reach).sqrt()) / n.sqrt() > 2.0);
-    }
 }
 
-/// E16: H is Phi with d - k rows of zeros on top, so (I - H) e = e for the unit vectors of these rows: ||I - H|| >= 1 however large k is. A
-/// square Gaussian matrix (k = d) is no nearer to the identity.
+/// E16: H is Phi with d - k rows of zeros on top, so the unit vectors of these rows alone give ||I - H|| >= 1. More rows do not
+/// help: a square Gaussian matrix (k = d), which has none of zeros, is no nearer to the identity.
 #[test]
-fn a_padded_map_is_no_small_change_of_the_identity() {
-    for (rows, columns) in [(4, 16), (48, 64), (64, 64)] {
-        let map = JlMap::gaussian(rows, columns, 1).unwrap();
-        let mut largest = 0.0f64;
-        for j in 0..columns {
-            let mut column = vec![0.0; rows];
+fn a_square_gaussian_map_is_no_small_change_of_the_identity() {
+    let dim = 64;
+    for seed in 0..8 {
+        let map = JlMap::gaussian(dim, dim, seed).unwrap();
+        let apart = (0..dim).map(|j| {
+            let mut column = vec![0.0; dim];
             map.column(j, &mut column);
-            // Column j of I - H, H the rows of zeros and then those of the map.
-            let padded: Vec<f64> = std::iter::repeat_n(0.0, columns - rows)
-                .chain(column)
-                .enumerate()
-                .map(|(i, x)| f64::from(u8::from(i == j)) - x)
-                .collect();
-            largest = largest.max(norm(&padded));
-        }
-        assert!(largest >= 1.0, "{rows}: {largest}");
+            column[j] -= 1.0;
+            norm(&column)
+        });
+        // Each column of I - H has 2 for its expected squared norm.
+        let mean_square = apart.clone().map(|norm| norm * norm).sum::<f64>() / dim as f64;
+        assert!(apart.fold(0.0, f64::max) >= 1.0 && (mean_square - 2.0).abs() < 0.5);
     }
 }
 

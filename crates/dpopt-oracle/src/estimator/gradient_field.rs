@@ -69,16 +69,6 @@ impl<L: Differentiable> Means for PrivateMean<'_, L> {
     fn mean_norm(
         &mut self,
         ask: &Ask<'_>,
-        over: Over<'_>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
-        let norm = self.release_norm(ask, &over, noise_multiplier)?;
-        Ok(norm.unwrap_or_else(|| Number::new(0.0, 0.0)))
-    }
-
-    fn shifted_norm(
-        &mut self,
-        ask: &Ask<'_>,
         shift: &[f64],
         over: Over<'_>,
         noise_multiplier: NoiseMultiplier,

@@ -164,6 +164,8 @@ pub struct PeriodTerms {
 /// records stay in a file and can't be read ([`Refused::Unreadable`]), the slice of the pass counts as read. A
 /// release that the reservation can't pay is refused before a record is read, and so is a point of
 /// the wrong length ([`Refused::QueryShape`]).
+///
+/// No method has a default, so that no wrapper can forget to forward one.
 pub trait Means {
     /// A slice of the records that may be read several times.
     type Slice;
@@ -223,36 +225,18 @@ pub trait Means {
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Mean, Refused>;
 
-    /// Releases the norm of the mean of what is asked, which is as sensitive as the mean: one number
-    /// with the noise of one coordinate.
-    ///
-    /// # Errors
-    /// [`Refused`].
-    fn mean_norm(
-        &mut self,
-        ask: &Ask<'_>,
-        over: Over<'_, Self::Slice>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Number, Refused>;
-
-    /// As [`Means::mean_norm`], of the mean plus a public `shift` (nothing, where that is empty).
+    /// Releases the norm of the mean of what is asked plus a public `shift` (empty for none), which is as sensitive as the
+    /// mean: one number with the noise of one coordinate.
     ///
     /// # Errors
     /// [`Refused`]; [`Refused::NotOffered`] where an implementation has no such release.
-    fn shifted_norm(
+    fn mean_norm(
         &mut self,
         ask: &Ask<'_>,
         shift: &[f64],
         over: Over<'_, Self::Slice>,
         noise_multiplier: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
-        if shift.is_empty() {
-            return self.mean_norm(ask, over, noise_multiplier);
-        }
-        Err(Refused::NotOffered {
-            what: "norms of shifted means",
-        })
-    }
+    ) -> Result<Number, Refused>;
 
     /// Selects, by the exponential mechanism, one of these asks (each with a public shift, which may be empty) whose mean over
     /// all records has a small norm. All have one clip radius.
@@ -266,10 +250,7 @@ pub trait Means {
         &mut self,
         among: &[(Ask<'_>, &[f64])],
         epsilon: Epsilon,
-    ) -> Result<usize, Refused> {
-        let _ = (among, epsilon);
-        Err(Refused::NotOffered { what: "selections" })
-    }
+    ) -> Result<usize, Refused>;
 
     /// Releases the mean loss at `point`, where each record's loss counts as the nearest number in
     /// [centre - radius, centre + radius].
@@ -382,10 +363,19 @@ impl<M: Means + ?Sized> Means for &mut M {
     fn mean_norm(
         &mut self,
         ask: &Ask<'_>,
+        shift: &[f64],
         over: Over<'_, Self::Slice>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Number, Refused> {
-        (**self).mean_norm(ask, over, noise_multiplier)
+        (**self).mean_norm(ask, shift, over, noise_multiplier)
+    }
+
+    fn least_norm(
+        &mut self,
+        among: &[(Ask<'_>, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, Refused> {
+        (**self).least_norm(among, epsilon)
     }
 
     fn mean_value(

@@ -365,8 +365,7 @@ impl<M: Means> Estimator for Recursion<M> {
             clip: self.clip,
         };
         let over = over(self.access, true);
-        self.means
-            .shifted_norm(&ask, at.shift, over, noise_multiplier)
+        self.means.mean_norm(&ask, at.shift, over, noise_multiplier)
     }
 
     fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {

@@ -9,8 +9,8 @@ use dpopt_oracle::{
     PrefixRecursive, PrefixSettings, Recursion, Refresh, Schedule, share_of,
 };
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation, Prefix,
-    PrefixKind, Refused, Slice, Spend, Touched,
+    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier,
+    Participation, Prefix, PrefixKind, Refused, Slice, Spend, Touched,
 };
 
 use super::estimators::track;
@@ -243,10 +243,15 @@ impl Means for CrookedMeans {
     fn mean_norm(
         &mut self,
         _: &Ask<'_>,
+        _: &[f64],
         _: Over<'_>,
         _: NoiseMultiplier,
     ) -> Result<Number, Refused> {
-        Err(Refused::NoGuarantee("these means release no norms"))
+        Err(Refused::NotOffered { what: "norms" })
+    }
+
+    fn least_norm(&mut self, _: &[(Ask<'_>, &[f64])], _: Epsilon) -> Result<usize, Refused> {
+        Err(Refused::NotOffered { what: "selections" })
     }
 
     fn mean_value(
@@ -257,7 +262,7 @@ impl Means for CrookedMeans {
         _: Over<'_>,
         _: NoiseMultiplier,
     ) -> Result<Number, Refused> {
-        Err(Refused::NoGuarantee("these means release no values"))
+        Err(Refused::NotOffered { what: "values" })
     }
 
     fn open_period(&mut self, terms: &PeriodTerms) -> Result<Prefix, Refused> {

@@ -422,7 +422,7 @@ fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<
             let centre = 0.25;
             means.mean_value(&to, centre, radius, over, z)
         } else {
-            means.mean_norm(&ask, over, z)
+            means.mean_norm(&ask, &[], over, z)
         };
         match released {
             Ok(number) => shown += &format!("{number:?};"),

@@ -397,20 +397,6 @@ impl<P: Population> Means for SimulatedMeans<P> {
     fn mean_norm(
         &mut self,
         ask: &Ask<'_>,
-        over: Over<'_, SimulatedSlice>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
-        self.admit(ask)?;
-        let radius = ask.radius().get();
-        let (copies, size, std) = self.read(over, radius, noise_multiplier)?;
-        let mean = self.clipped_mean(ask, &copies, size, radius);
-        self.count(size, gradients_of(ask), 0.0);
-        Ok(Number::new(norm(&mean) + std * self.normal(), std))
-    }
-
-    fn shifted_norm(
-        &mut self,
-        ask: &Ask<'_>,
         shift: &[f64],
         over: Over<'_, SimulatedSlice>,
         noise_multiplier: NoiseMultiplier,
