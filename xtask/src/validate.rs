@@ -26,43 +26,46 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 7] = [
-    Step {
-        line: "tidy",
-        environment: &[],
-    },
-    Step {
-        line: "cargo fmt --all --check",
-        environment: &[],
-    },
-    Step {
-        line: "cargo clippy --workspace --all-targets --all-features -- -D warnings",
-        environment: &[],
-    },
+/// The tests that only a build without optional features has: they say what such a build refuses.
+const PLAIN_COMMAND: &str =
+    "cargo test --quiet --profile dev -p dpopt-cli --test cli -- a_build_without";
+
+const STEPS: [Step; 10] = [
+    plain("tidy"),
+    plain("cargo fmt --all --check"),
+    plain("cargo clippy --workspace --all-targets --all-features -- -D warnings"),
+    plain("cargo clippy --workspace --all-targets -- -D warnings"),
+    plain(ALONE),
     Step {
         line: "cargo doc --workspace --no-deps --all-features",
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
-    Step {
-        line: TEST_COMMAND,
-        environment: &[],
-    },
-    Step {
-        line: RATES_COMMAND,
-        environment: &[],
-    },
-    Step {
-        line: AUDIT_COMMAND,
-        environment: &[],
-    },
+    plain(TEST_COMMAND),
+    plain(PLAIN_COMMAND),
+    plain(RATES_COMMAND),
+    plain(AUDIT_COMMAND),
 ];
+
+/// A step with no environment of its own.
+const fn plain(line: &'static str) -> Step {
+    Step {
+        line,
+        environment: &[],
+    }
+}
+
+/// The step that builds each library by itself, as who depends on that one alone does.
+const ALONE: &str = "cargo clippy -p LIBRARY --lib --no-default-features -- -D warnings";
 
 /// Runs all steps on the repository at `root`.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let start = Instant::now();
     each(&STEPS, |step| match step.line {
         "tidy" => tidy::run(root),
-        _ => spawn(step, root),
+        ALONE => tidy::libraries(root)?
+            .iter()
+            .try_for_each(|library| spawn(step, library, root)),
+        _ => spawn(step, "", root),
     })?;
     println!("validate: ok in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
@@ -97,9 +100,9 @@ fn shown(step: &Step) -> String {
     text + step.line
 }
 
-/// Runs a step's command, output and errors straight through.
-fn spawn(step: &Step, root: &Path) -> Result<(), String> {
-    let status = command(step, root)?
+/// Runs a step's command, output and errors straight through; on `library`, where the step is for each of them.
+fn spawn(step: &Step, library: &str, root: &Path) -> Result<(), String> {
+    let status = command(step, library, root)?
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     outcome(status)
@@ -115,14 +118,14 @@ fn outcome(status: ExitStatus) -> Result<(), String> {
 }
 
 /// The command of a step that starts with `cargo`, without input.
-fn command(step: &Step, root: &Path) -> Result<Command, String> {
+fn command(step: &Step, library: &str, root: &Path) -> Result<Command, String> {
     let mut words = step.line.split_whitespace();
     if words.next() != Some("cargo") {
         return Err("a step is `tidy` or starts with `cargo`".to_owned());
     }
     let mut command = Command::new(cargo());
     command
-        .args(words)
+        .args(words.map(|word| if word == "LIBRARY" { library } else { word }))
         .envs(step.environment.iter().copied())
         .current_dir(root)
         .stdin(Stdio::null());
@@ -138,7 +141,7 @@ pub(crate) fn cargo() -> OsString {
 mod tests {
     use std::path::Path;
 
-    use super::{STEPS, Step, TEST_COMMAND, command, each, outcome, shown};
+    use super::{ALONE, STEPS, TEST_COMMAND, command, each, outcome, plain, shown};
 
     #[test]
     fn the_steps_are_these_in_this_order() {
@@ -147,8 +150,11 @@ mod tests {
             "tidy",
             "cargo fmt --all --check",
             "cargo clippy --workspace --all-targets --all-features -- -D warnings",
+            "cargo clippy --workspace --all-targets -- -D warnings",
+            "cargo clippy -p LIBRARY --lib --no-default-features -- -D warnings",
             "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps --all-features",
             TEST_COMMAND,
+            super::PLAIN_COMMAND,
             super::RATES_COMMAND,
             super::AUDIT_COMMAND,
         ];
@@ -185,7 +191,7 @@ mod tests {
     #[test]
     fn a_step_becomes_the_command_that_it_shows() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let command = command(&STEPS[3], here).expect("a cargo line");
+        let command = command(&STEPS[5], "", here).expect("a cargo line");
         let words: Vec<_> = command.get_args().collect();
         assert_eq!(words, ["doc", "--workspace", "--no-deps", "--all-features"]);
         let environment: Vec<_> = command.get_envs().collect();
@@ -195,14 +201,18 @@ mod tests {
     }
 
     #[test]
+    fn the_step_for_each_library_names_it() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let command = command(&plain(ALONE), "dpopt-linalg", here).expect("a cargo line");
+        let words: Vec<_> = command.get_args().collect();
+        assert_eq!(words[..3], ["clippy", "-p", "dpopt-linalg"]);
+    }
+
+    #[test]
     fn a_command_that_fails_or_is_not_cargo_is_a_failing_step() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let line = |line| Step {
-            line,
-            environment: &[],
-        };
         let run = |words| {
-            let output = command(&line(words), here)?.output();
+            let output = command(&plain(words), "", here)?.output();
             outcome(output.map_err(|error| error.to_string())?.status)
         };
         assert_eq!(run("cargo --version"), Ok(()));

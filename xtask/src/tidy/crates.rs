@@ -1,4 +1,4 @@
-//! Which crate may depend on which: the layers, external crates with an owner, single versions.
+//! Which crate may depend on which: the layers, and external crates with an owner.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -110,15 +110,14 @@ const TERMINAL: &[&str] = &["dpopt-cli", "xtask", "dpopt-benches"];
 /// Crates whose point is that they never draw.
 const SOLVERS: [&str; 2] = ["dpopt-nonconvex", "dpopt-minimax"];
 
-/// Crates that must be in the lock file at most once.
-const SINGLE: [&str; 2] = ["rand", "rand_core"];
-
 /// A workspace crate as cargo sees it.
 pub(super) struct Package {
     /// Its name.
     pub(super) name: String,
     /// Its manifest, from the repository's root.
     pub(super) manifest: String,
+    /// Whether it has a library and is meant for others.
+    pub(super) is_published_library: bool,
     dependencies: Vec<Dependency>,
 }
 
@@ -134,8 +133,14 @@ struct Dependency {
 
 /// Asks cargo for the crates of the workspace at `root`.
 pub(super) fn workspace(root: &Path) -> Result<Vec<Package>, String> {
+    parse(&metadata(root, &["--no-deps"])?)
+}
+
+/// What `cargo metadata` says of the workspace at `root`.
+pub(super) fn metadata(root: &Path, options: &[&str]) -> Result<String, String> {
     let output = Command::new(cargo())
-        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .args(["metadata", "--format-version", "1"])
+        .args(options)
         .current_dir(root)
         .stdin(Stdio::null())
         .output()
@@ -144,8 +149,7 @@ pub(super) fn workspace(root: &Path) -> Result<Vec<Package>, String> {
         let why = String::from_utf8_lossy(&output.stderr);
         return Err(format!("cargo metadata failed: {}", why.trim()));
     }
-    let json = String::from_utf8(output.stdout).map_err(|error| error.to_string())?;
-    parse(&json)
+    String::from_utf8(output.stdout).map_err(|error| error.to_string())
 }
 
 /// Reads the answer of `cargo metadata --no-deps`.
@@ -172,19 +176,30 @@ fn parse(json: &str) -> Result<Vec<Package>, String> {
                 .unwrap_or(manifest)
                 .trim_start_matches('/')
                 .to_owned(),
+            is_published_library: is_published_library(package),
             dependencies,
         });
     }
     Ok(packages)
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
+fn is_published_library(package: &Value) -> bool {
+    let targets = package["targets"].as_array();
+    let has_library = targets
+        .into_iter()
+        .flatten()
+        .any(|target| target["kind"] == serde_json::json!(["lib"]));
+    // `publish = false` is an empty list of registries.
+    has_library && package["publish"].is_null()
+}
+
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
     value[key]
         .as_str()
         .ok_or_else(|| format!("cargo metadata: no text `{key}`"))
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
     value[key]
         .as_array()
         .ok_or_else(|| format!("cargo metadata: no list `{key}`"))
@@ -283,38 +298,13 @@ pub(super) fn solvers_never_draw(tree: &Tree, packages: &[Package]) -> Vec<Probl
     problems
 }
 
-/// One version of the generator's crates in the lock file.
-pub(super) fn single_versions(tree: &Tree) -> Vec<Problem> {
-    let Some(lock) = tree.text("Cargo.lock") else {
-        return vec![Problem::new("Cargo.lock", 1, "the lock file is missing")];
-    };
-    let mut problems = Vec::new();
-    for single in SINGLE {
-        let entry = format!("name = \"{single}\"");
-        let lines: Vec<usize> = lock
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| line.trim() == entry)
-            .map(|(before, _)| before + 1)
-            .collect();
-        for &line in lines.iter().skip(1) {
-            let why = format!(
-                "{} versions of `{single}` where one is allowed; `cargo tree -d` says who asks",
-                lines.len()
-            );
-            problems.push(Problem::new("Cargo.lock", line, why));
-        }
-    }
-    problems
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::super::testing::reasons;
     use super::super::tree::Tree;
-    use super::{Package, edges, external, parse, single_versions, solvers_never_draw};
+    use super::{Package, edges, external, parse, solvers_never_draw};
 
     /// A crate and its dependencies as (name, kind, rename).
     type Crate<'a> = (&'a str, &'a [(&'a str, &'a str, &'a str)]);
@@ -452,17 +442,5 @@ mod tests {
             ("dpopt-minimax", &[("fastrand", "", "")]),
         ]);
         assert_eq!(solvers_never_draw(&Tree::of(&[]), &bad).len(), 2);
-    }
-
-    #[test]
-    fn a_second_version_in_the_lock_file_is_caught() {
-        let once = "[[package]]\nname = \"rand\"\nversion = \"0.10.3\"\n\
-                    [[package]]\nname = \"rand_core\"\nversion = \"0.10.1\"\n";
-        assert!(single_versions(&Tree::of(&[("Cargo.lock", once)])).is_empty());
-        let twice = format!("{once}[[package]]\nname = \"rand_core\"\nversion = \"0.9.0\"\n");
-        let found = reasons(&single_versions(&Tree::of(&[("Cargo.lock", &twice)])));
-        assert_eq!(found.len(), 1);
-        assert!(found[0].starts_with("Cargo.lock:8: 2 versions of `rand_core`"));
-        assert_eq!(single_versions(&Tree::of(&[])).len(), 1);
     }
 }
