@@ -2,7 +2,7 @@
 //! a disk that is full at every byte. Whatever is found afterwards, what it says was spent is at
 //! least what was released; and the same check catches two ledgers that are broken on purpose.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use super::book::Book;
@@ -117,6 +117,7 @@ fn script(world: &mut World<'_>) {
 fn fault(
     image: Option<&Vec<u8>>,
     cut: bool,
+    pulses: &BTreeSet<String>,
     outside: &Outside,
     used: fn(&Book) -> f64,
 ) -> Option<String> {
@@ -135,14 +136,26 @@ fn fault(
     if book.pools.get("p").map_or(0, |pool| pool.spent) < outside.read {
         return Some("records would be read again".to_owned());
     }
+    // What died is closed at what it drew, and that is still no less than was released.
+    let shelf = Shelf::after_crash(Some(bytes.clone()), pulses);
+    let reclaimed = open(&shelf).and_then(|mut ledger| ledger.reclaim());
+    let after = match Book::read(path(), &shelf.file().unwrap_or_default(), |_| {}) {
+        Ok((after, _)) => used(&after),
+        Err(error) => return Some(format!("can't be read after reclaiming: {error}")),
+    };
+    if let Err(error) = reclaimed {
+        return Some(format!("can't be reclaimed: {error}"));
+    }
+    if after < outside.released {
+        return Some(format!("reclaimed: {after} < {}", outside.released));
+    }
     // Life goes on: another run is paid, or told that nothing is left.
-    let shelf = Shelf::new(Some(bytes.clone()));
     let went = run(&mut World::new(&shelf), &[(50.0, 1)], &[50.0], true);
     if let Err(refused) = went {
         return Some(format!("the next run is refused: {refused}"));
     }
     let mut ledger = open(&shelf).unwrap();
-    if ledger.state().unwrap().used < book.used() + cost(50.0) {
+    if ledger.state().unwrap().used < after + cost(50.0) {
         return Some("the next run was not charged".to_owned());
     }
     if let Some(checkpoint) = &outside.checkpoint
@@ -161,8 +174,8 @@ fn crash_everywhere(shelf: &Shelf, used: fn(&Book) -> f64) -> (usize, Vec<String
     for (number, moment) in shelf.moments().into_iter().enumerate() {
         for (image, cut) in moment.images() {
             let outside = &world.history[moment.told];
-            if seen.insert((image.clone(), moment.told)) {
-                let fault = fault(image.as_ref(), cut, outside, used);
+            if seen.insert((image.clone(), moment.told, moment.pulses.clone())) {
+                let fault = fault(image.as_ref(), cut, &moment.pulses, outside, used);
                 faults.extend(fault.map(|fault| format!("moment {number}: {fault}")));
             }
         }
@@ -191,7 +204,7 @@ fn a_ledger_that_syncs_after_the_release_is_caught() {
 #[test]
 fn a_ledger_that_refunds_an_unsettled_run_is_caught() {
     let refunding = |book: &Book| {
-        let cost = |run: &super::book::Run| match &run.settled {
+        let cost = |run: &super::book::Run| match &run.end {
             Some(_) => run.cost,
             None => {
                 let listed = run.listed.iter();
@@ -215,8 +228,9 @@ fn a_disk_that_fills_up_at_any_byte_never_under_reports() {
         let shelf = Shelf::with_room(room);
         let mut world = World::new(&shelf);
         script(&mut world);
-        for (image, cut) in shelf.now().images() {
-            let fault = fault(image.as_ref(), cut, &world.now(), Book::used);
+        let now = shelf.now();
+        for (image, cut) in now.images() {
+            let fault = fault(image.as_ref(), cut, &now.pulses, &world.now(), Book::used);
             assert!(fault.is_none(), "room {room}: {fault:?}");
         }
         // Room again: what the full disk left must not be in the way.
