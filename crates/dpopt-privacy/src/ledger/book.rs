@@ -340,7 +340,8 @@ impl Book {
                 if run != expected {
                     return Err(Damage::OutOfOrder { run, expected });
                 }
-                if nonce.as_ref().is_some_and(|nonce| !is_nonce(nonce)) || (draws && nonce.is_none())
+                if nonce.as_ref().is_some_and(|nonce| !is_nonce(nonce))
+                    || (draws && nonce.is_none())
                 {
                     return Err(Damage::Nonce { run });
                 }

@@ -245,6 +245,80 @@ fn a_disk_that_fills_up_at_any_byte_never_under_reports() {
     }
 }
 
+/// A run that can't write its next draw gives up its pulse, for good, and so pays for all of its
+/// reservation; and where it can't, it stops. The power may fail at any moment of it.
+#[test]
+fn a_draw_that_can_not_be_written_is_paid_in_full_or_stops_the_run() {
+    let plan = [(20.0, 40)];
+    let releases = vec![20.0; 40];
+    for room in (0..400).step_by(7) {
+        for locked in [false, true] {
+            let shelf = Shelf::recording();
+            let mut world = World::new(&shelf);
+            let z = NoiseMultiplier::new(20.0).unwrap();
+            let mut curator = Curator::protected(ADJACENCY).unwrap();
+            curator = curator.with_ledger(open(&shelf).unwrap()).unwrap();
+            let spend = Spend::Fixed(Event::gaussian(z).repeated(plan[0].1));
+            curator.reserve(&spend).unwrap();
+            shelf.leave_room(room);
+            if locked {
+                shelf.lock_folder();
+            }
+            let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+            let secret = LatticeSum::new(bound).finish(ADJACENCY, Touched::All);
+            let mut stopped = false;
+            for _ in &releases {
+                match curator.release(&secret, z) {
+                    Ok(_) => world.learns(|outside| outside.released += cost(20.0)),
+                    Err(Refused::Ledger(LedgerError::DiskFull { .. })) => stopped = true,
+                    Err(other) => panic!("room {room}: {other}"),
+                }
+            }
+            assert_eq!(stopped, locked, "room {room}");
+            drop(curator);
+            for moment in shelf.moments() {
+                for (image, cut) in moment.images() {
+                    let outside = &world.history[moment.told];
+                    let fault = fault(image.as_ref(), cut, &moment.pulses, outside, Book::used);
+                    assert!(fault.is_none(), "room {room}: {fault:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The record of a run whose pulse is gone for good says nothing of what it releases, so it must
+/// never be closed: a disk that brings the pulse back is caught.
+#[test]
+fn a_pulse_that_comes_back_is_caught() {
+    let shelf = Shelf::recording();
+    let z = NoiseMultiplier::new(20.0).unwrap();
+    let mut curator = Curator::protected(ADJACENCY).unwrap();
+    curator = curator.with_ledger(open(&shelf).unwrap()).unwrap();
+    let spend = Spend::Fixed(Event::gaussian(z).repeated(40));
+    curator.reserve(&spend).unwrap();
+    let pulses = shelf.now().pulses;
+    shelf.leave_room(0);
+    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+    let secret = LatticeSum::new(bound).finish(ADJACENCY, Touched::All);
+    let mut outside = Outside::default();
+    for _ in 0..40 {
+        curator.release(&secret, z).unwrap();
+        outside.released += cost(20.0);
+    }
+    let file = shelf.file();
+    let none = fault(
+        file.as_ref(),
+        true,
+        &shelf.now().pulses,
+        &outside,
+        Book::used,
+    );
+    assert_eq!(none, None);
+    let caught = fault(file.as_ref(), true, &pulses, &outside, Book::used);
+    assert!(caught.unwrap().contains("reclaimed: 0 <"));
+}
+
 #[test]
 fn a_full_disk_is_an_error_of_its_own_and_stops_no_paid_run() {
     let whole = Shelf::with_room(usize::MAX);

@@ -33,6 +33,8 @@ mod terms;
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod kill_tests;
+#[cfg(test)]
 mod shelf;
 
 use std::io::ErrorKind;
@@ -233,6 +235,14 @@ impl Ledger {
     pub fn epsilon_left(&self, state: &LedgerState) -> f64 {
         let used = state.used - state.reclaimable;
         self.book.terms.epsilon_of(state.capacity - used)
+    }
+
+    /// The part of the whole budget that `event` costs: 0 for nothing, above 1 for more than all.
+    ///
+    /// # Errors
+    /// [`LedgerError::Accounting`] when the filter can't account the event.
+    pub fn share_of(&self, event: &Event) -> Result<f64, LedgerError> {
+        Ok(self.book.terms.cost(event)? / self.book.terms.capacity)
     }
 
     /// Whether what is left, and what dead runs left over, could pay for `event` now. Another run

@@ -13,7 +13,7 @@ use super::{Flush, Ledger, random_name};
 use crate::curator::Account;
 use crate::event::Event;
 
-/// A run draws at least one part in so many of its reservation at a time.
+/// A run draws one part in so many of its reservation at a time, or one release where that is more.
 const DRAWS: f64 = 20.0;
 
 /// Handle of one reservation in a ledger.
@@ -83,10 +83,12 @@ impl Made {
         }
     }
 
-    /// What to draw for releases of `needed` in all.
+    /// What to draw for releases of `needed` in all: a part of the reservation more than was
+    /// released, so that no more than that is lost, or one release where that is more.
     fn next_draw(&self, needed: f64) -> f64 {
-        let next = self.drawn + self.reserved / DRAWS;
-        needed.max(next).min(self.reserved)
+        // So many releases as the part is worth, whatever their sum was rounded up to.
+        let part = self.reserved / DRAWS * (1.0 + 1e-9);
+        needed.max(self.released + part).min(self.reserved)
     }
 }
 
@@ -150,6 +152,20 @@ impl Ledger {
     /// can't be written, and neither can the right to be reclaimed be given up. A note that merely
     /// can't be written (a full disk) is no error: its lines come later or never.
     pub(crate) fn note_release(
+        &mut self,
+        id: ReservationId,
+        event: &Event,
+        account: Account,
+    ) -> Result<(), LedgerError> {
+        let noted = self.pay_and_note(id, event, account);
+        if let (Err(LedgerError::Lapsed { .. }), Some(made)) = (&noted, &mut self.made) {
+            // Also what is left of the last draw; it stays paid.
+            made.drawn = 0.0;
+        }
+        noted
+    }
+
+    fn pay_and_note(
         &mut self,
         id: ReservationId,
         event: &Event,
