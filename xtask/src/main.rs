@@ -16,6 +16,7 @@ mod bench;
 mod census;
 mod fuzz;
 mod help;
+mod kills;
 mod peers;
 mod theory;
 mod tidy;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => {
             fuzz::Options::read(options).and_then(|options| fuzz::run(&repository_root(), &options))
         }
+        ["kills"] => kills::run(&repository_root()),
         ["verify-rates", options @ ..] => theory::run(&repository_root(), "verify_rates", options),
         ["tidy"] => tidy::run(&repository_root()),
         [] | ["help" | "--help" | "-h"] => help::run(),

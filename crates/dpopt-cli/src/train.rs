@@ -25,7 +25,7 @@ use crate::error::CliError;
 use crate::evaluate::evaluate;
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
-use crate::ledger::{LedgerArgs, Shared, left_in_words};
+use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::outputs::{self, Outputs};
 use crate::progress::Progress;
 use crate::source::Source;
@@ -238,8 +238,13 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
     let mut curator = Curator::protected(data.adjacency())?;
     let budget_file = match ledger {
         Some(ledger) => {
-            let file = ledger.open(&chosen.plan)?;
+            let mut file = ledger.open(&chosen.plan)?;
             let path = args.ledger.path();
+            if let Some(path) = path.filter(|_| start.is_some() && !args.quiet) {
+                let words = resume_in_words(path, &mut file, &chosen.plan);
+                eprintln!("{}", words.map_err(CliError::Ledger)?);
+            }
+            let file = file.with_note(args.ledger.note(args.out.as_deref())?);
             curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
             path
         }

@@ -183,13 +183,50 @@ fn a_file_that_was_not_finished_is_not_there() {
     let design = &designs(5)[3];
     let mut writer = RowFileWriter::create(&path, design, 0.0, "").unwrap();
     writer.push(design, &labels(5)).unwrap();
-    assert!(folder.path().join("rows.dpr.part").exists());
+    let parts = std::fs::read_dir(folder.path()).unwrap();
+    let parts: Vec<_> = parts.map(|file| file.unwrap().path()).collect();
+    assert!(parts.len() == 1 && parts[0].extension().is_some_and(|end| end == "part"));
     drop(writer);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     // Labels that don't fit, and rows of another storage.
     let mut writer = RowFileWriter::create(&path, design, 0.0, "").unwrap();
     assert!(writer.push(design, &labels(4)).is_err());
     assert!(writer.push(&designs(5)[0], &labels(5)).is_err());
+}
+
+/// The rows are private. A link that somebody planted where a draft might be is not followed, and a
+/// file that others may read is replaced by one that they may not.
+#[cfg(unix)]
+#[test]
+fn a_file_of_rows_is_for_its_owner_and_follows_no_link() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("rows.dpr");
+    let other = folder.path().join("other");
+    std::fs::write(&other, "untouched").unwrap();
+    for name in ["rows.dpr", "rows.dpr.part", ".rows.dpr.part"] {
+        symlink(&other, folder.path().join(name)).unwrap();
+    }
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for _ in 0..2 {
+        let design = &designs(5)[3];
+        let mut writer = RowFileWriter::create(&path, design, 0.0, "").unwrap();
+        writer.push(design, &labels(5)).unwrap();
+        // Also while it is written.
+        for file in std::fs::read_dir(folder.path()).unwrap() {
+            let file = file.unwrap();
+            let plain = file.file_type().unwrap().is_file();
+            if plain && ![&path, &other].contains(&&file.path()) {
+                assert_eq!(mode(&file.path()), 0o600);
+            }
+        }
+        writer.finish().unwrap();
+        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "untouched");
+        RowFile::open(&path).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+    }
 }
 
 fn problem(path: &Path) -> RowFileProblem {

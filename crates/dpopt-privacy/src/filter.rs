@@ -37,7 +37,7 @@ use crate::accounting::special::log_add_exp;
 use crate::accounting::{AccountingError, costs, gdp, zcdp};
 use crate::adjacency::Adjacency;
 use crate::event::Event;
-use crate::units::{Delta, Epsilon, Mu};
+use crate::units::{Delta, Epsilon, Mu, Rho};
 
 /// The measure in which the releases of an adaptive budget add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,6 +202,21 @@ impl Meter {
         }
     }
 
+    /// The epsilon at `delta` of releases of this cost together, whatever they are: what the
+    /// measure converts it to. 0 when the cost is not positive.
+    pub(crate) fn epsilon_spent(&self, cost: f64, delta: Delta) -> f64 {
+        if !(cost > 0.0) {
+            return 0.0;
+        }
+        match self.kind {
+            FilterKind::Gdp => self.epsilon_of(cost, delta),
+            FilterKind::Zcdp => {
+                Rho::new(cost).map_or(f64::INFINITY, |rho| zcdp::epsilon(rho, delta))
+            }
+            FilterKind::Rdp => renyi_epsilon(cost, self.order, delta.get()),
+        }
+    }
+
     /// The epsilon at `delta` of a run of Gaussians on all records that costs `cost`, by the
     /// tight accountant, whatever the measure; 0 when the cost is not positive.
     pub(crate) fn epsilon_of(&self, cost: f64, delta: Delta) -> f64 {
@@ -215,6 +230,15 @@ impl Meter {
         };
         Mu::new(squared_mu.sqrt()).map_or(0.0, |mu| gdp::epsilon(mu, delta))
     }
+}
+
+/// The epsilon to which a divergence of `cost` at `order` converts at delta; the inverse of
+/// [`renyi_capacity`], rounded up.
+fn renyi_epsilon(cost: f64, order: f64, delta: f64) -> f64 {
+    let gain = -(-1.0 / order).ln_1p();
+    let loss = (delta.ln() + order.ln()) / (order - 1.0);
+    let size = cost + gain + (order.ln() - delta.ln()) / (order - 1.0);
+    (cost - gain - loss + 1e-14 * size).max(0.0)
 }
 
 /// The Renyi divergence at `order` that converts to epsilon at delta: the conversion of Canonne,

@@ -102,11 +102,16 @@ fn walk(place: &Path) {
 /// For each path on standard input: reserves as much as fits once, and says whether it could.
 fn race() {
     say("ready");
+    // A run that is dropped is dead, and its reservation is anybody's.
+    let mut winners = Vec::new();
     for path in std::io::stdin().lock().lines() {
         let path = PathBuf::from(path.unwrap());
         let mut run = curator(Ledger::open(&path).unwrap());
         match run.reserve(&gaussians(Z, 300)) {
-            Ok(()) => say("won"),
+            Ok(()) => {
+                winners.push(run);
+                say("won");
+            }
             Err(Refused::Ledger(LedgerError::Exhausted { .. })) => say("lost"),
             Err(other) => panic!("{other}"),
         }
@@ -374,8 +379,10 @@ fn spent(text: &str, lines: usize) -> f64 {
         if let Some(cost) = line["reserve"]["cost"].as_f64() {
             costs.push(cost);
         }
-        if let Some(cost) = line["settle"]["cost"].as_f64() {
-            costs[line["settle"]["run"].as_u64().unwrap() as usize] = cost;
+        for end in ["settle", "lapse"] {
+            if let Some(cost) = line[end]["cost"].as_f64() {
+                costs[line[end]["run"].as_u64().unwrap() as usize] = cost;
+            }
         }
     }
     costs.iter().sum()

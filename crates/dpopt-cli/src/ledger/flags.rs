@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::nonconvex::SolverPlan;
 use dpopt::oracle::Access;
-use dpopt::privacy::ledger::LedgerReport;
+use dpopt::privacy::ledger::{LedgerReport, RunNote, RunNoteError, RunState};
 use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError};
 
 use crate::args;
@@ -29,6 +29,10 @@ pub(crate) struct LedgerArgs {
     /// first run samples
     #[arg(long, value_name = "FILTER", value_parser = args::filter, requires = "ledger")]
     budget_filter: Option<FilterKind>,
+    /// Date of this run for `dpopt ledger show`, in any form, up to 64 characters; no clock is read.
+    /// The ledger also keeps the command line and the model's file
+    #[arg(long, value_name = "TEXT", value_parser = date, requires = "ledger")]
+    date: Option<String>,
 }
 
 impl LedgerArgs {
@@ -36,6 +40,74 @@ impl LedgerArgs {
     pub(crate) fn path(&self) -> Option<&Path> {
         self.ledger.as_deref()
     }
+
+    /// What the ledger keeps about the run, for people: the command line as given, the file of the
+    /// model, where there is a folder for it, and the date.
+    pub(crate) fn note(&self, out: Option<&Path>) -> Result<RunNote, CliError> {
+        let problem = |error: RunNoteError| CliError::flag("--ledger", error.to_string());
+        let words = std::env::args_os().skip(1);
+        let command = command_line(words.map(|word| word.to_string_lossy().into_owned()));
+        let mut note = RunNote::new().with_command(command).map_err(problem)?;
+        if let Some(folder) = out {
+            let model = folder.join("model.json").display().to_string();
+            let model = shortened(&printable(&model), RunNote::MAX_OUTPUT);
+            note = note.with_output(model).map_err(problem)?;
+        }
+        match &self.date {
+            Some(date) => note.with_date(date.as_str()).map_err(problem),
+            None => Ok(note),
+        }
+    }
+}
+
+/// Characters of a date.
+const DATE: usize = 64;
+
+fn date(text: &str) -> Result<String, String> {
+    let characters = text.chars().count();
+    if characters > DATE {
+        return Err(format!(
+            "{characters} characters; a date has at most {DATE}"
+        ));
+    }
+    if text.trim().is_empty() || text.chars().any(char::is_control) {
+        return Err("a date is one line of text".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// A command line in one line that can be read back by a shell, cut off where it is too long.
+fn command_line(words: impl Iterator<Item = String>) -> String {
+    let mut text = "dpopt".to_owned();
+    for word in words {
+        let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+        text.push(' ');
+        if !word.is_empty() && word.chars().all(plain) {
+            text.push_str(&word);
+        } else {
+            let quoted = printable(&word).replace('\'', "'\\''");
+            text.push_str(&format!("'{quoted}'"));
+        }
+    }
+    shortened(&text, RunNote::MAX_COMMAND)
+}
+
+/// Control characters, which a ledger takes none of and a terminal obeys, as `\u{...}`.
+pub(super) fn printable(text: &str) -> String {
+    let shown = text.chars().map(|c| match c {
+        c if c.is_control() => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    });
+    shown.collect()
+}
+
+fn shortened(text: &str, bytes: usize) -> String {
+    const MORE: &str = "...";
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(bytes - MORE.len());
+    text[..end].to_owned() + MORE
 }
 
 /// A shared ledger that can be opened.
@@ -159,23 +231,104 @@ pub(crate) fn left_in_words(path: &Path) -> Result<String, LedgerError> {
 
 /// The same of a report.
 pub(crate) fn report_in_words(report: &LedgerReport) -> String {
-    let share = 100.0 * (1.0 - report.used / report.capacity);
-    let open = report.runs.iter().filter(|run| !run.settled).count();
+    let used = report.used - report.reclaimable;
+    let share = 100.0 * (1.0 - used / report.capacity);
+    let count = |state| report.runs.iter().filter(|run| run.state == state).count();
     let mut words = format!(
-        "{share:.1} % of epsilon {} at delta {} ({}, {} filter) are left after {} runs: one more \
+        "{share:.1} % of epsilon {} at delta {} ({}, {} filter) are left after {}: one more \
          run of epsilon {} would fit",
         report.epsilon,
         scientific(report.delta),
         report.adjacency,
         report.filter,
-        report.runs.len(),
+        runs(report.runs.len()),
         // Rounded down, so that a run of what is shown fits.
         (report.epsilon_left * 1e4).floor() / 1e4,
     );
+    let open = count(RunState::Open);
     if open > 0 {
+        let (have, count) = if open == 1 {
+            ("has", "counts")
+        } else {
+            ("have", "count")
+        };
         words += &format!(
-            "; {open} of the runs never settled (still running, or killed) and count in full"
+            "; {} {have} not settled (still running, or killed where nobody can tell) and {count} in full",
+            runs(open)
+        );
+    }
+    let died = count(RunState::Died);
+    if died > 0 {
+        words += &format!(
+            "; {} died, and the next one takes back {:.1} % of the budget that {} had not drawn",
+            runs(died),
+            100.0 * report.reclaimable / report.capacity,
+            if died == 1 { "it" } else { "they" },
         );
     }
     words
+}
+
+/// So many runs, in words.
+pub(super) fn runs(count: usize) -> String {
+    match count {
+        1 => "1 run".to_owned(),
+        more => format!("{more} runs"),
+    }
+}
+
+/// What a run that resumes finds and takes, in words.
+pub(crate) fn resume_in_words(
+    path: &Path,
+    ledger: &mut Ledger,
+    plan: &SolverPlan,
+) -> Result<String, LedgerError> {
+    let state = ledger.state()?;
+    let share = |cost: f64| 100.0 * cost / state.capacity;
+    let left = state.capacity - (state.used - state.reclaimable);
+    Ok(format!(
+        "resuming: {:.1} % of the budget in {} are left (one more run of epsilon {} at delta {} \
+         would fit); this run takes up to {:.1} % of the budget, for {} steps",
+        share(left),
+        path.display(),
+        (ledger.epsilon_left(&state) * 1e4).floor() / 1e4,
+        scientific(ledger.delta()),
+        100.0 * ledger.share_of(plan.spend().event())?,
+        plan.steps(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_one_line_that_a_shell_reads() {
+        let words = [
+            "train",
+            "--data",
+            "my file.csv",
+            "--date",
+            "it's\n1 May",
+            "",
+        ];
+        let line = command_line(words.map(str::to_owned).into_iter());
+        assert_eq!(
+            line,
+            "dpopt train --data 'my file.csv' --date 'it'\\''s\\u{a}1 May' ''"
+        );
+        let long = command_line(std::iter::once("\u{e9}".repeat(5000)));
+        assert!(long.len() <= RunNote::MAX_COMMAND && long.ends_with("..."));
+        RunNote::new().with_command(long).unwrap();
+    }
+
+    #[test]
+    fn dates_are_short_and_one_line() {
+        assert_eq!(date("1 May").unwrap(), "1 May");
+        assert!(date(&"\u{1d7d8}".repeat(64)).is_ok());
+        assert!(date(&"1".repeat(65)).is_err());
+        for bad in ["", " ", "1\n2", "\u{1b}[2J"] {
+            assert!(date(bad).is_err(), "{bad:?}");
+        }
+    }
 }

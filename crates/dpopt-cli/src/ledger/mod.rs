@@ -11,7 +11,7 @@ use dpopt::privacy::{Checkpoint, Ledger, LedgerError};
 use crate::error::CliError;
 use crate::summary::{print, print_json};
 
-pub(crate) use flags::{LedgerArgs, Shared, left_in_words};
+pub(crate) use flags::{LedgerArgs, Shared, left_in_words, resume_in_words};
 
 /// Flags of `dpopt ledger`.
 #[derive(Debug, Args)]
@@ -78,10 +78,10 @@ fn verify(path: &Path, checkpoint: Option<&Path>) -> Result<(), CliError> {
         other => CliError::LedgerFile(other),
     })?;
     let mut text = format!(
-        "{}: whole: {} lines, {} runs, {} of {} {} used; head {}\n",
+        "{}: whole: {} lines, {}, {} of {} {} used; head {}\n",
         path.display(),
         report.head.lines,
-        report.runs.len(),
+        flags::runs(report.runs.len()),
         report.used,
         report.capacity,
         report.unit,

@@ -57,6 +57,118 @@ fn runs_share_a_budget_until_it_is_used_up() {
 }
 
 #[test]
+fn show_tells_of_each_run_what_it_was_and_what_it_cost() {
+    let place = Place::new();
+    place.train(&format!("{SHARED} --epsilon 0.8 --out one"));
+    let text = place.ok("ledger show l.json");
+    assert!(text.contains("after 1 run:"), "{text}");
+    let mut flags: Vec<&str> = "train --data t.csv --schema s.toml --json --ledger l.json"
+        .split(' ')
+        .collect();
+    flags.extend(["--epsilon", "0.6", "--delta", "1e-5", "--date", "1 May"]);
+    let second = place.command("").args(flags).output().unwrap();
+    assert!(second.status.success());
+    let text = place.ok("ledger show l.json");
+    for words in [
+        "after 2 runs:",
+        "command: dpopt train --data t.csv --schema s.toml --json --ledger l.json --budget 2",
+        "model: one/model.json",
+        "date: not recorded",
+        "model: not recorded",
+        "--date '1 May'\n",
+        "date: 1 May\n",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let shown = left(&place);
+    let [one, two] = &shown["runs"].as_array().unwrap()[..] else {
+        panic!("{shown}");
+    };
+    assert_eq!(one["output"], "one/model.json");
+    assert_eq!(one["date"], serde_json::Value::Null);
+    assert_eq!(two["date"], "1 May");
+    // A run to its end costs what it was asked for, and squared mu add up: with mu(epsilon) at
+    // delta 1e-5 from this command.
+    let mu = |epsilon: f64| {
+        let flags = format!("calibrate noise --epsilon {epsilon} --delta 1e-5 --steps 1 --json");
+        let answer: serde_json::Value = serde_json::from_str(&place.ok(&flags)).unwrap();
+        1.0 / answer["noise_multiplier"].as_f64().unwrap()
+    };
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    assert!((number(&one["epsilon"]) - 0.8).abs() < 1e-3, "{one}");
+    assert!((number(&two["epsilon"]) - 0.6).abs() < 1e-3, "{two}");
+    assert_eq!(one["epsilon"], one["epsilon_so_far"]);
+    let together = mu(number(&two["epsilon_so_far"])).powi(2);
+    let apart = mu(0.8).powi(2) + mu(0.6).powi(2);
+    assert!((together / apart - 1.0).abs() < 1e-3, "{together} {apart}");
+}
+
+#[test]
+fn dates_that_can_not_stand_in_a_line_are_refused() {
+    let place = Place::new();
+    let long = "9".repeat(65);
+    let train = format!("train --data t.csv --schema s.toml {SHARED} --date");
+    place.fails(&format!("{train} {long}"), 2, &["--date", "64"]);
+    place.fails("train --date 1", 2, &["--ledger"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_run_pays_for_what_it_drew() {
+    use std::io::Read;
+    let place = Place::new();
+    place.train(&format!("{SHARED} --epsilon 0.3"));
+    let before = left(&place)["used"].as_f64().unwrap();
+    let flags = "train --data t.csv --schema s.toml --out o --ledger l.json --epsilon 1.5 \
+                 --delta 1e-5 --solver noisy-gd --max-steps 200000";
+    let mut child = place
+        .command(flags)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Killed as soon as it has drawn.
+    while !place.read("l.json").contains("\"draw\"") {
+        assert!(child.try_wait().unwrap().is_none(), "{}", {
+            let mut said = String::new();
+            child
+                .stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut said)
+                .unwrap();
+            said
+        });
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let shown = left(&place);
+    let run = &shown["runs"][1];
+    assert_eq!(run["state"], "died");
+    let drawn = run["drawn"].as_f64().unwrap();
+    let text = place.ok("ledger show l.json");
+    assert!(
+        text.contains("1 run died, and the next one takes back"),
+        "{text}"
+    );
+    // The next run, of what the killed one had reserved.
+    place.train("--ledger l.json --epsilon 1.5 --delta 1e-5 --max-steps 50");
+    let shown = left(&place);
+    assert_eq!(shown["runs"][1]["state"], "lapsed");
+    assert_eq!(shown["runs"][1]["cost"].as_f64().unwrap(), drawn);
+    let used = shown["used"].as_f64().unwrap();
+    assert!(used >= before + drawn, "{shown}");
+    place.ok("ledger verify l.json");
+    assert!(
+        place
+            .listing()
+            .iter()
+            .all(|file| file.extension().is_none_or(|end| end != "run"))
+    );
+}
+
+#[test]
 fn a_first_run_that_is_too_large_makes_no_ledger() {
     let place = Place::new();
     let flags = format!("train --data t.csv --schema s.toml --out o {SHARED} --epsilon 5");
@@ -152,7 +264,25 @@ fn a_run_resumes_from_a_checkpoint_on_what_is_left() {
     let cut = place.read("l.json");
 
     let flags = "--ledger l.json --resume c.json --out o";
-    let second = place.train(flags);
+    let output = place.run(&format!(
+        "train --data t.csv --schema s.toml --json {flags}"
+    ));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    // What is left, in the words of the ledger, and what the run takes.
+    let could = (left_before * 1e4).floor() / 1e4;
+    for words in [
+        "resuming:",
+        "% of the budget in l.json are left",
+        "takes up to",
+    ] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert!(
+        told.contains(&format!("epsilon {could} at delta 1e-5")),
+        "{told}"
+    );
+    let second: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let epsilon = second["epsilon"].as_f64().unwrap();
     assert!(
         epsilon <= left_before && epsilon > 0.9 * left_before,

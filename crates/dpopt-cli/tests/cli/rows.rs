@@ -125,3 +125,16 @@ fn arrays_are_read_in_place_unless_their_schema_changes_them() {
     place.ok("convert x.npy --labels y.npy --schema one.toml --out x.dpr");
     assert_eq!(facts(&run("--data x.dpr")), facts(&run(flags)));
 }
+
+/// The records of a file that only its owner may read stay so.
+#[cfg(unix)]
+#[test]
+fn a_converted_table_is_for_its_owner() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let owner = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(place.path("t.csv"), owner).unwrap();
+    place.ok("convert t.csv --schema s.toml --out t.dpr");
+    let made = std::fs::metadata(place.path("t.dpr")).unwrap();
+    assert_eq!(made.permissions().mode() & 0o777, 0o600);
+}

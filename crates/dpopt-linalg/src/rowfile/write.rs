@@ -1,21 +1,22 @@
 //! Writing a file of rows in one pass, with the memory of one block.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use super::header::Header;
 use super::{BLOCK_BYTES, MAX_BLOCK_BYTES, MAX_COLUMNS, MAX_NOTE, RowFileError, RowFileProblem};
 use crate::design::{Design, DesignError};
 use crate::row::Row;
 
-/// Writes a file of rows. It lies beside its place, with `.part` after its name, until [`RowFileWriter::finish`] moves it there;
-/// one that is dropped before leaves nothing.
+/// Writes a file of rows. It lies beside its place, under a name that was not there before and ends in `.part`, until
+/// [`RowFileWriter::finish`] moves it there; one that is dropped before leaves nothing. It holds the records without
+/// protection, so only its owner may read it, whatever may be done with a file that it replaces.
 pub struct RowFileWriter {
-    out: Option<BufWriter<File>>,
+    out: Option<BufWriter<NamedTempFile>>,
     path: PathBuf,
-    part: PathBuf,
     name: String,
     header: Header,
     block_bytes: usize,
@@ -76,16 +77,12 @@ impl RowFileWriter {
         if let Some(stride) = header.stride() {
             header.block_rows = (BLOCK_BYTES as u64 / stride).max(1) as u32;
         }
-        let mut part: OsString = path.clone().into_os_string();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let mut out = BufWriter::with_capacity(1 << 20, File::create(&part)?);
+        let mut out = BufWriter::with_capacity(1 << 20, part(&path)?);
         out.write_all(&header.write())?;
         out.write_all(note.as_bytes())?;
         Ok(Self {
             out: Some(out),
             path,
-            part,
             name: name.to_owned(),
             at: header.data(),
             header,
@@ -237,20 +234,26 @@ impl RowFileWriter {
         out.seek(SeekFrom::Start(0))?;
         out.write_all(&self.header.write())?;
         out.flush()?;
-        out.get_ref().sync_all()?;
-        drop(out);
-        std::fs::rename(&self.part, &self.path)?;
-        self.part = PathBuf::new();
+        let file = out.into_inner().map_err(|error| error.into_error())?;
+        file.as_file().sync_all()?;
+        file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
     }
 }
 
-impl Drop for RowFileWriter {
-    fn drop(&mut self) {
-        if !self.part.as_os_str().is_empty() {
-            // Whoever drops it unfinished has an error of its own to tell.
-            drop(self.out.take());
-            let _ = std::fs::remove_file(&self.part);
-        }
-    }
+/// A new file beside `place`, for its owner only, removed unless it is moved there.
+fn part(place: &Path) -> std::io::Result<NamedTempFile> {
+    let name = place.file_name().ok_or(std::io::ErrorKind::IsADirectory)?;
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(".");
+    let folder = match place.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(&hidden)
+        .suffix(".part")
+        .rand_bytes(12)
+        .tempfile_in(folder)
 }

@@ -270,8 +270,8 @@ impl Curator {
     /// Closes the reservation, telling the shared ledger what was really spent.
     ///
     /// # Errors
-    /// [`Refused::Ledger`] when the ledger can't be written; the reservation then stands as
-    /// the payment. [`Refused::Noise`] in a fork, where nothing is closed: the process that
+    /// [`Refused::Ledger`] when the ledger can't be written; what was drawn on the reservation then
+    /// stays paid. [`Refused::Noise`] in a fork, where nothing is closed: the process that
     /// reserved goes on releasing, and a refund would take the payment from under it.
     pub fn settle(&mut self) -> Result<Event, Refused> {
         self.key.check_process()?;

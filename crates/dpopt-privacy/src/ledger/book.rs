@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::{self, ChainHash, WrongFormat};
 use super::checkpoint::SpentRecords;
+use super::disk::is_nonce;
 use super::error::{Damage, LedgerError};
+use super::note::RunNote;
 use super::terms::{FORMAT, Terms, VERSION};
 use crate::event::Event;
 
@@ -24,7 +26,19 @@ pub(super) enum Entry {
         /// How the noise is made.
         noise: String,
         event: Event,
+        /// 128 random bits, so that the same plan after a rollback gives another line; none in a
+        /// ledger of version 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nonce: Option<String>,
+        /// Whether the run draws on its reservation before it releases. Without it the whole
+        /// reservation is paid at once.
+        #[serde(default, skip_serializing_if = "is_false")]
+        draws: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<RunNote>,
     },
+    /// A run is about to release up to this cost in all; synced before it does.
+    Draw { run: u64, cost: f64 },
     /// So many releases of one kind were about to be made since the last line that tells of them.
     Release {
         run: u64,
@@ -40,7 +54,12 @@ pub(super) enum Entry {
         from: u64,
         to: u64,
         of: u64,
+        /// As that of a reservation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nonce: Option<String>,
     },
+    /// A run died: what it drew, in the place of what it reserved.
+    Lapse { run: u64, cost: f64 },
     /// What a run has released in all, in the place of what it reserved.
     Settle { run: u64, cost: f64, event: Event },
 }
@@ -64,15 +83,45 @@ pub struct Head {
 pub(super) struct Run {
     /// Cost of the reservation.
     pub(super) reserved: f64,
-    /// What counts now: of the reservation, later of the settlement.
+    /// What counts now: of the reservation, later of the settlement or of what was drawn.
     pub(super) cost: f64,
+    /// What it drew; none where it doesn't draw and the whole reservation is paid.
+    pub(super) drawn: Option<f64>,
+    pub(super) nonce: Option<String>,
+    pub(super) note: Option<RunNote>,
     pub(super) noise: String,
     pub(super) event: Event,
     /// Releases that have lines of their own.
     pub(super) listed: Vec<Listed>,
-    pub(super) settled: Option<Event>,
-    /// The line of the reservation, and of the settlement where there is one.
+    pub(super) end: Option<End>,
+    /// The line of the reservation, and of its end where there is one.
     pub(super) lines: (u64, Option<u64>),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub(super) enum End {
+    /// With a settlement for this.
+    Settled(Event),
+    /// It was found dead.
+    Lapsed,
+}
+
+impl Run {
+    /// `cost`, if a run that drew what this one did may draw it, or lapse at it: never less than
+    /// before, so that what was released stays paid, and never above the reservation.
+    fn may_draw(&self, run: u64, cost: f64) -> Result<f64, Damage> {
+        let reserved = self.reserved;
+        match self.drawn {
+            Some(drawn) if drawn <= cost && cost <= reserved => Ok(cost),
+            drawn => Err(Damage::Drawn {
+                run,
+                cost,
+                drawn,
+                reserved,
+            }),
+        }
+    }
 }
 
 /// Releases of one kind.
@@ -233,10 +282,18 @@ impl Book {
         Ok(text)
     }
 
-    /// Settled costs and those of open reservations, rounded up.
+    /// Settled and lapsed costs and those of open reservations, rounded up.
     pub(super) fn used(&self) -> f64 {
-        let sum: f64 = self.runs.iter().map(|run| run.cost).sum();
-        sum * (1.0 + 1e-14 * self.runs.len() as f64)
+        self.used_without(&[])
+    }
+
+    /// The same when these runs lapse.
+    pub(super) fn used_without(&self, dead: &[u64]) -> f64 {
+        let costs = (0..).zip(&self.runs).map(|(number, run)| match run.drawn {
+            Some(drawn) if run.end.is_none() && dead.contains(&number) => drawn,
+            _ => run.cost,
+        });
+        costs.sum::<f64>() * (1.0 + 1e-14 * self.runs.len() as f64)
     }
 
     /// The pools by name.
@@ -250,17 +307,20 @@ impl Book {
     }
 
     pub(super) fn open_runs(&self) -> u64 {
-        self.runs.iter().filter(|run| run.settled.is_none()).count() as u64
+        self.runs.iter().filter(|run| run.end.is_none()).count() as u64
     }
 
     /// The run of that number, if it is open.
     pub(super) fn open_run(&self, run: u64) -> Option<&Run> {
         let at = usize::try_from(run).ok()?;
-        self.runs.get(at).filter(|run| run.settled.is_none())
+        self.runs.get(at).filter(|run| run.end.is_none())
     }
 
     fn apply(&mut self, entry: Entry, line: u64) -> Result<(), Damage> {
-        if let Entry::Reserve { cost, .. } | Entry::Settle { cost, .. } = entry
+        if let Entry::Reserve { cost, .. }
+        | Entry::Draw { cost, .. }
+        | Entry::Lapse { cost, .. }
+        | Entry::Settle { cost, .. } = entry
             && !(cost.is_finite() && cost >= 0.0)
         {
             return Err(Damage::NotACost { cost });
@@ -272,18 +332,29 @@ impl Book {
                 cost,
                 noise,
                 event,
+                nonce,
+                draws,
+                note,
             } => {
                 let expected = self.runs.len() as u64;
                 if run != expected {
                     return Err(Damage::OutOfOrder { run, expected });
                 }
+                if nonce.as_ref().is_some_and(|nonce| !is_nonce(nonce))
+                    || (draws && nonce.is_none())
+                {
+                    return Err(Damage::Nonce { run });
+                }
                 self.runs.push(Run {
                     reserved: cost,
                     cost,
+                    drawn: draws.then_some(0.0),
+                    nonce,
+                    note,
                     noise,
                     event,
                     listed: Vec::new(),
-                    settled: None,
+                    end: None,
                     lines: (line, None),
                 });
             }
@@ -295,7 +366,23 @@ impl Book {
             } => {
                 count(&mut self.open_run_mut(run)?.listed, &event, on_slices, more);
             }
-            Entry::Slices { pool, from, to, of } => {
+            Entry::Draw { run, cost } => {
+                let open = self.open_run_mut(run)?;
+                open.drawn = Some(open.may_draw(run, cost)?);
+            }
+            Entry::Lapse { run, cost } => {
+                let open = self.open_run_mut(run)?;
+                open.cost = open.may_draw(run, cost)?;
+                open.end = Some(End::Lapsed);
+                open.lines.1 = Some(line);
+            }
+            Entry::Slices {
+                pool,
+                from,
+                to,
+                of,
+                nonce: _,
+            } => {
                 let known = self.pools.get(&pool);
                 let (spent, records) = known.map_or((0, of), |pool| (pool.spent, pool.records));
                 if !(from == spent && from <= to && to <= of && of == records) {
@@ -320,7 +407,7 @@ impl Book {
                     });
                 }
                 open.cost = cost;
-                open.settled = Some(event);
+                open.end = Some(End::Settled(event));
                 open.lines.1 = Some(line);
             }
         }
@@ -330,7 +417,7 @@ impl Book {
     fn open_run_mut(&mut self, run: u64) -> Result<&mut Run, Damage> {
         let at = usize::try_from(run).ok();
         at.and_then(|at| self.runs.get_mut(at))
-            .filter(|run| run.settled.is_none())
+            .filter(|run| run.end.is_none())
             .ok_or(Damage::NotOpen { run })
     }
 }

@@ -2,7 +2,7 @@
 //! a disk that is full at every byte. Whatever is found afterwards, what it says was spent is at
 //! least what was released; and the same check catches two ledgers that are broken on purpose.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use super::book::Book;
@@ -117,6 +117,7 @@ fn script(world: &mut World<'_>) {
 fn fault(
     image: Option<&Vec<u8>>,
     cut: bool,
+    pulses: &BTreeSet<String>,
     outside: &Outside,
     used: fn(&Book) -> f64,
 ) -> Option<String> {
@@ -135,14 +136,26 @@ fn fault(
     if book.pools.get("p").map_or(0, |pool| pool.spent) < outside.read {
         return Some("records would be read again".to_owned());
     }
+    // What died is closed at what it drew, and that is still no less than was released.
+    let shelf = Shelf::after_crash(Some(bytes.clone()), pulses);
+    let reclaimed = open(&shelf).and_then(|mut ledger| ledger.reclaim());
+    let after = match Book::read(path(), &shelf.file().unwrap_or_default(), |_| {}) {
+        Ok((after, _)) => used(&after),
+        Err(error) => return Some(format!("can't be read after reclaiming: {error}")),
+    };
+    if let Err(error) = reclaimed {
+        return Some(format!("can't be reclaimed: {error}"));
+    }
+    if after < outside.released {
+        return Some(format!("reclaimed: {after} < {}", outside.released));
+    }
     // Life goes on: another run is paid, or told that nothing is left.
-    let shelf = Shelf::new(Some(bytes.clone()));
     let went = run(&mut World::new(&shelf), &[(50.0, 1)], &[50.0], true);
     if let Err(refused) = went {
         return Some(format!("the next run is refused: {refused}"));
     }
     let mut ledger = open(&shelf).unwrap();
-    if ledger.state().unwrap().used < book.used() + cost(50.0) {
+    if ledger.state().unwrap().used < after + cost(50.0) {
         return Some("the next run was not charged".to_owned());
     }
     if let Some(checkpoint) = &outside.checkpoint
@@ -161,8 +174,8 @@ fn crash_everywhere(shelf: &Shelf, used: fn(&Book) -> f64) -> (usize, Vec<String
     for (number, moment) in shelf.moments().into_iter().enumerate() {
         for (image, cut) in moment.images() {
             let outside = &world.history[moment.told];
-            if seen.insert((image.clone(), moment.told)) {
-                let fault = fault(image.as_ref(), cut, outside, used);
+            if seen.insert((image.clone(), moment.told, moment.pulses.clone())) {
+                let fault = fault(image.as_ref(), cut, &moment.pulses, outside, used);
                 faults.extend(fault.map(|fault| format!("moment {number}: {fault}")));
             }
         }
@@ -191,7 +204,7 @@ fn a_ledger_that_syncs_after_the_release_is_caught() {
 #[test]
 fn a_ledger_that_refunds_an_unsettled_run_is_caught() {
     let refunding = |book: &Book| {
-        let cost = |run: &super::book::Run| match &run.settled {
+        let cost = |run: &super::book::Run| match &run.end {
             Some(_) => run.cost,
             None => {
                 let listed = run.listed.iter();
@@ -215,8 +228,9 @@ fn a_disk_that_fills_up_at_any_byte_never_under_reports() {
         let shelf = Shelf::with_room(room);
         let mut world = World::new(&shelf);
         script(&mut world);
-        for (image, cut) in shelf.now().images() {
-            let fault = fault(image.as_ref(), cut, &world.now(), Book::used);
+        let now = shelf.now();
+        for (image, cut) in now.images() {
+            let fault = fault(image.as_ref(), cut, &now.pulses, &world.now(), Book::used);
             assert!(fault.is_none(), "room {room}: {fault:?}");
         }
         // Room again: what the full disk left must not be in the way.
@@ -229,6 +243,80 @@ fn a_disk_that_fills_up_at_any_byte_never_under_reports() {
             "room {room}"
         );
     }
+}
+
+/// A run that can't write its next draw gives up its pulse, for good, and so pays for all of its
+/// reservation; and where it can't, it stops. The power may fail at any moment of it.
+#[test]
+fn a_draw_that_can_not_be_written_is_paid_in_full_or_stops_the_run() {
+    let plan = [(20.0, 40)];
+    let releases = vec![20.0; 40];
+    for room in (0..400).step_by(7) {
+        for locked in [false, true] {
+            let shelf = Shelf::recording();
+            let mut world = World::new(&shelf);
+            let z = NoiseMultiplier::new(20.0).unwrap();
+            let mut curator = Curator::protected(ADJACENCY).unwrap();
+            curator = curator.with_ledger(open(&shelf).unwrap()).unwrap();
+            let spend = Spend::Fixed(Event::gaussian(z).repeated(plan[0].1));
+            curator.reserve(&spend).unwrap();
+            shelf.leave_room(room);
+            if locked {
+                shelf.lock_folder();
+            }
+            let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+            let secret = LatticeSum::new(bound).finish(ADJACENCY, Touched::All);
+            let mut stopped = false;
+            for _ in &releases {
+                match curator.release(&secret, z) {
+                    Ok(_) => world.learns(|outside| outside.released += cost(20.0)),
+                    Err(Refused::Ledger(LedgerError::DiskFull { .. })) => stopped = true,
+                    Err(other) => panic!("room {room}: {other}"),
+                }
+            }
+            assert_eq!(stopped, locked, "room {room}");
+            drop(curator);
+            for moment in shelf.moments() {
+                for (image, cut) in moment.images() {
+                    let outside = &world.history[moment.told];
+                    let fault = fault(image.as_ref(), cut, &moment.pulses, outside, Book::used);
+                    assert!(fault.is_none(), "room {room}: {fault:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The record of a run whose pulse is gone for good says nothing of what it releases, so it must
+/// never be closed: a disk that brings the pulse back is caught.
+#[test]
+fn a_pulse_that_comes_back_is_caught() {
+    let shelf = Shelf::recording();
+    let z = NoiseMultiplier::new(20.0).unwrap();
+    let mut curator = Curator::protected(ADJACENCY).unwrap();
+    curator = curator.with_ledger(open(&shelf).unwrap()).unwrap();
+    let spend = Spend::Fixed(Event::gaussian(z).repeated(40));
+    curator.reserve(&spend).unwrap();
+    let pulses = shelf.now().pulses;
+    shelf.leave_room(0);
+    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+    let secret = LatticeSum::new(bound).finish(ADJACENCY, Touched::All);
+    let mut outside = Outside::default();
+    for _ in 0..40 {
+        curator.release(&secret, z).unwrap();
+        outside.released += cost(20.0);
+    }
+    let file = shelf.file();
+    let none = fault(
+        file.as_ref(),
+        true,
+        &shelf.now().pulses,
+        &outside,
+        Book::used,
+    );
+    assert_eq!(none, None);
+    let caught = fault(file.as_ref(), true, &pulses, &outside, Book::used);
+    assert!(caught.unwrap().contains("reclaimed: 0 <"));
 }
 
 #[test]

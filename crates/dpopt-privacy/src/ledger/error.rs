@@ -193,6 +193,21 @@ pub enum LedgerError {
         /// Number of the run.
         run: u64,
     },
+    /// Another process found this run dead and closed it. What it drew stays paid; it must not
+    /// release more.
+    #[error(
+        "run {run} was taken for dead and closed; what it had drawn, {drawn:.6} of {reserved:.6} ({unit}), stays paid, and no more may be released on it"
+    )]
+    Lapsed {
+        /// Number of the run.
+        run: u64,
+        /// What stays paid, in the filter's unit.
+        drawn: f64,
+        /// What it had reserved.
+        reserved: f64,
+        /// The unit: squared mu, rho, or Renyi divergence.
+        unit: &'static str,
+    },
     /// A pool of records has fewer unread ones than were asked for.
     #[error("pool {pool:?}: {asked} records were asked for and {left} of {records} are unread")]
     PoolUsedUp {
@@ -215,8 +230,8 @@ pub enum LedgerError {
         /// Records in the ledger.
         known: u64,
     },
-    /// The system has no random bytes to name a new ledger.
-    #[error("no random bytes to name a new ledger: {reason}")]
+    /// The system has no random bytes to name a new ledger, or a new run.
+    #[error("no random bytes for the names of the ledger: {reason}")]
     NoEntropy {
         /// What the system said.
         reason: String,
@@ -311,6 +326,28 @@ pub enum Damage {
     NotOpen {
         /// Number of the run.
         run: u64,
+    },
+    /// A reservation's random name is none, or missing where the run draws.
+    #[error("run {run} has no name of 32 lower-case hexadecimal digits")]
+    Nonce {
+        /// Number of the run.
+        run: u64,
+    },
+    /// A run draws, or lapses, below what it drew before, above its reservation, or although it
+    /// paid for all of it at once.
+    #[error(
+        "run {run} draws {cost}, which is not between what it drew before ({}) and what it reserved ({reserved})",
+        drawn.map_or_else(|| "all at once".to_owned(), |drawn| drawn.to_string())
+    )]
+    Drawn {
+        /// Number of the run.
+        run: u64,
+        /// The cost in the line.
+        cost: f64,
+        /// What it drew before; none where it paid at once.
+        drawn: Option<f64>,
+        /// Cost of the reservation.
+        reserved: f64,
     },
     /// A settlement above its reservation.
     #[error("run {run} settles for {cost} and reserved {reserved}")]

@@ -2,9 +2,10 @@
 //!
 //! The filter is fixed when the file is made: (epsilon, delta), the adjacency, and the measure in
 //! which costs add up (Gaussian DP, zero-concentrated DP, or Renyi DP at one order). A run
-//! reserves its cost, synced to disk, before its first release: that is the payment. When it ends
-//! it settles for what it really released. A run that is killed never settles, and its
-//! reservation stands.
+//! reserves its cost, synced to disk, before its first release, and draws on the reservation in
+//! twentieths, each synced before the first release of it. When it ends it settles for what it
+//! really released. A run that is killed never settles; what it drew stays paid, and the next
+//! run gets the rest of its reservation.
 //!
 //! The file has one JSON line for each entry, and each line holds a hash of itself and all before
 //! it. It is only ever appended to; a [`Checkpoint`] remembers its head, so that a run which
@@ -24,11 +25,15 @@ mod chain;
 mod checkpoint;
 mod disk;
 mod error;
+mod note;
 mod report;
+mod spend;
 mod terms;
 
 #[cfg(test)]
 mod crash_tests;
+#[cfg(test)]
+mod kill_tests;
 #[cfg(test)]
 mod shelf;
 
@@ -40,26 +45,21 @@ use getrandom::SysRng;
 use rand::TryRng;
 
 use crate::adjacency::Adjacency;
-use crate::curator::Account;
 use crate::event::Event;
 use crate::filter::FilterKind;
 use crate::units::{Delta, Epsilon};
-use book::{Book, Ending, Entry, Listed, Pool};
+use book::{Book, Ending, Entry, Pool};
 use disk::{Access, Disk, FileDisk, OpenFile};
+use spend::Made;
 use terms::Terms;
 
 pub use book::Head;
 pub use chain::{ChainHash, NotAHash};
 pub use checkpoint::{Checkpoint, CheckpointError, SpentRecords};
 pub use error::{Damage, LedgerError};
-pub use report::{LedgerReport, RunReport};
-
-/// Handle of one reservation in a ledger.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReservationId {
-    run: u64,
-    cost: f64,
-}
+pub use note::{RunNote, RunNoteError};
+pub use report::{LedgerReport, RunReport, RunState};
+pub use spend::{Reclaimed, ReservationId};
 
 /// A shared budget in a file of chained JSON lines.
 ///
@@ -74,31 +74,26 @@ pub struct Ledger {
     path: PathBuf,
     disk: Box<dyn Disk>,
     book: Book,
+    /// The run that is open in this process.
     made: Option<Made>,
-}
-
-/// Releases of the run that is open in this process.
-#[derive(Debug)]
-struct Made {
-    run: u64,
-    /// How many of each kind.
-    kinds: Vec<Listed>,
-    total: u64,
-    /// The total when they were last listed, or that was tried.
-    tried: u64,
+    note: Option<RunNote>,
 }
 
 /// What a ledger says.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LedgerState {
-    /// Sum of settled costs and of reservations that were never settled, in the filter's unit.
+    /// Sum of the costs of all runs, in the filter's unit: of those that are open what they
+    /// reserved.
     pub used: f64,
+    /// How much of that the next reservation takes back, because runs died before they drew all
+    /// that they had reserved ([`Ledger::reclaim`]).
+    pub reclaimable: f64,
     /// What may be spent in total.
     pub capacity: f64,
     /// Number of reservations.
     pub runs: u64,
-    /// Number of reservations that were never settled: still running, or killed.
+    /// Number of reservations that are open: still running, or killed and not closed yet.
     pub open: u64,
 }
 
@@ -130,7 +125,7 @@ impl Ledger {
 
     /// Opens the ledger with which `checkpoint` was made, which may have grown since.
     ///
-    /// What was reserved before and not settled is forfeited: a run that continues reserves a
+    /// What a run drew before it died is forfeited: a run that continues reserves a
     /// new plan from what is left, draws fresh noise, and starts at the checkpoint's point.
     ///
     /// # Errors
@@ -146,7 +141,7 @@ impl Ledger {
         let io = |source| LedgerError::io(path, source);
         let file = match (disk.open(Access::Read), &terms) {
             (Err(error), Some(terms)) if error.kind() == ErrorKind::NotFound => {
-                let named = Entry::Ledger(terms.clone().named(random_name()?));
+                let named = Entry::Ledger(terms.clone().named(&random_name()?));
                 let mut line = Vec::new();
                 chain::write(1, &named, chain::START, &mut line).map_err(|e| io(e.into()))?;
                 line.push(b'\n');
@@ -174,18 +169,29 @@ impl Ledger {
                 disk,
                 book,
                 made: None,
+                note: None,
             }),
         }
     }
 
-    /// What is used and what is left, now.
+    /// Says in the lines of later reservations what the runs are.
+    #[must_use]
+    pub fn with_note(mut self, note: RunNote) -> Self {
+        self.note = Some(note);
+        self
+    }
+
+    /// What is used and what is left, now. Writes nothing.
     ///
     /// # Errors
     /// As [`Ledger::open`], and when the file is not the one that was opened any more.
     pub fn state(&mut self) -> Result<LedgerState, LedgerError> {
         self.look()?;
+        let used = self.book.used();
+        let dead = spend::dead_runs(&self.book, self.disk.as_ref());
         Ok(LedgerState {
-            used: self.book.used(),
+            used,
+            reclaimable: used - self.book.used_without(&dead),
             capacity: self.book.terms.capacity,
             runs: self.book.runs.len() as u64,
             open: self.book.open_runs(),
@@ -223,14 +229,24 @@ impl Ledger {
     }
 
     /// The largest epsilon, at the ledger's delta, of one more run that what is left in `state`
-    /// could pay, for releases of Gaussian noise on all records whose epsilon is computed tightly;
-    /// 0 when nothing is left.
+    /// could pay, what can be reclaimed included, for releases of Gaussian noise on all records
+    /// whose epsilon is computed tightly; 0 when nothing is left.
     #[must_use]
     pub fn epsilon_left(&self, state: &LedgerState) -> f64 {
-        self.book.terms.epsilon_of(state.capacity - state.used)
+        let used = state.used - state.reclaimable;
+        self.book.terms.epsilon_of(state.capacity - used)
     }
 
-    /// Whether what is left could pay for `event` now. Another run may be faster.
+    /// The part of the whole budget that `event` costs: 0 for nothing, above 1 for more than all.
+    ///
+    /// # Errors
+    /// [`LedgerError::Accounting`] when the filter can't account the event.
+    pub fn share_of(&self, event: &Event) -> Result<f64, LedgerError> {
+        Ok(self.book.terms.cost(event)? / self.book.terms.capacity)
+    }
+
+    /// Whether what is left, and what dead runs left over, could pay for `event` now. Another run
+    /// may be faster.
     ///
     /// # Errors
     /// [`LedgerError::Exhausted`] when it could not; [`LedgerError::Accounting`] when the filter
@@ -238,7 +254,8 @@ impl Ledger {
     pub fn can_pay(&mut self, event: &Event) -> Result<(), LedgerError> {
         let cost = self.book.terms.cost(event)?;
         self.look()?;
-        self.book.terms.pay(self.book.used(), cost)
+        let dead = spend::dead_runs(&self.book, self.disk.as_ref());
+        self.book.terms.pay(self.book.used_without(&dead), cost)
     }
 
     /// Whether a fresh ledger with these terms could pay for `event` alone. Touches no file: for
@@ -300,6 +317,7 @@ impl Ledger {
             from: claimed.start,
             to: claimed.end,
             of,
+            nonce: Some(random_name()?),
         };
         self.append(file.as_mut(), ending, &[line], Flush::Synced)?;
         Ok(claimed)
@@ -323,112 +341,6 @@ impl Ledger {
                 run,
             })
         }
-    }
-
-    /// Sets aside the cost of `event`; on disk when this returns. `noise` says how the noise of
-    /// its releases is made.
-    pub(crate) fn reserve(
-        &mut self,
-        event: &Event,
-        noise: &str,
-    ) -> Result<ReservationId, LedgerError> {
-        let cost = self.book.terms.cost(event)?;
-        let (mut file, ending) = self.open_to_append()?;
-        self.book.terms.pay(self.book.used(), cost)?;
-        let run = self.book.runs.len() as u64;
-        let line = Entry::Reserve {
-            run,
-            cost,
-            noise: noise.to_owned(),
-            event: event.clone(),
-        };
-        self.append(file.as_mut(), ending, &[line], Flush::Synced)?;
-        self.made = Some(Made {
-            run,
-            kinds: Vec::new(),
-            total: 0,
-            tried: 0,
-        });
-        Ok(ReservationId { run, cost })
-    }
-
-    /// Notes a release that is about to be made. Lines are written for the first of its kind and
-    /// whenever the number of releases has doubled, and not synced: the reservation has paid.
-    ///
-    /// # Errors
-    /// When the reservation is not on record any more, because the file was exchanged, cut,
-    /// edited or deleted: the release must not be made then. A file that merely can't be written
-    /// (a full disk) is no error: its lines come later or never.
-    pub(crate) fn note_release(
-        &mut self,
-        id: ReservationId,
-        event: &Event,
-        account: Account,
-    ) -> Result<(), LedgerError> {
-        let on_slices = matches!(account, Account::Slice(_));
-        let made = self.made.as_mut().filter(|made| made.run == id.run);
-        let made = made.ok_or(LedgerError::NotOpen { run: id.run })?;
-        made.total += 1;
-        let new_kind = book::count(&mut made.kinds, event, on_slices, 1);
-        if !new_kind && made.total < 2 * made.tried {
-            return Ok(());
-        }
-        made.tried = made.total;
-        match self.list_releases() {
-            Err(error) if !error.is_unwritable() => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// Replaces the cost of a reservation by that of what was really released.
-    pub(crate) fn settle(&mut self, id: ReservationId, event: &Event) -> Result<(), LedgerError> {
-        // Less was released than reserved; only rounding could say otherwise.
-        let cost = self.book.terms.cost(event)?.min(id.cost);
-        let (mut file, ending) = self.open_to_append()?;
-        if self.book.open_run(id.run).is_none() {
-            return Err(LedgerError::NotOpen { run: id.run });
-        }
-        let mut lines = self.unlisted();
-        lines.push(Entry::Settle {
-            run: id.run,
-            cost,
-            event: event.clone(),
-        });
-        self.append(file.as_mut(), ending, &lines, Flush::Synced)?;
-        self.made = None;
-        Ok(())
-    }
-
-    /// Writes what is not listed yet, without syncing.
-    fn list_releases(&mut self) -> Result<(), LedgerError> {
-        let (mut file, ending) = self.open_to_append()?;
-        let lines = self.unlisted();
-        self.append(file.as_mut(), ending, &lines, Flush::Lazy)
-    }
-
-    /// Lines for the releases of the open run that have none.
-    fn unlisted(&self) -> Vec<Entry> {
-        let Some(made) = &self.made else {
-            return Vec::new();
-        };
-        let run = self.book.open_run(made.run);
-        let listed = run.map_or(&[][..], |run| &run.listed);
-        let lines = made.kinds.iter().map(|kind| {
-            let known = listed
-                .iter()
-                .find(|known| known.is_kind(&kind.event, kind.on_slices));
-            Entry::Release {
-                run: made.run,
-                count: kind
-                    .count
-                    .saturating_sub(known.map_or(0, |known| known.count)),
-                on_slices: kind.on_slices,
-                event: kind.event.clone(),
-            }
-        });
-        lines
-            .filter(|line| !matches!(line, Entry::Release { count: 0, .. }))
-            .collect()
     }
 
     /// Reads what was appended since the last time.
@@ -543,11 +455,12 @@ fn not_continued(path: &Path, bytes: &[u8], known: &Head) -> LedgerError {
     }
 }
 
-fn random_name() -> Result<u128, LedgerError> {
+/// 128 random bits of the operating system, as 32 hexadecimal digits.
+fn random_name() -> Result<String, LedgerError> {
     let mut bytes = [0; 16];
     let filled = SysRng.try_fill_bytes(&mut bytes);
     filled.map_err(|error| LedgerError::NoEntropy {
         reason: error.to_string(),
     })?;
-    Ok(u128::from_le_bytes(bytes))
+    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::book::{Book, Ending, Head, Listed, Run};
+use super::book::{Book, End, Ending, Head, Listed, Run};
 use super::disk::{Access, Disk, FileDisk};
 use super::error::{Damage, LedgerError};
+use super::spend::dead_runs;
 use super::terms::Terms;
 use super::{Checkpoint, Ledger, SpentRecords, not_continued};
 use crate::adjacency::Adjacency;
@@ -30,6 +31,8 @@ pub struct LedgerReport {
     pub unit: &'static str,
     /// What is used, rounded up.
     pub used: f64,
+    /// How much of that the next reservation takes back ([`Ledger::reclaim`]).
+    pub reclaimable: f64,
     /// What may be used in total.
     pub capacity: f64,
     /// As [`Ledger::epsilon_left`].
@@ -50,12 +53,27 @@ pub struct LedgerReport {
 pub struct RunReport {
     /// Number of the run, from 0.
     pub run: u64,
+    /// What became of it.
+    pub state: RunState,
     /// Whether it settled. A run that didn't is still going, or was killed.
     pub settled: bool,
     /// What counts for it now.
     pub cost: f64,
     /// What it reserved.
     pub reserved_cost: f64,
+    /// What it drew before it released; none where it paid for all of it at once.
+    pub drawn: Option<f64>,
+    /// Epsilon of this run alone, for what counts for it now, at the ledger's delta.
+    pub epsilon: f64,
+    /// Epsilon of the costs of all runs up to this one, at the ledger's delta. How the runs were
+    /// chosen may depend on what was released, so the guarantee of all of them is the budget's.
+    pub epsilon_so_far: f64,
+    /// The command that started it, if its caller said so ([`RunNote`](super::RunNote)).
+    pub command: Option<String>,
+    /// Where its result goes, if its caller said so.
+    pub output: Option<String>,
+    /// The date that the user gave it.
+    pub date: Option<String>,
     /// How its noise is made.
     pub noise: String,
     /// What it reserved.
@@ -63,6 +81,21 @@ pub struct RunReport {
     /// What it released: all of it for a run that settled; otherwise at least half of it has
     /// lines, unless they could not be written.
     pub released: Event,
+}
+
+/// What became of a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RunState {
+    /// Still going; or killed, and nobody can tell. All of the reservation counts.
+    Open,
+    /// Killed: the next reservation closes it at what it drew. Until then all of it counts.
+    Died,
+    /// It ended, and paid for what it released.
+    Settled,
+    /// It was found dead, and paid for what it drew.
+    Lapsed,
 }
 
 impl Ledger {
@@ -73,7 +106,8 @@ impl Ledger {
     /// As [`Ledger::open`].
     pub fn report(path: &Path) -> Result<LedgerReport, LedgerError> {
         let (book, ending) = Book::read(path, &read(path)?, |_| {})?;
-        Ok(LedgerReport::new(&book, ending))
+        let dead = dead_runs(&book, &FileDisk::new(path));
+        Ok(LedgerReport::new(&book, ending, &dead))
     }
 
     /// Recomputes everything: the chain, each cost from its event, and that no run has listed
@@ -103,7 +137,8 @@ impl Ledger {
                 damage,
             })?;
         }
-        Ok(LedgerReport::new(&book, ending))
+        let dead = dead_runs(&book, &FileDisk::new(path));
+        Ok(LedgerReport::new(&book, ending, &dead))
     }
 }
 
@@ -139,10 +174,10 @@ fn check_run(terms: &Terms, number: u64, run: &Run) -> Result<(), (u64, Damage)>
         };
         Err((line, damage))
     };
-    let (reserved_at, settled_at) = run.lines;
+    let (reserved_at, ended_at) = run.lines;
     charged(reserved_at, run.reserved, cost(&run.event, reserved_at)?)?;
-    let at = settled_at.unwrap_or(reserved_at);
-    if let Some(event) = &run.settled {
+    let at = ended_at.unwrap_or(reserved_at);
+    if let Some(End::Settled(event)) = &run.end {
         charged(at, run.cost, cost(event, at)?)?;
     }
     // Releases on slices cost what the worst slice costs, which the list doesn't tell.
@@ -187,29 +222,54 @@ fn listed(run: &Run) -> Event {
 }
 
 impl LedgerReport {
-    fn new(book: &Book, ending: Ending) -> Self {
-        let runs = (0..).zip(&book.runs).map(|(number, run)| RunReport {
-            run: number,
-            settled: run.settled.is_some(),
-            cost: run.cost,
-            reserved_cost: run.reserved,
-            noise: run.noise.clone(),
-            reserved: run.event.clone(),
-            released: match &run.settled {
-                Some(event) => event.clone(),
-                None => listed(run),
-            },
+    fn new(book: &Book, ending: Ending, dead: &[u64]) -> Self {
+        let terms = &book.terms;
+        let used = book.used();
+        let reclaimable = used - book.used_without(dead);
+        let mut so_far = 0.0;
+        let runs = (0..).zip(&book.runs).map(|(number, run)| {
+            so_far = (so_far + run.cost).next_up();
+            let (state, released) = match &run.end {
+                Some(End::Settled(event)) => (RunState::Settled, event.clone()),
+                Some(End::Lapsed) => (RunState::Lapsed, listed(run)),
+                None if dead.contains(&number) => (RunState::Died, listed(run)),
+                None => (RunState::Open, listed(run)),
+            };
+            // What a run may have released, where it didn't say what it did.
+            let at_most = match state {
+                RunState::Settled => &released,
+                _ => &run.event,
+            };
+            let note = run.note.clone().unwrap_or_default();
+            RunReport {
+                run: number,
+                state,
+                settled: state == RunState::Settled,
+                cost: run.cost,
+                reserved_cost: run.reserved,
+                drawn: run.drawn,
+                epsilon: terms.epsilon_alone(run.cost, at_most),
+                epsilon_so_far: terms.epsilon_spent(so_far),
+                command: note.command().map(str::to_owned),
+                output: note.output().map(str::to_owned),
+                date: note.date().map(str::to_owned),
+                noise: run.noise.clone(),
+                reserved: run.event.clone(),
+                released,
+            }
         });
+        let runs = runs.collect();
         Self {
-            epsilon: book.terms.epsilon,
-            delta: book.terms.delta,
-            adjacency: book.terms.adjacency,
-            filter: book.terms.filter,
-            unit: book.terms.unit(),
-            used: book.used(),
-            capacity: book.terms.capacity,
-            epsilon_left: book.terms.epsilon_of(book.terms.capacity - book.used()),
-            runs: runs.collect(),
+            epsilon: terms.epsilon,
+            delta: terms.delta,
+            adjacency: terms.adjacency,
+            filter: terms.filter,
+            unit: terms.unit(),
+            used,
+            reclaimable,
+            capacity: terms.capacity,
+            epsilon_left: terms.epsilon_of(terms.capacity - (used - reclaimable)),
+            runs,
             pools: book.spent_records(),
             head: book.head,
             torn_bytes: match ending {

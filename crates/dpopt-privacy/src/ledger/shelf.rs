@@ -1,9 +1,10 @@
 //! A disk for tests: it loses power at any byte, forgets what was not synced, and fills up.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::disk::{Access, Disk, OpenFile};
+use super::disk::{Access, Disk, OpenFile, Pulse};
 
 /// One file on a disk. Clones share it.
 #[derive(Debug, Clone)]
@@ -26,7 +27,19 @@ struct State {
     owes_sync: u32,
     /// How much had happened outside; see [`Shelf::tell`].
     told: usize,
+    /// Pulses that are there, and whether they beat.
+    pulses: BTreeMap<String, Weak<()>>,
+    /// Pulses that may be found when the power comes back: all that were not removed for good.
+    left: BTreeSet<String>,
+    /// Whether no pulse can be started or removed: a folder that nobody may write in.
+    locked: bool,
 }
+
+/// A pulse that beats until it is dropped.
+#[derive(Debug)]
+struct Beat(#[expect(dead_code, reason = "it is there or not")] Arc<()>);
+
+impl Pulse for Beat {}
 
 /// A state of the disk.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,6 +48,7 @@ pub(super) struct Moment {
     cached: Option<Vec<u8>>,
     /// What was last told.
     pub(super) told: usize,
+    pub(super) pulses: BTreeSet<String>,
 }
 
 impl Shelf {
@@ -48,7 +62,29 @@ impl Shelf {
             lazy: false,
             owes_sync: 0,
             told: 0,
+            pulses: BTreeMap::new(),
+            left: BTreeSet::new(),
+            locked: false,
         })))
+    }
+
+    /// A disk as it is found after a failure of power: this file, and pulses that nobody holds.
+    pub(super) fn after_crash(file: Option<Vec<u8>>, pulses: &BTreeSet<String>) -> Self {
+        let shelf = Self::new(file);
+        let dead = pulses.iter().map(|nonce| (nonce.clone(), Weak::new()));
+        shelf.state().pulses = dead.collect();
+        shelf.state().left = pulses.clone();
+        shelf
+    }
+
+    /// From now on no pulse can be started or removed.
+    pub(super) fn lock_folder(&self) {
+        self.state().locked = true;
+    }
+
+    /// How many bytes still fit.
+    pub(super) fn leave_room(&self, bytes: usize) {
+        self.state().room = bytes;
     }
 
     /// A disk on which so many bytes fit.
@@ -93,6 +129,11 @@ impl Shelf {
         self.state().cached.as_ref().map_or(0, Vec::len)
     }
 
+    /// The file as processes see it.
+    pub(super) fn file(&self) -> Option<Vec<u8>> {
+        self.state().cached.clone()
+    }
+
     /// What there is now.
     pub(super) fn now(&self) -> Moment {
         self.state().moment()
@@ -130,6 +171,7 @@ impl State {
             durable: self.durable.clone(),
             cached: self.cached.clone(),
             told: self.told,
+            pulses: self.left.clone(),
         }
     }
 
@@ -173,6 +215,41 @@ impl Disk for Shelf {
             Some(_) => Ok(Box::new(self.clone())),
             None => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    fn start_pulse(&self, nonce: &str) -> io::Result<Box<dyn Pulse>> {
+        let mut state = self.state();
+        if state.locked {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let beat = Arc::new(());
+        let pulse = Arc::downgrade(&beat);
+        state.pulses.insert(nonce.to_owned(), pulse);
+        state.left.insert(nonce.to_owned());
+        Ok(Box::new(Beat(beat)))
+    }
+
+    fn pulse_stopped(&self, nonce: &str) -> bool {
+        let state = self.state();
+        let pulse = state.pulses.get(nonce);
+        pulse.is_some_and(|pulse| pulse.strong_count() == 0)
+    }
+
+    fn remove_pulse(&self, nonce: &str) -> io::Result<()> {
+        let mut state = self.state();
+        if state.locked {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        // Gone from sight first, and for good a moment later.
+        let found = state.pulses.remove(nonce);
+        state.pass();
+        state.left.remove(nonce);
+        state.pass();
+        found.map(|_| ()).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn pulses(&self) -> io::Result<Vec<String>> {
+        Ok(self.state().pulses.keys().cloned().collect())
     }
 }
 

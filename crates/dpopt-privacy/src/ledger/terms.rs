@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{Damage, LedgerError};
+use crate::accounting::Accountant;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::filter::{FilterKind, Meter};
@@ -11,7 +12,7 @@ use crate::units::{Delta, Epsilon};
 /// Name of the format, in the first line.
 pub(super) const FORMAT: &str = "dpopt-ledger";
 /// Its version. Raise it when an older reader could take a new file for less than it says.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,8 +58,8 @@ impl Terms {
     }
 
     /// The same with a name of 128 random bits.
-    pub(super) fn named(mut self, name: u128) -> Self {
-        self.id = format!("{name:032x}");
+    pub(super) fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.id);
         self
     }
 
@@ -111,6 +112,23 @@ impl Terms {
 
     pub(super) fn epsilon_of(&self, left: f64) -> f64 {
         self.meter().epsilon_of(left, self.delta)
+    }
+
+    /// The epsilon, at the ledger's delta, of releases that cost `cost` together, as the measure
+    /// states it: what a budget of this cost would have been called. 0 for no cost.
+    pub(super) fn epsilon_spent(&self, cost: f64) -> f64 {
+        self.meter().epsilon_spent(cost, self.delta)
+    }
+
+    /// The same of one run, where its releases may be known to be less: the Renyi measure at one
+    /// order says little about costs far below its capacity.
+    pub(super) fn epsilon_alone(&self, cost: f64, releases: &Event) -> f64 {
+        let spent = self.epsilon_spent(cost);
+        if self.filter != FilterKind::Rdp || spent == 0.0 {
+            return spent;
+        }
+        let alone = Accountant::Rdp.epsilon(releases, self.delta, self.adjacency);
+        alone.map_or(spent, |alone| alone.min(spent))
     }
 
     pub(super) fn unit(&self) -> &'static str {
