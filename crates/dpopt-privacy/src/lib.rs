@@ -77,7 +77,7 @@ pub use adjacency::Adjacency;
 pub use curator::{
     AtMostThen, ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError,
     Refused, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
-    ReplayedRelease, Slice, Spend,
+    ReplayedRelease, SecretPositions, Slice, Spend,
 };
 pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
