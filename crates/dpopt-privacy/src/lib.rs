@@ -79,7 +79,7 @@ pub use curator::{
     Refused, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
     ReplayedRelease, SecretPositions, Slice, Spend,
 };
-pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
+pub use event::{Event, EventError, EventFile, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{
