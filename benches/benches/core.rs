@@ -44,7 +44,7 @@ fn data(records: usize) -> PrivateData {
         labels.push(if state >> 63 == 0 { 1.0 } else { -1.0 });
     }
     let norm = ClipNorm::new(4.0).unwrap();
-    PrivateData::new(design, labels, norm, Adjacency::ReplaceOne, None).unwrap()
+    PrivateData::made_up(design, labels, norm, Adjacency::ReplaceOne, None).unwrap()
 }
 
 /// One full-batch release: inner products, clipping, exact sum, noise.

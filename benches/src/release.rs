@@ -44,7 +44,7 @@ pub fn rows(records: usize, columns: usize) -> Result<PrivateData, Failure> {
     let labels = (0..records).map(|_| number().signum() as f32).collect();
     let design = Design::dense32(columns, entries)?;
     let norm = ClipNorm::new(3.0)?;
-    Ok(PrivateData::new(
+    Ok(PrivateData::made_up(
         design,
         labels,
         norm,
@@ -65,7 +65,7 @@ pub fn images(records: usize) -> Result<PrivateData, Failure> {
     let design = Design::bytes(SIZES[0], pixels, 1.0 / 255.0)?;
     let labels = (0..records).map(|i| (i % SIZES[2]) as f32).collect();
     let norm = ClipNorm::new(28.0)?;
-    Ok(PrivateData::new(
+    Ok(PrivateData::made_up(
         design,
         labels,
         norm,

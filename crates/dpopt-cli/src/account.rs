@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use dpopt::privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
+use dpopt::privacy::{
+    Accountant, Adjacency, Delta, Event, EventFile, EventProblem, NoiseMultiplier, SamplingRate,
+};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::args::{self, AccountantArg};
 use crate::attack::CurveReport;
@@ -37,7 +38,7 @@ pub(crate) struct AccountArgs {
     /// Adjacency; default: that of the ledger.json, otherwise replace-one
     #[arg(long, value_parser = args::adjacency)]
     adjacency: Option<Adjacency>,
-    /// auto (the one that states the least epsilon), gdp, zcdp, rdp, pld, exact or pure
+    /// auto (the one that states the least epsilon), gdp, zcdp, rdp, pld, exact, pure or basic
     #[arg(long, default_value = "auto")]
     accountant: AccountantArg,
     /// Also print delta at several epsilons, and what an attacker can do at most
@@ -60,21 +61,12 @@ struct Json {
     curve: Option<CurveReport>,
 }
 
-/// What a file of events says.
-struct EventFile {
-    event: Event,
-    delta: Option<Delta>,
-    adjacency: Option<Adjacency>,
-}
-
 pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
     let file = match (&args.events, args.noise_multiplier) {
         (Some(path), _) => read_events(path)?,
-        (None, Some(noise_multiplier)) => EventFile {
-            event: steps(noise_multiplier, args.sampling_rate, args.steps),
-            delta: None,
-            adjacency: None,
-        },
+        (None, Some(noise_multiplier)) => {
+            EventFile::from(steps(noise_multiplier, args.sampling_rate, args.steps))
+        }
         (None, None) => {
             let problem = "either this or --events is needed";
             return Err(CliError::flag("--noise-multiplier", problem));
@@ -139,56 +131,15 @@ pub(crate) fn steps(noise: NoiseMultiplier, rate: SamplingRate, count: u64) -> E
 }
 
 fn read_events(path: &Path) -> Result<EventFile, CliError> {
-    let bad = |problem: String| CliError::Content {
-        path: path.to_owned(),
-        problem,
-    };
     let text = std::fs::read_to_string(path).map_err(|source| CliError::Read {
         path: path.to_owned(),
         source,
     })?;
-    let value: Value =
-        serde_json::from_str(&text).map_err(|error| bad(format!("not JSON: {error}")))?;
-    let event = |value: &Value| {
-        serde_json::from_value::<Event>(value.clone()).map_err(|error| bad(error.to_string()))
-    };
-    let ledger = value
-        .as_object()
-        .filter(|object| !object.contains_key("class_name"));
-    let Some(ledger) = ledger else {
-        let event = match &value {
-            Value::Array(list) => {
-                Event::composed(list.iter().map(event).collect::<Result<_, _>>()?)
-            }
-            other => event(other)?,
-        };
-        return Ok(EventFile {
-            event,
-            delta: None,
-            adjacency: None,
-        });
-    };
-    let event = match (ledger.get("event"), ledger.get("events")) {
-        (Some(one), _) => event(one)?,
-        (None, Some(Value::Array(list))) => {
-            Event::composed(list.iter().map(event).collect::<Result<_, _>>()?)
-        }
-        _ => {
-            let problem = "neither an event (no `class_name`) nor a ledger (no `event`)";
-            return Err(bad(problem.to_owned()));
-        }
-    };
-    Ok(EventFile {
-        event,
-        delta: field(ledger.get("delta")).map_err(|e| bad(format!("`delta`: {e}")))?,
-        adjacency: field(ledger.get("adjacency")).map_err(|e| bad(format!("`adjacency`: {e}")))?,
+    EventFile::from_json(&text).map_err(|error| CliError::Content {
+        path: path.to_owned(),
+        problem: match &error.problem {
+            EventProblem::Json(_) => format!("not JSON: {error}"),
+            _ => error.to_string(),
+        },
     })
-}
-
-fn field<T: serde::de::DeserializeOwned>(
-    value: Option<&Value>,
-) -> Result<Option<T>, serde_json::Error> {
-    value
-        .map(|value| serde_json::from_value(value.clone()))
-        .transpose()
 }

@@ -79,13 +79,13 @@ impl Outputs<'_> {
         let guarantee = &self.finished.guarantee;
         LedgerJson {
             format: "dpopt-ledger-1",
-            epsilon: guarantee.epsilon,
-            delta: guarantee.delta,
-            adjacency: guarantee.adjacency,
-            accountant: guarantee.accountant.to_string(),
+            epsilon: guarantee.epsilon(),
+            delta: guarantee.delta(),
+            adjacency: guarantee.adjacency(),
+            accountant: guarantee.accountant().to_string(),
             mode: self.statement.mode,
             conventions: CONVENTIONS,
-            event: &guarantee.event,
+            event: guarantee.event(),
             rests_on: &self.statement.rests_on,
             spent: &self.finished.outcome.spent,
             odometer: &self.statement.odometer,

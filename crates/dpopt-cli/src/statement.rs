@@ -64,13 +64,17 @@ impl Statement {
             )
         }));
         Self {
-            epsilon: guarantee.epsilon,
-            delta: guarantee.delta,
-            adjacency: guarantee.adjacency,
-            accountant: guarantee.accountant,
+            epsilon: guarantee.epsilon(),
+            delta: guarantee.delta(),
+            adjacency: guarantee.adjacency(),
+            accountant: guarantee.accountant(),
             mode: Mode::Protected,
             records,
-            rests_on: guarantee.rests_on.iter().map(ToString::to_string).collect(),
+            rests_on: guarantee
+                .rests_on()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             odometer,
             words,
         }
@@ -83,12 +87,12 @@ impl Odometer {
     /// The epsilon of the realised releases as if their number had been fixed would be smaller,
     /// but no theorem states it for a stop that depends on releases.
     fn read(spent: &Event, guarantee: &Guarantee) -> Option<Self> {
-        let mut odometer = dpopt::privacy::Odometer::new(guarantee.adjacency);
-        odometer.spend(spent, guarantee.adjacency).ok()?;
-        let epsilon = odometer.epsilon(guarantee.delta);
-        (epsilon < guarantee.epsilon).then(|| Self {
+        let mut odometer = dpopt::privacy::Odometer::new(guarantee.adjacency());
+        odometer.spend(spent, guarantee.adjacency()).ok()?;
+        let epsilon = odometer.epsilon(guarantee.delta());
+        (epsilon < guarantee.epsilon()).then(|| Self {
             epsilon,
-            delta: guarantee.delta,
+            delta: guarantee.delta(),
             accountant: Accountant::Rdp,
             theorem: "Ville's inequality for Renyi supermartingales, as in Whitehouse, Ramdas, \
                       Rogers and Wu 2023"
@@ -98,13 +102,7 @@ impl Odometer {
 }
 
 fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -> Vec<String> {
-    let Guarantee {
-        epsilon,
-        delta,
-        adjacency,
-        accountant,
-        ..
-    } = guarantee;
+    let (adjacency, accountant) = (guarantee.adjacency(), guarantee.accountant());
     let (change, size) = match adjacency {
         Adjacency::AddRemove => (
             "one record is added to the training table or removed from it",
@@ -135,8 +133,8 @@ fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -
             "{what} ({}, {})-differentially \
              private under {adjacency} adjacency, by the {accountant} accountant: when {change}, \
              the probability of any outcome changes by at most a factor e^epsilon, plus delta.{given}",
-            rounded_up(*epsilon),
-            scientific(*delta)
+            rounded_up(guarantee.epsilon()),
+            scientific(guarantee.delta())
         ),
         "Protected: each line of the training table, its label included. Somebody with several \
          lines is protected less, and running times are not protected."
@@ -149,7 +147,7 @@ fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -
          random numbers of the operating system can't be predicted."
             .to_owned(),
     ];
-    words.extend(guarantee.rests_on.iter().map(|claim| {
+    words.extend(guarantee.rests_on().iter().map(|claim| {
         format!(
             "Assumed besides, because this solver's sensitivity is derived and not enforced: {claim}. If that \
              fails there is no guarantee."

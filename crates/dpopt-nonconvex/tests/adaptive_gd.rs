@@ -452,7 +452,7 @@ fn rows(n: usize) -> PrivateData {
         .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
         .collect();
     let design = Design::dense(3, entries).unwrap();
-    PrivateData::new(
+    PrivateData::made_up(
         design,
         labels,
         ClipNorm::new(1.0).unwrap(),
@@ -496,14 +496,14 @@ fn it_learns_from_records_within_its_budget() {
                 .curator()
                 .guarantee(Delta::new(DELTA).unwrap())
                 .unwrap();
-            assert!(guarantee.epsilon <= 2.0, "{}", guarantee.epsilon);
+            assert!(guarantee.epsilon() <= 2.0, "{}", guarantee.epsilon());
             // The split of a selection is by zCDP, of which the accountants know better.
             let least = if plan.selection_epsilon.is_some() {
                 1.2
             } else {
                 1.9
             };
-            assert!(guarantee.epsilon > least, "{}", guarantee.epsilon);
+            assert!(guarantee.epsilon() > least, "{}", guarantee.epsilon());
             let mut gaussians = 0.0;
             let mut selections = 0;
             for (leaf, count) in run.outcome.spent.leaves() {

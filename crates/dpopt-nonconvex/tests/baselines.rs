@@ -131,7 +131,7 @@ fn a_decaying_clip_takes_the_noise_along() {
         .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
         .collect();
     let row_norm = ClipNorm::new(1.0).unwrap();
-    let data = PrivateData::new(design, labels, row_norm, Adjacency::ReplaceOne, None).unwrap();
+    let data = PrivateData::made_up(design, labels, row_norm, Adjacency::ReplaceOne, None).unwrap();
     let curator = Curator::protected(data.adjacency()).unwrap();
     let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator)
         .unwrap()
@@ -152,7 +152,7 @@ fn a_decaying_clip_takes_the_noise_along() {
         );
     }
     let guarantee = estimator.curator().guarantee(budget().delta).unwrap();
-    assert!(guarantee.epsilon <= 2.0 && guarantee.epsilon > 1.9);
+    assert!(guarantee.epsilon() <= 2.0 && guarantee.epsilon() > 1.9);
     assert!(sgd(5, 0.1, 0.0).with_clip_decay(0.0).is_err());
 }
 
@@ -164,7 +164,7 @@ fn on_axes(plan: &DpSgdPlan, run: impl FnOnce(&mut PrivateGradient<'_>)) {
     }
     let row_norm = ClipNorm::new(1.0).unwrap();
     let labels = vec![1.0; 2_000];
-    let data = PrivateData::new(design, labels, row_norm, Adjacency::ReplaceOne, None).unwrap();
+    let data = PrivateData::made_up(design, labels, row_norm, Adjacency::ReplaceOne, None).unwrap();
     let curator = Curator::simulated(data.adjacency(), 7);
     let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator)
         .unwrap()

@@ -169,7 +169,7 @@ fn slope() -> impl Differentiable<Records = Vec<f64>> {
 #[test]
 fn a_sampled_change_is_divided_by_its_batch() {
     let adjacency = Adjacency::AddRemove;
-    let data = PrivateData::of(vec![0.0; 2_000], adjacency, Some(2_000)).unwrap();
+    let data = PrivateData::made_up_of(vec![0.0; 2_000], adjacency, Some(2_000)).unwrap();
     let f = PublicFacts {
         adjacency,
         ..facts(2_000, 1)

@@ -262,7 +262,7 @@ fn a_rank_bound_that_is_wrong_costs_no_privacy() {
     assert_eq!(outcome.point.len(), d);
     assert!(norm(&outcome.point) > 0.0);
     let guarantee = estimator.curator().guarantee(budget.delta).unwrap();
-    assert!(guarantee.epsilon <= 8.0 && guarantee.epsilon > 7.9);
+    assert!(guarantee.epsilon() <= 8.0 && guarantee.epsilon() > 7.9);
     // An estimator over the records as they are does not fit.
     let curator = Curator::protected(data.adjacency()).unwrap();
     let mut wrong = PrivateGradient::new(&data, Glm::Welsch, curator).unwrap();

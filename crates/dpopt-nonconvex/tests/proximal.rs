@@ -482,7 +482,7 @@ fn a_loss_with_kinks_runs_on_private_records() {
     let design = Design::dense(2, rows).unwrap();
     let labels = vec![target as f32; records as usize];
     let one = ClipNorm::new(1.0).unwrap();
-    let data = PrivateData::new(design, labels, one, Adjacency::ReplaceOne, None).unwrap();
+    let data = PrivateData::made_up(design, labels, one, Adjacency::ReplaceOne, None).unwrap();
     let mut facts = facts(3.0, records, 2);
     facts.public.lipschitz = 1.0;
     facts.public.initial_gap = target;

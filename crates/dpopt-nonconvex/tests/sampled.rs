@@ -138,7 +138,7 @@ fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
         let records: Vec<Record> = vec![[1.0, -1.0]; 2_000];
         let mut p = plan(&facts(2, 2_000, adjacency));
         (p.steps, p.phase, p.anchors, p.variations, p.batch) = (6, 3, 2, 4, 300);
-        let data = PrivateData::of(records, adjacency, Some(2_000)).unwrap();
+        let data = PrivateData::made_up_of(records, adjacency, Some(2_000)).unwrap();
         let means = PrivateMean::new(&data, loss(), Curator::simulated(adjacency, 5)).unwrap();
         let mut tracker = p.estimator(means).unwrap();
         let (mut noises, mut points) = (Vec::new(), Vec::new());

@@ -157,7 +157,7 @@ fn data(records: usize, adjacency: Adjacency) -> PrivateData {
         .collect();
     let norm = ClipNorm::new(1.0).unwrap();
     let declared = (!adjacency.record_count_is_public()).then_some(records as u64);
-    PrivateData::new(
+    PrivateData::made_up(
         Design::dense(3, rows).unwrap(),
         labels,
         norm,
@@ -193,7 +193,7 @@ fn every_plan_runs_on_private_records_and_is_charged_what_it_said() {
         );
         let guarantee = curator.guarantee(budget.delta).unwrap();
         assert!(
-            guarantee.epsilon <= 20.0 && guarantee.epsilon > 18.0,
+            guarantee.epsilon() <= 20.0 && guarantee.epsilon() > 18.0,
             "{name}"
         );
         let rests_on: &[&str] = if name == "recursive-sgd" {
@@ -201,7 +201,7 @@ fn every_plan_runs_on_private_records_and_is_charged_what_it_said() {
         } else {
             &[]
         };
-        assert_eq!(guarantee.rests_on, rests_on, "{name}");
+        assert_eq!(guarantee.rests_on(), rests_on, "{name}");
     }
 }
 

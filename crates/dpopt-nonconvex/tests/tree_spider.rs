@@ -333,7 +333,7 @@ struct Run {
 }
 
 fn walk(p: &TreeSpiderPlan, records: &[Record], seed: u64) -> Run {
-    let data = PrivateData::of(records.to_vec(), Adjacency::ReplaceOne, None).unwrap();
+    let data = PrivateData::made_up_of(records.to_vec(), Adjacency::ReplaceOne, None).unwrap();
     let means = PrivateMean::new(
         &data,
         loss(),
@@ -495,7 +495,7 @@ fn it_is_refused_where_it_can_not_run() {
     // Twice the rounds that the records are enough for: what was released stays, the rest is refused.
     let mut long = p.clone();
     long.rounds = 8;
-    let data = PrivateData::of(various(40), Adjacency::ReplaceOne, None).unwrap();
+    let data = PrivateData::made_up_of(various(40), Adjacency::ReplaceOne, None).unwrap();
     let means =
         || PrivateMean::new(&data, loss(), Curator::simulated(Adjacency::ReplaceOne, 1)).unwrap();
     let error = long
@@ -543,7 +543,7 @@ fn the_last_leaf_has_the_planned_noise() {
     let nominal = (2.0 * 0.2 * 8.0 / 7.0f64).powi(2) * 0.5;
     let mut residuals = Vec::new();
     for seed in 0..400 {
-        let data = PrivateData::of(records.clone(), Adjacency::ReplaceOne, None).unwrap();
+        let data = PrivateData::made_up_of(records.clone(), Adjacency::ReplaceOne, None).unwrap();
         let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
         let mut tracker = p
             .estimator(PrivateMean::new(&data, loss(), curator).unwrap())

@@ -336,7 +336,7 @@ fn data() -> PrivateData {
     let (rows, labels) = raw();
     let design = Design::dense(DIM, rows.concat()).unwrap();
     let bound = ClipNorm::new(1.0).unwrap();
-    PrivateData::new(design, labels, bound, Adjacency::ReplaceOne, None).unwrap()
+    PrivateData::made_up(design, labels, bound, Adjacency::ReplaceOne, None).unwrap()
 }
 
 fn exact_gradient(point: &[f64]) -> Vec<f64> {

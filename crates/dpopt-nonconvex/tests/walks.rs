@@ -46,7 +46,7 @@ fn data(adjacency: Adjacency) -> PrivateData {
     let declared = (adjacency == Adjacency::AddRemove).then_some(ROWS as u64);
     let design = Design::dense(DIM, rows.concat()).unwrap();
     let bound = ClipNorm::new(1.0).unwrap();
-    PrivateData::new(design, labels, bound, adjacency, declared).unwrap()
+    PrivateData::made_up(design, labels, bound, adjacency, declared).unwrap()
 }
 
 fn exact_gradient(point: &[f64]) -> Vec<f64> {

@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let design = Design::bytes(SIZES[0], pixels[..rows * SIZES[0]].to_vec(), 1.0 / 255.0)?;
             let labels = (0..rows).map(|i| (i % 10) as f32).collect();
             let declared = (adjacency == Adjacency::AddRemove).then_some(rows as u64);
-            let data = PrivateData::new(design, labels, ClipNorm::new(28.0)?, adjacency, declared)?;
+            let data =
+                PrivateData::made_up(design, labels, ClipNorm::new(28.0)?, adjacency, declared)?;
             Ok::<_, Box<dyn std::error::Error>>(data)
         };
         let all = [

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let point = vec![1e-2; COLUMNS];
     let pass = |threads: NonZeroUsize| -> Result<f64, Box<dyn Error>> {
         let rows = ExamplesOnDisk::new(RowFile::open(&path)?, norm);
-        let data = PrivateData::on_disk(rows, Adjacency::ReplaceOne, None)?;
+        let data = PrivateData::made_up_on_disk(rows, Adjacency::ReplaceOne, None)?;
         let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
         let estimator = PrivateGradient::new(&data, Glm::Logistic, curator)?;
         let mut estimator = estimator.with_threads(threads);

@@ -1,7 +1,7 @@
 //! Private data: records go in and do not come out.
 
 use dpopt_linalg::{Design, JlMap, MapError};
-use dpopt_privacy::{Adjacency, ClipNorm, MAX_RECORDS};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Refused};
 
 use crate::disk::{ExamplesOnDisk, Stored};
 use crate::pass::{Positions, everything};
@@ -51,10 +51,23 @@ pub enum DataError {
 ///
 /// # Privacy
 /// There is no way to read a record, a row count under add/remove, or a statistic back; only the
-/// estimators of this crate use them, through lattice sums. The adjacency is fixed here.
+/// estimators of this crate use them, through lattice sums that a **protected** curator releases. The adjacency is fixed here.
+///
+/// A simulated curator, or one that replays for an audit, has noise that anybody can subtract. It is refused on these
+/// records ([`Refused::NotMadeUp`]) unless their owner said, when the data were made, that they are nobody's:
+/// [`PrivateData::made_up`], [`PrivateData::made_up_of`], [`PrivateData::made_up_on_disk`]. Who has no more than a reference can't
+/// say so: it is a matter of the constructor, a projection inherits it, and nothing clones. A release asks the curator at hand, so that it does not help to
+/// exchange the curator of an estimator.
+///
+/// What no type enforces: a loss, a query or a kind of records of one's own is code that is called with records. That it computes a function
+/// of one record and keeps nothing is its author's promise.
 ///
 /// ```compile_fail
 /// fn peek(data: &dpopt_oracle::PrivateData) { println!("{data:?}"); }
+/// ```
+///
+/// ```compile_fail
+/// fn copy(data: &dpopt_oracle::PrivateData) -> dpopt_oracle::PrivateData { data.clone() }
 /// ```
 pub struct PrivateData<R = Examples> {
     /// All records; for those that are stored elsewhere none of them, and what is public of all.
@@ -62,6 +75,8 @@ pub struct PrivateData<R = Examples> {
     stored: Option<Box<dyn Stored<R>>>,
     adjacency: Adjacency,
     public_records: u64,
+    /// Whether their owner declared that they need no protection. Never set after construction.
+    made_up: bool,
 }
 
 impl PrivateData {
@@ -93,7 +108,46 @@ impl PrivateData {
             stored: None,
             adjacency,
             public_records: public,
+            made_up: false,
         })
+    }
+
+    /// As [`PrivateData::new`], and declares that these records need no protection: they are made up, or public. Curators whose noise
+    /// can be repeated are let at them.
+    ///
+    /// ```
+    /// use dpopt_linalg::Design;
+    /// use dpopt_oracle::{EstimatorError, Glm, PrivateData, PrivateMean};
+    /// use dpopt_privacy::{Adjacency, ClipNorm, Curator, Refused};
+    ///
+    /// let design = || Design::dense(2, vec![0.6, 0.8, 0.0, 1.0]);
+    /// let (labels, norm) = (vec![1.0, -1.0], ClipNorm::new(1.0)?);
+    /// let adjacency = Adjacency::ReplaceOne;
+    /// let simulated = || Curator::simulated(adjacency, 1);
+    ///
+    /// let secret = PrivateData::new(design()?, labels.clone(), norm, adjacency, None)?;
+    /// let refused = PrivateMean::new(&secret, Glm::LOGISTIC, simulated()).err();
+    /// assert!(matches!(refused, Some(EstimatorError::Refused(Refused::NotMadeUp { .. }))));
+    ///
+    /// let nobodys = PrivateData::made_up(design()?, labels, norm, adjacency, None)?;
+    /// assert!(PrivateMean::new(&nobodys, Glm::LOGISTIC, simulated()).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Privacy
+    /// None is promised for these records, except by a protected curator.
+    ///
+    /// # Errors
+    /// [`DataError`].
+    pub fn made_up(
+        design: Design,
+        labels: Vec<f32>,
+        row_norm: ClipNorm,
+        adjacency: Adjacency,
+        public_records: Option<u64>,
+    ) -> Result<Self, DataError> {
+        let data = Self::new(design, labels, row_norm, adjacency, public_records)?;
+        Ok(data.declared_made_up())
     }
 
     /// Protects examples that stay in their file. Estimators release the same as for the same examples in memory: the
@@ -119,7 +173,20 @@ impl PrivateData {
             stored: Some(examples.stored()),
             adjacency,
             public_records,
+            made_up: false,
         })
+    }
+
+    /// As [`PrivateData::on_disk`], for records that need no protection: see [`PrivateData::made_up`].
+    ///
+    /// # Errors
+    /// [`DataError`].
+    pub fn made_up_on_disk(
+        examples: ExamplesOnDisk,
+        adjacency: Adjacency,
+        public_records: Option<u64>,
+    ) -> Result<Self, DataError> {
+        Ok(Self::on_disk(examples, adjacency, public_records)?.declared_made_up())
     }
 
     /// Clamps every label to `[-bound, bound]`, so that losses of residuals have a public bound on
@@ -140,7 +207,7 @@ impl PrivateData {
     }
 
     /// The same records with `map` x for each row x, rescaled to at most `row_norm` whatever the map did to
-    /// them; labels and adjacency stay.
+    /// them; labels and adjacency stay, and so does whether they were declared made-up.
     ///
     /// # Privacy
     /// The map is public. What becomes of a record depends on that record and the map alone (its bits included),
@@ -159,6 +226,7 @@ impl PrivateData {
             stored: None,
             adjacency: self.adjacency,
             public_records: self.public_records,
+            made_up: self.made_up,
         })
     }
 
@@ -196,10 +264,45 @@ impl<R: Records> PrivateData<R> {
             stored: None,
             adjacency,
             public_records,
+            made_up: false,
         })
     }
 
-    /// Records behind a face, for tests of what reads them.
+    /// As [`PrivateData::of`], for records that need no protection: see [`PrivateData::made_up`].
+    ///
+    /// # Errors
+    /// [`DataError`], [`DataError::LabelCount`] excepted.
+    pub fn made_up_of(
+        records: R,
+        adjacency: Adjacency,
+        public_records: Option<u64>,
+    ) -> Result<Self, DataError> {
+        Ok(Self::of(records, adjacency, public_records)?.declared_made_up())
+    }
+
+    /// Private: whoever has a projection of these records owns it, and may not declare anything of them.
+    fn declared_made_up(mut self) -> Self {
+        self.made_up = true;
+        self
+    }
+
+    /// Whether their owner declared that these records need no protection.
+    #[must_use]
+    pub fn is_made_up(&self) -> bool {
+        self.made_up
+    }
+
+    /// Refuses a curator that does not protect, unless the records need no protection. To be asked before every read: an estimator's
+    /// curator can be exchanged.
+    pub(crate) fn check_curator(&self, curator: &Curator) -> Result<(), Refused> {
+        match curator.mode() {
+            Mode::Protected => Ok(()),
+            _ if self.made_up => Ok(()),
+            mode => Err(Refused::NotMadeUp { mode }),
+        }
+    }
+
+    /// Made-up records behind a face, for tests of what reads them.
     #[cfg(test)]
     pub(crate) fn stored_elsewhere(
         face: R,
@@ -212,6 +315,7 @@ impl<R: Records> PrivateData<R> {
             stored: Some(stored),
             adjacency,
             public_records,
+            made_up: true,
         }
     }
 

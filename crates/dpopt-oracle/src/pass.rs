@@ -9,8 +9,8 @@ use crate::query::Query;
 use crate::records::Records;
 use crate::threads::{Cut, Threads};
 
-/// Positions of the records that a pass, or a part of one, reads.
-#[derive(Debug, Clone)]
+/// Positions of the records that a pass, or a part of one, reads. They don't print.
+#[derive(Clone)]
 pub enum Positions<'a> {
     /// Neighbouring ones.
     Range(Range<usize>),

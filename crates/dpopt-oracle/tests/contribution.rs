@@ -75,7 +75,7 @@ fn private(records: &[Record], store: Store, adjacency: Adjacency, public: u64) 
     let labels = records.iter().map(|(_, label)| *label).collect();
     let declared = (adjacency == Adjacency::AddRemove).then_some(public);
     let bound = ClipNorm::new(1.0).unwrap();
-    PrivateData::new(design, labels, bound, adjacency, declared).unwrap()
+    PrivateData::made_up(design, labels, bound, adjacency, declared).unwrap()
 }
 
 const MULTIPLIER: f64 = 1e-3;

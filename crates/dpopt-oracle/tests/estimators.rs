@@ -55,7 +55,7 @@ fn alike() -> PrivateData<Vec<Record>> {
 }
 
 fn data(adjacency: Adjacency) -> PrivateData<Vec<Record>> {
-    PrivateData::of(vec![[1.0, -2.0]; N], adjacency, Some(N as u64)).unwrap()
+    PrivateData::made_up_of(vec![[1.0, -2.0]; N], adjacency, Some(N as u64)).unwrap()
 }
 
 fn means<'a>(

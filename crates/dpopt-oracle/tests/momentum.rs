@@ -62,7 +62,7 @@ fn data(sparse: bool, adjacency: Adjacency) -> PrivateData {
         Design::dense(DIM, rows.concat()).unwrap()
     };
     let declared = (adjacency == Adjacency::AddRemove).then_some(ROWS as u64);
-    PrivateData::new(design, labels, clip(1.0), adjacency, declared).unwrap()
+    PrivateData::made_up(design, labels, clip(1.0), adjacency, declared).unwrap()
 }
 
 fn curator(adjacency: Adjacency, event: Event) -> Curator {
@@ -208,7 +208,7 @@ fn one_record_moves_a_step_by_at_most_twice_its_radius() {
         let releases = |last: [f64; 2]| {
             let mut records = vec![[0.6, -0.8]; 15];
             records.push(last);
-            let data = PrivateData::of(records, Adjacency::ReplaceOne, None).unwrap();
+            let data = PrivateData::made_up_of(records, Adjacency::ReplaceOne, None).unwrap();
             let event = Event::gaussian(z(1e-3)).repeated(3);
             let curator = curator(Adjacency::ReplaceOne, event);
             let mut means = PrivateMean::new(&data, liar(), curator).unwrap();
@@ -256,7 +256,7 @@ fn every_access_reads_charges_and_counts_what_it_should() {
     let design = || Design::dense(DIM, row.repeat(64)).unwrap();
     let make = || {
         let labels = vec![1.0; 64];
-        PrivateData::new(design(), labels, clip(1.0), Adjacency::ReplaceOne, None).unwrap()
+        PrivateData::made_up(design(), labels, clip(1.0), Adjacency::ReplaceOne, None).unwrap()
     };
     let data = make();
     let gaussian = Event::gaussian(z(QUIET));

@@ -73,7 +73,7 @@ fn norm(x: f64) -> ClipNorm {
 
 fn in_memory(design: &Design) -> PrivateData {
     let labels = labels(design.rows());
-    let data = PrivateData::new(
+    let data = PrivateData::made_up(
         design.clone(),
         labels,
         norm(1.0),
@@ -93,7 +93,7 @@ fn write(path: &Path, design: &Design, block: usize) {
 
 fn from_file(path: &Path) -> PrivateData {
     let rows = ExamplesOnDisk::new(RowFile::open(path).unwrap(), norm(1.0));
-    let data = PrivateData::on_disk(rows, Adjacency::ReplaceOne, None).unwrap();
+    let data = PrivateData::made_up_on_disk(rows, Adjacency::ReplaceOne, None).unwrap();
     data.with_label_bound(norm(1.5))
 }
 
@@ -394,7 +394,7 @@ fn dense_rows_in_place_give_the_sums_of_memory() {
             Some(DataError::LabelCount)
         );
         let rows = ExamplesOnDisk::in_place(open(), labels(ROWS), norm(1.0)).unwrap();
-        let file = PrivateData::on_disk(rows, Adjacency::ReplaceOne, None)
+        let file = PrivateData::made_up_on_disk(rows, Adjacency::ReplaceOne, None)
             .unwrap()
             .with_label_bound(norm(1.5));
         let memory = in_memory(design);
@@ -419,12 +419,13 @@ fn no_records_are_data_where_their_number_is_private() {
         write(&path, &design, 1000);
         let open = || ExamplesOnDisk::new(RowFile::open(&path).unwrap(), norm(1.0));
         assert_eq!(
-            PrivateData::on_disk(open(), Adjacency::ReplaceOne, None).err(),
+            PrivateData::made_up_on_disk(open(), Adjacency::ReplaceOne, None).err(),
             Some(DataError::Empty(Adjacency::ReplaceOne))
         );
-        let file = PrivateData::on_disk(open(), Adjacency::AddRemove, Some(10)).unwrap();
+        let file = PrivateData::made_up_on_disk(open(), Adjacency::AddRemove, Some(10)).unwrap();
         let memory =
-            PrivateData::new(design, vec![], norm(1.0), Adjacency::AddRemove, Some(10)).unwrap();
+            PrivateData::made_up(design, vec![], norm(1.0), Adjacency::AddRemove, Some(10))
+                .unwrap();
         let run = |data| {
             let z = NoiseMultiplier::new(1.0).unwrap();
             let curator = Curator::simulated(Adjacency::AddRemove, 1);

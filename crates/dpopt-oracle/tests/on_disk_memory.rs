@@ -33,7 +33,7 @@ fn the_peak_of_writing_and_of_a_pass_does_not_grow_with_the_file() {
 
         let norm = ClipNorm::new(1.0).unwrap();
         let rows = ExamplesOnDisk::new(RowFile::open(&path).unwrap(), norm);
-        let data = PrivateData::on_disk(rows, Adjacency::ReplaceOne, None).unwrap();
+        let data = PrivateData::made_up_on_disk(rows, Adjacency::ReplaceOne, None).unwrap();
         let z = NoiseMultiplier::new(1.0).unwrap();
         let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
         let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator)

@@ -43,7 +43,7 @@ fn private(records: &[Record], adjacency: Adjacency) -> PrivateData {
     let declared = (adjacency == Adjacency::AddRemove).then_some(300);
     let bound = ClipNorm::new(2.0).unwrap();
     let design = Design::dense(INPUTS, flat).unwrap();
-    PrivateData::new(design, labels, bound, adjacency, declared).unwrap()
+    PrivateData::made_up(design, labels, bound, adjacency, declared).unwrap()
 }
 
 fn example((row, label): &Record) -> Example<'_> {

@@ -39,7 +39,7 @@ fn loss(dim: usize, scale: f64, claimed: f64) -> impl Differentiable<Records = V
 }
 
 fn data(records: Vec<f64>) -> PrivateData<Vec<f64>> {
-    PrivateData::of(records, Adjacency::ReplaceOne, None).unwrap()
+    PrivateData::made_up_of(records, Adjacency::ReplaceOne, None).unwrap()
 }
 
 fn terms(kind: PrefixKind, len: u64, share: f64, multiplier: f64) -> PeriodTerms {

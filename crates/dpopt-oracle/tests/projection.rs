@@ -112,8 +112,8 @@ fn neighbours_stay_neighbours() {
             all[4 * D..5 * D].copy_from_slice(row);
         }
         let design = Design::dense(D, all).unwrap();
-        let data =
-            PrivateData::new(design, labels(n), clip(1.0), Adjacency::ReplaceOne, None).unwrap();
+        let data = PrivateData::made_up(design, labels(n), clip(1.0), Adjacency::ReplaceOne, None)
+            .unwrap();
         let data = data.embedded(&map, clip(1.2)).unwrap();
         assert_eq!(
             (data.dim(), data.row_norm(), data.public_records()),

@@ -19,7 +19,8 @@ fn estimator(data: &PrivateData) -> PrivateGradient<'_> {
 fn the_estimates_differ_by_the_gradient_of_the_term() {
     let design = Design::dense(2, (0..40).map(|k| f64::from(k).sin()).collect()).unwrap();
     let bound = ClipNorm::new(1.0).unwrap();
-    let data = PrivateData::new(design, vec![0.5; 20], bound, Adjacency::ReplaceOne, None).unwrap();
+    let data =
+        PrivateData::made_up(design, vec![0.5; 20], bound, Adjacency::ReplaceOne, None).unwrap();
     let weight = Scale::new(0.25).unwrap();
     let spend = Spend::Fixed(Event::gaussian(z()).repeated(3));
     for term in [Regularizer::Ridge(weight), Regularizer::Nonconvex(weight)] {

@@ -139,7 +139,8 @@ fn the_mean_over_frames_is_the_smoothed_gradient() {
     let (dim, alpha, count) = (3, 0.5, 20_000);
     let loss = values(dim, |_: &Vec<f64>, w: &[f64]| w[0].powi(3));
     let frames = frames(dim, count, 5);
-    let data = PrivateData::of(vec![vec![0.0]; count], Adjacency::ReplaceOne, None).unwrap();
+    let data =
+        PrivateData::made_up_of(vec![vec![0.0]; count], Adjacency::ReplaceOne, None).unwrap();
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 6);
     curator
         .reserve(&Spend::Fixed(Event::gaussian(z(0.1))))
@@ -190,7 +191,7 @@ fn a_change_without_a_bound_is_refused_and_not_taken_for_zero() {
 fn positions_must_stay() {
     let loss = values(1, |_: &Vec<f64>, w: &[f64]| w[0].abs());
     let frames = frames(1, 2, 5);
-    let data = PrivateData::of(vec![vec![0.0]; 4], Adjacency::AddRemove, Some(4)).unwrap();
+    let data = PrivateData::made_up_of(vec![vec![0.0]; 4], Adjacency::AddRemove, Some(4)).unwrap();
     let mut curator = Curator::simulated(Adjacency::AddRemove, 6);
     curator
         .reserve(&Spend::Fixed(Event::gaussian(z(1.0))))

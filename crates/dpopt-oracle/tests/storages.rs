@@ -29,7 +29,7 @@ fn releases(design: Design, row_norm: f64, clip: f64) -> Vec<Vec<f64>> {
     let labels = (0..ROWS).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 });
     let norm = ClipNorm::new(row_norm).unwrap();
     let data =
-        PrivateData::new(design, labels.collect(), norm, Adjacency::ReplaceOne, None).unwrap();
+        PrivateData::made_up(design, labels.collect(), norm, Adjacency::ReplaceOne, None).unwrap();
     let z = NoiseMultiplier::new(1e-3).unwrap();
     let curator = Curator::simulated(Adjacency::ReplaceOne, 7);
     let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator)

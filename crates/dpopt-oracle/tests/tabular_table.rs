@@ -254,6 +254,16 @@ fn headers_are_public_and_checked() {
         fail(b"age,class,age,gain,y\n"),
         TabularError::DuplicateColumn { column, .. } if column == "age"
     ));
+    // A table without a header: its first record is not repeated, whatever it holds.
+    for record in [
+        &b"37,37,rare disease,yes\n"[..],
+        b"age,rare disease,rare disease,y\n",
+    ] {
+        let refused = fail(record);
+        assert!(matches!(refused, TabularError::MissingColumns { .. }));
+        let said = refused.to_string();
+        assert!(!said.contains("37") && !said.contains("disease"), "{said}");
+    }
     match fail(b"age,class,gain,y,id,zip\n") {
         TabularError::UnlistedColumns { columns, .. } => assert_eq!(columns, ["id", "zip"]),
         other => panic!("{other}"),
@@ -466,11 +476,11 @@ fn a_draft_loads_and_fits_its_table() {
         draft_schema(directory.path().join("none")),
         Err(TabularError::Read { .. })
     ));
-    std::fs::write(&path, "a,a\n").unwrap();
-    assert!(matches!(
-        draft_schema(&path),
-        Err(TabularError::DuplicateColumn { .. })
-    ));
+    // Without a schema the first line may be a record.
+    std::fs::write(&path, "secret,secret\n").unwrap();
+    let refused = draft_schema(&path).unwrap_err();
+    assert!(matches!(refused, TabularError::BadHeader { .. }));
+    assert!(!refused.to_string().contains("secret"));
 }
 
 /// Lines that look like records, like attacks, and like noise.

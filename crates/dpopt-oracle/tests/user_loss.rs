@@ -64,7 +64,7 @@ fn records() -> Vec<[f64; DIM]> {
 }
 
 fn releases(records: Vec<[f64; DIM]>) -> Vec<f64> {
-    let data = PrivateData::of(records, Adjacency::AddRemove, Some(30)).unwrap();
+    let data = PrivateData::made_up_of(records, Adjacency::AddRemove, Some(30)).unwrap();
     let mut curator = Curator::simulated(Adjacency::AddRemove, 4);
     curator
         .reserve(&Spend::Fixed(Event::gaussian(z(1e-3)).repeated(4)))
@@ -189,7 +189,7 @@ fn examples(labels: &[f32]) -> PrivateData<Examples> {
         .map(|k| ((k as f64) * 0.7).sin() / 2.0)
         .collect();
     let design = dpopt_linalg::Design::dense(2, rows).unwrap();
-    PrivateData::new(
+    PrivateData::made_up(
         design,
         labels.to_vec(),
         clip(1.0),
@@ -441,8 +441,8 @@ fn a_query_of_the_wrong_shape_is_refused_whatever_the_records() {
     for column in [0, 2] {
         let mut design = dpopt_linalg::Design::sparse(3).unwrap();
         design.push_row(&[(column, 1.0)]).unwrap();
-        let data =
-            PrivateData::new(design, vec![1.0], clip(1.0), Adjacency::ReplaceOne, None).unwrap();
+        let data = PrivateData::made_up(design, vec![1.0], clip(1.0), Adjacency::ReplaceOne, None)
+            .unwrap();
         let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
         curator
             .reserve(&Spend::Fixed(Event::gaussian(z(1.0)).repeated(9)))
@@ -514,7 +514,8 @@ fn a_query_of_the_wrong_shape_is_refused_whatever_the_records() {
 #[test]
 fn values_are_refused_where_a_row_of_zeros_stands_for_no_record() {
     let design = dpopt_linalg::Design::dense(1, vec![1.0]).unwrap();
-    let data = PrivateData::new(design, vec![1.0], clip(1.0), Adjacency::ZeroOut, None).unwrap();
+    let data =
+        PrivateData::made_up(design, vec![1.0], clip(1.0), Adjacency::ZeroOut, None).unwrap();
     let mut curator = Curator::simulated(Adjacency::ZeroOut, 1);
     curator
         .reserve(&Spend::Fixed(Event::gaussian(z(1.0)).repeated(2)))
@@ -577,7 +578,7 @@ fn a_loss_of_rows_that_may_not_vanish_on_zeros_is_refused_under_zero_out() {
     }
     let rows = |adjacency| {
         let design = dpopt_linalg::Design::dense(1, vec![1.0]).unwrap();
-        PrivateData::new(design, vec![1.0], clip(1.0), adjacency, None).unwrap()
+        PrivateData::made_up(design, vec![1.0], clip(1.0), adjacency, None).unwrap()
     };
     let zero_out = rows(Adjacency::ZeroOut);
     assert!(matches!(
@@ -587,7 +588,7 @@ fn a_loss_of_rows_that_may_not_vanish_on_zeros_is_refused_under_zero_out() {
     assert!(release(&zero_out, Biased::<true>).unwrap());
     assert!(release(&rows(Adjacency::ReplaceOne), Biased::<false>).unwrap());
     // Records of one's own have no row of zeros; the one that contributes nothing exists in the proof only.
-    let own = PrivateData::of(vec![[0.5; DIM]], Adjacency::ZeroOut, None).unwrap();
+    let own = PrivateData::made_up_of(vec![[0.5; DIM]], Adjacency::ZeroOut, None).unwrap();
     let constants = Constants::new(1.0, 1.0, 1.0, Convexity::Convex);
     let closure = ClosureLoss::new(
         1,

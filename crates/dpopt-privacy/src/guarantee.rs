@@ -1,5 +1,7 @@
 //! Privacy statements.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::accounting::{Accountant, AccountingError};
@@ -19,27 +21,33 @@ pub enum Mode {
     Replay,
 }
 
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Protected => "protected",
+            Mode::Simulated => "simulated",
+            Mode::Replay => "replaying",
+        })
+    }
+}
+
 /// An (epsilon, delta) guarantee and what it rests on.
 ///
-/// Made only by [`crate::Curator::guarantee`], which refuses in a simulation
-/// and in a replay.
+/// # Privacy
+/// Made only by [`crate::Curator::guarantee`], which refuses in a simulation and in a replay, and never altered afterwards:
+///
+/// ```compile_fail,E0616
+/// fn improve(mut guarantee: dpopt_privacy::Guarantee) { guarantee.epsilon = 1e-9; }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Guarantee {
-    /// The epsilon, rounded up by the accountant.
-    pub epsilon: f64,
-    /// The delta.
-    pub delta: Delta,
-    /// The neighbouring relation.
-    pub adjacency: Adjacency,
-    /// Who computed epsilon.
-    pub accountant: Accountant,
-    /// What was reserved; running less than that only protects more.
-    pub event: Event,
-    /// Properties that were claimed and not enforced, on which it rests besides
-    /// ([`crate::Curator::reserve_claimed`]); none for most runs.
+    epsilon: f64,
+    delta: Delta,
+    adjacency: Adjacency,
+    accountant: Accountant,
+    event: Event,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rests_on: Vec<&'static str>,
+    rests_on: Vec<&'static str>,
 }
 
 impl Guarantee {
@@ -58,5 +66,42 @@ impl Guarantee {
             event: event.clone(),
             rests_on,
         })
+    }
+
+    /// The epsilon, rounded up by the accountant.
+    #[must_use]
+    pub fn epsilon(&self) -> f64 {
+        self.epsilon
+    }
+
+    /// The delta.
+    #[must_use]
+    pub fn delta(&self) -> Delta {
+        self.delta
+    }
+
+    /// The neighbouring relation.
+    #[must_use]
+    pub fn adjacency(&self) -> Adjacency {
+        self.adjacency
+    }
+
+    /// Who computed epsilon.
+    #[must_use]
+    pub fn accountant(&self) -> Accountant {
+        self.accountant
+    }
+
+    /// What was reserved; running less than that only protects more.
+    #[must_use]
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Properties that were claimed and not enforced, on which it rests besides
+    /// ([`crate::Curator::reserve_claimed`]); none for most runs.
+    #[must_use]
+    pub fn rests_on(&self) -> &[&'static str] {
+        &self.rests_on
     }
 }

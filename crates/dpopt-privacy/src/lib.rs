@@ -77,9 +77,9 @@ pub use adjacency::Adjacency;
 pub use curator::{
     AtMostThen, ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError,
     Refused, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
-    ReplayedRelease, Slice, Spend,
+    ReplayedRelease, SecretPositions, Slice, Spend,
 };
-pub use event::{Event, EventError, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
+pub use event::{Event, EventError, EventFile, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{

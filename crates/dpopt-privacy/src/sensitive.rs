@@ -70,6 +70,11 @@ impl<T> Sensitive<T> {
 }
 
 impl<P: Payload> Sensitive<P> {
+    /// The value in lattice steps, one number for each coordinate.
+    pub(crate) fn integers(&self) -> Vec<i128> {
+        self.payload.integers(sealed::Inside(()))
+    }
+
     /// L2 sensitivity, in lattice steps.
     pub(crate) fn sensitivity_in_steps(&self) -> f64 {
         // Exact: below 2^32, with at most 53 bits.
@@ -131,13 +136,17 @@ pub trait Payload: sealed::Integers {
 }
 
 pub(crate) mod sealed {
+    /// Says that the caller is in this crate: a bound on [`super::Payload`] brings the methods of [`Integers`] into scope
+    /// elsewhere too, where the trait can't be named.
+    pub struct Inside(pub(crate) ());
+
     /// The lattice integers of a payload; not to be named outside the crate.
     pub trait Integers {
         /// By how many steps rounding may add to what one record more or less moves.
         const ROUNDING_STEPS: f64;
 
         /// The integers, one for each coordinate.
-        fn integers(&self) -> Vec<i128>;
+        fn integers(&self, inside: Inside) -> Vec<i128>;
     }
 }
 
@@ -149,7 +158,7 @@ pub struct Vector {
 impl sealed::Integers for Vector {
     const ROUNDING_STEPS: f64 = 0.0;
 
-    fn integers(&self) -> Vec<i128> {
+    fn integers(&self, _: sealed::Inside) -> Vec<i128> {
         self.sum.iter().map(|&k| i128::from(k)).collect()
     }
 }
@@ -176,7 +185,7 @@ pub struct Scalar {
 impl sealed::Integers for Scalar {
     const ROUNDING_STEPS: f64 = 1.0;
 
-    fn integers(&self) -> Vec<i128> {
+    fn integers(&self, _: sealed::Inside) -> Vec<i128> {
         vec![self.value]
     }
 }

@@ -87,7 +87,7 @@ fn one_sample_is_one_event() {
         let sample = curator.poisson_sample(rate, 10).unwrap();
         let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
         let mut sum = LatticeSum::new(bound);
-        for _ in sample.secret_positions() {
+        for _ in sample.secret_positions().reveal() {
             sum.add_scaled(1.0, &[1.0]);
         }
         sum.finish(Adjacency::AddRemove, Touched::Poisson(sample))
@@ -157,7 +157,7 @@ fn a_simulation_states_no_guarantee() {
     protected.reserve(&fixed(4.0, 1)).unwrap();
     // Exact Gaussian mechanism: epsilon(4, 1e-6) = 1.060701862328 (published reference value).
     let guarantee = protected.guarantee(delta).unwrap();
-    assert!((guarantee.epsilon - 1.060_701_862_328).abs() < 1e-10);
+    assert!((guarantee.epsilon() - 1.060_701_862_328).abs() < 1e-10);
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn a_cap_admits_what_its_sum_of_squares_pays() {
     ));
     // The guarantee is that of the cap.
     let delta = Delta::new(1e-6).unwrap();
-    let stated = curator.guarantee(delta).unwrap().epsilon;
+    let stated = curator.guarantee(delta).unwrap().epsilon();
     let (_, of_cap) = dpopt_privacy::Accountant::least(&cap, delta, Adjacency::ReplaceOne).unwrap();
     assert!(stated >= of_cap && stated < of_cap * (1.0 + 1e-8));
     assert_eq!(curator.settle().unwrap().release_count(), 13);
@@ -535,7 +535,11 @@ fn samples_of_fixed_size_are_refused_where_they_have_no_theorem() {
         ));
     }
     assert_eq!(
-        curator.fixed_size_sample(5, 5).unwrap().secret_positions(),
+        curator
+            .fixed_size_sample(5, 5)
+            .unwrap()
+            .secret_positions()
+            .reveal(),
         [0, 1, 2, 3, 4]
     );
 }
@@ -549,7 +553,7 @@ fn every_subset_is_equally_likely() {
     for _ in 0..20_000 {
         let sample = curator.fixed_size_sample(2, 5).unwrap();
         *counts
-            .entry(sample.secret_positions().to_vec())
+            .entry(sample.secret_positions().reveal().to_vec())
             .or_insert(0.0) += 1.0;
     }
     assert_eq!(counts.len(), 10);

@@ -208,7 +208,7 @@ fn a_cap_and_what_comes_after_it_are_kept_apart() {
     assert_eq!(spent, Event::composed(vec![twice, then.repeated(1)]));
     // The guarantee is that of the whole reservation: rho = 1/2 + 1/32.
     let delta = Delta::new(1e-6).unwrap();
-    let stated = curator.guarantee(delta).unwrap().epsilon;
+    let stated = curator.guarantee(delta).unwrap().epsilon();
     let (_, whole) = Accountant::least(spend.event(), delta, ADJACENCY).unwrap();
     let (_, part) = Accountant::least(&Event::gaussian(z(1.0)), delta, ADJACENCY).unwrap();
     assert!(

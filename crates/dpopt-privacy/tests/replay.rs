@@ -91,7 +91,11 @@ fn the_changed_record_is_in_every_sample_and_the_others_are_the_same() {
             let mut last = Vec::new();
             for _ in 0..5 {
                 let sample = curator.poisson_sample(rate, records.len()).unwrap();
-                let positions = sample.secret_positions().iter().map(|&i| i as usize);
+                let positions = sample
+                    .secret_positions()
+                    .reveal()
+                    .iter()
+                    .map(|&i| i as usize);
                 let sum = add(bound(1.0), records, positions);
                 let sealed = sum.finish(Adjacency::AddRemove, Touched::Poisson(sample));
                 last = curator.release(&sealed, z(2.0)).unwrap();
@@ -132,7 +136,11 @@ fn fixed_size_samples_keep_their_size() {
             for _ in 0..8 {
                 let sample = curator.fixed_size_sample(2, 9).unwrap();
                 assert_eq!(sample.size(), 2);
-                let positions = sample.secret_positions().iter().map(|&i| i as usize);
+                let positions = sample
+                    .secret_positions()
+                    .reveal()
+                    .iter()
+                    .map(|&i| i as usize);
                 let sum = add(bound(1.0), records, positions);
                 let sealed = sum.finish(Adjacency::ReplaceOne, Touched::FixedSize(sample));
                 curator.release(&sealed, z(1.0)).unwrap();

@@ -119,7 +119,7 @@ fn signs(
 ) -> (MeanBallMean, PrivateData<Vec<Vec<f64>>>) {
     let size = loss.record_radius() / (dim as f64).sqrt();
     let drawn = Fingerprint::new(dim, records as usize, size, seed).unwrap();
-    let data = PrivateData::of(drawn.records().to_vec(), RELATION, None).unwrap();
+    let data = PrivateData::made_up_of(drawn.records().to_vec(), RELATION, None).unwrap();
     (loss.over(drawn.records().to_vec()).unwrap(), data)
 }
 
@@ -235,7 +235,7 @@ fn no_solver_tells_two_populations_apart() {
             / runs as f64
     };
     let sample = |problem: &LeCam, records, seed| {
-        PrivateData::of(problem.sample(records, seed), RELATION, None).unwrap()
+        PrivateData::made_up_of(problem.sample(records, seed), RELATION, None).unwrap()
     };
     let mut all = plans(&facts, &budget);
     let one = one_release(&facts, &budget, 0.5);

@@ -276,7 +276,7 @@ fn ridge_logistic_regression_is_learned_to_the_bound() {
     let labels: Vec<f64> = rows.iter().enumerate().map(label).collect();
     let problem = RidgeLogistic::new(rows.clone(), labels.clone(), ridge).unwrap();
     let one = ClipNorm::new(1.0).unwrap();
-    let data = PrivateData::new(
+    let data = PrivateData::made_up(
         Design::dense(dim, rows.concat()).unwrap(),
         labels.iter().map(|y| *y as f32).collect(),
         one,

@@ -175,7 +175,7 @@ fn weighted() -> WeightedRecords<Examples> {
 fn expanded(adjacency: Adjacency) -> PrivateData {
     let (design, labels) = examples(&EXPANDED);
     let size = (!adjacency.record_count_is_public()).then_some(6);
-    PrivateData::new(design, labels, clip(1.0), adjacency, size).unwrap()
+    PrivateData::made_up(design, labels, clip(1.0), adjacency, size).unwrap()
 }
 
 /// Exact means are those of the expanded records one by one, clipped by hand.

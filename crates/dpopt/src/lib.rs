@@ -30,7 +30,7 @@
 //!
 //! // State what it cost.
 //! let guarantee = curator.guarantee(budget.delta)?;
-//! assert!(guarantee.epsilon <= 1.0);
+//! assert!(guarantee.epsilon() <= 1.0);
 //! assert_eq!(outcome.point.len(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -212,6 +212,18 @@ fn events_that_can_not_be_accounted() {
             r#"{"event":{"class_name":"NoOpDpEvent"},"delta":2}"#,
             "delta",
         ),
+        (
+            r#"{"class_name":"GaussianDpEvent","noise_multiplier":1,"noise_multiplier":100}"#,
+            "noise_multiplier",
+        ),
+        (
+            r#"{"event":{"class_name":"NoOpDpEvent"},"events":[{"class_name":"GaussianDpEvent","noise_multiplier":1}]}"#,
+            "`events`",
+        ),
+        (
+            r#"[{"class_name":"NoOpDpEvent"},{"class_name":"GaussianDpEvent","noise_multiplier":0}]"#,
+            "[1].noise_multiplier",
+        ),
     ] {
         place.put("e.json", text);
         let delta = if text.contains("delta") {

@@ -381,7 +381,7 @@ fn both_run_on_private_records() {
         Accountant::least(&outcome.spent, budget.delta, Adjacency::ReplaceOne).unwrap();
     assert!(spent <= 2.0 && spent > 1.99, "{spent}");
     let guarantee = stages.means().curator().guarantee(budget.delta).unwrap();
-    assert!(guarantee.epsilon <= 2.0 && guarantee.rests_on.is_empty());
+    assert!(guarantee.epsilon() <= 2.0 && guarantee.rests_on().is_empty());
 
     let plan = RecursiveSgdPlan::with_growth(&facts, &budget, 2.0).unwrap();
     assert!(plan.stages.len() > 1);
@@ -390,8 +390,11 @@ fn both_run_on_private_records() {
     assert_eq!(outcome.counts.gradients, plan.gradients());
     assert!(outcome.counts.gradients <= records as f64);
     let guarantee = passes.curator().guarantee(budget.delta).unwrap();
-    assert!(guarantee.epsilon <= 2.0 && guarantee.epsilon > 1.99);
-    assert_eq!(guarantee.rests_on, [<ConvexGlm as ConvexSmooth>::ARGUMENT]);
+    assert!(guarantee.epsilon() <= 2.0 && guarantee.epsilon() > 1.99);
+    assert_eq!(
+        guarantee.rests_on(),
+        [<ConvexGlm as ConvexSmooth>::ARGUMENT]
+    );
     // A run reads half of the records here, and no record is read twice: a third run has too few.
     assert!(plan.run(&mut passes, &mut NoObserver).is_ok());
     let again = plan.run(&mut passes, &mut NoObserver);

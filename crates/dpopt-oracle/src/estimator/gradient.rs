@@ -74,7 +74,7 @@ mod tests {
     fn refused(column: u32) -> Refused {
         let mut design = Design::sparse(3).unwrap();
         design.push_row(&[(column, 1.0)]).unwrap();
-        let data = PrivateData::new(
+        let data = PrivateData::made_up(
             design,
             vec![1.0],
             ClipNorm::new(1.0).unwrap(),

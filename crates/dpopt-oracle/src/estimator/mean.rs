@@ -40,12 +40,14 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// Means over `data`, on one thread.
     ///
     /// # Errors
-    /// [`EstimatorError::AdjacencyMismatch`].
+    /// [`EstimatorError::AdjacencyMismatch`]; [`Refused::NotMadeUp`] for a curator that does not protect, on records that were
+    /// not declared made-up.
     pub fn new(
         data: &'a PrivateData<L::Records>,
         loss: L,
         curator: Curator,
     ) -> Result<Self, EstimatorError> {
+        data.check_curator(&curator)?;
         if curator.adjacency() != data.adjacency() {
             return Err(EstimatorError::AdjacencyMismatch {
                 curator: curator.adjacency(),
@@ -95,7 +97,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         &self.curator
     }
 
-    /// The curator, to reserve, settle and open a pool.
+    /// The curator, to reserve, settle and open a pool. Exchanging it for one that does not protect has all
+    /// releases refused, unless the records were declared made-up.
     pub fn curator_mut(&mut self) -> &mut Curator {
         &mut self.curator
     }
@@ -273,6 +276,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
 
     /// The bound of a query that may be asked of these records; none where nothing has to be released.
     fn admit(&self, query: &impl Query<L>) -> Result<Option<Bound>, Refused> {
+        // Before a pool is opened or a reservation looked at.
+        self.data.check_curator(&self.curator)?;
         if !query.fits(self.dim) {
             return Err(Refused::QueryShape { dim: self.dim });
         }
@@ -373,6 +378,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: Over<'_>,
         empty: impl Fn(f64, Option<FixedBlocks>) -> LatticeSum + Sync,
     ) -> Result<(Sensitive<Vector>, f64), Refused> {
+        // Asked once more where records are read: nothing passes this by.
+        self.data.check_curator(&self.curator)?;
         let records = self.data.records();
         let public = self.data.public_records();
         // A pool of more positions than there are records is a mistake of the caller; the number of
@@ -396,11 +403,11 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let (positions, denominator) = match &drawn {
             Touched::All => (self.data.everything(), public as f64),
             Touched::Poisson(sample) => (
-                Positions::Listed(sample.secret_positions()),
+                Positions::Listed(sample.secret_positions().reveal()),
                 public as f64 * sample.rate().get(),
             ),
             Touched::FixedSize(sample) => (
-                Positions::Listed(sample.secret_positions()),
+                Positions::Listed(sample.secret_positions().reveal()),
                 sample.size() as f64,
             ),
             Touched::Slice(slice) => (positions(slice), slice.len() as f64),

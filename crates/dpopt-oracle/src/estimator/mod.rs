@@ -49,6 +49,9 @@ pub enum EstimatorError {
         /// Adjacency of the data.
         data: Adjacency,
     },
+    /// The curator is not let at these records ([`Refused::NotMadeUp`]).
+    #[error(transparent)]
+    Refused(#[from] Refused),
     /// A derived constant is out of range.
     #[error(transparent)]
     Unit(#[from] UnitError),

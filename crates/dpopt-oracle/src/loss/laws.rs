@@ -160,7 +160,7 @@ pub(crate) fn passes<L: Differentiable + Copy>(
 {
     let count = forward.len();
     let reach = loss.constants_on(&forward).lipschitz;
-    let own = |records| PrivateData::of(records, Adjacency::ReplaceOne, None).unwrap();
+    let own = |records| PrivateData::made_up_of(records, Adjacency::ReplaceOne, None).unwrap();
     let (forward, backward) = (own(forward), own(backward));
     for clip in [2.0 * reach, 0.02 * reach] {
         let here = releases(&forward, loss, clip);

@@ -147,13 +147,15 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
     /// Passes over `data`.
     ///
     /// # Errors
-    /// [`EstimatorError::AdjacencyMismatch`], [`EstimatorError::Pool`] under add/remove, and
-    /// [`EstimatorError::InAFile`] for records that are not in memory.
+    /// [`EstimatorError::AdjacencyMismatch`], [`EstimatorError::Pool`] under add/remove,
+    /// [`EstimatorError::InAFile`] for records that are not in memory, and [`Refused::NotMadeUp`] for a curator that does
+    /// not protect, on records that were not declared made-up.
     pub fn new(
         data: &'a PrivateData<L::Records>,
         loss: L,
         curator: Curator,
     ) -> Result<Self, EstimatorError> {
+        data.check_curator(&curator)?;
         let adjacency = data.adjacency();
         if curator.adjacency() != adjacency {
             return Err(EstimatorError::AdjacencyMismatch {
@@ -182,7 +184,8 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         &self.curator
     }
 
-    /// The curator, to open a pool.
+    /// The curator, to open a pool. Exchanging it for one that does not protect has all passes refused, unless the records
+    /// were declared made-up.
     pub fn curator_mut(&mut self) -> &mut Curator {
         &mut self.curator
     }
@@ -346,6 +349,7 @@ impl<L: ConvexSmooth> Passes for OutputPerturbed<'_, L> {
         pass: &Pass<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Mean, PassError> {
+        self.data.check_curator(&self.curator)?;
         let adjacency = self.data.adjacency();
         let vanishes = L::VANISHES_ON_ERASED || !<L::Records as Records>::HAS_ERASED;
         if adjacency == Adjacency::ZeroOut && !vanishes {

@@ -14,7 +14,7 @@ type Row2 = ([f64; 2], f32);
 fn data(rows: &[Row2], adjacency: Adjacency) -> PrivateData {
     let design = Design::dense(2, rows.iter().flat_map(|row| row.0).collect()).unwrap();
     let labels = rows.iter().map(|row| row.1).collect();
-    PrivateData::new(design, labels, ClipNorm::new(1.0).unwrap(), adjacency, None).unwrap()
+    PrivateData::made_up(design, labels, ClipNorm::new(1.0).unwrap(), adjacency, None).unwrap()
 }
 
 fn huber() -> ConvexGlm {
@@ -192,7 +192,7 @@ fn long_points_move_by_no_more_than_claimed() {
         let design = Design::dense(dim as usize, entries.collect()).unwrap();
         let labels = rows.iter().map(|row| row.2).collect();
         let one = ClipNorm::new(1.0).unwrap();
-        let data = PrivateData::new(design, labels, one, adjacency, None).unwrap();
+        let data = PrivateData::made_up(design, labels, one, adjacency, None).unwrap();
         let mut perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
         let terms = perturbed.terms(pass).unwrap();
         perturbed.curator.open_pool(rows.len() as u64, 0).unwrap();
@@ -406,7 +406,8 @@ fn a_pool_of_more_positions_than_records_ends_with_the_records() {
 fn insertions_shift_slices_and_are_refused() {
     let design = Design::dense(2, vec![0.5; 4]).unwrap();
     let one = ClipNorm::new(1.0).unwrap();
-    let data = PrivateData::new(design, vec![1.0; 2], one, Adjacency::AddRemove, Some(2)).unwrap();
+    let data =
+        PrivateData::made_up(design, vec![1.0; 2], one, Adjacency::AddRemove, Some(2)).unwrap();
     let refused = OutputPerturbed::new(&data, huber(), curator(Adjacency::AddRemove)).err();
     assert!(matches!(
         refused,
@@ -430,7 +431,7 @@ fn a_guarantee_says_that_the_loss_is_taken_at_its_word() {
         .curator()
         .guarantee(Delta::new(1e-5).unwrap())
         .unwrap();
-    assert_eq!(guarantee.rests_on, [ConvexGlm::ARGUMENT]);
+    assert_eq!(guarantee.rests_on(), [ConvexGlm::ARGUMENT]);
 }
 
 /// The noise has the standard deviation that is stated: 4000 coordinates that no record touches. The mean of as
@@ -443,7 +444,8 @@ fn the_noise_is_as_wide_as_stated() {
         design.push_row(&[(0, 1.0)]).unwrap();
     }
     let one = ClipNorm::new(1.0).unwrap();
-    let data = PrivateData::new(design, vec![1.0; 3], one, Adjacency::ReplaceOne, None).unwrap();
+    let data =
+        PrivateData::made_up(design, vec![1.0; 3], one, Adjacency::ReplaceOne, None).unwrap();
     let noise = NoiseMultiplier::new(3.0).unwrap();
     let mut perturbed = ready(&data, noise);
     let zero = vec![0.0; dim];

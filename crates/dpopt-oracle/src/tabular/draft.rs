@@ -1,7 +1,7 @@
 //! A first schema, read off a table. Not private.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -100,6 +100,14 @@ pub fn draft_schema(path: impl AsRef<Path>) -> Result<String, TabularError> {
     let mut lines = Lines::new(file, &name)?;
     let header = read_header(&mut lines)?;
     let names = header_names(&header, &name)?;
+    let mut seen = HashSet::new();
+    if !names.iter().all(|column| seen.insert(column)) {
+        // Without a schema it may be a record, whose cells are not repeated.
+        return Err(TabularError::BadHeader {
+            path: name,
+            problem: "a column name is there twice; is the first line a header?",
+        });
+    }
     let mut draft = Draft::new(&names);
     let mut fields = Fields::new();
     while let Some(line) = lines.next_line()? {

@@ -132,7 +132,7 @@ pub enum TabularError {
         /// The missing names.
         columns: Vec<String>,
     },
-    /// The header names a column twice.
+    /// The header, which has all columns of the schema, names a column twice.
     #[error("{path}, line 1: the header names the column {column:?} twice")]
     DuplicateColumn {
         /// File, or the name given to a stream.

@@ -67,13 +67,6 @@ impl Layout {
                 problem: "a table, but the schema is one of an array",
             });
         }
-        let mut seen = HashSet::new();
-        if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
-            return Err(TabularError::DuplicateColumn {
-                path: path.to_owned(),
-                column: name.clone(),
-            });
-        }
         let places: HashMap<&str, usize> = names
             .iter()
             .enumerate()
@@ -100,6 +93,15 @@ impl Layout {
             return Err(TabularError::MissingColumns {
                 path: path.to_owned(),
                 columns: missing,
+            });
+        }
+        // After that: a line that holds all columns of the schema is a header. One that doesn't may be the first record of a table
+        // without a header, and none of its cells is repeated.
+        let mut seen = HashSet::new();
+        if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(TabularError::DuplicateColumn {
+                path: path.to_owned(),
+                column: name.clone(),
             });
         }
         if !schema.ignore_unlisted() {
@@ -162,7 +164,7 @@ impl Layout {
     }
 }
 
-/// Names in a header line, checked.
+/// Names in a header line, which may be there twice.
 pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, TabularError> {
     let bad = |problem| TabularError::BadHeader {
         path: path.to_owned(),
@@ -182,19 +184,8 @@ pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, Tabul
     if fields.open_quote() {
         return Err(bad("a quote is left open in the header"));
     }
-    let mut names = Vec::with_capacity(fields.len());
-    let mut seen = HashSet::new();
-    for i in 0..fields.len() {
-        let name = String::from_utf8_lossy(fields.get(i).unwrap_or_default()).into_owned();
-        if !seen.insert(name.clone()) {
-            return Err(TabularError::DuplicateColumn {
-                path: path.to_owned(),
-                column: name,
-            });
-        }
-        names.push(name);
-    }
-    Ok(names)
+    let name = |i| String::from_utf8_lossy(fields.get(i).unwrap_or_default()).into_owned();
+    Ok((0..fields.len()).map(name).collect())
 }
 
 /// Opens a file for [`Lines`].

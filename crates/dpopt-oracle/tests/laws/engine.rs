@@ -147,7 +147,11 @@ pub(crate) fn contributions<T: Clone, L: Loss, Q: Query<L>>(
     let drawn = Curator::simulated(Adjacency::AddRemove, SEED)
         .poisson_sample(rate, company.len())
         .unwrap();
-    let places = drawn.secret_positions().iter().map(|&i| i as usize);
+    let places = drawn
+        .secret_positions()
+        .reveal()
+        .iter()
+        .map(|&i| i as usize);
     let sampled = |records: &[T]| noisy_sum(loss(), query, &data(records), &Over::Poisson(rate), 1);
     // Without records the sample is empty and the noise the same.
     let expected = total(&sampled(&[]), places.map(|i| &alone[i % records.len()]));

@@ -85,7 +85,11 @@ fn framed<T: Clone, L: Loss, Q: Query<L>>(
     let drawn = Curator::simulated(REPLACE, 7)
         .poisson_sample(rate, ROWS)
         .unwrap();
-    let mut places = drawn.secret_positions().iter().map(|&p| p as usize);
+    let mut places = drawn
+        .secret_positions()
+        .reveal()
+        .iter()
+        .map(|&p| p as usize);
     let expected = add(sum(&empty, &over, 1), &mut places, 5);
     assert!(
         sum(&company(ROWS, 5), &over, 1) == expected,

@@ -271,7 +271,8 @@ fn closures() {
             },
         )
     };
-    let data = |records: &[_]| PrivateData::of(records.to_vec(), AddRemove, Some(PUBLIC)).unwrap();
+    let data =
+        |records: &[_]| PrivateData::made_up_of(records.to_vec(), AddRemove, Some(PUBLIC)).unwrap();
     first_order("closure", &loss, (DIM, 1), &data, &examples());
 }
 

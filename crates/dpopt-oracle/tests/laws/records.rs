@@ -129,7 +129,7 @@ pub(crate) fn private(store: Store, records: &[Example], adjacency: Adjacency) -
     .unwrap();
     let labels = records.iter().map(|(_, label)| *label).collect();
     let declared = (adjacency == Adjacency::AddRemove).then_some(PUBLIC);
-    PrivateData::new(design, labels, norm(1.0), adjacency, declared).unwrap()
+    PrivateData::made_up(design, labels, norm(1.0), adjacency, declared).unwrap()
 }
 
 /// Points of `dim` coordinates: the origin, three near it, one far off, one at which some products overflow, and one
@@ -198,7 +198,7 @@ pub(crate) fn private_sensed(
     let side = NonZeroUsize::new(SIDE).unwrap();
     let measurements = Measurements::new(side, matrices, labels, norm(1.0), Some(norm(1.5)));
     let declared = (adjacency == Adjacency::AddRemove).then_some(PUBLIC);
-    PrivateData::of(measurements.unwrap(), adjacency, declared).unwrap()
+    PrivateData::made_up_of(measurements.unwrap(), adjacency, declared).unwrap()
 }
 
 /// Shape of the matrix of which entries are observed.
@@ -233,5 +233,5 @@ pub(crate) fn private_observed(
 ) -> PrivateData<ObservedEntries> {
     let entries = ObservedEntries::new(SHAPE.0, SHAPE.1, records.to_vec(), Some(norm(1.5)));
     let declared = (adjacency == Adjacency::AddRemove).then_some(PUBLIC);
-    PrivateData::of(entries, adjacency, declared).unwrap()
+    PrivateData::made_up_of(entries, adjacency, declared).unwrap()
 }

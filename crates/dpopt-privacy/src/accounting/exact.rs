@@ -54,6 +54,11 @@ impl ExactBounds {
         self.upper - self.lower
     }
 
+    /// Whether another accountant may know better.
+    pub(super) fn is_wide(&self) -> bool {
+        !(self.width() <= WIDE * self.upper)
+    }
+
     fn max(self, other: Self) -> Self {
         Self {
             lower: self.lower.max(other.lower),
@@ -155,6 +160,10 @@ const NOISE_RANGE: (f64, f64) = (0.02, 1e6);
 const WIDEST: f64 = 0.7;
 /// Most contours for one epsilon.
 const ROUNDS: usize = 14;
+/// Relative width of an epsilon above which another contour is tried.
+const WIDE: f64 = 1e-3;
+/// Most contours to narrow an interval.
+const NARROWINGS: usize = 4;
 
 /// Bounds on the least epsilon of `event` at `delta` under `adjacency`.
 ///
@@ -291,10 +300,11 @@ fn epsilon_of(part: &mut Composition, delta: f64) -> Result<ExactBounds, ExactEr
             let epsilon = newton(&integral, saddle.epsilon, ln_delta);
             if (epsilon - saddle.epsilon).abs() * at.slope <= 4.0 {
                 let bounds = certify(&integral, epsilon, ln_delta, ln_error)?;
-                return Ok(ExactBounds {
+                let bounds = ExactBounds {
                     lower: bounds.lower.max(low),
                     upper: bounds.upper.min(high).max(0.0),
-                });
+                };
+                return Ok(narrow(part, bounds, epsilon, ln_delta, ln_error));
             }
             if round < ROUNDS / 2 {
                 next = saddle.epsilon + (at.ln - ln_delta) / at.slope;
@@ -323,6 +333,45 @@ fn epsilon_of(part: &mut Composition, delta: f64) -> Result<ExactBounds, ExactEr
             ln_upper: at.ln_upper,
         },
     ))
+}
+
+/// An interval that is not wide, if contours at the estimate give one. Where delta hardly falls, an error of the table that is
+/// no more than half a nat is most of epsilon.
+fn narrow(
+    part: &mut Composition,
+    mut bounds: ExactBounds,
+    mut epsilon: f64,
+    ln_delta: f64,
+    ln_error: f64,
+) -> ExactBounds {
+    let mut lowered = 0.0;
+    for _ in 0..NARROWINGS {
+        if !bounds.is_wide() {
+            break;
+        }
+        if !(epsilon > bounds.lower && epsilon < bounds.upper) {
+            epsilon = 0.5 * (bounds.lower + bounds.upper);
+        }
+        let contour = part.saddle(|s| s.epsilon < epsilon).and_then(|saddle| {
+            let ln_delta = saddle.ln_delta.min(ln_delta) - lowered;
+            let saddle = Saddle {
+                epsilon,
+                ln_delta,
+                ..saddle
+            };
+            Integral::new(part, &saddle)
+        });
+        lowered += 8.0;
+        let Ok(integral) = contour else {
+            continue;
+        };
+        epsilon = newton(&integral, epsilon, ln_delta);
+        if let Ok(next) = certify(&integral, epsilon, ln_delta, ln_error) {
+            bounds.lower = bounds.lower.max(next.lower);
+            bounds.upper = bounds.upper.min(next.upper).max(0.0);
+        }
+    }
+    bounds
 }
 
 /// Newton's method on log delta.

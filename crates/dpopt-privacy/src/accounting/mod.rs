@@ -8,6 +8,7 @@
 //! | [`Accountant::Pld`] | Gaussians and Laplace noise, plain and Poisson-sampled | upper bound within about 0.1 % (see [`pld`] for the lower one) |
 //! | [`Accountant::Exact`] | Gaussians and Poisson-sampled Gaussians | exact up to about 1e-9 (see [`exact`] for the certified interval) |
 //! | [`Accountant::Pure`] | pure and approximate DP | the optimum for equal epsilons, otherwise an upper bound |
+//! | [`Accountant::Basic`] | pure and approximate DP beside anything that another one takes | upper bound: the sum of both |
 //!
 //! Which accountant takes which event under which relation: `docs/accounting.md`.
 //!
@@ -23,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod basic;
 pub mod calibrate;
 pub mod costs;
 pub mod curves;
@@ -38,11 +40,14 @@ pub mod special;
 mod without_replacement;
 pub mod zcdp;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::adjacency::Adjacency;
 use crate::event::{Event, EventError};
 use crate::units::{Delta, Epsilon, UnitError};
+use basic::Split;
 pub(crate) use moments::log_inverse_gamma;
 use parts::Parts;
 use releases::Releases;
@@ -156,6 +161,26 @@ impl AccountingError {
     }
 }
 
+/// What contours say of the event, or of one that dominates it where it has more kinds of samples than they are made for.
+fn contour(
+    event: &Event,
+    bounds: impl Fn(&Event) -> Result<exact::ExactBounds, exact::ExactError>,
+) -> Result<exact::ExactBounds, AccountingError> {
+    let releases = Releases::of(Accountant::Exact, event)?;
+    let kinds = releases.sampled.len();
+    if kinds <= MOST_KINDS {
+        match bounds(event) {
+            Err(exact::ExactError::TooManyArguments { .. }) if kinds > KINDS => {}
+            answer => return Ok(answer?),
+        }
+    }
+    Ok(bounds(&releases.coarser(KINDS)?)?)
+}
+
+/// Kinds of samples from which they are grouped in any case, and into how many. Tuned: a second or two.
+const MOST_KINDS: usize = 2000;
+const KINDS: usize = 400;
+
 fn at(path: &str) -> String {
     match path {
         "" => String::new(),
@@ -180,10 +205,15 @@ pub enum Accountant {
     /// under replace-one.
     Pld,
     /// Contour integration: the certified upper end of [`exact`]. Gaussian and Poisson-sampled
-    /// Gaussian releases in any composition.
+    /// Gaussian releases in any composition. Of hundreds of different kinds of samples that need too much work, and of more
+    /// than 2000 always, it is the number for 400 kinds that dominate them, each the largest rate and the least noise of similar ones.
     Exact,
     /// Pure and approximate differential privacy: [`pure`] composition.
     Pure,
+    /// Basic composition of two groups: the sum of the epsilons of the pure and approximate releases, and the
+    /// least epsilon that another accountant states for the rest at what is left of delta. Of one group alone it is
+    /// that group's number.
+    Basic,
 }
 
 impl Accountant {
@@ -199,6 +229,9 @@ impl Accountant {
         delta: Delta,
         adjacency: Adjacency,
     ) -> Result<f64, AccountingError> {
+        if self == Accountant::Basic {
+            return Split::of(event, adjacency)?.epsilon(delta, adjacency);
+        }
         if matches!(self, Accountant::Pld | Accountant::Exact) {
             Releases::of(self, event)?;
         }
@@ -207,6 +240,8 @@ impl Accountant {
             return Ok(0.0);
         }
         let epsilon = match self {
+            // Answered above, by the accountants of its groups.
+            Accountant::Basic => f64::INFINITY,
             Accountant::Gdp => match parts.releases.mu()? {
                 Some(mu) => gdp::epsilon(mu, delta),
                 None => 0.0,
@@ -214,7 +249,7 @@ impl Accountant {
             Accountant::Zcdp => zcdp::epsilon_of(parts.concentrated(), delta)?,
             Accountant::Rdp => rdp::epsilon_of(&parts, delta, adjacency),
             Accountant::Pld => pld::epsilon(event, delta, adjacency)?.upper,
-            Accountant::Exact => exact::epsilon(event, delta, adjacency)?.upper,
+            Accountant::Exact => Self::interval(event, delta, adjacency)?.upper,
             Accountant::Pure => pure::epsilon_of(&parts, delta)?,
         };
         if epsilon.is_finite() {
@@ -239,6 +274,9 @@ impl Accountant {
         epsilon: Epsilon,
         adjacency: Adjacency,
     ) -> Result<f64, AccountingError> {
+        if self == Accountant::Basic {
+            return Split::of(event, adjacency)?.delta(epsilon, adjacency);
+        }
         if matches!(self, Accountant::Pld | Accountant::Exact) {
             Releases::of(self, event)?;
         }
@@ -247,6 +285,7 @@ impl Accountant {
             return Ok(0.0);
         }
         Ok(match self {
+            Accountant::Basic => 1.0,
             Accountant::Gdp => parts
                 .releases
                 .mu()?
@@ -254,14 +293,16 @@ impl Accountant {
             Accountant::Zcdp => zcdp::delta_of(parts.concentrated(), epsilon)?,
             Accountant::Rdp => rdp::delta_of(&parts, epsilon, adjacency),
             Accountant::Pld => pld::delta(event, epsilon.get(), adjacency)?.upper.min(1.0),
-            Accountant::Exact => exact::delta(event, epsilon.get(), adjacency)?.upper,
+            Accountant::Exact => {
+                contour(event, |event| exact::delta(event, epsilon.get(), adjacency))?.upper
+            }
             Accountant::Pure => pure::delta_of(&parts, epsilon)?,
         })
     }
 
     /// The accountant to start with for events of this shape: [`Self::Gdp`], which is exact in
     /// closed form, when every release is a plain Gaussian or a tree of them, otherwise
-    /// [`Self::Exact`], [`Self::Pld`], [`Self::Pure`] or [`Self::Rdp`], the first that takes the
+    /// [`Self::Exact`], [`Self::Pld`], [`Self::Pure`], [`Self::Rdp`] or [`Self::Basic`], the first that takes the
     /// event. The second and third may still refuse an event that is beyond their numeric range;
     /// [`Self::least`] then asks the others.
     ///
@@ -279,14 +320,24 @@ impl Accountant {
         } else if Parts::of(Accountant::Pure, event, adjacency).is_ok() {
             Ok(Accountant::Pure)
         } else {
-            Parts::of(Accountant::Rdp, event, adjacency).map(|_| Accountant::Rdp)
+            match Parts::of(Accountant::Rdp, event, adjacency) {
+                Ok(_) => Ok(Accountant::Rdp),
+                Err(_) if Self::splits(event, adjacency) => Ok(Accountant::Basic),
+                Err(refusal) => Err(refusal),
+            }
         }
+    }
+
+    /// Whether basic composition has two groups to compose.
+    fn splits(event: &Event, adjacency: Adjacency) -> bool {
+        Split::of(event, adjacency).is_ok_and(|split| split.is_proper())
     }
 
     /// The least epsilon that any accountant here states for `event` at `delta`, and which.
     /// The exact ones need no comparison; where [`Self::Exact`] refuses, or its certified
     /// interval is wider than a thousandth, the smallest of all bounds is taken. With Laplace
-    /// noise it is the smallest of [`Self::Pld`], [`Self::Pure`] and [`Self::Rdp`].
+    /// noise it is the smallest of [`Self::Pld`], [`Self::Pure`] and [`Self::Rdp`], and with pure or approximate releases
+    /// beside others the smallest of what takes the whole and of [`Self::Basic`].
     ///
     /// # Errors
     /// The refusal of [`Accountant::tightest_for`]'s choice when none has an answer.
@@ -299,33 +350,47 @@ impl Accountant {
         match first {
             Accountant::Gdp => first.epsilon(event, delta, adjacency).map(|e| (first, e)),
             Accountant::Exact => Self::least_sampled(event, delta, adjacency),
-            _ => Self::smaller(
-                first.epsilon(event, delta, adjacency).map(|e| (first, e)),
-                match first {
-                    Accountant::Pld => &[Accountant::Pure, Accountant::Rdp],
-                    _ => &[Accountant::Rdp],
-                },
-                event,
-                delta,
-                adjacency,
-            ),
+            _ => {
+                let mut others = vec![Accountant::Pure, Accountant::Rdp];
+                // Of one group alone it would ask here again.
+                if Self::splits(event, adjacency) {
+                    others.push(Accountant::Basic);
+                }
+                others.retain(|&other| other != first);
+                let answer = first.epsilon(event, delta, adjacency).map(|e| (first, e));
+                Self::smaller(answer, &others, event, delta, adjacency)
+            }
         }
     }
 
+    /// The certified interval of [`Self::Exact`], with the refusals of an accountant.
+    fn interval(
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<exact::ExactBounds, AccountingError> {
+        Parts::of(Accountant::Exact, event, adjacency)?;
+        contour(event, |event| exact::epsilon(event, delta, adjacency))
+    }
+
+    /// As [`Self::least`], for events that [`Self::Exact`] takes.
     fn least_sampled(
         event: &Event,
         delta: Delta,
         adjacency: Adjacency,
     ) -> Result<(Self, f64), AccountingError> {
-        let exact = match exact::epsilon(event, delta, adjacency) {
-            Ok(bounds) if bounds.width() <= 1e-3 * bounds.upper => {
-                return Ok((Accountant::Exact, bounds.upper));
-            }
-            Ok(bounds) => Ok((Accountant::Exact, bounds.upper)),
-            Err(error) => Err(AccountingError::from(error)),
+        let exact = match Self::interval(event, delta, adjacency) {
+            Ok(bounds) if !bounds.is_wide() => return Ok((Accountant::Exact, bounds.upper)),
+            answer => answer.map(|bounds| (Accountant::Exact, bounds.upper)),
+        };
+        let releases = Releases::of(Accountant::Exact, event)?;
+        let event = if releases.sampled.len() > MOST_KINDS {
+            Cow::Owned(releases.coarser(KINDS)?)
+        } else {
+            Cow::Borrowed(event)
         };
         let others = [Accountant::Pld, Accountant::Rdp];
-        Self::smaller(exact, &others, event, delta, adjacency)
+        Self::smaller(exact, &others, &event, delta, adjacency)
     }
 
     /// The smallest of a first answer and those of others that have one.
@@ -351,13 +416,14 @@ impl Accountant {
     }
 
     /// Every accountant, in the order of the table above.
-    pub const ALL: [Accountant; 6] = [
+    pub const ALL: [Accountant; 7] = [
         Accountant::Gdp,
         Accountant::Zcdp,
         Accountant::Rdp,
         Accountant::Pld,
         Accountant::Exact,
         Accountant::Pure,
+        Accountant::Basic,
     ];
 }
 
@@ -370,13 +436,14 @@ impl std::fmt::Display for Accountant {
             Accountant::Pld => "pld",
             Accountant::Exact => "exact",
             Accountant::Pure => "pure",
+            Accountant::Basic => "basic",
         })
     }
 }
 
 /// A name is not that of an accountant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, exact, pure")]
+#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, exact, pure, basic")]
 pub struct UnknownAccountant {
     /// The rejected name.
     pub name: String,

@@ -15,11 +15,11 @@ use super::releases::{float, product_up, sum_up, up};
 use super::special::{entropy_over_square, exp_minus_linear};
 use crate::units::{Delta, Epsilon};
 
-/// Relative slack, upwards, of every delta computed here.
+/// Relative slack, upwards, of every delta computed here, for a few mechanisms.
 const SLACK: f64 = 1e-11;
 
 /// delta of the k-fold composition of `epsilon0`-DP mechanisms, at `epsilon`; exact but for a
-/// relative slack of 1e-11 upwards.
+/// relative slack upwards, of 1e-11 for a few mechanisms and of at most 1e-8 for 10^7.
 ///
 /// Source: Kairouz, Oh and Viswanath 2015, Theorem 3.3 with delta 0.
 #[must_use]
@@ -28,17 +28,20 @@ pub fn k_fold_delta(epsilon0: Epsilon, count: u64, epsilon: f64) -> f64 {
     if epsilon.is_nan() {
         return f64::NAN;
     }
-    if count == 0 || epsilon >= k * e0 {
+    if count == 0 || epsilon >= product_up(e0, k) {
         return 0.0;
     }
     let epsilon = epsilon.max(0.0);
     // P(lie) = 1 / (1 + e^e0); losses (k - 2i) e0 above epsilon matter.
     let odds = (-e0).exp();
-    let boundary = (0.5 * (k - epsilon / e0)).floor().max(0.0);
+    // One more than the last such i, as the quotient is rounded; then its loss is found not to be above.
+    let boundary = (0.5 * (k - epsilon / e0)).floor().max(0.0) + 1.0;
+    let boundary = boundary.min(k);
     let mode = (k * odds / (1.0 + odds)).floor();
     let start = boundary.min(mode);
     let part = |i: f64| {
-        let above = (k - 2.0 * i) * e0 - epsilon;
+        // Rounded once, so that nothing cancels where epsilon is close to a loss.
+        let above = (k - 2.0 * i).mul_add(e0, -epsilon);
         if above > 0.0 { -(-above).exp_m1() } else { 0.0 }
     };
     // Probabilities relative to the one at the start, downwards and upwards until they vanish.
@@ -59,7 +62,10 @@ pub fn k_fold_delta(epsilon0: Epsilon, count: u64, epsilon: f64) -> f64 {
         sum += relative * part(i);
     }
     let log_delta = log_binomial(k, start, e0) + sum.ln();
-    (log_delta.exp() * (1.0 + SLACK)).clamp(f64::from_bits(1), 1.0)
+    // The deviance of the start errs by 2^-53 of the derivative in its mean, sqrt(2 k |log|) at most; the recurrence by
+    // three units for each of the sqrt(k) terms that count.
+    let units = 64.0 * (1.0 + (k * (1.0 + log_delta.abs().min(800.0))).sqrt());
+    (log_delta.exp() * (1.0 + SLACK + units * f64::EPSILON)).clamp(f64::from_bits(1), 1.0)
 }
 
 /// The least epsilon of the k-fold composition of `epsilon0`-DP mechanisms at `delta`, rounded up.
@@ -114,19 +120,74 @@ pub mod advanced {
     /// Source: Kairouz, Oh and Viswanath 2015, Theorem 3.5.
     #[must_use]
     pub fn kairouz_oh_viswanath(mechanisms: &[(Epsilon, u64)], delta: Delta) -> f64 {
-        let (mut sum, mut mean, mut square) = (0.0, 0.0, 0.0);
-        for (epsilon, count) in mechanisms {
-            let (e, k) = (epsilon.get(), *count as f64);
-            sum += k * e;
-            mean += k * e * (0.5 * e).tanh();
-            square += k * e * e;
-        }
+        let Moments {
+            sum,
+            mean,
+            square,
+            slack,
+        } = Moments::of(mechanisms);
         let plain = mean + (-2.0 * square * delta.get().ln()).sqrt();
         let log = (std::f64::consts::E + square.sqrt() / delta.get()).ln();
         let other = mean + (2.0 * square * log).sqrt();
-        // Sums of many terms gather rounding errors.
-        let slack = 1.0 + f64::EPSILON * (16.0 + mechanisms.len() as f64);
         sum.min(plain).min(other) * slack
+    }
+
+    /// The inverse of [`kairouz_oh_viswanath`]: a delta, at most 1, at which it is at most `epsilon`.
+    ///
+    /// With `x = (epsilon - A)^2 / (2 B)`, the lesser of `e^-x` and `sqrt(B) / (e^x - e)`; 0 from the sum on.
+    #[must_use]
+    pub fn kairouz_oh_viswanath_delta(mechanisms: &[(Epsilon, u64)], epsilon: f64) -> f64 {
+        let Moments {
+            sum,
+            mean,
+            square,
+            slack,
+        } = Moments::of(mechanisms);
+        // Twice the slack, so that this is an inverse after all rounding.
+        let epsilon = epsilon / (slack * slack);
+        if epsilon >= sum {
+            return 0.0;
+        }
+        if !(epsilon > mean) {
+            return 1.0;
+        }
+        let x = (epsilon - mean) * (epsilon - mean) / (2.0 * square);
+        let plain = (-x).exp();
+        // e^x - e, from an x that is a hair too small.
+        let odds = std::f64::consts::E * (x - 1.0 - 1e-13 * (1.0 + x)).exp_m1();
+        let other = if odds > 0.0 {
+            square.sqrt() / odds
+        } else {
+            1.0
+        };
+        let slack = 1.0 + 1e-13 * (1.0 + x.min(800.0));
+        (plain.min(other) * slack).clamp(f64::from_bits(1), 1.0)
+    }
+
+    /// Sums over mechanisms: of epsilon, `A` and `B` of the theorem, and a factor for the rounding of all.
+    struct Moments {
+        sum: f64,
+        mean: f64,
+        square: f64,
+        slack: f64,
+    }
+
+    impl Moments {
+        fn of(mechanisms: &[(Epsilon, u64)]) -> Self {
+            let (mut sum, mut mean, mut square) = (0.0, 0.0, 0.0);
+            for (epsilon, count) in mechanisms {
+                let (e, k) = (epsilon.get(), *count as f64);
+                sum += k * e;
+                mean += k * e * (0.5 * e).tanh();
+                square += k * e * e;
+            }
+            Self {
+                sum,
+                mean,
+                square,
+                slack: 1.0 + f64::EPSILON * (16.0 + mechanisms.len() as f64),
+            }
+        }
     }
 }
 
@@ -227,6 +288,7 @@ pub(crate) fn delta_of(parts: &Parts, epsilon: Epsilon) -> Result<f64, Accountin
         Some(_) => 1.0,
         None => 0.0,
     };
+    let rest = rest.min(advanced::kairouz_oh_viswanath_delta(&all, epsilon.get()));
     let slack = 1.0 + 4.0 * f64::EPSILON;
     Ok(((failure + rest * (1.0 - failure)) * slack).min(1.0))
 }

@@ -2,7 +2,7 @@
 
 use super::{Accountant, AccountingError};
 use crate::event::Event;
-use crate::units::Mu;
+use crate::units::{Mu, NoiseMultiplier, SamplingRate};
 
 /// Poisson-sampled Gaussian releases that share their parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,8 +42,8 @@ impl Releases {
     /// Reduces `event`, or says what in it `accountant` has no theorem for.
     ///
     /// Gaussians of noise multipliers z_i on the same records compose to one Gaussian with
-    /// `1/z^2 = sum 1/z_i^2`, also inside one Poisson sample: their joint likelihood ratio is
-    /// that of the single Gaussian. A sample at rate 1 is no sample.
+    /// `1/z^2 = sum 1/z_i^2`, also inside one Poisson sample and where one depends on the answer of another:
+    /// `docs/privacy/replace-one-pair.md`. A sample at rate 1 is no sample.
     pub(crate) fn of(accountant: Accountant, event: &Event) -> Result<Self, AccountingError> {
         event.check()?;
         let mut out = Releases::default();
@@ -181,6 +181,43 @@ impl Releases {
         self.plain.add(up(one * float(count)));
     }
 
+    /// An event of at most `kinds` kinds of samples that dominates these releases.
+    ///
+    /// Samples that are close in rate and noise are counted as the largest of their rates with the least of their noises. A
+    /// larger rate dominates: with `q = r q'` both laws of a sample at q are those of one at q' with probability r, and equal to
+    /// each other otherwise; `H_a` is jointly convex, and least where laws are equal. Less noise dominates, because noise can be added
+    /// afterwards. Both hold at every a >= 0, so the dominating pairs compose.
+    pub(crate) fn coarser(&self, kinds: usize) -> Result<Event, AccountingError> {
+        let mut groups = vec![Group::new(self.sampled.clone())];
+        while groups.len() < kinds {
+            let widest = groups
+                .iter()
+                .enumerate()
+                .max_by(|(_, a), (_, b)| a.spread().total_cmp(&b.spread()));
+            let Some((at, _)) = widest.filter(|(_, group)| group.spread() > 0.0) else {
+                break;
+            };
+            let (one, other) = groups.swap_remove(at).split();
+            groups.extend([one, other]);
+        }
+        let mut events = Vec::new();
+        if self.mu_squared() > 0.0 {
+            let noise = (1.0 / up(self.mu_squared().sqrt())).next_down();
+            events.push(Event::gaussian(NoiseMultiplier::new(noise)?));
+        }
+        for group in groups {
+            let count = group
+                .members
+                .iter()
+                .fold(0_u64, |n, release| n.saturating_add(release.count));
+            check_count(count)?;
+            let one = Event::gaussian(NoiseMultiplier::new(group.noise.0)?)
+                .poisson_sampled(SamplingRate::new(group.rate.1)?);
+            events.push(one.repeated(count));
+        }
+        Ok(Event::composed(events))
+    }
+
     fn add_sampled(&mut self, new: SampledGaussian) {
         let same = self
             .sampled
@@ -190,6 +227,53 @@ impl Releases {
             Some(old) => old.count = old.count.saturating_add(new.count),
             None => self.sampled.push(new),
         }
+    }
+}
+
+/// Sampled releases that are to be counted as one kind.
+struct Group {
+    members: Vec<SampledGaussian>,
+    /// Least and largest.
+    rate: (f64, f64),
+    noise: (f64, f64),
+}
+
+impl Group {
+    fn new(members: Vec<SampledGaussian>) -> Self {
+        let range = |of: fn(&SampledGaussian) -> f64| {
+            let all = members.iter().map(of);
+            all.fold((f64::INFINITY, 0.0_f64), |(least, most), x| {
+                (least.min(x), most.max(x))
+            })
+        };
+        Self {
+            rate: range(|release| release.rate),
+            noise: range(|release| release.noise_multiplier),
+            members,
+        }
+    }
+
+    /// By how much a member may be overstated, about: noise weighs double.
+    fn spread(&self) -> f64 {
+        (self.rate.1 / self.rate.0).ln() + 2.0 * (self.noise.1 / self.noise.0).ln()
+    }
+
+    /// Cuts the longer side in the middle of its logarithm.
+    fn split(self) -> (Self, Self) {
+        let by_rate = self.rate.1 / self.rate.0 > (self.noise.1 / self.noise.0).powi(2);
+        let (least, most) = if by_rate { self.rate } else { self.noise };
+        let middle = least.sqrt() * most.sqrt();
+        // Adjacent numbers have no middle; the least one is on its own then.
+        let middle = if middle >= most { least } else { middle };
+        let (low, high) = self.members.into_iter().partition(|release| {
+            let x = if by_rate {
+                release.rate
+            } else {
+                release.noise_multiplier
+            };
+            x <= middle.max(least)
+        });
+        (Self::new(low), Self::new(high))
     }
 }
 

@@ -31,7 +31,7 @@ pub use replay::{
     ReplayedReads, ReplayedRelease,
 };
 pub use reservation::{AtMostThen, Spend};
-pub use sample::{FixedSizeSample, PoissonSample};
+pub use sample::{FixedSizeSample, PoissonSample, SecretPositions};
 pub use slice::{PoolError, Slice};
 
 pub(crate) use replay::{Seat, Shares};

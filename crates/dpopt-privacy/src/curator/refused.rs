@@ -3,6 +3,7 @@
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
+use crate::guarantee::Mode;
 use crate::lattice::LatticeError;
 use crate::ledger::LedgerError;
 use crate::noise::NoiseError;
@@ -138,6 +139,14 @@ pub enum Refused {
     /// A protected run was asked to keep the books of releases that it did not make.
     #[error("only a simulation keeps the books of releases that are made elsewhere")]
     NotSimulated,
+    /// A curator whose noise can be repeated was given records that nobody declared to need no protection.
+    #[error(
+        "these records were not declared made-up, and the noise of a {mode} curator can be subtracted: they need a protected one"
+    )]
+    NotMadeUp {
+        /// What the curator is.
+        mode: Mode,
+    },
     /// The accountant refused the event.
     #[error(transparent)]
     Accounting(#[from] AccountingError),

@@ -198,7 +198,7 @@ impl Curator {
         let exact = noise_multiplier.get() * sum.sensitivity_in_steps();
         let noise = RoundedGaussian::new(exact.next_up())?;
         self.check(&event, account)?;
-        let mut noisy = sum.payload.integers();
+        let mut noisy = sum.integers();
         let id = self.stream_id(Purpose::Noise)?;
         self.key.check_release(id, noisy.len())?;
         // Charged first: from here on nothing can fail.
@@ -229,7 +229,7 @@ impl Curator {
                 radius_steps: sum.bound.radius() / sum.bound.step(),
                 limit: sum.sensitivity_in_steps() / noise.scale(),
             };
-            noisy = seat.sum(facts, sum.payload.integers(), noisy);
+            noisy = seat.sum(facts, sum.integers(), noisy);
         }
         let step = sum.bound.step();
         Ok(P::plain(noisy.iter().map(|&k| k as f64 * step)))

@@ -35,8 +35,23 @@ impl PoissonSample {
 
     /// Positions of the drawn records, increasing. **Secret**: for the pass over the records only.
     #[must_use]
-    pub fn secret_positions(&self) -> &[u32] {
-        &self.positions
+    pub fn secret_positions(&self) -> SecretPositions<'_> {
+        SecretPositions(&self.positions)
+    }
+}
+
+/// Who was drawn.
+///
+/// # Privacy
+/// Secret: it does not print, compare or serialise. Who sums the records has to know which, so [`SecretPositions::reveal`] says it.
+#[derive(Clone, Copy)]
+pub struct SecretPositions<'a>(&'a [u32]);
+
+impl<'a> SecretPositions<'a> {
+    /// The positions, for the pass over the records and nothing else.
+    #[must_use]
+    pub fn reveal(self) -> &'a [u32] {
+        self.0
     }
 }
 
@@ -79,7 +94,7 @@ impl FixedSizeSample {
 
     /// Positions of the drawn records, increasing. **Secret**: for the pass over the records only.
     #[must_use]
-    pub fn secret_positions(&self) -> &[u32] {
-        &self.positions
+    pub fn secret_positions(&self) -> SecretPositions<'_> {
+        SecretPositions(&self.positions)
     }
 }

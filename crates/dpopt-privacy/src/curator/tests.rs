@@ -51,8 +51,8 @@ fn an_inner_run_states_no_guarantee() {
     assert!(best.unwrap().unwrap().value);
     let mut alone = Curator::protected(Adjacency::AddRemove).unwrap();
     alone.reserve(&Spend::Fixed(gaussian(5.0))).unwrap();
-    let one = alone.guarantee(delta).unwrap().epsilon;
-    assert!(curator.guarantee(delta).unwrap().epsilon > 1.5 * one);
+    let one = alone.guarantee(delta).unwrap().epsilon();
+    assert!(curator.guarantee(delta).unwrap().epsilon() > 1.5 * one);
 }
 
 /// Pools are counted over the process, and how many the inner runs opened is secret.

@@ -150,11 +150,24 @@ impl<'de> Deserialize<'de> for Event {
 }
 
 pub(super) fn read(text: &str) -> Result<Event, EventError> {
+    read_with(text, |reader, deserializer| {
+        reader.node(0).deserialize(deserializer)
+    })
+}
+
+/// The whole of `text` by `read`, with the place of the first failure.
+pub(super) fn read_with<'de, T>(
+    text: &'de str,
+    read: impl FnOnce(
+        &Reader,
+        &mut serde_json::Deserializer<serde_json::de::StrRead<'de>>,
+    ) -> Result<T, serde_json::Error>,
+) -> Result<T, EventError> {
     let reader = Reader::default();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let read = reader.node(0).deserialize(&mut deserializer);
-    match read.and_then(|event| deserializer.end().map(|()| event)) {
-        Ok(event) => Ok(event),
+    let found = read(&reader, &mut deserializer);
+    match found.and_then(|found| deserializer.end().map(|()| found)) {
+        Ok(found) => Ok(found),
         Err(error) => Err(reader.failure.take().unwrap_or_else(|| EventError {
             path: String::new(),
             problem: EventProblem::Json(error.to_string()),
@@ -169,7 +182,7 @@ enum Step {
 
 /// Where the reading of one text is.
 #[derive(Default)]
-struct Reader {
+pub(super) struct Reader {
     nodes: Cell<u64>,
     path: RefCell<Vec<Step>>,
     /// The first failure; later ones only pass it on.
@@ -177,14 +190,14 @@ struct Reader {
 }
 
 impl Reader {
-    fn node(&self, depth: usize) -> NodeSeed<'_> {
+    pub(super) fn node(&self, depth: usize) -> NodeSeed<'_> {
         NodeSeed {
             reader: self,
             depth,
         }
     }
 
-    fn fail<E: serde::de::Error>(&self, field: &str, problem: EventProblem) -> E {
+    pub(super) fn fail<E: serde::de::Error>(&self, field: &str, problem: EventProblem) -> E {
         let mut path = String::new();
         for step in self.path.borrow().iter() {
             match step {
@@ -202,7 +215,7 @@ impl Reader {
     }
 
     /// Gives an error of the parser the path at which it happened.
-    fn located<T, E: serde::de::Error>(&self, result: Result<T, E>) -> Result<T, E> {
+    pub(super) fn located<T, E: serde::de::Error>(&self, result: Result<T, E>) -> Result<T, E> {
         result.map_err(|error| {
             if self.failure.borrow().is_some() {
                 error
@@ -221,7 +234,7 @@ impl Reader {
 }
 
 #[derive(Clone, Copy)]
-struct NodeSeed<'a> {
+pub(super) struct NodeSeed<'a> {
     reader: &'a Reader,
     depth: usize,
 }
@@ -267,64 +280,20 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
         Err(self.reader.fail("", EventProblem::NotAnObject))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event, A::Error> {
-        let reader = self.reader;
-        let mut raw = Raw::default();
-        while let Some(key) = reader.located(map.next_key::<String>())? {
-            if raw.is_foreign() {
-                match key.as_str() {
-                    "class_name" | "module_name" => {}
-                    _ => {
-                        reader.located(map.next_value::<IgnoredAny>())?;
-                        continue;
-                    }
-                }
-            }
-            if !raw.keys.insert(key.clone()) {
-                let class = raw.class.unwrap_or_default();
-                return Err(reader.fail(
-                    &key,
-                    EventProblem::UnknownField {
-                        class,
-                        field: key.clone(),
-                    },
-                ));
-            }
-            match key.as_str() {
-                "event" => {
-                    let child = reader.node(self.depth + 1);
-                    raw.event =
-                        Some(reader.inside(Step::Field("event"), || map.next_value_seed(child))?);
-                }
-                "events" => {
-                    let children = NodesSeed(reader.node(self.depth + 1));
-                    raw.events = Some(reader.inside(Step::Field("events"), || {
-                        reader.located(map.next_value_seed(children))
-                    })?);
-                }
-                _ => {
-                    let value: Value = reader.located(map.next_value())?;
-                    match (key.as_str(), value) {
-                        ("class_name", Value::String(name)) => raw.class = Some(name),
-                        ("module_name", Value::String(name)) => raw.module = Some(name),
-                        ("class_name" | "module_name", other) => {
-                            return Err(reader.fail(&key, kind("a name", &other)));
-                        }
-                        (_, value) => raw.values.push((key, value)),
-                    }
-                }
-            }
-        }
-        raw.build()
-            .and_then(|event| match event.check_fields() {
-                Ok(()) => Ok(event),
-                Err((field, problem)) => Err((field.to_owned(), problem)),
-            })
-            .map_err(|(field, problem)| reader.fail(&field, problem))
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Event, A::Error> {
+        Fields::read(self, map, Seed::Event)?.into_event(self.reader)
     }
 }
 
-struct NodesSeed<'a>(NodeSeed<'a>);
+/// What an object is expected to be.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Seed {
+    Event,
+    /// An event, or an object that has events.
+    File,
+}
+
+pub(super) struct NodesSeed<'a>(pub(super) NodeSeed<'a>);
 
 impl<'de> DeserializeSeed<'de> for NodesSeed<'_> {
     type Value = Vec<Event>;
@@ -356,7 +325,7 @@ impl<'de> Visitor<'de> for NodesSeed<'_> {
     }
 }
 
-fn kind(needs: &'static str, got: &Value) -> EventProblem {
+pub(super) fn kind(needs: &'static str, got: &Value) -> EventProblem {
     let mut got = match got {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
@@ -372,16 +341,96 @@ type Wrong = (String, EventProblem);
 
 /// The fields of one object, as they were read.
 #[derive(Default)]
-struct Raw {
+pub(super) struct Fields {
     keys: std::collections::HashSet<String>,
     module: Option<String>,
     class: Option<String>,
     values: Vec<(String, Value)>,
-    event: Option<Event>,
-    events: Option<Vec<Event>>,
+    pub(super) event: Option<Event>,
+    pub(super) events: Option<Vec<Event>>,
 }
 
-impl Raw {
+impl Fields {
+    /// Reads an object, in which no field may be twice.
+    pub(super) fn read<'de, A: MapAccess<'de>>(
+        node: NodeSeed<'_>,
+        mut map: A,
+        seed: Seed,
+    ) -> Result<Self, A::Error> {
+        let reader = node.reader;
+        let mut raw = Self::default();
+        while let Some(key) = reader.located(map.next_key::<String>())? {
+            if raw.is_foreign() {
+                match key.as_str() {
+                    "class_name" | "module_name" => {}
+                    _ => {
+                        reader.located(map.next_value::<IgnoredAny>())?;
+                        continue;
+                    }
+                }
+            }
+            if !raw.keys.insert(key.clone()) {
+                let class = raw.class.unwrap_or_else(|| {
+                    let what = match seed {
+                        Seed::Event => "an event",
+                        Seed::File => "the file",
+                    };
+                    what.to_owned()
+                });
+                let field = key.clone();
+                return Err(reader.fail(&key, EventProblem::UnknownField { class, field }));
+            }
+            match key.as_str() {
+                "event" => {
+                    let child = reader.node(node.depth + 1);
+                    raw.event =
+                        Some(reader.inside(Step::Field("event"), || map.next_value_seed(child))?);
+                }
+                "events" => {
+                    let children = NodesSeed(reader.node(node.depth + 1));
+                    raw.events = Some(reader.inside(Step::Field("events"), || {
+                        reader.located(map.next_value_seed(children))
+                    })?);
+                }
+                _ => {
+                    let value: Value = reader.located(map.next_value())?;
+                    match (key.as_str(), value) {
+                        ("class_name", Value::String(name)) => raw.class = Some(name),
+                        ("module_name", Value::String(name)) => raw.module = Some(name),
+                        ("class_name" | "module_name", other) => {
+                            return Err(reader.fail(&key, kind("a name", &other)));
+                        }
+                        (_, value) => raw.values.push((key, value)),
+                    }
+                }
+            }
+        }
+        Ok(raw)
+    }
+
+    /// Whether they say that they are an event's.
+    pub(super) fn is_an_event(&self) -> bool {
+        self.class.is_some()
+    }
+
+    /// The event that they make up.
+    pub(super) fn into_event<E: serde::de::Error>(self, reader: &Reader) -> Result<Event, E> {
+        self.build()
+            .and_then(|event| match event.check_fields() {
+                Ok(()) => Ok(event),
+                Err((field, problem)) => Err((field.to_owned(), problem)),
+            })
+            .map_err(|(field, problem)| reader.fail(&field, problem))
+    }
+
+    /// A field other than the class and inner events, where it is there.
+    pub(super) fn get(&self, field: &str) -> Option<&Value> {
+        self.values
+            .iter()
+            .find(|(key, _)| key == field)
+            .map(|(_, value)| value)
+    }
+
     /// Whether the class is already known to be unknown.
     fn is_foreign(&self) -> bool {
         self.class
@@ -395,11 +444,7 @@ impl Raw {
     }
 
     fn value(&self, field: &'static str) -> Result<&Value, Wrong> {
-        self.values
-            .iter()
-            .find(|(key, _)| key == field)
-            .map(|(_, value)| value)
-            .ok_or_else(|| self.missing(field))
+        self.get(field).ok_or_else(|| self.missing(field))
     }
 
     fn real(&self, field: &'static str) -> Result<f64, Wrong> {

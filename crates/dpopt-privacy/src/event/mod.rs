@@ -32,10 +32,13 @@
 //! [`MAX_DEPTH`] or with more than [`MAX_NODES`] events. Larger trees built by hand can still be
 //! cloned, compared, printed (cut short) and dropped: nothing here recurses with the depth.
 
+mod file;
 mod json;
 mod walk;
 
 use crate::units::{Epsilon, NoiseMultiplier, Rho, SamplingRate};
+
+pub use file::EventFile;
 
 /// Levels of nesting that [`Event::check`] lets pass. Each takes at most two of the 128 levels that
 /// `serde_json` reads, so an event fits inside a few more objects.
@@ -269,6 +272,12 @@ pub enum EventProblem {
     /// There are too many events.
     #[error("there are more than {MAX_NODES} events")]
     TooMany,
+    /// A file has neither an event nor events.
+    #[error("neither an event (no `class_name`) nor a file of a run (no `event`, no `events`)")]
+    NoEvent,
+    /// A file has both `event` and `events`.
+    #[error("the file has `event` and `events`, and only one of them can count")]
+    TwoCompositions,
     /// The text is not JSON, or is cut off.
     #[error("{0}")]
     Json(String),

@@ -223,14 +223,14 @@ mod tests {
         assert!(refused(&mut silent));
         silent.reserve(&spend).unwrap();
         assert!(refused(&mut silent));
-        assert!(silent.guarantee(delta).unwrap().rests_on.is_empty());
+        assert!(silent.guarantee(delta).unwrap().rests_on().is_empty());
         let mut other = curator();
         other.reserve_claimed(&spend, "another").unwrap();
         assert!(refused(&mut other));
         let mut curator = curator();
         curator.reserve_claimed(&spend, claim.argument()).unwrap();
         // Named before anything is released.
-        assert_eq!(curator.guarantee(delta).unwrap().rests_on, ["a test"]);
+        assert_eq!(curator.guarantee(delta).unwrap().rests_on(), ["a test"]);
         curator
             .check_release_claimed(Reads::All, &claim, noise)
             .unwrap();
@@ -238,7 +238,7 @@ mod tests {
         assert!(curator.release_claimed(&sealed(), noise).is_err());
         // It stays named when the run is over, and a later reservation is not covered by it.
         curator.settle().unwrap();
-        assert_eq!(curator.guarantee(delta).unwrap().rests_on, ["a test"]);
+        assert_eq!(curator.guarantee(delta).unwrap().rests_on(), ["a test"]);
         curator.reserve(&spend).unwrap();
         assert!(refused(&mut curator));
     }

@@ -159,7 +159,7 @@ fn walk(
     curator: Curator,
 ) -> Result<Ran, AuditError> {
     let declared = (!adjacency.record_count_is_public()).then_some(RECORDS as u64);
-    let data = PrivateData::of(records.to_vec(), adjacency, declared)?;
+    let data = PrivateData::made_up_of(records.to_vec(), adjacency, declared)?;
     let clip = ClipNorm::new(plan.clip)?;
     let dim = plan.facts.dim;
     let estimator = PrivateGradient::clipped(&data, HostileLoss { dim }, curator, clip)?;
@@ -213,7 +213,7 @@ fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result
     };
     let mut records = vec![Hostile::new(Behaviour::Constant, 0.9); CROWD as usize];
     records[0] = Hostile::new(Behaviour::Constant, sign);
-    let data = PrivateData::of(records, plan.facts.adjacency, None)?;
+    let data = PrivateData::made_up_of(records, plan.facts.adjacency, None)?;
     let curator = Curator::simulated(plan.facts.adjacency, seed);
     let clip = ClipNorm::new(plan.clip)?;
     let estimator = PrivateGradient::clipped(&data, HostileLoss { dim: 1 }, curator, clip)?;

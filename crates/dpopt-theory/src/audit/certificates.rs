@@ -110,7 +110,7 @@ fn replay(name: &str, plan: Certificate, adjacency: Adjacency) -> CuratorReplay<
         move |mut curator, records: &Vec<Hostile>| {
             curator.reserve(&plan.spend())?;
             let public = declared(adjacency, RECORDS);
-            let data = PrivateData::of(records.clone(), adjacency, public)?;
+            let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
             let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
             let outcome = format!(
                 "{:?} {:?} {:?} {:?}",
@@ -158,7 +158,7 @@ fn canary(name: &'static str, adjacency: Adjacency, times: u64) -> Result<Canary
             (World::Out, false) => {}
         }
         let declared = (!in_place).then_some(public);
-        let data = PrivateData::of(records, adjacency, declared)?;
+        let data = PrivateData::made_up_of(records, adjacency, declared)?;
         let mut score = 0.0;
         for _ in 0..times {
             curator.reserve(&plan.spend())?;

@@ -76,7 +76,11 @@ pub(super) fn private(
     public: usize,
 ) -> Result<PrivateData<Vec<Hostile>>, AuditError> {
     let public = declared(adjacency, public);
-    Ok(PrivateData::of(records.to_vec(), adjacency, public)?)
+    Ok(PrivateData::made_up_of(
+        records.to_vec(),
+        adjacency,
+        public,
+    )?)
 }
 
 pub(super) type HostileMeans<'a> = PrivateMean<'a, HostileLoss>;

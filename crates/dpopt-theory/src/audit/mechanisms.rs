@@ -150,7 +150,11 @@ fn poisson(curator: &mut Curator, records: &[Record]) -> Result<String, AuditErr
     let mut shown = format!("{:?}", curator.release(&all(curator, records, 1.0)?, z)?);
     for _ in 0..4 {
         let sample = curator.poisson_sample(rate, records.len())?;
-        let positions = sample.secret_positions().iter().map(|&i| i as usize);
+        let positions = sample
+            .secret_positions()
+            .reveal()
+            .iter()
+            .map(|&i| i as usize);
         let sum = sum_of(records, positions, 1.0)?;
         let sealed = sum.finish(curator.adjacency(), Touched::Poisson(sample));
         shown += &format!("{:?}", curator.release(&sealed, z)?);
@@ -171,7 +175,11 @@ fn fixed_size(curator: &mut Curator, records: &[Record]) -> Result<String, Audit
     let mut shown = String::new();
     for _ in 0..4 {
         let sample = curator.fixed_size_sample(2, 6)?;
-        let positions = sample.secret_positions().iter().map(|&i| i as usize);
+        let positions = sample
+            .secret_positions()
+            .reveal()
+            .iter()
+            .map(|&i| i as usize);
         let sum = sum_of(records, positions, 1.0)?;
         let sealed = sum.finish(curator.adjacency(), Touched::FixedSize(sample));
         shown += &format!("{:?}", curator.release(&sealed, z)?);
@@ -400,7 +408,7 @@ fn sampled(registry: &mut Registry) -> Result<(), AuditError> {
                 curator.reserve(&Spend::Fixed(event(1.0)?))?;
                 let records = if world == World::In { 1 } else { 0 };
                 let sample = curator.poisson_sample(rate, records)?;
-                let drawn = !sample.secret_positions().is_empty();
+                let drawn = !sample.secret_positions().reveal().is_empty();
                 let sum = one_sum(if drawn { World::In } else { World::Out }, adjacency, 0)?;
                 let sealed = sum.finish(adjacency, Touched::Poisson(sample));
                 Ok(curator.release(&sealed, noise(z)?)?[0])
@@ -431,7 +439,7 @@ fn sampled(registry: &mut Registry) -> Result<(), AuditError> {
                 curator.reserve(&Spend::Fixed(event(1.0)?))?;
                 let sample = curator.fixed_size_sample(1, 4)?;
                 let mut sum = LatticeSum::new(bound(1)?);
-                for &i in sample.secret_positions() {
+                for &i in sample.secret_positions().reveal() {
                     let canary = if world == World::In { 1.0 } else { -1.0 };
                     sum.add_scaled(1.0, &[if i == 2 { canary } else { 0.0 }]);
                 }

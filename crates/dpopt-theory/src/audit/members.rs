@@ -161,7 +161,7 @@ fn target(name: &str, claim: Claim, statistic: Statistic, plan: Plan) -> Canary 
 
 /// The point that the plan returns on these records, by the real estimators.
 fn run(plan: &Plan, records: Vec<Vec<f64>>, seed: u64) -> Result<Vec<f64>, AuditError> {
-    let data = PrivateData::of(records, RELATION, None)?;
+    let data = PrivateData::made_up_of(records, RELATION, None)?;
     let curator = Curator::simulated(RELATION, seed);
     let loss = loss()?;
     let outcome = match plan {

@@ -195,7 +195,7 @@ fn metered(
     let tape = ReplayForAudits::new(adjacency, seed, changed)?;
     let lies = mixed(seed, 1);
     let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, AuditError> {
-        let data = PrivateData::of(records, adjacency, declared)?;
+        let data = PrivateData::made_up_of(records, adjacency, declared)?;
         let clip = ClipNorm::new(plan.clip)?;
         let estimator = PrivateGradient::clipped(&data, HostileLoss { dim }, curator, clip)?;
         let mut liar = Liar {

@@ -39,7 +39,9 @@ fn private(rows: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, Audit
     let labels = rows.iter().map(|(_, label)| *label).collect();
     let declared = (!adjacency.record_count_is_public()).then_some(RECORDS);
     let norm = ClipNorm::new(1.0)?;
-    Ok(PrivateData::new(design, labels, norm, adjacency, declared)?)
+    Ok(PrivateData::made_up(
+        design, labels, norm, adjacency, declared,
+    )?)
 }
 
 /// The hostile rows of all losses, and such whose slopes are as long as they may be wherever the point is, against their

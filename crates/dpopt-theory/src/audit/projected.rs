@@ -98,7 +98,7 @@ fn run(
             let labels = records.iter().map(|(_, label)| *label).collect();
             let declared = (!adjacency.record_count_is_public()).then_some(RECORDS);
             let norm = ClipNorm::new(1.0)?;
-            let data = PrivateData::new(design, labels, norm, adjacency, declared)?;
+            let data = PrivateData::made_up(design, labels, norm, adjacency, declared)?;
             let embedded = plan.embed(&data)?;
             // Slopes of 1 everywhere: the longest row has a gradient that is at the clip, or above it.
             let clip = ClipNorm::new(plan.base.clip().min(plan.row_norm.get()))?;

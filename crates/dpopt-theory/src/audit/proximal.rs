@@ -102,7 +102,7 @@ fn add(
         adjacency,
         move |_| hostile_pairs(adjacency, RECORDS),
         move |curator: Curator, records: &Vec<Hostile>| {
-            let data = PrivateData::of(records.clone(), adjacency, declared)?;
+            let data = PrivateData::made_up_of(records.clone(), adjacency, declared)?;
             let clip = ClipNorm::new(plan.clip)?;
             let loss = HostileLoss { dim: DIM };
             let estimator =

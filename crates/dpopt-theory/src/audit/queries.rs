@@ -231,7 +231,7 @@ fn query(registry: &mut Registry, what: Asked, adjacency: Adjacency) -> Result<(
             curator.reserve(&schedule.spend())?;
             let frames = Frames::draw(&mut curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
             let public = declared(adjacency, RECORDS);
-            let data = PrivateData::of(records.clone(), adjacency, public)?;
+            let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
             let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
             let mut outcome = String::new();
             for over in all.iter().chain(&[Over::Everything, Over::Everything]) {
@@ -290,7 +290,9 @@ fn examples(records: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, A
     let (design, labels) = design(records)?;
     let norm = ClipNorm::new(1.0)?;
     let public = declared(adjacency, records_public(records));
-    Ok(PrivateData::new(design, labels, norm, adjacency, public)?)
+    Ok(PrivateData::made_up(
+        design, labels, norm, adjacency, public,
+    )?)
 }
 
 /// The public size of what may have one record more or less.
@@ -349,7 +351,7 @@ fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErro
                 |record: &Hostile, point: &[f64], out: &mut [f64]| record.add_gradient(point, out),
             );
             let public = declared(adjacency, RECORDS);
-            let data = PrivateData::of(records.clone(), adjacency, public)?;
+            let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
             recursive(&data, loss, curator)
         },
     ));
@@ -481,7 +483,7 @@ impl Kept {
     fn open(&self, adjacency: Adjacency) -> Result<PrivateData, AuditError> {
         let file = RowFile::open(&self.path).map_err(other)?;
         let on_disk = ExamplesOnDisk::new(file, ClipNorm::new(1.0)?);
-        Ok(PrivateData::on_disk(
+        Ok(PrivateData::made_up_on_disk(
             on_disk,
             adjacency,
             declared(adjacency, ROWS),

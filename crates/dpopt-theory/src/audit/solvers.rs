@@ -182,7 +182,7 @@ pub(super) fn replays(
     let hostile = |access: Access| {
         let plan = plan.clone();
         move |curator: Curator, records: &Vec<Hostile>| {
-            let data = PrivateData::of(records.clone(), adjacency, declared(adjacency))?;
+            let data = PrivateData::made_up_of(records.clone(), adjacency, declared(adjacency))?;
             walk_plan(&plan, access, &data, HostileLoss { dim: DIM }, curator)
         }
     };
@@ -201,7 +201,7 @@ pub(super) fn replays(
                 .map_err(|error| AuditError::Other(error.to_string()))?;
             let labels = records.iter().map(|(_, label)| *label).collect();
             let norm = ClipNorm::new(1.0)?;
-            let data = PrivateData::new(design, labels, norm, adjacency, declared(adjacency))?;
+            let data = PrivateData::made_up(design, labels, norm, adjacency, declared(adjacency))?;
             walk_plan(&plan, own, &data, Glm::Sigmoid, curator)
         }
     };
@@ -299,7 +299,8 @@ fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditEr
             adjacency,
             move |_| hostile_pairs(adjacency, RECORDS),
             move |curator, records: &Vec<Hostile>| {
-                let data = PrivateData::of(records.clone(), adjacency, declared(adjacency))?;
+                let data =
+                    PrivateData::made_up_of(records.clone(), adjacency, declared(adjacency))?;
                 let clip = ClipNorm::new(1.0)?;
                 let loss = HostileLoss { dim: DIM };
                 let estimator =
@@ -369,7 +370,7 @@ fn releases_of(
     adjacency: Adjacency,
     seed: u64,
 ) -> Result<Vec<WatchedRelease>, AuditError> {
-    let data = PrivateData::of(records, adjacency, public)?;
+    let data = PrivateData::made_up_of(records, adjacency, public)?;
     let curator = Curator::simulated(adjacency, seed);
     let clip = ClipNorm::new(plan.clip())?;
     let estimator = PrivateGradient::clipped(&data, HostileLoss { dim }, curator, clip)?

@@ -264,7 +264,8 @@ impl RecursiveExperiment {
                 } else {
                     let (design, labels) = coins.sample(setting.records, trial.seed)?;
                     let one = ClipNorm::new(1.0)?;
-                    let data = PrivateData::new(design, labels, one, Adjacency::ReplaceOne, None)?;
+                    let data =
+                        PrivateData::made_up(design, labels, one, Adjacency::ReplaceOne, None)?;
                     let curator = Curator::simulated(Adjacency::ReplaceOne, trial.seed + 1);
                     let mut passes = OutputPerturbed::new(&data, Coins::loss()?, curator)?;
                     plan.run(&mut passes, &mut NoObserver)?

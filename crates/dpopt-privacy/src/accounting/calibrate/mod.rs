@@ -166,19 +166,28 @@ impl Goal {
         }
     }
 
-    /// The accountant's epsilon; where [`Accountant::Exact`] leaves the range of its numerics, the
+    /// The accountant's epsilon; where [`Accountant::Exact`] leaves the range of its numerics or has a wide interval, the
     /// least of the other bounds.
     fn cost(&self, event: &Event) -> Result<f64, AccountingError> {
-        match self.accountant.epsilon(event, self.delta, self.adjacency) {
-            Err(error @ AccountingError::Exact(_)) if error.is_numerical() => {
+        let least = || {
+            Accountant::least_sampled(event, self.delta, self.adjacency).map(|(_, epsilon)| epsilon)
+        };
+        if self.accountant != Accountant::Exact {
+            return self.accountant.epsilon(event, self.delta, self.adjacency);
+        }
+        match Accountant::interval(event, self.delta, self.adjacency) {
+            Ok(bounds) if bounds.upper <= self.epsilon.get() || !bounds.is_wide() => {
+                Ok(bounds.upper)
+            }
+            Ok(_) => least(),
+            Err(error) if error.is_numerical() => {
                 // The cheap bound often settles it: what it admits, the least one admits too.
                 match Accountant::Rdp.epsilon(event, self.delta, self.adjacency) {
                     Ok(epsilon) if epsilon <= self.epsilon.get() => Ok(epsilon),
-                    _ => Accountant::least(event, self.delta, self.adjacency)
-                        .map(|(_, epsilon)| epsilon),
+                    _ => least(),
                 }
             }
-            answer => answer,
+            Err(refusal) => Err(refusal),
         }
     }
 

@@ -34,7 +34,7 @@ fn rows() -> (Design, Vec<f32>) {
 
 fn private(adjacency: Adjacency) -> PrivateData {
     let (design, labels) = rows();
-    PrivateData::new(design, labels, clip(1.0), adjacency, Some(RECORDS as u64)).unwrap()
+    PrivateData::made_up(design, labels, clip(1.0), adjacency, Some(RECORDS as u64)).unwrap()
 }
 
 fn facts(adjacency: Adjacency) -> PublicFacts {
