@@ -56,7 +56,7 @@ fn the_first_interrupt_stops_after_a_release_and_tells_the_truth() {
             .unwrap()
             .contains("Ville")
     );
-    let file = place.json("o/ledger.json");
+    let file = place.json("o/events.json");
     assert_eq!(file["event"]["count"].as_u64(), planned);
     assert_eq!(file["spent"]["count"].as_u64(), made);
     let words = place.json("o/model.json")["privacy"]["words"].to_string();

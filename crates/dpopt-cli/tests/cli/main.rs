@@ -4,6 +4,7 @@ mod account;
 mod bad_input;
 mod calibrate;
 mod formats;
+mod hostile;
 mod interrupt;
 mod ledger;
 mod records;
