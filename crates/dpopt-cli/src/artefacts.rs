@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::error::CliError;
+use crate::paths::end_of_links;
 
 /// The files of a run, in the order in which they are written.
 pub(crate) const MODEL: &str = "model.json";
@@ -131,15 +132,18 @@ pub(crate) enum Taken {
 /// Checks that a file can be written at `path`; says what is there.
 pub(crate) fn taken(path: &Path, flag: &'static str) -> Result<Taken, CliError> {
     let failed = |source| failed(flag, path, source);
-    match fs::metadata(path) {
-        Ok(found) if found.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),
-        Ok(found) if !found.is_file() => Ok(Taken::Device),
-        found => {
-            probe(folder_of(&target(path))).map_err(failed)?;
-            let holds = found.is_ok_and(|found| found.len() > 0);
-            Ok(if holds { Taken::File } else { Taken::Free })
-        }
+    let holds = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
+        Ok(found) if !found.is_file() => return Ok(Taken::Device),
+        Ok(found) => found.len() > 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(failed(error)),
+    };
+    if path.as_os_str().is_empty() {
+        return Err(failed(io::ErrorKind::NotFound.into()));
     }
+    probe(folder_of(&end_of_links(path))).map_err(failed)?;
+    Ok(if holds { Taken::File } else { Taken::Free })
 }
 
 /// As [`taken`], and refuses a file that holds something unless `force` is given.
@@ -165,7 +169,7 @@ pub(crate) fn write_file(
             .write(true)
             .open(path)
             .and_then(|mut file| file.write_all(text.as_bytes())),
-        _ => replace(&target(path), text.as_bytes(), readers),
+        _ => replace(&end_of_links(path), text.as_bytes(), readers),
     };
     written.map_err(|source| failed(flag, path, source))
 }
@@ -222,11 +226,6 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
-}
-
-/// Where a link leads, so that the link stays one and its target is replaced.
-pub(crate) fn target(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Why a file can't be put at a place that is taken.

@@ -9,6 +9,7 @@ use dpopt::privacy::{Checkpoint, CheckpointError, Ledger};
 use crate::args;
 use crate::artefacts::{Taken, failed, not_a_file, taken};
 use crate::error::CliError;
+use crate::paths::end_of_links;
 
 /// Checkpoints in a run where nothing else is asked for.
 const CHECKPOINTS: u64 = 20;
@@ -91,7 +92,7 @@ impl CheckpointArgs {
             (Some(path), Some(ledger)) => {
                 // A handle of its own: that of the run is the curator's.
                 let ledger = Ledger::open(ledger).map_err(CliError::Ledger)?;
-                Some((path.clone(), ledger))
+                Some((end_of_links(path), ledger))
             }
             _ => None,
         };

@@ -6,10 +6,10 @@ use clap::Args;
 use dpopt::oracle::formats::Format;
 use dpopt::oracle::tabular::Schema;
 
-use crate::artefacts::{Taken, failed, may_write, not_a_file, target};
+use crate::artefacts::{Taken, failed, may_write, not_a_file};
 use crate::error::CliError;
 use crate::input::{self, Input};
-use crate::paths::Paths;
+use crate::paths::{Paths, end_of_links};
 
 /// Flags of `dpopt convert`.
 #[derive(Debug, Args)]
@@ -46,5 +46,5 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), CliError> {
     }
     let schema = Schema::load(&args.schema)?;
     let input = Input::new(&args.file, labels, args.format, ["FILE", "--labels"])?;
-    input.convert(&schema, &target(&args.out))
+    input.convert(&schema, &end_of_links(&args.out))
 }

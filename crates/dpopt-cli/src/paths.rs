@@ -121,17 +121,23 @@ fn place(path: &Path, _: &fs::Metadata) -> Place {
 /// Links that are followed one after the other before a path counts as missing.
 const LINKS: usize = 40;
 
+/// Where a path leads, all links at its end followed: one to nothing leads to the file that would be
+/// made there.
+pub(crate) fn end_of_links(path: &Path) -> PathBuf {
+    // An empty path is an error wherever it is opened.
+    let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for _ in 0..LINKS {
+        let Ok(target) = fs::read_link(&path) else {
+            break;
+        };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    path
+}
+
 impl Identity {
     fn of(path: &Path) -> Self {
-        // An empty path is an error wherever it is opened.
-        let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        // A link to nothing stands for the file that would be made there.
-        for _ in 0..LINKS {
-            let Ok(target) = fs::read_link(&path) else {
-                break;
-            };
-            path = path.parent().unwrap_or(Path::new("/")).join(target);
-        }
+        let path = end_of_links(path);
         if let Ok(found) = fs::metadata(&path) {
             return if found.is_file() || found.is_dir() {
                 Self::There(place(&path, &found))

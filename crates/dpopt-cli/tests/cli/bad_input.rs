@@ -45,7 +45,7 @@ fn numbers_out_of_range_name_their_flag() {
         ("--budget 1", "--budget-delta"),
         ("--budget-delta 1e-5", "--budget"),
     ] {
-        let flags = format!("train --data t.csv --schema s.toml --ledger l.json {flags}");
+        let flags = format!("train --data t.csv --schema s.toml --out o --ledger l.json {flags}");
         place.fails(&flags, 1, &[word]);
     }
     place.fails("train --budget 1", 1, &["--ledger"]);

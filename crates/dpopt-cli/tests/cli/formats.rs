@@ -186,7 +186,7 @@ fn files_that_are_not_what_their_name_says() {
         ),
         ("--labels y.npy", &["--data"]),
     ] {
-        place.fails(&format!("train {flags} --out o"), 2, words);
+        place.fails(&format!("train {flags} --out o"), 1, words);
     }
 }
 

@@ -7,6 +7,7 @@ mod formats;
 mod hostile;
 mod interrupt;
 mod ledger;
+mod lost;
 mod records;
 mod rows;
 mod solvers;

@@ -80,7 +80,7 @@ fn what_does_not_fit_is_said_in_one_sentence() {
         ("check t.dpr --schema s.toml", &["t.dpr", "made from"]),
         ("schema t.dpr", &["t.dpr", "made from"]),
     ] {
-        place.fails(flags, 2, words);
+        place.fails(flags, 1, words);
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) fn all() -> Vec<Row> {
         (
             "account --events e-unknown.json --delta 1e-5",
             1,
-            &["e-unknown.json", "WishfulDpEvent"],
+            &["WishfulDpEvent"],
         ),
         (
             "account --events e-negative.json --delta 1e-5",

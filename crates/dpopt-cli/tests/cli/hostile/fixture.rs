@@ -179,7 +179,7 @@ fn schemas(place: &Place) {
         ("positive.toml", r#"positive = "yes""#, r#"positive = "so""#),
         ("default.toml", r#"default = "no""#, r#"default = "so""#),
         ("range.toml", "max = 10.0", "max = -1.0"),
-        ("wide.toml", "max = 10.0", "max = 1e308"),
+        ("wide.toml", "max = 10.0", "max = inf"),
         ("kind.toml", "kind = \"number\"", "kind = \"nubmer\""),
         ("column.toml", "name = \"x\"", "name = \"z\""),
         ("label.toml", "column = \"y\"", "column = \"why\""),
@@ -294,7 +294,7 @@ fn models(place: &Place) {
         ("m-format.json", "dpopt-model-1", "dpopt-model-9"),
         ("m-feature.json", "\"feature\": \"x\"", "\"feature\": \"z\""),
         ("m-solver.json", "\"noisy-gd\"", "\"wishful\""),
-        ("m-delta.json", "\"delta\": 1e-5", "\"delta\": 1.5"),
+        ("m-delta.json", "\"delta\": ", "\"delta\": -"),
     ] {
         assert!(model.contains(old), "{old}");
         place.put(name, &model.replacen(old, new, 1));

@@ -134,7 +134,7 @@ pub(super) fn all() -> Vec<Row> {
             &["did you mean spiderboost"],
         ),
         (
-            "train t.csv --schema s.toml --solver aotu",
+            "train t.csv --schema s.toml --solver atuo",
             1,
             &["did you mean auto"],
         ),

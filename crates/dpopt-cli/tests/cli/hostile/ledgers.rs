@@ -49,7 +49,7 @@ pub(super) fn all() -> Vec<Row> {
         ("train t.csv --schema s.toml --ledger fresh.json --budget 1 --out new", 1, &["--budget-delta", "fresh.json"]),
         ("train t.csv --schema s.toml --ledger fresh.json --budget-delta 1e-5 --out new", 1, &["--budget", "fresh.json"]),
         ("train t.csv --schema s.toml --ledger no/fresh.json --budget 1 --budget-delta 1e-5 --out new", 1, &["--ledger", "no/fresh.json"]),
-        ("train t.csv --schema s.toml --ledger loop --budget 1 --budget-delta 1e-5 --out new", 1, &["--ledger", "loop"]),
+        ("train t.csv --schema s.toml --ledger loop --budget 1 --budget-delta 1e-5 --out new", 2, &["--ledger", "loop"]),
         // Budgets.
         ("train t.csv --schema s.toml --ledger l.json --delta 1e-5 --epsilon 1.99 --out new", 2, &["--ledger", "can't pay", "nothing was released"]),
         ("train t.csv --schema s.toml --ledger l.json --delta 1e-5 --epsilon 1000 --json", 2, &["--ledger", "can't pay"]),
