@@ -305,8 +305,7 @@ mod unix {
                 .is_symlink()
         );
         assert_eq!(place.read("real.csv"), place.ok(predict));
-        for out in ["convert t.csv --schema s.toml --out /dev/null --force"] {
-            place.fails(out, 1, &["--out", "not an ordinary file"]);
-        }
+        let convert = "convert t.csv --schema s.toml --out /dev/null --force";
+        place.fails(convert, 1, &["--out", "not an ordinary file"]);
     }
 }

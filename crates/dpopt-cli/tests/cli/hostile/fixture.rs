@@ -217,7 +217,7 @@ fn schemas(place: &Place) {
 /// An array of NumPy, version 1.
 fn npy(about: &str, bytes: &[u8]) -> Vec<u8> {
     let mut text = about.to_owned();
-    while (10 + text.len() + 1) % 64 != 0 {
+    while !(11 + text.len()).is_multiple_of(64) {
         text.push(' ');
     }
     text.push('\n');
