@@ -28,14 +28,14 @@ pub(crate) struct AccountArgs {
     /// Number of releases
     #[arg(long, value_name = "T", value_parser = args::count, default_value = "1", conflicts_with = "events", allow_hyphen_values = true)]
     steps: u64,
-    /// Events in the shape of Google's dp_accounting: one event, a list, or a ledger.json of
-    /// `dpopt train`
+    /// Events in the shape of Google's dp_accounting: one event, a list, or the events.json of a run
+    /// of `dpopt train` (ledger.json in 0.1)
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
-    /// delta; default: that of the ledger.json
+    /// delta; default: that of the events.json
     #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
     delta: Option<Delta>,
-    /// Adjacency; default: that of the ledger.json, otherwise replace-one
+    /// Adjacency; default: that of the events.json, otherwise replace-one
     #[arg(long, value_parser = args::adjacency)]
     adjacency: Option<Adjacency>,
     /// auto (the one that states the least epsilon), gdp, zcdp, rdp, pld, exact, pure or basic

@@ -1,5 +1,6 @@
 //! Values of flags: text to checked units, so that an error names the flag.
 
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use dpopt::nonconvex::Solver;
@@ -7,6 +8,11 @@ use dpopt::oracle::{Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
 };
+
+use crate::names::hint;
+
+/// More threads help no run here.
+const MAX_THREADS: usize = 1024;
 
 /// A solver, or the rule that picks one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +39,10 @@ impl FromStr for SolverArg {
         }
         name.parse()
             .map(Self::Named)
-            .map_err(|error: dpopt::nonconvex::UnknownSolver| format!("{error}, or auto"))
+            .map_err(|error: dpopt::nonconvex::UnknownSolver| {
+                let known = Solver::ALL.map(Solver::name).into_iter().chain(["auto"]);
+                format!("{error}, or auto{}", hint(name, known))
+            })
     }
 }
 
@@ -52,7 +61,11 @@ impl FromStr for AccountantArg {
             return Ok(Self::Auto);
         }
         name.parse().map(Self::Named).map_err(
-            |error: dpopt::privacy::accounting::UnknownAccountant| format!("{error}, or auto"),
+            |error: dpopt::privacy::accounting::UnknownAccountant| {
+                let known = Accountant::ALL.map(|accountant| accountant.to_string());
+                let known = known.iter().map(String::as_str).chain(["auto"]);
+                format!("{error}, or auto{}", hint(name, known))
+            },
         )
     }
 }
@@ -62,7 +75,8 @@ fn named<T: std::fmt::Display + Copy>(name: &str, all: &[T]) -> Result<T, String
     let found = all.iter().copied().find(|item| item.to_string() == name);
     found.ok_or_else(|| {
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-        format!("known are {}", names.join(", "))
+        let meant = hint(name, names.iter().map(String::as_str));
+        format!("known are {}{meant}", names.join(", "))
     })
 }
 
@@ -72,21 +86,38 @@ pub(crate) fn adjacency(name: &str) -> Result<Adjacency, String> {
 
 /// A loss that the solvers of the command can plan for.
 pub(crate) fn loss(name: &str) -> Result<Glm, String> {
-    let loss: Glm = name
-        .parse()
-        .map_err(|error: LossNameError| error.to_string())?;
-    if loss.constants(1.0).smoothness.is_finite() {
-        Ok(loss)
-    } else {
-        Err("it has kinks, and every solver here needs a Lipschitz gradient".to_owned())
+    let smooth = |loss: &Glm| loss.constants(1.0).smoothness.is_finite();
+    let names = || {
+        let usable = Glm::ALL.into_iter().filter(smooth);
+        usable.map(|loss| loss.to_string()).collect::<Vec<_>>()
+    };
+    // A parameter follows a colon.
+    let bare = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
+    let known = || {
+        let shown = names().into_iter().map(|name| match name.split_once(':') {
+            Some((name, _)) => format!("{name}[:NUMBER]"),
+            None => name,
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    match name.parse::<Glm>() {
+        Ok(loss) if smooth(&loss) => Ok(loss),
+        Ok(_) => Err(format!(
+            "{} has kinks, and every solver here needs a Lipschitz gradient; known are {}",
+            bare(name),
+            known()
+        )),
+        Err(LossNameError::Unknown) => {
+            let names: Vec<String> = names().iter().map(|name| bare(name)).collect();
+            let meant = hint(&bare(name), names.iter().map(String::as_str));
+            Err(format!("known are {}{meant}", known()))
+        }
+        Err(error) => Err(error.to_string()),
     }
 }
 
 pub(crate) fn filter(name: &str) -> Result<FilterKind, String> {
-    [FilterKind::Gdp, FilterKind::Zcdp, FilterKind::Rdp]
-        .into_iter()
-        .find(|kind| kind.to_string() == name)
-        .ok_or_else(|| "known are gdp, zcdp, rdp".to_owned())
+    named(name, &[FilterKind::Gdp, FilterKind::Zcdp, FilterKind::Rdp])
 }
 
 fn unit<T>(text: &str, make: fn(f64) -> Result<T, UnitError>) -> Result<T, String> {
@@ -115,6 +146,14 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
         _ => Err("a positive finite number is needed".to_owned()),
+    }
+}
+
+/// Threads: more than any machine has would only be refused by the system later.
+pub(crate) fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    match text.trim().parse::<NonZeroUsize>() {
+        Ok(threads) if threads.get() <= MAX_THREADS => Ok(threads),
+        _ => Err(format!("a whole number from 1 to {MAX_THREADS} is needed")),
     }
 }
 

@@ -9,6 +9,7 @@ use dpopt::oracle::tabular::Schema;
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::summary::print;
+use crate::tell::warn;
 
 /// Flags of `dpopt check`.
 #[derive(Debug, Args)]
@@ -31,6 +32,6 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), CliError> {
     let labels = args.labels.as_deref();
     let input = Input::new(&args.file, labels, args.format, ["FILE", "--labels"])?;
     let report = input.check(&schema)?;
-    eprintln!("warning: this report shows what the records hold; it is not private");
+    warn("this report shows what the records hold; it is not private");
     print(&report)
 }

@@ -7,8 +7,9 @@ use dpopt::nonconvex::Release;
 use dpopt::privacy::{Checkpoint, CheckpointError, Ledger};
 
 use crate::args;
-use crate::artefacts::probe;
+use crate::artefacts::{Taken, failed, not_a_file, taken};
 use crate::error::CliError;
+use crate::paths::end_of_links;
 
 /// Checkpoints in a run where nothing else is asked for.
 const CHECKPOINTS: u64 = 20;
@@ -48,25 +49,41 @@ impl CheckpointArgs {
             .transpose()
     }
 
-    /// Checks that checkpoints can be written.
-    pub(crate) fn check(&self) -> Result<(), CliError> {
+    /// Where checkpoints are written.
+    pub(crate) fn checkpoint(&self) -> Option<&Path> {
+        self.checkpoint.as_deref()
+    }
+
+    /// The checkpoint to start from.
+    pub(crate) fn resume(&self) -> Option<&Path> {
+        self.resume.as_deref()
+    }
+
+    /// Checks that checkpoints can be written: a checkpoint replaces a checkpoint, and another
+    /// file only with `force`.
+    pub(crate) fn check(&self, force: bool) -> Result<(), CliError> {
+        const FLAG: &str = "--checkpoint";
         let Some(path) = &self.checkpoint else {
             return Ok(());
         };
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let writable = if path.is_dir() {
-            Err(std::io::ErrorKind::IsADirectory.into())
-        } else {
-            probe(folder)
-        };
-        writable.map_err(|source| CliError::Write {
-            flag: "--checkpoint",
-            path: path.clone(),
-            source,
-        })
+        match taken(path, FLAG)? {
+            Taken::Free => Ok(()),
+            Taken::Device => Err(failed(FLAG, path, not_a_file(path))),
+            Taken::File => {
+                let other = matches!(
+                    Checkpoint::read(path),
+                    Err(CheckpointError::OtherFile { .. } | CheckpointError::NewerVersion { .. })
+                );
+                if other && !force {
+                    let problem = format!(
+                        "{} exists and is no checkpoint; --force replaces it",
+                        path.display()
+                    );
+                    return Err(CliError::flag(FLAG, problem));
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Writes checkpoints of a run of `steps` steps that is charged to `ledger`.
@@ -75,7 +92,7 @@ impl CheckpointArgs {
             (Some(path), Some(ledger)) => {
                 // A handle of its own: that of the run is the curator's.
                 let ledger = Ledger::open(ledger).map_err(CliError::Ledger)?;
-                Some((path.clone(), ledger))
+                Some((end_of_links(path), ledger))
             }
             _ => None,
         };

@@ -32,10 +32,16 @@ pub(crate) struct ChooseArgs {
     /// Run the solver on rows under a random projection and lift its result: auto (the branch with
     /// the least proven bound, none included), rank (needs --rank), rank-free, or a number of
     /// dimensions, for which no bound is stated
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
     project: Option<Project>,
     /// Seed of the projection: public, and chosen without looking at the records
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "project")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        requires = "project",
+        allow_hyphen_values = true
+    )]
     project_seed: u64,
     /// Most steps (of one stage, where there are stages); default 2000, for solvers with a proven
     /// bound 100000

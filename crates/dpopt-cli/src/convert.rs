@@ -6,8 +6,10 @@ use clap::Args;
 use dpopt::oracle::formats::Format;
 use dpopt::oracle::tabular::Schema;
 
+use crate::artefacts::{Taken, failed, may_write, not_a_file};
 use crate::error::CliError;
 use crate::input::{self, Input};
+use crate::paths::{Paths, end_of_links};
 
 /// Flags of `dpopt convert`.
 #[derive(Debug, Args)]
@@ -26,11 +28,23 @@ pub(crate) struct ConvertArgs {
     /// File of rows to write, by custom `.dpr`. It holds the records, without protection
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Replace a file at --out
+    #[arg(long)]
+    force: bool,
 }
 
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), CliError> {
-    let schema = Schema::load(&args.schema)?;
     let labels = args.labels.as_deref();
+    Paths::new()
+        .reads("FILE", Some(&args.file))
+        .reads("--labels", labels)
+        .reads("--schema", Some(&args.schema))
+        .writes("--out", Some(&args.out))
+        .check()?;
+    if may_write(&args.out, "--out", args.force)? == Taken::Device {
+        return Err(failed("--out", &args.out, not_a_file(&args.out)));
+    }
+    let schema = Schema::load(&args.schema)?;
     let input = Input::new(&args.file, labels, args.format, ["FILE", "--labels"])?;
-    input.convert(&schema, &args.out)
+    input.convert(&schema, &end_of_links(&args.out))
 }

@@ -7,6 +7,8 @@ use dpopt::oracle::tabular::TabularError;
 use dpopt::oracle::{DataError, EstimatorError, PassError};
 use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 
+use crate::exit::Exit;
+
 /// A command could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -44,9 +46,6 @@ pub(crate) enum CliError {
     /// A ledger that a command was asked to read.
     #[error(transparent)]
     LedgerFile(LedgerError),
-    /// A ledger that is not whole.
-    #[error(transparent)]
-    LedgerDamaged(LedgerError),
     /// A checkpoint can't be used.
     #[error(transparent)]
     Checkpoint(CheckpointError),
@@ -56,6 +55,11 @@ pub(crate) enum CliError {
     /// The shared ledger can't pay. Nothing was released.
     #[error("--ledger: {0}; nothing was released and nothing charged")]
     CannotPay(LedgerError),
+    /// The shared ledger's filter has no cost for the run's releases. Nothing was released.
+    #[error(
+        "--ledger: {0} (a run on samples needs a ledger made with --budget-filter rdp); nothing was released and nothing charged"
+    )]
+    OtherFilter(LedgerError),
     /// A number is not a privacy unit.
     #[error(transparent)]
     Unit(#[from] dpopt::privacy::UnitError),
@@ -80,17 +84,29 @@ pub(crate) enum CliError {
     )]
     Diverged { steps: u64 },
     /// The model can't be evaluated on the test set.
-    #[error("--test: {0}; the run was made, and what it reserved counts as spent")]
+    #[error("--test: {0}")]
     Metric(#[from] dpopt::theory::MetricError),
-    /// The run was made, but its results could not be written.
-    #[error("{0}; the run was made, and what it reserved counts as spent")]
-    AfterRun(Box<CliError>),
-    /// Ctrl-C came before the first release.
+    /// The run was made, but not all of its results could be written or computed.
+    #[error("{}; the run was made, and what it reserved counts as spent", join(.0))]
+    AfterRun(Vec<CliError>),
+    /// A run broke off after its first release.
+    #[error("{0}; the run broke off, and what it reserved counts as spent")]
+    BrokeOff(Box<CliError>),
+    /// The model found no place, neither in its file nor on standard output.
+    #[error("the model could not be printed either; it is in {}", .0.display())]
+    Rescued(PathBuf),
+    /// The model found no place in its file, and stands on standard output.
+    #[error("the model is printed on standard output instead")]
+    Printed,
+    /// The model found no place at all.
+    #[error("the model is lost: it could not be printed, nor written to a temporary file ({0})")]
+    Lost(std::io::Error),
+    /// A signal came before the first release.
     #[error("interrupted before anything was released; nothing was charged")]
     Interrupted,
-    /// The handler of Ctrl-C can't be installed.
-    #[error("can't listen to Ctrl-C: {0}")]
-    Signal(#[from] ctrlc::Error),
+    /// Signals can't be listened to.
+    #[error("can't listen to signals: {0}")]
+    Signal(std::io::Error),
     /// An output can't be written as JSON.
     #[error("can't write JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -112,32 +128,49 @@ impl CliError {
             other => other,
         };
         match error {
-            RunError::Refused(Refused::Ledger(
-                refusal @ (LedgerError::Exhausted { .. } | LedgerError::Accounting(_)),
-            )) => Self::CannotPay(refusal),
-            RunError::Refused(Refused::Ledger(other)) => Self::Ledger(other),
+            RunError::Refused(Refused::Ledger(refusal)) => Self::from_ledger(refusal),
             other => Self::Run(other),
         }
     }
 
-    /// 2 where the request can't be met as written, otherwise 1.
-    pub(crate) fn exit_code(&self) -> u8 {
-        match self {
-            Self::Flag { .. }
-            | Self::Tabular(_)
-            | Self::Label(_)
-            | Self::Data { .. }
-            | Self::Read { .. }
-            | Self::Content { .. }
-            | Self::Write { .. }
-            | Self::Ledger(_)
-            | Self::LedgerFile(_)
-            | Self::Checkpoint(_)
-            | Self::Accounting(_)
-            | Self::Plan(PlanError::BadFact { .. }) => 2,
-            _ => 1,
+    /// What a ledger said to a reservation.
+    pub(crate) fn from_ledger(refusal: LedgerError) -> Self {
+        match refusal {
+            LedgerError::Accounting(_) => Self::OtherFilter(refusal),
+            LedgerError::Exhausted { .. } => Self::CannotPay(refusal),
+            other => Self::Ledger(other),
         }
     }
+
+    /// Whether nobody reads standard output any more.
+    pub(crate) fn is_a_closed_pipe(&self) -> bool {
+        matches!(self, Self::Stdout(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
+    /// What the command ends with.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Ledger(_)
+            | Self::CannotPay(_)
+            | Self::OtherFilter(_)
+            | Self::LedgerFile(_)
+            | Self::Checkpoint(CheckpointError::Ledger(_)) => Exit::Ledger,
+            Self::AfterRun(_)
+            | Self::BrokeOff(_)
+            | Self::Rescued(_)
+            | Self::Printed
+            | Self::Lost(_)
+            | Self::Diverged { .. }
+            | Self::Metric(_) => Exit::Unfinished,
+            Self::Interrupted => Exit::Left,
+            _ => Exit::Refused,
+        }
+    }
+}
+
+fn join(errors: &[CliError]) -> String {
+    let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    all.join("; ")
 }
 
 impl From<PlanError> for CliError {

@@ -1,19 +1,26 @@
 //! Files with records: their format, by flag or by name, and the four things done with them.
 
+use std::io::stdin;
 use std::path::{Path, PathBuf};
 
 use dpopt::linalg::Design;
 use dpopt::linalg::RowFile;
 use dpopt::oracle::formats::Format;
 use dpopt::oracle::tabular::{
-    ArrayFiles, EncodedTable, Schema, TabularError, check, convert_table, draft_schema,
-    read_features, read_rows, read_table, schema_of_rows,
+    ArrayFiles, EncodedTable, Schema, TabularError, check, check_from, convert_table,
+    convert_table_from, draft_schema, draft_schema_from, read_features, read_features_from,
+    read_rows, read_table, read_table_from, schema_of_rows,
 };
 use dpopt::oracle::{EstimatorError, ExamplesOnDisk};
 use dpopt::privacy::ClipNorm;
 
 use crate::error::CliError;
+use crate::names::hint;
+use crate::paths::STDIN;
 use crate::source::readable;
+
+/// Standard input in messages.
+const STDIN_NAME: &str = "standard input";
 
 /// Records in one file, or in two: rows and labels.
 pub(crate) struct Input {
@@ -29,7 +36,8 @@ pub(crate) fn format(name: &str) -> Result<Format, String> {
         .find(|format| format.to_string() == name);
     found.ok_or_else(|| {
         let names = Format::ALL.map(|format| format.to_string());
-        format!("known are {}", names.join(", "))
+        let meant = hint(name, names.iter().map(String::as_str));
+        format!("known are {}{meant}", names.join(", "))
     })
 }
 
@@ -42,8 +50,11 @@ impl Input {
         format: Option<Format>,
         flags: [&'static str; 2],
     ) -> Result<Self, CliError> {
+        let [flag, labels_flag] = flags;
+        if path == Path::new(STDIN) {
+            return Self::stdin(flag, labels, format);
+        }
         let format = format.unwrap_or_else(|| Format::of_name(path));
-        let [_, labels_flag] = flags;
         match (format, labels) {
             (Format::Npy | Format::Idx, None) if !labels_flag.is_empty() => {
                 let problem = format!(
@@ -61,11 +72,11 @@ impl Input {
             }
             (Format::Parquet, None) if cfg!(not(feature = "parquet")) => {
                 let problem = format!(
-                    "{} is read as parquet, which this build leaves out (build it with `--features \
-                     parquet`)",
+                    "{} is read as parquet, which this build leaves out (`cargo install --path \
+                     crates/dpopt-cli --features parquet` makes one that reads it)",
                     path.display()
                 );
-                return Err(CliError::flag("--format", problem));
+                return Err(CliError::flag(flag, problem));
             }
             _ => {}
         }
@@ -79,6 +90,40 @@ impl Input {
         })
     }
 
+    /// A table on standard input: the only format that is read from the front to the end.
+    fn stdin(
+        flag: &'static str,
+        labels: Option<&Path>,
+        format: Option<Format>,
+    ) -> Result<Self, CliError> {
+        if let Some(format) = format.filter(|format| *format != Format::Csv) {
+            let problem = format!("{format} needs a file; standard input is read as csv");
+            return Err(CliError::flag(flag, problem));
+        }
+        if labels.is_some() {
+            let problem = "a table on standard input has its own labels";
+            return Err(CliError::flag("--labels", problem));
+        }
+        Ok(Self {
+            path: Path::new(STDIN).to_owned(),
+            labels: None,
+            format: Format::Csv,
+        })
+    }
+
+    /// The name in messages.
+    pub(crate) fn name(&self) -> String {
+        if self.is_stdin() {
+            STDIN_NAME.to_owned()
+        } else {
+            self.path.display().to_string()
+        }
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.path == Path::new(STDIN)
+    }
+
     /// Rows and labels.
     pub(crate) fn read(&self, schema: &Schema) -> Result<EncodedTable, CliError> {
         Ok(match self.format {
@@ -89,6 +134,7 @@ impl Input {
                 self.check_schema(schema)?;
                 read_rows(&self.path)?
             }
+            _ if self.is_stdin() => read_table_from(stdin(), STDIN_NAME, schema)?,
             _ => read_table(&self.path, schema)?,
         })
     }
@@ -103,6 +149,7 @@ impl Input {
                 self.check_schema(schema)?;
                 read_rows(&self.path)?.design
             }
+            _ if self.is_stdin() => read_features_from(stdin(), STDIN_NAME, schema)?,
             _ => read_features(&self.path, schema)?,
         })
     }
@@ -116,6 +163,7 @@ impl Input {
             }
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().check(schema)?.to_string(),
             Format::Rows => return Err(self.converted()),
+            _ if self.is_stdin() => check_from(stdin(), STDIN_NAME, schema)?.to_string(),
             _ => check(&self.path, schema)?.to_string(),
         })
     }
@@ -127,6 +175,7 @@ impl Input {
             Format::Parquet => dpopt::oracle::tabular::draft_parquet(&self.path)?,
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().draft()?,
             Format::Rows => return Err(self.converted()),
+            _ if self.is_stdin() => draft_schema_from(stdin(), STDIN_NAME)?,
             _ => draft_schema(&self.path)?,
         })
     }
@@ -140,6 +189,7 @@ impl Input {
             }
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().convert(schema, out)?,
             Format::Rows => return Err(self.converted()),
+            _ if self.is_stdin() => convert_table_from(stdin(), STDIN_NAME, schema, out)?,
             _ => convert_table(&self.path, schema, out)?,
         }
         Ok(())
@@ -170,7 +220,7 @@ impl Input {
             _ => {
                 let problem = format!(
                     "{} is read as {}, whose rows can't stay where they are (`dpopt convert` makes a file of rows of it)",
-                    self.path.display(),
+                    self.name(),
                     self.format
                 );
                 Err(CliError::flag("--in-place", problem))

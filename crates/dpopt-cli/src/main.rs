@@ -1,13 +1,8 @@
 //! The `dpopt` command: private models from a CSV file, a schema and an epsilon.
 //!
 //! Each subcommand is a file of its own. Results go to standard output, warnings and errors to
-//! standard error; an error is one sentence. Exit codes: 0 done, 2 the request can't be met as
-//! written (a flag, a file, a schema), 1 anything else (of `ledger verify`: a damaged ledger).
+//! standard error; an error is one sentence. Exit codes are a table (`exit.rs`).
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
-#![expect(
-    clippy::print_stderr,
-    reason = "warnings and errors are for the terminal"
-)]
 
 mod account;
 mod args;
@@ -21,31 +16,38 @@ mod clock;
 mod convert;
 mod error;
 mod evaluate;
+mod exit;
 mod input;
 mod interrupt;
 mod ledger;
 mod model;
+mod names;
 mod outputs;
+mod paths;
 mod plan;
 mod predict;
 mod progress;
 mod report;
+mod rescue;
 mod schema;
 mod source;
 mod statement;
 mod summary;
+mod tell;
 mod trace;
 mod train;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
-use crate::error::CliError;
+use crate::exit::Exit;
+use crate::tell::tell;
 
 /// Differentially private models of tabular data, with an honest statement of what they cost.
 #[derive(Debug, Parser)]
-#[command(name = "dpopt", version, propagate_version = true)]
+#[command(name = "dpopt", version, propagate_version = true, after_help = Exit::help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -76,35 +78,38 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error).into(),
     };
-    let done = match cli.command {
-        Command::Train(args) => train::run(&args),
-        Command::Plan(args) => plan::run(&args),
-        Command::Account(args) => account::run(&args),
-        Command::Calibrate(args) => calibrate::run(&args),
-        Command::Schema(args) => schema::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Convert(args) => convert::run(&args),
-        Command::Predict(args) => predict::run(&args),
-        Command::Ledger(command) => ledger::run(&command),
+    let done = match &cli.command {
+        Command::Train(args) => train::run(args),
+        Command::Plan(args) => plan::run(args).map(done),
+        Command::Account(args) => account::run(args).map(done),
+        Command::Calibrate(args) => calibrate::run(args).map(done),
+        Command::Schema(args) => schema::run(args).map(done),
+        Command::Check(args) => check::run(args).map(done),
+        Command::Convert(args) => convert::run(args).map(done),
+        Command::Predict(args) => predict::run(args).map(done),
+        Command::Ledger(command) => ledger::run(command).map(done),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
+    let exit = match done {
+        Ok(exit) => exit,
         // Whoever reads our output has seen enough: no fault of ours.
-        Err(CliError::Stdout(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
+        Err(error) if error.is_a_closed_pipe() => Exit::Done,
         Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(error.exit_code())
+            tell(&format!("error: {}", one_line(&error.to_string())));
+            error.exit()
         }
-    }
+    };
+    exit.into()
 }
 
-/// Help as clap writes it; an error cut down to its one sentence.
-fn usage(error: &clap::Error) -> ExitCode {
-    use clap::error::ErrorKind;
+fn done((): ()) -> Exit {
+    Exit::Done
+}
+
+/// Help as clap writes it; an error cut down to its one sentence, with the name that was meant if
+/// one is near.
+fn usage(error: &clap::Error) -> Exit {
     let asked = matches!(
         error.kind(),
         ErrorKind::DisplayHelp
@@ -114,11 +119,55 @@ fn usage(error: &clap::Error) -> ExitCode {
     if asked {
         // A closed pipe is no fault of ours.
         let _ = error.print();
-        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        return if error.use_stderr() {
+            Exit::Refused
+        } else {
+            Exit::Done
+        };
     }
     let text = error.render().to_string();
     let sentence = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = sentence.split_whitespace().collect();
-    eprintln!("{} (see --help)", words.join(" "));
-    ExitCode::from(2)
+    let meant = match meant(error) {
+        Some(name) => format!("did you mean {name}? "),
+        None => String::new(),
+    };
+    tell(&format!(
+        "{} ({meant}see --help)",
+        one_line(&words.join(" "))
+    ));
+    Exit::Refused
+}
+
+/// The flag or command that was meant.
+fn meant(error: &clap::Error) -> Option<String> {
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
+    kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(name) => Some(name.clone()),
+        ContextValue::Strings(names) => names.first().cloned(),
+        _ => None,
+    })
+}
+
+/// The text without line breaks and other controls, which names of files may hold.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_message_is_one_line_whatever_a_file_is_called() {
+        assert_eq!(one_line("a\nb\x1b[2J ü"), "a\\nb\\u{1b}[2J ü");
+    }
 }

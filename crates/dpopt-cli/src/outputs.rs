@@ -1,4 +1,4 @@
-//! The files that `train --out` leaves: `model.json`, `ledger.json`, `report.html`.
+//! The files that `train --out` leaves beside the model: `events.json` and `report.html`.
 
 use dpopt::nonconvex::{PublicFacts, Stop};
 use dpopt::oracle::Glm;
@@ -6,17 +6,13 @@ use dpopt::oracle::tabular::Schema;
 use dpopt::privacy::{Adjacency, Delta, Event, Mode};
 use serde::Serialize;
 
-use crate::artefacts::OutDir;
+use crate::artefacts::{EVENTS, MODEL, OutDir, REPORT};
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
-use crate::model::Model;
 use crate::report::{PrivacyStatement, ReportInput, render};
 use crate::statement::{Odometer, Statement, scientific};
 use crate::train::Finished;
-
-/// Their names.
-pub(crate) const FILES: [&str; 3] = ["ledger.json", "model.json", "report.html"];
 
 /// Everything that the files are made from; all of it is public or released.
 pub(crate) struct Outputs<'a> {
@@ -31,9 +27,9 @@ pub(crate) struct Outputs<'a> {
     pub(crate) seconds: f64,
 }
 
-/// `ledger.json`.
+/// `events.json`.
 #[derive(Serialize)]
-struct LedgerJson<'a> {
+struct EventsJson<'a> {
     format: &'static str,
     epsilon: f64,
     delta: Delta,
@@ -58,27 +54,23 @@ const CONVENTIONS: &str = "Events have the shape of Google's dp_accounting (DpEv
     `spent` is what was released.";
 
 impl Outputs<'_> {
-    /// Writes all files, or none.
-    pub(crate) fn write(&self, out: OutDir) -> Result<(), CliError> {
-        let model = Model::new(
-            self.chosen.solver,
-            self.loss,
-            self.statement.clone(),
-            self.schema.clone(),
-            &self.finished.outcome.point,
-        );
-        let texts = [
-            json_text(&self.ledger())?,
-            json_text(&model)?,
-            self.report()?,
-        ];
-        out.write(FILES.into_iter().zip(texts))
+    /// Writes each file by itself; says what could not be written.
+    pub(crate) fn write(&self, out: &mut OutDir) -> Vec<CliError> {
+        let events = json_text(&self.events()).and_then(|text| out.put(EVENTS, &text));
+        if events.is_ok() {
+            out.remove_old_events();
+        }
+        let report = self.report().and_then(|text| out.put(REPORT, &text));
+        [events, report]
+            .into_iter()
+            .filter_map(Result::err)
+            .collect()
     }
 
-    fn ledger(&self) -> LedgerJson<'_> {
+    fn events(&self) -> EventsJson<'_> {
         let guarantee = &self.finished.guarantee;
-        LedgerJson {
-            format: "dpopt-ledger-1",
+        EventsJson {
+            format: "dpopt-events-1",
             epsilon: guarantee.epsilon(),
             delta: guarantee.delta(),
             adjacency: guarantee.adjacency(),
@@ -128,9 +120,9 @@ impl Outputs<'_> {
             trace: &finished.record.trace,
             test_metrics: self.metrics.as_ref().map(metric_rows),
             files: vec![
-                file("model.json", "weights, schema and privacy statement"),
-                file("ledger.json", "events, for a second accountant"),
-                file("report.html", "this page"),
+                file(MODEL, "weights, schema and privacy statement"),
+                file(EVENTS, "events, for a second accountant"),
+                file(REPORT, "this page"),
             ],
             seconds: self.seconds,
             train_seconds: finished.seconds,
@@ -231,7 +223,8 @@ fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
         .collect()
 }
 
-fn json_text(value: &impl Serialize) -> Result<String, CliError> {
+/// Indented JSON.
+pub(crate) fn json_text(value: &impl Serialize) -> Result<String, CliError> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     Ok(text)

@@ -14,6 +14,7 @@ use crate::error::CliError;
 use crate::outputs::numbers;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
+use crate::tell::warn;
 
 /// Flags of `dpopt plan`.
 #[derive(Debug, Args)]
@@ -141,10 +142,10 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         plan: &chosen.plan,
     };
     if args.delta.get() > 1.0 / facts.records as f64 {
-        eprintln!(
-            "warning: --delta {} is above one over the number of records",
+        warn(&format!(
+            "--delta {} is above one over the number of records",
             scientific(args.delta)
-        );
+        ));
     }
     if args.json {
         print_json(&json)

@@ -7,10 +7,11 @@ use clap::Args;
 use dpopt::oracle::Glm;
 use dpopt::oracle::formats::Format;
 
-use crate::artefacts::write_file;
+use crate::artefacts::{Readers, may_write, write_file};
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::model::Model;
+use crate::paths::Paths;
 
 use crate::summary::print;
 
@@ -20,26 +21,38 @@ pub(crate) struct PredictArgs {
     /// Model written by `dpopt train --out`
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
-    /// Records to score; the label column of a table may be absent
+    /// Records to score; the label column of a table may be absent. `-`: a table on standard input
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
     /// Format of the records; default: by the file's name
     #[arg(long, value_name = "FORMAT", value_parser = input::format)]
     format: Option<Format>,
-    /// Where to write the predictions; default: standard output
+    /// Where to write the predictions, a line for each record; default: standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Replace a file at --out
+    #[arg(long, requires = "out")]
+    force: bool,
 }
 
 /// One line per record: the score, the probability of the positive value (for the logistic loss,
 /// the only one that models it), and the predicted value.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
+    let out = args.out.as_deref();
+    Paths::new()
+        .reads("--model", Some(&args.model))
+        .reads("--data", Some(&args.data))
+        .writes("--out", out)
+        .check()?;
+    if let Some(out) = out {
+        may_write(out, "--out", args.force)?;
+    }
     let model = Model::load(&args.model)?;
     let design =
         Input::new(&args.data, None, args.format, ["--data", ""])?.features(&model.schema)?;
     let label = model.schema.label();
     let logistic = model.loss == Glm::Logistic;
-    let mut out = String::from(if logistic {
+    let mut text = String::from(if logistic {
         "score,probability,prediction\n"
     } else {
         "score,prediction\n"
@@ -53,14 +66,14 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
         // Writing to a `String` can't fail.
         let _ = if logistic {
             let probability = 1.0 / (1.0 + (-score).exp());
-            writeln!(out, "{score},{probability},{prediction}")
+            writeln!(text, "{score},{probability},{prediction}")
         } else {
-            writeln!(out, "{score},{prediction}")
+            writeln!(text, "{score},{prediction}")
         };
     }
-    match &args.out {
-        Some(path) => write_file(path, &out, "--out"),
-        None => print(&out),
+    match out {
+        Some(path) => write_file(path, &text, "--out", Readers::Owner),
+        None => print(&text),
     }
 }
 

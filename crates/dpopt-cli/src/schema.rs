@@ -8,6 +8,7 @@ use dpopt::oracle::formats::Format;
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::summary::print;
+use crate::tell::warn;
 
 /// Flags of `dpopt schema`.
 #[derive(Debug, Args)]
@@ -26,9 +27,9 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CliError> {
     let labels = args.labels.as_deref();
     let input = Input::new(&args.file, labels, args.format, ["FILE", "--labels"])?;
     let draft = input.draft()?;
-    eprintln!(
-        "warning: this draft was read from the data and is not private: before a private run, \
-         replace its ranges, categories and values by public knowledge"
+    warn(
+        "this draft was read from the data and is not private: before a private run, \
+         replace its ranges, categories and values by public knowledge",
     );
     print(&draft)
 }

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::path::Path;
 
-use dpopt::oracle::tabular::{EncodedTable, Schema, read_table_from};
+use dpopt::oracle::tabular::{ColumnKind, EncodedTable, Schema, TabularError, read_table_from};
 use dpopt::oracle::{ExamplesOnDisk, PublicData};
 
 use crate::error::CliError;
 use crate::input::Input;
+use crate::paths::same_file;
 
 const TRAIN: &[u8] = include_bytes!("../data/census-income-sample.csv.gz");
 const TEST: &[u8] = include_bytes!("../data/census-income-sample-test.csv.gz");
@@ -19,6 +20,8 @@ pub(crate) struct Source {
     data: Option<Input>,
     test: Option<Input>,
     pub(crate) schema: Schema,
+    /// Whether --label was given.
+    relabelled: bool,
 }
 
 impl Source {
@@ -46,6 +49,9 @@ impl Source {
                 return Err(CliError::flag("--data", problem));
             }
         };
+        if let Some(name) = label {
+            check_label(&schema, name)?;
+        }
         let schema = schema
             .with_label(label, positive)
             .map_err(CliError::Label)?;
@@ -56,13 +62,18 @@ impl Source {
                            protection";
             return Err(CliError::flag("--test", problem));
         }
-        Ok(Self { data, test, schema })
+        Ok(Self {
+            data,
+            test,
+            schema,
+            relabelled: label.is_some(),
+        })
     }
 
     /// Name of the training table.
     pub(crate) fn name(&self) -> String {
         match &self.data {
-            Some(data) => data.path.display().to_string(),
+            Some(data) => data.name(),
             None => "built-in sample of Census-Income".to_owned(),
         }
     }
@@ -70,9 +81,23 @@ impl Source {
     /// The records to be protected.
     pub(crate) fn train(&self) -> Result<EncodedTable, CliError> {
         Ok(match &self.data {
-            Some(data) => data.read(&self.schema)?,
+            Some(data) => data
+                .read(&self.schema)
+                .map_err(|error| self.blame_label(error))?,
             None => read_table_from(TRAIN, "built-in sample", &self.schema)?,
         })
+    }
+
+    /// A column that the header lacks because --label asks for it.
+    fn blame_label(&self, error: CliError) -> CliError {
+        match error {
+            CliError::Tabular(TabularError::MissingColumns { path, columns })
+                if self.relabelled && columns.contains(&self.schema.label().column) =>
+            {
+                CliError::Label(TabularError::MissingColumns { path, columns })
+            }
+            other => other,
+        }
     }
 
     /// The records to be protected, where they stay in their file.
@@ -86,7 +111,7 @@ impl Source {
     /// The test set, which whoever gives it declares public.
     pub(crate) fn test(&self) -> Result<Option<PublicData>, CliError> {
         let (table, name) = match (&self.test, &self.data) {
-            (Some(test), _) => (test.read(&self.schema)?, test.path.display().to_string()),
+            (Some(test), _) => (test.read(&self.schema)?, test.name()),
             (None, None) => {
                 let name = "built-in test sample";
                 (read_table_from(TEST, name, &self.schema)?, name.to_owned())
@@ -104,6 +129,24 @@ impl Source {
     }
 }
 
+/// A label has two values.
+fn check_label(schema: &Schema, name: &str) -> Result<(), CliError> {
+    let name = name.trim_ascii();
+    if name.is_empty() {
+        return Err(CliError::flag("--label", "the name of a column is needed"));
+    }
+    let mut columns = schema.columns().iter();
+    let column = columns.find(|column| column.name == name);
+    if column.is_some_and(|column| matches!(column.kind, ColumnKind::Number(_))) {
+        let problem = format!(
+            "{name} is a column of numbers, and a label has two values; make it a category of two \
+             values in the schema, or name another column"
+        );
+        return Err(CliError::flag("--label", problem));
+    }
+    Ok(())
+}
+
 /// Fails now rather than after the budget is open.
 pub(crate) fn readable(path: &Path) -> Result<(), CliError> {
     let read = |source| CliError::Read {
@@ -115,11 +158,4 @@ pub(crate) fn readable(path: &Path) -> Result<(), CliError> {
         return Err(read(std::io::ErrorKind::IsADirectory.into()));
     }
     Ok(())
-}
-
-fn same_file(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => false,
-    }
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
+use crate::model::Model;
 use crate::statement::{Odometer, Statement, rounded_up, scientific};
 
 /// The parts of a summary.
@@ -27,6 +28,10 @@ pub(crate) struct Summary<'a> {
     pub(crate) train_seconds: f64,
     pub(crate) seconds: f64,
     pub(crate) out: Option<&'a Path>,
+    /// The files that were written there.
+    pub(crate) files: &'a [&'static str],
+    /// The model, where it is in no file.
+    pub(crate) model: Option<&'a Model>,
     pub(crate) budget_left: Option<String>,
     pub(crate) warnings: &'a [String],
 }
@@ -61,6 +66,9 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_left: Option<&'a str>,
     warnings: &'a [String],
+    /// Where no folder holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a Model>,
 }
 
 impl Summary<'_> {
@@ -90,6 +98,7 @@ impl Summary<'_> {
             out: self.out,
             budget_left: self.budget_left.as_deref(),
             warnings: self.warnings,
+            model: self.model,
         };
         print_json(&json)
     }
@@ -183,7 +192,11 @@ impl Summary<'_> {
         match self.out {
             Some(folder) => writeln!(
                 out,
-                "Output     model.json, ledger.json and report.html in {}",
+                "Output     {} in {}",
+                match self.files {
+                    [] => "nothing written".to_owned(),
+                    files => files.join(", "),
+                },
                 folder.display()
             ),
             None => writeln!(

@@ -2,14 +2,14 @@
 //!
 //! The order matters: everything public is checked, then the table is read (where no record can
 //! be an error), the plan is made from public facts, the budget is asked, and only then is
-//! anything released. Outputs appear whole or not at all.
+//! anything released. After the run the model is written first, then each file by itself.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, PublicFacts, Release, SolverPlan};
+use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, PublicFacts, Release, SolverPlan, Stop};
 use dpopt::oracle::formats::Format;
 use dpopt::oracle::{Glm, PrivateData};
 use dpopt::privacy::{
@@ -17,20 +17,25 @@ use dpopt::privacy::{
 };
 
 use crate::args::{self, SolverArg};
-use crate::artefacts::OutDir;
+use crate::artefacts::{FILES, MODEL, OutDir};
 use crate::checkpoints::{CheckpointArgs, Saver};
 use crate::choose::{ChooseArgs, Chosen};
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
+use crate::exit::Exit;
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
-use crate::outputs::{self, Outputs};
+use crate::model::Model;
+use crate::outputs::{Outputs, json_text};
+use crate::paths::{Paths, STDIN};
 use crate::progress::Progress;
+use crate::rescue::Rescue;
 use crate::source::Source;
 use crate::statement::{Statement, scientific};
 use crate::summary::Summary;
+use crate::tell::warn;
 use crate::trace::Recorder;
 
 /// The budget of a run where nothing else is asked for.
@@ -45,17 +50,20 @@ pub(crate) struct TrainArgs {
     /// Records to train on: a table (CSV, Parquet), rows of numbers (NPY, IDX) or sparse rows
     /// (LIBSVM), all but Parquet also gzipped, or a file of rows (see `dpopt convert`); default: the
     /// built-in sample
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_name = "FILE", group = "records")]
+    file: Option<PathBuf>,
+    /// The same as a flag; `-`: a table on standard input, plain or gzipped
+    #[arg(long, value_name = "FILE", group = "records")]
     data: Option<PathBuf>,
     /// Format of the records: csv, npy, libsvm, idx, parquet or rows; default: by the file's name
     #[arg(long, value_name = "FORMAT", value_parser = input::format)]
     format: Option<Format>,
     /// Labels of the records, where they are in a file of their own (NPY, IDX)
-    #[arg(long, value_name = "FILE", requires = "data")]
+    #[arg(long, value_name = "FILE", requires = "records")]
     labels: Option<PathBuf>,
     /// Leave the rows where they are and read them in blocks, for data larger than memory (NPY and IDX that are neither compressed
     /// nor changed by the schema; a file of rows from `dpopt convert` always stays where it is)
-    #[arg(long, requires = "data")]
+    #[arg(long, requires = "records")]
     in_place: bool,
     /// Public schema of the table (see `dpopt schema`); a file of rows has its own
     #[arg(long, value_name = "FILE")]
@@ -95,15 +103,18 @@ pub(crate) struct TrainArgs {
     ledger: LedgerArgs,
     #[command(flatten)]
     checkpoints: CheckpointArgs,
-    /// Folder for model.json, ledger.json and report.html
+    /// Folder for model.json, events.json and report.html; new or empty
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Replace these files in a folder that is not empty, and a file that is in the place of --checkpoint
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     how: ChooseArgs,
-    /// Threads; default: as many as the machine offers. The result does not depend on it
-    #[arg(long, value_name = "N")]
+    /// Threads, up to 1024; default: as many as the machine offers. The result does not depend on it
+    #[arg(long, value_name = "N", value_parser = args::threads, allow_hyphen_values = true)]
     threads: Option<NonZeroUsize>,
-    /// Print one JSON object instead of the summary
+    /// Print one JSON object instead of the summary; without --out it holds the model
     #[arg(long)]
     json: bool,
     /// Print neither progress nor summary
@@ -111,21 +122,23 @@ pub(crate) struct TrainArgs {
     quiet: bool,
 }
 
-/// Watches a run: keeps what was released, writes checkpoints, moves the bar, stops on Ctrl-C.
+/// Watches a run: keeps what was released, writes checkpoints, moves the bar, stops on a signal.
 struct Watcher<'a> {
     plan: &'a SolverPlan,
     record: Recorder,
     progress: Progress,
     interrupt: Interrupt,
     saver: Saver,
+    released: bool,
 }
 
 impl Observer for Watcher<'_> {
     fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
+        self.released = true;
         self.record.add(release, self.plan);
         self.progress.step();
         self.saver.on_release(release);
-        if self.interrupt.pressed() {
+        if self.interrupt.asked() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -143,21 +156,59 @@ pub(crate) struct Finished {
     pub(crate) trouble: Option<String>,
 }
 
-pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
+impl TrainArgs {
+    /// The records, given in either way.
+    fn records(&self) -> Option<&Path> {
+        self.data.as_deref().or(self.file.as_deref())
+    }
+
+    /// No two paths may be one file where that would lose something.
+    fn check_paths(&self) -> Result<(), CliError> {
+        let out = self.out.as_deref();
+        let files = FILES.map(|name| out.map(|out| out.join(name)));
+        let mut paths = Paths::new()
+            .reads("--data", self.records())
+            .reads("--labels", self.labels.as_deref())
+            .reads("--schema", self.schema.as_deref())
+            .reads("--test", self.test.as_deref())
+            .reads("--test-labels", self.test_labels.as_deref())
+            .reads("--resume", self.checkpoints.resume())
+            .writes("--ledger", self.ledger.path())
+            .writes("--checkpoint", self.checkpoints.checkpoint())
+            .writes("--out", out);
+        for file in &files {
+            paths = paths.writes("--out", file.as_deref());
+        }
+        paths.check()
+    }
+}
+
+pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let clock = Stopwatch::start();
     // Public things first.
+    args.check_paths()?;
+    if args.ledger.path().is_some() && args.out.is_none() && !args.json {
+        let problem = "needed with --ledger: the run would be paid for and its model thrown away (or give --json, which \
+                       prints the model)";
+        return Err(CliError::flag("--out", problem));
+    }
     if !args.adjacency.record_count_is_public() && args.public_records.is_none() {
         let problem =
             "required with --adjacency add-remove, where the number of records is private";
         return Err(CliError::flag("--public-records", problem));
     }
-    let input = |path: &PathBuf, labels: &Option<PathBuf>, flags| {
+    let stdin = Some(Path::new(STDIN));
+    if args.records() == stdin && args.test.as_deref() == stdin {
+        let problem = "standard input is the table to be protected already";
+        return Err(CliError::flag("--test", problem));
+    }
+    let input = |path: &Path, labels: &Option<PathBuf>, flags| {
         Input::new(path, labels.as_deref(), args.format, flags)
     };
-    let data = args.data.as_ref();
-    let test = args.test.as_ref();
+    let test = args.test.as_deref();
     let source = Source::check(
-        data.map(|path| input(path, &args.labels, ["--data", "--labels"]))
+        args.records()
+            .map(|path| input(path, &args.labels, ["--data", "--labels"]))
             .transpose()?,
         args.schema.as_deref(),
         test.map(|path| input(path, &args.test_labels, ["--test", "--test-labels"]))
@@ -165,15 +216,15 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
-    let prepare = |path| OutDir::prepare(path, &outputs::FILES);
-    let out = args.out.as_deref().map(prepare).transpose()?;
+    let prepare = |path| OutDir::prepare(path, args.force);
+    let mut out = args.out.as_deref().map(prepare).transpose()?;
     if args.how.projects() {
         args.checkpoints.refuse(
             "a projected run starts at the origin and its points before the last are not those of the table",
         )?;
     }
     let checkpoint = args.checkpoints.read()?;
-    args.checkpoints.check()?;
+    args.checkpoints.check(args.force)?;
     let mut ledger = Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?;
     let test = source.test()?;
     let interrupt = Interrupt::listen()?;
@@ -207,7 +258,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
     };
     let mut warnings = warnings(delta, &facts);
     for warning in &warnings {
-        eprintln!("warning: {warning}");
+        warn(warning);
     }
     let mut chosen = match (&mut ledger, args.epsilon) {
         (Some(Shared::Open(file)), None) if start.is_some() => {
@@ -231,7 +282,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         );
         return Err(CliError::flag("--data", problem));
     }
-    if interrupt.pressed() {
+    if interrupt.asked() {
         return Err(CliError::Interrupted);
     }
 
@@ -256,9 +307,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         start,
         delta,
     };
-    let finished = descend(args, &data, &job, curator, interrupt, saver)?;
+    let finished = descend(args, &data, &job, curator, &interrupt, saver)?;
+    // The run is paid for: from here on nothing may keep its model from being written.
+    interrupt.writing();
     if let Some(trouble) = &finished.trouble {
-        eprintln!("warning: {trouble}");
+        warn(trouble);
         warnings.push(trouble.clone());
     }
 
@@ -277,15 +330,32 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         &outcome.spent,
         whole,
     );
-    let metrics = test
+    let model = Model::new(
+        chosen.solver,
+        args.loss,
+        statement.clone(),
+        source.schema.clone(),
+        &outcome.point,
+    );
+    let mut troubles = Vec::new();
+    if let Some(out) = &mut out {
+        let put = json_text(&model).and_then(|text| out.put(MODEL, &text));
+        troubles.extend(put.err());
+    }
+    let homeless = out.is_none() || !troubles.is_empty();
+    let evaluated = test
         .as_ref()
-        .map(|test| evaluate(test, &outcome.point, args.loss))
-        .transpose()?;
-    // The run is made: from here on nothing may keep its results from being written.
+        .map(|test| evaluate(test, &outcome.point, args.loss));
+    let metrics = match evaluated.transpose() {
+        Ok(metrics) => metrics,
+        Err(error) => {
+            troubles.push(CliError::Metric(error));
+            None
+        }
+    };
     let budget_left = budget_file
         .map(|path| left_in_words(path).unwrap_or_else(|error| format!("can't be shown: {error}")));
-    let folder = out.as_ref().map(|out| out.path().to_owned());
-    if let Some(out) = out {
+    if let Some(out) = &mut out {
         let outputs = Outputs {
             table: &source.name(),
             schema: &source.schema,
@@ -297,9 +367,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
             metrics,
             seconds: clock.seconds(),
         };
-        outputs
-            .write(out)
-            .map_err(|error| CliError::AfterRun(Box::new(error)))?;
+        troubles.extend(outputs.write(out));
     }
     let summary = Summary {
         table: source.name(),
@@ -311,17 +379,34 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         metrics,
         train_seconds: finished.seconds,
         seconds: clock.seconds(),
-        out: folder.as_deref(),
+        out: out.as_ref().map(OutDir::path),
+        files: out.as_ref().map_or(&[][..], OutDir::written),
+        model: homeless.then_some(&model),
         budget_left,
         warnings: &warnings,
     };
-    if args.json {
-        summary.print_json()
-    } else if args.quiet {
-        Ok(())
+    let rescue = Rescue {
+        model: &model,
+        promised: out.is_some(),
+    };
+    let printed = match (args.json, args.quiet) {
+        (true, _) => summary.print_json(),
+        (false, true) => Ok(()),
+        (false, false) => summary.print(),
+    };
+    let lost = if homeless {
+        rescue.after(printed, args.json)
     } else {
-        summary.print()
+        printed.err().filter(|error| !error.is_a_closed_pipe())
+    };
+    troubles.extend(lost);
+    if !troubles.is_empty() {
+        return Err(CliError::AfterRun(troubles));
     }
+    Ok(match outcome.stop {
+        Stop::ByObserver => Exit::Stopped,
+        _ => Exit::Done,
+    })
 }
 
 /// Reads the table. No message depends on what a record holds.
@@ -387,10 +472,7 @@ fn choose_what_fits(
                 tries += 1;
                 epsilon = Epsilon::new(epsilon.get() * 0.98)?;
             }
-            Err(error @ (LedgerError::Exhausted { .. } | LedgerError::Accounting(_))) => {
-                return Err(CliError::CannotPay(error));
-            }
-            Err(error) => return Err(CliError::Ledger(error)),
+            Err(error) => return Err(CliError::from_ledger(error)),
         }
     }
 }
@@ -409,7 +491,7 @@ fn descend(
     data: &PrivateData,
     job: &Job<'_>,
     curator: Curator,
-    interrupt: Interrupt,
+    interrupt: &Interrupt,
     saver: Saver,
 ) -> Result<Finished, CliError> {
     let plan = &job.chosen.plan;
@@ -421,8 +503,9 @@ fn descend(
         plan,
         record: Recorder::new(plan),
         progress: Progress::new(plan.steps(), !args.quiet && !args.json),
-        interrupt,
+        interrupt: interrupt.clone(),
         saver,
+        released: false,
     };
     let clock = Stopwatch::start();
     let run = GlmRun::new(data, args.loss, curator)
@@ -431,10 +514,19 @@ fn descend(
     let result = plan.run_on(run, &mut watcher);
     let seconds = clock.seconds();
     watcher.progress.finish();
-    let (outcome, curator) = result.map_err(CliError::from_run)?;
-    let guarantee = curator.guarantee(job.delta)?;
+    let (outcome, curator) = result.map_err(|error| {
+        let error = CliError::from_run(error);
+        if watcher.released {
+            CliError::BrokeOff(Box::new(error))
+        } else {
+            error
+        }
+    })?;
     let mut saver = watcher.saver;
     saver.save(&outcome.point, outcome.steps);
+    let guarantee = curator
+        .guarantee(job.delta)
+        .map_err(|error| CliError::AfterRun(vec![error.into()]))?;
     Ok(Finished {
         outcome,
         guarantee,

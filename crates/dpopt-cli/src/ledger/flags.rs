@@ -9,7 +9,7 @@ use dpopt::privacy::ledger::{LedgerReport, RunNote, RunNoteError, RunState};
 use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError};
 
 use crate::args;
-use crate::artefacts::probe;
+use crate::artefacts::{folder_of, probe};
 use crate::error::CliError;
 use crate::statement::scientific;
 
@@ -141,10 +141,6 @@ impl Shared {
             let problem = format!("needed to create {}, which does not exist", path.display());
             CliError::flag(flag, problem)
         };
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
         let ledger = Self::New {
             path: path.clone(),
             epsilon: args.budget.ok_or_else(|| needed("--budget"))?,
@@ -152,7 +148,7 @@ impl Shared {
             adjacency,
             filter: args.budget_filter,
         };
-        probe(folder).map_err(|source| CliError::Write {
+        probe(folder_of(path)).map_err(|source| CliError::Write {
             flag: "--ledger",
             path: path.clone(),
             source,
@@ -216,7 +212,7 @@ impl Shared {
                     _ => FilterKind::Gdp,
                 });
                 Ledger::could_pay(epsilon, delta, adjacency, filter, plan.spend().event())
-                    .map_err(CliError::CannotPay)?;
+                    .map_err(CliError::from_ledger)?;
                 Ledger::open_or_create(&path, epsilon, delta, adjacency, filter)
                     .map_err(CliError::Ledger)
             }

@@ -6,7 +6,7 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use dpopt::privacy::{Checkpoint, Ledger, LedgerError};
+use dpopt::privacy::{Checkpoint, Ledger};
 
 use crate::error::CliError;
 use crate::summary::{print, print_json};
@@ -24,9 +24,8 @@ pub(crate) struct LedgerCommand {
 enum What {
     /// Show the terms, what is used and left, and every run
     Show(ShowArgs),
-    /// Recompute the chain of lines, every cost and every settlement. Exit code 0: whole; 1: damaged, or
-    /// not the ledger of the checkpoint, with the first line that is wrong; 2: can't be read, or
-    /// no ledger of a version that is known
+    /// Recompute the chain of lines, every cost and every settlement. Exit code 0: whole; 2: damaged,
+    /// with the first line that is wrong, not the ledger of the checkpoint, or no ledger at all
     Verify(VerifyArgs),
 }
 
@@ -69,14 +68,7 @@ fn verify(path: &Path, checkpoint: Option<&Path>) -> Result<(), CliError> {
     let checkpoint = checkpoint
         .map(|path| Checkpoint::read(path).map_err(CliError::Checkpoint))
         .transpose()?;
-    let report = Ledger::verify(path, checkpoint.as_ref()).map_err(|error| match error {
-        LedgerError::Damaged { .. }
-        | LedgerError::Empty { .. }
-        | LedgerError::OtherLedger { .. }
-        | LedgerError::RolledBack { .. }
-        | LedgerError::Rewritten { .. } => CliError::LedgerDamaged(error),
-        other => CliError::LedgerFile(other),
-    })?;
+    let report = Ledger::verify(path, checkpoint.as_ref()).map_err(CliError::LedgerFile)?;
     let mut text = format!(
         "{}: whole: {} lines, {}, {} of {} {} used; head {}\n",
         path.display(),

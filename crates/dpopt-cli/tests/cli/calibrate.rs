@@ -87,7 +87,7 @@ fn calibrations_that_make_no_sense() {
             &["out of reach", "number of steps 1", "4.37"],
         ),
     ] {
-        place.fails(&flags, 2, words);
+        place.fails(&flags, 1, words);
     }
 }
 

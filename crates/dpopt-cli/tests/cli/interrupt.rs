@@ -1,68 +1,165 @@
-//! Ctrl-C: a true statement on disk.
+//! Signals: a run that is stopped leaves a true statement and its model, with a code of its own.
 #![cfg(unix)]
 
-use std::process::{Command, Stdio};
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Place, rows, table};
+use crate::support::{Place, rows, stderr, table};
 
 /// A plan far too long to finish.
 const LONG: &str = "train --data t.csv --schema s.toml --solver noisy-gd-theory --epsilon 2000 \
                     --max-steps 10000000 --out o --ledger l.json --budget 2000 --budget-delta 1e-6 \
                     --budget-filter gdp --threads 1";
 
-#[test]
-fn the_first_interrupt_stops_after_a_release_and_tells_the_truth() {
+fn place() -> Place {
     let place = Place::new();
     place.put("t.csv", &table(&rows(5_000)));
-    let child = place
-        .command(&format!("{LONG} --json"))
+    place
+}
+
+/// Starts the command and waits until the reservation on disk says that the run is about to release.
+fn started(place: &Place, mut command: Command) -> Child {
+    let child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The reservation on disk says that the run is about to release.
-    let reserved = |text: &str| text.lines().count() >= 2;
     let ledger = place.path("l.json");
     for _ in 0..2_000 {
-        if std::fs::read_to_string(&ledger).is_ok_and(|text| reserved(&text)) {
+        if std::fs::read_to_string(&ledger).is_ok_and(|text| text.lines().count() >= 2) {
             break;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(50));
-    let killed = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(killed.success());
+    child
+}
+
+fn send(signal: &str, child: &Child) {
+    let mut kill = Command::new("kill");
+    let sent = kill.args([signal, &child.id().to_string()]).status();
+    assert!(sent.unwrap().success(), "{signal}");
+}
+
+#[test]
+fn the_first_signal_stops_after_a_release_and_tells_the_truth() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let place = place();
+        let child = started(&place, place.command(&format!("{LONG} --json")));
+        send(signal, &child);
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{signal}: {said}");
+        assert!(said.contains(&format!("SIG{}", &signal[1..])), "{said}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["stop"], "by-observer");
+        let (made, planned) = (json["steps"].as_u64(), json["planned_steps"].as_u64());
+        assert!(made >= Some(1) && made < planned, "{json}");
+        // The statement is the plan's; the reading is smaller and names its theorem.
+        let epsilon = json["epsilon"].as_f64().unwrap();
+        let reading = json["odometer"]["epsilon"].as_f64().unwrap();
+        assert!(epsilon > 1_999.0 && reading < epsilon, "{json}");
+        assert!(
+            json["odometer"]["theorem"]
+                .as_str()
+                .unwrap()
+                .contains("Ville")
+        );
+        let file = place.json("o/events.json");
+        assert_eq!(file["event"]["count"].as_u64(), planned);
+        assert_eq!(file["spent"]["count"].as_u64(), made);
+        let words = place.json("o/model.json")["privacy"]["words"].to_string();
+        assert!(words.contains("Odometer: with probability"), "{words}");
+        let left: serde_json::Value =
+            serde_json::from_str(&place.ok("ledger show l.json --json")).unwrap();
+        assert_eq!(left["runs"][0]["settled"], true);
+        assert!(left["used"].as_f64() < left["capacity"].as_f64());
+    }
+}
+
+#[test]
+fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let place = place();
+    let mut nohup = Command::new("sh");
+    let script = format!("trap '' HUP; exec \"$0\" {LONG} --json");
+    nohup
+        .args(["-c", &script, env!("CARGO_BIN_EXE_dpopt")])
+        .current_dir(place.root());
+    let mut child = started(&place, nohup);
+    send("-HUP", &child);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(child.try_wait().unwrap().is_none(), "it went on");
+    send("-TERM", &child);
     let output = child.wait_with_output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        crate::support::stderr(&output)
-    );
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["stop"], "by-observer");
-    let (made, planned) = (json["steps"].as_u64(), json["planned_steps"].as_u64());
-    assert!(made >= Some(1) && made < planned, "{json}");
-    // The statement is the plan's; the reading is smaller and names its theorem.
-    let epsilon = json["epsilon"].as_f64().unwrap();
-    let reading = json["odometer"]["epsilon"].as_f64().unwrap();
-    assert!(epsilon > 1_999.0 && reading < epsilon, "{json}");
-    assert!(
-        json["odometer"]["theorem"]
-            .as_str()
-            .unwrap()
-            .contains("Ville")
-    );
-    let file = place.json("o/ledger.json");
-    assert_eq!(file["event"]["count"].as_u64(), planned);
-    assert_eq!(file["spent"]["count"].as_u64(), made);
-    let words = place.json("o/model.json")["privacy"]["words"].to_string();
-    assert!(words.contains("Odometer: with probability"), "{words}");
-    let left: serde_json::Value =
-        serde_json::from_str(&place.ok("ledger show l.json --json")).unwrap();
-    assert_eq!(left["runs"][0]["settled"], true);
-    assert!(left["used"].as_f64() < left["capacity"].as_f64());
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(place.path("o/model.json").exists());
+}
+
+#[test]
+fn a_reader_that_went_away_takes_no_run_with_it() {
+    let place = place();
+    let mut child = started(&place, place.command(LONG));
+    // Nobody hears the sentence about the signal, nor the summary.
+    drop(child.stderr.take());
+    drop(child.stdout.take());
+    send("-TERM", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    for file in ["model.json", "events.json", "report.html"] {
+        assert!(place.path("o").join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn a_signal_before_the_first_release_charges_nothing() {
+    let place = Place::new();
+    // Records on standard input that never end, so that the run has not begun when the signal comes.
+    let flags =
+        "train --data - --schema s.toml --out o --ledger l.json --budget 2 --budget-delta 1e-5";
+    let mut child = place
+        .command(flags)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, place.read("t.csv").as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    send("-TERM", &child);
+    // The first signal is told; then the records end.
+    let mut said = String::new();
+    let mut errors = child.stderr.take().unwrap();
+    while !said.contains("SIGTERM") {
+        let mut byte = [0];
+        assert_eq!(errors.read(&mut byte).unwrap(), 1, "{said}");
+        said.push(char::from(byte[0]));
+    }
+    drop(input);
+    errors.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert!(said.contains("nothing was charged"), "{said}");
+    assert!(!place.path("l.json").exists() && !place.path("o").exists());
+}
+
+#[test]
+fn the_second_signal_leaves_at_once() {
+    let place = Place::new();
+    let flags =
+        "train --data - --schema s.toml --out o --ledger l.json --budget 2 --budget-delta 1e-5";
+    let mut child = place
+        .command(flags)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _input = child.stdin.take().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    for _ in 0..2 {
+        send("-INT", &child);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }

@@ -41,7 +41,7 @@ fn shape(json: &Value) -> Vec<(String, Value)> {
 #[test]
 fn garbage_in_a_record_changes_nothing_that_is_shown() {
     let place = Place::new();
-    let flags = "train --data t.csv --schema s.toml --json --out o";
+    let flags = "train --data t.csv --schema s.toml --json --out o --force";
     let normal = place.run(flags);
     let expected = shape(&serde_json::from_slice(&normal.stdout).unwrap());
     for garbage in GARBAGE {

@@ -45,6 +45,10 @@ impl Place {
         place
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        self.0.path()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

@@ -168,7 +168,7 @@ fn artefacts_hold_the_model_and_the_ledger() {
     assert_eq!(model["schema"]["label"]["positive"], "yes");
     assert_eq!(model["privacy"]["epsilon"], json["epsilon"]);
     assert_eq!(model["privacy"]["mode"], "protected");
-    let ledger = place.json("deep/er/o/ledger.json");
+    let ledger = place.json("deep/er/o/events.json");
     assert_eq!(ledger["event"]["class_name"], "SelfComposedDpEvent");
     assert_eq!(ledger["event"]["count"], json["steps"]);
     assert_eq!(ledger["epsilon"], json["epsilon"]);
@@ -188,10 +188,10 @@ fn artefacts_hold_the_model_and_the_ledger() {
             .count(),
         0
     );
-    // A second run replaces the files.
-    place.train("--out deep/er/o --epsilon 2");
+    // A second run replaces the files if it is told to.
+    place.train("--out deep/er/o --epsilon 2 --force");
     assert!(
-        place.json("deep/er/o/ledger.json")["epsilon"]
+        place.json("deep/er/o/events.json")["epsilon"]
             .as_f64()
             .unwrap()
             > 1.5

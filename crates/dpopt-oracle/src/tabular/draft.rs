@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::io::Read;
 use std::path::Path;
 
 use super::encode::parse;
 use super::error::TabularError;
 use super::line::Fields;
-use super::reader::{header_names, open, read_header};
+use super::reader::{header_names, open, read_header, separated};
 use super::write::{list, quoted};
 use crate::formats::lines::{Line, Lines};
 
@@ -97,14 +98,25 @@ impl Seen {
 /// [`TabularError`] for the file and its header.
 pub fn draft_schema(path: impl AsRef<Path>) -> Result<String, TabularError> {
     let (file, name) = open(path.as_ref())?;
-    let mut lines = Lines::new(file, &name)?;
+    draft_schema_from(file, &name)
+}
+
+/// As [`draft_schema`], from a stream that errors call `origin`. **Not private**.
+///
+/// # Errors
+/// As for [`draft_schema`].
+pub fn draft_schema_from(source: impl Read, origin: &str) -> Result<String, TabularError> {
+    let mut lines = Lines::new(source, origin)?;
     let header = read_header(&mut lines)?;
-    let names = header_names(&header, &name)?;
+    let names = header_names(&header, origin)?;
+    if let Some(error) = separated(&names, origin) {
+        return Err(error);
+    }
     let mut seen = HashSet::new();
     if !names.iter().all(|column| seen.insert(column)) {
         // Without a schema it may be a record, whose cells are not repeated.
         return Err(TabularError::BadHeader {
-            path: name,
+            path: origin.to_owned(),
             problem: "a column name is there twice; is the first line a header?",
         });
     }
@@ -118,7 +130,7 @@ pub fn draft_schema(path: impl AsRef<Path>) -> Result<String, TabularError> {
         fields.split(text, names.len());
         draft.add((0..names.len()).map(|i| fields.get(i).unwrap_or_default()));
     }
-    Ok(draft.finish(&name))
+    Ok(draft.finish(origin))
 }
 
 /// A draft in the making.

@@ -124,6 +124,19 @@ pub enum TabularError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// The header is cut by something else than commas.
+    #[error(
+        "{path}, line 1: the fields are separated by {}, and commas are needed; in Python \
+         `pandas.read_csv(FILE, sep={:?}).to_csv(OUT, index=False)` writes them (with decimal=\",\" in the \
+         first call where numbers have decimal commas)",
+        name_of(*.separator), .separator.to_string()
+    )]
+    Separator {
+        /// File, or the name given to a stream.
+        path: String,
+        /// What stands between the names.
+        separator: char,
+    },
     /// The schema names columns that the header does not have.
     #[error("{path}, line 1: the header lacks columns of the schema: {}", columns.join(", "))]
     MissingColumns {
@@ -177,6 +190,14 @@ pub enum TabularError {
     Design(#[from] DesignError),
 }
 
+fn name_of(separator: char) -> &'static str {
+    match separator {
+        ';' => "semicolons",
+        '\t' => "tabs",
+        _ => "bars (|)",
+    }
+}
+
 impl From<StreamError> for TabularError {
     fn from(error: StreamError) -> Self {
         match error {
@@ -197,6 +218,9 @@ pub enum SchemaProblem {
     /// A number is infinite or not a number, or vanishes or overflows in single precision.
     #[error("{0} is not usable: a finite number of single-precision magnitude is needed")]
     NotFinite(f64),
+    /// A norm whose square, or that of its inverse, is no number.
+    #[error("{0:e} is out of reach: a number from 1e-100 to 1e100 is needed")]
+    OutOfReach(f64),
     /// A number must be above zero.
     #[error("{0} must be above 0")]
     NotPositive(f64),

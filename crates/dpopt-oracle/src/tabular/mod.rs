@@ -34,7 +34,7 @@ pub use check::{CheckReport, Problem, ProblemKind, check, check_from};
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;
 pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
-pub use draft::draft_schema;
+pub use draft::{draft_schema, draft_schema_from};
 pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};
 pub use line::Fields;

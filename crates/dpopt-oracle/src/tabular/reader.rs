@@ -51,7 +51,11 @@ impl Layout {
         path: &str,
     ) -> Result<Self, TabularError> {
         let names = header_names(line, path)?;
-        Self::from_names(&names, schema, need_label, path)
+        let layout = Self::from_names(&names, schema, need_label, path);
+        layout.map_err(|error| match error {
+            TabularError::MissingColumns { .. } => separated(&names, path).unwrap_or(error),
+            other => other,
+        })
     }
 
     /// As [`Layout::from_header`], from the names of a table's columns.
@@ -164,6 +168,61 @@ impl Layout {
     }
 }
 
+/// The error for a header that holds more of another separator than of commas.
+pub(super) fn separated(names: &[String], path: &str) -> Option<TabularError> {
+    let count = |c: char| {
+        names
+            .iter()
+            .map(|name| name.matches(c).count())
+            .sum::<usize>()
+    };
+    let separator = [';', '\t', '|'].into_iter().max_by_key(|&c| count(c))?;
+    (count(separator) >= names.len()).then(|| TabularError::Separator {
+        path: path.to_owned(),
+        separator,
+    })
+}
+
+/// First bytes of files that are no text, and what to say of them.
+const NOT_TEXT: [(&[u8], &str); 9] = [
+    (
+        b"PAR1",
+        "a Parquet file by its first bytes, read as csv (name its format)",
+    ),
+    (
+        b"\x93NUMPY",
+        "an NPY file by its first bytes, read as csv (name its format)",
+    ),
+    (
+        b"\x89DPR",
+        "a file of rows by its first bytes, read as csv (name its format)",
+    ),
+    (
+        b"PK\x03\x04",
+        "a zip archive or a spreadsheet by its first bytes; a table is needed as text, with commas",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "compressed with zstd by its first bytes; gzip is read",
+    ),
+    (
+        b"BZh",
+        "compressed with bzip2 by its first bytes; gzip is read",
+    ),
+    (
+        b"\xfd7zXZ",
+        "compressed with xz by its first bytes; gzip is read",
+    ),
+    (
+        b"\xff\xfe",
+        "UTF-16 text by its first bytes; UTF-8 is needed",
+    ),
+    (
+        b"\xfe\xff",
+        "UTF-16 text by its first bytes; UTF-8 is needed",
+    ),
+];
+
 /// Names in a header line, which may be there twice.
 pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, TabularError> {
     let bad = |problem| TabularError::BadHeader {
@@ -171,6 +230,9 @@ pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, Tabul
         problem,
     };
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    if let Some((_, what)) = NOT_TEXT.iter().find(|(magic, _)| line.starts_with(magic)) {
+        return Err(bad(what));
+    }
     if std::str::from_utf8(line).is_err() {
         return Err(bad("the header is not UTF-8 text"));
     }

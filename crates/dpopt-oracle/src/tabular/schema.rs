@@ -278,6 +278,10 @@ impl Schema {
         if let Err(problem) = positive(raw.row_norm) {
             return fail("row_norm", problem);
         }
+        // What is planned from it takes squares.
+        if !(1e-100..=1e100).contains(&raw.row_norm) {
+            return fail("row_norm", SchemaProblem::OutOfReach(raw.row_norm));
+        }
         if raw.intercept < 0.0 {
             return fail("intercept", SchemaProblem::Negative(raw.intercept));
         }
