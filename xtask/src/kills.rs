@@ -26,7 +26,12 @@ fn command(root: &Path) -> Command {
         .args(["test", "--quiet", "-p", "dpopt-privacy", "--lib"])
         .arg("--manifest-path")
         .arg(root.join("Cargo.toml"))
-        .args(["ledger::kill_tests", "--", "--nocapture", "--test-threads=1"])
+        .args([
+            "ledger::kill_tests",
+            "--",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env("DPOPT_KILLS_LONG", "1");
     command
 }
