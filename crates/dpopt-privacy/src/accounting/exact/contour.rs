@@ -11,6 +11,8 @@ use crate::accounting::special::log_one_minus_exp;
 const LN_SHARE: f64 = -32.0;
 /// Most work on one table, in nodes times arguments.
 const MOST_WORK: f64 = 3e7;
+/// The same for each kind of release, where there are many.
+const MOST_WORK_OF_A_KIND: f64 = 2e5;
 /// Most arguments.
 const MOST_ARGUMENTS: f64 = 4e5;
 /// How far the tail may stay above its share, as a logarithm: then the answer is poor, but one.
@@ -204,7 +206,8 @@ impl Integral {
         // The sum is of this size.
         let wanted = LN_SHARE + saddle.ln_delta - (value - theta * saddle.epsilon);
         let work: f64 = of.parts.iter().map(|part| part.weight()).sum();
-        let most = (MOST_WORK / work).min(MOST_ARGUMENTS) * h;
+        let allowed = MOST_WORK.max(MOST_WORK_OF_A_KIND * of.parts.len() as f64);
+        let most = (allowed / work).min(MOST_ARGUMENTS) * h;
         let mut end = 8.0 * h;
         let mut reached = end;
         while decay(end) > wanted && end < most {
