@@ -34,6 +34,7 @@ pub(crate) enum Readers {
 /// were put in.
 pub(crate) struct OutDir {
     path: PathBuf,
+    force: bool,
     made: Vec<PathBuf>,
     written: Vec<&'static str>,
 }
@@ -48,6 +49,7 @@ impl OutDir {
         let out = Self {
             made: made.map(Path::to_owned).collect(),
             path: path.to_owned(),
+            force,
             written: Vec::new(),
         };
         for place in FILES.map(|name| path.join(name)) {
@@ -87,7 +89,9 @@ impl OutDir {
     /// Writes one file. The folder stays from then on.
     pub(crate) fn put(&mut self, name: &'static str, text: &str) -> Result<(), CliError> {
         let place = self.place(name);
-        replace(&place, text.as_bytes(), Readers::Mask)
+        // Another run may have filled the folder since it was empty.
+        let put = if self.force { replace } else { create };
+        put(&place, text.as_bytes(), Readers::Mask)
             .map_err(|source| failed("--out", &place, source))?;
         self.made.clear();
         self.written.push(name);
@@ -188,12 +192,36 @@ pub(crate) fn rescue(text: &str) -> io::Result<PathBuf> {
 
 /// Puts a whole file at `place`; what was there is untouched if that fails.
 fn replace(place: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
+    let draft = written(place, bytes, readers)?;
+    draft.persist(place).map_err(|failure| failure.error)?;
+    Ok(())
+}
+
+/// Puts a whole file at `place`, where nothing is.
+fn create(place: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
+    let draft = written(place, bytes, readers)?;
+    let Err(failure) = draft.persist_noclobber(place) else {
+        return Ok(());
+    };
+    let there = fs::symlink_metadata(place).is_ok();
+    if there || failure.error.kind() == io::ErrorKind::AlreadyExists {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    // Not all file systems can move a file without replacing another.
+    failure
+        .file
+        .persist(place)
+        .map_err(|failure| failure.error)?;
+    Ok(())
+}
+
+/// A whole file that is on its way to `place`.
+fn written(place: &Path, bytes: &[u8], readers: Readers) -> io::Result<tempfile::NamedTempFile> {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     let mut draft = draft(folder_of(place), &name, readers)?;
     draft.write_all(bytes)?;
     draft.as_file().sync_all()?;
-    draft.persist(place).map_err(|failure| failure.error)?;
-    Ok(())
+    Ok(draft)
 }
 
 /// A new file in `folder` that is removed unless it is moved.
@@ -288,6 +316,22 @@ mod tests {
         dir.put(MODEL, "{}").unwrap();
         drop(dir);
         assert_eq!(names(&out), ["model.json"]);
+    }
+
+    #[test]
+    fn a_file_that_came_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("o");
+        let mut dir = OutDir::prepare(&out, false).unwrap();
+        fs::write(out.join(MODEL), "another run's").unwrap();
+        let refused = dir.put(MODEL, "{}").unwrap_err().to_string();
+        assert!(refused.contains("model.json"), "{refused}");
+        dir.put(EVENTS, "{}").unwrap();
+        assert_eq!(
+            fs::read_to_string(out.join(MODEL)).unwrap(),
+            "another run's"
+        );
+        assert_eq!(names(&out), ["events.json", "model.json"]);
     }
 
     #[cfg(unix)]

@@ -183,3 +183,38 @@ fn damage_is_an_error_or_goes_unnoticed_and_never_a_panic() {
         Err(TabularError::Read { .. })
     ));
 }
+
+#[test]
+fn a_compression_that_is_not_read_is_named_with_its_column() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/brotli.parquet");
+    let text = |kind: &str| {
+        format!(
+            "format = 1\nrow_norm = 2.0\nintercept = 1.0\n[label]\ncolumn = \"y\"\nvalues = [\"no\", \"yes\"]\n\
+             positive = \"yes\"\ndefault = \"no\"\n[[column]]\nname = \"x\"\nkind = \"number\"\nmin = 0.0\nmax = 9.0\n\
+             default = 0.0\n[[column]]\nname = \"z\"\n{kind}\n"
+        )
+    };
+    let number = text("kind = \"number\"\nmin = 0.0\nmax = 9.0\ndefault = 0.0");
+    let error = read_parquet(&path, &schema(&number)).err().unwrap();
+    assert!(
+        matches!(&error, TabularError::Codec { column, codec: "Brotli", .. } if column == "z"),
+        "{error}"
+    );
+    // The other columns can be used.
+    let table = read_parquet(&path, &schema(&text("kind = \"ignore\""))).unwrap();
+    assert_eq!(table.design.rows(), 2);
+}
+
+#[test]
+fn types_that_are_not_read_are_named_and_dates_are_told() {
+    for (name, kind) in [("price", "decimal"), ("list.list.element", "nested")] {
+        let text = format!(
+            "{SCHEMA}[[column]]\nname = \"{name}\"\nkind = \"number\"\nmin = 0.0\nmax = 1.0\ndefault = 0.0\n"
+        );
+        let error = read_parquet(fixture(), &schema(&text)).err().unwrap();
+        assert!(error.to_string().contains(kind), "{error}");
+    }
+    let draft = draft_parquet(fixture()).unwrap();
+    let told = "name = \"day\"\n# dates in the file, read as days since 1970-01-01\n";
+    assert!(draft.contains(told), "{draft}");
+}

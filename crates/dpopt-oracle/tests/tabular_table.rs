@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use dpopt_linalg::Row;
 use dpopt_oracle::tabular::{
     EncodedTable, Encoder, MAX_LINE_BYTES, ProblemKind, Schema, TabularError, check_from,
-    draft_schema, read_features_from, read_table, read_table_from,
+    draft_schema, draft_schema_from, read_features_from, read_table, read_table_from,
 };
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
@@ -550,5 +550,68 @@ proptest! {
         let _ = read(&bytes);
         let _ = read(&[&[0x1f, 0x8b][..], &bytes].concat());
         let _ = Schema::from_toml(&String::from_utf8_lossy(&bytes), "noise");
+    }
+}
+
+/// What is said of a header that does not fit the schema.
+fn header_error(text: &[u8]) -> String {
+    let schema = Schema::from_toml(
+        "format = 1\nrow_norm = 1.0\nintercept = 1.0\n[label]\ncolumn = \"y\"\nvalues = [\"0\", \"1\"]\n\
+         positive = \"1\"\ndefault = \"0\"\n[[column]]\nname = \"x\"\nkind = \"ignore\"\n",
+        "s.toml",
+    );
+    let read = read_table_from(text, "t", &schema.unwrap());
+    read.err().unwrap().to_string()
+}
+
+#[test]
+fn another_separator_is_named_with_the_way_out() {
+    for (text, name, sep) in [
+        (&b"x;y\n1;0\n"[..], "semicolons", "sep=\";\""),
+        (b"x\ty\n1\t0\n", "tabs", "sep=\"\\t\""),
+        (b"x|y\n1|0\n", "bars", "sep=\"|\""),
+        // Decimal commas in a name change nothing.
+        (b"x;y;\"1,5\";z\n", "semicolons", "decimal"),
+    ] {
+        let error = header_error(text);
+        assert!(error.contains(name) && error.contains(sep), "{error}");
+    }
+    // A column may be called so.
+    let error = header_error(b"x;1,z\n");
+    assert!(error.contains("lacks columns"), "{error}");
+}
+
+#[test]
+fn files_that_are_no_text_are_named() {
+    for (bytes, name) in [
+        (&b"PAR1\x15\x04"[..], "Parquet"),
+        (b"\x93NUMPY\x01\x00", "NPY"),
+        (b"PK\x03\x04", "spreadsheet"),
+        (b"BZh91AY", "bzip2"),
+        (b"\xff\xfex\x00,\x00y\x00", "UTF-16"),
+    ] {
+        let error = header_error(bytes);
+        assert!(error.contains(name), "{error}");
+    }
+}
+
+#[test]
+fn dates_are_told_in_a_draft() {
+    let days = |day: fn(u32) -> String| {
+        let lines: Vec<String> = (1..=28)
+            .map(|i| format!("{},{}\n", day(i), i % 2))
+            .collect();
+        let text = format!("when,y\n{}", lines.concat());
+        draft_schema_from(text.as_bytes(), "t").unwrap()
+    };
+    for draft in [
+        days(|i| format!("2021-03-{i:02}")),
+        days(|i| format!("{i}.3.2021")),
+        days(|i| format!("2021/3/{i} 12:00")),
+    ] {
+        assert!(draft.contains("# dates, which are text here"), "{draft}");
+    }
+    for draft in [days(|i| i.to_string()), days(|i| format!("A-{i}-7"))] {
+        assert!(!draft.contains("# dates"), "{draft}");
     }
 }

@@ -79,6 +79,26 @@ fn the_first_signal_stops_after_a_release_and_tells_the_truth() {
 }
 
 #[test]
+fn a_run_that_breaks_off_says_that_it_is_spent() {
+    let place = place();
+    place.ok("convert t.csv --schema s.toml --out t.dpr");
+    let flags = LONG.replace("--data t.csv --schema s.toml", "--data t.dpr");
+    let child = started(&place, place.command(&flags));
+    // A file that changes under a run is found by its next pass.
+    let mut bytes = std::fs::read(place.path("t.dpr")).unwrap();
+    bytes.push(0);
+    std::fs::write(place.path("t.dpr"), bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("broke off") && said.contains("counts as spent"),
+        "{said}"
+    );
+    assert!(output.stdout.is_empty() && !place.path("o").exists());
+}
+
+#[test]
 fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
     if !cfg!(target_os = "linux") {
         return;

@@ -42,6 +42,10 @@ struct Seen {
     overflow: bool,
     fields: u64,
     numbers: u64,
+    /// Fields that look like a date.
+    dates: u64,
+    /// What the file says of the column, for people.
+    note: Option<&'static str>,
     range: Option<(f64, f64)>,
 }
 
@@ -51,6 +55,7 @@ impl Seen {
             return;
         }
         self.fields += 1;
+        self.dates += u64::from(is_date(text));
         if let Some(x) = parse(text) {
             self.numbers += 1;
             let (min, max) = self.range.unwrap_or((x, x));
@@ -75,6 +80,14 @@ impl Seen {
             .filter(|(min, max)| many && mostly && min < max && (max - min).is_finite())
     }
 
+    /// What a reader of the draft should know of the column.
+    fn note(&self) -> Option<&'static str> {
+        let dates = self.fields > 0 && self.dates == self.fields;
+        self.note.or(dates.then_some(
+            "dates, which are text here: a number of days since a fixed date would be a feature",
+        ))
+    }
+
     /// The texts, the most common ones first.
     fn values(&self) -> Vec<&str> {
         let mut all: Vec<(&str, u64)> = self
@@ -85,6 +98,16 @@ impl Seen {
         all.sort_by_key(|&(text, count)| (Reverse(count), text));
         all.into_iter().map(|(text, _)| text).collect()
     }
+}
+
+/// Whether a text starts with a date: numbers of 4, 2 and 2 digits (or 2, 2 and 4) between dashes, slashes or dots.
+fn is_date(text: &[u8]) -> bool {
+    let separator = |c: &u8| matches!(c, b'-' | b'/' | b'.');
+    let day = text.split(|c| matches!(c, b' ' | b'T')).next();
+    let parts: Vec<&[u8]> = day.unwrap_or_default().split(separator).collect();
+    let digits = parts.iter().all(|part| part.iter().all(u8::is_ascii_digit));
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    digits && matches!(lengths[..], [4, 1..=2, 1..=2] | [1..=2, 1..=2, 4])
 }
 
 /// A first schema for a table, with comments. **Not private**: it holds what the records hold, and
@@ -149,6 +172,14 @@ impl<'n> Draft<'n> {
             columns: names.iter().map(|_| Seen::default()).collect(),
             records: 0,
             room: MOST_KEPT,
+        }
+    }
+
+    /// Says something of a column.
+    #[cfg(feature = "parquet")]
+    pub(super) fn note(&mut self, column: usize, note: &'static str) {
+        if let Some(seen) = self.columns.get_mut(column) {
+            seen.note = Some(note);
         }
     }
 
@@ -231,6 +262,9 @@ fn label<'a>(names: &'a [String], columns: &'a [Seen]) -> Option<(&'a str, &'a s
 /// Writes a column; says whether it yields features.
 fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<bool, std::fmt::Error> {
     writeln!(out, "\n[[column]]\nname = {}", quoted(name))?;
+    if let Some(note) = seen.note() {
+        writeln!(out, "# {note}")?;
+    }
     let distinct = seen.counts.len();
     let mut values = seen.values();
     if let Some((min, max)) = seen.number() {

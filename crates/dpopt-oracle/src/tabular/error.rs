@@ -59,14 +59,29 @@ pub enum TabularError {
     /// A column of a type that has no text, and that the schema does not ignore.
     #[cfg(feature = "parquet")]
     #[error(
-        "{path}: the column {column:?} is of a type that is not read (nested, decimal, fixed length \
-         or 96 bits)"
+        "{path}: the column {column:?} is {kind}, which is not read; write it as plain numbers or texts, or list it \
+         with kind = \"ignore\""
     )]
     ColumnType {
         /// The file.
         path: String,
         /// The column.
         column: String,
+        /// What its values are.
+        kind: &'static str,
+    },
+    /// A column that is compressed in a way that is not read.
+    #[cfg(feature = "parquet")]
+    #[error(
+        "{path}: the column {column:?} is compressed with {codec}, which is not read; snappy, gzip, lz4 and zstd are"
+    )]
+    Codec {
+        /// The file.
+        path: String,
+        /// The column.
+        column: String,
+        /// The compression.
+        codec: &'static str,
     },
     /// A file of numbers.
     #[error(transparent)]

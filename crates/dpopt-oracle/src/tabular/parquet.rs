@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use dpopt_linalg::Design;
-use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
@@ -95,9 +95,14 @@ pub fn check_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckRep
 /// As for [`read_parquet`].
 pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
     let table = Table::open(path.as_ref())?;
-    let known = |&column: &usize| table.kinds.get(column).is_some_and(Option::is_some);
+    let known = |&column: &usize| table.kinds.get(column).is_some_and(Result::is_ok);
     let wanted: Vec<usize> = (0..table.names.len()).filter(known).collect();
     let mut draft = Draft::new(&table.names);
+    for (column, time) in table.times.iter().enumerate() {
+        if let Some(note) = time {
+            draft.note(column, note);
+        }
+    }
     table.visit(&wanted, |record| {
         draft.add((0..table.names.len()).map(|column| record.get(column).unwrap_or_default()));
         Ok(())
@@ -142,8 +147,10 @@ struct Table {
     bytes: u64,
     reader: SerializedFileReader<File>,
     names: Vec<String>,
-    /// How a column is read; `None` where it is not.
-    kinds: Vec<Option<Kind>>,
+    /// How a column is read, or what it is that it is not read.
+    kinds: Vec<Result<Kind, &'static str>>,
+    /// What the numbers of a column stand for, where they are times.
+    times: Vec<Option<&'static str>>,
 }
 
 /// How the values of a column become text.
@@ -169,12 +176,14 @@ impl Table {
         let columns = reader.metadata().file_metadata().schema_descr().columns();
         let names = columns.iter().map(|c| c.path().string()).collect();
         let kinds = columns.iter().map(|column| kind(column)).collect();
+        let times = columns.iter().map(|column| time(column)).collect();
         Ok(Self {
             path,
             bytes: bytes.len(),
             reader,
             names,
             kinds,
+            times,
         })
     }
 
@@ -188,10 +197,19 @@ impl Table {
             path: self.path.clone(),
         };
         for &column in wanted {
-            if self.kinds.get(column).copied().flatten().is_none() {
+            let name = || self.names.get(column).cloned().unwrap_or_default();
+            if let Some(Err(kind)) = self.kinds.get(column) {
                 return Err(TabularError::ColumnType {
                     path: self.path.clone(),
-                    column: self.names.get(column).cloned().unwrap_or_default(),
+                    column: name(),
+                    kind,
+                });
+            }
+            if let Some(codec) = self.foreign_codec(column) {
+                return Err(TabularError::Codec {
+                    path: self.path.clone(),
+                    column: name(),
+                    codec,
                 });
             }
         }
@@ -212,7 +230,7 @@ impl Table {
             while done < rows {
                 let count = BATCH.min(rows - done);
                 for (column, reader) in &mut readers {
-                    let kind = self.kinds.get(*column).copied().flatten();
+                    let kind = self.kinds.get(*column).and_then(|kind| kind.ok());
                     let Some(batch) = record.columns.get_mut(*column) else {
                         return Err(damaged());
                     };
@@ -229,6 +247,18 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// The compression of a column, if it is one that is not read.
+    fn foreign_codec(&self, column: usize) -> Option<&'static str> {
+        let groups = self.reader.metadata().row_groups();
+        groups
+            .iter()
+            .find_map(|group| match group.columns().get(column)?.compression() {
+                Compression::BROTLI(_) => Some("Brotli"),
+                Compression::LZO => Some("LZO"),
+                _ => None,
+            })
     }
 
     /// A few bytes can stand for any number of equal values: the same limit as for a stream that
@@ -383,24 +413,45 @@ fn plain(x: f64) -> bool {
     x == 0.0 || (1e-5..1e17).contains(&x.abs())
 }
 
-/// How a column is read: one value or null per record, of a type that has a text.
-fn kind(column: &ColumnDescriptor) -> Option<Kind> {
-    let flat = column.max_rep_level() == 0 && column.path().parts().len() == 1;
+/// How a column is read: one value or null per record, of a type that has a text. Otherwise what it is.
+fn kind(column: &ColumnDescriptor) -> Result<Kind, &'static str> {
+    if column.max_rep_level() > 0 || column.path().parts().len() > 1 {
+        return Err("nested (a list, a map or a struct)");
+    }
     let decimal = column.converted_type() == ConvertedType::DECIMAL
         || matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }));
-    if !flat || decimal {
-        return None;
+    if decimal {
+        return Err("decimal");
     }
     match (column.physical_type(), column.converted_type()) {
-        (Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY, _) => None,
+        (Physical::INT96, _) => Err("a time of 96 bits"),
+        (Physical::FIXED_LEN_BYTE_ARRAY, _) => Err("of bytes of a fixed length"),
         (
             Physical::INT32 | Physical::INT64,
             ConvertedType::UINT_8
             | ConvertedType::UINT_16
             | ConvertedType::UINT_32
             | ConvertedType::UINT_64,
-        ) => Some(Kind::Unsigned),
-        _ => Some(Kind::Plain),
+        ) => Ok(Kind::Unsigned),
+        _ => Ok(Kind::Plain),
+    }
+}
+
+/// What the numbers of a column of dates or times are.
+fn time(column: &ColumnDescriptor) -> Option<&'static str> {
+    match (column.logical_type_ref(), column.converted_type()) {
+        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => {
+            Some("dates in the file, read as days since 1970-01-01")
+        }
+        (Some(LogicalType::Timestamp { .. }), _)
+        | (_, ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIMESTAMP_MICROS) => {
+            Some("times in the file, read as its units (ms, us or ns) since 1970-01-01")
+        }
+        (Some(LogicalType::Time { .. }), _)
+        | (_, ConvertedType::TIME_MILLIS | ConvertedType::TIME_MICROS) => {
+            Some("times of day in the file, read as its units (ms, us or ns) since midnight")
+        }
+        _ => None,
     }
 }
 
