@@ -7,7 +7,7 @@ use dpopt::privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier, Sampl
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::{self, AccountantArg};
+use crate::args::{self, AccountantArg, NoiseOver};
 use crate::attack::CurveReport;
 use crate::error::CliError;
 use crate::statement::{rounded_up, scientific};
@@ -17,10 +17,12 @@ use crate::summary::{print, print_json};
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("releases").required(true).args(["noise_multiplier", "events"]))]
 pub(crate) struct AccountArgs {
-    /// Standard deviation of the noise over the sensitivity of the unsampled query, under the
-    /// stated adjacency
+    /// Standard deviation of the noise over what --noise-over says; needs --adjacency
     #[arg(long, value_name = "S", value_parser = args::noise_multiplier, allow_hyphen_values = true)]
     noise_multiplier: Option<NoiseMultiplier>,
+    /// What --noise-multiplier is over. Both are the same but under replace-one, where the default states the larger epsilon
+    #[arg(long, value_enum, default_value_t = NoiseOver::Clip, conflicts_with = "events")]
+    noise_over: NoiseOver,
     /// Probability with which a record enters a step's Poisson sample; 1: no sampling
     #[arg(long, value_name = "Q", value_parser = args::sampling_rate, default_value = "1", conflicts_with = "events", allow_hyphen_values = true)]
     sampling_rate: SamplingRate,
@@ -34,8 +36,9 @@ pub(crate) struct AccountArgs {
     /// delta; default: that of the ledger.json
     #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
     delta: Option<Delta>,
-    /// Adjacency; default: that of the ledger.json, otherwise replace-one
-    #[arg(long, value_parser = args::adjacency)]
+    /// Which data sets count as neighbours: replace-one, add-remove or zero-out; required, but for a file that says it (a ledger.json
+    /// of `dpopt train` does)
+    #[arg(long, value_parser = args::any_adjacency)]
     adjacency: Option<Adjacency>,
     /// auto (the one that states the least epsilon), gdp, zcdp, rdp, pld, exact or pure
     #[arg(long, default_value = "auto")]
@@ -53,12 +56,22 @@ struct Json {
     epsilon: f64,
     delta: Delta,
     adjacency: Adjacency,
+    adjacency_in_words: &'static str,
+    /// What the noise multiplier of the flags is over; that of `event` is over the sensitivity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise_over: Option<NoiseOver>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise_in_words: Option<String>,
     accountant: Accountant,
     releases: u64,
     event: Event,
     #[serde(flatten)]
     curve: Option<CurveReport>,
 }
+
+/// An epsilon under one relation is none under another, so no relation is assumed.
+const NO_ADJACENCY: &str = "missing; epsilon depends on which data sets count as neighbours: add-remove (as in most tools and \
+                            papers on DP-SGD), replace-one or zero-out";
 
 /// What a file of events says.
 struct EventFile {
@@ -68,14 +81,19 @@ struct EventFile {
 }
 
 pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
-    let file = match (&args.events, args.noise_multiplier) {
-        (Some(path), _) => read_events(path)?,
-        (None, Some(noise_multiplier)) => EventFile {
-            event: steps(noise_multiplier, args.sampling_rate, args.steps),
+    let file = match (&args.events, args.noise_multiplier, args.adjacency) {
+        (Some(path), ..) => read_events(path)?,
+        (None, Some(noise_multiplier), Some(adjacency)) => EventFile {
+            event: steps(
+                args.noise_over.read(noise_multiplier, adjacency)?,
+                args.sampling_rate,
+                args.steps,
+            ),
             delta: None,
             adjacency: None,
         },
-        (None, None) => {
+        (None, Some(_), None) => return Err(CliError::flag("--adjacency", NO_ADJACENCY)),
+        (None, None, _) => {
             let problem = "either this or --events is needed";
             return Err(CliError::flag("--noise-multiplier", problem));
         }
@@ -91,8 +109,12 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             );
             return Err(CliError::flag("--adjacency", problem));
         }
-        (asked, found) => asked.or(found).unwrap_or(Adjacency::ReplaceOne),
+        (Some(adjacency), _) | (None, Some(adjacency)) => adjacency,
+        (None, None) => return Err(CliError::flag("--adjacency", NO_ADJACENCY)),
     };
+    let noise = args
+        .noise_multiplier
+        .map(|stated| args.noise_over.words(stated, adjacency));
     let (accountant, epsilon) = match args.accountant {
         AccountantArg::Auto => Accountant::least(&file.event, delta, adjacency)?,
         AccountantArg::Named(accountant) => {
@@ -109,6 +131,9 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             epsilon,
             delta,
             adjacency,
+            adjacency_in_words: args::adjacency_in_words(adjacency),
+            noise_over: noise.as_ref().map(|_| args.noise_over),
+            noise_in_words: noise,
             accountant,
             releases: file.event.release_count(),
             event: file.event,
@@ -122,10 +147,22 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
         scientific(delta),
         file.event
     );
+    text.push_str(&conventions(adjacency, noise));
     if let Some(curve) = curve {
         text.push_str(&curve.text());
     }
     print(&text)
+}
+
+/// What a number is about, in a line of its own: it means something else under another relation or convention.
+pub(crate) fn conventions(adjacency: Adjacency, noise: Option<String>) -> String {
+    let neighbours = args::adjacency_in_words(adjacency);
+    match noise {
+        Some(noise) => format!("{adjacency}: {neighbours}; {noise}\n"),
+        None => format!(
+            "{adjacency}: {neighbours}; noise multipliers as in the file, over the sensitivity\n"
+        ),
+    }
 }
 
 /// Equal Gaussian releases, each on a Poisson sample of its own unless the rate is 1.

@@ -190,7 +190,7 @@ impl Input {
     /// Rows that were made with one schema can't be read with another.
     fn check_schema(&self, schema: &Schema) -> Result<(), CliError> {
         match self.own_schema()? {
-            Some(own) if own != *schema => Err(CliError::Content {
+            Some(own) if !own.encodes_as(schema) => Err(CliError::Content {
                 path: self.path.clone(),
                 problem: "its rows were made with another schema or label than is asked for; convert the records again"
                     .to_owned(),

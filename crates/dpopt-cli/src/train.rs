@@ -30,12 +30,19 @@ use crate::outputs::{self, Outputs};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::statement::{Statement, scientific};
-use crate::summary::Summary;
+use crate::summary::{Summary, Times};
 use crate::trace::Recorder;
 
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
 const DELTA: f64 = 1e-6;
+/// Why a draft is not trained with.
+const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, categories and label values were read from the \
+     records: replace them by public knowledge and remove the line `draft = true`, or pass --accept-draft, \
+     and the statement says that they came from the records";
+/// What is said of a run on one.
+const DRAFT_ACCEPTED: &str = "the schema is a draft that was read from the records: the guarantee does not cover what its ranges, \
+                              categories and label values tell of them, and model.json has them";
 /// Steps of 2 % that a resumed plan may go down by: to a sixth of what is left. A tuned constant.
 const TRIES: u32 = 90;
 
@@ -60,6 +67,10 @@ pub(crate) struct TrainArgs {
     /// Public schema of the table (see `dpopt schema`); a file of rows has its own
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
+    /// Train on a draft of `dpopt schema` as it is: the statement and the report then say that ranges, categories and label values
+    /// came from the records, and that the guarantee does not cover what they tell
+    #[arg(long)]
+    accept_draft: bool,
     /// Column to predict, if not the one that the schema names
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
@@ -165,6 +176,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
+    if source.schema.is_draft() && !args.accept_draft {
+        return Err(CliError::flag("--schema", DRAFT_REFUSED));
+    }
     let prepare = |path| OutDir::prepare(path, &outputs::FILES);
     let out = args.out.as_deref().map(prepare).transpose()?;
     if args.how.projects() {
@@ -206,6 +220,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         (None, None) => Delta::new(DELTA)?,
     };
     let mut warnings = warnings(delta, &facts);
+    if source.schema.is_draft() {
+        warnings.push(DRAFT_ACCEPTED.to_owned());
+    }
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
@@ -271,6 +288,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         outcome.stop,
         &outcome.spent,
         whole,
+        source.schema.is_draft(),
     );
     let metrics = test
         .as_ref()
@@ -290,7 +308,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
             finished: &finished,
             statement: &statement,
             metrics,
-            seconds: clock.seconds(),
+            times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
+            budget_left: budget_left.as_deref(),
         };
         outputs
             .write(out)
@@ -304,8 +323,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         outcome,
         statement: &statement,
         metrics,
-        train_seconds: finished.seconds,
-        seconds: clock.seconds(),
+        times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
         out: folder.as_deref(),
         budget_left,
         warnings: &warnings,

@@ -1,9 +1,12 @@
 //! Pages of ordinary, hostile and extreme runs.
 
-use dpopt::nonconvex::BoundSense;
-use dpopt::privacy::Adjacency;
+use dpopt::nonconvex::{BoundSense, Stop};
+use dpopt::privacy::{Adjacency, Delta};
 
 use super::{PrivacyStatement, ReportInput, escape, render};
+use crate::attack::AttackTable;
+use crate::choose::NoBound;
+use crate::summary::Times;
 use crate::trace::Trace;
 
 fn owned(rows: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -60,13 +63,18 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             protected,
             spent_epsilon: Some(0.8127),
             spent_theorem: "fully adaptive composition of Gaussian releases (Smith and Thakurta 2022).",
-            stopped_early: true,
+            stop: Stop::ByObserver,
             rests_on: &[],
+            draft_schema: false,
+            attack: AttackTable::of_pair(1.0, Delta::new(1e-6).unwrap()),
         },
         budget: Some((1..=n).map(|i| 0.7 * i as f64 / n as f64).collect()),
-        predicted_bound: Some(0.0283),
+        bound: Err(NoBound::Stop),
+        planned_bound: Some(0.0283),
         bound_sense: BoundSense::RootMeanSquare,
         trivial_bound: 0.52,
+        learnt_nothing: None,
+        ledger_budget: None,
         releases: n as u64,
         trace,
         test_metrics: Some(owned(&[
@@ -78,8 +86,7 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             ("trace.csv", "released norms and noise levels"),
             ("report.html", "this page"),
         ]),
-        seconds: 41.3,
-        train_seconds: 33.9,
+        times: Times::shown(Adjacency::ReplaceOne, 33.9, 41.3),
         passes: 345.0,
     }
 }
@@ -150,7 +157,7 @@ fn an_ordinary_run() {
         "ε = 0.8127",
         "declared outside the protection",
         "released values only",
-        "<td>5.0\u{a0}%</td><td>13.6\u{a0}%</td><td>5.0\u{a0}%</td>",
+        "<td>5.0\u{a0}%</td><td>13.6\u{a0}%</td><td>37.0\u{a0}%</td>",
         "model.json",
     ] {
         assert!(page.contains(text), "{text}");
@@ -234,12 +241,13 @@ fn extreme_runs_still_make_a_page() {
             passes: false,
         };
         let mut input = input(&trace, true);
-        input.predicted_bound = Some(bounds);
+        input.planned_bound = Some(bounds);
         input.trivial_bound = bounds;
         input.privacy.epsilon = bounds;
         input.privacy.spent_epsilon = Some(bounds);
+        input.privacy.attack = AttackTable::of_pair(bounds, Delta::new(1e-6).unwrap());
         input.budget = Some(values.to_vec());
-        input.seconds = bounds;
+        input.times = Times::shown(Adjacency::ReplaceOne, bounds, bounds);
         input.passes = bounds;
         let page = render(&input);
         check(&page);

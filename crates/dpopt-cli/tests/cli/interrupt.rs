@@ -56,11 +56,30 @@ fn the_first_interrupt_stops_after_a_release_and_tells_the_truth() {
             .unwrap()
             .contains("Ville")
     );
+    // The proof is about a run to its end.
+    for key in ["bound", "predicted_bound"] {
+        assert!(json[key].is_null(), "{key}: {json}");
+    }
+    assert!(
+        json["no_bound_because"]
+            .as_str()
+            .unwrap()
+            .contains("stopped before"),
+        "{json}"
+    );
+    let report = place.read("o/report.html");
+    assert!(!report.contains("gradient norm at its output is at most"));
+    assert!(report.contains("This run stopped before, and states none."));
+    assert!(report.contains("stopped by a signal before the end of its plan"));
     let file = place.json("o/ledger.json");
     assert_eq!(file["event"]["count"].as_u64(), planned);
     assert_eq!(file["spent"]["count"].as_u64(), made);
     let words = place.json("o/model.json")["privacy"]["words"].to_string();
     assert!(words.contains("Odometer: with probability"), "{words}");
+    assert!(
+        words.contains("and the step at which a signal stopped the run,"),
+        "{words}"
+    );
     let left: serde_json::Value =
         serde_json::from_str(&place.ok("ledger show l.json --json")).unwrap();
     assert_eq!(left["runs"][0]["settled"], true);

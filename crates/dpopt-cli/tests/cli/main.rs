@@ -9,6 +9,7 @@ mod ledger;
 mod records;
 mod rows;
 mod solvers;
+mod statements;
 mod support;
 mod tables;
 mod train;

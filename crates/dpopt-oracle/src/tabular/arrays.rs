@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dpopt_linalg::Design;
 
+use super::draft::DRAFT_LINE;
 use super::error::TabularError;
 use super::reader::EncodedTable;
 use super::schema::{ArrayColumns, Label, Schema};
@@ -200,6 +201,7 @@ impl ArrayFiles {
             values.len(),
             labels.len()
         )?;
+        writeln!(out, "{DRAFT_LINE}")?;
         writeln!(out, "format = 1")?;
         let norm = if longest > 0.0 { longest } else { 1.0 };
         writeln!(
