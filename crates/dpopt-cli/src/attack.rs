@@ -88,6 +88,9 @@ pub(crate) const GROUPS: [u32; 3] = [1, 2, 5];
 /// False positive rates in a report.
 const REPORTED: [f64; 5] = [0.001, 0.01, 0.05, 0.1, 0.25];
 
+/// Powers of ten below delta at which epsilon is asked for.
+const DEEPER: i32 = 20;
+
 /// How well a test can tell two data sets that differ in one record, or in a few. All numbers bound the attacker from above.
 #[derive(Debug, Clone)]
 pub(crate) struct AttackTable {
@@ -138,7 +141,19 @@ impl AttackTable {
             return Self::gaussian(mu, delta);
         }
         match PrivacyCurve::of(accountant, event, adjacency) {
-            Ok(curve) => Self::of_curve(&curve, epsilon, delta, Grounds::Curve),
+            Ok(curve) => {
+                // For groups the best point is one with a far smaller delta.
+                let deeper = (0..=DEEPER).filter_map(|j| {
+                    let point = Delta::new(delta.get() * 0.1f64.powi(j)).ok()?;
+                    let epsilon = accountant.epsilon(event, point, adjacency).ok()?;
+                    Some(CurvePoint {
+                        epsilon,
+                        delta: point.get(),
+                    })
+                });
+                let points: Vec<CurvePoint> = deeper.collect();
+                Self::of_curve(&curve, &points, epsilon, delta, Grounds::Curve)
+            }
             Err(_) => Self::of_pair(epsilon, delta),
         }
     }
@@ -152,7 +167,7 @@ impl AttackTable {
         let curve = PrivacyCurve::from_points(vec![point]);
         let nothing = || PrivacyCurve::from_points(Vec::new());
         match curve.or_else(|_| nothing()) {
-            Ok(curve) => Self::of_curve(&curve, epsilon, delta, Grounds::Pair),
+            Ok(curve) => Self::of_curve(&curve, curve.points(), epsilon, delta, Grounds::Pair),
             Err(_) => Self {
                 rows: Vec::new(),
                 groups: Vec::new(),
@@ -178,7 +193,13 @@ impl AttackTable {
     /// A test whose false positive rate is a has true positive rate T(a) at most between neighbours. Between data sets that
     /// are k steps apart it has T(T(...a)), k times: the rate on each data set of the chain bounds that on the next. Where
     /// (eps, delta') holds between neighbours, (k eps, delta' (e^(k eps) - 1)/(e^eps - 1)) does over k steps.
-    fn of_curve(curve: &PrivacyCurve, epsilon: f64, delta: Delta, grounds: Grounds) -> Self {
+    fn of_curve(
+        curve: &PrivacyCurve,
+        points: &[CurvePoint],
+        epsilon: f64,
+        delta: Delta,
+        grounds: Grounds,
+    ) -> Self {
         let stated = CurvePoint {
             epsilon,
             delta: delta.get(),
@@ -191,7 +212,7 @@ impl AttackTable {
             |records| {
                 let of = |point: &CurvePoint| group(point, records);
                 let fits = |found: &GroupPrivacy| found.delta <= delta.get();
-                let least = curve.points().iter().map(of).filter(fits);
+                let least = points.iter().map(of).filter(fits);
                 let least = least.min_by(|a, b| a.epsilon.total_cmp(&b.epsilon));
                 match least {
                     _ if records == 1 => of(&stated),
@@ -224,6 +245,13 @@ impl AttackTable {
 fn group(point: &CurvePoint, records: u32) -> GroupPrivacy {
     let k = f64::from(records);
     let CurvePoint { epsilon, delta } = *point;
+    if records == 1 {
+        return GroupPrivacy {
+            records,
+            epsilon,
+            delta,
+        };
+    }
     // (e^(k eps) - 1)/(e^eps - 1) as a sum: nothing cancels, and at 0 it is k.
     let factor: f64 = (0..records).map(|i| (f64::from(i) * epsilon).exp()).sum();
     GroupPrivacy {

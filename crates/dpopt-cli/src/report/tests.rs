@@ -1,7 +1,8 @@
 //! Pages of ordinary, hostile and extreme runs.
 
-use dpopt::nonconvex::{BoundSense, Stop};
-use dpopt::privacy::{Adjacency, Delta};
+use dpopt::nonconvex::{BoundSense, Budget, PublicFacts, Solver, StatedBound, Stop};
+use dpopt::oracle::Glm;
+use dpopt::privacy::{Adjacency, Delta, Epsilon};
 
 use super::{PrivacyStatement, ReportInput, escape, render};
 use crate::attack::AttackTable;
@@ -30,6 +31,20 @@ fn trace(length: u64, phase: u64) -> Trace {
         trace.anchor.push(step % phase == 0);
     }
     trace
+}
+
+/// A proven bound of this value.
+fn stated(value: f64) -> StatedBound {
+    let (relation, constants) = (Adjacency::ReplaceOne, Glm::Sigmoid.constants(1.0));
+    let facts = PublicFacts::glm(100_000, 10, relation, 1.0, constants).unwrap();
+    let budget = Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+    };
+    let plan = Solver::SpiderBoost.plan(&facts, &budget, 1_000).unwrap();
+    let mut bound = plan.bound_at(Stop::Completed).unwrap();
+    bound.value = value;
+    bound
 }
 
 fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
@@ -156,13 +171,26 @@ fn an_ordinary_run() {
         "exchanged for any other",
         "ε = 0.8127",
         "declared outside the protection",
-        "released values only",
+        "This run stopped before, and states none.",
         "<td>5.0\u{a0}%</td><td>13.6\u{a0}%</td><td>37.0\u{a0}%</td>",
         "model.json",
     ] {
         assert!(page.contains(text), "{text}");
     }
-    assert!(!page.contains("SIMULATION"));
+    assert!(!page.contains("SIMULATION") && !page.contains("released values only"));
+
+    let mut input = input(&trace, true);
+    input.bound = Ok(stated(0.0283));
+    input.privacy.stop = Stop::Completed;
+    let page = render(&input);
+    check(&page);
+    for text in [
+        "released values only",
+        "proven bound, 0.0283",
+        "output is at most 0.0283 (root mean square)",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
 }
 
 #[test]
@@ -242,6 +270,7 @@ fn extreme_runs_still_make_a_page() {
         };
         let mut input = input(&trace, true);
         input.planned_bound = Some(bounds);
+        input.bound = Ok(stated(bounds));
         input.trivial_bound = bounds;
         input.privacy.epsilon = bounds;
         input.privacy.spent_epsilon = Some(bounds);

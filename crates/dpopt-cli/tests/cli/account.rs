@@ -224,7 +224,11 @@ fn events_that_can_not_be_accounted() {
         } else {
             "--delta 1e-5"
         };
-        place.fails(&format!("account --events e.json {delta}"), 2, &[word]);
+        place.fails(
+            &format!("account --events e.json --adjacency add-remove {delta}"),
+            2,
+            &[word],
+        );
     }
     place.fails("account --events nope.json --delta 1e-5", 2, &["nope.json"]);
 }
