@@ -223,6 +223,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
     if source.schema.is_draft() {
         warnings.push(DRAFT_ACCEPTED.to_owned());
     }
+    warnings.extend(source.label_warnings()?);
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }

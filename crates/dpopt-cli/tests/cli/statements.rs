@@ -307,3 +307,60 @@ fn a_report_on_a_ledger_has_the_budget_of_all_runs() {
             .contains("All runs on the ledger")
     );
 }
+
+#[test]
+fn labels_that_a_public_test_set_shows_to_be_unforeseen_are_warned_of() {
+    let place = Place::new();
+    let test = place.read("test.csv");
+    let clean = place.train("--test test.csv");
+    assert_eq!(clean["warnings"].as_array().unwrap().len(), 0, "{clean}");
+    place.put("test.csv", &test.replace(",yes\n", ",TRUE\n"));
+    let found = place.train("--test test.csv");
+    let warning = found["warnings"][0].as_str().unwrap();
+    let unknown = test.matches(",yes\n").count();
+    for said in [
+        format!("{unknown} of the 120 labels of the test set"),
+        "such as \"TRUE\"".to_owned(),
+        "count as \"no\"".to_owned(),
+    ] {
+        assert!(warning.contains(&said), "{said}: {warning}");
+    }
+    let output = place.run("train --data t.csv --schema s.toml --test test.csv --quiet");
+    assert!(crate::support::stderr(&output).contains("TRUE"));
+
+    // The same in the protected table is never a message.
+    let train = place.read("t.csv");
+    place.put("t.csv", &train.replace(",yes\n", ",TRUE\n"));
+    place.put("test.csv", &test);
+    let silent = place.train("--test test.csv");
+    assert_eq!(silent["warnings"].as_array().unwrap().len(), 0, "{silent}");
+}
+
+#[test]
+fn labels_that_a_format_can_not_hold_are_warned_of() {
+    let place = Place::new();
+    let lines: Vec<String> = (0..60)
+        .map(|i| format!("{} 1:0.{} 2:0.5", i % 2, i % 10))
+        .collect();
+    place.put("t.svm", &(lines.join("\n") + "\n"));
+    let schema = |values: &str, positive: &str, default: &str| {
+        format!(
+            "format = 1\nrow_norm = 1.0\nintercept = 0.0\n[label]\ncolumn = \"y\"\nvalues = {values}\n\
+             positive = {positive}\ndefault = {default}\n[array]\ncolumns = 2\n"
+        )
+    };
+    let warnings = |text: &str| {
+        place.put("a.toml", text);
+        let out = place.ok("train --data t.svm --schema a.toml --json");
+        let json: Value = serde_json::from_str(&out).unwrap();
+        json["warnings"].to_string()
+    };
+    let bad = warnings(&schema("[\"no\", \"yes\"]", "\"yes\"", "\"no\""));
+    assert!(
+        bad.contains("can't hold the schema's value \\\"yes\\\""),
+        "{bad}"
+    );
+    assert!(!warnings(&schema("[\"0\", \"1.0\"]", "\"1.0\"", "\"0\"")).contains("hold"));
+    // What catches all others need be no number.
+    assert!(!warnings(&schema("[\"other\", \"1\"]", "\"1\"", "\"other\"")).contains("hold"));
+}

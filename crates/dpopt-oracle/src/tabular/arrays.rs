@@ -142,6 +142,13 @@ impl ArrayFiles {
         Ok(report)
     }
 
+    /// Whether the value that the schema tells apart from its default ([`Label::told_apart`]) is a number, as labels of these
+    /// formats are. Where it is none, every record has the default label. Reads no file.
+    #[must_use]
+    pub fn can_hold_the_label(&self, schema: &Schema) -> bool {
+        super::encode::parse(schema.label().told_apart().as_bytes()).is_some()
+    }
+
     /// A first schema, with comments. **Not private**: it holds what the records hold, and says so.
     ///
     /// # Errors

@@ -388,6 +388,17 @@ impl Label {
         })
     }
 
+    /// The value that is not the default: where no text is this one, every record has the default.
+    #[must_use]
+    pub fn told_apart(&self) -> &str {
+        let [first, second] = &self.values;
+        if *first == self.default {
+            second
+        } else {
+            first
+        }
+    }
+
     /// The value that becomes -1.
     #[must_use]
     pub fn negative(&self) -> &str {
