@@ -8,7 +8,7 @@ use dpopt::privacy::{
 };
 use serde::Serialize;
 
-use crate::args::{self, AccountantArg};
+use crate::args::{self, AccountantArg, NoiseOver};
 use crate::attack::CurveReport;
 use crate::error::CliError;
 use crate::statement::{rounded_up, scientific};
@@ -18,10 +18,12 @@ use crate::summary::{print, print_json};
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("releases").required(true).args(["noise_multiplier", "events"]))]
 pub(crate) struct AccountArgs {
-    /// Standard deviation of the noise over the sensitivity of the unsampled query, under the
-    /// stated adjacency
+    /// Standard deviation of the noise over what --noise-over says; needs --adjacency
     #[arg(long, value_name = "S", value_parser = args::noise_multiplier, allow_hyphen_values = true)]
     noise_multiplier: Option<NoiseMultiplier>,
+    /// What --noise-multiplier is over. Both are the same but under replace-one, where the default states the larger epsilon
+    #[arg(long, value_enum, default_value_t = NoiseOver::Clip, conflicts_with = "events")]
+    noise_over: NoiseOver,
     /// Probability with which a record enters a step's Poisson sample; 1: no sampling
     #[arg(long, value_name = "Q", value_parser = args::sampling_rate, default_value = "1", conflicts_with = "events", allow_hyphen_values = true)]
     sampling_rate: SamplingRate,
@@ -35,8 +37,9 @@ pub(crate) struct AccountArgs {
     /// delta; default: that of the events.json
     #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
     delta: Option<Delta>,
-    /// Adjacency; default: that of the events.json, otherwise replace-one
-    #[arg(long, value_parser = args::adjacency)]
+    /// Which data sets count as neighbours: replace-one, add-remove or zero-out; required, but for a file that says it (an events.json
+    /// of `dpopt train` does)
+    #[arg(long, value_parser = args::any_adjacency)]
     adjacency: Option<Adjacency>,
     /// auto (the one that states the least epsilon), gdp, zcdp, rdp, pld, exact, pure or basic
     #[arg(long, default_value = "auto")]
@@ -54,6 +57,12 @@ struct Json {
     epsilon: f64,
     delta: Delta,
     adjacency: Adjacency,
+    adjacency_in_words: &'static str,
+    /// What the noise multiplier of the flags is over; that of `event` is over the sensitivity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise_over: Option<NoiseOver>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise_in_words: Option<String>,
     accountant: Accountant,
     releases: u64,
     event: Event,
@@ -61,13 +70,20 @@ struct Json {
     curve: Option<CurveReport>,
 }
 
+/// An epsilon under one relation is none under another, so no relation is assumed.
+const NO_ADJACENCY: &str = "missing; epsilon depends on which data sets count as neighbours: add-remove (as in most tools and \
+                             papers on DP-SGD), replace-one or zero-out";
+
 pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
-    let file = match (&args.events, args.noise_multiplier) {
-        (Some(path), _) => read_events(path)?,
-        (None, Some(noise_multiplier)) => {
-            EventFile::from(steps(noise_multiplier, args.sampling_rate, args.steps))
-        }
-        (None, None) => {
+    let file = match (&args.events, args.noise_multiplier, args.adjacency) {
+        (Some(path), ..) => read_events(path)?,
+        (None, Some(noise_multiplier), Some(adjacency)) => EventFile::from(steps(
+            args.noise_over.read(noise_multiplier, adjacency)?,
+            args.sampling_rate,
+            args.steps,
+        )),
+        (None, Some(_), None) => return Err(CliError::flag("--adjacency", NO_ADJACENCY)),
+        (None, None, _) => {
             let problem = "either this or --events is needed";
             return Err(CliError::flag("--noise-multiplier", problem));
         }
@@ -83,8 +99,12 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             );
             return Err(CliError::flag("--adjacency", problem));
         }
-        (asked, found) => asked.or(found).unwrap_or(Adjacency::ReplaceOne),
+        (Some(adjacency), _) | (None, Some(adjacency)) => adjacency,
+        (None, None) => return Err(CliError::flag("--adjacency", NO_ADJACENCY)),
     };
+    let noise = args
+        .noise_multiplier
+        .map(|stated| args.noise_over.words(stated, adjacency));
     let (accountant, epsilon) = match args.accountant {
         AccountantArg::Auto => Accountant::least(&file.event, delta, adjacency)?,
         AccountantArg::Named(accountant) => {
@@ -101,6 +121,9 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             epsilon,
             delta,
             adjacency,
+            adjacency_in_words: args::adjacency_in_words(adjacency),
+            noise_over: noise.as_ref().map(|_| args.noise_over),
+            noise_in_words: noise,
             accountant,
             releases: file.event.release_count(),
             event: file.event,
@@ -114,10 +137,22 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
         scientific(delta),
         file.event
     );
+    text.push_str(&conventions(adjacency, noise));
     if let Some(curve) = curve {
         text.push_str(&curve.text());
     }
     print(&text)
+}
+
+/// What a number is about, in a line of its own: it means something else under another relation or convention.
+pub(crate) fn conventions(adjacency: Adjacency, noise: Option<String>) -> String {
+    let neighbours = args::adjacency_in_words(adjacency);
+    match noise {
+        Some(noise) => format!("{adjacency}: {neighbours}; {noise}\n"),
+        None => format!(
+            "{adjacency}: {neighbours}; noise multipliers as in the file, over the sensitivity\n"
+        ),
+    }
 }
 
 /// Equal Gaussian releases, each on a Poisson sample of its own unless the rate is 1.

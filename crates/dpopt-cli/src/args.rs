@@ -8,6 +8,7 @@ use dpopt::oracle::{Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
 };
+use serde::Serialize;
 
 use crate::names::hint;
 
@@ -82,6 +83,83 @@ fn named<T: std::fmt::Display + Copy>(name: &str, all: &[T]) -> Result<T, String
 
 pub(crate) fn adjacency(name: &str) -> Result<Adjacency, String> {
     named(name, &[Adjacency::ReplaceOne, Adjacency::AddRemove])
+}
+
+/// Any relation that the accountants know; tables are trained on under those of [`adjacency`].
+pub(crate) fn any_adjacency(name: &str) -> Result<Adjacency, String> {
+    named(
+        name,
+        &[
+            Adjacency::ReplaceOne,
+            Adjacency::AddRemove,
+            Adjacency::ZeroOut,
+        ],
+    )
+}
+
+/// What the standard deviation of noise is divided by to give a noise multiplier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum NoiseOver {
+    /// The clip radius C, as in papers and other tools
+    Clip,
+    /// The sensitivity of the sum under the adjacency, as in events: 2C under replace-one, C otherwise
+    Sensitivity,
+}
+
+impl NoiseOver {
+    /// A stated multiplier as one over the sensitivity.
+    pub(crate) fn read(
+        self,
+        stated: NoiseMultiplier,
+        adjacency: Adjacency,
+    ) -> Result<NoiseMultiplier, UnitError> {
+        NoiseMultiplier::new(stated.get() / self.clips(adjacency))
+    }
+
+    /// A multiplier over the sensitivity as it is stated.
+    pub(crate) fn state(
+        self,
+        noise: NoiseMultiplier,
+        adjacency: Adjacency,
+    ) -> Result<NoiseMultiplier, UnitError> {
+        NoiseMultiplier::new(noise.get() * self.clips(adjacency))
+    }
+
+    /// The sensitivity in units of what noise is stated over: a power of two, so that nothing is rounded.
+    fn clips(self, adjacency: Adjacency) -> f64 {
+        match self {
+            Self::Clip => adjacency.sum_sensitivity(),
+            Self::Sensitivity => 1.0,
+        }
+    }
+
+    /// The convention in a sentence without its end.
+    pub(crate) fn words(self, stated: NoiseMultiplier, adjacency: Adjacency) -> String {
+        let sensitivity = match adjacency {
+            Adjacency::ReplaceOne => "2C",
+            _ => "C",
+        };
+        match self {
+            Self::Clip => format!(
+                "noise of standard deviation {stated} C, where C is the clip radius (the sensitivity of a sum \
+                 under {adjacency} is {sensitivity})"
+            ),
+            Self::Sensitivity => format!(
+                "noise of standard deviation {stated} times the sensitivity of the sum, which under {adjacency} is \
+                 {sensitivity} for a clip radius C"
+            ),
+        }
+    }
+}
+
+/// Which data sets are neighbours, in a sentence without its end.
+pub(crate) fn adjacency_in_words(adjacency: Adjacency) -> &'static str {
+    match adjacency {
+        Adjacency::ReplaceOne => "neighbours differ in one record, exchanged for any other",
+        Adjacency::AddRemove => "neighbours differ by one record, added or removed",
+        _ => "neighbours differ in one record, exchanged for one that contributes nothing",
+    }
 }
 
 /// A loss that the solvers of the command can plan for.

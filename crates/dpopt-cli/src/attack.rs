@@ -1,10 +1,11 @@
-//! `dpopt account --curve`: delta at several epsilons, and bounds on what an attacker can do.
+//! What an attacker can do: `dpopt account --curve`, and the table of a report.
 
 use std::fmt::Write as _;
 
 use dpopt::privacy::accounting::AccountingError;
-use dpopt::privacy::accounting::curves::{CurvePoint, PrivacyCurve};
-use dpopt::privacy::{Accountant, Adjacency, Event};
+use dpopt::privacy::accounting::curves::{CurvePoint, PrivacyCurve, gdp_true_positive_rate};
+use dpopt::privacy::accounting::gdp;
+use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, Mu};
 use serde::Serialize;
 
 /// False positive rates that are reported.
@@ -82,6 +83,191 @@ impl CurveReport {
     }
 }
 
+/// Sizes of the groups of records in a report: one record, and two that a person might have.
+pub(crate) const GROUPS: [u32; 3] = [1, 2, 5];
+/// False positive rates in a report.
+const REPORTED: [f64; 5] = [0.001, 0.01, 0.05, 0.1, 0.25];
+
+/// Powers of ten below delta at which epsilon is asked for.
+const DEEPER: i32 = 20;
+
+/// How well a test can tell two data sets that differ in one record, or in a few. All numbers bound the attacker from above.
+#[derive(Debug, Clone)]
+pub(crate) struct AttackTable {
+    pub(crate) rows: Vec<AttackRow>,
+    /// For each of [`GROUPS`].
+    pub(crate) groups: Vec<GroupPrivacy>,
+    pub(crate) grounds: Grounds,
+}
+
+/// The largest true positive rates at one false positive rate, for each of [`GROUPS`].
+#[derive(Debug, Clone)]
+pub(crate) struct AttackRow {
+    pub(crate) false_positives: f64,
+    pub(crate) true_positives: Vec<f64>,
+}
+
+/// What holds between data sets that differ in so many records.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct GroupPrivacy {
+    pub(crate) records: u32,
+    pub(crate) epsilon: f64,
+    pub(crate) delta: f64,
+}
+
+/// What a table was computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grounds {
+    /// The run is mu-GDP: its trade-off curve is that of one Gaussian, and that of k records the one with k mu.
+    Gaussian,
+    /// The accountant's curve of delta over epsilon.
+    Curve,
+    /// Epsilon and delta alone.
+    Pair,
+}
+
+impl AttackTable {
+    /// The table of what was reserved. `epsilon` and `delta` are those of the statement.
+    pub(crate) fn of(
+        accountant: Accountant,
+        event: &Event,
+        adjacency: Adjacency,
+        epsilon: f64,
+        delta: Delta,
+    ) -> Self {
+        if accountant == Accountant::Gdp
+            && let Some(mu) = stated_mu(epsilon, delta)
+        {
+            return Self::gaussian(mu, delta);
+        }
+        match PrivacyCurve::of(accountant, event, adjacency) {
+            Ok(curve) => {
+                // For groups the best point is one with a far smaller delta.
+                let deeper = (0..=DEEPER).filter_map(|j| {
+                    let point = Delta::new(delta.get() * 0.1f64.powi(j)).ok()?;
+                    let epsilon = accountant.epsilon(event, point, adjacency).ok()?;
+                    Some(CurvePoint {
+                        epsilon,
+                        delta: point.get(),
+                    })
+                });
+                let points: Vec<CurvePoint> = deeper.collect();
+                Self::of_curve(&curve, &points, epsilon, delta, Grounds::Curve)
+            }
+            Err(_) => Self::of_pair(epsilon, delta),
+        }
+    }
+
+    /// Where nothing but the pair is known. A pair that is none promises nothing.
+    pub(crate) fn of_pair(epsilon: f64, delta: Delta) -> Self {
+        let point = CurvePoint {
+            epsilon,
+            delta: delta.get(),
+        };
+        let curve = PrivacyCurve::from_points(vec![point]);
+        let nothing = || PrivacyCurve::from_points(Vec::new());
+        match curve.or_else(|_| nothing()) {
+            Ok(curve) => Self::of_curve(&curve, curve.points(), epsilon, delta, Grounds::Pair),
+            Err(_) => Self {
+                rows: Vec::new(),
+                groups: Vec::new(),
+                grounds: Grounds::Pair,
+            },
+        }
+    }
+
+    fn gaussian(mu: f64, delta: Delta) -> Self {
+        let of_group = |records: u32| Mu::new(f64::from(records) * mu).ok();
+        Self::with(
+            |records, rate| of_group(records).map_or(1.0, |mu| gdp_true_positive_rate(mu, rate)),
+            |records| GroupPrivacy {
+                records,
+                epsilon: of_group(records).map_or(f64::INFINITY, |mu| gdp::epsilon(mu, delta)),
+                delta: delta.get(),
+            },
+            Grounds::Gaussian,
+        )
+    }
+
+    /// # Formula
+    /// A test whose false positive rate is a has true positive rate T(a) at most between neighbours. Between data sets that
+    /// are k steps apart it has T(T(...a)), k times: the rate on each data set of the chain bounds that on the next. Where
+    /// (eps, delta') holds between neighbours, (k eps, delta' (e^(k eps) - 1)/(e^eps - 1)) does over k steps.
+    fn of_curve(
+        curve: &PrivacyCurve,
+        points: &[CurvePoint],
+        epsilon: f64,
+        delta: Delta,
+        grounds: Grounds,
+    ) -> Self {
+        let stated = CurvePoint {
+            epsilon,
+            delta: delta.get(),
+        };
+        Self::with(
+            |records, rate| {
+                let step = |rate: f64, _| curve.true_positive_rate(rate).min(1.0);
+                (0..records).fold(rate, step)
+            },
+            |records| {
+                let of = |point: &CurvePoint| group(point, records);
+                let fits = |found: &GroupPrivacy| found.delta <= delta.get();
+                let least = points.iter().map(of).filter(fits);
+                let least = least.min_by(|a, b| a.epsilon.total_cmp(&b.epsilon));
+                match least {
+                    _ if records == 1 => of(&stated),
+                    Some(least) => least,
+                    None => of(&stated),
+                }
+            },
+            grounds,
+        )
+    }
+
+    fn with(
+        power: impl Fn(u32, f64) -> f64,
+        group: impl Fn(u32) -> GroupPrivacy,
+        grounds: Grounds,
+    ) -> Self {
+        let row = |rate| AttackRow {
+            false_positives: rate,
+            true_positives: GROUPS.map(|records| power(records, rate)).to_vec(),
+        };
+        Self {
+            rows: REPORTED.map(row).to_vec(),
+            groups: GROUPS.map(group).to_vec(),
+            grounds,
+        }
+    }
+}
+
+/// What k records have where one has this point.
+fn group(point: &CurvePoint, records: u32) -> GroupPrivacy {
+    let k = f64::from(records);
+    let CurvePoint { epsilon, delta } = *point;
+    if records == 1 {
+        return GroupPrivacy {
+            records,
+            epsilon,
+            delta,
+        };
+    }
+    // (e^(k eps) - 1)/(e^eps - 1) as a sum: nothing cancels, and at 0 it is k.
+    let factor: f64 = (0..records).map(|i| (f64::from(i) * epsilon).exp()).sum();
+    GroupPrivacy {
+        records,
+        epsilon: k * epsilon,
+        // A little more than the roundings.
+        delta: (delta * factor * (1.0 + 1e-12)).min(1.0),
+    }
+}
+
+/// mu of a mu-GDP run with this statement, rounded up: epsilon was, and the rest is more than any rounding.
+fn stated_mu(epsilon: f64, delta: Delta) -> Option<f64> {
+    let mu = gdp::mu_for(Epsilon::new(epsilon).ok()?, delta).ok()?;
+    Some(mu.get() * (1.0 + 1e-9))
+}
+
 /// Four digits after the point, never below the value.
 fn up(value: f64) -> f64 {
     (value * 1e4).ceil() / 1e4
@@ -99,7 +285,92 @@ fn exponent_up(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{exponent_up, up};
+    use dpopt::privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
+
+    use super::{AttackTable, Grounds, exponent_up, up};
+
+    fn delta() -> Delta {
+        Delta::new(1e-6).unwrap()
+    }
+
+    fn row(table: &AttackTable, rate: f64) -> &[f64] {
+        let found = table.rows.iter().find(|row| row.false_positives == rate);
+        &found.unwrap().true_positives
+    }
+
+    /// Standard normal quantiles and probabilities from tables: Phi^-1(.01) = -2.326348, Phi(-2.326348 + mu).
+    #[test]
+    fn a_gaussian_run_has_the_table_of_its_curve() {
+        // mu = 0.24, for a record, 2 and 5: Phi(-2.086348) = .018474, Phi(-1.846348) = .032421, Phi(-1.126348) = .130009.
+        let noise = NoiseMultiplier::new(1.0 / 0.24).unwrap();
+        let event = Event::gaussian(noise);
+        let (accountant, epsilon) =
+            Accountant::least(&event, delta(), Adjacency::ReplaceOne).unwrap();
+        let table = AttackTable::of(accountant, &event, Adjacency::ReplaceOne, epsilon, delta());
+        assert_eq!(table.grounds, Grounds::Gaussian);
+        for (found, wanted) in row(&table, 0.01)
+            .iter()
+            .zip([0.018_474, 0.032_421, 0.130_009])
+        {
+            assert!((found - wanted).abs() < 2e-6, "{found} {wanted}");
+        }
+        // From the pair alone an attacker would seem to do better.
+        let pair = AttackTable::of_pair(epsilon, delta());
+        assert!(row(&pair, 0.01)[0] > 1.3 * row(&table, 0.01)[0]);
+        // k records have k mu, whose epsilon is more than k times as large.
+        let epsilons: Vec<f64> = table.groups.iter().map(|group| group.epsilon).collect();
+        assert!((epsilons[0] / epsilon - 1.0).abs() < 1e-7, "{epsilons:?}");
+        assert!(epsilons[1] > 2.0 * epsilons[0] && epsilons[2] > 5.0 * epsilons[0]);
+        let large = Event::gaussian(NoiseMultiplier::new(1.0 / (5.0 * 0.24)).unwrap());
+        let (_, by_hand) = Accountant::least(&large, delta(), Adjacency::ReplaceOne).unwrap();
+        assert!((epsilons[2] / by_hand - 1.0).abs() < 1e-7, "{epsilons:?}");
+    }
+
+    #[test]
+    fn a_sampled_run_has_the_curve_of_its_accountant_and_the_general_bound_for_groups() {
+        let noise = NoiseMultiplier::new(1.0).unwrap();
+        let rate = SamplingRate::new(0.01).unwrap();
+        let event = Event::gaussian(noise).poisson_sampled(rate).repeated(100);
+        let relation = Adjacency::AddRemove;
+        let (accountant, epsilon) = Accountant::least(&event, delta(), relation).unwrap();
+        let table = AttackTable::of(accountant, &event, relation, epsilon, delta());
+        assert_eq!(table.grounds, Grounds::Curve);
+        let pair = AttackTable::of_pair(epsilon, delta());
+        for rate in [0.001, 0.01, 0.05, 0.1, 0.25] {
+            let (found, loose) = (row(&table, rate), row(&pair, rate));
+            assert!(
+                found[0] < loose[0] && found[0] >= rate,
+                "{found:?} {loose:?}"
+            );
+            assert!(found[0] < found[1] && found[1] < found[2], "{found:?}");
+        }
+        for group in &table.groups {
+            // No better than the text book's bound at the same delta.
+            assert!(group.delta <= 1e-6, "{group:?}");
+            assert!(group.epsilon >= f64::from(group.records) * epsilon * (1.0 - 1e-12));
+        }
+    }
+
+    /// (1, 0): T(a) = min(e a, 1 - (1 - a)/e); twice: e^2 a for small a. (1, d) for k = 2: (2, d (1 + e)).
+    #[test]
+    fn groups_follow_the_chain_of_neighbours() {
+        let e = std::f64::consts::E;
+        let pair = AttackTable::of_pair(1.0, Delta::new(1e-6).unwrap());
+        let found = row(&pair, 0.01);
+        assert!((found[0] - (0.01 * e + 1e-6)).abs() < 1e-9);
+        assert!((found[1] - (0.01 * e * e + 1e-6 * (1.0 + e))).abs() < 1e-9);
+        let two = pair.groups[1];
+        assert!((two.epsilon - 2.0).abs() < 1e-12);
+        assert!((two.delta / (1e-6 * (1.0 + e)) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nonsense_is_read_as_no_promise() {
+        for epsilon in [f64::NAN, f64::INFINITY, -1.0] {
+            let table = AttackTable::of_pair(epsilon, delta());
+            assert!(table.rows.iter().all(|row| row.true_positives == [1.0; 3]));
+        }
+    }
 
     #[test]
     fn what_is_shown_is_never_too_small() {

@@ -5,8 +5,8 @@ use dpopt::privacy::accounting::{AccountingError, calibrate};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate};
 use serde::Serialize;
 
-use crate::account::steps as releases;
-use crate::args::{self, AccountantArg};
+use crate::account::{conventions, steps as releases};
+use crate::args::{self, AccountantArg, NoiseOver};
 use crate::error::CliError;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
@@ -17,10 +17,13 @@ use crate::summary::{print, print_json};
     group = clap::ArgGroup::new("given").multiple(true).required(true).args(["noise_multiplier", "steps", "sampling_rate"])
 )]
 pub(crate) struct CalibrateArgs {
-    /// Standard deviation of the noise over the sensitivity of the unsampled query, under the
-    /// stated adjacency; without it, the least one is found
+    /// Standard deviation of the noise over what --noise-over says; without it, the least one is found
     #[arg(long, value_name = "S", value_parser = args::noise_multiplier, allow_hyphen_values = true)]
     noise_multiplier: Option<NoiseMultiplier>,
+    /// What the noise multiplier is over, given or found. Both are the same but under replace-one, where the default asks for
+    /// more noise
+    #[arg(long, value_enum, default_value_t = NoiseOver::Clip)]
+    noise_over: NoiseOver,
     /// Number of releases; without it, the largest one is found
     #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
     steps: Option<u64>,
@@ -34,8 +37,8 @@ pub(crate) struct CalibrateArgs {
     /// Privacy budget delta
     #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
     delta: Delta,
-    /// Which tables count as neighbours
-    #[arg(long, default_value = "replace-one", value_parser = args::adjacency)]
+    /// Which data sets count as neighbours: replace-one, add-remove or zero-out
+    #[arg(long, value_parser = args::any_adjacency)]
     adjacency: Adjacency,
     /// auto (gdp without sampling, otherwise exact), gdp, zcdp, rdp, pld or exact
     #[arg(long, default_value = "auto")]
@@ -49,13 +52,17 @@ pub(crate) struct CalibrateArgs {
 #[derive(Serialize)]
 struct Json {
     found: &'static str,
+    /// Over what `noise_over` says; that of `event` is over the sensitivity.
     noise_multiplier: NoiseMultiplier,
+    noise_over: NoiseOver,
+    noise_in_words: String,
     steps: u64,
     sampling_rate: SamplingRate,
     epsilon: f64,
     target_epsilon: Epsilon,
     delta: Delta,
     adjacency: Adjacency,
+    adjacency_in_words: &'static str,
     accountant: Accountant,
     event: Event,
 }
@@ -74,7 +81,9 @@ impl CalibrateArgs {
             }
         };
         let (epsilon, delta, adjacency) = (self.epsilon, self.delta, self.adjacency);
-        let given = (self.noise_multiplier, self.steps, self.sampling_rate);
+        let noise = self.noise_multiplier;
+        let noise = noise.map(|stated| self.noise_over.read(stated, adjacency));
+        let given = (noise.transpose()?, self.steps, self.sampling_rate);
         let (found, noise, steps, rate) = match given {
             (None, Some(steps), Some(rate)) => {
                 let event = |noise| releases(noise, rate, steps);
@@ -106,15 +115,19 @@ impl CalibrateArgs {
             }
         };
         let event = releases(noise, rate, steps);
+        let stated = self.noise_over.state(noise, adjacency)?;
         Ok(Json {
             found,
-            noise_multiplier: noise,
+            noise_multiplier: stated,
+            noise_over: self.noise_over,
+            noise_in_words: self.noise_over.words(stated, adjacency),
             steps,
             sampling_rate: rate,
             epsilon: accountant.epsilon(&event, delta, adjacency)?,
             target_epsilon: epsilon,
             delta,
             adjacency,
+            adjacency_in_words: args::adjacency_in_words(adjacency),
             accountant,
             event,
         })
@@ -132,12 +145,13 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<(), CliError> {
         "steps" => format!("{} steps", solution.steps),
         _ => format!("sampling rate {}", solution.sampling_rate),
     };
-    print(&format!(
+    let line = format!(
         "{found}: epsilon {} at delta {} under {} adjacency, by the {} accountant ({})\n",
         rounded_up(solution.epsilon),
         scientific(solution.delta),
         solution.adjacency,
         solution.accountant,
         solution.event
-    ))
+    );
+    print(&(line + &conventions(solution.adjacency, Some(solution.noise_in_words))))
 }

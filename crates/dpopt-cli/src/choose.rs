@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use dpopt::nonconvex::{
-    AutoReason, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan, PlanError, PublicFacts, PublicRank,
-    Solver, SolverPlan,
+    AutoReason, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan, Outcome, PlanError, PublicFacts,
+    PublicRank, Solver, SolverPlan, StatedBound,
 };
 
 use crate::args::{self, SolverArg};
@@ -87,11 +87,15 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// The proven bound; none for a walk from a checkpoint, since the gap that the bound starts
-    /// from is known at the origin only.
-    pub(crate) fn predicted_bound(&self) -> Option<f64> {
-        let bound = self.plan.predicted_bound();
-        bound.filter(|_| !self.resumed)
+    /// What is proven of the point that a run returned, or why nothing is.
+    pub(crate) fn bound_of(&self, outcome: &Outcome) -> Result<StatedBound, NoBound> {
+        if self.plan.predicted_bound().is_none() {
+            return Err(NoBound::Plan);
+        }
+        if self.resumed {
+            return Err(NoBound::Checkpoint);
+        }
+        outcome.bound().ok_or(NoBound::Stop)
     }
 
     /// What the starting point satisfies already.
@@ -105,6 +109,29 @@ impl Chosen {
             Some(reason) => format!("auto: {reason}"),
             None => "as asked for".to_owned(),
         }
+    }
+}
+
+/// Why nothing is proven of the point that a run returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoBound {
+    /// The plan has none.
+    Plan,
+    /// The walk did not start at the origin, and the gap that a bound starts from is known there only.
+    Checkpoint,
+    /// The run ended in a way that the proof does not cover.
+    Stop,
+}
+
+impl std::fmt::Display for NoBound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            NoBound::Plan => "none stated by this solver",
+            NoBound::Checkpoint => "none stated for a walk from a checkpoint",
+            NoBound::Stop => {
+                "none stated: the proof is about a run to the end of its plan, and this one stopped before"
+            }
+        })
     }
 }
 

@@ -7,9 +7,9 @@ use dpopt::linalg::Design;
 use dpopt::linalg::RowFile;
 use dpopt::oracle::formats::Format;
 use dpopt::oracle::tabular::{
-    ArrayFiles, EncodedTable, Schema, TabularError, check, check_from, convert_table,
-    convert_table_from, draft_schema, draft_schema_from, read_features, read_features_from,
-    read_rows, read_table, read_table_from, schema_of_rows,
+    ArrayFiles, CheckReport, EncodedTable, ProblemKind, Schema, TabularError, check, check_from,
+    convert_table, convert_table_from, draft_schema, draft_schema_from, read_features,
+    read_features_from, read_rows, read_table, read_table_from, schema_of_rows,
 };
 use dpopt::oracle::{EstimatorError, ExamplesOnDisk};
 use dpopt::privacy::ClipNorm;
@@ -27,6 +27,14 @@ pub(crate) struct Input {
     pub(crate) path: PathBuf,
     labels: Option<PathBuf>,
     format: Format,
+}
+
+/// Labels that a schema does not foresee.
+pub(crate) struct UnknownLabels {
+    pub(crate) records: u64,
+    pub(crate) unknown: u64,
+    /// A few of them, where they are texts.
+    pub(crate) texts: Vec<String>,
 }
 
 /// The format that a flag names.
@@ -168,6 +176,50 @@ impl Input {
         })
     }
 
+    /// Labels of these records that are neither value of the schema, and a few of them. Not private. None for a file of rows, whose
+    /// labels are read already.
+    pub(crate) fn unknown_labels(
+        &self,
+        schema: &Schema,
+    ) -> Result<Option<UnknownLabels>, CliError> {
+        let of_table = |report: CheckReport| UnknownLabels {
+            records: report.records,
+            unknown: report.count(ProblemKind::UnknownLabel),
+            texts: report
+                .listed
+                .into_iter()
+                .filter(|problem| problem.kind == ProblemKind::UnknownLabel)
+                .map(|problem| problem.text)
+                .collect(),
+        };
+        Ok(Some(match self.format {
+            #[cfg(feature = "parquet")]
+            Format::Parquet => of_table(dpopt::oracle::tabular::check_parquet(&self.path, schema)?),
+            Format::Npy | Format::Idx | Format::Libsvm => {
+                let report = self.arrays().check(schema)?;
+                UnknownLabels {
+                    records: report.records,
+                    unknown: report.unknown_labels,
+                    texts: Vec::new(),
+                }
+            }
+            Format::Rows => return Ok(None),
+            _ => of_table(check(&self.path, schema)?),
+        }))
+    }
+
+    /// Whether the type of the labels can hold the value that the schema tells apart from its default. Reads no record.
+    pub(crate) fn can_hold_the_label(&self, schema: &Schema) -> Result<bool, CliError> {
+        Ok(match self.format {
+            #[cfg(feature = "parquet")]
+            Format::Parquet => {
+                dpopt::oracle::tabular::parquet_can_hold_the_label(&self.path, schema)?
+            }
+            Format::Npy | Format::Idx | Format::Libsvm => self.arrays().can_hold_the_label(schema),
+            _ => true,
+        })
+    }
+
     /// A first schema. Not private.
     pub(crate) fn draft(&self) -> Result<String, CliError> {
         Ok(match self.format {
@@ -240,7 +292,7 @@ impl Input {
     /// Rows that were made with one schema can't be read with another.
     fn check_schema(&self, schema: &Schema) -> Result<(), CliError> {
         match self.own_schema()? {
-            Some(own) if own != *schema => Err(CliError::Content {
+            Some(own) if !own.encodes_as(schema) => Err(CliError::Content {
                 path: self.path.clone(),
                 problem: "its rows were made with another schema or label than is asked for; convert the records again"
                     .to_owned(),

@@ -1,17 +1,19 @@
 //! The files that `train --out` leaves beside the model: `events.json` and `report.html`.
 
-use dpopt::nonconvex::{PublicFacts, Stop};
+use dpopt::nonconvex::PublicFacts;
 use dpopt::oracle::Glm;
 use dpopt::oracle::tabular::Schema;
 use dpopt::privacy::{Adjacency, Delta, Event, Mode};
 use serde::Serialize;
 
 use crate::artefacts::{EVENTS, MODEL, OutDir, REPORT};
+use crate::attack::AttackTable;
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::report::{PrivacyStatement, ReportInput, render};
 use crate::statement::{Odometer, Statement, scientific};
+use crate::summary::{Times, learnt_nothing};
 use crate::train::Finished;
 
 /// Everything that the files are made from; all of it is public or released.
@@ -24,7 +26,10 @@ pub(crate) struct Outputs<'a> {
     pub(crate) finished: &'a Finished,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
-    pub(crate) seconds: f64,
+    /// None where times may not be written.
+    pub(crate) times: Option<Times>,
+    /// What the ledger's runs have left of its budget, in words.
+    pub(crate) budget_left: Option<&'a str>,
 }
 
 /// `events.json`.
@@ -109,13 +114,21 @@ impl Outputs<'_> {
                 protected: statement.mode == Mode::Protected,
                 spent_epsilon: odometer.map(|reading| reading.epsilon),
                 spent_theorem: odometer.map_or("", |reading| reading.theorem.as_str()),
-                stopped_early: finished.outcome.stop != Stop::Completed,
+                stop: finished.outcome.stop,
                 rests_on: &statement.rests_on,
+                draft_schema: statement.draft_schema,
+                attack: self.attack(),
             },
             budget: Some(finished.record.spent.clone()),
-            predicted_bound: chosen.predicted_bound(),
+            bound: chosen.bound_of(&finished.outcome),
+            planned_bound: chosen.plan.predicted_bound(),
             bound_sense: chosen.plan.bound_sense(),
             trivial_bound: chosen.trivial_bound(),
+            learnt_nothing: finished
+                .outcome
+                .returned_start()
+                .then(|| learnt_nothing(chosen.resumed)),
+            ledger_budget: self.budget_left,
             releases: finished.outcome.counts.releases,
             trace: &finished.record.trace,
             test_metrics: self.metrics.as_ref().map(metric_rows),
@@ -124,10 +137,21 @@ impl Outputs<'_> {
                 file(EVENTS, "events, for a second accountant"),
                 file(REPORT, "this page"),
             ],
-            seconds: self.seconds,
-            train_seconds: finished.seconds,
+            times: self.times,
             passes: finished.outcome.counts.passes,
         }))
+    }
+
+    /// What an attacker can do, by the curve of what was reserved.
+    fn attack(&self) -> AttackTable {
+        let guarantee = &self.finished.guarantee;
+        AttackTable::of(
+            guarantee.accountant(),
+            guarantee.event(),
+            guarantee.adjacency(),
+            guarantee.epsilon(),
+            guarantee.delta(),
+        )
     }
 
     fn public_facts(&self) -> Vec<(String, String)> {
@@ -150,7 +174,17 @@ impl Outputs<'_> {
             (size, facts.records.to_string()),
             ("features after encoding", facts.dim.to_string()),
             ("bound on the norm of a row", facts.row_norm.to_string()),
-            ("schema", format!("{columns} columns, in model.json")),
+            (
+                "schema",
+                format!(
+                    "{columns} columns, in model.json{}",
+                    if self.schema.is_draft() {
+                        " (a draft, read from the records: not public knowledge)"
+                    } else {
+                        ""
+                    }
+                ),
+            ),
             ("label", self.schema.label().column.clone()),
             ("positive value", self.schema.label().positive.clone()),
             ("delta", scientific(self.statement.delta)),

@@ -9,9 +9,12 @@ mod scale;
 mod tests;
 mod words;
 
-use dpopt::nonconvex::BoundSense;
+use dpopt::nonconvex::{BoundSense, StatedBound, Stop};
 use dpopt::privacy::Adjacency;
 
+use crate::attack::AttackTable;
+use crate::choose::NoBound;
+use crate::summary::Times;
 use crate::trace::Trace;
 use scale::{at_least, duration, number};
 
@@ -37,10 +40,14 @@ pub(crate) struct PrivacyStatement<'a> {
     pub spent_epsilon: Option<f64>,
     /// That theorem.
     pub spent_theorem: &'a str,
-    /// Whether the run ended before its plan did.
-    pub stopped_early: bool,
+    /// How the run ended.
+    pub stop: Stop,
     /// Properties that were claimed and not enforced, on which the guarantee rests besides.
     pub rests_on: &'a [String],
+    /// Whether the schema was read from the protected records.
+    pub draft_schema: bool,
+    /// What an attacker can do.
+    pub attack: AttackTable,
 }
 
 /// Everything that a report shows. All of it is public.
@@ -62,12 +69,18 @@ pub(crate) struct ReportInput<'a> {
     pub privacy: PrivacyStatement<'a>,
     /// Share of the plan's privacy spent after each point of the trace; `None` hides the plot.
     pub budget: Option<Vec<f64>>,
-    /// The plan's bound on the gradient norm.
-    pub predicted_bound: Option<f64>,
+    /// What is proven of the gradient norm at the returned point, or why nothing is.
+    pub bound: Result<StatedBound, NoBound>,
+    /// The bound of the plan, for a run to its end.
+    pub planned_bound: Option<f64>,
     /// In which sense it holds.
     pub bound_sense: BoundSense,
     /// What the starting point satisfies already.
     pub trivial_bound: f64,
+    /// What is said where the returned point is the start.
+    pub learnt_nothing: Option<&'a str>,
+    /// What all runs on the ledger have left, where there is a ledger.
+    pub ledger_budget: Option<&'a str>,
     /// How many releases were made; the trace of a long run has fewer.
     pub releases: u64,
     /// What was released.
@@ -76,10 +89,8 @@ pub(crate) struct ReportInput<'a> {
     pub test_metrics: Option<Vec<(String, String)>>,
     /// Files that the run wrote: name, what it is.
     pub files: Vec<(String, String)>,
-    /// Wall-clock time of the whole command.
-    pub seconds: f64,
-    /// Wall-clock time of the training alone.
-    pub train_seconds: f64,
+    /// Wall-clock times; none where they may not be written.
+    pub times: Option<Times>,
     /// Passes over the records.
     pub passes: f64,
 }
@@ -152,11 +163,7 @@ fn header(input: &ReportInput<'_>) -> String {
     let (epsilon, delta) = (at_least(privacy.epsilon), at_least(privacy.delta));
     let solver = escape(input.solver);
     let releases = plural(input.releases, "release");
-    let stop = if privacy.stopped_early {
-        format!("stopped before the end of its plan, after {releases}")
-    } else {
-        format!("ran its plan to the end, {releases}")
-    };
+    let stop = words::ended(privacy.stop, &releases);
     let mut out = format!(
         "<header>\n<p class=\"kind\">Training report</p>\n<h1>{}</h1>\n",
         escape(input.title)
@@ -191,10 +198,18 @@ fn header(input: &ReportInput<'_>) -> String {
         ("Solver".to_owned(), solver),
         ("Loss".to_owned(), escape(input.loss)),
         ("Passes over the records".to_owned(), number(input.passes)),
-        ("Training time".to_owned(), duration(input.train_seconds)),
     ];
+    let time = input
+        .times
+        .map(|times| ("Training time".to_owned(), duration(times.train_seconds)));
+    if let Some(nothing) = input.learnt_nothing {
+        out.push_str(&format!(
+            "<div class=\"alarm\" role=\"alert\"><strong>NOTHING WAS LEARNT</strong>\n<p>This run spent its budget, and {}.</p></div>\n",
+            escape(nothing.trim_start_matches("nothing was learnt: "))
+        ));
+    }
     out.push_str("<dl class=\"tiles\">\n");
-    for (name, value) in tiles {
+    for (name, value) in tiles.into_iter().chain(time) {
         out.push_str(&format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n"));
     }
     out.push_str("</dl>\n</header>\n");
@@ -235,30 +250,32 @@ fn privacy(input: &ReportInput<'_>) -> String {
              statement above covers the whole plan and holds in any case.{theorem}</p>\n",
             at_least(spent)
         ));
-    } else if privacy.stopped_early {
+    } else if privacy.stop == Stop::ByObserver {
         out.push_str(
-            "<p class=\"note\">The run stopped early, so it released less than this pays for. The statement \
+            "<p class=\"note\">The run was stopped early, so it released less than this pays for. The statement \
              still names the whole plan, whose cost was reserved before the first release.</p>\n",
         );
     }
+    if let Some(left) = input.ledger_budget {
+        out.push_str(&format!(
+            "<h3>All runs on the ledger</h3>\n<p>This run was charged to a ledger that other runs share: {}.</p>\n",
+            escape(left)
+        ));
+    }
     out.push_str(&format!(
         "<h3>What is protected</h3>\n<p>Every number computed from the protected records: the released \
-         gradient estimates, the model, the step at which the run stopped, and this report, its plots \
-         included. Times are the exception: they are measured, not protected.</p>\n\
+         gradient estimates, the model, and this report, its plots included.{}</p>\n\
          <h3>What epsilon and delta mean</h3>\n<p>{}</p>\n\
          <p>So nobody can test well which of two neighbouring data sets was used, for instance the one with a \
          certain record in it and the one with that record {}. Even someone who knows both completely, and \
          sees everything that was released, can do no better than this:</p>\n",
+        words::exceptions(input),
         words::definition(privacy),
         words::without(privacy.adjacency)
     ));
-    out.push_str(&words::tests_table(privacy));
-    out.push_str(
-        "<p class=\"note\">From (ε, δ) alone: at a false positive rate a, true positives are at most \
-         min(1, δ + e<sup>ε</sup>a, 1 − e<sup>−ε</sup>(1 − δ − a)). The mechanism itself may leave still \
-         less room.</p>\n<h3>What was assumed</h3>\n<ul>\n",
-    );
-    for (name, text) in words::assumptions(privacy.adjacency) {
+    out.push_str(&words::tests_table(&privacy.attack));
+    out.push_str("<h3>What was assumed</h3>\n<ul>\n");
+    for (name, text) in words::assumptions(input) {
         out.push_str(&format!("<li><strong>{name}.</strong> {text}</li>\n"));
     }
     for claim in privacy.rests_on {
@@ -294,7 +311,7 @@ fn released(input: &ReportInput<'_>) -> String {
     );
     out.push_str(&plot::gradient(
         trace,
-        input.predicted_bound,
+        input.bound.ok().map(|bound| bound.value),
         input.trivial_bound,
     ));
     out.push_str("<figcaption>");
@@ -312,14 +329,15 @@ fn released(input: &ReportInput<'_>) -> String {
     let of_gradients = !trace.of_passes();
     if trace.step.is_empty() {
         out.push_str(" Here there is none.");
-    } else if of_gradients && input.predicted_bound.is_some() {
-        out.push_str(&format!(
-            " The predicted bound ({}) is on the true gradient norm at the output; it is \
-             drawn against released values only, because the true norm is never computed.",
-            input.bound_sense
-        ));
     } else if of_gradients {
-        out.push_str(" The plan of this solver states no bound.");
+        match input.bound {
+            Ok(bound) => out.push_str(&format!(
+                " The proven bound ({}) is on the true gradient norm at the output; it is \
+                 drawn against released values only, because the true norm is never computed.",
+                bound.sense
+            )),
+            Err(why) => out.push_str(&format!(" A bound on it: {why}.")),
+        }
     }
     if let Some(note) = plot::left_out(trace) {
         out.push_str(&format!(" {note}"));
@@ -425,6 +443,19 @@ fn plan(input: &ReportInput<'_>) -> String {
             None => ", as asked for".to_owned(),
         }
     );
+    if let Some(planned) = input.planned_bound {
+        let (planned, sense) = (number(planned), input.bound_sense);
+        out.push_str(&match input.bound {
+            Ok(_) => format!(
+                "<p>The run ended as the proof asks, so the gradient norm at its output is at most {planned} ({sense}).</p>\n"
+            ),
+            Err(NoBound::Stop) => format!(
+                "<p>A run to the end of this plan would have had a proven bound of {planned} ({sense}) on the gradient norm. \
+                 This run stopped before, and states none.</p>\n"
+            ),
+            Err(why) => format!("<p>A bound on the gradient norm at the output: {why}.</p>\n"),
+        });
+    }
     if !input.plan.is_empty() {
         out.push_str(&pairs("Everything the plan fixed", &input.plan));
     }
@@ -463,6 +494,11 @@ fn files(input: &ReportInput<'_>) -> String {
 }
 
 fn footer(input: &ReportInput<'_>) -> String {
+    let draft = if input.privacy.draft_schema {
+        " The schema is the exception: it is a draft that was read from the records."
+    } else {
+        ""
+    };
     let promise = match (input.privacy.protected, &input.test_metrics) {
         (false, _) => {
             "This page belongs to a simulation: its numbers are not protected, and it must be kept as secret \
@@ -470,19 +506,30 @@ fn footer(input: &ReportInput<'_>) -> String {
         }
         (true, None) => {
             "Nothing on this page was computed from unprotected records: what depends on the data went \
-             through the private releases above. The times were measured and stand outside the guarantee."
+             through the private releases above."
         }
         (true, Some(_)) => {
             "Nothing on this page was computed from unprotected records, except the test metrics, whose \
              records were declared outside the protection; all else that depends on the data went through \
-             the private releases above. The times were measured and stand outside the guarantee."
+             the private releases above."
         }
     };
+    let times = match input.times {
+        Some(times) => (
+            " The times were measured and stand outside the guarantee.",
+            format!(
+                "{} in all, {} of it training. ",
+                duration(times.seconds),
+                duration(times.train_seconds)
+            ),
+        ),
+        None => ("", String::new()),
+    };
     format!(
-        "<footer>\n<p>{promise}</p>\n<p>{} in all, {} of it training. Made by dpopt {}. This page loads \
+        "<footer>\n<p>{promise}{draft}{}</p>\n<p>{}Made by dpopt {}. This page loads \
          nothing and runs no script.</p>\n</footer>\n",
-        duration(input.seconds),
-        duration(input.train_seconds),
+        times.0,
+        times.1,
         env!("CARGO_PKG_VERSION")
     )
 }

@@ -108,6 +108,56 @@ impl Source {
         }
     }
 
+    /// What public facts tell of labels that would all count as the default: the types of the columns, and the test set,
+    /// whose owner declared it public. No record of the training table is looked at.
+    pub(crate) fn label_warnings(&self) -> Result<Vec<String>, CliError> {
+        let label = self.schema.label();
+        let mut out = Vec::new();
+        if let Some(data) = &self.data
+            && !data.can_hold_the_label(&self.schema)?
+        {
+            out.push(format!(
+                "the type of the label of {} can't hold the schema's value {:?}, so every record counts as {:?}",
+                data.path.display(),
+                label.told_apart(),
+                label.default
+            ));
+        }
+        let Some(test) = &self.test else {
+            return Ok(out);
+        };
+        let found = test.unknown_labels(&self.schema)?;
+        if let Some(found) = found.filter(|found| found.unknown > 0) {
+            let [first, second] = &label.values;
+            let mut texts = found.texts;
+            texts.sort();
+            texts.dedup();
+            let examples = if texts.is_empty() {
+                String::new()
+            } else {
+                format!(
+                    " (such as {})",
+                    texts
+                        .iter()
+                        .take(3)
+                        .map(|text| format!("{text:?}"))
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )
+            };
+            out.push(format!(
+                "{} of the {} labels of the test set {} are neither {first:?} nor {second:?}{examples} and count as {:?}; if the training \
+                 table writes labels so as well, they are trained as {:?}",
+                found.unknown,
+                found.records,
+                test.path.display(),
+                label.default,
+                label.default
+            ));
+        }
+        Ok(out)
+    }
+
     /// The test set, which whoever gives it declares public.
     pub(crate) fn test(&self) -> Result<Option<PublicData>, CliError> {
         let (table, name) = match (&self.test, &self.data) {

@@ -18,6 +18,9 @@ pub(crate) struct Statement {
     /// Properties of the loss that it rests on beside all else: claimed, and not enforced. None for most solvers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) rests_on: Vec<String>,
+    /// The schema was read from the records, and the guarantee does not cover what it tells of them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) draft_schema: bool,
     /// For a run that was stopped: what its releases cost by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) odometer: Option<Odometer>,
@@ -45,16 +48,17 @@ impl Statement {
         stop: Stop,
         spent: &Event,
         whole: Option<(Epsilon, Delta)>,
+        draft_schema: bool,
     ) -> Self {
         let odometer = if stop == Stop::Completed {
             None
         } else {
             Odometer::read(spent, guarantee)
         };
-        let mut words = words(guarantee, records, whole);
+        let mut words = words(guarantee, records, whole, stop, draft_schema);
         words.extend(odometer.as_ref().map(|reading| {
             format!(
-                "The run was stopped before its plan was used up. Odometer: with probability at \
+                "The run ended before its plan was used up. Odometer: with probability at \
                  least 1 - {delta} the privacy loss of what was released, the logarithm of the factor \
                  above, is at most {epsilon}, also if the stop was decided by looking at what had \
                  been released ({theorem}). The guarantee stays that of the plan.",
@@ -75,6 +79,7 @@ impl Statement {
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
+            draft_schema,
             odometer,
             words,
         }
@@ -101,7 +106,13 @@ impl Odometer {
     }
 }
 
-fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -> Vec<String> {
+fn words(
+    guarantee: &Guarantee,
+    records: u64,
+    whole: Option<(Epsilon, Delta)>,
+    stop: Stop,
+    draft_schema: bool,
+) -> Vec<String> {
     let (adjacency, accountant) = (guarantee.adjacency(), guarantee.accountant());
     let (change, size) = match adjacency {
         Adjacency::AddRemove => (
@@ -115,11 +126,14 @@ fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -
     };
     let (what, given) = match whole {
         None => (
-            "Everything that was written and shown is together",
+            format!(
+                "Everything that was written and shown{} is together",
+                exceptions(adjacency, stop, draft_schema)
+            ),
             String::new(),
         ),
         Some((epsilon, delta)) => (
-            "What this run released is together, given the point that it started from,",
+            "What this run released is together, given the point that it started from,".to_owned(),
             format!(
                 " That point came from earlier runs on the same ledger. All runs on the ledger \
                  together, these included, are ({}, {})-differentially private.",
@@ -139,14 +153,30 @@ fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -
         "Protected: each line of the training table, its label included. Somebody with several \
          lines is protected less, and running times are not protected."
             .to_owned(),
-        format!(
+    ];
+    if draft_schema {
+        words.push(format!(
+            "Public: the header, the flags, {size}; so is the test set, where there is one. NOT public, and not \
+             protected: the schema is an unedited draft whose ranges, categories and label values were read from \
+             the records. The guarantee does not cover what they tell; it holds for all that was computed once they \
+             were fixed."
+        ));
+        words.push(
+            "Assumed: the flags were chosen without looking at the records, and the random numbers of the operating \
+             system can't be predicted."
+                .to_owned(),
+        );
+    } else {
+        words.push(format!(
             "Public: the schema, the header, the flags, {size}; so is the test set, where there \
              is one."
-        ),
-        "Assumed: the schema and the flags were chosen without looking at the records, and the \
-         random numbers of the operating system can't be predicted."
-            .to_owned(),
-    ];
+        ));
+        words.push(
+            "Assumed: the schema and the flags were chosen without looking at the records, and the \
+             random numbers of the operating system can't be predicted."
+                .to_owned(),
+        );
+    }
     words.extend(guarantee.rests_on().iter().map(|claim| {
         format!(
             "Assumed besides, because this solver's sensitivity is derived and not enforced: {claim}. If that \
@@ -154,6 +184,29 @@ fn words(guarantee: &Guarantee, records: u64, whole: Option<(Epsilon, Delta)>) -
         )
     }));
     words
+}
+
+/// What was written or shown and is not covered: nothing, or a list between commas.
+fn exceptions(adjacency: Adjacency, stop: Stop, draft_schema: bool) -> String {
+    let mut all = Vec::new();
+    if draft_schema {
+        all.push("the schema");
+    }
+    if adjacency.record_count_is_public() {
+        all.push("the running times");
+    }
+    if stop == Stop::ByObserver {
+        all.push("the step at which a signal stopped the run");
+    }
+    match all.as_slice() {
+        [] => String::new(),
+        [one] => format!(", but for {one},"),
+        [most @ .., last] => format!(", but for {} and {last},", most.join(", ")),
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Four digits, never below the value.

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use dpopt::nonconvex::{Outcome, PublicFacts, Solver, Stop};
+use dpopt::nonconvex::{BoundSense, Outcome, PublicFacts, Solver, Stop};
 use dpopt::oracle::Glm;
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
@@ -25,8 +25,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
-    pub(crate) train_seconds: f64,
-    pub(crate) seconds: f64,
+    /// None where times may not be shown.
+    pub(crate) times: Option<Times>,
     pub(crate) out: Option<&'a Path>,
     /// The files that were written there.
     pub(crate) files: &'a [&'static str],
@@ -34,6 +34,34 @@ pub(crate) struct Summary<'a> {
     pub(crate) model: Option<&'a Model>,
     pub(crate) budget_left: Option<String>,
     pub(crate) warnings: &'a [String],
+}
+
+/// How long it took. Not private: under add-remove, where the number of records is protected, no output has them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Times {
+    /// Of the training alone.
+    pub(crate) train_seconds: f64,
+    /// Of the whole command.
+    pub(crate) seconds: f64,
+}
+
+impl Times {
+    /// The times, where they may be written and shown.
+    pub(crate) fn shown(adjacency: Adjacency, train_seconds: f64, seconds: f64) -> Option<Self> {
+        adjacency.record_count_is_public().then_some(Self {
+            train_seconds,
+            seconds,
+        })
+    }
+}
+
+/// What is said of a run whose point is the one that it started from.
+pub(crate) fn learnt_nothing(resumed: bool) -> &'static str {
+    if resumed {
+        "nothing was learnt: the result is the checkpoint's point, as it was before the run"
+    } else {
+        "nothing was learnt: the result is the starting point, and all weights are zero"
+    }
 }
 
 #[derive(Serialize)]
@@ -54,11 +82,19 @@ struct Json<'a> {
     odometer: Option<&'a Odometer>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     rests_on: &'a [String],
+    /// What is proven of this run's point; null where nothing is.
+    bound: Option<f64>,
+    bound_sense: Option<BoundSense>,
+    /// As `bound`: the name of earlier versions.
     predicted_bound: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_bound_because: Option<String>,
+    /// The point is the one that the run started from.
+    learnt_nothing: bool,
     releases: u64,
     passes: f64,
-    train_seconds: f64,
-    seconds: f64,
+    #[serde(flatten)]
+    times: Option<Times>,
     #[serde(flatten)]
     metrics: Option<TestMetrics>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +110,7 @@ struct Json<'a> {
 impl Summary<'_> {
     /// One object on one line.
     pub(crate) fn print_json(&self) -> Result<(), CliError> {
+        let bound = self.chosen.bound_of(self.outcome);
         let json = Json {
             solver: self.chosen.solver,
             solver_reason: self.chosen.reason(),
@@ -89,11 +126,14 @@ impl Summary<'_> {
             accountant: self.statement.accountant,
             odometer: self.statement.odometer.as_ref(),
             rests_on: &self.statement.rests_on,
-            predicted_bound: self.chosen.predicted_bound(),
+            bound: bound.map(|bound| bound.value).ok(),
+            bound_sense: bound.map(|bound| bound.sense).ok(),
+            predicted_bound: bound.map(|bound| bound.value).ok(),
+            no_bound_because: bound.err().map(|why| why.to_string()),
+            learnt_nothing: self.outcome.returned_start(),
             releases: self.outcome.counts.releases,
             passes: self.outcome.counts.passes,
-            train_seconds: self.train_seconds,
-            seconds: self.seconds,
+            times: self.times,
             metrics: self.metrics,
             out: self.out,
             budget_left: self.budget_left.as_deref(),
@@ -138,27 +178,34 @@ impl Summary<'_> {
             Stop::StepCap => "",
             _ => ", stopped because a release was not finite",
         };
+        let times = self.times.map(|times| {
+            format!(
+                " in {:.2} s ({:.2} s in all)",
+                times.train_seconds, times.seconds
+            )
+        });
         writeln!(
             out,
-            "Steps      {} of {}{stop}; {:.1} passes over the data in {:.2} s ({:.2} s in all)",
+            "Steps      {} of {}{stop}; {:.1} passes over the data{}",
             self.outcome.steps,
             plan.steps(),
             counts.passes,
-            self.train_seconds,
-            self.seconds
+            times.unwrap_or_default()
         )?;
-        match self.chosen.predicted_bound() {
-            Some(bound) => writeln!(
+        if self.outcome.returned_start() {
+            writeln!(out, "Result     {}", learnt_nothing(self.chosen.resumed))?;
+        }
+        match self.chosen.bound_of(self.outcome) {
+            Ok(bound) => writeln!(
                 out,
-                "Bound      the gradient norm at the result is at most {bound:.4} ({}; the starting \
-                 point already satisfies {:.4})",
-                plan.bound_sense(),
+                "Bound      the {} at the result is at most {:.4} ({}; the starting point already \
+                 satisfies {:.4})",
+                bound.quantity,
+                bound.value,
+                bound.sense,
                 self.chosen.trivial_bound()
             )?,
-            None if self.chosen.resumed => {
-                writeln!(out, "Bound      none stated for a walk from a checkpoint")?;
-            }
-            None => writeln!(out, "Bound      none stated by this solver")?,
+            Err(why) => writeln!(out, "Bound      {why}")?,
         }
         if let Some(metrics) = &self.metrics {
             write!(out, "Test set   accuracy {:.4}", metrics.test_accuracy)?;

@@ -34,13 +34,20 @@ use crate::progress::Progress;
 use crate::rescue::Rescue;
 use crate::source::Source;
 use crate::statement::{Statement, scientific};
-use crate::summary::Summary;
-use crate::tell::warn;
+use crate::summary::{Summary, Times};
+use crate::tell::{tell, warn};
 use crate::trace::Recorder;
 
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
 const DELTA: f64 = 1e-6;
+/// Why a draft is not trained with.
+const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, categories and label values were read from the \
+     records: replace them by public knowledge and remove the line `draft = true`, or pass --accept-draft, \
+     and the statement says that they came from the records";
+/// What is said of a run on one.
+const DRAFT_ACCEPTED: &str = "the schema is a draft that was read from the records: the guarantee does not cover what its ranges, \
+                              categories and label values tell of them, and model.json has them";
 /// Steps of 2 % that a resumed plan may go down by: to a sixth of what is left. A tuned constant.
 const TRIES: u32 = 90;
 
@@ -68,6 +75,10 @@ pub(crate) struct TrainArgs {
     /// Public schema of the table (see `dpopt schema`); a file of rows has its own
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
+    /// Train on a draft of `dpopt schema` as it is: the statement and the report then say that ranges, categories and label values
+    /// came from the records, and that the guarantee does not cover what they tell
+    #[arg(long)]
+    accept_draft: bool,
     /// Column to predict, if not the one that the schema names
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
@@ -216,6 +227,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
+    if source.schema.is_draft() && !args.accept_draft {
+        return Err(CliError::flag("--schema", DRAFT_REFUSED));
+    }
     let prepare = |path| OutDir::prepare(path, args.force);
     let mut out = args.out.as_deref().map(prepare).transpose()?;
     if args.how.projects() {
@@ -257,6 +271,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         (None, None) => Delta::new(DELTA)?,
     };
     let mut warnings = warnings(delta, &facts);
+    if source.schema.is_draft() {
+        warnings.push(DRAFT_ACCEPTED.to_owned());
+    }
+    warnings.extend(source.label_warnings()?);
     for warning in &warnings {
         warn(warning);
     }
@@ -293,7 +311,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             let path = args.ledger.path();
             if let Some(path) = path.filter(|_| start.is_some() && !args.quiet) {
                 let words = resume_in_words(path, &mut file, &chosen.plan);
-                eprintln!("{}", words.map_err(CliError::Ledger)?);
+                tell(&words.map_err(CliError::Ledger)?);
             }
             let file = file.with_note(args.ledger.note(args.out.as_deref())?);
             curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
@@ -329,6 +347,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         outcome.stop,
         &outcome.spent,
         whole,
+        source.schema.is_draft(),
     );
     let model = Model::new(
         chosen.solver,
@@ -365,7 +384,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             finished: &finished,
             statement: &statement,
             metrics,
-            seconds: clock.seconds(),
+            times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
+            budget_left: budget_left.as_deref(),
         };
         troubles.extend(outputs.write(out));
     }
@@ -377,8 +397,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         outcome,
         statement: &statement,
         metrics,
-        train_seconds: finished.seconds,
-        seconds: clock.seconds(),
+        times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
         out: out.as_ref().map(OutDir::path),
         files: out.as_ref().map_or(&[][..], OutDir::written),
         model: homeless.then_some(&model),

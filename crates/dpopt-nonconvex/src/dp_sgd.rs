@@ -256,6 +256,8 @@ impl DpSgdPlan {
             steps: self.steps,
             spend: self.spend(),
             output: self.output,
+            // No proof is known of this walk's point.
+            bound: &|_| None,
         };
         if self.clip_decay == 1.0 {
             return run(&course, walk, estimator, observer);

@@ -297,9 +297,10 @@ pub enum PlanError {
     )]
     RankMissing,
     /// The number of rows of a projection can't be chosen by a bound that the base solver does not state, or states of the
-    /// population.
+    /// population, or with a probability.
     #[error(
-        "the solver states no bound on the gradient of the mean over the records, so the projection's dimension has to be given"
+        "the solver states no bound on the mean norm of the gradient over these records, so the projection's dimension has to be \
+         given"
     )]
     NoBaseBound,
     /// A projection can't have this shape.

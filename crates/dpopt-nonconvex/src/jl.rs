@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::{BoundSense, Plan};
 use crate::rank::PublicRank;
-use crate::run::{Observer, Outcome, RunError};
+use crate::run::{Observer, Outcome, RunError, Stop};
 use crate::solver::Solver;
 use crate::solver_plan::SolverPlan;
 
@@ -101,7 +101,7 @@ impl JlPlan {
     /// The plan with the least bound among all branches, with `solver` as the base.
     ///
     /// # Errors
-    /// [`PlanError::NoBaseBound`] where the solver states no bound on the empirical gradient; [`PlanError::Vacuous`] when no branch beats
+    /// [`PlanError::NoBaseBound`] where the solver states no bound on the mean norm of the empirical gradient; [`PlanError::Vacuous`] when no branch beats
     /// min(L0, sqrt(2 L1 F0)).
     pub fn new(
         jl: &JlFacts,
@@ -299,7 +299,10 @@ impl JlPlan {
     /// The outcome with its point lifted.
     pub(crate) fn lift(&self, outcome: Outcome) -> Result<Outcome, RunError> {
         let point = self.map()?.lift(&outcome.point)?;
-        Ok(Outcome { point, ..outcome })
+        // A base starts at the origin, and so does its lifted walk.
+        let origin = vec![0.0; point.len()];
+        let bound = self.bound_at(outcome.stop);
+        Ok(outcome.with_point(point, &origin, bound))
     }
 }
 
@@ -334,6 +337,11 @@ impl Plan for JlPlan {
         self.predicted_bound
     }
 
+    /// What the proof of the base's bound covers.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        self.base.as_plan().bound_covers(stop)
+    }
+
     fn bound_sense(&self) -> BoundSense {
         match self.branch {
             JlBranch::Identity => self.base.bound_sense(),
@@ -346,11 +354,14 @@ impl Plan for JlPlan {
     }
 }
 
-/// What the base bounds of the gradient of the mean over these records, which is what the distortions are proved for. A
-/// bound on the gradient of the population is no such thing: a fresh record lies in the hull of none.
+/// What the base bounds of the mean norm of the gradient of the mean over these records, which is what the distortions are proved
+/// for. A bound on the gradient of the population is no such thing: a fresh record lies in the hull of none. Nor is one that holds
+/// with some probability: it says nothing of the mean.
 fn empirical_bound(base: &SolverPlan) -> Option<f64> {
     match base.bound_sense() {
-        BoundSense::PopulationMean | BoundSense::PopulationWithProbability => None,
+        BoundSense::PopulationMean
+        | BoundSense::PopulationWithProbability
+        | BoundSense::WithProbability => None,
         _ => base.predicted_bound(),
     }
 }

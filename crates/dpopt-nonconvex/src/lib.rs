@@ -31,6 +31,7 @@
 //! [`SolverPlan::run_on`] builds the estimator that a plan needs.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod bound;
 mod dp_adam;
 mod dp_sgd;
 mod facts;
@@ -52,6 +53,7 @@ mod storm;
 mod tree_spider;
 mod trial_steps;
 
+pub use bound::{BoundedQuantity, StatedBound};
 pub use dp_adam::DpAdamPlan;
 pub use dp_sgd::DpSgdPlan;
 pub use facts::{Budget, PlanError, PublicFacts};

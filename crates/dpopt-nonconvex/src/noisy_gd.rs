@@ -8,7 +8,7 @@ use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
 use crate::plan::Plan;
 use crate::rank::PublicRank;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
 
 /// A plan for w <- w + beta (w - w_prev) - eta g, with g the noisy clipped mean gradient.
 ///
@@ -265,6 +265,7 @@ impl NoisyGdPlan {
             steps: self.steps,
             spend: self.spend(),
             output: self.output,
+            bound: &|stop| self.bound_at(stop),
         };
         let mut walk = HeavyBall::new(
             self.facts.dim,
@@ -299,6 +300,11 @@ impl Plan for NoisyGdPlan {
 
     fn predicted_bound(&self) -> Option<f64> {
         self.predicted_bound
+    }
+
+    /// All steps, and a point drawn among all of them.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        stop == Stop::Completed && self.output == OutputRule::Uniform
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::{BoundSense, Plan};
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
 use crate::trial_steps::trial_steps;
 
 const SOLVER: &str = "normalized-spider";
@@ -189,6 +189,7 @@ impl NormalizedSpiderPlan {
             steps: self.steps,
             spend: self.spend(),
             output: self.output,
+            bound: &|stop| self.bound_at(stop),
         };
         run(&course, &mut Spider { plan: self }, estimator, observer)
     }
@@ -217,6 +218,11 @@ impl Plan for NormalizedSpiderPlan {
 
     fn predicted_bound(&self) -> Option<f64> {
         self.predicted_bound
+    }
+
+    /// All steps, with a floor, and a point drawn among all of them.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        stop == Stop::Completed && self.output == OutputRule::Uniform && self.floor > 0.0
     }
 
     fn bound_sense(&self) -> BoundSense {

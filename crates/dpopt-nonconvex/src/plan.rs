@@ -4,7 +4,9 @@ use dpopt_oracle::Access;
 use dpopt_privacy::Spend;
 use serde::{Deserialize, Serialize};
 
+use crate::bound::{BoundedQuantity, StatedBound};
 use crate::facts::PublicFacts;
+use crate::run::Stop;
 
 /// The public side of a plan, whatever its solver. How it is run is the plan's own matter, since solvers
 /// ask different estimators; [`crate::SolverPlan`] runs any of them.
@@ -29,9 +31,27 @@ pub trait Plan {
         Access::FullBatch
     }
 
-    /// The proven bound on the gradient norm, where there is one.
+    /// The proven bound on the gradient norm, where there is one: of a run that ends as the proof asks. What a run that was
+    /// made may state is [`Plan::bound_at`].
     fn predicted_bound(&self) -> Option<f64> {
         None
+    }
+
+    /// Whether the proof of the plan's bound covers a run that ended so. Of most plans: one that made all of its steps,
+    /// since the proof is about all of them.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        stop == Stop::Completed
+    }
+
+    /// What is proven of the point that a run of this plan returned, if it ended so; none where the proof does not
+    /// cover that end.
+    fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
+        let value = self.predicted_bound().filter(|_| self.bound_covers(stop))?;
+        Some(StatedBound {
+            value,
+            quantity: BoundedQuantity::GradientNorm,
+            sense: self.bound_sense(),
+        })
     }
 
     /// In which sense [`Plan::predicted_bound`] holds.

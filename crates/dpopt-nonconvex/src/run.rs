@@ -9,6 +9,8 @@ use dpopt_oracle::{
 use dpopt_privacy::{Event, Refused, Spend, UnitError};
 use serde::{Deserialize, Serialize};
 
+use crate::bound::StatedBound;
+
 /// One released estimate, as an observer sees it: public values only.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -120,6 +122,66 @@ pub struct Outcome {
     pub spent: Event,
     /// Nominal oracle counts.
     pub counts: Counts,
+    bound: Option<StatedBound>,
+    returned_start: bool,
+}
+
+impl Outcome {
+    /// What is proven of the point: the bound of the plan, if its proof covers a run that ended as this one did. None for a run
+    /// that an observer stopped or that diverged, and for plans without a bound.
+    ///
+    /// For a run from another point than the origin the bound rests on the caller's claim that the facts of the plan (the
+    /// initial gap, or the radius) hold at that point.
+    #[must_use]
+    pub fn bound(&self) -> Option<StatedBound> {
+        self.bound
+    }
+
+    /// Whether the point is the starting point: then the run says nothing that was not known before it, whatever it spent.
+    #[must_use]
+    pub fn returned_start(&self) -> bool {
+        self.returned_start
+    }
+
+    /// The same run with another point returned, of which nothing but this is proven.
+    pub(crate) fn with_point(
+        self,
+        point: Vec<f64>,
+        start: &[f64],
+        bound: Option<StatedBound>,
+    ) -> Self {
+        Self {
+            returned_start: point == start,
+            bound,
+            point,
+            ..self
+        }
+    }
+}
+
+/// How a run ended, before anything is stated of it.
+pub(crate) struct Ended<'a> {
+    pub(crate) start: &'a [f64],
+    pub(crate) point: Vec<f64>,
+    pub(crate) stop: Stop,
+    pub(crate) steps: u64,
+    pub(crate) spent: Event,
+    pub(crate) counts: Counts,
+}
+
+impl Ended<'_> {
+    /// The outcome. `bound` is the plan's [`Plan::bound_at`](crate::Plan::bound_at).
+    pub(crate) fn outcome(self, bound: impl Fn(Stop) -> Option<StatedBound>) -> Outcome {
+        Outcome {
+            bound: bound(self.stop),
+            returned_start: self.point == self.start,
+            point: self.point,
+            stop: self.stop,
+            steps: self.steps,
+            spent: self.spent,
+            counts: self.counts,
+        }
+    }
 }
 
 /// A run could not be made or finished.
@@ -222,6 +284,8 @@ pub(crate) struct Course<'a> {
     pub(crate) steps: u64,
     pub(crate) spend: Spend,
     pub(crate) output: OutputRule,
+    /// What is proven of the returned point, by how the run ended.
+    pub(crate) bound: &'a dyn Fn(Stop) -> Option<StatedBound>,
 }
 
 /// Walks: reserve, then ask, show, move, and at the end settle.
@@ -275,13 +339,15 @@ pub(crate) fn run(
         }
     }
     let spent = estimator.settle()?;
-    Ok(Outcome {
+    let ended = Ended {
+        start: course.start,
         point: output.finish(point),
         stop,
         steps: done,
         spent,
         counts: estimator.counts(),
-    })
+    };
+    Ok(ended.outcome(course.bound))
 }
 
 /// That a plan, an estimator and a starting point go together.

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::phases::Phases;
 use crate::plan::Plan;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
 
 /// Ratio of neighbouring trial values of T.
 const GRID_RATIO: f64 = 1.05;
@@ -226,7 +226,8 @@ impl SampledSpiderBoostPlan {
         self.run_from(&vec![0.0; self.facts.dim], tracker, observer)
     }
 
-    /// As [`Self::run`], from a public `start` and not from the origin.
+    /// As [`Self::run`], from a public `start` and not from the origin. The bound then holds if the caller's bound on the gap
+    /// ([`PublicFacts::initial_gap`]) is one at `start`.
     ///
     /// # Errors
     /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
@@ -242,6 +243,7 @@ impl SampledSpiderBoostPlan {
             steps: self.steps,
             spend: self.spend(),
             output: self.output,
+            bound: &|stop| self.bound_at(stop),
         };
         run(
             &course,
@@ -283,6 +285,11 @@ impl Plan for SampledSpiderBoostPlan {
 
     fn predicted_bound(&self) -> Option<f64> {
         self.predicted_bound
+    }
+
+    /// All steps, and a point drawn among all of them.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        stop == Stop::Completed && self.output == OutputRule::Uniform
     }
 
     /// In the central limit of sampled Gaussians, p^2 (e^(1/z^2) - 1) for a variation.

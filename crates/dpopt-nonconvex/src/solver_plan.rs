@@ -9,6 +9,7 @@ use dpopt_oracle::{
 use dpopt_privacy::{ClipNorm, Curator, Spend};
 use serde::Serialize;
 
+use crate::bound::StatedBound;
 use crate::dp_adam::DpAdamPlan;
 use crate::dp_sgd::DpSgdPlan;
 use crate::facts::PublicFacts;
@@ -18,7 +19,7 @@ use crate::noisy_gd::NoisyGdPlan;
 use crate::normalized_spider::NormalizedSpiderPlan;
 use crate::plan::{BoundSense, Plan};
 use crate::recursive::{RecursiveGdPlan, RecursiveSgdPlan};
-use crate::run::{Observer, Outcome, RunError};
+use crate::run::{Observer, Outcome, RunError, Stop};
 use crate::sampled_spiderboost::SampledSpiderBoostPlan;
 use crate::spiderboost::SpiderBoostPlan;
 use crate::storm::StormPlan;
@@ -143,6 +144,12 @@ impl SolverPlan {
     #[must_use]
     pub fn predicted_bound(&self) -> Option<f64> {
         self.as_plan().predicted_bound()
+    }
+
+    /// [`Plan::bound_at`].
+    #[must_use]
+    pub fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
+        self.as_plan().bound_at(stop)
     }
 
     /// [`Plan::bound_sense`].

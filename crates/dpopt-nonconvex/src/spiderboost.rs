@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::Plan;
 use crate::rank::PublicRank;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
 
 /// Ratio of neighbouring trial values of T in the planner.
 const GRID_RATIO: f64 = 1.01;
@@ -264,6 +264,7 @@ impl SpiderBoostPlan {
             steps: self.steps,
             spend: self.spend(),
             output: self.output,
+            bound: &|stop| self.bound_at(stop),
         };
         run(&course, &mut Spider { plan: self }, estimator, observer)
     }
@@ -292,6 +293,11 @@ impl Plan for SpiderBoostPlan {
 
     fn predicted_bound(&self) -> Option<f64> {
         self.predicted_bound
+    }
+
+    /// All steps, and a point drawn among all of them.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        stop == Stop::Completed && self.output == OutputRule::Uniform
     }
 
     fn share_spent(&self, step: u64) -> f64 {

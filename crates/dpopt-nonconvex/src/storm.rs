@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::Plan;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, run};
+use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
 use crate::trial_steps::trial_steps;
 
 const SOLVER: &str = "storm";
@@ -200,6 +200,7 @@ impl StormPlan {
             steps: self.steps,
             spend: self.spend(),
             output: self.output,
+            bound: &|stop| self.bound_at(stop),
         };
         run(&course, &mut Storm { plan: self }, estimator, observer)
     }
@@ -228,6 +229,11 @@ impl Plan for StormPlan {
 
     fn predicted_bound(&self) -> Option<f64> {
         self.predicted_bound
+    }
+
+    /// All steps, and a point drawn among all of them.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        stop == Stop::Completed && self.output == OutputRule::Uniform
     }
 
     fn share_spent(&self, step: u64) -> f64 {

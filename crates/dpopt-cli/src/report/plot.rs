@@ -260,7 +260,7 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
     let predicted = predicted.filter(|v| drawable(*v) && !passes);
     let trivial = Some(trivial).filter(|v| drawable(*v) && !passes);
     let mut levels = Vec::new();
-    levels.extend(predicted.map(|v| ("predicted", v, "predicted")));
+    levels.extend(predicted.map(|v| ("bound", v, "predicted")));
     levels.extend(trivial.map(|v| ("trivial", v, "trivial")));
 
     let anchors = trace.anchor.iter().filter(|a| **a).count();
@@ -298,7 +298,7 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
         "noise level: the norm of pure noise",
     ));
     if let Some(v) = predicted {
-        let text = format!("predicted bound, {}", number(v));
+        let text = format!("proven bound, {}", number(v));
         out.push_str(&swatch("level predicted", "M1,6H25", &text));
     }
     if let Some(v) = trivial {

@@ -1,9 +1,13 @@
 //! Pages of ordinary, hostile and extreme runs.
 
-use dpopt::nonconvex::BoundSense;
-use dpopt::privacy::Adjacency;
+use dpopt::nonconvex::{BoundSense, Budget, PublicFacts, Solver, StatedBound, Stop};
+use dpopt::oracle::Glm;
+use dpopt::privacy::{Adjacency, Delta, Epsilon};
 
 use super::{PrivacyStatement, ReportInput, escape, render};
+use crate::attack::AttackTable;
+use crate::choose::NoBound;
+use crate::summary::Times;
 use crate::trace::Trace;
 
 fn owned(rows: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -27,6 +31,20 @@ fn trace(length: u64, phase: u64) -> Trace {
         trace.anchor.push(step % phase == 0);
     }
     trace
+}
+
+/// A proven bound of this value.
+fn stated(value: f64) -> StatedBound {
+    let (relation, constants) = (Adjacency::ReplaceOne, Glm::Sigmoid.constants(1.0));
+    let facts = PublicFacts::glm(100_000, 10, relation, 1.0, constants).unwrap();
+    let budget = Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+    };
+    let plan = Solver::SpiderBoost.plan(&facts, &budget, 1_000).unwrap();
+    let mut bound = plan.bound_at(Stop::Completed).unwrap();
+    bound.value = value;
+    bound
 }
 
 fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
@@ -60,13 +78,18 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             protected,
             spent_epsilon: Some(0.8127),
             spent_theorem: "fully adaptive composition of Gaussian releases (Smith and Thakurta 2022).",
-            stopped_early: true,
+            stop: Stop::ByObserver,
             rests_on: &[],
+            draft_schema: false,
+            attack: AttackTable::of_pair(1.0, Delta::new(1e-6).unwrap()),
         },
         budget: Some((1..=n).map(|i| 0.7 * i as f64 / n as f64).collect()),
-        predicted_bound: Some(0.0283),
+        bound: Err(NoBound::Stop),
+        planned_bound: Some(0.0283),
         bound_sense: BoundSense::RootMeanSquare,
         trivial_bound: 0.52,
+        learnt_nothing: None,
+        ledger_budget: None,
         releases: n as u64,
         trace,
         test_metrics: Some(owned(&[
@@ -78,8 +101,7 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             ("trace.csv", "released norms and noise levels"),
             ("report.html", "this page"),
         ]),
-        seconds: 41.3,
-        train_seconds: 33.9,
+        times: Times::shown(Adjacency::ReplaceOne, 33.9, 41.3),
         passes: 345.0,
     }
 }
@@ -149,13 +171,26 @@ fn an_ordinary_run() {
         "exchanged for any other",
         "ε = 0.8127",
         "declared outside the protection",
-        "released values only",
-        "<td>5.0\u{a0}%</td><td>13.6\u{a0}%</td><td>5.0\u{a0}%</td>",
+        "This run stopped before, and states none.",
+        "<td>5.0\u{a0}%</td><td>13.6\u{a0}%</td><td>37.0\u{a0}%</td>",
         "model.json",
     ] {
         assert!(page.contains(text), "{text}");
     }
-    assert!(!page.contains("SIMULATION"));
+    assert!(!page.contains("SIMULATION") && !page.contains("released values only"));
+
+    let mut input = input(&trace, true);
+    input.bound = Ok(stated(0.0283));
+    input.privacy.stop = Stop::Completed;
+    let page = render(&input);
+    check(&page);
+    for text in [
+        "released values only",
+        "proven bound, 0.0283",
+        "output is at most 0.0283 (root mean square)",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
 }
 
 #[test]
@@ -234,12 +269,14 @@ fn extreme_runs_still_make_a_page() {
             passes: false,
         };
         let mut input = input(&trace, true);
-        input.predicted_bound = Some(bounds);
+        input.planned_bound = Some(bounds);
+        input.bound = Ok(stated(bounds));
         input.trivial_bound = bounds;
         input.privacy.epsilon = bounds;
         input.privacy.spent_epsilon = Some(bounds);
+        input.privacy.attack = AttackTable::of_pair(bounds, Delta::new(1e-6).unwrap());
         input.budget = Some(values.to_vec());
-        input.seconds = bounds;
+        input.times = Times::shown(Adjacency::ReplaceOne, bounds, bounds);
         input.passes = bounds;
         let page = render(&input);
         check(&page);

@@ -1,9 +1,11 @@
 //! The privacy statement in words.
 
+use dpopt::nonconvex::Stop;
 use dpopt::privacy::Adjacency;
 
-use super::PrivacyStatement;
 use super::scale::{at_least, percent_at_least};
+use super::{PrivacyStatement, ReportInput};
+use crate::attack::{AttackTable, GROUPS, Grounds};
 
 /// Which pairs of data sets the guarantee is about.
 pub(super) fn adjacency(adjacency: Adjacency) -> &'static str {
@@ -36,6 +38,45 @@ pub(super) fn without(adjacency: Adjacency) -> &'static str {
     }
 }
 
+/// How a run ended, after so many releases.
+pub(super) fn ended(stop: Stop, releases: &str) -> String {
+    match stop {
+        Stop::Completed => format!("ran its plan to the end, {releases}"),
+        Stop::StepCap => format!("made as many steps as it was allowed, {releases}"),
+        Stop::SmallEstimate => {
+            format!("ended at an estimate as short as its plan asks for, after {releases}")
+        }
+        Stop::NormUnpaid | Stop::GradientUnpaid => {
+            format!("went on until its budget paid for no more, {releases}")
+        }
+        Stop::Converged => {
+            format!("ended where the gradient is not seen above the noise, after {releases}")
+        }
+        Stop::ByObserver => {
+            format!("stopped by a signal before the end of its plan, after {releases}")
+        }
+        _ => format!("stopped because a release was not finite, after {releases}"),
+    }
+}
+
+/// What the guarantee does not cover though it may depend on the records.
+pub(super) fn exceptions(input: &ReportInput<'_>) -> String {
+    let mut out = String::new();
+    if input.privacy.draft_schema {
+        out.push_str(" The schema is an exception: it is a draft that was read from the records.");
+    }
+    if input.times.is_some() {
+        out.push_str(" Times are an exception: they are measured, not protected.");
+    }
+    if input.privacy.stop == Stop::ByObserver {
+        out.push_str(
+            " The step at which the run stopped is an exception: a signal comes at a time, and how many steps were made by then tells how \
+             long a step took.",
+        );
+    }
+    out
+}
+
 /// What is known about the number of records.
 fn record_count(adjacency: Adjacency) -> &'static str {
     if adjacency.record_count_is_public() {
@@ -46,48 +87,68 @@ fn record_count(adjacency: Adjacency) -> &'static str {
 }
 
 /// The assumptions that the guarantee rests on: short name, explanation.
-pub(super) fn assumptions(adjacency: Adjacency) -> [(&'static str, &'static str); 9] {
+pub(super) fn assumptions(input: &ReportInput<'_>) -> [(&'static str, String); 9] {
+    let adjacency = input.privacy.adjacency;
+    let schema = if input.privacy.draft_schema {
+        "The schema is an unedited draft: its ranges, categories and label values were read from the protected \
+         records. The guarantee does not cover what they tell, and they stand in model.json. It holds for what was \
+         computed once the schema was fixed."
+    } else {
+        "Columns, ranges, categories and defaults are public, and were written down without \
+         looking at the protected records."
+    };
+    let times = if input.times.is_some() {
+        ", and that includes the times on this page"
+    } else {
+        ""
+    };
+    let others = match input.ledger_budget {
+        Some(_) => {
+            "The ε and δ above are about one run. All runs on its ledger together are within the ledger’s budget, which is \
+             shown below. Runs on the same records that are not on that ledger add to the cost."
+        }
+        None => {
+            "This statement is about one run. Earlier runs on the same records, tuning runs included, add to the cost."
+        }
+    };
     [
-        (
-            "Schema",
-            "Columns, ranges, categories and defaults are public, and were written down without \
-             looking at the protected records.",
-        ),
+        ("Schema", schema.to_owned()),
         (
             "Row norm",
-            "The bound on a record's norm is public. It is enforced: longer rows are scaled down.",
+            "The bound on a record's norm is public. It is enforced: longer rows are scaled down.".to_owned(),
         ),
-        ("Record count", record_count(adjacency)),
+        ("Record count", record_count(adjacency).to_owned()),
         (
             "One record, one person",
-            "The unit of protection is a record. For a person with k records, epsilon grows to as much \
-             as k times the stated one, and delta grows by more than that.",
+            "The unit of protection is a record. A person with k records is protected less, as shown above for 2 and 5."
+                .to_owned(),
         ),
         (
             "Loss",
             "The author of the loss is honest: a record's contribution is a function of that \
-             record and of public values, and its evaluation ends.",
+             record and of public values, and its evaluation ends."
+                .to_owned(),
         ),
         (
             "Randomness",
             "ChaCha20 under a secret key can't be told from random bits, so the guarantee is \
-             computational to that extent.",
+             computational to that extent."
+                .to_owned(),
         ),
         (
             "Key",
             "The operating system's entropy is uniform and secret, and so is the memory of the \
-             process.",
+             process."
+                .to_owned(),
         ),
         (
             "Side channels",
-            "Timing, memory use, power and the like are not observed. The guarantee does not \
-             cover them, and that includes the times on this page.",
+            format!(
+                "Timing, memory use, power and the like are not observed. The guarantee does not \
+                 cover them{times}."
+            ),
         ),
-        (
-            "Other releases",
-            "This statement is about one run. Earlier runs on the same records, tuning runs \
-             included, add to the cost.",
-        ),
+        ("Other releases", others.to_owned()),
     ]
 }
 
@@ -103,82 +164,87 @@ pub(super) fn definition(privacy: &PrivacyStatement<'_>) -> String {
     )
 }
 
-/// The largest true positive rate that any test between two neighbouring data sets can have at
-/// this false positive rate.
-///
-/// # Formula
-/// 1 - f(a), f(a) = max(0, 1 - delta - e^eps a, e^-eps (1 - delta - a)).
-///
-/// Source: Wasserman and Zhou 2010; Dong, Roth and Su 2022, Proposition 3.
-pub(super) fn power_at_most(epsilon: f64, delta: f64, false_positives: f64) -> f64 {
-    let steep = delta + epsilon.exp() * false_positives;
-    // 1 - e^-eps (1 - delta - a), without cancellation.
-    let flat = -(-epsilon).exp_m1() + (-epsilon).exp() * (delta + false_positives);
-    let power = steep.min(flat).clamp(0.0, 1.0).max(false_positives);
-    // Nonsense is read as no promise at all.
-    if steep.is_nan() || flat.is_nan() {
-        1.0
-    } else {
-        power
-    }
-}
-
 /// The table of what a test can achieve.
-pub(super) fn tests_table(privacy: &PrivacyStatement<'_>) -> String {
-    let mut out = String::from(
+pub(super) fn tests_table(attack: &AttackTable) -> String {
+    let group = |records: u32| match records {
+        1 => "<th scope=\"col\">true positives, at most</th>".to_owned(),
+        k => format!("<th scope=\"col\">the same for {k} records</th>"),
+    };
+    let mut out = format!(
         "<div class=\"scroll\"><table class=\"num\"><caption>Best possible test of “which of the two \
-         data sets was used?”</caption><thead><tr><th scope=\"col\">false positives</th>\
-         <th scope=\"col\">true positives, at most</th><th scope=\"col\">by blind guessing</th>\
-         <td aria-hidden=\"true\"></td></tr></thead><tbody>\n",
+         data sets was used?”</caption><thead><tr><th scope=\"col\">false positives</th>{}\
+         <th scope=\"col\">by blind guessing</th>\
+         <th scope=\"col\" class=\"word\">true positives, one record, drawn</th></tr></thead><tbody>\n",
+        GROUPS.map(group).concat()
     );
-    for rate in [0.001, 0.01, 0.05, 0.1, 0.25] {
-        let power = power_at_most(privacy.epsilon, privacy.delta, rate);
+    for row in &attack.rows {
+        let cells: String = row
+            .true_positives
+            .iter()
+            .map(|power| format!("<td>{}</td>", percent_at_least(*power)))
+            .collect();
+        let rate = percent_at_least(row.false_positives);
+        let width = 100.0 * row.true_positives.first().copied().unwrap_or(1.0);
         out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td>\
-             <td class=\"word\" aria-hidden=\"true\"><span class=\"bar\" style=\"width:{:.0}px\"></span></td></tr>\n",
-            percent_at_least(rate),
-            percent_at_least(power),
-            percent_at_least(rate),
-            (100.0 * power).max(1.0)
+            "<tr><td>{rate}</td>{cells}<td>{rate}</td>\
+             <td class=\"word\"><span class=\"bar\" aria-hidden=\"true\" style=\"width:{:.0}px\"></span></td></tr>\n",
+            width.max(1.0)
         ));
     }
     out.push_str("</tbody></table></div>\n");
+    out.push_str(&format!(
+        "<p class=\"note\">{}</p>\n",
+        grounds(attack.grounds)
+    ));
+    let groups = attack.groups.iter().filter(|group| group.records > 1);
+    let groups: Vec<String> = groups
+        .map(|group| {
+            format!(
+                "with {} records (ε = {}, δ = {})",
+                group.records,
+                at_least(group.epsilon),
+                at_least(group.delta)
+            )
+        })
+        .collect();
+    out.push_str(&format!(
+        "<p>Somebody with several records is protected less: {}. {}</p>\n",
+        groups.join(", "),
+        match attack.grounds {
+            Grounds::Gaussian => "That is exact for Gaussian noise: k records have k times the μ of one.",
+            Grounds::Curve =>
+                "That is a bound: where (ε, δ) holds for one record, (kε, δ(e<sup>kε</sup> − 1)/(e<sup>ε</sup> − 1)) holds for k, \
+                 at the best point of the curve.",
+            Grounds::Pair =>
+                "That is a bound: where (ε, δ) holds for one record, (kε, δ(e<sup>kε</sup> − 1)/(e<sup>ε</sup> − 1)) holds for k.",
+        }
+    ));
     out
+}
+
+/// What the table was computed from.
+fn grounds(grounds: Grounds) -> &'static str {
+    match grounds {
+        Grounds::Gaussian => {
+            "From the trade-off curve of the run itself, which is that of a Gaussian mechanism with parameter μ: at a false positive \
+             rate a, true positives are at most Φ(Φ<sup>−1</sup>(a) + kμ) for k records. No test does better."
+        }
+        Grounds::Curve => {
+            "From the accountant’s whole curve of δ over ε, not from one point of it: at a false positive rate a, true positives T(a) \
+             are at most the least of δ(ε) + e<sup>ε</sup>a and 1 − e<sup>−ε</sup>(1 − δ(ε) − a); for k records, T applied k times. \
+             No test does better."
+        }
+        Grounds::Pair => {
+            "From (ε, δ) alone: at a false positive rate a, true positives T(a) are at most \
+             min(1, δ + e<sup>ε</sup>a, 1 − e<sup>−ε</sup>(1 − δ − a)); for k records, T applied k times. The mechanism itself may \
+             leave still less room."
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_privacy_and_full_privacy() {
-        for rate in [0.001, 0.05, 0.5, 1.0] {
-            assert!((power_at_most(0.0, 0.0, rate) - rate).abs() < 1e-15);
-            assert_eq!(power_at_most(800.0, 0.0, rate), 1.0);
-            assert_eq!(power_at_most(0.0, 1.0, rate), 1.0);
-            assert_eq!(power_at_most(f64::INFINITY, 0.0, rate), 1.0);
-            assert_eq!(power_at_most(f64::NAN, 0.0, rate), 1.0);
-        }
-    }
-
-    #[test]
-    fn both_branches_match_the_printed_formula() {
-        let mut branches = [false; 2];
-        for epsilon in [0.1f64, 0.5, 1.0, 3.0] {
-            for delta in [0.0, 1e-6, 0.01] {
-                for rate in [0.0, 0.001, 0.05, 0.3, 0.7, 1.0] {
-                    let steep = 1.0 - delta - epsilon.exp() * rate;
-                    let flat = (-epsilon).exp() * (1.0 - delta - rate);
-                    branches[usize::from(flat > steep)] = true;
-                    let printed = 1.0 - 0.0f64.max(steep).max(flat);
-                    let ours = power_at_most(epsilon, delta, rate);
-                    assert!((ours - printed).abs() < 1e-12, "{epsilon} {delta} {rate}");
-                    assert!(ours >= rate);
-                }
-            }
-        }
-        assert_eq!(branches, [true, true]);
-    }
 
     #[test]
     fn every_relation_is_explained() {

@@ -99,7 +99,8 @@ fn plans_say_who_was_picked_and_why() {
 #[test]
 fn gaussian_releases_are_accounted_exactly() {
     let place = Place::new();
-    let flags = "account --noise-multiplier 2 --steps 4 --delta 1e-5";
+    let flags = "account --noise-multiplier 2 --steps 4 --delta 1e-5 --adjacency replace-one \
+                 --noise-over sensitivity";
     let exact = json(&place, flags);
     assert!((exact["epsilon"].as_f64().unwrap() - 4.377_178_095_681).abs() < 1e-9);
     assert_eq!(exact["accountant"], "gdp");
@@ -118,15 +119,15 @@ fn gaussian_releases_are_accounted_exactly() {
 #[test]
 fn sampled_releases_depend_on_the_adjacency() {
     let place = Place::new();
-    // sigma = C in both: a multiplier of 1 under add-remove, of 1/2 under replace-one.
-    let epsilon = |multiplier: f64, adjacency: &str| {
+    // sigma = C in both.
+    let epsilon = |adjacency: &str| {
         let flags = format!(
-            "account --noise-multiplier {multiplier} --sampling-rate 0.01 --steps 1000 \
+            "account --noise-multiplier 1 --sampling-rate 0.01 --steps 1000 \
              --delta 1e-5 --accountant rdp --adjacency {adjacency}"
         );
         json(&place, &flags)["epsilon"].as_f64().unwrap()
     };
-    let (removed, replaced) = (epsilon(1.0, "add-remove"), epsilon(0.5, "replace-one"));
+    let (removed, replaced) = (epsilon("add-remove"), epsilon("replace-one"));
     assert!((2.0..2.2).contains(&removed), "{removed}");
     assert!((3.1..3.6).contains(&replaced), "{replaced}");
 }
@@ -172,7 +173,11 @@ fn events_that_can_not_be_accounted() {
         1,
         &["--noise-multiplier", "--events"],
     );
-    place.fails("account --noise-multiplier 1", 1, &["--delta"]);
+    place.fails(
+        "account --noise-multiplier 1 --adjacency zero-out",
+        1,
+        &["--delta"],
+    );
     place.fails(
         "account --noise-multiplier 0 --delta 1e-5",
         1,
@@ -189,13 +194,13 @@ fn events_that_can_not_be_accounted() {
         &["--steps"],
     );
     place.fails(
-        "account --noise-multiplier 1 --delta 1e-5 --accountant x",
+        "account --noise-multiplier 1 --delta 1e-5 --adjacency zero-out --accountant x",
         1,
         &["--accountant"],
     );
     place.fails(
-        "account --noise-multiplier 1 --sampling-rate 0.1 --delta 1e-5 --accountant gdp",
-        1,
+        "account --noise-multiplier 1 --sampling-rate 0.1 --delta 1e-5 --adjacency add-remove --accountant gdp",
+        2,
         &["gdp", "Poisson"],
     );
     for (text, word) in [
@@ -231,7 +236,11 @@ fn events_that_can_not_be_accounted() {
         } else {
             "--delta 1e-5"
         };
-        place.fails(&format!("account --events e.json {delta}"), 1, &[word]);
+        place.fails(
+            &format!("account --events e.json --adjacency add-remove {delta}"),
+            1,
+            &[word],
+        );
     }
     place.fails("account --events nope.json --delta 1e-5", 1, &["nope.json"]);
 }

@@ -45,7 +45,7 @@ fn the_accountant_is_picked_by_the_sampling() {
     let place = Place::new();
     let exact = json(
         &place,
-        "calibrate --steps 1 --sampling-rate 1 --epsilon 1 --delta 1e-5",
+        "calibrate --steps 1 --sampling-rate 1 --epsilon 1 --delta 1e-5 --adjacency replace-one --noise-over sensitivity",
     );
     assert_eq!(exact["accountant"], "gdp");
     assert_eq!(exact["adjacency"], "replace-one");
@@ -71,7 +71,7 @@ fn calibrations_that_make_no_sense() {
             &["leave one out"],
         ),
         (
-            "calibrate --steps 3 --sampling-rate 1 --epsilon 1".to_owned(),
+            "calibrate --steps 3 --sampling-rate 1 --epsilon 1 --adjacency zero-out".to_owned(),
             &["--delta"],
         ),
         (
@@ -95,7 +95,7 @@ fn calibrations_that_make_no_sense() {
 fn a_curve_bounds_the_attacker() {
     let place = Place::new();
     // Three Gaussians of deviation sqrt 3: mu = 1, published read-outs.
-    let flags = "account --noise-multiplier 1.7320508075688772 --steps 3 --delta 1e-5 --curve";
+    let flags = "account --noise-multiplier 1.7320508075688772 --steps 3 --delta 1e-5 --curve --adjacency add-remove";
     let found = json(&place, flags);
     let advantage = found["attack"]["advantage"].as_f64().unwrap();
     assert!((0.382_924..0.3831).contains(&advantage), "{advantage}");
@@ -114,5 +114,11 @@ fn a_curve_bounds_the_attacker() {
         text.contains("false positive rate") && text.contains("0.383"),
         "{text}"
     );
-    assert!(json(&place, "account --noise-multiplier 2 --delta 1e-5")["curve"].is_null());
+    assert!(
+        json(
+            &place,
+            "account --noise-multiplier 2 --delta 1e-5 --adjacency zero-out"
+        )["curve"]
+            .is_null()
+    );
 }

@@ -121,7 +121,9 @@ fn drafts_can_be_trained_with_and_say_what_they_are() {
         let draft = String::from_utf8(output.stdout).unwrap();
         assert!(draft.contains("READ FROM THE"), "{draft}");
         place.put("d.toml", &draft);
-        place.ok(&format!("train --data {source} --schema d.toml --quiet"));
+        place.ok(&format!(
+            "train --data {source} --schema d.toml --quiet --accept-draft"
+        ));
         let report = place.ok(&format!("check {source} --schema d.toml"));
         assert!(report.contains("300 records, 100 positive"), "{report}");
     }

@@ -67,10 +67,22 @@ fn the_first_signal_stops_after_a_release_and_tells_the_truth() {
                 .contains("Ville")
         );
         let file = place.json("o/events.json");
+        // The proof is about a run to its end.
+        for key in ["bound", "predicted_bound"] {
+            assert!(json[key].is_null(), "{key}: {json}");
+        }
+        let why = json["no_bound_because"].as_str().unwrap();
+        assert!(why.contains("stopped before"), "{json}");
+        let report = place.read("o/report.html");
+        assert!(!report.contains("gradient norm at its output is at most"));
+        assert!(report.contains("This run stopped before, and states none."));
+        assert!(report.contains("stopped by a signal before the end of its plan"));
         assert_eq!(file["event"]["count"].as_u64(), planned);
         assert_eq!(file["spent"]["count"].as_u64(), made);
         let words = place.json("o/model.json")["privacy"]["words"].to_string();
         assert!(words.contains("Odometer: with probability"), "{words}");
+        let counted = "and the step at which a signal stopped the run,";
+        assert!(words.contains(counted), "{words}");
         let left: serde_json::Value =
             serde_json::from_str(&place.ok("ledger show l.json --json")).unwrap();
         assert_eq!(left["runs"][0]["settled"], true);

@@ -11,6 +11,7 @@ mod lost;
 mod records;
 mod rows;
 mod solvers;
+mod statements;
 mod support;
 mod tables;
 mod train;

@@ -3,7 +3,7 @@
 use crate::support::{Place, stderr};
 
 #[test]
-fn a_draft_says_that_it_reads_the_data_and_can_be_trained_with() {
+fn a_draft_says_that_it_reads_the_data_and_can_be_trained_with_once_it_is_edited() {
     let place = Place::new();
     let output = place.run("schema t.csv");
     assert!(output.status.success());
@@ -11,6 +11,14 @@ fn a_draft_says_that_it_reads_the_data_and_can_be_trained_with() {
     let draft = String::from_utf8(output.stdout).unwrap();
     assert!(draft.contains("READ FROM THE DATA"), "{draft}");
     place.put("s.toml", &draft);
+    place.fails(
+        "train --data t.csv --schema s.toml --out o",
+        2,
+        &["--schema", "draft = true", "--accept-draft"],
+    );
+    let edited = draft.replace("draft = true\n", "");
+    assert_ne!(edited, draft);
+    place.put("s.toml", &edited);
     assert_eq!(place.train("")["records"], crate::support::ROWS);
 }
 

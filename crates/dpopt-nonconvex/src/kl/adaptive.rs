@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::{BoundSense, Plan};
+use crate::run::Stop;
 
 /// Name in messages.
 pub(super) const SOLVER: &str = "adaptive-gd";
@@ -365,6 +366,14 @@ impl Plan for AdaptiveGdPlan {
 
     fn predicted_bound(&self) -> Option<f64> {
         self.predicted_bound
+    }
+
+    /// Whatever the budget or the plan ended: the bound is the largest that these come to.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        matches!(
+            stop,
+            Stop::NormUnpaid | Stop::GradientUnpaid | Stop::Converged | Stop::StepCap
+        )
     }
 
     fn bound_sense(&self) -> BoundSense {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::adaptive::{ACCEPT, AdaptiveGdPlan, AdaptiveSelection, NormQueries, SOLVER};
 use crate::plan::Plan as _;
-use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
+use crate::run::{Ended, Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
 /// A released norm with what it says of the true one. Public.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -70,6 +70,7 @@ impl AdaptiveGdPlan {
             plan: self,
             estimator,
             observer,
+            start,
             point: start.to_vec(),
             steps: 0,
             norms: 0,
@@ -90,6 +91,7 @@ struct Run<'a> {
     plan: &'a AdaptiveGdPlan,
     estimator: &'a mut dyn Estimator,
     observer: &'a mut dyn Observer,
+    start: &'a [f64],
     point: Vec<f64>,
     steps: u64,
     norms: u64,
@@ -280,14 +282,16 @@ impl Run<'_> {
             _ => self.best,
         };
         let spent = self.estimator.settle()?;
+        let ended = Ended {
+            start: self.start,
+            point,
+            stop,
+            steps: self.steps,
+            spent,
+            counts: self.estimator.counts(),
+        };
         Ok(AdaptiveOutcome {
-            outcome: Outcome {
-                point,
-                stop,
-                steps: self.steps,
-                spent,
-                counts: self.estimator.counts(),
-            },
+            outcome: ended.outcome(|stop| self.plan.bound_at(stop)),
             smallest: self.smallest,
             norms: self.norms,
         })

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::{BoundSense, Plan};
-use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
+use crate::run::{Ended, Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
 use super::outline::{Given, Search, Solved, Task};
 use super::{Centre, ConvexFacts, Outline, StageOutline, slices};
@@ -185,7 +185,7 @@ impl RecursiveGdPlan {
         self.run_from(&vec![0.0; self.facts.public.dim], stages, observer)
     }
 
-    /// As [`Self::run`], from `start`: a public point, from which the radius of the facts must be measured.
+    /// As [`Self::run`], from `start`: a public point, from which the radius of the facts must be measured. The bound holds if it is.
     ///
     /// # Errors
     /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
@@ -239,13 +239,15 @@ impl RecursiveGdPlan {
             }
         }
         let spent = stages.settle()?;
-        Ok(Outcome {
+        let ended = Ended {
+            start,
             point: output,
             stop,
             steps: done,
             spent,
             counts: stages.counts(),
-        })
+        };
+        Ok(ended.outcome(|stop| self.bound_at(stop)))
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::plan::{BoundSense, Plan};
-use crate::run::{Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
+use crate::run::{Ended, Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
 
 use super::outline::{Given, Search, Solved, Task};
 use super::{Centre, ConvexFacts, Outline, StageOutline, slices};
@@ -225,13 +225,15 @@ impl RecursiveSgdPlan {
             }
         }
         let spent = passes.settle()?;
-        Ok(Outcome {
+        let ended = Ended {
+            start,
             point,
             stop,
             steps: done,
             spent,
             counts: passes.counts(),
-        })
+        };
+        Ok(ended.outcome(|stop| self.bound_at(stop)))
     }
 }
 

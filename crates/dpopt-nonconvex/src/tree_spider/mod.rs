@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::facts::{Budget, PlanError, PublicFacts};
 use crate::phases::Phases;
 use crate::plan::{BoundSense, Plan};
-use crate::run::{Course, Observer, Outcome, OutputRule, RunError, run};
+use crate::run::{Course, Observer, Outcome, OutputRule, RunError, Stop, run};
 use search::{Candidate, Search};
 use walk::TreeWalk;
 
@@ -389,6 +389,7 @@ impl TreeSpiderPlan {
             steps: self.steps(),
             spend: self.spend(),
             output: self.output,
+            bound: &|stop| self.bound_at(stop),
         };
         run(
             &course,
@@ -431,6 +432,15 @@ impl Plan for TreeSpiderPlan {
 
     fn predicted_bound(&self) -> Option<f64> {
         self.predicted_bound
+    }
+
+    /// In the mean over all leaves: all of them, and one drawn. With probability 1 - p: a walk that stopped at an
+    /// estimate as short as planned, since the event of the proof makes it stop.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        match self.settings.target {
+            TreeTarget::Mean => stop == Stop::Completed && self.output == OutputRule::Uniform,
+            _ => stop == Stop::SmallEstimate && self.output != OutputRule::Uniform,
+        }
     }
 
     fn bound_sense(&self) -> BoundSense {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dpopt_linalg::Design;
 
+use super::draft::DRAFT_LINE;
 use super::error::TabularError;
 use super::reader::EncodedTable;
 use super::schema::{ArrayColumns, Label, Schema};
@@ -141,6 +142,13 @@ impl ArrayFiles {
         Ok(report)
     }
 
+    /// Whether the value that the schema tells apart from its default ([`Label::told_apart`]) is a number, as labels of these
+    /// formats are. Where it is none, every record has the default label. Reads no file.
+    #[must_use]
+    pub fn can_hold_the_label(&self, schema: &Schema) -> bool {
+        super::encode::parse(schema.label().told_apart().as_bytes()).is_some()
+    }
+
     /// A first schema, with comments. **Not private**: it holds what the records hold, and says so.
     ///
     /// # Errors
@@ -200,6 +208,7 @@ impl ArrayFiles {
             values.len(),
             labels.len()
         )?;
+        writeln!(out, "{DRAFT_LINE}")?;
         writeln!(out, "format = 1")?;
         let norm = if longest > 0.0 { longest } else { 1.0 };
         writeln!(

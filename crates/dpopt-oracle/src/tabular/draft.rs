@@ -35,6 +35,11 @@ const WARNING: &str = "\
 # reference = \"..\": optional category that is encoded as all zeros.
 ";
 
+/// The line that makes a schema a draft, with what to do about it.
+pub(super) const DRAFT_LINE: &str = "\
+# `dpopt train` refuses a draft. Remove the next line when everything below is public knowledge.
+draft = true";
+
 /// What was seen of one column.
 #[derive(Default)]
 struct Seen {
@@ -217,6 +222,7 @@ fn write_draft(
 
     out.push_str(WARNING);
     writeln!(out, "# Read: {records} records of {}.\n", quoted(path))?;
+    writeln!(out, "{DRAFT_LINE}")?;
     writeln!(out, "format = 1")?;
     writeln!(
         out,

@@ -39,7 +39,9 @@ pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};
 pub use line::Fields;
 #[cfg(feature = "parquet")]
-pub use parquet::{check_parquet, draft_parquet, read_parquet, read_parquet_features};
+pub use parquet::{
+    check_parquet, draft_parquet, parquet_can_hold_the_label, read_parquet, read_parquet_features,
+};
 pub use reader::{
     EncodedTable, Layout, read_features, read_features_from, read_table, read_table_from,
 };

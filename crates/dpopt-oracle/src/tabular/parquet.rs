@@ -110,6 +110,52 @@ pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
     Ok(draft.finish(&table.path))
 }
 
+/// Whether the type of the label's column can hold the value that the schema tells apart from its default
+/// ([`Label::told_apart`](super::Label::told_apart)). Where it can't, every record has the default label.
+///
+/// # Formula
+/// A boolean is `true` or `false`; a number is written in its shortest form (`1`, not `1.0`); a text can be any.
+///
+/// # Privacy
+/// The file's structure alone is read: types are the owner's own, and no record's.
+///
+/// # Errors
+/// [`TabularError`] for the file, and for a label column that is missing.
+pub fn parquet_can_hold_the_label(
+    path: impl AsRef<Path>,
+    schema: &Schema,
+) -> Result<bool, TabularError> {
+    let table = Table::open(path.as_ref())?;
+    Layout::from_names(&table.names, schema, true, &table.path)?;
+    let label = schema.label();
+    let value = label.told_apart();
+    let columns = table.reader.metadata().file_metadata().schema_descr();
+    let of_label = |name: &&String| **name == label.column;
+    let Some(at) = table.names.iter().position(|name| of_label(&name)) else {
+        return Ok(true);
+    };
+    Ok(match columns.column(at).physical_type() {
+        Physical::BOOLEAN => value == "true" || value == "false",
+        Physical::INT32 | Physical::INT64 => {
+            value.parse::<i128>().is_ok_and(|x| x.to_string() == value)
+        }
+        Physical::FLOAT => value
+            .parse::<f32>()
+            .is_ok_and(|x| shortest(x, f64::from(x)) == value),
+        Physical::DOUBLE => value.parse::<f64>().is_ok_and(|x| shortest(x, x) == value),
+        _ => true,
+    })
+}
+
+/// A number as the reader writes it.
+fn shortest(x: impl std::fmt::Display + std::fmt::LowerExp, size: f64) -> String {
+    if plain(size) {
+        x.to_string()
+    } else {
+        format!("{x:e}")
+    }
+}
+
 fn read(
     path: &Path,
     schema: &Schema,

@@ -7,6 +7,9 @@ use super::schema::{ColumnKind, Schema, Transform};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSchema {
+    /// First, so that a person who reads a draft meets it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) draft: bool,
     pub(super) format: u32,
     pub(super) row_norm: f64,
     pub(super) intercept: f64,
@@ -75,6 +78,7 @@ impl From<Schema> for RawSchema {
     fn from(schema: Schema) -> Self {
         let label = schema.label();
         Self {
+            draft: schema.is_draft(),
             format: 1,
             row_norm: schema.row_norm(),
             intercept: schema.intercept(),
@@ -141,4 +145,9 @@ impl RawColumn {
         }
         raw
     }
+}
+
+/// For keys that are left out where they say nothing.
+fn is_false(flag: &bool) -> bool {
+    !flag
 }

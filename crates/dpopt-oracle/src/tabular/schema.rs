@@ -17,6 +17,7 @@ use crate::formats::MAX_COLUMNS;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawSchema", into = "RawSchema")]
 pub struct Schema {
+    draft: bool,
     row_norm: f64,
     intercept: f64,
     ignore_unlisted: bool,
@@ -182,6 +183,23 @@ impl Schema {
         Self::from_raw(raw, ORIGIN)
     }
 
+    /// Whether the schema says of itself that it was read from the records and not edited since (`draft = true`). It encodes
+    /// as any other, and what its ranges, categories and label values tell of the records no guarantee covers.
+    #[must_use]
+    pub fn is_draft(&self) -> bool {
+        self.draft
+    }
+
+    /// Whether both turn every table into the same rows and labels: all but [`Schema::is_draft`] is equal.
+    #[must_use]
+    pub fn encodes_as(&self, other: &Self) -> bool {
+        let edited = |schema: &Self| Self {
+            draft: false,
+            ..schema.clone()
+        };
+        edited(self) == edited(other)
+    }
+
     /// Public bound on the Euclidean norm of every encoded row.
     #[must_use]
     pub fn row_norm(&self) -> f64 {
@@ -326,6 +344,7 @@ impl Schema {
             },
         };
         let schema = Self {
+            draft: raw.draft,
             array,
             row_norm: raw.row_norm,
             intercept: raw.intercept,
@@ -371,6 +390,17 @@ impl Label {
             default: among("default", raw.default)?,
             values,
         })
+    }
+
+    /// The value that is not the default: where no text is this one, every record has the default.
+    #[must_use]
+    pub fn told_apart(&self) -> &str {
+        let [first, second] = &self.values;
+        if *first == self.default {
+            second
+        } else {
+            first
+        }
     }
 
     /// The value that becomes -1.

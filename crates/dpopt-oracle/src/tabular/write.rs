@@ -15,6 +15,9 @@ impl Schema {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
+        if self.is_draft() {
+            writeln!(out, "draft = true")?;
+        }
         writeln!(out, "format = 1")?;
         writeln!(out, "row_norm = {:?}", self.row_norm())?;
         writeln!(out, "intercept = {:?}", self.intercept())?;

@@ -13,7 +13,9 @@ use dpopt_oracle::{Access, Convexity, Estimator};
 use dpopt_privacy::{Accountant, Mu, NoiseMultiplier, SamplingRate, Spend};
 use serde::Serialize;
 
+use crate::bound::{BoundedQuantity, StatedBound};
 use crate::facts::{Budget, PlanError, PublicFacts};
+use crate::plan::BoundSense;
 use crate::run::{Course, Observer, Outcome, OutputRule, RunError, Stop, run};
 use inner::{Inner, events};
 use reading::{Reading, choose};
@@ -288,7 +290,7 @@ impl ProximalPlan {
 
     /// As [`Self::run`], from a public `start`, at which the initial gap of the facts must hold.
     ///
-    /// A run that is stopped returns the output of its last whole round, with the bound of that round.
+    /// A run that is stopped returns the output of its last whole round, and states no bound.
     ///
     /// # Errors
     /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
@@ -304,13 +306,25 @@ impl ProximalPlan {
             steps: self.steps(),
             spend: self.spend(),
             output: OutputRule::Last,
+            bound: &|stop| self.bound_at(stop),
         };
         let mut walk = Proximal::new(self, start);
-        let mut outcome = run(&course, &mut walk, estimator, observer)?;
-        if outcome.stop != Stop::Completed {
-            outcome.point = walk.into_centre();
+        let outcome = run(&course, &mut walk, estimator, observer)?;
+        if outcome.stop == Stop::Completed {
+            return Ok(outcome);
         }
-        Ok(outcome)
+        Ok(outcome.with_point(walk.into_centre(), start, None))
+    }
+
+    /// What is proven of the point that a run returned: [`ProximalPlan::predicted_risk`], with the planned probability, if all
+    /// rounds were made. A run that was stopped states none.
+    #[must_use]
+    pub fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
+        (stop == Stop::Completed).then_some(StatedBound {
+            value: self.predicted_risk,
+            quantity: BoundedQuantity::ExcessRisk,
+            sense: BoundSense::WithProbability,
+        })
     }
 }
 

@@ -15,9 +15,10 @@ use dpopt_privacy::{NoiseMultiplier, Spend};
 use serde::{Deserialize, Serialize};
 
 use super::KlCondition;
+use crate::bound::{BoundedQuantity, StatedBound};
 use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::Plan;
-use crate::run::{Course, Observer, Outcome, OutputRule, RunError, run};
+use crate::plan::{BoundSense, Plan};
+use crate::run::{Course, Observer, Outcome, OutputRule, RunError, Stop, run};
 use budget::{Draft, Tail, squared_mus};
 use search::Search;
 use walk::KlWalk;
@@ -308,6 +309,7 @@ impl KlSpiderPlan {
             steps: self.steps(),
             spend: self.spend(),
             output: OutputRule::Last,
+            bound: &|stop| self.bound_at(stop),
         };
         run(&course, &mut KlWalk::new(&self.phases), estimator, observer)
     }
@@ -333,6 +335,20 @@ impl Plan for KlSpiderPlan {
 
     fn clip(&self) -> f64 {
         self.clip
+    }
+
+    /// All phases were walked, or the last ended at a short estimate.
+    fn bound_covers(&self, stop: Stop) -> bool {
+        matches!(stop, Stop::Completed | Stop::SmallEstimate)
+    }
+
+    /// [`KlSpiderPlan::excess_bound`].
+    fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
+        self.bound_covers(stop).then_some(StatedBound {
+            value: self.excess_bound,
+            quantity: BoundedQuantity::ExcessRisk,
+            sense: BoundSense::WithProbability,
+        })
     }
 
     /// Of mu^2: all phases before, and of the step's own what its releases so far may have cost.
