@@ -106,7 +106,9 @@ fn shortened(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(bytes - MORE.len());
+    let room = bytes - MORE.len();
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = ends.take_while(|end| *end <= room).last().unwrap_or(0);
     text[..end].to_owned() + MORE
 }
 
