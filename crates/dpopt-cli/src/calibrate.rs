@@ -106,12 +106,14 @@ impl CalibrateArgs {
             }
         };
         let event = releases(noise, rate, steps);
+        // Where the exact accountant did not know well enough, another one was asked.
+        let (accountant, achieved) = calibrate::cost(accountant, &event, delta, adjacency)?;
         Ok(Json {
             found,
             noise_multiplier: noise,
             steps,
             sampling_rate: rate,
-            epsilon: accountant.epsilon(&event, delta, adjacency)?,
+            epsilon: achieved,
             target_epsilon: epsilon,
             delta,
             adjacency,
