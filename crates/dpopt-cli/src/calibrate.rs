@@ -116,6 +116,8 @@ impl CalibrateArgs {
         };
         let event = releases(noise, rate, steps);
         let stated = self.noise_over.state(noise, adjacency)?;
+        // Where the exact accountant did not know well enough, another one was asked.
+        let (accountant, achieved) = calibrate::cost(accountant, &event, delta, adjacency)?;
         Ok(Json {
             found,
             noise_multiplier: stated,
@@ -123,7 +125,7 @@ impl CalibrateArgs {
             noise_in_words: self.noise_over.words(stated, adjacency),
             steps,
             sampling_rate: rate,
-            epsilon: accountant.epsilon(&event, delta, adjacency)?,
+            epsilon: achieved,
             target_epsilon: epsilon,
             delta,
             adjacency,

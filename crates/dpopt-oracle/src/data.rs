@@ -126,11 +126,11 @@ impl PrivateData {
     /// let simulated = || Curator::simulated(adjacency, 1);
     ///
     /// let secret = PrivateData::new(design()?, labels.clone(), norm, adjacency, None)?;
-    /// let refused = PrivateMean::new(&secret, Glm::LOGISTIC, simulated()).err();
+    /// let refused = PrivateMean::new(&secret, Glm::Logistic, simulated()).err();
     /// assert!(matches!(refused, Some(EstimatorError::Refused(Refused::NotMadeUp { .. }))));
     ///
     /// let nobodys = PrivateData::made_up(design()?, labels, norm, adjacency, None)?;
-    /// assert!(PrivateMean::new(&nobodys, Glm::LOGISTIC, simulated()).is_ok());
+    /// assert!(PrivateMean::new(&nobodys, Glm::Logistic, simulated()).is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -224,6 +224,73 @@ fn several_gaussians_on_one_sample_are_one_gaussian() {
     }
 }
 
+/// Two Gaussians on one sample under replace-one, the second aimed by the answer of the first: none of the strategies tells the two records
+/// apart better than the one Gaussian that is accounted, and the steady one as well as it.
+#[test]
+fn a_second_answer_on_one_sample_can_not_be_aimed() {
+    const STEP: f64 = 0.04;
+    let (rate, first, second) = (0.3, 0.8_f64, 0.6_f64);
+    // Displacements over the noise are C/sigma = 1/(2 z).
+    let event = Event::composed(vec![
+        Event::gaussian(z(0.5 / first)),
+        Event::gaussian(z(0.5 / second)),
+    ])
+    .poisson_sampled(SamplingRate::new(rate).unwrap());
+    let grid: Vec<f64> = (-175..=175).map(|i| f64::from(i) * STEP).collect();
+    let density = |y: f64| STEP * (-0.5 * y * y).exp() / std::f64::consts::TAU.sqrt();
+    let ratio = |x: f64, y: f64| (x * y - 0.5 * x * x).exp();
+    // What is moved by the one record and by the other, in the first release and after an answer above or below a threshold.
+    type Aim = [(f64, f64); 3];
+    let attack = |aim: Aim, threshold: f64, epsilon: f64| -> f64 {
+        let odds = epsilon.exp();
+        let mut delta = 0.0;
+        for &y in &grid {
+            let (one, other) = (ratio(first * aim[0].0, y), ratio(first * aim[0].1, y));
+            let (x, w) = aim[if y > threshold { 1 } else { 2 }];
+            let inner: f64 = grid
+                .iter()
+                .map(|&v| {
+                    let (one, other) = (one * ratio(second * x, v), other * ratio(second * w, v));
+                    let gap = (1.0 - rate) * (1.0 - odds) + rate * (one - odds * other);
+                    density(v) * gap.max(0.0)
+                })
+                .sum();
+            delta += density(y) * inner;
+        }
+        delta
+    };
+    let ends = [
+        (1.0, -1.0),
+        (-1.0, 1.0),
+        (1.0, 0.0),
+        (0.0, -1.0),
+        (1.0, 1.0),
+        (0.3, -1.0),
+    ];
+    for epsilon in [0.05, 0.4] {
+        let bound = Accountant::Exact
+            .delta(
+                &event,
+                Epsilon::new(epsilon).unwrap(),
+                Adjacency::ReplaceOne,
+            )
+            .unwrap();
+        let steady = attack([(1.0, -1.0); 3], 0.0, epsilon);
+        assert!((steady / bound - 1.0).abs() < 2e-3, "{steady} {bound}");
+        for above in ends {
+            for below in ends {
+                for threshold in [-0.5, 0.7] {
+                    let found = attack([(1.0, -1.0), above, below], threshold, epsilon);
+                    assert!(
+                        found <= bound * (1.0 + 2e-3),
+                        "{above:?} {below:?}: {found} {bound}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_sample_at_rate_one_is_no_sample() {
     let whole = SamplingRate::new(1.0).unwrap();

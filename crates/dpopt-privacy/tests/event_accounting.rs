@@ -564,12 +564,22 @@ fn laplace_compositions_are_above_the_truth() {
 /// Within 1e-15 of the sum of all epsilons: 40-digit sums, from outside of this crate. What was computed there was 7.7e-4 too small.
 #[test]
 fn optimal_composition_is_rounded_up_next_to_the_sum() {
-    for (one, count, at, truth) in [(
-        0.025_689_571_704_653_55_f64,
-        5,
-        0.128_447_858_523_254_22_f64,
-        4.505_847_379_385_783_4e-16_f64,
-    )] {
+    for (one, count, at, truth) in [
+        (
+            0.025_689_571_704_653_55_f64,
+            5,
+            0.128_447_858_523_254_22_f64,
+            4.505_847_379_385_783e-16_f64,
+        ),
+        (0.3, 7, 2.099_999_999_999_999, 1.489_531_255_507_931_2e-17),
+        (1.7, 11, 18.699_999_999_999_992, 1.157_177_955_424_116_6e-15),
+        (
+            0.013,
+            40,
+            0.519_999_999_999_999_8,
+            2.126_245_255_836_075_6e-28,
+        ),
+    ] {
         let got = pure::k_fold_delta(epsilon(one), count, at);
         assert!(
             got >= truth && got <= truth * (1.0 + 1e-9),

@@ -148,6 +148,29 @@ pub fn sampling_rate(
     }
 }
 
+/// What an event costs by the rules of this module, and who says so: `accountant`, or where [`Accountant::Exact`] leaves the
+/// range of its numerics or has an interval that is wider than a thousandth, whichever accountant has the least bound. Of an event that
+/// was found here it is at most the target.
+///
+/// # Errors
+/// The accountants' own refusals.
+pub fn cost(
+    accountant: Accountant,
+    event: &Event,
+    delta: Delta,
+    adjacency: Adjacency,
+) -> Result<(Accountant, f64), AccountingError> {
+    if accountant != Accountant::Exact {
+        let epsilon = accountant.epsilon(event, delta, adjacency)?;
+        return Ok((accountant, epsilon));
+    }
+    match Accountant::interval(event, delta, adjacency) {
+        Ok(bounds) if !bounds.is_wide() => Ok((accountant, bounds.upper)),
+        Err(error) if !error.is_numerical() => Err(error),
+        _ => Accountant::least_sampled(event, delta, adjacency),
+    }
+}
+
 /// What an event is to cost at most, and who says what it costs.
 struct Goal {
     accountant: Accountant,
@@ -166,28 +189,23 @@ impl Goal {
         }
     }
 
-    /// The accountant's epsilon; where [`Accountant::Exact`] leaves the range of its numerics or has a wide interval, the
-    /// least of the other bounds.
+    /// As [`cost`], where cheap bounds that settle it are asked first.
     fn cost(&self, event: &Event) -> Result<f64, AccountingError> {
-        let least = || {
-            Accountant::least_sampled(event, self.delta, self.adjacency).map(|(_, epsilon)| epsilon)
-        };
         if self.accountant != Accountant::Exact {
             return self.accountant.epsilon(event, self.delta, self.adjacency);
         }
         match Accountant::interval(event, self.delta, self.adjacency) {
             Ok(bounds) if bounds.upper <= self.epsilon.get() || !bounds.is_wide() => {
-                Ok(bounds.upper)
+                return Ok(bounds.upper);
             }
-            Ok(_) => least(),
-            Err(error) if error.is_numerical() => {
-                // The cheap bound often settles it: what it admits, the least one admits too.
-                match Accountant::Rdp.epsilon(event, self.delta, self.adjacency) {
-                    Ok(epsilon) if epsilon <= self.epsilon.get() => Ok(epsilon),
-                    _ => least(),
-                }
-            }
-            Err(refusal) => Err(refusal),
+            Err(error) if !error.is_numerical() => return Err(error),
+            _ => {}
+        }
+        // What the cheap bound admits, the least one admits too.
+        match Accountant::Rdp.epsilon(event, self.delta, self.adjacency) {
+            Ok(epsilon) if epsilon <= self.epsilon.get() => Ok(epsilon),
+            _ => Accountant::least_sampled(event, self.delta, self.adjacency)
+                .map(|(_, epsilon)| epsilon),
         }
     }
 
