@@ -118,7 +118,7 @@ impl Source {
         {
             out.push(format!(
                 "the type of the label of {} can't hold the schema's value {:?}, so every record counts as {:?}",
-                data.path.display(),
+                data.name(),
                 label.told_apart(),
                 label.default
             ));
@@ -150,7 +150,7 @@ impl Source {
                  table writes labels so as well, they are trained as {:?}",
                 found.unknown,
                 found.records,
-                test.path.display(),
+                test.name(),
                 label.default,
                 label.default
             ));

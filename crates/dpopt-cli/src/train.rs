@@ -208,9 +208,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             "required with --adjacency add-remove, where the number of records is private";
         return Err(CliError::flag("--public-records", problem));
     }
-    let stdin = Some(Path::new(STDIN));
-    if args.records() == stdin && args.test.as_deref() == stdin {
-        let problem = "standard input is the table to be protected already";
+    if args.test.as_deref() == Some(Path::new(STDIN)) {
+        let problem = "a test set is read twice, so standard input can't be one";
         return Err(CliError::flag("--test", problem));
     }
     let input = |path: &Path, labels: &Option<PathBuf>, flags| {
@@ -274,7 +273,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     if source.schema.is_draft() {
         warnings.push(DRAFT_ACCEPTED.to_owned());
     }
-    warnings.extend(source.label_warnings()?);
+    let unforeseen = source.label_warnings()?;
+    let warned = !unforeseen.is_empty();
+    warnings.extend(unforeseen);
     for warning in &warnings {
         warn(warning);
     }
@@ -424,6 +425,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     }
     Ok(match outcome.stop {
         Stop::ByObserver => Exit::Stopped,
+        _ if warned => Exit::Warned,
         _ => Exit::Done,
     })
 }

@@ -200,7 +200,7 @@ fn events_that_can_not_be_accounted() {
     );
     place.fails(
         "account --noise-multiplier 1 --sampling-rate 0.1 --delta 1e-5 --adjacency add-remove --accountant gdp",
-        2,
+        1,
         &["gdp", "Poisson"],
     );
     for (text, word) in [

@@ -102,8 +102,14 @@ impl Place {
 
     /// Standard output of a run that must succeed.
     pub(crate) fn ok(&self, flags: &str) -> String {
+        self.ends(flags, 0)
+    }
+
+    /// Standard output of a run that must end with this code.
+    pub(crate) fn ends(&self, flags: &str, code: i32) -> String {
         let output = self.run(flags);
-        assert!(output.status.success(), "{flags}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{flags}: {said}");
         String::from_utf8(output.stdout).unwrap()
     }
 

@@ -106,7 +106,7 @@ pub(super) fn all() -> Vec<Row> {
             &["e-cut.json"],
         ),
         (
-            "account --events e-unknown.json --delta 1e-5",
+            "account --events e-unknown.json --delta 1e-5 --adjacency add-remove",
             1,
             &["WishfulDpEvent"],
         ),
@@ -184,6 +184,47 @@ pub(super) fn all() -> Vec<Row> {
             "account --noise-multiplier 1 --delta 1e-5 --adjacency add-remove --accountant pure",
             1,
             &["pure"],
+        ),
+        (
+            "account --noise-multiplier 1 --delta 1e-5",
+            1,
+            &["--adjacency", "add-remove", "replace-one", "zero-out"],
+        ),
+        (
+            "account --noise-multiplier 1 --delta 1e-5 --adjacency add-remove --noise-over radius",
+            1,
+            &["--noise-over"],
+        ),
+        ("account --events e.json --delta 1e-5", 1, &["--adjacency"]),
+        (
+            "account --events e.json --delta 1e-5 --adjacency add-remove --noise-over clip",
+            1,
+            &["--noise-over"],
+        ),
+        (
+            "account --events e-both.json --delta 1e-5 --adjacency add-remove",
+            1,
+            &["e-both.json"],
+        ),
+        (
+            "account --events e-twice.json --delta 1e-5 --adjacency add-remove",
+            1,
+            &["e-twice.json", "noise_multiplier"],
+        ),
+        (
+            "account --events e-list.json --delta 1e-5 --adjacency add-remove",
+            1,
+            &["e-list.json", "1"],
+        ),
+        (
+            "calibrate --epsilon 1 --delta 1e-5 --steps 10 --sampling-rate 1",
+            1,
+            &["--adjacency"],
+        ),
+        (
+            "calibrate --epsilon 1 --delta 1e-5 --steps 10 --sampling-rate 1 --adjacency add-remove --noise-over \"\"",
+            1,
+            &["--noise-over"],
         ),
         ("calibrate", 1, &["--epsilon"]),
         (

@@ -200,6 +200,9 @@ fn schemas(place: &Place) {
         assert!(schema.contains(old), "{old}");
         place.put(name, &schema.replacen(old, new, 1));
     }
+    place.put("draft.toml", &format!("draft = true\n{schema}"));
+    place.put("drafty.toml", &format!("draft = \"no\"\n{schema}"));
+    place.ok("convert t.csv --schema draft.toml --out draft.dpr");
     place.put("empty.toml", "");
     place.put("cut.toml", &schema[..schema.len() / 2]);
     put(place, "latin.toml", b"format = 1 # gr\xf6\xdfe\n");
@@ -342,6 +345,18 @@ fn events(place: &Place) {
         (
             "e-missing.json",
             r#"{"class_name": "GaussianDpEvent"}"#.to_owned(),
+        ),
+        (
+            "e-both.json",
+            format!(r#"{{"event": {gaussian}, "events": [{gaussian}]}}"#),
+        ),
+        (
+            "e-twice.json",
+            gaussian.replace("1.0", "1.0, \"noise_multiplier\": 9.0"),
+        ),
+        (
+            "e-list.json",
+            format!("[{gaussian}, {{\"class_name\": 1}}]"),
         ),
         ("e-number.json", "7".to_owned()),
         ("e-object.json", "{}".to_owned()),

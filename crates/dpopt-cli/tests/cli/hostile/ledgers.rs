@@ -50,6 +50,10 @@ pub(super) fn all() -> Vec<Row> {
         ("train t.csv --schema s.toml --ledger fresh.json --budget-delta 1e-5 --out new", 1, &["--budget", "fresh.json"]),
         ("train t.csv --schema s.toml --ledger no/fresh.json --budget 1 --budget-delta 1e-5 --out new", 1, &["--ledger", "no/fresh.json"]),
         ("train t.csv --schema s.toml --ledger loop --budget 1 --budget-delta 1e-5 --out new", 2, &["--ledger", "loop"]),
+        ("train t.csv --schema s.toml --date 2026-01-01 --out new", 1, &["--ledger"]),
+        ("train t.csv --schema s.toml --ledger l.json --date \"\" --out new", 1, &["--date"]),
+        ("train t.csv --schema s.toml --ledger l.json --date a%0ab --out new", 1, &["--date", "one line"]),
+        ("train t.csv --schema s.toml --ledger l.json --date 1234567890123456789012345678901234567890123456789012345678901234567890 --out new", 1, &["--date", "64"]),
         // Budgets.
         ("train t.csv --schema s.toml --ledger l.json --delta 1e-5 --epsilon 1.99 --out new", 2, &["--ledger", "can't pay", "nothing was released"]),
         ("train t.csv --schema s.toml --ledger l.json --delta 1e-5 --epsilon 1000 --json", 2, &["--ledger", "can't pay"]),

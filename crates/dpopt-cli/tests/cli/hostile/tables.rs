@@ -138,7 +138,29 @@ pub(super) fn all() -> Vec<Row> {
             1,
             &["t.csv", "line 1"],
         ),
+        // Drafts.
+        (
+            "train t.csv --schema draft.toml --out new",
+            1,
+            &["--schema", "draft"],
+        ),
+        (
+            "train t.csv --schema draft.toml --json",
+            1,
+            &["--schema", "draft"],
+        ),
+        ("train draft.dpr --out new", 1, &["--schema", "draft"]),
+        (
+            "train t.csv --schema drafty.toml --out new",
+            1,
+            &["drafty.toml, line"],
+        ),
         // Standard input.
+        (
+            "train t.csv --schema s.toml --test - --out new < test.csv",
+            1,
+            &["--test", "standard input"],
+        ),
         (
             "train - --schema s.toml --test - --out new < t.csv",
             1,
