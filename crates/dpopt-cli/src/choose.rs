@@ -123,7 +123,7 @@ impl std::fmt::Display for NoBound {
             NoBound::Plan => "none stated by this solver",
             NoBound::Checkpoint => "none stated for a walk from a checkpoint",
             NoBound::Stop => {
-                "none stated: the proof is about a run to the end of its plan, and this one stopped before"
+                "none stated: the proof is about a run to the end of its plan, and this one stopped before it"
             }
         })
     }

@@ -434,7 +434,11 @@ fn descend(
     let mut watcher = Watcher {
         plan,
         record: Recorder::new(plan),
-        progress: Progress::new(plan.steps(), !args.quiet && !args.json),
+        progress: Progress::new(
+            plan.steps(),
+            !args.quiet && !args.json,
+            args.adjacency.record_count_is_public(),
+        ),
         interrupt,
         saver,
     };
