@@ -238,6 +238,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), CliError> {
         }
     };
     chosen.resumed = start.is_some();
+    if let Some(warning) = chosen.may_learn_nothing() {
+        eprintln!("warning: {warning}");
+        warnings.push(warning);
+    }
     if data.is_in_a_file() && chosen.plan.needs_records_in_memory() {
         let problem = format!(
             "the records stay in their file, and {} needs them in memory",
