@@ -103,6 +103,21 @@ impl Chosen {
         self.plan.as_plan().trivial_bound()
     }
 
+    /// What public facts tell already of a run that may learn nothing; none where they tell nothing.
+    pub(crate) fn may_learn_nothing(&self) -> Option<String> {
+        let SolverPlan::AdaptiveGd(plan) = &self.plan else {
+            return None;
+        };
+        let (least, most) = (plan.least_norm_of_a_step(), self.trivial_bound());
+        (plan.predicted_bound.is_none()).then(|| {
+            format!(
+                "{} has no bound for these public facts: it makes a first step only if the gradient norm at the start is seen to be at \
+                 least {least:.4} (it is at most {most:.4}); otherwise it spends its budget and returns the starting point",
+                self.solver
+            )
+        })
+    }
+
     /// Why this solver.
     pub(crate) fn reason(&self) -> String {
         match self.picked {
@@ -129,7 +144,7 @@ impl std::fmt::Display for NoBound {
             NoBound::Plan => "none stated by this solver",
             NoBound::Checkpoint => "none stated for a walk from a checkpoint",
             NoBound::Stop => {
-                "none stated: the proof is about a run to the end of its plan, and this one stopped before"
+                "none stated: the proof is about a run to the end of its plan, and this one stopped before it"
             }
         })
     }

@@ -141,6 +141,9 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         event: spend.event(),
         plan: &chosen.plan,
     };
+    if let Some(warning) = chosen.may_learn_nothing() {
+        eprintln!("warning: {warning}");
+    }
     if args.delta.get() > 1.0 / facts.records as f64 {
         warn(&format!(
             "--delta {} is above one over the number of records",

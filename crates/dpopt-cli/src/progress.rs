@@ -8,7 +8,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    pub(crate) fn new(steps: u64, wanted: bool) -> Self {
+    /// `times`: whether it may show how much time is left.
+    pub(crate) fn new(steps: u64, wanted: bool, times: bool) -> Self {
         let visible = wanted && std::io::stderr().is_terminal();
         let target = if visible {
             ProgressDrawTarget::stderr()
@@ -16,7 +17,12 @@ impl Progress {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(steps), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} steps, {eta} left") {
+        let template = if times {
+            "{bar:40} {pos}/{len} steps, {eta} left"
+        } else {
+            "{bar:40} {pos}/{len} steps"
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         Self(bar)

@@ -266,8 +266,8 @@ fn privacy(input: &ReportInput<'_>) -> String {
         "<h3>What is protected</h3>\n<p>Every number computed from the protected records: the released \
          gradient estimates, the model, and this report, its plots included.{}</p>\n\
          <h3>What epsilon and delta mean</h3>\n<p>{}</p>\n\
-         <p>So nobody can test well which of two neighbouring data sets was used, for instance the one with a \
-         certain record in it and the one with that record {}. Even someone who knows both completely, and \
+         <p>How well can anybody test which of two neighbouring data sets was used, for instance the one with a \
+         certain record in it or the one with that record {}? Even someone who knows both completely, and \
          sees everything that was released, can do no better than this:</p>\n",
         words::exceptions(input),
         words::definition(privacy),
@@ -336,7 +336,7 @@ fn released(input: &ReportInput<'_>) -> String {
                  drawn against released values only, because the true norm is never computed.",
                 bound.sense
             )),
-            Err(why) => out.push_str(&format!(" A bound on it: {why}.")),
+            Err(why) => out.push_str(&format!(" A proven bound: {why}.")),
         }
     }
     if let Some(note) = plot::left_out(trace) {
@@ -433,7 +433,7 @@ fn values(trace: &Trace, budget: Option<&[f64]>) -> String {
 
 fn plan(input: &ReportInput<'_>) -> String {
     let mut out = format!(
-        "<section>\n<h2>Plan</h2>\n<p>Made from public facts before any record was read. Solver: {}{}.</p>\n",
+        "<section>\n<h2>Plan</h2>\n<p>Made from public facts alone. Solver: {}{}.</p>\n",
         escape(input.solver),
         match &input.solver_reason {
             Some(reason) => format!(
@@ -514,6 +514,11 @@ fn footer(input: &ReportInput<'_>) -> String {
              the private releases above."
         }
     };
+    let moment = if input.privacy.stop == Stop::ByObserver {
+        " The step at which it stopped is that of a signal, and depends on how long steps took."
+    } else {
+        ""
+    };
     let times = match input.times {
         Some(times) => (
             " The times were measured and stand outside the guarantee.",
@@ -526,7 +531,7 @@ fn footer(input: &ReportInput<'_>) -> String {
         None => ("", String::new()),
     };
     format!(
-        "<footer>\n<p>{promise}{draft}{}</p>\n<p>{}Made by dpopt {}. This page loads \
+        "<footer>\n<p>{promise}{draft}{moment}{}</p>\n<p>{}Made by dpopt {}. This page loads \
          nothing and runs no script.</p>\n</footer>\n",
         times.0,
         times.1,

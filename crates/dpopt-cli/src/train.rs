@@ -290,6 +290,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         }
     };
     chosen.resumed = start.is_some();
+    if let Some(warning) = chosen.may_learn_nothing() {
+        eprintln!("warning: {warning}");
+        warnings.push(warning);
+    }
     if data.is_in_a_file() && chosen.plan.needs_records_in_memory() {
         let problem = format!(
             "the records stay in their file, and {} needs them in memory",
@@ -523,7 +527,11 @@ fn descend(
     let mut watcher = Watcher {
         plan,
         record: Recorder::new(plan),
-        progress: Progress::new(plan.steps(), !args.quiet && !args.json),
+        progress: Progress::new(
+            plan.steps(),
+            !args.quiet && !args.json,
+            args.adjacency.record_count_is_public(),
+        ),
         interrupt: interrupt.clone(),
         saver,
         released: false,

@@ -639,3 +639,27 @@ fn a_regularised_run_asks_for_norms_of_the_whole() {
         "{run:?}"
     );
 }
+
+/// A start whose norm is seen to be well above what a step needs is left; one below is returned, with the budget spent.
+#[test]
+fn a_first_step_needs_the_norm_that_the_plan_says() {
+    for norms in [NormQueries::Relative, NormQueries::Fixed] {
+        for selection in [AdaptiveSelection::SmallestNorm, AdaptiveSelection::Last] {
+            let plan = plan(norms, selection);
+            let least = plan.least_norm_of_a_step();
+            assert!(least > 0.0 && least < plan.clip, "{norms:?} {least}");
+            for (norm, moves) in [(0.7 * least, false), (1.6 * least, true)] {
+                let mut estimator = Scripted::new(&[norm; 400]);
+                let run = plan.run(&mut estimator, &mut NoObserver).unwrap();
+                let gradient = estimator.asked.iter().any(|(what, _)| *what == "gradient");
+                // A closing step is made with what is left, whatever was seen.
+                if plan.closing_share == 0.0 {
+                    assert_eq!(run.outcome.steps > 0, moves, "{norms:?} {norm} {least}");
+                    assert_eq!(gradient, moves);
+                } else {
+                    assert_eq!(run.outcome.steps > 1, moves, "{norms:?} {norm} {least}");
+                }
+            }
+        }
+    }
+}

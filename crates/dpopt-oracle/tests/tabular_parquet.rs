@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use dpopt_linalg::{Design, Row};
 use dpopt_oracle::tabular::{
-    ProblemKind, Schema, TabularError, check_parquet, draft_parquet, read_parquet,
-    read_parquet_features, read_table_from,
+    ProblemKind, Schema, TabularError, check_parquet, draft_parquet, parquet_can_hold_the_label,
+    read_parquet, read_parquet_features, read_table_from,
 };
 
 const SCHEMA: &str = r#"
@@ -217,4 +217,31 @@ fn types_that_are_not_read_are_named_and_dates_are_told() {
     let draft = draft_parquet(fixture()).unwrap();
     let told = "name = \"day\"\n# dates in the file, read as days since 1970-01-01\n";
     assert!(draft.contains(told), "{draft}");
+}
+
+/// The texts of a typed column: `true`, a number in its shortest form, any text.
+#[test]
+fn the_type_of_a_column_says_which_labels_it_can_hold() {
+    let label = |column: &str, told_apart: &str| {
+        schema(&format!(
+            "format = 1\nrow_norm = 2.0\nintercept = 1.0\nignore_unlisted = true\n[label]\ncolumn = \"{column}\"\n\
+             values = [\"rest\", \"{told_apart}\"]\npositive = \"{told_apart}\"\ndefault = \"rest\"\n"
+        ))
+    };
+    for (column, can, can_not) in [
+        ("b", vec!["true", "false"], vec!["1", "TRUE", "yes", "True"]),
+        ("i", vec!["1", "-2"], vec!["1.0", "yes", "01", "+1"]),
+        ("u", vec!["4294967295"], vec!["1.0"]),
+        ("x", vec!["0.5", "7", "1e300"], vec!["7.0", "yes", "0,5"]),
+        ("f", vec!["0.1", "1e-7"], vec!["1.0"]),
+        ("y", vec!["yes", "1.0", "0,5"], vec![]),
+    ] {
+        for (values, wanted) in [(can, true), (can_not, false)] {
+            for value in values {
+                let found = parquet_can_hold_the_label(fixture(), &label(column, value)).unwrap();
+                assert_eq!(found, wanted, "{column} {value}");
+            }
+        }
+    }
+    assert!(parquet_can_hold_the_label(fixture(), &label("z", "1")).is_err());
 }

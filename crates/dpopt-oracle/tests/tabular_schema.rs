@@ -414,3 +414,29 @@ fn the_label_can_be_overridden() {
         ));
     }
 }
+
+#[test]
+fn a_draft_stays_one_until_its_line_is_removed() {
+    let edited = schema(GOOD).unwrap();
+    assert!(!edited.is_draft(), "a schema without the key is none");
+    let draft = schema(&format!("draft = true\n{GOOD}")).unwrap();
+    assert!(draft.is_draft() && draft != edited && draft.encodes_as(&edited));
+    assert!(
+        !schema(&format!("draft = false\n{GOOD}"))
+            .unwrap()
+            .is_draft()
+    );
+    // As text, as a part of another document, and with another label.
+    let written = draft.to_toml();
+    assert!(written.starts_with("draft = true\n"), "{written}");
+    assert_eq!(schema(&written).unwrap(), draft);
+    assert!(!edited.to_toml().contains("draft"));
+    let json = serde_json::to_string(&draft).unwrap();
+    assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), draft);
+    let plain = serde_json::to_string(&edited).unwrap();
+    assert!(!plain.contains("draft"), "older versions read it");
+    let other = draft.with_label(None, Some("- 50000.")).unwrap();
+    assert!(other.is_draft() && !other.encodes_as(&draft));
+    let wider = schema(&GOOD.replace("max = 90.0", "max = 91.0")).unwrap();
+    assert!(!wider.encodes_as(&edited));
+}

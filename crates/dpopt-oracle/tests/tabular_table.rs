@@ -441,6 +441,7 @@ fn a_draft_loads_and_fits_its_table() {
     let draft = draft_schema(&path).unwrap();
     assert!(draft.contains("READ FROM THE DATA"));
     let schema = Schema::from_toml(&draft, "draft").unwrap();
+    assert!(schema.is_draft());
     assert_eq!(
         (
             schema.label().positive.as_str(),

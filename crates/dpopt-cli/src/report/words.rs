@@ -105,7 +105,7 @@ pub(super) fn assumptions(input: &ReportInput<'_>) -> [(&'static str, String); 9
     let others = match input.ledger_budget {
         Some(_) => {
             "The ε and δ above are about one run. All runs on its ledger together are within the ledger’s budget, which is \
-             shown below. Runs on the same records that are not on that ledger add to the cost."
+             shown above. Runs on the same records that are not on that ledger add to the cost."
         }
         None => {
             "This statement is about one run. Earlier runs on the same records, tuning runs included, add to the cost."
@@ -152,6 +152,19 @@ pub(super) fn assumptions(input: &ReportInput<'_>) -> [(&'static str, String); 9
     ]
 }
 
+/// e^epsilon, or that it is beyond all numbers that can be written here.
+fn factor(epsilon: f64) -> String {
+    let factor = epsilon.exp();
+    if epsilon.is_finite() && factor.is_infinite() {
+        format!(
+            "e<sup>{}</sup>, more than 10<sup>308</sup>,",
+            at_least(epsilon)
+        )
+    } else {
+        at_least(factor)
+    }
+}
+
 /// What epsilon and delta promise, as a paragraph of HTML.
 pub(super) fn definition(privacy: &PrivacyStatement<'_>) -> String {
     format!(
@@ -159,7 +172,7 @@ pub(super) fn definition(privacy: &PrivacyStatement<'_>) -> String {
          Its probability on one of them is at most e<sup>ε</sup> = {} times its probability on the \
          other, plus δ = {}. This holds whatever else is known, and any later use of \
          what was released keeps it.",
-        at_least(privacy.epsilon.exp()),
+        factor(privacy.epsilon),
         at_least(privacy.delta)
     )
 }
@@ -211,7 +224,7 @@ pub(super) fn tests_table(attack: &AttackTable) -> String {
         "<p>Somebody with several records is protected less: {}. {}</p>\n",
         groups.join(", "),
         match attack.grounds {
-            Grounds::Gaussian => "That is exact for Gaussian noise: k records have k times the μ of one.",
+            Grounds::Gaussian => "That holds for every run of this kind, and is exact for a single Gaussian release: k records have k times the μ of one.",
             Grounds::Curve =>
                 "That is a bound: where (ε, δ) holds for one record, (kε, δ(e<sup>kε</sup> − 1)/(e<sup>ε</sup> − 1)) holds for k, \
                  at the best point of the curve.",

@@ -120,6 +120,7 @@ fn drafts_can_be_trained_with_and_say_what_they_are() {
         assert!(stderr(&output).contains("not private"));
         let draft = String::from_utf8(output.stdout).unwrap();
         assert!(draft.contains("READ FROM THE"), "{draft}");
+        assert!(draft.contains("\ndraft = true\n"), "{draft}");
         place.put("d.toml", &draft);
         place.ok(&format!(
             "train --data {source} --schema d.toml --quiet --accept-draft"

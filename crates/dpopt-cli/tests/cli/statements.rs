@@ -65,7 +65,7 @@ fn a_run_to_its_end_states_the_bound_of_its_plan_and_a_walk_from_elsewhere_none(
     assert!(report.contains("none stated for a walk from a checkpoint"));
 }
 
-/// dp_accounting 0.6.0's PLD accountant and Opacus state 2.38 for this training; half of the noise is twice the sensitivity.
+/// Noise of 1.1 C: C is the sensitivity under add-remove and zero-out, 2C that under replace-one.
 #[test]
 fn no_adjacency_and_no_convention_is_silent() {
     let place = Place::new();
@@ -184,6 +184,8 @@ fn under_add_remove_no_output_has_a_time() {
             .map(|name| place.read(&format!("{out}/{name}")))
             .concat();
         assert_eq!(files.contains("imes are an exception"), shown);
+        // The table is read first: that is where a public number of records comes from.
+        assert!(!report.contains("before any record was read"));
     }
 }
 
@@ -231,14 +233,14 @@ fn an_accepted_draft_is_owned_up_to() {
     );
 }
 
-/// Epsilon 1 at delta 1e-6 has mu = .2225... (dp_accounting 0.6.0: one Gaussian of multiplier 4.2247 has epsilon 1.0000):
-/// Phi(-2.32635 + 1/4.2247) = .0184; from the pair alone it would be .0272.
+/// By bisection of Phi(mu/2 - 1/mu) - e Phi(-mu/2 - 1/mu) = 1e-6: mu = .236704, so Phi(Phi^-1(.01) + k mu) = .01832, .03195 and .12656
+/// for k = 1, 2, 5, rounded up. From the pair alone the first would be e .01 + 1e-6 = .0272.
 #[test]
 fn the_attack_table_is_that_of_the_runs_own_curve() {
     let place = Place::new();
     place.train("--epsilon 1 --delta 1e-6 --out o");
     let report = place.read("o/report.html");
-    let row = "<tr><td>1.0\u{a0}%</td><td>1.9\u{a0}%</td>";
+    let row = "<tr><td>1.0\u{a0}%</td><td>1.9\u{a0}%</td><td>3.2\u{a0}%</td><td>12.7\u{a0}%</td>";
     assert!(report.contains(row), "{report}");
     for said in [
         "the same for 2 records",
@@ -257,7 +259,7 @@ fn the_attack_table_is_that_of_the_runs_own_curve() {
 #[test]
 fn a_run_that_learnt_nothing_says_so() {
     let place = Place::new();
-    // One gradient of 400 records at epsilon 1e-3 is hopeless, and the norm of none is seen.
+    // The gradient at the start is zero, so no norm is ever seen.
     place.put("t.csv", &balanced());
     let flags = "--solver adaptive-gd --epsilon 1 --out o";
     let run = place.train(flags);
@@ -271,6 +273,18 @@ fn a_run_that_learnt_nothing_says_so() {
         .clone();
     assert!(weights.iter().all(|weight| weight["weight"] == 0.0));
     assert!(place.read("o/report.html").contains("NOTHING WAS LEARNT"));
+    // Public facts told that it might.
+    let warning = run["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("otherwise it spends its budget"),
+        "{warning}"
+    );
+    let facts = "plan adaptive-gd --dim 5 --epsilon 1 --delta 1e-6";
+    let small = place.run(&format!("{facts} --records 400 --row-norm 2"));
+    assert!(crate::support::stderr(&small).contains("makes a first step only if"));
+    let large = place.run(&format!("{facts} --records 10000000"));
+    assert!(large.status.success());
+    assert!(!crate::support::stderr(&large).contains("first step"));
     let text = train(&place, "--solver adaptive-gd --epsilon 1");
     assert!(text.contains("nothing was learnt"), "{text}");
 

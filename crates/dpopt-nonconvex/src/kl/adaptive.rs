@@ -302,6 +302,40 @@ impl AdaptiveGdPlan {
         (1.0 - self.closing_share) * self.mu * self.mu
     }
 
+    /// The least released norm at the start for which a first step is paid for. A gradient that is not seen to be as long makes
+    /// the run end where it started, with its budget spent.
+    ///
+    /// # Formula
+    /// Fixed norms: the least N whose gradient costs less than half of mu^2, and with a norm no more than mu^2. Relative norms: after j
+    /// rejections, on the scale S = L0 2^-j, the least N from 3S/4 on whose gradient is paid for by what j + 1 norms have left; the least over j.
+    #[must_use]
+    pub fn least_norm_of_a_step(&self) -> f64 {
+        let needed = |budget: f64| {
+            // The cost of a gradient is at least (q Delta/(theta N))^2, and the grid adds to it.
+            let unit = self.reach(0) * self.sensitivity() / self.gradient_ratio;
+            unit / budget.sqrt()
+        };
+        match self.norms {
+            NormQueries::Fixed => {
+                let norm = self.fixed_multiplier().powi(-2);
+                needed((self.for_steps() - norm).min(0.5 * self.mu * self.mu))
+            }
+            NormQueries::Relative => {
+                let (mut left, mut scale, mut least) = (self.for_steps(), self.clip, f64::INFINITY);
+                for number in 0..1_000 {
+                    left -= self.norm_multiplier(number, scale).powi(-2);
+                    // Written so that what is no number ends it.
+                    if !(left > 0.0) {
+                        break;
+                    }
+                    least = least.min(needed(left).max(ACCEPT * scale));
+                    scale *= 0.5;
+                }
+                least
+            }
+        }
+    }
+
     /// That the first step is paid for, if the gradient is as long as it may be.
     fn can_step(&self) -> Result<(), PlanError> {
         let squared_mu = self.for_steps();
