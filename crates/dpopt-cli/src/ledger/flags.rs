@@ -106,7 +106,10 @@ fn shortened(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(bytes - MORE.len());
+    let mut end = bytes - MORE.len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
     text[..end].to_owned() + MORE
 }
 

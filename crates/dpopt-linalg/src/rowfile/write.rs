@@ -234,7 +234,9 @@ impl RowFileWriter {
         out.seek(SeekFrom::Start(0))?;
         out.write_all(&self.header.write())?;
         out.flush()?;
-        let file = out.into_inner().map_err(|error| error.into_error())?;
+        let file = out
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?;
         file.as_file().sync_all()?;
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
