@@ -106,9 +106,10 @@ fn shortened(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
     }
-    let room = bytes - MORE.len();
-    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
-    let end = ends.take_while(|end| *end <= room).last().unwrap_or(0);
+    let mut end = bytes - MORE.len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
     text[..end].to_owned() + MORE
 }
 
