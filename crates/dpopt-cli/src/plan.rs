@@ -142,7 +142,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         plan: &chosen.plan,
     };
     if let Some(warning) = chosen.may_learn_nothing() {
-        eprintln!("warning: {warning}");
+        warn(&warning);
     }
     if args.delta.get() > 1.0 / facts.records as f64 {
         warn(&format!(

@@ -291,7 +291,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     chosen.resumed = start.is_some();
     if let Some(warning) = chosen.may_learn_nothing() {
-        eprintln!("warning: {warning}");
+        warn(&warning);
         warnings.push(warning);
     }
     if data.is_in_a_file() && chosen.plan.needs_records_in_memory() {
