@@ -21,9 +21,10 @@ pub(crate) struct AccountArgs {
     /// Standard deviation of the noise over what --noise-over says; needs --adjacency
     #[arg(long, value_name = "S", value_parser = args::noise_multiplier, allow_hyphen_values = true)]
     noise_multiplier: Option<NoiseMultiplier>,
-    /// What --noise-multiplier is over. Both are the same but under replace-one, where the default states the larger epsilon
-    #[arg(long, value_enum, default_value_t = NoiseOver::Clip, conflicts_with = "events")]
-    noise_over: NoiseOver,
+    /// What noise multipliers are over. Both are the same but under replace-one: there a --noise-multiplier is over the clip radius
+    /// by default, which states the larger epsilon, and of events from elsewhere it has to be said
+    #[arg(long, value_enum)]
+    noise_over: Option<NoiseOver>,
     /// Probability with which a record enters a step's Poisson sample; 1: no sampling
     #[arg(long, value_name = "Q", value_parser = args::sampling_rate, default_value = "1", conflicts_with = "events", allow_hyphen_values = true)]
     sampling_rate: SamplingRate,
@@ -75,10 +76,11 @@ const NO_ADJACENCY: &str = "missing; epsilon depends on which data sets count as
                              papers on DP-SGD), replace-one or zero-out";
 
 pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
+    let noise_over = args.noise_over.unwrap_or(NoiseOver::Clip);
     let file = match (&args.events, args.noise_multiplier, args.adjacency) {
         (Some(path), ..) => read_events(path)?,
         (None, Some(noise_multiplier), Some(adjacency)) => EventFile::from(steps(
-            args.noise_over.read(noise_multiplier, adjacency)?,
+            noise_over.read(noise_multiplier, adjacency)?,
             args.sampling_rate,
             args.steps,
         )),
@@ -102,9 +104,12 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
         (Some(adjacency), _) | (None, Some(adjacency)) => adjacency,
         (None, None) => return Err(CliError::flag("--adjacency", NO_ADJACENCY)),
     };
+    if args.events.is_some() {
+        check_convention(args.noise_over, file.adjacency, adjacency)?;
+    }
     let noise = args
         .noise_multiplier
-        .map(|stated| args.noise_over.words(stated, adjacency));
+        .map(|stated| noise_over.words(stated, adjacency));
     let (accountant, epsilon) = match args.accountant {
         AccountantArg::Auto => Accountant::least(&file.event, delta, adjacency)?,
         AccountantArg::Named(accountant) => {
@@ -122,7 +127,7 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             delta,
             adjacency,
             adjacency_in_words: args::adjacency_in_words(adjacency),
-            noise_over: noise.as_ref().map(|_| args.noise_over),
+            noise_over: noise.as_ref().map(|_| noise_over),
             noise_in_words: noise,
             accountant,
             releases: file.event.release_count(),
@@ -142,6 +147,33 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
         text.push_str(&curve.text());
     }
     print(&text)
+}
+
+/// Multipliers in files of `dpopt train` are over the sensitivity. Those of other tools are over the clip radius, which is
+/// half of it under replace-one, so there somebody has to say which it is.
+fn check_convention(
+    said: Option<NoiseOver>,
+    in_file: Option<Adjacency>,
+    adjacency: Adjacency,
+) -> Result<(), CliError> {
+    let differ = adjacency == Adjacency::ReplaceOne;
+    let problem = match said {
+        Some(NoiseOver::Sensitivity) => return Ok(()),
+        None if in_file.is_some() || !differ => return Ok(()),
+        Some(NoiseOver::Clip) if in_file.is_some() => {
+            "the file is one of dpopt, whose noise multipliers are over the sensitivity"
+        }
+        Some(NoiseOver::Clip) if !differ => return Ok(()),
+        Some(NoiseOver::Clip) => {
+            "events are accounted over the sensitivity, which under replace-one is 2C: halve the noise multipliers of the file, and \
+             say sensitivity"
+        }
+        None => {
+            "missing; the file doesn't say what its noise multipliers are over, and under replace-one the clip radius (as in \
+             dp_accounting) and the sensitivity are not the same"
+        }
+    };
+    Err(CliError::flag("--noise-over", problem))
 }
 
 /// What a number is about, in a line of its own: it means something else under another relation or convention.

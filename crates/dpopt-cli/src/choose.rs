@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use dpopt::nonconvex::{
-    AutoReason, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan, Outcome, PlanError, PublicFacts,
-    PublicRank, Solver, SolverPlan, StatedBound,
+    AutoReason, BoundSense, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan, Outcome, PlanError,
+    PublicFacts, PublicRank, Solver, SolverPlan, StatedBound, Stop,
 };
 
 use crate::args::{self, SolverArg};
@@ -92,15 +92,33 @@ impl Chosen {
         if self.plan.predicted_bound().is_none() {
             return Err(NoBound::Plan);
         }
+        if !self.plan.facts().adjacency.record_count_is_public() {
+            return Err(NoBound::DeclaredSize);
+        }
         if self.resumed {
             return Err(NoBound::Checkpoint);
         }
-        outcome.bound().ok_or(NoBound::Stop)
+        let bound = outcome.bound().ok_or(match outcome.stop {
+            Stop::Diverged => NoBound::Diverged,
+            _ => NoBound::Stop,
+        })?;
+        let with_probability = matches!(
+            bound.sense,
+            BoundSense::WithProbability | BoundSense::PopulationWithProbability
+        );
+        if outcome.returned_start() && !with_probability {
+            return Err(NoBound::Start);
+        }
+        Ok(bound)
     }
 
-    /// What the starting point satisfies already.
+    /// What the starting point satisfies already. Of a checkpoint's point nothing is known but the bound on all gradients.
     pub(crate) fn trivial_bound(&self) -> f64 {
-        self.plan.as_plan().trivial_bound()
+        if self.resumed {
+            self.plan.facts().lipschitz
+        } else {
+            self.plan.as_plan().trivial_bound()
+        }
     }
 
     /// What public facts tell already of a run that may learn nothing; none where they tell nothing.
@@ -134,6 +152,12 @@ pub(crate) enum NoBound {
     Plan,
     /// The walk did not start at the origin, and the gap that a bound starts from is known there only.
     Checkpoint,
+    /// The mean is over a declared number of records, and the proof is about the true one, which is private.
+    DeclaredSize,
+    /// The output was drawn, and is the start: the mean over the draw says nothing of it.
+    Start,
+    /// A release was not finite.
+    Diverged,
     /// The run ended in a way that the proof does not cover.
     Stop,
 }
@@ -143,8 +167,15 @@ impl std::fmt::Display for NoBound {
         f.write_str(match self {
             NoBound::Plan => "none stated by this solver",
             NoBound::Checkpoint => "none stated for a walk from a checkpoint",
+            NoBound::DeclaredSize => {
+                "none stated under add-remove: the proof is about the true number of records, which is private"
+            }
+            NoBound::Start => {
+                "none stated: the proof is about the mean over a drawn output, and the start was drawn"
+            }
+            NoBound::Diverged => "none stated: a release was not finite",
             NoBound::Stop => {
-                "none stated: the proof is about a run to the end of its plan, and this one stopped before it"
+                "none stated: the proof is about a run to the end of its plan, and this one was stopped"
             }
         })
     }

@@ -80,17 +80,17 @@ pub(crate) enum CliError {
     Run(#[from] RunError),
     /// The point left the range of numbers.
     #[error(
-        "the run diverged after {steps} steps and has no model to write; what it reserved counts as spent"
+        "the run diverged after {steps} steps and has no model to write; what it released counts as spent"
     )]
     Diverged { steps: u64 },
     /// The model can't be evaluated on the test set.
     #[error("--test: {0}")]
     Metric(#[from] dpopt::theory::MetricError),
     /// The run was made, but not all of its results could be written or computed.
-    #[error("{}; the run was made, and what it reserved counts as spent", join(.0))]
+    #[error("{}; the run was made, and what it released counts as spent", join(.0))]
     AfterRun(Vec<CliError>),
     /// A run broke off after its first release.
-    #[error("{0}; the run broke off, and what it reserved counts as spent")]
+    #[error("{0}; the run broke off, and what it released counts as spent")]
     BrokeOff(Box<CliError>),
     /// The model found no place, neither in its file nor on standard output.
     #[error("the model could not be printed either; it is in {}", .0.display())]

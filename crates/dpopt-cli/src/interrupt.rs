@@ -86,7 +86,7 @@ fn start(mut react: impl FnMut(&str) + Send + 'static) -> Result<(), CliError> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the user asked twice; a reservation in a shared ledger stands as the payment"
+    reason = "the user asked twice; what a shared ledger saw drawn stands as the payment"
 )]
 fn leave() {
     std::process::exit(i32::from(Exit::Left.code()));

@@ -117,6 +117,7 @@ impl Outputs<'_> {
                 stop: finished.outcome.stop,
                 rests_on: &statement.rests_on,
                 draft_schema: statement.draft_schema,
+                all_runs: statement.all_runs,
                 attack: self.attack(),
             },
             budget: Some(finished.record.spent.clone()),
@@ -142,8 +143,12 @@ impl Outputs<'_> {
         }))
     }
 
-    /// What an attacker can do, by the curve of what was reserved.
+    /// What an attacker can do, by the curve of what was reserved; where the run went on from a point of earlier ones, by
+    /// what all of them have together, since the model tells of those too.
     fn attack(&self) -> AttackTable {
+        if let Some(all) = self.statement.all_runs {
+            return AttackTable::of_pair(all.epsilon, all.delta);
+        }
         let guarantee = &self.finished.guarantee;
         AttackTable::of(
             guarantee.accountant(),

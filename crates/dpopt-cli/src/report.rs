@@ -14,6 +14,7 @@ use dpopt::privacy::Adjacency;
 
 use crate::attack::AttackTable;
 use crate::choose::NoBound;
+use crate::statement::AllRuns;
 use crate::summary::Times;
 use crate::trace::Trace;
 use scale::{at_least, duration, number};
@@ -46,6 +47,8 @@ pub(crate) struct PrivacyStatement<'a> {
     pub rests_on: &'a [String],
     /// Whether the schema was read from the protected records.
     pub draft_schema: bool,
+    /// For a run that started at a point of earlier ones: what all runs on the ledger have together.
+    pub all_runs: Option<AllRuns>,
     /// What an attacker can do.
     pub attack: AttackTable,
 }
@@ -171,8 +174,9 @@ fn header(input: &ReportInput<'_>) -> String {
     if privacy.protected {
         out.push_str(&format!(
             "<p class=\"answer\"><strong>(ε = {epsilon}, δ = {delta})-differentially private</strong> under \
-             {} adjacency. Solver {solver}; {stop}.</p>\n",
-            privacy.adjacency
+             {} adjacency{}. Solver {solver}; {stop}.</p>\n",
+            privacy.adjacency,
+            words::conditions(privacy)
         ));
     } else {
         out.push_str(&format!(
@@ -226,13 +230,14 @@ fn privacy(input: &ReportInput<'_>) -> String {
         );
     }
     out.push_str(&format!(
-        "<p>{} is (ε = {}, δ = {})-differentially private, computed by the accountant \
+        "<p>{}{} is (ε = {}, δ = {})-differentially private, computed by the accountant \
          “{}” and rounded up.</p>\n<h3>Between which data sets</h3>\n<p>{} This relation is called {}.</p>\n",
         if privacy.protected {
             "The run as planned"
         } else {
             "A protected run of this plan"
         },
+        words::given_start(privacy),
         at_least(privacy.epsilon),
         at_least(privacy.delta),
         escape(privacy.accountant),
@@ -252,7 +257,7 @@ fn privacy(input: &ReportInput<'_>) -> String {
         ));
     } else if privacy.stop == Stop::ByObserver {
         out.push_str(
-            "<p class=\"note\">The run was stopped early, so it released less than this pays for. The statement \
+            "<p class=\"note\">The run was stopped. The statement \
              still names the whole plan, whose cost was reserved before the first release.</p>\n",
         );
     }
@@ -447,11 +452,11 @@ fn plan(input: &ReportInput<'_>) -> String {
         let (planned, sense) = (number(planned), input.bound_sense);
         out.push_str(&match input.bound {
             Ok(_) => format!(
-                "<p>The run ended as the proof asks, so the gradient norm at its output is at most {planned} ({sense}).</p>\n"
+                "<p>The run ended as the proof asks: the gradient norm at its output is at most {planned} ({sense}).</p>\n"
             ),
             Err(NoBound::Stop) => format!(
                 "<p>A run to the end of this plan would have had a proven bound of {planned} ({sense}) on the gradient norm. \
-                 This run stopped before, and states none.</p>\n"
+                 This run was stopped, and states none.</p>\n"
             ),
             Err(why) => format!("<p>A bound on the gradient norm at the output: {why}.</p>\n"),
         });

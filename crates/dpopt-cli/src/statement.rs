@@ -21,11 +21,21 @@ pub(crate) struct Statement {
     /// The schema was read from the records, and the guarantee does not cover what it tells of them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) draft_schema: bool,
+    /// For a run that started at a point of earlier ones: what all runs on the ledger have together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) all_runs: Option<AllRuns>,
     /// For a run that was stopped: what its releases cost by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) odometer: Option<Odometer>,
     /// The statement in sentences.
     pub(crate) words: Vec<String>,
+}
+
+/// What all runs on a ledger have together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AllRuns {
+    pub(crate) epsilon: f64,
+    pub(crate) delta: Delta,
 }
 
 /// A reading of what was spent up to the stop, which holds whatever the rule that stopped the
@@ -80,6 +90,10 @@ impl Statement {
                 .map(ToString::to_string)
                 .collect(),
             draft_schema,
+            all_runs: whole.map(|(epsilon, delta)| AllRuns {
+                epsilon: epsilon.get(),
+                delta,
+            }),
             odometer,
             words,
         }
@@ -124,16 +138,16 @@ fn words(
             format!("the number of records, {records}"),
         ),
     };
+    let exceptions = exceptions(adjacency, stop, draft_schema);
     let (what, given) = match whole {
         None => (
-            format!(
-                "Everything that was written and shown{} is together",
-                exceptions(adjacency, stop, draft_schema)
-            ),
+            format!("Everything that was written and shown{exceptions} is together"),
             String::new(),
         ),
         Some((epsilon, delta)) => (
-            "What this run released is together, given the point that it started from,".to_owned(),
+            format!(
+                "Everything that this run wrote and showed{exceptions} is together, given the point that it started from,"
+            ),
             format!(
                 " That point came from earlier runs on the same ledger. All runs on the ledger \
                  together, these included, are ({}, {})-differentially private.",
@@ -190,7 +204,7 @@ fn words(
 fn exceptions(adjacency: Adjacency, stop: Stop, draft_schema: bool) -> String {
     let mut all = Vec::new();
     if draft_schema {
-        all.push("the schema");
+        all.push("the schema and what follows from it alone");
     }
     if adjacency.record_count_is_public() {
         all.push("the running times");

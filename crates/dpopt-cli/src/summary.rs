@@ -14,7 +14,7 @@ use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::model::Model;
-use crate::statement::{Odometer, Statement, rounded_up, scientific};
+use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
 
 /// The parts of a summary.
 pub(crate) struct Summary<'a> {
@@ -78,6 +78,9 @@ struct Json<'a> {
     delta: Delta,
     adjacency: Adjacency,
     accountant: Accountant,
+    /// For a run that started at a point of earlier ones, of which its model tells too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_runs: Option<AllRuns>,
     #[serde(skip_serializing_if = "Option::is_none")]
     odometer: Option<&'a Odometer>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -124,6 +127,7 @@ impl Summary<'_> {
             delta: self.statement.delta,
             adjacency: self.statement.adjacency,
             accountant: self.statement.accountant,
+            all_runs: self.statement.all_runs,
             odometer: self.statement.odometer.as_ref(),
             rests_on: &self.statement.rests_on,
             bound: bound.map(|bound| bound.value).ok(),

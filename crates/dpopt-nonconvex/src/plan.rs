@@ -31,8 +31,8 @@ pub trait Plan {
         Access::FullBatch
     }
 
-    /// The proven bound on the gradient norm, where there is one: of a run that ends as the proof asks. What a run that was
-    /// made may state is [`Plan::bound_at`].
+    /// The proven bound on the gradient norm, where there is one: of a run that ends as the proof asks, on as many records as
+    /// the facts say. What a run that was made may state is [`Plan::bound_at`].
     fn predicted_bound(&self) -> Option<f64> {
         None
     }
@@ -44,9 +44,12 @@ pub trait Plan {
     }
 
     /// What is proven of the point that a run of this plan returned, if it ended so; none where the proof does not
-    /// cover that end.
+    /// cover that end, and none under an adjacency that hides the number of records: there the mean is taken over a declared
+    /// number, and the proofs are about the true one.
     fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
-        let value = self.predicted_bound().filter(|_| self.bound_covers(stop))?;
+        let counted = self.facts().adjacency.record_count_is_public();
+        let covered = counted && self.bound_covers(stop);
+        let value = self.predicted_bound().filter(|_| covered)?;
         Some(StatedBound {
             value,
             quantity: BoundedQuantity::GradientNorm,

@@ -128,16 +128,18 @@ pub struct Outcome {
 
 impl Outcome {
     /// What is proven of the point: the bound of the plan, if its proof covers a run that ended as this one did. None for a run
-    /// that an observer stopped or that diverged, and for plans without a bound.
+    /// that an observer stopped or that diverged, for plans without a bound, and where the number of records is not public.
     ///
     /// For a run from another point than the origin the bound rests on the caller's claim that the facts of the plan (the
-    /// initial gap, or the radius) hold at that point.
+    /// initial gap, or the radius) hold at that point; a bound for the population also on the start's being independent of these
+    /// records, which the point of an earlier run on them is not. A bound in the mean is over the noise and the drawn output: it is
+    /// none of one chosen among runs by what they released, nor of a point known to be the start ([`Outcome::returned_start`]).
     #[must_use]
     pub fn bound(&self) -> Option<StatedBound> {
         self.bound
     }
 
-    /// Whether the point is the starting point: then the run says nothing that was not known before it, whatever it spent.
+    /// Whether the point is the starting point: then the model is what it was before the run, whatever that spent.
     #[must_use]
     pub fn returned_start(&self) -> bool {
         self.returned_start

@@ -50,6 +50,30 @@ fn tree(target: TreeTarget) -> SolverPlan {
     SolverPlan::TreeSpider(TreeSpiderPlan::new(&facts(), &budget(), settings, 60).unwrap())
 }
 
+/// The means under add-remove are over a declared number of records; the proofs are about the true one, which nobody may know.
+#[test]
+fn no_plan_states_a_bound_where_the_number_of_records_is_private() {
+    let mut planned = 0;
+    for adjacency in [Adjacency::AddRemove, Adjacency::ZeroOut] {
+        let mut facts = facts();
+        facts.adjacency = adjacency;
+        for solver in Solver::ALL {
+            let extra = ExtraFacts::default().with_radius(1.0);
+            // Single passes are refused under add-remove.
+            let Ok(plan) = solver.plan_with(&facts, &extra, &budget(), 60) else {
+                continue;
+            };
+            let public = adjacency == Adjacency::ZeroOut;
+            let states = plan.bound_at(Stop::Completed).is_some();
+            let claims = plan.predicted_bound().is_some() && public;
+            assert!(states == claims || !claims, "{solver} {adjacency}");
+            assert!(public || !states, "{solver}");
+            planned += u32::from(plan.predicted_bound().is_some() && !public);
+        }
+    }
+    assert!(planned >= 4, "{planned}");
+}
+
 fn adaptive(settings: AdaptiveSettings) -> SolverPlan {
     let settings = settings.with_max_steps(60);
     SolverPlan::AdaptiveGd(AdaptiveGdPlan::new(&facts(), &budget(), settings).unwrap())

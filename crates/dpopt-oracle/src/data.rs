@@ -50,7 +50,7 @@ pub enum DataError {
 /// Records under protection.
 ///
 /// # Privacy
-/// There is no way to read a record, a row count under add/remove, or a statistic back; only the
+/// There is no accessor for a record, a row count under add/remove, or a statistic; only the
 /// estimators of this crate use them, through lattice sums that a **protected** curator releases. The adjacency is fixed here.
 ///
 /// A simulated curator, or one that replays for an audit, has noise that anybody can subtract. It is refused on these
@@ -59,8 +59,9 @@ pub enum DataError {
 /// say so: it is a matter of the constructor, a projection inherits it, and nothing clones. A release asks the curator at hand, so that it does not help to
 /// exchange the curator of an estimator.
 ///
-/// What no type enforces: a loss, a query or a kind of records of one's own is code that is called with records. That it computes a function
-/// of one record and keeps nothing is its author's promise.
+/// What no type enforces: a loss, a query or a kind of records of one's own is code that is called with the records. That it computes functions
+/// of one record each and keeps nothing is its author's promise. And a reference is the right to spend: who has one can make a protected curator, reserve
+/// any epsilon without a ledger, and state it. See `docs/privacy/curator.md`.
 ///
 /// ```compile_fail
 /// fn peek(data: &dpopt_oracle::PrivateData) { println!("{data:?}"); }

@@ -464,3 +464,23 @@ fn draws_and_lapses_that_would_under_report_are_damage() {
         }
     }
 }
+
+/// A refusal because the file is gone is no hiccup: the same call again is refused too, also where its draw was paid.
+#[test]
+fn a_release_that_was_refused_is_refused_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("l.jsonl");
+    let mut curator = run(&path, &gaussians(400));
+    for _ in 0..3 {
+        release(&mut curator).unwrap();
+    }
+    let kept = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // The fourth doubles the number of releases that are listed.
+    for call in 4..12 {
+        assert!(release(&mut curator).is_err(), "{call}");
+    }
+    // The same file at its place again: it was never opened by anybody else.
+    std::fs::write(&path, kept).unwrap();
+    release(&mut curator).unwrap();
+}

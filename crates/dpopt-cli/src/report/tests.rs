@@ -81,6 +81,7 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             stop: Stop::ByObserver,
             rests_on: &[],
             draft_schema: false,
+            all_runs: None,
             attack: AttackTable::of_pair(1.0, Delta::new(1e-6).unwrap()),
         },
         budget: Some((1..=n).map(|i| 0.7 * i as f64 / n as f64).collect()),
@@ -171,7 +172,7 @@ fn an_ordinary_run() {
         "exchanged for any other",
         "ε = 0.8127",
         "declared outside the protection",
-        "This run stopped before, and states none.",
+        "This run was stopped, and states none.",
         "<td>5.0\u{a0}%</td><td>13.6\u{a0}%</td><td>37.0\u{a0}%</td>",
         "model.json",
     ] {

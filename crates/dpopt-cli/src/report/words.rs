@@ -63,7 +63,9 @@ pub(super) fn ended(stop: Stop, releases: &str) -> String {
 pub(super) fn exceptions(input: &ReportInput<'_>) -> String {
     let mut out = String::new();
     if input.privacy.draft_schema {
-        out.push_str(" The schema is an exception: it is a draft that was read from the records.");
+        out.push_str(
+            " The schema, and what follows from it alone, is an exception: it is a draft that was read from the records.",
+        );
     }
     if input.times.is_some() {
         out.push_str(" Times are an exception: they are measured, not protected.");
@@ -73,6 +75,31 @@ pub(super) fn exceptions(input: &ReportInput<'_>) -> String {
             " The step at which the run stopped is an exception: a signal comes at a time, and how many steps were made by then tells how \
              long a step took.",
         );
+    }
+    out
+}
+
+/// On what the statement of a run that started at a point of earlier ones is conditional.
+pub(super) fn given_start(privacy: &PrivacyStatement<'_>) -> &'static str {
+    match privacy.all_runs {
+        Some(_) => ", given the point that it started from,",
+        None => "",
+    }
+}
+
+/// What goes with the pair in the heading.
+pub(super) fn conditions(privacy: &PrivacyStatement<'_>) -> String {
+    let mut out = String::new();
+    if let Some(all) = privacy.all_runs {
+        out.push_str(&format!(
+            ", given the point that it started from, which earlier runs on the same ledger released; all of them together are \
+             (ε = {}, δ = {})-differentially private",
+            at_least(all.epsilon),
+            at_least(all.delta.get())
+        ));
+    }
+    if privacy.draft_schema {
+        out.push_str(", for a fixed schema; this one was read from the records");
     }
     out
 }
@@ -168,10 +195,11 @@ fn factor(epsilon: f64) -> String {
 /// What epsilon and delta promise, as a paragraph of HTML.
 pub(super) fn definition(privacy: &PrivacyStatement<'_>) -> String {
     format!(
-        "Take two neighbouring data sets, and any set of things that this run could have released. \
+        "Take two neighbouring data sets, and any set of things that this run could have released{}. \
          Its probability on one of them is at most e<sup>ε</sup> = {} times its probability on the \
          other, plus δ = {}. This holds whatever else is known, and any later use of \
          what was released keeps it.",
+        given_start(privacy),
         factor(privacy.epsilon),
         at_least(privacy.delta)
     )

@@ -156,6 +156,13 @@ fn a_ledger_is_accounted_to_the_epsilon_that_it_states() {
         place.put("bare.json", &bare);
         let adjacency = run["adjacency"].as_str().unwrap();
         let flags = format!("account --events bare.json --delta 1e-6 --adjacency {adjacency}");
+        // A bare event doesn't say what its multipliers are over; only under replace-one does it matter.
+        if adjacency == "replace-one" {
+            place.fails(&flags, 1, &["--noise-over", "clip radius"]);
+            let clip = format!("{flags} --noise-over clip");
+            place.fails(&clip, 1, &["--noise-over", "halve"]);
+        }
+        let flags = format!("{flags} --noise-over sensitivity");
         assert_eq!(json(&place, &flags)["epsilon"], run["epsilon"], "{flags}");
     }
     place.fails(

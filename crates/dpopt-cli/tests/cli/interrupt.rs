@@ -72,10 +72,10 @@ fn the_first_signal_stops_after_a_release_and_tells_the_truth() {
             assert!(json[key].is_null(), "{key}: {json}");
         }
         let why = json["no_bound_because"].as_str().unwrap();
-        assert!(why.contains("stopped before"), "{json}");
+        assert!(why.contains("was stopped"), "{json}");
         let report = place.read("o/report.html");
         assert!(!report.contains("gradient norm at its output is at most"));
-        assert!(report.contains("This run stopped before, and states none."));
+        assert!(report.contains("This run was stopped, and states none."));
         assert!(report.contains("stopped by a signal before the end of its plan"));
         assert_eq!(file["event"]["count"].as_u64(), planned);
         assert_eq!(file["spent"]["count"].as_u64(), made);

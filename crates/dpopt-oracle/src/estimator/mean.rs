@@ -98,7 +98,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     }
 
     /// The curator, to reserve, settle and open a pool. Exchanging it for one that does not protect has all
-    /// releases refused, unless the records were declared made-up.
+    /// releases refused, unless the records were declared made-up. One that protects and has another ledger, or none, pays there and not
+    /// on the ledger of this one.
     pub fn curator_mut(&mut self) -> &mut Curator {
         &mut self.curator
     }

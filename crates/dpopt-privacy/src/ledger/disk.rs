@@ -19,6 +19,9 @@ pub(super) trait Disk: Debug + Send + Sync {
     /// Opens the file; no other process has it open for appending until this is dropped.
     fn open(&self, access: Access) -> io::Result<Box<dyn OpenFile>>;
 
+    /// Syncs the folder, so that the file is found again under its name.
+    fn sync_place(&self) -> io::Result<()>;
+
     /// Starts the pulse of a run: an empty file beside the ledger, named after the run's `nonce`
     /// and locked until what this returns is dropped, at the latest when the process ends.
     fn start_pulse(&self, nonce: &str) -> io::Result<Box<dyn Pulse>>;
@@ -139,6 +142,11 @@ impl Disk for FileDisk {
             }
         }
         Err(io::Error::other("the file is replaced all the time"))
+    }
+
+    fn sync_place(&self) -> io::Result<()> {
+        let (folder, name) = self.place()?;
+        sync_folder_of(&folder.join(name))
     }
 
     fn start_pulse(&self, nonce: &str) -> io::Result<Box<dyn Pulse>> {

@@ -101,6 +101,10 @@ impl Disk for Fatal {
         Ok(Box::new(FatalFile { file, fatal }))
     }
 
+    fn sync_place(&self) -> std::io::Result<()> {
+        self.pass(|| self.disk.sync_place(), || {})
+    }
+
     fn start_pulse(&self, nonce: &str) -> std::io::Result<Box<dyn Pulse>> {
         let pulse = self.pass(|| self.disk.start_pulse(nonce), || {})?;
         Ok(Box::new(FatalPulse(pulse)))

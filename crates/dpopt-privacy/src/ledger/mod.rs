@@ -77,6 +77,8 @@ pub struct Ledger {
     /// The run that is open in this process.
     made: Option<Made>,
     note: Option<RunNote>,
+    /// Whether this handle has synced the folder that the file is in.
+    placed: bool,
 }
 
 /// What a ledger says.
@@ -169,6 +171,7 @@ impl Ledger {
                 disk,
                 book,
                 made: None,
+                placed: false,
                 note: None,
             }),
         }
@@ -406,6 +409,11 @@ impl Ledger {
         file.append(&lines[new..]).map_err(io)?;
         if flush == Flush::Synced {
             file.sync().map_err(io)?;
+            // Who made the file may have died before its name was on the disk.
+            if !self.placed {
+                self.disk.sync_place().map_err(io)?;
+                self.placed = true;
+            }
         }
         self.book.extend(&self.path, &lines, |_| {})?;
         Ok(())

@@ -53,6 +53,8 @@ pub(super) struct Made {
     total: u64,
     /// The total when they were last listed, or that was tried.
     tried: u64,
+    /// The reservation was not found on record: nothing is released before it is.
+    doubtful: bool,
 }
 
 impl Made {
@@ -138,6 +140,7 @@ impl Ledger {
             costs: Vec::new(),
             total: 0,
             tried: 0,
+            doubtful: false,
         });
         Ok(ReservationId { run, cost })
     }
@@ -157,10 +160,14 @@ impl Ledger {
         event: &Event,
         account: Account,
     ) -> Result<(), LedgerError> {
+        if self.made.as_ref().is_some_and(|made| made.doubtful) {
+            self.look()?;
+            self.still_open()?;
+        }
         let noted = self.pay_and_note(id, event, account);
-        if let (Err(LedgerError::Lapsed { .. }), Some(made)) = (&noted, &mut self.made) {
-            // Also what is left of the last draw; it stays paid.
-            made.drawn = 0.0;
+        if let Some(made) = &mut self.made {
+            // Also what is left of the last draw, which stays paid: a call that is made again must not pass unseen.
+            made.doubtful = matches!(&noted, Err(error) if !error.is_unwritable());
         }
         noted
     }
@@ -224,6 +231,9 @@ impl Ledger {
     fn write_draw(&mut self, target: f64) -> Result<(), LedgerError> {
         let (mut file, ending) = self.open_to_append()?;
         let run = self.still_open()?;
+        // A draw that was written and could not be synced is on record too.
+        let on_record = self.book.open_run(run).and_then(|run| run.drawn);
+        let target = target.max(on_record.unwrap_or(0.0));
         let line = Entry::Draw { run, cost: target };
         self.append(file.as_mut(), ending, &[line], Flush::Synced)?;
         if let Some(made) = &mut self.made {

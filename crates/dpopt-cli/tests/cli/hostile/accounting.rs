@@ -197,7 +197,7 @@ pub(super) fn all() -> Vec<Row> {
         ),
         ("account --events e.json --delta 1e-5", 1, &["--adjacency"]),
         (
-            "account --events e.json --delta 1e-5 --adjacency add-remove --noise-over clip",
+            "account --events e.json --delta 1e-5 --adjacency replace-one --noise-over clip",
             1,
             &["--noise-over"],
         ),

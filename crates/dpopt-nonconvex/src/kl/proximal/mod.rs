@@ -317,10 +317,12 @@ impl ProximalPlan {
     }
 
     /// What is proven of the point that a run returned: [`ProximalPlan::predicted_risk`], with the planned probability, if all
-    /// rounds were made. A run that was stopped states none.
+    /// rounds were made. A run that was stopped states none, nor does one under an adjacency that hides the number of records
+    /// ([`Plan::bound_at`](crate::Plan::bound_at)).
     #[must_use]
     pub fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
-        (stop == Stop::Completed).then_some(StatedBound {
+        let counted = self.facts.public.adjacency.record_count_is_public();
+        (counted && stop == Stop::Completed).then_some(StatedBound {
             value: self.predicted_risk,
             quantity: BoundedQuantity::ExcessRisk,
             sense: BoundSense::WithProbability,

@@ -344,7 +344,8 @@ impl Plan for KlSpiderPlan {
 
     /// [`KlSpiderPlan::excess_bound`].
     fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
-        self.bound_covers(stop).then_some(StatedBound {
+        let counted = self.facts.adjacency.record_count_is_public();
+        (counted && self.bound_covers(stop)).then_some(StatedBound {
             value: self.excess_bound,
             quantity: BoundedQuantity::ExcessRisk,
             sense: BoundSense::WithProbability,
