@@ -15,10 +15,9 @@ use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
 use crate::table::{Hash, Table};
 
-/// Enough for two threads.
 const RECORDS: u64 = 2_100;
 const DIM: usize = 5;
-/// Of plans through a projection.
+/// Of plans through a projection. Their passes are long enough to be split among two threads; those of [`DIM`] are not.
 const WIDE: usize = 200;
 const MAX_STEPS: u64 = 40;
 const SEED: u64 = 11;
