@@ -1,7 +1,7 @@
 //! Repeat-and-select against published values and its own laws.
 
-use dpopt_privacy::accounting::costs;
-use dpopt_privacy::{Accountant, AccountingError, Adjacency, Delta, Event, NoiseMultiplier};
+use dpopt_accounting::accounting::costs;
+use dpopt_accounting::{Accountant, AccountingError, Adjacency, Delta, Event, NoiseMultiplier};
 
 fn z(value: f64) -> NoiseMultiplier {
     NoiseMultiplier::new(value).unwrap()

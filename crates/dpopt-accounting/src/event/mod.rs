@@ -10,7 +10,7 @@
 //! name `dpopt`.
 //!
 //! ```
-//! use dpopt_privacy::{Event, NoiseMultiplier};
+//! use dpopt_accounting::{Event, NoiseMultiplier};
 //! let event = Event::gaussian(NoiseMultiplier::new(2.0)?);
 //! assert_eq!(
 //!     serde_json::to_string(&event)?,

@@ -1,7 +1,7 @@
 //! Laplace noise in the privacy-loss accountant, against values from outside.
 
-use dpopt_privacy::accounting::pld::{self, PldBounds, PldError, PldOptions};
-use dpopt_privacy::{
+use dpopt_accounting::accounting::pld::{self, PldBounds, PldError, PldOptions};
+use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, Delta, Event, NoiseMultiplier, SamplingRate,
 };
 use proptest::prelude::*;

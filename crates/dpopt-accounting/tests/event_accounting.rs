@@ -1,7 +1,7 @@
 //! Accounting of events other than Gaussians, against values from outside this crate.
 
-use dpopt_privacy::accounting::{costs, pure, rdp};
-use dpopt_privacy::{
+use dpopt_accounting::accounting::{costs, pure, rdp};
+use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Rho,
     SamplingRate, StepCounts,
 };

@@ -1,7 +1,7 @@
 //! What accountants promise: safe rounding, monotonicity, inversion, refusals.
 
-use dpopt_privacy::accounting::{gdp, rdp, zcdp};
-use dpopt_privacy::{
+use dpopt_accounting::accounting::{gdp, rdp, zcdp};
+use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, Mu, NoiseMultiplier, Rho,
     SamplingRate, calibrate, mu_for,
 };

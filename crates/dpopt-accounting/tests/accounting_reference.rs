@@ -1,7 +1,7 @@
 //! Accounting against values from outside this crate; the table says where they come from.
 
-use dpopt_privacy::accounting::{gdp, rdp, zcdp};
-use dpopt_privacy::{
+use dpopt_accounting::accounting::{gdp, rdp, zcdp};
+use dpopt_accounting::{
     Accountant, Adjacency, Delta, Epsilon, Event, Mu, NoiseMultiplier, Rho, SamplingRate, calibrate,
 };
 

@@ -1,7 +1,7 @@
 //! Calibration over every free parameter: never past the target, and no further from it than
 //! stated.
 
-use dpopt_privacy::{
+use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate,
     calibrate,
 };

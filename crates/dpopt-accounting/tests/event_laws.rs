@@ -1,7 +1,7 @@
 //! Laws of accounting over every event, and what the accountants refuse.
 
-use dpopt_privacy::accounting::costs;
-use dpopt_privacy::{
+use dpopt_accounting::accounting::costs;
+use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, EventProblem, NoiseMultiplier,
     Rho, SamplingRate, StepCounts,
 };

@@ -15,8 +15,8 @@
 //! | odometer | Renyi divergences at several orders | Ville's inequality for their mixture |
 //!
 //! ```
-//! use dpopt_privacy::filter::{Filter, Odometer};
-//! use dpopt_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier};
+//! use dpopt_accounting::filter::{Filter, Odometer};
+//! use dpopt_accounting::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier};
 //! let (epsilon, delta) = (Epsilon::new(1.0)?, Delta::new(1e-5)?);
 //! let mut filter = Filter::gdp(epsilon, delta, Adjacency::AddRemove)?;
 //! let mut odometer = Odometer::new(Adjacency::AddRemove);
@@ -107,8 +107,9 @@ pub enum Exhausted {
 }
 
 /// A measure and what may be spent in it.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Meter {
+pub struct Meter {
     kind: FilterKind,
     /// Renyi order; ignored by the other measures.
     order: f64,
@@ -118,7 +119,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// The largest sum of costs that certainly is (epsilon, delta)-DP, rounded down. The Renyi
     /// measure is at its default order. `None` when nothing is left to spend.
-    pub(crate) fn new(
+    pub fn new(
         kind: FilterKind,
         epsilon: Epsilon,
         delta: Delta,
@@ -142,7 +143,7 @@ impl Meter {
     }
 
     /// The Renyi measure at one order.
-    pub(crate) fn renyi(
+    pub fn renyi(
         epsilon: Epsilon,
         delta: Delta,
         order: f64,
@@ -159,7 +160,7 @@ impl Meter {
     }
 
     /// A measure with a capacity that was fixed earlier.
-    pub(crate) fn fixed(kind: FilterKind, order: Option<f64>, capacity: f64) -> Self {
+    pub fn fixed(kind: FilterKind, order: Option<f64>, capacity: f64) -> Self {
         Self {
             kind,
             order: order.unwrap_or(2.0),
@@ -167,17 +168,18 @@ impl Meter {
         }
     }
 
-    pub(crate) fn capacity(&self) -> f64 {
+    /// The largest sum of costs that is admitted.
+    pub fn capacity(&self) -> f64 {
         self.capacity
     }
 
     /// The Renyi order, where there is one.
-    pub(crate) fn order(&self) -> Option<f64> {
+    pub fn order(&self) -> Option<f64> {
         (self.kind == FilterKind::Rdp).then_some(self.order)
     }
 
     /// Cost of an event in the measure's unit, rounded up; 0 when nothing was released.
-    pub(crate) fn cost(&self, event: &Event, adjacency: Adjacency) -> Result<f64, AccountingError> {
+    pub fn cost(&self, event: &Event, adjacency: Adjacency) -> Result<f64, AccountingError> {
         if event.release_count() == 0 {
             return Ok(0.0);
         }
@@ -190,11 +192,12 @@ impl Meter {
     }
 
     /// Whether `cost` fits beside what is used. A cost that is not a number does not.
-    pub(crate) fn fits(&self, used: f64, cost: f64) -> bool {
+    pub fn fits(&self, used: f64, cost: f64) -> bool {
         used + cost <= self.capacity
     }
 
-    pub(crate) fn unit(&self) -> &'static str {
+    /// What a cost is a number of.
+    pub fn unit(&self) -> &'static str {
         match self.kind {
             FilterKind::Gdp => "squared mu",
             FilterKind::Zcdp => "rho",
@@ -204,7 +207,7 @@ impl Meter {
 
     /// The epsilon at `delta` of releases of this cost together, whatever they are: what the
     /// measure converts it to. 0 when the cost is not positive.
-    pub(crate) fn epsilon_spent(&self, cost: f64, delta: Delta) -> f64 {
+    pub fn epsilon_spent(&self, cost: f64, delta: Delta) -> f64 {
         if !(cost > 0.0) {
             return 0.0;
         }
@@ -219,7 +222,7 @@ impl Meter {
 
     /// The epsilon at `delta` of a run of Gaussians on all records that costs `cost`, by the
     /// tight accountant, whatever the measure; 0 when the cost is not positive.
-    pub(crate) fn epsilon_of(&self, cost: f64, delta: Delta) -> f64 {
+    pub fn epsilon_of(&self, cost: f64, delta: Delta) -> f64 {
         if !(cost > 0.0) {
             return 0.0;
         }
@@ -256,7 +259,7 @@ fn renyi_capacity(epsilon: f64, order: f64, delta: f64) -> f64 {
 ///
 /// Ask **before** each release and make it only if the filter said yes: a charge is final, and
 /// stands also when the release then fails. For a budget on disk that outlives a crash and is
-/// shared by processes, see [`Ledger`](crate::Ledger).
+/// shared by processes, see the `Ledger` of `dpopt-privacy`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     adjacency: Adjacency,

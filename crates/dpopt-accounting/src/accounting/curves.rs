@@ -21,8 +21,8 @@
 //! [`gdp_true_positive_rate`] and [`gdp_type_two`] are exact up to their outward rounding.
 //!
 //! ```
-//! use dpopt_privacy::accounting::curves::PrivacyCurve;
-//! use dpopt_privacy::{Accountant, Adjacency, Event, NoiseMultiplier};
+//! use dpopt_accounting::accounting::curves::PrivacyCurve;
+//! use dpopt_accounting::{Accountant, Adjacency, Event, NoiseMultiplier};
 //! let event = Event::gaussian(NoiseMultiplier::new(3f64.sqrt())?).repeated(3); // mu = 1
 //! let curve = PrivacyCurve::of(Accountant::Gdp, &event, Adjacency::AddRemove)?;
 //! assert!((curve.true_positive_rate(0.1) - 0.38914).abs() < 1e-3);

@@ -19,7 +19,7 @@
 //! other bounds is taken there.
 //!
 //! ```
-//! use dpopt_privacy::{Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, calibrate};
+//! use dpopt_accounting::{Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, calibrate};
 //! let one = Event::gaussian(NoiseMultiplier::new(20.0)?);
 //! let (epsilon, delta) = (Epsilon::new(1.0)?, Delta::new(1e-5)?);
 //! let steps = calibrate::steps(Accountant::Gdp, epsilon, delta, Adjacency::AddRemove, |count| {

@@ -5,11 +5,11 @@
 //! multiplier 1.5. Every Poisson sample is drawn afresh; the noise multiplier is the standard
 //! deviation over the clip norm, as Opacus, TensorFlow Privacy and JAX Privacy define it.
 //!
-//! Run with `cargo run --release -p dpopt-privacy --example account_elsewhere`.
+//! Run with `cargo run --release -p dpopt-accounting --example account_elsewhere`.
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
 
-use dpopt_privacy::accounting::{curves::PrivacyCurve, pld};
-use dpopt_privacy::{
+use dpopt_accounting::accounting::{curves::PrivacyCurve, pld};
+use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, Delta, Event, NoiseMultiplier, SamplingRate,
 };
 

@@ -240,7 +240,7 @@ impl Selection {
 ///
 /// With `g = log(1/gamma)` the mean is `eta (e^g - 1) / (1 - e^(-eta g))`, and `(e^g - 1) / g` for
 /// `eta = 0`: increasing in g and 1 at g = 0.
-pub(crate) fn log_inverse_gamma(mean: f64, shape: f64) -> f64 {
+pub fn log_inverse_gamma(mean: f64, shape: f64) -> f64 {
     if shape == 1.0 {
         return mean.ln() * (1.0 + 1e-15);
     }

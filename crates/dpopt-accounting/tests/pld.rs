@@ -1,7 +1,7 @@
 //! The privacy-loss accountant against values from outside.
 
-use dpopt_privacy::accounting::pld::{self, PldBounds, PldError, PldOptions};
-use dpopt_privacy::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
+use dpopt_accounting::accounting::pld::{self, PldBounds, PldError, PldOptions};
+use dpopt_accounting::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
 use proptest::prelude::*;
 
 fn gaussian(z: f64) -> Event {

@@ -1,6 +1,6 @@
 //! Selections and approximate events beside Gaussians: the sum of what each group costs, and no more.
 
-use dpopt_privacy::{
+use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate,
 };
 use proptest::prelude::*;
@@ -149,7 +149,7 @@ fn whatever_has_an_accountant_may_be_the_rest() {
     let rest = Event::composed(vec![
         Event::PrefixSums {
             noise_multiplier: z(8.0),
-            step_counts: dpopt_privacy::StepCounts::One(7),
+            step_counts: dpopt_accounting::StepCounts::One(7),
         },
         Event::DiscreteGaussian {
             noise_multiplier: z(9.0),

@@ -14,8 +14,8 @@
 //! both sums, both truncations and rounding. The argument stands in `docs/privacy/exact.md`.
 //!
 //! ```
-//! use dpopt_privacy::accounting::exact;
-//! use dpopt_privacy::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
+//! use dpopt_accounting::accounting::exact;
+//! use dpopt_accounting::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
 //!
 //! let step = Event::gaussian(NoiseMultiplier::new(1.0)?).poisson_sampled(SamplingRate::new(0.01)?);
 //! let bounds = exact::epsilon(&step.repeated(10_000), Delta::new(1e-12)?, Adjacency::AddRemove)?;

@@ -1,8 +1,10 @@
 //! The exact accountant against values from outside, and against the lattice accountant.
 
-use dpopt_privacy::accounting::exact::{self, ExactBounds, ExactError};
-use dpopt_privacy::accounting::{calibrate, pld};
-use dpopt_privacy::{Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate};
+use dpopt_accounting::accounting::exact::{self, ExactBounds, ExactError};
+use dpopt_accounting::accounting::{calibrate, pld};
+use dpopt_accounting::{
+    Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate,
+};
 use proptest::prelude::*;
 
 fn gaussian(z: f64) -> Event {

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 /// The neighbouring relation. It is set once on the private data and sits on every
-/// sensitivity, event and guarantee; two that disagree do not compose.
+/// sensitivity, event and guarantee; two that disagree do not compose. The list is closed: a new
+/// relation has to stop every sensitivity that matches on it from compiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Adjacency {
     /// One record is exchanged for any other; the number of records is public.
     /// A sum of vectors of norm at most C has L2 sensitivity 2C.

@@ -16,8 +16,8 @@
 //! Poisson-sampled, in any composition.
 //!
 //! ```
-//! use dpopt_privacy::accounting::pld;
-//! use dpopt_privacy::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
+//! use dpopt_accounting::accounting::pld;
+//! use dpopt_accounting::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
 //!
 //! let step = Event::gaussian(NoiseMultiplier::new(1.0)?).poisson_sampled(SamplingRate::new(0.01)?);
 //! let bounds = pld::epsilon(&step.repeated(1000), Delta::new(1e-5)?, Adjacency::AddRemove)?;

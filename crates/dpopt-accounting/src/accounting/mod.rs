@@ -16,7 +16,7 @@
 //! its own evaluation. An accountant refuses an event that it cannot account for.
 //!
 //! ```
-//! use dpopt_privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier};
+//! use dpopt_accounting::{Accountant, Adjacency, Delta, Event, NoiseMultiplier};
 //! let event = Event::gaussian(NoiseMultiplier::new(2.0)?).repeated(4);
 //! let accountant = Accountant::tightest_for(&event, Adjacency::ReplaceOne)?;
 //! let epsilon = accountant.epsilon(&event, Delta::new(1e-5)?, Adjacency::ReplaceOne)?;
@@ -48,7 +48,8 @@ use crate::adjacency::Adjacency;
 use crate::event::{Event, EventError};
 use crate::units::{Delta, Epsilon, UnitError};
 use basic::Split;
-pub(crate) use moments::log_inverse_gamma;
+#[doc(hidden)]
+pub use moments::log_inverse_gamma;
 use parts::Parts;
 use releases::Releases;
 
