@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use dpopt::data::tabular::TabularError;
 use dpopt::nonconvex::{PlanError, RunError};
-use dpopt::oracle::tabular::TabularError;
 use dpopt::oracle::{DataError, EstimatorError, PassError};
 use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 

@@ -11,8 +11,6 @@
 mod data;
 mod disk;
 mod estimator;
-#[cfg(feature = "formats")]
-pub mod formats;
 mod linear;
 mod loss;
 mod pass;
@@ -21,8 +19,6 @@ mod placed;
 mod public;
 pub mod query;
 mod records;
-#[cfg(feature = "tabular")]
-pub mod tabular;
 mod threads;
 
 pub use data::{DataError, PrivateData, PublicData};

@@ -35,6 +35,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "data")]
+pub use dpopt_data as data;
 pub use dpopt_linalg as linalg;
 pub use dpopt_nonconvex as nonconvex;
 pub use dpopt_oracle as oracle;

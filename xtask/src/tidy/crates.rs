@@ -22,9 +22,10 @@ enum May {
 
 /// The layers of `docs/architecture.md`. An arrow that is not here does not exist; adding one
 /// means editing that document too.
-const LAYERS: [(&str, May); 11] = [
+const LAYERS: [(&str, May); 12] = [
     ("dpopt-linalg", May::Only(&[])),
     ("dpopt-accounting", May::Only(&[])),
+    ("dpopt-data", May::Only(&["dpopt-linalg"])),
     ("dpopt-privacy", May::Only(&["dpopt-accounting"])),
     (
         "dpopt-oracle",
@@ -54,6 +55,7 @@ const LAYERS: [(&str, May); 11] = [
             "dpopt-theory",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-data",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",

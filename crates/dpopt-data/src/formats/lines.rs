@@ -32,7 +32,6 @@ impl<'r> Lines<'r> {
     }
 
     /// Name of the stream, for errors.
-    #[cfg(feature = "tabular")]
     pub(crate) fn path(&self) -> &str {
         self.stream.path()
     }

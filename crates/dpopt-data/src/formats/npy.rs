@@ -5,7 +5,6 @@ use std::path::Path;
 
 use dpopt_linalg::{DesignFile, FileEntry, FileLayout};
 
-#[cfg(feature = "tabular")]
 use super::array::ArrayRows;
 use super::array::{Array, Element, Kind, MAX_DIMENSIONS, Order, Shape};
 use super::error::{FormatError, HeaderProblem};
@@ -51,7 +50,6 @@ pub fn read_npy_from(source: impl Read, origin: &str) -> Result<Array, FormatErr
 }
 
 /// The rows of an NPY file, to be read some at a time.
-#[cfg(feature = "tabular")]
 pub(crate) fn npy_stream<'r>(
     source: impl Read + 'r,
     origin: &str,

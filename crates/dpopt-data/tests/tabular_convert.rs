@@ -1,15 +1,14 @@
 //! What a converter writes is what the reader of the same format gives, to the bit.
-#![cfg(feature = "tabular")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use dpopt_linalg::{Design, FileEntry, FileLayout, Row};
-use dpopt_oracle::formats::{Format, FormatError};
-use dpopt_oracle::tabular::{
+use dpopt_data::formats::{Format, FormatError};
+use dpopt_data::tabular::{
     ArrayFiles, EncodedTable, Schema, TabularError, convert_table, read_rows, read_table,
     schema_of_rows,
 };
+use dpopt_linalg::{Design, FileEntry, FileLayout, Row};
 use flate2::{Compression, write::GzEncoder};
 use tempfile::TempDir;
 
@@ -275,7 +274,7 @@ fn idx_and_libsvm() {
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_tables() {
-    use dpopt_oracle::tabular::{convert_parquet, read_parquet};
+    use dpopt_data::tabular::{convert_parquet, read_parquet};
 
     let place = Place(TempDir::new().unwrap());
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/table.parquet");

@@ -1,7 +1,6 @@
 //! Schemas: what is refused, what comes back.
-#![cfg(feature = "tabular")]
 
-use dpopt_oracle::tabular::{ColumnKind, Schema, SchemaProblem, TabularError, read_table_from};
+use dpopt_data::tabular::{ColumnKind, Schema, SchemaProblem, TabularError, read_table_from};
 
 const GOOD: &str = r#"
 format = 1

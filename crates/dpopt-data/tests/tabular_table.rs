@@ -1,13 +1,12 @@
 //! Tables: what a record can do (nothing but its own row), what a file can do wrong.
-#![cfg(feature = "tabular")]
 
 use std::io::{self, Read, Write};
 
-use dpopt_linalg::Row;
-use dpopt_oracle::tabular::{
+use dpopt_data::tabular::{
     EncodedTable, Encoder, MAX_LINE_BYTES, ProblemKind, Schema, TabularError, check_from,
     draft_schema, draft_schema_from, read_features_from, read_table, read_table_from,
 };
+use dpopt_linalg::Row;
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
 
@@ -457,7 +456,7 @@ fn a_draft_loads_and_fits_its_table() {
             .iter()
             .any(|n| n.starts_with("id") || n.starts_with("const"))
     );
-    let report = dpopt_oracle::tabular::check(&path, &schema).unwrap();
+    let report = dpopt_data::tabular::check(&path, &schema).unwrap();
     assert_eq!(report.records, 3000);
     assert_eq!(report.positives, 600);
     assert_eq!(

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use dpopt_linalg::{DesignFile, FileEntry, FileLayout};
 
-#[cfg(feature = "tabular")]
 use super::array::ArrayRows;
 use super::array::{Array, Element, Kind, MAX_DIMENSIONS, Order, Shape};
 use super::error::{FormatError, HeaderProblem};
@@ -38,7 +37,6 @@ pub fn read_idx_from(source: impl Read, origin: &str) -> Result<Array, FormatErr
 }
 
 /// The rows of an IDX file, to be read some at a time.
-#[cfg(feature = "tabular")]
 pub(crate) fn idx_stream<'r>(
     source: impl Read + 'r,
     origin: &str,

@@ -1,13 +1,12 @@
 //! NPY and IDX: files as NumPy writes them, and files as nobody should.
-#![cfg(feature = "formats")]
 
 use std::io::Write;
 
-use dpopt_linalg::{Design, FileEntry, Row};
-use dpopt_oracle::formats::{
+use dpopt_data::formats::{
     Array, FormatError, HeaderProblem, MAX_COLUMNS, idx_rows, npy_rows, read_idx, read_idx_from,
     read_npy, read_npy_from,
 };
+use dpopt_linalg::{Design, FileEntry, Row};
 use flate2::{Compression, write::GzEncoder};
 
 fn hex(text: &str) -> Vec<u8> {

@@ -124,7 +124,6 @@ impl<'r> ArrayRows<'r> {
     }
 
     /// Number of rows in the header.
-    #[cfg(feature = "tabular")]
     pub(crate) fn rows(&self) -> usize {
         self.shape.rows
     }
@@ -217,7 +216,6 @@ impl Array {
 
     /// The rows as a design of `scale` times each entry, and one more column of `intercept` unless
     /// that is 0. Bytes stay bytes where the intercept is `scale` times a byte too.
-    #[cfg(feature = "tabular")]
     pub(crate) fn into_features(self, scale: f32, intercept: f32) -> Result<Design, DesignError> {
         let columns = self.columns;
         if intercept == 0.0 && (scale == 1.0 || matches!(self.entries, Entries::U8(_))) {
@@ -249,13 +247,11 @@ impl Array {
     }
 
     /// Whether the entries are bytes.
-    #[cfg(feature = "tabular")]
     pub(crate) fn is_bytes(&self) -> bool {
         matches!(self.entries, Entries::U8(_))
     }
 
     /// Name of the file, for errors.
-    #[cfg(feature = "tabular")]
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -332,7 +328,6 @@ fn read<T>(
 }
 
 /// Rows with their entries mapped, and one more entry each.
-#[cfg(feature = "tabular")]
 fn widened<T: Copy, U: Copy>(
     x: &[T],
     columns: usize,

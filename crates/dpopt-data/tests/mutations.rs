@@ -3,12 +3,11 @@
 //!
 //! The mutations follow a fixed seed. `cargo xtask fuzz PARSER --seconds N` runs the same for a
 //! given time, from another seed each round.
-#![cfg(feature = "formats")]
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dpopt_oracle::formats::{check_libsvm_from, read_idx_from, read_libsvm_from, read_npy_from};
+use dpopt_data::formats::{check_libsvm_from, read_idx_from, read_libsvm_from, read_npy_from};
 use flate2::{Compression, write::GzEncoder};
 use peak_alloc::PeakAlloc;
 
@@ -334,9 +333,8 @@ fn a_careless_parser_is_caught() {
     });
 }
 
-#[cfg(feature = "tabular")]
 mod tables {
-    use dpopt_oracle::tabular::{Schema, check_from, draft_schema, read_table_from};
+    use dpopt_data::tabular::{Schema, check_from, draft_schema, read_table_from};
 
     use super::{BUFFERS, MANY, SOME, alone, hunt};
 
@@ -449,7 +447,7 @@ mod tables {
     #[test]
     fn parquet() {
         let _alone = alone();
-        use dpopt_oracle::tabular::read_parquet;
+        use dpopt_data::tabular::read_parquet;
 
         let file =
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/table.parquet");
@@ -475,7 +473,7 @@ mod tables {
         let _alone = alone();
         use std::sync::Arc;
 
-        use dpopt_oracle::tabular::read_parquet;
+        use dpopt_data::tabular::read_parquet;
         use parquet::data_type::{ByteArray, ByteArrayType};
         use parquet::file::properties::WriterProperties;
         use parquet::file::writer::SerializedFileWriter;

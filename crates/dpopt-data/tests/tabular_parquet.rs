@@ -6,11 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use dpopt_linalg::{Design, Row};
-use dpopt_oracle::tabular::{
+use dpopt_data::tabular::{
     ProblemKind, Schema, TabularError, check_parquet, draft_parquet, parquet_can_hold_the_label,
     read_parquet, read_parquet_features, read_table_from,
 };
+use dpopt_linalg::{Design, Row};
 
 const SCHEMA: &str = r#"
 format = 1

@@ -1,11 +1,10 @@
 //! Arrays through a public schema: what a record becomes, and what is an error.
-#![cfg(feature = "tabular")]
 
 use std::path::PathBuf;
 
+use dpopt_data::formats::Format;
+use dpopt_data::tabular::{ArrayFiles, Schema, TabularError, read_table_from};
 use dpopt_linalg::{Design, Row};
-use dpopt_oracle::formats::Format;
-use dpopt_oracle::tabular::{ArrayFiles, Schema, TabularError, read_table_from};
 use tempfile::TempDir;
 
 fn schema(columns: usize, scale: &str, norm: f64, intercept: f64) -> Schema {

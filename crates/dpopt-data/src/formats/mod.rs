@@ -16,7 +16,7 @@
 //! # In memory or not
 //! [`read_npy`] and [`read_idx`] read into memory. [`npy_rows`] and [`idx_rows`] leave the entries
 //! in the file, from which a [`dpopt_linalg::DesignFile`] reads blocks: data larger than memory. Every other format can be
-//! converted to a [`dpopt_linalg::RowFile`] in one pass (feature `tabular`).
+//! converted to a [`dpopt_linalg::RowFile`] in one pass.
 
 mod array;
 mod error;
@@ -26,21 +26,17 @@ pub(crate) mod lines;
 mod npy;
 pub(crate) mod stream;
 
-#[cfg(feature = "tabular")]
 pub(crate) use array::ArrayRows;
 pub use array::{Array, MAX_COLUMNS};
 pub use error::{FormatError, HeaderProblem};
-#[cfg(feature = "tabular")]
 pub(crate) use idx::idx_stream;
 pub use idx::{idx_rows, read_idx, read_idx_from};
 pub use libsvm::{
     LabelledRows, LibsvmProblem, LibsvmReport, check_libsvm, check_libsvm_from, read_libsvm,
     read_libsvm_from,
 };
-#[cfg(feature = "tabular")]
 pub(crate) use libsvm::{read_edited, visit_edited};
 pub use lines::MAX_LINE_BYTES;
-#[cfg(feature = "tabular")]
 pub(crate) use npy::npy_stream;
 pub use npy::{npy_rows, read_npy, read_npy_from};
 pub use stream::Limits;

@@ -1,10 +1,9 @@
 //! LIBSVM: a line gives one row, whatever it holds, and nobody else's.
-#![cfg(feature = "formats")]
 
-use dpopt_linalg::{Design, Row};
-use dpopt_oracle::formats::{
+use dpopt_data::formats::{
     FormatError, LabelledRows, LibsvmProblem, check_libsvm_from, read_libsvm_from,
 };
+use dpopt_linalg::{Design, Row};
 use proptest::prelude::*;
 
 fn read(text: &[u8], columns: usize) -> LabelledRows {
