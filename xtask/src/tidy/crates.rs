@@ -22,7 +22,7 @@ enum May {
 
 /// The layers of `docs/architecture.md`. An arrow that is not here does not exist; adding one
 /// means editing that document too.
-const LAYERS: [(&str, May); 12] = [
+const LAYERS: [(&str, May); 13] = [
     ("dpopt-linalg", May::Only(&[])),
     ("dpopt-accounting", May::Only(&[])),
     ("dpopt-data", May::Only(&["dpopt-linalg"])),
@@ -40,8 +40,19 @@ const LAYERS: [(&str, May); 12] = [
         May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
     ),
     (
+        "dpopt-certify",
+        May::Only(&[
+            "dpopt-nonconvex",
+            "dpopt-minimax",
+            "dpopt-oracle",
+            "dpopt-linalg",
+            "dpopt-privacy",
+        ]),
+    ),
+    (
         "dpopt-theory",
         May::Only(&[
+            "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
             "dpopt-oracle",
@@ -53,6 +64,7 @@ const LAYERS: [(&str, May); 12] = [
         "dpopt",
         May::Only(&[
             "dpopt-theory",
+            "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
             "dpopt-data",
@@ -95,12 +107,12 @@ const OWNED: [(&str, &[&str], &str); 10] = [
     ),
     (
         "rand",
-        &["dpopt-privacy", "dpopt-theory"],
-        "noise is drawn by the curator, and only theory makes data up",
+        &["dpopt-privacy", "dpopt-certify", "dpopt-theory"],
+        "noise is drawn by the curator; the others sample public functions and make data up",
     ),
     (
         "rand_distr",
-        &["dpopt-theory"],
+        &["dpopt-certify", "dpopt-theory"],
         "its normal takes a negative deviation and is not the exact sampler",
     ),
     ("clap", TERMINAL, "a library has no command line"),

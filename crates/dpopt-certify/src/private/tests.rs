@@ -6,8 +6,8 @@ use dpopt_oracle::{Glm, PrivateData, PrivateMean, PublicRecords};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, Mu, Refused, Spend};
 
 use super::*;
-use crate::certificate::{MeanLoss, SecondOrderSettings, Verdict, first_order, second_order};
 use crate::random::Normals;
+use crate::{MeanLoss, SecondOrderSettings, Verdict, first_order, second_order};
 
 const LOSS: Glm = Glm::Welsch;
 const RECORDS: usize = 400;
@@ -107,7 +107,7 @@ fn the_curvature_is_covered() {
     let point = vec![0.0; DIM];
     let direction: Vec<f64> = (0..DIM).map(|j| if j == 0 { 3.0 } else { 0.1 }).collect();
     let mut image = vec![0.0; DIM];
-    crate::certificate::Curved::hessian_vector(&objective, &point, &direction, &mut image);
+    crate::Curved::hessian_vector(&objective, &point, &direction, &mut image);
     let exact = dot(&direction, &image) / dot(&direction, &direction);
     let facts = facts(Adjacency::ReplaceOne);
     let data = private(Adjacency::ReplaceOne);

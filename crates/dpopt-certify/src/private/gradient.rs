@@ -23,7 +23,7 @@ use super::{Interval, PrivateCertificateError, Terms, two_sided};
 /// use dpopt_nonconvex::PublicFacts;
 /// use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 /// use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu};
-/// use dpopt_theory::GradientNormPlan;
+/// use dpopt_certify::GradientNormPlan;
 ///
 /// // Two thousand equal records, so that the gradient norm at 0 is known: 1/2.
 /// let design = Design::dense(2, [1.0, 0.0].repeat(2000))?;

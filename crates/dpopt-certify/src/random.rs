@@ -5,36 +5,39 @@ use rand::Rng as _;
 use rand_distr::{Distribution as _, StandardNormal};
 
 /// Independent normals that anybody can repeat from the seed.
-pub(crate) struct Normals(KeyedStream);
+pub struct Normals(KeyedStream);
 
 impl Normals {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The normals of a seed.
+    pub fn new(seed: u64) -> Self {
         let key = ReplayKeyForTests::from_seed(seed);
         Self(key.stream(StreamId::new(Purpose::Perturbation, 0)))
     }
 
-    pub(crate) fn vector(&mut self, dim: usize) -> Vec<f64> {
+    /// A vector of normals.
+    pub fn vector(&mut self, dim: usize) -> Vec<f64> {
         (0..dim)
             .map(|_| StandardNormal.sample(&mut self.0))
             .collect()
     }
 
-    pub(crate) fn normal(&mut self) -> f64 {
+    /// One normal.
+    pub fn normal(&mut self) -> f64 {
         StandardNormal.sample(&mut self.0)
     }
 
     /// A number in [0, 1).
-    pub(crate) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A whole number below `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A unit vector with the uniform law.
-    pub(crate) fn direction(&mut self, dim: usize) -> Vec<f64> {
+    pub fn direction(&mut self, dim: usize) -> Vec<f64> {
         loop {
             let mut v = self.vector(dim);
             let length = dpopt_linalg::norm(&v);

@@ -10,14 +10,23 @@
 //! The public numbers are functions of the records without any noise. **Never compute them on
 //! private data**: a gradient norm or an eigenvalue of a private mean reveals records, and nothing
 //! would charge for it. The types help: they take public data or closed forms only.
+//!
+//! A closed form is a [`Problem`], a [`SecondOrderProblem`] or a [`GoldsteinProblem`], with its
+//! constants. [`auc`], [`accuracy`], [`majority_accuracy`] and [`log_loss`] say how good a linear
+//! classifier is on public data.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod first;
 mod goldstein;
 #[cfg(test)]
 mod goldstein_tests;
+mod metrics;
 mod objective;
 mod private;
+mod problem;
 mod radial;
+#[doc(hidden)]
+pub mod random;
 mod second;
 #[cfg(test)]
 mod tests;
@@ -27,11 +36,13 @@ use dpopt_linalg::{HullError, LanczosError, SpectrumError};
 pub use dpopt_nonconvex::KlCondition;
 pub use first::{FirstOrder, first_order};
 pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
+pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
 pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
 pub use private::{
     CurvaturePlan, GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM,
     PrivateCertificateError, PrivateCurvature, PrivateGradientNorm, PrivateLeastEigenvalue,
 };
+pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderProblem};
 pub use radial::radial_goldstein;
 pub use second::{
     EigenMethod, MAX_HESSIAN_DIM, SecondOrder, SecondOrderSettings, Verdict, second_order,

@@ -29,7 +29,7 @@ pub struct FirstOrder {
 /// ```
 /// use dpopt_linalg::Design;
 /// use dpopt_oracle::{Glm, PublicData};
-/// use dpopt_theory::{GlmMean, first_order, second_order, SecondOrderSettings, Verdict};
+/// use dpopt_certify::{GlmMean, first_order, second_order, SecondOrderSettings, Verdict};
 ///
 /// // Two antipodal Welsch records, a saddle in the first coordinate: curvature -3 e^-2.
 /// let design = Design::dense(2, vec![1.0, 0.0, 1.0, 0.0])?;

@@ -8,7 +8,7 @@ use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend};
 use serde::Serialize;
 
 use super::{Interval, PrivateCertificateError, Terms, two_sided};
-use crate::certificate::CertificateError;
+use crate::CertificateError;
 
 /// Largest dimension for which a private Hessian is formed (one release of 131,328 numbers).
 pub const MAX_PRIVATE_HESSIAN_DIM: usize = 512;
