@@ -68,18 +68,18 @@ mod lattice;
 pub mod ledger;
 pub mod noise;
 mod prefix;
+mod refused;
+mod replay;
+mod sample;
 pub mod selection;
 mod sensitive;
+mod slice;
 mod units;
 mod which;
 
 pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
 pub use adjacency::Adjacency;
-pub use curator::{
-    AtMostThen, ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError,
-    Refused, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
-    ReplayedRelease, SecretPositions, Slice, Spend,
-};
+pub use curator::{AtMostThen, Curator, ReplayError, ReplayForAudits, Spend};
 pub use event::{Event, EventError, EventFile, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
@@ -89,6 +89,12 @@ pub use lattice::{
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
+pub use refused::Refused;
+pub use replay::{
+    ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
+};
+pub use sample::{FixedSizeSample, PoissonSample, SecretPositions};
 pub use sensitive::{Payload, Reads, Scalar, Sensitive, Touched, Vector};
+pub use slice::{PoolError, Slice};
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};
 pub use which::Which;

@@ -3,8 +3,9 @@
 use zeroize::Zeroize;
 
 use crate::adjacency::Adjacency;
-use crate::curator::{FixedSizeSample, PoissonSample, Slice};
 use crate::lattice::Bound;
+use crate::sample::{FixedSizeSample, PoissonSample};
+use crate::slice::Slice;
 use crate::units::SamplingRate;
 
 /// Which records a sum was taken over.

@@ -4,15 +4,12 @@
 //! Gaussian noise to an exact sum, derives its own event and takes it off the reservation; what
 //! was not reserved is refused before any noise is drawn.
 
+mod audit;
 mod prefix;
-mod refused;
 mod release;
-mod replay;
 mod reservation;
-mod sample;
 mod select;
 mod simulate;
-mod slice;
 mod tune;
 
 use std::collections::BTreeSet;
@@ -23,21 +20,15 @@ use crate::event::Event;
 use crate::guarantee::{Guarantee, Mode};
 use crate::ledger::{Ledger, LedgerError};
 use crate::noise::{Key, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};
+use crate::refused::Refused;
+use crate::replay::Seat;
+use crate::slice::{Pool, PoolError, Slice};
 use crate::units::Delta;
+use crate::which::Account;
 
-pub use refused::Refused;
-pub use replay::{
-    ChangedRecord, Divergence, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism,
-    ReplayedReads, ReplayedRelease,
-};
+pub use audit::{ReplayError, ReplayForAudits};
 pub use reservation::{AtMostThen, Spend};
-pub use sample::{FixedSizeSample, PoissonSample, SecretPositions};
-pub use slice::{PoolError, Slice};
-
-pub(crate) use replay::{Seat, Shares};
-pub(crate) use reservation::Account;
 use reservation::{Reservation, all_of};
-use slice::Pool;
 
 /// Holds the key, what the run may still spend and, if there is one, the shared ledger.
 ///

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::lattice::Bound;
 use crate::noise::{Key, Purpose, RoundedGaussian, StreamId};
 use crate::prefix::{Participation, Prefix, PrefixKind, PrefixNoise, Terms};
+use crate::refused::Refused;
+use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
+use crate::slice::PoolError;
 use crate::units::NoiseMultiplier;
 
-use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
-use super::slice::PoolError;
-use super::{Curator, Refused};
+use super::Curator;
 
 static NEXT_CURATOR: AtomicU64 = AtomicU64::new(0);
 

@@ -10,13 +10,15 @@ use crate::event::Event;
 use crate::lattice::{Bound, Claimed, LatticeError, MAX_RECORDS, SensitivityClaim};
 use crate::noise::digits::BitSource;
 use crate::noise::{Purpose, RoundedGaussian, real};
+use crate::refused::Refused;
+use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
+use crate::sample::{FixedSizeSample, PoissonSample};
 use crate::sensitive::{Access, Payload, Reads, Sensitive};
+use crate::slice::PoolError;
 use crate::units::{NoiseMultiplier, SamplingRate};
+use crate::which::Account;
 
-use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
-use super::reservation::Account;
-use super::slice::PoolError;
-use super::{Curator, FixedSizeSample, PoissonSample, Refused};
+use super::Curator;
 
 static NEXT_SAMPLE: AtomicU64 = AtomicU64::new(0);
 

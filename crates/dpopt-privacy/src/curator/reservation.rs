@@ -6,9 +6,9 @@ use crate::accounting::costs;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::ledger::ReservationId;
+use crate::refused::Refused;
 use crate::units::NoiseMultiplier;
-
-use super::refused::Refused;
+use crate::which::Account;
 
 /// What a run may spend.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,15 +62,6 @@ pub struct AtMostThen {
     cap: Event,
     then: Event,
     whole: Event,
-}
-
-/// Where a release is charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Account {
-    /// To the whole reservation.
-    Whole,
-    /// To the share of one slice of the pool.
-    Slice(u64),
 }
 
 /// An open reservation.

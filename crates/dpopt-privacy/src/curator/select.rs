@@ -3,16 +3,17 @@
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::noise::{KeyedStream, Purpose};
+use crate::refused::Refused;
+use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use crate::selection::{
     self, AboveThreshold, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate, SelectionError,
     SensitiveQuantile, SensitiveScores, Split, Target, Terms,
 };
 use crate::sensitive::{Access, Scalar, Sensitive};
 use crate::units::Epsilon;
+use crate::which::Account;
 
-use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
-use super::reservation::Account;
-use super::{Curator, Refused};
+use super::Curator;
 
 impl Curator {
     /// Selects a candidate by the exponential mechanism, drawn exactly.

@@ -1,12 +1,13 @@
 //! The books of a simulation, whose releases are made elsewhere.
 
-use super::reservation::Account;
-use super::{Curator, Refused};
+use super::Curator;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::guarantee::Mode;
+use crate::refused::Refused;
 use crate::sensitive::Reads;
 use crate::units::{Epsilon, NoiseMultiplier};
+use crate::which::Account;
 
 impl Curator {
     /// Takes one release off the reservation as if this curator had made it. Nothing is released,

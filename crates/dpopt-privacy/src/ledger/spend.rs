@@ -10,8 +10,8 @@ use super::book::{self, Book, End, Entry, Listed};
 use super::disk::{Access, Disk, Pulse};
 use super::error::LedgerError;
 use super::{Flush, Ledger, random_name};
-use crate::curator::Account;
 use crate::event::Event;
+use crate::which::Account;
 
 /// A run draws one part in so many of its reservation at a time, or one release where that is more.
 const DRAWS: f64 = 20.0;

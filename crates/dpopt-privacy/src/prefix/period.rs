@@ -11,11 +11,14 @@ use super::exact::{self, Response, Scale, Source};
 use super::nodes::{Independent, Tree};
 use super::{Participation, PrefixError, PrefixNoise, normals};
 use crate::adjacency::Adjacency;
-use crate::curator::{Account, Curator, Refused, Seat};
+use crate::curator::Curator;
 use crate::event::Event;
 use crate::lattice::Bound;
 use crate::noise::{Key, NoiseError, Purpose, RoundedGaussian, StreamId};
+use crate::refused::Refused;
+use crate::replay::Seat;
 use crate::sensitive::{Access, Reads, Sensitive, Vector};
+use crate::which::Account;
 
 /// Digits of 64 bits with which the exact path starts.
 const FIRST_LIMBS: usize = 2;

@@ -9,8 +9,7 @@ use crate::ledger::LedgerError;
 use crate::noise::NoiseError;
 use crate::prefix::PrefixError;
 use crate::selection::SelectionError;
-
-use super::slice::PoolError;
+use crate::slice::PoolError;
 
 /// A release, a reservation or a guarantee was refused. Nothing was released and nothing charged.
 #[derive(Debug, thiserror::Error)]
