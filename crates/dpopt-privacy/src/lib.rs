@@ -74,12 +74,13 @@ mod sample;
 pub mod selection;
 mod sensitive;
 mod slice;
+pub mod ticket;
 mod units;
 mod which;
 
 pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
 pub use adjacency::Adjacency;
-pub use curator::{AtMostThen, Curator, ReplayError, ReplayForAudits, Spend};
+pub use curator::{AtMostThen, Curator, Prefix, ReplayError, ReplayForAudits, Spend};
 pub use event::{Event, EventError, EventFile, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
 pub use filter::{Exhausted, Filter, FilterKind, Odometer};
 pub use guarantee::{Guarantee, Mode};
@@ -88,13 +89,14 @@ pub use lattice::{
     MAX_RECORDS, OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
-pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
+pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise};
 pub use refused::Refused;
 pub use replay::{
     ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
 };
-pub use sample::{FixedSizeSample, PoissonSample, SecretPositions};
+pub use sample::{Body, FixedSizeSample, PoissonSample, Positions, Sample, SecretPositions};
 pub use sensitive::{Payload, Reads, Scalar, Sensitive, Touched, Vector};
 pub use slice::{PoolError, Slice};
+pub use ticket::{Ticket, TicketError};
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};
 pub use which::Which;

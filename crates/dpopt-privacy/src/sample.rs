@@ -1,6 +1,109 @@
-//! Samples of records: drawn by the curator, used up by one release.
+//! The records that a release reads.
 
+use std::ops::Range;
+
+use crate::adjacency::Adjacency;
+use crate::lattice::FixedBlocks;
+use crate::slice::Slice;
 use crate::units::SamplingRate;
+
+/// How many records there are.
+///
+/// # Privacy
+/// Under add-remove adjacency the true number is secret, so this neither prints nor compares.
+#[derive(Clone, Copy)]
+pub struct Body {
+    pub(crate) records: u64,
+    pub(crate) positions: u64,
+}
+
+impl Body {
+    /// This many records, which is public.
+    #[must_use]
+    pub fn of(records: u64) -> Self {
+        Self {
+            records,
+            positions: records,
+        }
+    }
+
+    /// The public number that means divide by, and how many records there really are. The second
+    /// is **secret**.
+    #[must_use]
+    pub fn declared(records: u64, positions: u64) -> Self {
+        Self { records, positions }
+    }
+}
+
+/// The records that one release reads.
+///
+/// # Privacy
+/// Which records were drawn, and how many, is secret: no size or index may reach a report, an
+/// error or a plan. It neither clones nor prints. A [`crate::Ticket`] holds it, so that one sample
+/// is one release.
+pub struct Sample {
+    pub(crate) read: Read,
+    pub(crate) denominator: f64,
+    pub(crate) blocks: Option<FixedBlocks>,
+    pub(crate) adjacency: Adjacency,
+}
+
+/// Which positions are read.
+pub(crate) enum Read {
+    Range(Range<u64>),
+    Drawn(Vec<u32>),
+    Slice(Slice, Range<u64>),
+}
+
+/// Positions of records, increasing.
+///
+/// # Privacy
+/// They don't print. Under add-remove adjacency the end of a range over all records is secret.
+pub enum Positions<'a> {
+    /// Neighbouring ones.
+    Range(Range<u64>),
+    /// Those of a sample.
+    Drawn(SecretPositions<'a>),
+}
+
+impl Sample {
+    /// Positions of the records, for the pass over them and nothing else.
+    #[must_use]
+    pub fn positions(&self) -> Positions<'_> {
+        match &self.read {
+            Read::Range(range) | Read::Slice(_, range) => Positions::Range(range.clone()),
+            Read::Drawn(positions) => Positions::Drawn(SecretPositions(positions)),
+        }
+    }
+
+    /// The public number that a mean over them divides by: the number of records, the rate times
+    /// it, or the size of the sample or slice.
+    #[must_use]
+    pub fn denominator(&self) -> f64 {
+        self.denominator
+    }
+
+    /// The slice, where one is read.
+    #[must_use]
+    pub fn slice(&self) -> Option<&Slice> {
+        match &self.read {
+            Read::Slice(slice, _) => Some(slice),
+            Read::Range(_) | Read::Drawn(_) => None,
+        }
+    }
+
+    /// The blocks of positions that may be added in floating point; none under add-remove.
+    #[must_use]
+    pub fn blocks(&self) -> Option<FixedBlocks> {
+        self.blocks
+    }
+
+    /// The adjacency of the curator that drew it.
+    #[must_use]
+    pub fn adjacency(&self) -> Adjacency {
+        self.adjacency
+    }
+}
 
 /// A Poisson sample of record positions.
 ///

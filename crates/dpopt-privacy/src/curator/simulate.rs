@@ -30,7 +30,7 @@ impl Curator {
         if self.mode != Mode::Simulated {
             return Err(Refused::NotSimulated);
         }
-        let (event, account) = self.price(reads, noise_multiplier)?;
+        let (event, account) = self.old_price(reads, noise_multiplier)?;
         self.check(&event, account)?;
         if let Reads::FixedSize { size, records } = reads {
             if self.adjacency != Adjacency::ReplaceOne {
