@@ -332,7 +332,6 @@ fn a_dropped_ticket_costs_nothing_and_its_slice_stays_taken() {
     for which in [Which::Slice(&slice), Which::Next(1)] {
         assert!(curator.grant(which, body(), bound(), z(1.0)).is_err());
     }
-    assert_eq!(curator.spent().release_count(), 2);
 }
 
 /// A dropped sample is not drawn again.
@@ -607,6 +606,6 @@ fn a_choice_reads_what_it_was_granted_and_pays_once() {
         ticket.add(sum, &shift).unwrap();
     }
     assert_eq!(curator.redeem_choice(ticket).unwrap(), 1);
-    assert_eq!(curator.spent(), choice);
+    assert_eq!(curator.spent().leaves(), [(choice, 1)]);
     assert!(curator.grant_choice(body(), bound(), epsilon).is_err());
 }
