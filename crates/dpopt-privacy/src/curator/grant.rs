@@ -67,7 +67,8 @@ impl Curator {
     ///         sum.add_scaled(1.0, &records[i as usize]);
     ///     }
     /// }
-    /// let mean = curator.redeem(ticket, sum)?.map(|x| x / 2.0);
+    /// let released = curator.redeem(ticket, sum)?;
+    /// assert_eq!(released.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
