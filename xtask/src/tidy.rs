@@ -4,11 +4,11 @@
 //! problems, each with a file, a line and a reason. Every rule is tested on an input that keeps it
 //! and on a twin that breaks it.
 
-mod code;
 mod crates;
 mod forbidden;
 mod links;
 mod package;
+mod rust;
 mod signatures;
 mod sources;
 mod supply;
@@ -18,6 +18,7 @@ mod tree;
 
 use std::path::Path;
 
+pub(crate) use package::TEST_COMMAND;
 use tree::{Problem, Tree};
 
 /// Checks the repository at `root` and prints what is wrong.
@@ -59,6 +60,7 @@ fn check(tree: &Tree, packages: &[crates::Package]) -> Vec<Problem> {
     problems.extend(crates::solvers_never_draw(tree, packages));
     problems.extend(signatures::faer_outside_linalg(tree));
     problems.extend(signatures::faer_in_linalg_signatures(tree));
+    problems.extend(sources::readable(tree));
     problems.extend(sources::module_docs(tree));
     problems.extend(sources::length(tree));
     problems.extend(forbidden::words(tree));
@@ -73,8 +75,7 @@ fn check(tree: &Tree, packages: &[crates::Package]) -> Vec<Problem> {
 #[cfg(test)]
 mod tests {
     use super::testing::{Folder, reasons};
-    use super::{check, crates, tree::Tree};
-    use crate::validate::TEST_COMMAND;
+    use super::{TEST_COMMAND, check, crates, tree::Tree};
 
     const MANIFEST: &str = "\
 [package]
@@ -146,9 +147,17 @@ workspace = true
         );
         folder.write(
             "crates/dpopt-odd/src/lib.rs",
-            &format!("//! Odd.\nuse faer::Mat;\n// {}work/x\n", '/'),
+            &format!(
+                "//! Odd.\nuse faer::Mat;\n// {}work/x\nmod a;\npub struct F(a::G);\n",
+                '/'
+            ),
         );
         folder.write("docs/a.md", "[x](nowhere.md)\n");
+        folder.write(
+            "crates/dpopt-odd/src/a.rs",
+            "//! A.\nuse crate::F;\npub(crate) struct G;\n",
+        );
+        folder.write("crates/dpopt-odd/src/b.rs", "//! B.\nfn {\n");
         let found = problems(&folder).join("\n");
         for piece in [
             "crates/dpopt-linalg/Cargo.toml:1: licence",
@@ -160,6 +169,7 @@ workspace = true
             "crates/dpopt-odd/src/lib.rs:2: faer",
             "crates/dpopt-odd/src/lib.rs:3: forbidden",
             "docs/a.md:1: link",
+            "crates/dpopt-odd/src/b.rs:2: not Rust",
         ] {
             assert!(found.contains(piece), "no {piece:?} in\n{found}");
         }
