@@ -4,6 +4,7 @@
 //! problems, each with a file, a line and a reason. Every rule is tested on an input that keeps it
 //! and on a twin that breaks it.
 
+mod circles;
 mod crates;
 mod forbidden;
 mod links;
@@ -25,7 +26,7 @@ use tree::{Problem, Tree};
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let packages = crates::workspace(root)?;
-    let mut problems = check(&tree, &packages);
+    let mut problems = check(&tree, &packages, &circles::KNOWN);
     problems.extend(supply::versions(&tree));
     problems.extend(supply::licences(root)?);
     for problem in &problems {
@@ -43,6 +44,12 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
 }
 
+/// Prints the circles of files at `root`, with what they take from each other.
+pub(crate) fn circles(root: &Path) -> Result<(), String> {
+    circles::print(&Tree::read(root)?);
+    Ok(())
+}
+
 /// The libraries that somebody may depend on alone, by name.
 pub(crate) fn libraries(root: &Path) -> Result<Vec<String>, String> {
     let packages = crates::workspace(root)?.into_iter();
@@ -53,13 +60,14 @@ pub(crate) fn libraries(root: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Every rule, on files and crates that were read before.
-fn check(tree: &Tree, packages: &[crates::Package]) -> Vec<Problem> {
+fn check(tree: &Tree, packages: &[crates::Package], known: &[circles::Known]) -> Vec<Problem> {
     let mut problems = Vec::new();
     problems.extend(crates::edges(tree, packages));
     problems.extend(crates::external(tree, packages));
     problems.extend(crates::solvers_never_draw(tree, packages));
     problems.extend(signatures::faer_outside_linalg(tree));
     problems.extend(signatures::faer_in_linalg_signatures(tree));
+    problems.extend(circles::shrinking(tree, known));
     problems.extend(sources::readable(tree));
     problems.extend(sources::module_docs(tree));
     problems.extend(sources::length(tree));
@@ -110,7 +118,7 @@ workspace = true
     fn problems(folder: &Folder) -> Vec<String> {
         let tree = Tree::read(folder.path()).expect("the folder is readable");
         let packages = crates::workspace(folder.path()).expect("cargo reads the manifests");
-        reasons(&check(&tree, &packages))
+        reasons(&check(&tree, &packages, &[]))
     }
 
     #[test]
@@ -169,6 +177,7 @@ workspace = true
             "crates/dpopt-odd/src/lib.rs:2: faer",
             "crates/dpopt-odd/src/lib.rs:3: forbidden",
             "docs/a.md:1: link",
+            ": 1 circle(s) of 2 file(s)",
             "crates/dpopt-odd/src/b.rs:2: not Rust",
         ] {
             assert!(found.contains(piece), "no {piece:?} in\n{found}");
