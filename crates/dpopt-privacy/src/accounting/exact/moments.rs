@@ -95,7 +95,7 @@ impl Moments for Gaussian {
             let s = Complex64::new(theta, k as f64 * h);
             let ln = (s * (s + Complex64::new(1.0, 0.0))).scale(0.5 * self.mu_squared);
             let size = 0.5 * self.mu_squared * s.norm() * (s.norm() + 1.0);
-            entry.ln = entry.ln + ln;
+            entry.ln += ln;
             entry.error += size * (self.error + 8.0 * f64::EPSILON);
         }
         Ok(())

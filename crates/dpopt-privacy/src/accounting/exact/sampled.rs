@@ -336,7 +336,7 @@ impl<'a> Table<'a> {
         let mut rest = Complex64::default();
         let mut rest_error = 0.0;
         for node in &nodes {
-            rest = rest + node.rest;
+            rest += node.rest;
             rest_error += node.rest_error;
         }
         Ok(Self {
@@ -375,7 +375,7 @@ impl<'a> Table<'a> {
                 let mut term = weight * unit;
                 for j in 2..=TERMS {
                     term = (term * unit).scale(1.0 / j as f64);
-                    block.series[j] = block.series[j] + term;
+                    block.series[j] += term;
                 }
                 block.error += (4.0 * node.error + 100.0 * ULP) * weight.norm() * reach * reach;
                 continue;
@@ -397,8 +397,8 @@ impl<'a> Table<'a> {
             block.imaginary.push(now.im);
             block.turn_real.push(turn.re);
             block.turn_imaginary.push(turn.im);
-            block.mass = block.mass + weight;
-            block.mean = block.mean + weight * node.loss;
+            block.mass += weight;
+            block.mean += weight * node.loss;
         }
         while !block.real.len().is_multiple_of(LANES) {
             block.real.push(0.0);
@@ -465,7 +465,7 @@ impl<'a> Table<'a> {
         }
         let ln = if self.excess { ln_1p(sum) } else { sum.ln() };
         let ln = ln + Complex64::new(self.scale, 0.0);
-        entry.ln = entry.ln + ln.scale(self.count);
+        entry.ln += ln.scale(self.count);
         entry.error += self.count * (relative / (1.0 - relative) + 8.0 * ULP * ln.norm());
     }
 }
@@ -524,7 +524,7 @@ mod tests {
             let node = pair.node(k as f64 * step, 0.0, step);
             // On the real axis the add direction's conjugate is no different.
             let z = s.scale(node.loss.re);
-            sum = sum + polar(node.ln_weight + z.re, z.im);
+            sum += polar(node.ln_weight + z.re, z.im);
         }
         sum
     }
