@@ -359,7 +359,7 @@ impl Registry {
         Self { experiments }
     }
 
-    /// Rows that are designed, and that no run has confirmed. `docs/rates.md` says what is known of them.
+    /// Rows that are designed, and that no run has confirmed. `docs/measured/rates.md` says what is known of them.
     #[must_use]
     pub fn unconfirmed() -> Self {
         let mut experiments = super::floors::experiments();

@@ -136,11 +136,7 @@ fn claim(id: &str, axis: Axis, predicted: f64) -> Claim {
         .by("kl-spider", "arXiv 2311.13447, Theorem 1, repaired")
         .on("power")
         .measuring("excess risk")
-        .within(
-            0.08,
-            0.16,
-            "the tolerance of the project's notes on the KL condition",
-        )
+        .within(0.08, 0.16, "a tolerance fixed before the first run")
 }
 
 /// One size of the problem.

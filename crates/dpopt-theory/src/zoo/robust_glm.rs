@@ -45,8 +45,6 @@ pub struct RobustGlmShape {
 ///
 /// Value, gradient and Hessian are exact sums over the atoms; the least eigenvalue is that of U^T hess
 /// U, or 0 if that is larger and r < d. `data` and `loss` are the same problem record by record.
-///
-/// Source: the project's notes on arXiv 2206.00846, section 7.1, P2.
 #[derive(Clone)]
 pub struct RobustGlm {
     loss: Glm,

@@ -17,9 +17,7 @@ use crate::random::Normals;
 /// apart, for every n and every sample, at a point of norm sqrt(8n). The printed Lemma E.2 bounds the difference over all w
 /// by something that goes to 0 with n: its cover of points is chosen for each record, where it has to serve all of them.
 ///
-/// What is true needs the rank, a bound on ||w||, or one pass: `docs/theory/errata-faster-rates.md`.
-///
-/// Source: the project's notes on arXiv 2206.00846, erratum E17.
+/// What is true needs the rank, a bound on ||w||, or one pass: erratum E17 in `docs/theory/jl.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spokes {
     /// How often each row was drawn.
