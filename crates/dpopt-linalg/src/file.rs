@@ -117,7 +117,7 @@ pub enum DesignFileError {
         /// Number of rows.
         rows: usize,
     },
-    /// The layout is none that a design can have.
+    /// No design can have this layout.
     #[error("{path}: {source}")]
     Design {
         /// The file.

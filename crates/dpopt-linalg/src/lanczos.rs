@@ -32,7 +32,7 @@ pub enum End {
 /// How far to go.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LanczosSettings {
-    /// Vectors kept at a time: memory is so many times d numbers. At least 4.
+    /// Vectors kept at a time, each of d numbers. At least 4.
     pub basis: usize,
     /// Both the residual and [`ExtremeEigenvalue::beyond`] have to fall below this times the norm
     /// of the operator. In (0, 1); below about 1e-14 rounding is in the way.

@@ -209,7 +209,7 @@ impl Design {
         }
     }
 
-    /// Sets the factors of rows of bytes. One that is none (negative, not finite) erases its row.
+    /// Sets the factors of rows of bytes. An invalid one (negative, not finite) erases its row.
     pub(crate) fn set_factors(&mut self, factors: impl Iterator<Item = f32>) {
         if let Store::Bytes { scales, .. } = &mut self.store {
             for (scale, factor) in scales.iter_mut().zip(factors) {

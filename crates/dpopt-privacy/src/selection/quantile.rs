@@ -179,7 +179,7 @@ impl QuantileBins {
     }
 
     /// The bin of a value: from its lower edge up to below its upper one. Values beyond the
-    /// edges count in the bin at that end, a value that is not a number in none.
+    /// edges count in the bin at that end, a NaN in none.
     fn bin_of(&self, value: f64) -> Option<usize> {
         // The first edge is below every bin, the last above.
         let inner = &self.edges[1..self.edges.len() - 1];

@@ -87,7 +87,7 @@ pub(crate) struct Repetitions(Law);
 
 enum Law {
     Binomial(Choice<Binomial>),
-    /// The number is the sum of so many draws.
+    /// The number of draws that are added up.
     Poisson(Choice<Poisson>, u32),
 }
 

@@ -205,14 +205,14 @@ impl Design {
         }
     }
 
-    /// With a family of so many problems.
+    /// Sets the number of problems of the family.
     #[must_use]
     pub fn with_members(mut self, members: usize) -> Self {
         self.members = members;
         self
     }
 
-    /// With so many seeds.
+    /// Sets the number of seeds.
     #[must_use]
     pub fn with_seeds(mut self, seeds: usize) -> Self {
         self.seeds = seeds;

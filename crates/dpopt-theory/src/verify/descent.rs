@@ -201,7 +201,7 @@ pub(super) fn half_decades(from: f64, count: i32) -> Vec<f64> {
         .collect()
 }
 
-/// mu of (epsilon, [`DELTA`]). A fixed number that is none would be reported as a bad argument.
+/// mu of (epsilon, [`DELTA`]). NaN where there is no such mu: the trial then reports a bad argument.
 pub(super) fn mu_at(epsilon: f64) -> f64 {
     let budget = || {
         Some(Budget {
@@ -228,7 +228,7 @@ pub(super) fn epsilon_at(mu: f64) -> f64 {
     high
 }
 
-/// An estimator that, after so many anchors, answers requests for an anchor with a variation.
+/// An estimator that, after a number of anchors, answers requests for an anchor with a variation.
 struct NoRefresh<E> {
     inner: E,
     anchors: u64,

@@ -52,7 +52,7 @@ pub struct Row {
     /// The claim.
     #[serde(flatten)]
     pub claim: Claim,
-    /// The fitted exponent; not a number where there is none.
+    /// The fitted exponent; NaN without a fit.
     pub measured: f64,
     /// Its interval: the hull of that of the regression and that of resampled seeds.
     pub ci: [f64; 2],

@@ -285,7 +285,7 @@ impl Experiment for TreeExperiment {
     }
 }
 
-/// Eight kinds of record, so many of each: four tilts, along four sign patterns that are nearly orthogonal, and their opposites.
+/// Eight kinds of record, equally many of each: four tilts, along four sign patterns that are nearly orthogonal, and their opposites.
 pub(super) fn population(
     dim: usize,
     copies: u64,

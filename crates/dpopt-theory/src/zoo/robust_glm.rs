@@ -25,7 +25,7 @@ pub struct RobustGlmShape {
     pub row_norm: f64,
     /// Norm of the planted coefficients.
     pub planted: f64,
-    /// One atom in so many has a label that has nothing to do with its row; 0 for none.
+    /// One atom in this number has a label that does not depend on its row; 0: no such atom.
     pub outlier_every: usize,
 }
 
