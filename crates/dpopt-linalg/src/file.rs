@@ -71,7 +71,7 @@ pub enum DesignFileError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -122,7 +122,7 @@ pub enum DesignFileError {
     Design {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: DesignError,
     },

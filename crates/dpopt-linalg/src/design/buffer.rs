@@ -2,7 +2,7 @@
 
 use super::{Design, DesignError, Store, check_columns};
 
-/// Which rows of a whole are wanted.
+/// The wanted rows of a whole.
 #[derive(Debug, Clone)]
 pub enum Wanted<'a> {
     /// Neighbouring ones.
@@ -21,7 +21,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

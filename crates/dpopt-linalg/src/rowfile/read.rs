@@ -103,7 +103,7 @@ impl RowFile {
         Some(self.header.row_norm).filter(|&norm| norm > 0.0)
     }
 
-    /// What the writer noted: the schema, for a table.
+    /// The writer's note: the schema, for a table.
     #[must_use]
     pub fn note(&self) -> &str {
         &self.note

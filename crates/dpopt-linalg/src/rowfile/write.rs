@@ -20,7 +20,7 @@ pub struct RowFileWriter {
     name: String,
     header: Header,
     block_bytes: usize,
-    /// Of the block that is being filled: rows, labels and lengths, factors, column numbers, entries.
+    /// The block that is being filled: rows, labels and lengths, factors, column numbers, entries.
     count: usize,
     labels: Vec<u8>,
     lengths: Vec<u8>,

@@ -182,11 +182,11 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What the bits of a stream are for. Streams of different purposes never share a bit.
+/// The purpose of a stream's bits. Streams of different purposes never share a bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Purpose {
-    /// Which records a step looks at.
+    /// The choice of records of a step.
     Sampling = 1,
     /// The noise of a release.
     Noise = 2,

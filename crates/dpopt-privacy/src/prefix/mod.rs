@@ -40,7 +40,7 @@ pub use period::Prefix;
 pub(crate) use displacement::squared_displacement;
 pub(crate) use period::Terms;
 
-/// Which factorisation the noise of a period comes from.
+/// The factorisation behind the noise of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PrefixKind {
@@ -162,7 +162,7 @@ pub enum PrefixError {
     /// The step reads other records than the participation says.
     #[error("a step of this period must be a sum over {expected}")]
     WrongRecords {
-        /// What is expected.
+        /// The expected value.
         expected: &'static str,
     },
     /// The slice took part too often, or too short a time ago.
@@ -184,7 +184,7 @@ pub enum PrefixError {
     Broken,
 }
 
-/// Which nodes of the tree are released.
+/// The nodes of the tree that are released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nodes {
     /// Those that some prefix is made of.

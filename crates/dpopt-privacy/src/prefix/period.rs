@@ -79,7 +79,7 @@ pub struct Prefix {
     replay: Option<(Seat, u64)>,
 }
 
-/// What a period was opened with: public.
+/// The public terms of a period.
 pub(crate) struct Terms {
     pub(crate) noise: PrefixNoise,
     pub(crate) bound: Bound,

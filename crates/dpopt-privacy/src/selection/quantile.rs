@@ -17,7 +17,7 @@ pub const MAX_TARGET: u32 = 1 << 20;
 /// Largest size of an edge in units of the common last place, 2^61.
 const MAX_EDGE_BITS: u32 = 61;
 
-/// Which quantile: a fraction strictly between 0 and 1, such as 1/2 for the median.
+/// The quantile: a fraction strictly between 0 and 1, such as 1/2 for the median.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     numerator: u32,
@@ -82,7 +82,7 @@ impl Target {
     }
 }
 
-/// What the mechanism takes to be equally likely without data.
+/// The base measure: equally likely without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BaseMeasure {

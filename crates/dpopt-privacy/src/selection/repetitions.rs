@@ -49,7 +49,7 @@ impl Tuning {
         Ok(Self { run, mean, shape })
     }
 
-    /// What one run may spend.
+    /// The budget of one run.
     #[must_use]
     pub fn run(&self) -> &Event {
         &self.run
@@ -76,7 +76,7 @@ impl Tuning {
 /// The best of several runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Best<T> {
-    /// What the run returned.
+    /// The result of the run.
     pub value: T,
     /// Its score.
     pub score: f64,

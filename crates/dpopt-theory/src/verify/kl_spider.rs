@@ -1,4 +1,4 @@
-//! What is claimed of KL Spider, and the twins that must be caught.
+//! Claims about KL Spider, and the twins that must be caught.
 //!
 //! Error of a point of an experiment: the mean excess over a few runs on a function that is tight for its KL exponent everywhere
 //! ([`Power`]) or over many orders of magnitude ([`Softplus`]), in closed form. Every record counts as tilted by a vector of norm at most

@@ -1,4 +1,4 @@
-//! What is claimed of private proximal point, and the twin that must be caught.
+//! Claims about private proximal point, and the twin that must be caught.
 //!
 //! Powers of the radius below 2, on which the KL condition is tight everywhere, as the mean of records that are tilted apart: the
 //! mean gradient is exact. The theorem is an upper bound with logarithms, so the measured excess is divided by the planner's

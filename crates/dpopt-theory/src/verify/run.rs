@@ -10,7 +10,7 @@ use super::error::VerifyError;
 use super::journal::{Header, Journal, Outcome, Place};
 use super::judge::{Cells, Report, judge};
 
-/// What trials depend on that is not in their header: raised when seeds or experiments change.
+/// Version of what trials depend on beside their header: raised when seeds or experiments change.
 const VERSION: u32 = 1;
 
 /// How far a run is.

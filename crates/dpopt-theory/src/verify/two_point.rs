@@ -23,7 +23,7 @@ pub struct TwoPointCanary {
     rho: f64,
 }
 
-/// What the canary says.
+/// The verdict of the canary.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct CanaryReading {

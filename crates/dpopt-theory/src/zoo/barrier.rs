@@ -132,7 +132,7 @@ impl Problem for BarrierMean {
         2 * self.loss.half
     }
 
-    /// Of every record; the mean's own is that times the size of the mean record.
+    /// The bound for every record; the mean's own is that times the size of the mean record.
     fn lipschitz(&self) -> f64 {
         self.loss.lipschitz
     }

@@ -220,7 +220,7 @@ impl Problem for CellSquaresMean {
         self.loss.dim
     }
 
-    /// Of each record, for ||w|| <= R.
+    /// The bound for each record, for ||w|| <= R.
     fn lipschitz(&self) -> f64 {
         self.loss.lipschitz()
     }

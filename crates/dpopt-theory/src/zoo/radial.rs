@@ -21,7 +21,7 @@ pub trait Profile {
         Vec::new()
     }
 
-    /// What holds for phi(||w||) at radii up to `reach`; `centre` and `radius` are filled in by
+    /// The constants of phi(||w||) at radii up to `reach`; `centre` and `radius` are filled in by
     /// [`Radial`], `initial_gap` too.
     fn constants(&self, reach: f64) -> ProblemConstants;
 }

@@ -10,7 +10,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
 use crate::simulation::WeightedRecords;
 
-/// What a [`RobustGlm`] is made from.
+/// The settings of a [`RobustGlm`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RobustGlmShape {
     /// Number of coefficients d.

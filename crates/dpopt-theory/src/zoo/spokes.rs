@@ -8,7 +8,7 @@ use crate::random::Normals;
 /// Rows x_j = (e_0 + e_j)/sqrt 2, j = 1..N, N = 4n, uniformly distributed, under Huber's loss of <w, x> with delta = 1: X = L0 = L1 = 1.
 ///
 /// # Formula
-/// Of a sample of n rows take w_0 = 0 and w_j = sqrt 2 where row j was drawn, else -sqrt 2. Then <w, x_j> = 1 or -1, and the slope is the
+/// For a sample of n rows take w_0 = 0 and w_j = sqrt 2 where row j was drawn, else -sqrt 2. Then <w, x_j> = 1 or -1, and the slope is the
 /// same: on the sample always 1. With s <= 1/4 the share of rows that were drawn at least once, coordinate 0 of the
 /// gradient is 1/sqrt 2 on the sample and (2s - 1)/sqrt 2 for the population. So the two are at least
 ///
