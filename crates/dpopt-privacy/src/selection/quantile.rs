@@ -82,7 +82,7 @@ impl Target {
     }
 }
 
-/// The base measure: equally likely without data.
+/// The base measure: what is equally likely without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BaseMeasure {

@@ -250,7 +250,7 @@ pub struct Measured {
     pub square: f64,
     /// The planner's bound on the root mean square, where it has one.
     pub bound: Option<f64>,
-    /// The lower bound for every solver, in the mean over seeds and on the worst problem, where a lower bound says so.
+    /// The lower bound for every solver, in the mean over seeds and on the worst problem, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<f64>,
 }
