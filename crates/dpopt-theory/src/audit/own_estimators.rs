@@ -61,7 +61,7 @@ pub(super) fn budget() -> Result<Budget, AuditError> {
     })
 }
 
-/// An adjacency that a planner for slices by position takes, where `adjacency` is none: whether the run refuses is audited.
+/// `adjacency`, or replaced by one that a planner for slices by position takes: the audit asks whether the run refuses.
 fn with_positions(adjacency: Adjacency) -> Adjacency {
     if adjacency.record_count_is_public() {
         adjacency

@@ -1,4 +1,4 @@
-//! What is claimed of SpiderBoost and noisy gradient descent, and the twins that must be caught.
+//! Claims about SpiderBoost and noisy gradient descent, and the twins that must be caught.
 //!
 //! Error of a point of an experiment: the worst, over a logarithmic grid of ramp slopes, of the mean
 //! over runs of the output's gradient norm, on [`RampBowl`]. The output is uniform over the points
@@ -201,7 +201,7 @@ pub(super) fn half_decades(from: f64, count: i32) -> Vec<f64> {
         .collect()
 }
 
-/// mu of (epsilon, [`DELTA`]). A fixed number that is none would be reported as a bad argument.
+/// mu of (epsilon, [`DELTA`]). NaN where there is no such mu: the trial then reports a bad argument.
 pub(super) fn mu_at(epsilon: f64) -> f64 {
     let budget = || {
         Some(Budget {
@@ -228,7 +228,7 @@ pub(super) fn epsilon_at(mu: f64) -> f64 {
     high
 }
 
-/// An estimator that, after so many anchors, answers requests for an anchor with a variation.
+/// An estimator that, after a number of anchors, answers requests for an anchor with a variation.
 struct NoRefresh<E> {
     inner: E,
     anchors: u64,
