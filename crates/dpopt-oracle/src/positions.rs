@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use dpopt_privacy::Sample;
+
 /// Positions of the records that a pass, or a part of one, reads. They don't print.
 #[derive(Clone)]
 pub enum Positions<'a> {
@@ -9,6 +11,18 @@ pub enum Positions<'a> {
     Range(Range<usize>),
     /// Increasing ones, as a sample has them. **Secret**: they say who was drawn.
     Listed(&'a [u32]),
+}
+
+impl<'a> Positions<'a> {
+    /// Those of a granted release.
+    pub(crate) fn of(sample: &'a Sample) -> Self {
+        match sample.positions() {
+            dpopt_privacy::Positions::Range(range) => {
+                Positions::Range(range.start as usize..range.end as usize)
+            }
+            dpopt_privacy::Positions::Drawn(drawn) => Positions::Listed(drawn.reveal()),
+        }
+    }
 }
 
 impl Positions<'_> {

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Epsilon, FixedBlocks, LatticeSum, NoiseMultiplier,
-    PoolError, Prefix, Reads, SamplingRate, Sensitive, Slice, Touched, Vector, Which,
+    Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, FixedBlocks, LatticeSum, NoiseMultiplier,
+    PoolError, Prefix, Refused, Sample, Which,
 };
 
 use super::{
@@ -137,11 +137,12 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let Some(bound) = self.admit(query)? else {
             return Ok(None);
         };
-        let (sealed, denominator) = self.seal(query, bound, over, noise_multiplier)?;
-        let mut mean = self
-            .books
-            .curator_mut()
-            .release(&sealed, noise_multiplier)?;
+        let body = self.body(over)?;
+        let curator = self.books.curator_mut();
+        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
+        let denominator = ticket.sample().denominator();
+        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
+        let mut mean = self.books.curator_mut().redeem(ticket, sum)?;
         for x in &mut mean {
             *x /= denominator;
         }
@@ -182,9 +183,13 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let Some(bound) = self.admit(query)? else {
             return Ok(None);
         };
-        let (sealed, denominator) = self.seal(query, bound, over, noise_multiplier)?;
-        let norm = sealed.norm_from(&times(shift, denominator));
-        let norm = self.books.curator_mut().release(&norm, noise_multiplier)?;
+        let body = self.body(over)?;
+        let curator = self.books.curator_mut();
+        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
+        let denominator = ticket.sample().denominator();
+        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
+        let shift = times(shift, denominator);
+        let norm = self.books.curator_mut().redeem_norm(ticket, sum, &shift)?;
         self.count(query, denominator);
         let sensitivity = (bound.radius() + bound.step()) * self.data.adjacency().sum_sensitivity();
         let noise_std = noise_multiplier.get() * sensitivity / denominator;
@@ -198,7 +203,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// P(i) proportional to exp(-epsilon ||mean_i + shift_i||/(2 sensitivity)), with the sensitivity of a mean: s C/m.
     ///
     /// # Privacy
-    /// One event of bounded range epsilon; see [`Curator::exponential_least_norm`].
+    /// One event of bounded range epsilon; see [`Curator::redeem_choice`].
     ///
     /// # Errors
     /// [`AskError`]; nothing was released then.
@@ -207,24 +212,25 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         among: &[(Q, &[f64])],
         epsilon: Epsilon,
     ) -> Result<usize, AskError> {
-        self.books.curator_mut().check_selection(epsilon)?;
-        let mut norms = Vec::with_capacity(among.len());
-        let mut read = 0.0;
-        for (query, shift) in among {
-            let Some(bound) = self.admit(query)? else {
+        let mut common = None;
+        for (query, _) in among {
+            let bound = self.admit(query)?.ok_or(SelectionError::NormsDiffer)?;
+            if *common.get_or_insert(bound) != bound {
                 return Err(SelectionError::NormsDiffer.into());
-            };
-            let (sealed, denominator) = self.sum(query, Which::All, |_, blocks| match blocks {
-                Some(blocks) => LatticeSum::in_blocks(bound, blocks),
-                None => LatticeSum::new(bound),
-            })?;
-            norms.push(sealed.norm_from(&times(shift, denominator)));
-            read = denominator;
+            }
         }
-        let chosen = self
-            .books
-            .curator_mut()
-            .exponential_least_norm(&norms, epsilon)?;
+        let bound = common.ok_or(SelectionError::NoCandidates)?;
+        let body = self.body(Which::All)?;
+        let curator = self.books.curator_mut();
+        let mut ticket = curator.grant_choice(body, bound, epsilon)?;
+        let read = ticket.sample().denominator();
+        for (query, shift) in among {
+            let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
+            ticket
+                .add(sum, &times(shift, read))
+                .map_err(Refused::from)?;
+        }
+        let chosen = self.books.curator_mut().redeem_choice(ticket)?;
         // One release, however many passes.
         for (i, (query, _)) in among.iter().enumerate() {
             let (gradients, values) = (query.gradients_per_record(), query.values_per_record());
@@ -277,12 +283,13 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     ) -> Result<Mean, AskError> {
         self.admit(query)?;
         let bound = period.bound();
-        self.prepare(over)?;
-        period.check_step(self.reads(over), bound, self.books.curator_mut())?;
-        let (sealed, denominator) = self.sum(query, over, |m, _| {
-            LatticeSum::weighted(bound, 1.0 / m, radius.get() / m)
+        let body = self.body(over)?;
+        let ticket = period.grant(over, body, self.books.curator_mut())?;
+        let denominator = ticket.sample().denominator();
+        let sum = self.sum(query, ticket.sample(), |_| {
+            LatticeSum::weighted(bound, 1.0 / denominator, radius.get() / denominator)
         })?;
-        let mean = period.push(sealed, self.books.curator_mut())?;
+        let mean = period.redeem(ticket, sum, self.books.curator_mut())?;
         self.count(query, denominator);
         // A step that was taken has a standard deviation.
         let noise_std = period
@@ -333,140 +340,45 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         Ok(Some(bound))
     }
 
-    /// What a mean over `over` is going to read.
-    fn reads<'s>(&self, over: Which<'s>) -> Reads<'s> {
-        match over {
-            Which::All => Reads::All,
-            Which::Poisson(rate) => Reads::Poisson(rate),
-            Which::FixedSize(size) => Reads::FixedSize {
-                size,
-                records: self.data.public_records(),
-            },
-            Which::Next(_) => Reads::NextSlice,
-            Which::Slice(slice) => Reads::Slice(slice),
+    /// How many records there are to draw from. Opens the pool where the next slice is read.
+    fn body(&mut self, over: Which<'_>) -> Result<Body, AskError> {
+        if let Which::Next(_) = over {
+            self.books.open_pool()?;
         }
+        let all = self.data.everything().len() as u64;
+        Ok(Body::declared(self.data.public_records(), all))
     }
 
-    /// Refuses what the pool can't hand out, before anything is taken from it.
-    fn prepare(&mut self, over: Which<'_>) -> Result<(), AskError> {
-        let Which::Next(asked) = over else {
-            return Ok(());
-        };
-        self.books.open_pool()?;
-        let left = self.books.records_left();
-        if asked == 0 {
-            return Err(PoolError::EmptySlice.into());
-        }
-        if asked > left {
-            return Err(PoolError::UsedUp { asked, left }.into());
-        }
-        Ok(())
-    }
-
-    /// The sealed sum that one release with this multiplier needs, if that release would be granted,
-    /// and the public number that its mean divides by.
-    fn seal(
-        &mut self,
-        query: &impl Query<L>,
-        bound: Bound,
-        over: Which<'_>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<(Sensitive<Vector>, f64), AskError> {
-        self.prepare(over)?;
-        let reads = self.reads(over);
-        self.books
-            .curator_mut()
-            .check_release(reads, bound, noise_multiplier)?;
-        self.sum(query, over, |_, blocks| match blocks {
-            Some(blocks) => LatticeSum::in_blocks(bound, blocks),
-            None => LatticeSum::new(bound),
-        })
-    }
-
-    /// The sealed sum of a query's contributions, and the public number that its mean divides by, from
-    /// which `empty` makes the empty sum, in the blocks of positions it is told of or in none.
+    /// The sum of a query's contributions over `sample`, added to what `empty` makes, which is
+    /// told of the blocks of positions that it may be in.
     fn sum(
-        &mut self,
+        &self,
         query: &impl Query<L>,
-        over: Which<'_>,
-        empty: impl Fn(f64, Option<FixedBlocks>) -> LatticeSum + Sync,
-    ) -> Result<(Sensitive<Vector>, f64), AskError> {
+        sample: &Sample,
+        empty: impl Fn(Option<FixedBlocks>) -> LatticeSum + Sync,
+    ) -> Result<LatticeSum, AskError> {
         // Asked once more where records are read: nothing passes this by.
         self.data.check_curator(self.books.curator())?;
-        let records = self.data.records();
-        let public = self.data.public_records();
-        // A pool of more positions than there are records is a mistake of the caller; the number of
-        // records is public wherever there are slices.
-        let positions = |slice: &Slice| {
-            let end = slice.positions().end.min(public) as usize;
-            Positions::Range((slice.positions().start as usize).min(end)..end)
-        };
-        let drawn = match over {
-            Which::All => Touched::All,
-            Which::Poisson(rate) => Touched::Poisson(
-                self.books
-                    .curator_mut()
-                    .poisson_sample(rate, self.data.everything().len())?,
-            ),
-            Which::FixedSize(size) => {
-                Touched::FixedSize(self.books.curator_mut().fixed_size_sample(size, public)?)
-            }
-            Which::Next(len) => Touched::Slice(self.books.curator_mut().take_slice(len)?),
-            Which::Slice(slice) => Touched::Slice(slice.clone()),
-        };
-        let (positions, denominator) = match &drawn {
-            Touched::All => (self.data.everything(), public as f64),
-            Touched::Poisson(sample) => (
-                Positions::Listed(sample.secret_positions().reveal()),
-                public as f64 * sample.rate().get(),
-            ),
-            Touched::FixedSize(sample) => (
-                Positions::Listed(sample.secret_positions().reveal()),
-                sample.size() as f64,
-            ),
-            Touched::Slice(slice) => (positions(slice), slice.len() as f64),
-        };
+        let (loss, records) = (&self.loss, self.data.records());
+        let (positions, nominal) = (Positions::of(sample), sample.denominator());
         let stored = self.data.stored();
         // Blocks read from a file are not blocks of fixed positions.
-        let blocks = self
-            .blocks(&drawn)
-            .filter(|_| query.sums_in_blocks() && stored.is_none());
-        let empty = || empty(denominator, blocks);
+        let in_blocks = query.sums_in_blocks() && stored.is_none();
+        let blocks = sample.blocks().filter(|_| in_blocks);
+        let empty = || empty(blocks);
         if let Some(stored) = stored {
-            let loss = &self.loss;
             let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
             let bound = empty().bound();
-            let cut = cut(loss, records, query, bound, denominator, &self.threads);
-            let sum = stored.pass(records, &positions, &empty, cut.workers, &add)?;
-            return Ok((sum.finish(self.data.adjacency(), drawn), denominator));
+            let cut = cut(loss, records, query, bound, nominal, &self.threads);
+            return Ok(stored.pass(records, &positions, &empty, cut.workers, &add)?);
         }
         let pass = match empty().blocks() {
             Some(_) => placed_pass,
             None => clipped_pass,
         };
-        let sum = pass(
-            &self.loss,
-            records,
-            query,
-            &empty,
-            &positions,
-            denominator,
-            &self.threads,
-        )?;
-        Ok((sum.finish(self.data.adjacency(), drawn), denominator))
-    }
-
-    /// Blocks of positions that hold under the adjacency of the data.
-    fn blocks(&self, drawn: &Touched) -> Option<FixedBlocks> {
-        let adjacency = self.data.adjacency();
-        let rate = match drawn {
-            Touched::Poisson(sample) => Some(sample.rate()),
-            Touched::FixedSize(sample) => {
-                SamplingRate::new(sample.size() as f64 / sample.records() as f64).ok()
-            }
-            Touched::All | Touched::Slice(_) => return FixedBlocks::of_all(adjacency),
-        };
-        rate.and_then(|rate| FixedBlocks::of_samples(adjacency, rate))
+        let threads = &self.threads;
+        let sum = pass(loss, records, query, &empty, &positions, nominal, threads)?;
+        Ok(sum)
     }
 
     /// Counts one release of `query` over nominally `read` records.
@@ -531,6 +443,14 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 return Err(AskError::NotOffered { what: other.kind() });
             }
         })
+    }
+}
+
+/// The empty sum within `bound`, in blocks where there are some.
+fn empty(bound: Bound, blocks: Option<FixedBlocks>) -> LatticeSum {
+    match blocks {
+        Some(blocks) => LatticeSum::in_blocks(bound, blocks),
+        None => LatticeSum::new(bound),
     }
 }
 

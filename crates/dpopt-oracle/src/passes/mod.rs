@@ -11,14 +11,14 @@ mod tests;
 
 use dpopt_linalg::{norm, norm_upper};
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, NoiseMultiplier, PoolError, Reads, SensitivityClaim, Slice,
-    Touched,
+    Adjacency, Body, ClipNorm, Curator, NoiseMultiplier, PoolError, Sample, SensitivityClaim, Which,
 };
 
 use crate::data::PrivateData;
 use crate::error::{AskError, EstimatorError, PassError};
 use crate::loss::{ConvexSmooth, guarded};
 use crate::oracle::{Answer, Books, Mean, Offers, Oracle, OracleFacts, Pass, Question};
+use crate::positions::Positions;
 use crate::records::Records;
 use weights::{influence, shares};
 
@@ -203,18 +203,16 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
     }
 
     /// The average of a pass over these records less its start, and the start. **Secret**.
-    fn walk(&self, pass: &Pass<'_>, terms: &Terms, start: &[f64], slice: &Slice) -> Vec<f64> {
+    fn walk(&self, pass: &Pass<'_>, terms: &Terms, start: &[f64], sample: &Sample) -> Vec<f64> {
         let records = self.data.records();
-        let public = self.data.public_records();
-        let positions = slice.positions();
+        let positions = Positions::of(sample);
         let mut point = start.to_vec();
         let mut average = point.clone();
         let mut gradient = vec![0.0; self.facts.dim];
-        for (i, theta) in (positions.start..positions.end.min(public)).zip(&terms.shares) {
+        for (i, theta) in positions.iter().zip(&terms.shares) {
             gradient.fill(0.0);
             let finished = guarded::<L, _>(|| {
-                self.loss
-                    .gradient(records.record(i as usize), &point, &mut gradient);
+                self.loss.gradient(records.record(i), &point, &mut gradient);
             });
             // The promise excludes this; nothing may stop or show all the same.
             if !(finished && gradient.iter().all(|g| g.is_finite())) {
@@ -270,20 +268,14 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
             }
             .into());
         }
-        self.books.curator_mut().check_release_claimed(
-            Reads::NextSlice,
-            &terms.claim,
-            noise_multiplier,
-        )?;
         let mut start = pass.start.to_vec();
         project(&mut start, pass.origin, pass.radius);
-        let slice = self.books.curator_mut().take_slice(pass.records)?;
-        let moved = self.walk(pass, &terms, &start, &slice);
-        let sealed = terms.claim.seal(&moved, Touched::Slice(slice));
-        let mut released = self
-            .books
-            .curator_mut()
-            .release_claimed(&sealed, noise_multiplier)?;
+        let body = Body::of(self.data.public_records());
+        let next = Which::Next(pass.records);
+        let curator = self.books.curator_mut();
+        let ticket = curator.grant_claimed(next, body, &terms.claim, noise_multiplier)?;
+        let moved = self.walk(pass, &terms, &start, ticket.sample());
+        let mut released = self.books.curator_mut().redeem_claimed(ticket, &moved)?;
         for (released, start) in released.iter_mut().zip(&start) {
             *released += start;
         }

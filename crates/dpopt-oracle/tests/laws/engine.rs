@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 
 use dpopt_oracle::{Loss, PrivateData, PrivateMean, Query};
 use dpopt_privacy::{
-    Adjacency, Bound, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
+    Adjacency, Body, Bound, ClipNorm, Curator, Event, NoiseMultiplier, Positions, SamplingRate,
+    Spend, Which,
 };
 
 /// The declared number of records: a power of two, so that dividing by it is exact, and enough for three threads.
@@ -29,6 +30,25 @@ pub(crate) fn uniforms(mut state: u64) -> impl FnMut() -> f64 {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((z ^ (z >> 31)) >> 10) as f64 / (1u64 << 53) as f64 - 1.0
+    }
+}
+
+/// The first Poisson sample of a curator with this seed.
+pub(crate) fn poisson_sample(
+    adjacency: Adjacency,
+    seed: u64,
+    rate: SamplingRate,
+    records: usize,
+) -> Vec<usize> {
+    let mut curator = Curator::simulated(adjacency, seed);
+    let event = Event::gaussian(z()).poisson_sampled(rate);
+    curator.reserve(&Spend::Fixed(event)).unwrap();
+    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+    let body = Body::of(records as u64);
+    let ticket = curator.grant(Which::Poisson(rate), body, bound, z());
+    match ticket.unwrap().sample().positions() {
+        Positions::Drawn(drawn) => drawn.reveal().iter().map(|&i| i as usize).collect(),
+        Positions::Range(_) => panic!("a sample is drawn"),
     }
 }
 
@@ -145,14 +165,8 @@ pub(crate) fn contributions<T: Clone, L: Loss, Q: Query<L>>(
         .map(|i| records[i % records.len()].clone())
         .collect();
     let rate = SamplingRate::new(0.5).unwrap();
-    let drawn = Curator::simulated(Adjacency::AddRemove, SEED)
-        .poisson_sample(rate, company.len())
-        .unwrap();
-    let places = drawn
-        .secret_positions()
-        .reveal()
-        .iter()
-        .map(|&i| i as usize);
+    let drawn = poisson_sample(Adjacency::AddRemove, SEED, rate, company.len());
+    let places = drawn.into_iter();
     let sampled = |records: &[T]| noisy_sum(loss(), query, &data(records), Which::Poisson(rate), 1);
     // Without records the sample is empty and the noise the same.
     let expected = total(&sampled(&[]), places.map(|i| &alone[i % records.len()]));

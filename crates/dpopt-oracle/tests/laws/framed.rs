@@ -10,7 +10,7 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, Curator, SamplingRate, Which};
 
-use crate::engine::{Steps, assert_within, minus, noisy_sum};
+use crate::engine::{Steps, assert_within, minus, noisy_sum, poisson_sample};
 use crate::records::{
     DIM, SHAPE, SIDE, Store, examples, norm, observed, points, private, private_observed,
     private_sensed, sensed,
@@ -82,14 +82,7 @@ fn framed<T: Clone, L: Loss, Q: Query<L>>(
     }
     let rate = SamplingRate::new(0.5).unwrap();
     let over = Which::Poisson(rate);
-    let drawn = Curator::simulated(REPLACE, 7)
-        .poisson_sample(rate, ROWS)
-        .unwrap();
-    let mut places = drawn
-        .secret_positions()
-        .reveal()
-        .iter()
-        .map(|&p| p as usize);
+    let mut places = poisson_sample(REPLACE, 7, rate, ROWS).into_iter();
     let expected = add(sum(&empty, over, 1), &mut places, 5);
     assert!(
         sum(&company(ROWS, 5), over, 1) == expected,
