@@ -2,8 +2,7 @@
 //!
 //! Floating-point sums are not 1-Lipschitz in a record, so a sum that must have a known
 //! sensitivity is added in integers. [`LatticeSum`] clips each contribution itself and rounds it
-//! to the lattice; what it returns, a [`Sensitive`] value, can be read only by the curator, which
-//! adds noise. The argument is in `docs/privacy/lattice-sums.md`.
+//! to the lattice; its contents can be read only by the curator, which adds noise. The argument is in `docs/privacy/lattice-sums.md`.
 
 mod claimed;
 mod lanes;
@@ -14,7 +13,7 @@ mod row_bound;
 mod rows;
 mod weighted;
 
-pub use claimed::{Claimed, SensitivityClaim};
+pub use claimed::SensitivityClaim;
 pub use lanes::RowEntry;
 pub use outer::{BlockFactors, BlockWork, Factors, OuterWork};
 pub use placed::FixedBlocks;
@@ -25,7 +24,6 @@ pub use rows::SparseRow;
 use zeroize::Zeroizing;
 
 use crate::adjacency::Adjacency;
-use crate::sensitive::{Access, Sensitive, Touched, Vector};
 use crate::units::ClipNorm;
 
 /// Largest number of contributions in one sum: 2^32. With coordinates below 2^30 + 1 steps
@@ -267,7 +265,8 @@ fn pow2(exponent: i32) -> f64 {
 /// Whatever is added, one contribution moves the sum by at most the bound's radius: a
 /// contribution that is not finite counts as zero as a whole, any other is clipped and rounded.
 /// The sum is exact, so it depends neither on the order of the records nor on the number of
-/// threads. Its contents can't be read; see [`LatticeSum::finish`].
+/// threads. Its contents can't be read: the only way out is
+/// [`crate::Curator::redeem`], which adds noise and charges for it.
 ///
 /// It neither clones, prints nor serialises:
 ///
@@ -386,25 +385,6 @@ impl LatticeSum {
             _ => panic!("one partial sum in blocks and one that is not"),
         };
         Ok(self)
-    }
-
-    /// Seals the sum. `adjacency` and `touched` say how the sum may differ between neighbours.
-    ///
-    /// # Panics
-    /// When it is in blocks that hold under another adjacency, whatever was added.
-    #[must_use]
-    pub fn finish(self, adjacency: Adjacency, touched: Touched) -> Sensitive<Vector> {
-        assert!(
-            self.blocks()
-                .is_none_or(|blocks| blocks.adjacency() == adjacency),
-            "blocks of another adjacency"
-        );
-        Sensitive {
-            payload: Vector { sum: self.sum },
-            bound: self.stated,
-            adjacency,
-            access: Access::of(&touched),
-        }
     }
 
     /// The bound that it states, and its integers.

@@ -10,7 +10,7 @@
 //! | the noise, steps or rate that a budget allows | [`calibrate`] |
 //! | what an attacker can do at most | [`accounting::curves`] |
 //! | several runs on one budget; costs chosen on the way | [`Ledger`], [`Filter`], [`Odometer`] |
-//! | a release whose sensitivity is enforced | [`LatticeSum`], [`Sensitive`], [`Curator`] |
+//! | a release whose sensitivity is enforced | [`LatticeSum`], [`Curator`], [`Ticket`] |
 //! | the best of several candidates or runs, a quantile, a threshold | [`selection`] |
 //! | a running sum of releases with less noise | [`PrefixNoise`], [`Curator::prefix`] |
 //! | noise without floating-point decisions | [`noise`] |
@@ -18,22 +18,24 @@
 //! # A release
 //! ```
 //! use dpopt_privacy::{
-//!     Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Spend, Touched,
+//!     Adjacency, Body, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Spend, Which,
 //! };
 //!
 //! let mut curator = Curator::protected(Adjacency::ReplaceOne)?;
 //! let noise = NoiseMultiplier::new(4.0)?;
 //! curator.reserve(&Spend::Fixed(Event::gaussian(noise)))?;
 //!
-//! // Contributions are clipped to norm 1, whatever they are.
-//! let mut sum = LatticeSum::new(Bound::new(ClipNorm::new(1.0)?, 2)?);
+//! // A ticket says which records are read; contributions are clipped to norm 1, whatever they are.
+//! let bound = Bound::new(ClipNorm::new(1.0)?, 2)?;
+//! let ticket = curator.grant(Which::All, Body::of(3), bound, noise)?;
+//! let mut sum = LatticeSum::new(bound);
 //! for record in [[0.6, 0.8], [30.0, 40.0], [f64::NAN, 0.0]] {
 //!     sum.add_scaled(1.0, &record);
 //! }
-//! let secret = sum.finish(Adjacency::ReplaceOne, Touched::All);
-//! let released = curator.release(&secret, noise)?;
+//! let released = curator.redeem(ticket, sum)?;
 //! assert_eq!(released.len(), 2);
-//! assert!(curator.release(&secret, noise).is_err()); // nothing is left of the reservation
+//! // Nothing is left of the reservation.
+//! assert!(curator.grant(Which::All, Body::of(3), bound, noise).is_err());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -53,7 +55,6 @@ mod refused;
 mod replay;
 mod sample;
 pub mod selection;
-mod sensitive;
 mod slice;
 pub mod ticket;
 mod which;
@@ -78,8 +79,8 @@ pub use dpopt_accounting::{
 };
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{
-    BlockFactors, BlockWork, Bound, Claimed, Factors, FixedBlocks, LatticeError, LatticeSum,
-    MAX_RECORDS, OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow,
+    BlockFactors, BlockWork, Bound, Factors, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS,
+    OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise};
@@ -87,8 +88,7 @@ pub use refused::Refused;
 pub use replay::{
     ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
 };
-pub use sample::{Body, FixedSizeSample, PoissonSample, Positions, Sample, SecretPositions};
-pub use sensitive::{Payload, Reads, Scalar, Sensitive, Touched, Vector};
+pub use sample::{Body, Positions, Sample, SecretPositions};
 pub use slice::{PoolError, Slice};
 pub use ticket::{Ticket, TicketError};
 pub use which::Which;

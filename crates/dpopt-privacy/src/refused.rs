@@ -55,20 +55,16 @@ pub enum Refused {
         /// More about it; may be empty.
         why: &'static str,
     },
-    /// The sum was computed under another adjacency than the curator's.
-    #[error("a sum under {sum} adjacency can't be released by a curator of {curator} adjacency")]
+    /// Scores or a claim hold under another adjacency than the curator's.
+    #[error(
+        "what holds under {sum} adjacency can't be released by a curator of {curator} adjacency"
+    )]
     AdjacencyMismatch {
-        /// Adjacency of the sum.
+        /// Adjacency of the scores or the claim.
         sum: Adjacency,
         /// Adjacency of the curator.
         curator: Adjacency,
     },
-    /// The sample's sum was released before; one sample is one event.
-    #[error("this sample was already used for a release")]
-    SampleUsed,
-    /// The sample does not come from this curator, or is not the last one drawn.
-    #[error("the sample was not drawn by this curator, or is not its last one")]
-    ForeignSample,
     /// The ticket, or the sum that it is redeemed with, is not what was granted.
     #[error(transparent)]
     Ticket(#[from] TicketError),
@@ -101,9 +97,6 @@ pub enum Refused {
     /// The selection can't be made.
     #[error(transparent)]
     Selection(#[from] SelectionError),
-    /// A selection is made among numbers over all records.
-    #[error("a selection is made among numbers that are over all records, and one of these is not")]
-    SelectionOnPart,
     /// An inner run of repeat-and-select tried to make a reservation of its own.
     #[error("an inner run has the reservation it was given and can't make another")]
     InnerRun,

@@ -147,11 +147,6 @@ impl Pool {
         self.next
     }
 
-    /// How many slices were handed out.
-    pub(crate) fn taken(&self) -> u64 {
-        self.slices
-    }
-
     pub(crate) fn left(&self) -> u64 {
         self.records - self.next
     }

@@ -1,9 +1,12 @@
 //! The curator: what it refuses, what it charges, and the law of what it releases.
 
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Delta, Event, LatticeSum, Mode, NoiseMultiplier,
-    PoolError, Refused, SamplingRate, Sensitive, Slice, Spend, Touched, Vector,
+    Adjacency, Body, Bound, ClipNorm, Curator, Delta, Event, LatticeSum, Mode, NoiseMultiplier,
+    PoolError, Refused, SamplingRate, Slice, Spend, TicketError, Which,
 };
+use support::{positions, release, release_norm};
+
+mod support;
 
 fn z(value: f64) -> NoiseMultiplier {
     NoiseMultiplier::new(value).unwrap()
@@ -13,49 +16,55 @@ fn fixed(value: f64, count: u64) -> Spend {
     Spend::Fixed(Event::gaussian(z(value)).repeated(count))
 }
 
-fn sum(rows: &[[f64; 2]], radius: f64, adjacency: Adjacency) -> Sensitive<Vector> {
+fn sum(rows: &[[f64; 2]], radius: f64) -> LatticeSum {
     let bound = Bound::new(ClipNorm::new(radius).unwrap(), 2).unwrap();
     let mut sum = LatticeSum::new(bound);
     for row in rows {
         sum.add_scaled(1.0, row);
     }
-    sum.finish(adjacency, Touched::All)
+    sum
+}
+
+fn release_all(
+    curator: &mut Curator,
+    sum: LatticeSum,
+    z: NoiseMultiplier,
+) -> Result<Vec<f64>, Refused> {
+    release(curator, Which::All, sum, z)
 }
 
 #[test]
 fn nothing_leaves_without_a_reservation() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
-    let secret = sum(&[[1.0, 0.0]], 1.0, Adjacency::ReplaceOne);
+    let secret = || sum(&[[1.0, 0.0]], 1.0);
     assert!(matches!(
-        curator.release(&secret, z(1.0)),
+        release_all(&mut curator, secret(), z(1.0)),
         Err(Refused::NotReserved { .. })
     ));
     curator.reserve(&fixed(1.0, 2)).unwrap();
     // Less noise than reserved is another event.
     assert!(matches!(
-        curator.release(&secret, z(0.5)),
+        release_all(&mut curator, secret(), z(0.5)),
         Err(Refused::NotReserved { .. })
     ));
-    assert!(curator.release(&secret, z(1.0)).is_ok());
-    assert!(curator.release(&secret, z(1.0)).is_ok());
+    assert!(release_all(&mut curator, secret(), z(1.0)).is_ok());
+    assert!(release_all(&mut curator, secret(), z(1.0)).is_ok());
     assert!(matches!(
-        curator.release(&secret, z(1.0)),
+        release_all(&mut curator, secret(), z(1.0)),
         Err(Refused::NotReserved { .. })
     ));
     assert_eq!(curator.spent().release_count(), 2);
     curator.settle().unwrap();
-    assert!(curator.release(&secret, z(1.0)).is_err());
+    assert!(release_all(&mut curator, secret(), z(1.0)).is_err());
 }
 
 #[test]
 fn a_refused_release_is_not_charged() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
     curator.reserve(&fixed(1.0, 1)).unwrap();
-    let other = sum(&[[1.0, 0.0]], 1.0, Adjacency::AddRemove);
-    assert!(matches!(
-        curator.release(&other, z(1.0)),
-        Err(Refused::AdjacencyMismatch { .. })
-    ));
+    for z in [z(0.5), z(1e-300)] {
+        assert!(release_all(&mut curator, sum(&[[1.0, 0.0]], 1.0), z).is_err());
+    }
     assert_eq!(curator.spent().release_count(), 0);
 }
 
@@ -67,9 +76,9 @@ fn an_early_stop_settles_for_what_was_released() {
         curator.reserve(&fixed(3.0, 10)),
         Err(Refused::AlreadyReserved)
     ));
-    let secret = sum(&[[1.0, 0.0]], 1.0, Adjacency::ReplaceOne);
+    let secret = || sum(&[[1.0, 0.0]], 1.0);
     for _ in 0..4 {
-        curator.release(&secret, z(3.0)).unwrap();
+        release_all(&mut curator, secret(), z(3.0)).unwrap();
     }
     let spent = curator.settle().unwrap();
     assert_eq!(spent.leaves(), vec![(Event::gaussian(z(3.0)), 4)]);
@@ -84,27 +93,29 @@ fn one_sample_is_one_event() {
     let event = Event::gaussian(z(1.0)).poisson_sampled(rate);
     curator.reserve(&Spend::Fixed(event.repeated(5))).unwrap();
     let sampled = |curator: &mut Curator| {
-        let sample = curator.poisson_sample(rate, 10).unwrap();
         let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+        let ticket = curator
+            .grant(Which::Poisson(rate), Body::of(10), bound, z(1.0))
+            .unwrap();
         let mut sum = LatticeSum::new(bound);
-        for _ in sample.secret_positions().reveal() {
+        for _ in positions(ticket.sample()) {
             sum.add_scaled(1.0, &[1.0]);
         }
-        sum.finish(Adjacency::AddRemove, Touched::Poisson(sample))
+        (ticket, sum)
     };
-    let first = sampled(&mut curator);
-    curator.release(&first, z(1.0)).unwrap();
+    let (first, sum) = sampled(&mut curator);
+    curator.redeem(first, sum).unwrap();
+    let mut other = Curator::simulated(Adjacency::AddRemove, 2);
+    let event = Event::gaussian(z(1.0)).poisson_sampled(rate);
+    other.reserve(&Spend::Fixed(event)).unwrap();
+    let (stranger, sum) = sampled(&mut other);
     assert!(matches!(
-        curator.release(&first, z(1.0)),
-        Err(Refused::SampleUsed)
+        curator.redeem(stranger, sum),
+        Err(Refused::Ticket(TicketError::OtherCurator))
     ));
-    let stranger = sampled(&mut Curator::simulated(Adjacency::AddRemove, 2));
-    assert!(matches!(
-        curator.release(&stranger, z(1.0)),
-        Err(Refused::ForeignSample)
-    ));
-    let second = sampled(&mut curator);
-    assert!(curator.release(&second, z(1.0)).is_ok());
+    let (second, sum) = sampled(&mut curator);
+    assert!(curator.redeem(second, sum).is_ok());
+    assert_eq!(curator.spent().release_count(), 2);
 }
 
 #[test]
@@ -164,13 +175,13 @@ fn a_simulation_states_no_guarantee() {
 fn a_reservation_after_a_release_ends_the_guarantee() {
     // "Run again if the first result is bad": the accountants compose fixed events only.
     let mut curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
-    let secret = sum(&[[1.0, 0.0]], 1.0, Adjacency::ReplaceOne);
+    let secret = || sum(&[[1.0, 0.0]], 1.0);
     let delta = Delta::new(1e-6).unwrap();
     curator.reserve(&fixed(4.0, 1)).unwrap();
     curator.settle().unwrap();
     // Nothing was released yet.
     curator.reserve(&fixed(4.0, 1)).unwrap();
-    curator.release(&secret, z(4.0)).unwrap();
+    release_all(&mut curator, secret(), z(4.0)).unwrap();
     assert!(curator.guarantee(delta).is_ok());
     curator.settle().unwrap();
     curator.reserve(&fixed(4.0, 1)).unwrap();
@@ -200,10 +211,10 @@ fn kolmogorov(mut sample: Vec<f64>) -> f64 {
 fn residuals(adjacency: Adjacency, radius: f64, multiplier: f64, claimed: f64) -> Vec<f64> {
     let mut curator = Curator::simulated(adjacency, 7);
     curator.reserve(&fixed(multiplier, 4000)).unwrap();
-    let secret = sum(&[[0.25 * radius, -0.5 * radius]], radius, adjacency);
+    let secret = || sum(&[[0.25 * radius, -0.5 * radius]], radius);
     (0..4000)
         .flat_map(|_| {
-            let released = curator.release(&secret, z(multiplier)).unwrap();
+            let released = release_all(&mut curator, secret(), z(multiplier)).unwrap();
             [
                 (released[0] - 0.25 * radius) / claimed,
                 (released[1] + 0.5 * radius) / claimed,
@@ -239,23 +250,28 @@ fn the_check_would_see_half_the_noise_missing() {
 fn two_runs_do_not_share_noise() {
     let mut a = Curator::protected(Adjacency::AddRemove).unwrap();
     let mut b = Curator::protected(Adjacency::AddRemove).unwrap();
-    let secret = sum(&[[0.0, 0.0]], 1.0, Adjacency::AddRemove);
+    let secret = || sum(&[[0.0, 0.0]], 1.0);
     for curator in [&mut a, &mut b] {
         curator.reserve(&fixed(1.0, 2)).unwrap();
     }
     let (x, y) = (
-        a.release(&secret, z(1.0)).unwrap(),
-        b.release(&secret, z(1.0)).unwrap(),
+        release_all(&mut a, secret(), z(1.0)).unwrap(),
+        release_all(&mut b, secret(), z(1.0)).unwrap(),
     );
     assert_ne!(x, y);
-    assert_ne!(x, a.release(&secret, z(1.0)).unwrap());
+    assert_ne!(x, release_all(&mut a, secret(), z(1.0)).unwrap());
 }
 
-fn on_slice(value: f64, slice: &Slice) -> Sensitive<Vector> {
+fn on_slice(
+    curator: &mut Curator,
+    value: f64,
+    slice: &Slice,
+    z: NoiseMultiplier,
+) -> Result<Vec<f64>, Refused> {
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
     let mut sum = LatticeSum::new(bound);
     sum.add_scaled(1.0, &[value]);
-    sum.finish(Adjacency::ReplaceOne, Touched::Slice(slice.clone()))
+    release(curator, Which::Slice(slice), sum, z)
 }
 
 fn per_slice(share: Event) -> Spend {
@@ -280,17 +296,17 @@ fn every_slice_has_its_own_share() {
     ]);
     curator.reserve(&per_slice(share)).unwrap();
     for _ in 0..2 {
-        curator.release(&on_slice(0.5, &a), z(1.0)).unwrap();
+        on_slice(&mut curator, 0.5, &a, z(1.0)).unwrap();
     }
     assert!(matches!(
-        curator.release(&on_slice(0.5, &a), z(1.0)),
+        on_slice(&mut curator, 0.5, &a, z(1.0)),
         Err(Refused::NotReserved { slice: Some(0), .. })
     ));
-    curator.release(&on_slice(0.5, &b), z(1.0)).unwrap();
-    curator.release(&on_slice(0.5, &b), z(3.0)).unwrap();
+    on_slice(&mut curator, 0.5, &b, z(1.0)).unwrap();
+    on_slice(&mut curator, 0.5, &b, z(3.0)).unwrap();
     // A release on all records has no share.
     assert!(matches!(
-        curator.release(&sum(&[[1.0, 0.0]], 1.0, Adjacency::ReplaceOne), z(3.0)),
+        release_all(&mut curator, sum(&[[1.0, 0.0]], 1.0), z(3.0)),
         Err(Refused::NotReserved { slice: None, .. })
     ));
     // The worst slice: two releases at 1, or one at 1 and one at 3.
@@ -341,14 +357,10 @@ fn a_slice_of_another_pool_is_refused() {
     });
     let foreign = curators[0].take_slice(2).unwrap();
     assert!(matches!(
-        curators[1].release(&on_slice(1.0, &foreign), z(1.0)),
+        on_slice(&mut curators[1], 1.0, &foreign, z(1.0)),
         Err(Refused::Pool(PoolError::ForeignSlice))
     ));
-    assert!(
-        curators[0]
-            .release(&on_slice(1.0, &foreign), z(1.0))
-            .is_ok()
-    );
+    assert!(on_slice(&mut curators[0], 1.0, &foreign, z(1.0)).is_ok());
 }
 
 #[test]
@@ -397,15 +409,15 @@ fn a_slice_takes_one_of_the_shares() {
     let refused = |result: Result<Vec<f64>, Refused>| {
         matches!(result, Err(Refused::NotReserved { slice: Some(_), .. }))
     };
-    curator.release(&on_slice(0.5, &a), z(1.0)).unwrap();
-    assert!(refused(curator.release(&on_slice(0.5, &a), z(1.0))));
-    assert!(refused(curator.release(&on_slice(0.5, &a), z(2.0))));
-    curator.release(&on_slice(0.5, &b), z(3.0)).unwrap();
-    assert!(refused(curator.release(&on_slice(0.5, &b), z(1.0))));
-    curator.release(&on_slice(0.5, &b), z(2.0)).unwrap();
-    curator.release(&on_slice(0.5, &b), z(2.0)).unwrap();
-    assert!(refused(curator.release(&on_slice(0.5, &b), z(2.0))));
-    assert!(refused(curator.release(&on_slice(0.5, &c), z(4.0))));
+    on_slice(&mut curator, 0.5, &a, z(1.0)).unwrap();
+    assert!(refused(on_slice(&mut curator, 0.5, &a, z(1.0))));
+    assert!(refused(on_slice(&mut curator, 0.5, &a, z(2.0))));
+    on_slice(&mut curator, 0.5, &b, z(3.0)).unwrap();
+    assert!(refused(on_slice(&mut curator, 0.5, &b, z(1.0))));
+    on_slice(&mut curator, 0.5, &b, z(2.0)).unwrap();
+    on_slice(&mut curator, 0.5, &b, z(2.0)).unwrap();
+    assert!(refused(on_slice(&mut curator, 0.5, &b, z(2.0))));
+    assert!(refused(on_slice(&mut curator, 0.5, &c, z(4.0))));
     let squared = |event: &Event| {
         dpopt_privacy::accounting::costs::squared_mu(event, Adjacency::ReplaceOne).unwrap()
     };
@@ -416,22 +428,22 @@ fn a_slice_takes_one_of_the_shares() {
 
 #[test]
 fn a_cap_admits_what_its_sum_of_squares_pays() {
-    let secret = sum(&[[1.0, 0.0]], 1.0, Adjacency::ReplaceOne);
+    let secret = || sum(&[[1.0, 0.0]], 1.0);
     let mut curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
     let cap = Event::gaussian(z(2.0)).repeated(4); // 4 / 4 = 1
     curator.reserve(&Spend::AtMost(cap.clone())).unwrap();
     // 1/4 + 9/16 + 3/16 = 1, though none of it was named before.
-    curator.release(&secret, z(2.0)).unwrap();
+    release_all(&mut curator, secret(), z(2.0)).unwrap();
     for _ in 0..9 {
-        curator.release(&secret, z(4.0)).unwrap();
+        release_all(&mut curator, secret(), z(4.0)).unwrap();
     }
-    let refused = curator.release(&secret, z(2.0)).unwrap_err();
+    let refused = release_all(&mut curator, secret(), z(2.0)).unwrap_err();
     assert!(matches!(refused, Refused::OverCap { .. }), "{refused}");
     for _ in 0..3 {
-        curator.release(&secret, z(4.0)).unwrap();
+        release_all(&mut curator, secret(), z(4.0)).unwrap();
     }
     assert!(matches!(
-        curator.release(&secret, z(1000.0)),
+        release_all(&mut curator, secret(), z(1000.0)),
         Err(Refused::OverCap { .. })
     ));
     // The guarantee is that of the cap.
@@ -460,9 +472,9 @@ fn the_norm_of_a_sum_is_a_release_of_its_own() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 8);
     let draws = 4000;
     curator.reserve(&fixed(0.5, draws)).unwrap();
-    let secret = sum(&[[3.0, 0.0], [0.0, 4.0]], 4.0, Adjacency::ReplaceOne);
+    let secret = || sum(&[[3.0, 0.0], [0.0, 4.0]], 4.0);
     let norms: Vec<f64> = (0..draws)
-        .map(|_| curator.release(&secret.norm(), z(0.5)).unwrap())
+        .map(|_| release_norm(&mut curator, Which::All, secret(), &[], z(0.5)).unwrap())
         .collect();
     // Standard deviation 0.5 x 2 x 4 = 4: five standard errors, false alarm below 1e-6 each.
     let n = draws as f64;
@@ -473,7 +485,7 @@ fn the_norm_of_a_sum_is_a_release_of_its_own() {
         (variance / 16.0 - 1.0).abs() < 5.0 * (2.0 / n).sqrt(),
         "{variance}"
     );
-    assert!(curator.release(&secret, z(0.5)).is_err());
+    assert!(release_all(&mut curator, secret(), z(0.5)).is_err());
 }
 
 fn fixed_size(size: u64, records: u64, noise: f64) -> Event {
@@ -493,29 +505,32 @@ fn a_sample_of_fixed_size_is_one_event() {
         .unwrap();
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
     let take = |curator: &mut Curator, size: u64| {
-        let sample = curator.fixed_size_sample(size, 10).unwrap();
-        assert_eq!((sample.size(), sample.records()), (size, 10));
-        LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::FixedSize(sample))
+        let which = Which::FixedSize(size);
+        let ticket = curator.grant(which, Body::of(10), bound, z(2.0))?;
+        assert_eq!(positions(ticket.sample()).len() as u64, size);
+        Ok::<_, Refused>((ticket, LatticeSum::new(bound)))
     };
-    let old = take(&mut curator, 3);
-    let new = take(&mut curator, 3);
+    let (old, sum) = take(&mut curator, 3).unwrap();
+    let (new, other) = take(&mut curator, 3).unwrap();
     assert!(matches!(
-        curator.release(&old, z(2.0)),
-        Err(Refused::ForeignSample)
+        curator.redeem(old, sum),
+        Err(Refused::Ticket(TicketError::Void))
     ));
-    curator.release(&new, z(2.0)).unwrap();
-    assert!(matches!(
-        curator.release(&new, z(2.0)),
-        Err(Refused::SampleUsed)
-    ));
+    curator.redeem(new, other).unwrap();
     // A larger sample is another event.
-    let larger = take(&mut curator, 4);
     assert!(matches!(
-        curator.release(&larger, z(2.0)),
+        take(&mut curator, 4),
         Err(Refused::NotReserved { .. })
     ));
     assert_eq!(curator.settle().unwrap().leaves(), vec![(event, 1)]);
     assert!(curator.guarantee(Delta::new(1e-5).unwrap()).is_ok());
+}
+
+/// A sample that is drawn and not released.
+fn of_size(curator: &mut Curator, size: u64, records: u64) -> Result<Vec<usize>, Refused> {
+    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+    let ticket = curator.grant(Which::FixedSize(size), Body::of(records), bound, z(1.0))?;
+    Ok(positions(ticket.sample()))
 }
 
 #[test]
@@ -523,25 +538,21 @@ fn samples_of_fixed_size_are_refused_where_they_have_no_theorem() {
     for adjacency in [Adjacency::AddRemove, Adjacency::ZeroOut] {
         let mut curator = Curator::simulated(adjacency, 1);
         assert!(matches!(
-            curator.fixed_size_sample(1, 2),
+            of_size(&mut curator, 1, 2),
             Err(Refused::FixedSizeAdjacency { .. })
         ));
     }
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    curator
+        .reserve(&Spend::Fixed(fixed_size(5, 5, 1.0)))
+        .unwrap();
     for (size, records) in [(0, 5), (6, 5), (0, 0)] {
         assert!(matches!(
-            curator.fixed_size_sample(size, records),
+            of_size(&mut curator, size, records),
             Err(Refused::SampleSize { .. })
         ));
     }
-    assert_eq!(
-        curator
-            .fixed_size_sample(5, 5)
-            .unwrap()
-            .secret_positions()
-            .reveal(),
-        [0, 1, 2, 3, 4]
-    );
+    assert_eq!(of_size(&mut curator, 5, 5).unwrap(), [0, 1, 2, 3, 4]);
 }
 
 /// All ten subsets of two out of five are equally likely: chi-square with nine degrees of freedom,
@@ -549,12 +560,13 @@ fn samples_of_fixed_size_are_refused_where_they_have_no_theorem() {
 #[test]
 fn every_subset_is_equally_likely() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 77);
+    curator
+        .reserve(&Spend::Fixed(fixed_size(2, 5, 1.0)))
+        .unwrap();
     let mut counts = std::collections::BTreeMap::new();
     for _ in 0..20_000 {
-        let sample = curator.fixed_size_sample(2, 5).unwrap();
-        *counts
-            .entry(sample.secret_positions().reveal().to_vec())
-            .or_insert(0.0) += 1.0;
+        let drawn = of_size(&mut curator, 2, 5).unwrap();
+        *counts.entry(drawn).or_insert(0.0) += 1.0;
     }
     assert_eq!(counts.len(), 10);
     let statistic: f64 = counts

@@ -3,8 +3,10 @@
 
 use dpopt_privacy::noise::{FloatGaussian, KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Spend, Touched,
+    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Spend, Which,
 };
+
+mod support;
 
 const RELEASES: usize = 20_000;
 
@@ -57,11 +59,12 @@ fn released(record: f64, seed: u64) -> (Vec<f64>, f64) {
     let mut curator = Curator::simulated(adjacency, seed);
     let spend = Event::gaussian(multiplier).repeated(RELEASES as u64);
     curator.reserve(&Spend::Fixed(spend)).unwrap();
-    let mut sum = LatticeSum::new(bound);
-    sum.add_scaled(1.0, &[record]);
-    let secret = sum.finish(adjacency, Touched::All);
     let outputs = (0..RELEASES)
-        .map(|_| curator.release(&secret, multiplier).unwrap()[0])
+        .map(|_| {
+            let mut sum = LatticeSum::new(bound);
+            sum.add_scaled(1.0, &[record]);
+            support::release(&mut curator, Which::All, sum, multiplier).unwrap()[0]
+        })
         .collect();
     (outputs, bound.step())
 }

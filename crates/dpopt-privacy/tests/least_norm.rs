@@ -2,11 +2,14 @@
 
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
-    Accountant, Adjacency, Bound, ChangedRecord, ClipNorm, Curator, Delta, Epsilon, Event,
+    Accountant, Adjacency, Body, Bound, ChangedRecord, ClipNorm, Curator, Delta, Epsilon, Event,
     FilterKind, LatticeSum, Ledger, NoiseMultiplier, Refused, ReplayForAudits, ReplayedMechanism,
-    Scalar, Sensitive, Spend, Touched, Vector,
+    Spend, TicketError, Which,
 };
 use proptest::prelude::*;
+use support::{release, release_norm};
+
+mod support;
 
 const ADJACENCY: Adjacency = Adjacency::ReplaceOne;
 
@@ -18,18 +21,34 @@ fn epsilon(value: f64) -> Epsilon {
     Epsilon::new(value).unwrap()
 }
 
-fn sum(records: &[[f64; 2]], touched: Touched) -> Sensitive<Vector> {
-    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap();
-    let mut sum = LatticeSum::new(bound);
+fn bound() -> Bound {
+    Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap()
+}
+
+fn sum(records: &[[f64; 2]]) -> LatticeSum {
+    let mut sum = LatticeSum::new(bound());
     for record in records {
         sum.add_scaled(1.0, record);
     }
-    sum.finish(ADJACENCY, touched)
+    sum
 }
 
-/// The norm of one record, whose length is `length`.
-fn norm_of(length: f64) -> Sensitive<Scalar> {
-    sum(&[[length, 0.0]], Touched::All).norm()
+/// Selects among shifted norms of these sums.
+fn select(
+    curator: &mut Curator,
+    among: Vec<(LatticeSum, &[f64])>,
+    epsilon: Epsilon,
+) -> Result<usize, Refused> {
+    let mut ticket = curator.grant_choice(Body::of(10), bound(), epsilon)?;
+    for (sum, shift) in among {
+        ticket.add(sum, shift)?;
+    }
+    curator.redeem_choice(ticket)
+}
+
+/// A sum of one record, whose length is `length`.
+fn of_length(length: f64) -> (LatticeSum, &'static [f64]) {
+    (sum(&[[length, 0.0]]), &[])
 }
 
 fn selecting(epsilon: Epsilon, times: u64) -> Curator {
@@ -43,7 +62,7 @@ fn selecting(epsilon: Epsilon, times: u64) -> Curator {
 
 #[test]
 fn a_shifted_norm_is_the_norm_of_the_shifted_sum() {
-    let sealed = sum(&[[0.3, 0.4], [0.3, 0.0], [0.0, -0.2]], Touched::All);
+    let sealed = || sum(&[[0.3, 0.4], [0.3, 0.0], [0.0, -0.2]]);
     // Noise of a thousand lattice steps: 2^-20 of the radius.
     let tiny = z(2f64.powi(-21));
     let mut curator = Curator::simulated(ADJACENCY, 1);
@@ -61,7 +80,7 @@ fn a_shifted_norm_is_the_norm_of_the_shifted_sum() {
     ] {
         let at = |i: usize| shift.get(i).copied().filter(|x| !x.is_nan()).unwrap_or(0.0);
         let expected = (exact[0] + at(0)).hypot(exact[1] + at(1));
-        let found = curator.release(&sealed.norm_from(shift), tiny).unwrap();
+        let found = release_norm(&mut curator, Which::All, sealed(), shift, tiny).unwrap();
         assert!((found - expected).abs() < 1e-5, "{found} for {expected}");
     }
 }
@@ -77,8 +96,8 @@ proptest! {
         let tape = ReplayForAudits::new(ADJACENCY, 1, ChangedRecord::InPlace(1)).unwrap();
         for (mut curator, record) in [(tape.recorder(), one), (tape.replayer(), other)] {
             curator.reserve(&Spend::Fixed(Event::gaussian(z(4.0)))).unwrap();
-            let sealed = sum(&[[0.1, 0.2], record], Touched::All);
-            curator.release(&sealed.norm_from(&shift), z(4.0)).unwrap();
+            let sealed = sum(&[[0.1, 0.2], record]);
+            release_norm(&mut curator, Which::All, sealed, &shift, z(4.0)).unwrap();
         }
         let report = tape.report();
         prop_assert!(report.divergence.is_none());
@@ -98,11 +117,8 @@ proptest! {
         let tape = ReplayForAudits::new(ADJACENCY, 1, ChangedRecord::InPlace(1)).unwrap();
         for (mut curator, record) in [(tape.recorder(), one), (tape.replayer(), other)] {
             curator.reserve(&Spend::Fixed(Event::ExponentialMechanism { epsilon })).unwrap();
-            let norms: Vec<_> = shifts
-                .iter()
-                .map(|shift| sum(&[[0.1, 0.2], record], Touched::All).norm_from(shift))
-                .collect();
-            curator.exponential_least_norm(&norms, epsilon).unwrap();
+            let among = shifts.iter().map(|shift| (sum(&[[0.1, 0.2], record]), &shift[..]));
+            select(&mut curator, among.collect(), epsilon).unwrap();
         }
         let report = tape.report();
         prop_assert!(report.divergence.is_none());
@@ -118,10 +134,10 @@ fn small_norms_are_selected_with_the_law_of_the_mechanism() {
     let epsilon = epsilon(3.0);
     let runs = 30_000u64;
     let mut curator = selecting(epsilon, runs);
-    let norms = lengths.map(norm_of);
     let mut counts = [0.0; 3];
     for _ in 0..runs {
-        counts[curator.exponential_least_norm(&norms, epsilon).unwrap()] += 1.0;
+        let among = lengths.map(of_length).into();
+        counts[select(&mut curator, among, epsilon).unwrap()] += 1.0;
     }
     let masses = lengths.map(|length: f64| (-0.75 * length).exp());
     let total: f64 = masses.iter().sum();
@@ -137,42 +153,22 @@ fn small_norms_are_selected_with_the_law_of_the_mechanism() {
 fn what_can_not_be_selected_among_is_refused_and_costs_nothing() {
     let epsilon = epsilon(1.0);
     let mut curator = selecting(epsilon, 1);
-    let refused = |result: Result<usize, Refused>| match result {
-        Err(Refused::Selection(error)) => error,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(
-        refused(curator.exponential_least_norm(&[], epsilon)),
-        SelectionError::NoCandidates
-    );
-    let other = Bound::new(ClipNorm::new(2.0).unwrap(), 2).unwrap();
-    let longer = LatticeSum::new(other)
-        .finish(ADJACENCY, Touched::All)
-        .norm();
-    assert_eq!(
-        refused(curator.exponential_least_norm(&[norm_of(0.1), longer], epsilon)),
-        SelectionError::NormsDiffer
-    );
-    curator.open_pool(4, 0).unwrap();
-    let slice = curator.take_slice(2).unwrap();
-    let part = sum(&[[0.1, 0.0]], Touched::Slice(slice)).norm();
     assert!(matches!(
-        curator.exponential_least_norm(&[part], epsilon),
-        Err(Refused::SelectionOnPart)
+        select(&mut curator, Vec::new(), epsilon),
+        Err(Refused::Selection(SelectionError::NoCandidates))
     ));
-    let foreign = LatticeSum::new(other)
-        .finish(Adjacency::AddRemove, Touched::All)
-        .norm();
+    let other = Bound::new(ClipNorm::new(2.0).unwrap(), 2).unwrap();
+    let longer = (LatticeSum::new(other), &[][..]);
     assert!(matches!(
-        curator.exponential_least_norm(&[foreign], epsilon),
-        Err(Refused::AdjacencyMismatch { .. })
+        select(&mut curator, vec![of_length(0.1), longer], epsilon),
+        Err(Refused::Ticket(TicketError::OtherBound { .. }))
     ));
     assert_eq!(curator.spent(), Event::NoOp);
-    curator.check_selection(epsilon).unwrap();
-    curator
-        .exponential_least_norm(&[norm_of(0.1)], epsilon)
-        .unwrap();
-    assert!(curator.check_selection(epsilon).is_err());
+    select(&mut curator, vec![of_length(0.1)], epsilon).unwrap();
+    assert!(matches!(
+        select(&mut curator, vec![of_length(0.1)], epsilon),
+        Err(Refused::NotReserved { .. })
+    ));
 }
 
 #[test]
@@ -182,25 +178,23 @@ fn a_cap_and_what_comes_after_it_are_kept_apart() {
     let spend = Spend::at_most_then(Event::gaussian(z(1.0)), then.clone());
     let mut curator = Curator::protected(ADJACENCY).unwrap();
     curator.reserve(&spend).unwrap();
-    let sealed = sum(&[[0.3, 0.4]], Touched::All);
+    let sealed = || sum(&[[0.3, 0.4]]);
     // 1/4 + 1/4 of the cap of 1, and 1 more is refused.
     for _ in 0..2 {
-        curator.release(&sealed, z(2.0)).unwrap();
+        release(&mut curator, Which::All, sealed(), z(2.0)).unwrap();
     }
     assert!(matches!(
-        curator.release(&sealed, z(1.0)),
+        release(&mut curator, Which::All, sealed(), z(1.0)),
         Err(Refused::OverCap { .. })
     ));
-    curator
-        .exponential_least_norm(&[norm_of(0.1)], epsilon)
-        .unwrap();
+    select(&mut curator, vec![of_length(0.1)], epsilon).unwrap();
     // The first of what comes after closes the cap; and it comes once.
     assert!(matches!(
-        curator.release(&sealed, z(9.0)),
+        release(&mut curator, Which::All, sealed(), z(9.0)),
         Err(Refused::NotReserved { .. })
     ));
     assert!(matches!(
-        curator.exponential_least_norm(&[norm_of(0.1)], epsilon),
+        select(&mut curator, vec![of_length(0.1)], epsilon),
         Err(Refused::NotReserved { .. })
     ));
     let spent = curator.settle().unwrap();
@@ -261,10 +255,8 @@ fn a_shared_budget_pays_for_both_in_its_own_measure() {
     run.reserve(&spend).unwrap();
     let used = || open("zcdp", FilterKind::Zcdp).state().unwrap().used;
     assert!((used() - 0.5 - 0.08).abs() < 1e-8, "{}", used());
-    run.release(&sum(&[[0.3, 0.4]], Touched::All), z(2.0))
-        .unwrap();
-    run.exponential_least_norm(&[norm_of(0.1)], selection)
-        .unwrap();
+    release(&mut run, Which::All, sum(&[[0.3, 0.4]]), z(2.0)).unwrap();
+    select(&mut run, vec![of_length(0.1)], selection).unwrap();
     run.settle().unwrap();
     // Refunded to what was released.
     assert!((used() - 0.125 - 0.08).abs() < 1e-8, "{}", used());

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 
 use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, LatticeSum, Ledger,
-    LedgerError, NoiseMultiplier, Refused, SamplingRate, Spend, Touched,
+    LedgerError, NoiseMultiplier, Refused, SamplingRate, Spend, Which,
 };
+use support::release;
+
+mod support;
 
 struct Folder(tempfile::TempDir);
 
@@ -115,10 +118,15 @@ fn a_settled_run_pays_for_what_it_released() {
     let mut run = curator(&folder.file(), 1.0, FilterKind::Gdp);
     run.reserve(&gaussians(z, 100)).unwrap();
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let secret = LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::All);
+    let secret = || LatticeSum::new(bound);
     for _ in 0..25 {
-        run.release(&secret, NoiseMultiplier::new(z).unwrap())
-            .unwrap();
+        release(
+            &mut run,
+            Which::All,
+            secret(),
+            NoiseMultiplier::new(z).unwrap(),
+        )
+        .unwrap();
     }
     run.settle().unwrap();
     let state = open(&folder.file(), 1.0, FilterKind::Gdp)
@@ -515,7 +523,7 @@ fn a_budget_comes_before_the_first_reservation_and_alone() {
 fn a_ledger_that_is_exchanged_in_use_is_refused() {
     let z = NoiseMultiplier::new(100.0).unwrap();
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let secret = LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::All);
+    let secret = || LatticeSum::new(bound);
     type Deed = fn(&Path, &str);
     type Is = fn(&LedgerError) -> bool;
     let deeds: [(Deed, Is); 5] = [
@@ -566,7 +574,7 @@ fn a_ledger_that_is_exchanged_in_use_is_refused() {
         assert!(expected(&watcher.state().unwrap_err()), "deed {number}");
         let there = std::fs::read(&path).ok();
         // The payment is not on record any more: no release, and no refund from another's money.
-        is_expected(run.release(&secret, z).unwrap_err());
+        is_expected(release(&mut run, Which::All, secret(), z).unwrap_err());
         is_expected(run.settle().unwrap_err());
         assert_eq!(std::fs::read(&path).ok(), there, "deed {number}");
     }
@@ -605,14 +613,14 @@ fn releases_are_listed_in_few_lines() {
     run.reserve(&Spend::Fixed(Event::composed(plan.to_vec())))
         .unwrap();
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let secret = LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::All);
+    let secret = || LatticeSum::new(bound);
     let listed = || {
         let report = Ledger::verify(&folder.file(), None).unwrap();
         report.runs[0].released.release_count()
     };
     for step in 1..=1000_u64 {
         for z in [a, b] {
-            run.release(&secret, noise(z)).unwrap();
+            release(&mut run, Which::All, secret(), noise(z)).unwrap();
         }
         // The last line before the next doubling stands for all but less than half.
         assert!(listed() <= 2 * step && 2 * listed() >= 2 * step, "{step}");

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use dpopt_privacy::{
     Adjacency, Bound, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, LatticeSum,
-    Ledger, LedgerError, NoiseMultiplier, Refused, Spend, Touched,
+    Ledger, LedgerError, NoiseMultiplier, Refused, Spend, Which,
 };
+
+mod support;
 use dpopt_testkit::Draws;
 
 /// Says in the environment of a child what it is for.
@@ -47,8 +49,12 @@ fn curator(ledger: Ledger) -> Curator {
 
 fn release(curator: &mut Curator) -> Result<Vec<f64>, Refused> {
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let secret = LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::All);
-    curator.release(&secret, NoiseMultiplier::new(Z).unwrap())
+    support::release(
+        curator,
+        Which::All,
+        LatticeSum::new(bound),
+        NoiseMultiplier::new(Z).unwrap(),
+    )
 }
 
 /// One line that no output of the test harness can be part of.

@@ -7,8 +7,10 @@ use std::sync::Barrier;
 use dpopt_privacy::ledger::{Damage, RunState};
 use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, LatticeSum, Ledger,
-    LedgerError, NoiseMultiplier, Refused, Spend, Touched,
+    LedgerError, NoiseMultiplier, Refused, Spend, Which,
 };
+
+mod support;
 
 /// One release costs 1/z^2 = 1e-4 in squared mu.
 const Z: f64 = 100.0;
@@ -42,8 +44,7 @@ fn gaussians(count: u64) -> Spend {
 
 fn release(curator: &mut Curator) -> Result<Vec<f64>, Refused> {
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let secret = LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::All);
-    curator.release(&secret, z(Z))
+    support::release(curator, Which::All, LatticeSum::new(bound), z(Z))
 }
 
 /// The files that say that runs live.
@@ -187,10 +188,8 @@ fn what_is_paid_at_its_beginning_is_drawn_whole() {
     let mut curator = run(&path, &Spend::Fixed(both));
     curator.open_pool(100, 0).unwrap();
     for _ in 0..4 {
-        let slice = curator.take_slice(10).unwrap();
         let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-        let secret = LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::Slice(slice));
-        curator.release(&secret, z(Z)).unwrap();
+        support::release(&mut curator, Which::Next(10), LatticeSum::new(bound), z(Z)).unwrap();
     }
     release(&mut curator).unwrap();
     drop(curator);

@@ -2,9 +2,12 @@
 
 use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation,
-    PoolError, Prefix, PrefixError, PrefixKind, PrefixNoise, Refused, SamplingRate, Sensitive,
-    Slice, Spend, Touched, Vector,
+    PoolError, Prefix, PrefixError, PrefixKind, PrefixNoise, Refused, SamplingRate, Slice, Spend,
+    TicketError, Which,
 };
+use support::push;
+
+mod support;
 
 use Participation::{Every, Repeated, Single};
 use PrefixKind::{Banded, Honaker, Independent, Toeplitz, Tree};
@@ -19,19 +22,23 @@ fn bound(radius: f64, dim: usize) -> Bound {
     Bound::new(ClipNorm::new(radius).unwrap(), dim).unwrap()
 }
 
-fn sum(value: f64, bound: Bound, adjacency: Adjacency, touched: Touched) -> Sensitive<Vector> {
+fn sum(value: f64, bound: Bound) -> LatticeSum {
     let mut sum = LatticeSum::new(bound);
     sum.add_scaled(value, &vec![1.0; bound.dim()]);
-    sum.finish(adjacency, touched)
+    sum
 }
 
-fn all(value: f64) -> Sensitive<Vector> {
-    sum(value, bound(1.0, 3), Adjacency::ReplaceOne, Touched::All)
+fn all(period: &mut Prefix, value: f64, curator: &mut Curator) -> Result<Vec<f64>, Refused> {
+    push(period, Which::All, sum(value, bound(1.0, 3)), curator)
 }
 
-fn on(slice: &Slice) -> Sensitive<Vector> {
-    let touched = Touched::Slice(slice.clone());
-    sum(0.25, bound(1.0, 3), Adjacency::ReplaceOne, touched)
+fn on(period: &mut Prefix, slice: &Slice, curator: &mut Curator) -> Result<Vec<f64>, Refused> {
+    push(
+        period,
+        Which::Slice(slice),
+        sum(0.25, bound(1.0, 3)),
+        curator,
+    )
 }
 
 fn reserved(event: Event) -> Curator {
@@ -60,7 +67,7 @@ fn releases_are_prefix_sums_with_little_noise_where_little_is_asked_for() {
             let mut curator = reserved(Event::gaussian(z(1e-5)));
             let mut period = every(&mut curator, kind, len, z(1e-5));
             for t in 1..=len {
-                let released = period.push(all(0.125), &mut curator).unwrap();
+                let released = all(&mut period, 0.125, &mut curator).unwrap();
                 for x in released {
                     assert!((x - 0.125 * t as f64).abs() < 2e-3, "{kind} {t}");
                     assert_ne!(x, 0.125 * t as f64, "{kind} {t}: no noise");
@@ -78,17 +85,17 @@ fn a_period_over_all_records_is_charged_once_and_before() {
         let mut period = every(&mut curator, kind, 3, z(1.0));
         assert_eq!(curator.spent().release_count(), 1);
         for _ in 0..3 {
-            period.push(all(0.5), &mut curator).unwrap();
+            all(&mut period, 0.5, &mut curator).unwrap();
             assert_eq!(curator.spent().release_count(), 1);
         }
         // The step after the last.
         assert!(matches!(
-            period.push(all(0.5), &mut curator),
+            all(&mut period, 0.5, &mut curator),
             Err(Refused::Prefix(PrefixError::Finished { len: 3 }))
         ));
         // A restart pays again, and stops early.
         let mut again = every(&mut curator, kind, 3, z(1.0));
-        again.push(all(0.5), &mut curator).unwrap();
+        all(&mut again, 0.5, &mut curator).unwrap();
         drop(again);
         assert_eq!(curator.spent().release_count(), 2);
         assert!(matches!(
@@ -106,39 +113,37 @@ fn a_period_over_all_records_is_charged_once_and_before() {
 fn other_bounds_adjacencies_records_and_curators_are_refused() {
     let mut curator = reserved(Event::gaussian(z(1.0)));
     let mut period = every(&mut curator, Toeplitz, 3, z(1.0));
-    let replace = Adjacency::ReplaceOne;
     for other in [bound(2.0, 3), bound(1.0, 4)] {
         assert!(matches!(
-            period.push(sum(0.1, other, replace, Touched::All), &mut curator),
-            Err(Refused::Prefix(PrefixError::OtherBound { .. }))
+            push(&mut period, Which::All, sum(0.1, other), &mut curator),
+            Err(Refused::Ticket(TicketError::OtherBound { .. }))
         ));
     }
-    let zero_out = sum(0.1, bound(1.0, 3), Adjacency::ZeroOut, Touched::All);
+    let zero_out = dpopt_privacy::FixedBlocks::of_all(Adjacency::ZeroOut).unwrap();
+    let zero_out = LatticeSum::in_blocks(bound(1.0, 3), zero_out);
     assert!(matches!(
-        period.push(zero_out, &mut curator),
-        Err(Refused::AdjacencyMismatch { .. })
+        push(&mut period, Which::All, zero_out, &mut curator),
+        Err(Refused::Ticket(TicketError::OtherBlocks { .. }))
     ));
-    let rate = SamplingRate::new(0.5).unwrap();
-    let sample = curator.poisson_sample(rate, 10).unwrap();
-    let sampled = sum(0.1, bound(1.0, 3), replace, Touched::Poisson(sample));
+    let sampled = Which::Poisson(SamplingRate::new(0.5).unwrap());
     assert!(matches!(
-        period.push(sampled, &mut curator),
+        push(&mut period, sampled, sum(0.1, bound(1.0, 3)), &mut curator),
         Err(Refused::Prefix(PrefixError::WrongRecords { .. }))
     ));
     curator.open_pool(10, 0).unwrap();
     let slice = curator.take_slice(5).unwrap();
     assert!(matches!(
-        period.push(on(&slice), &mut curator),
+        on(&mut period, &slice, &mut curator),
         Err(Refused::Prefix(PrefixError::WrongRecords { .. }))
     ));
     let mut other = reserved(Event::gaussian(z(1.0)));
     assert!(matches!(
-        period.push(all(0.1), &mut other),
+        all(&mut period, 0.1, &mut other),
         Err(Refused::Prefix(PrefixError::OtherCurator))
     ));
     // Nothing of that was added or used up.
     assert_eq!(period.steps(), 0);
-    assert!(period.push(all(0.1), &mut curator).is_ok());
+    assert!(all(&mut period, 0.1, &mut curator).is_ok());
 }
 
 #[test]
@@ -151,13 +156,13 @@ fn a_slice_pays_at_its_step_and_takes_part_once() {
             .unwrap();
         assert_eq!(curator.spent(), Event::NoOp);
         assert!(matches!(
-            period.push(all(0.5), &mut curator),
+            all(&mut period, 0.5, &mut curator),
             Err(Refused::Prefix(PrefixError::WrongRecords { .. }))
         ));
         let first = curator.take_slice(10).unwrap();
-        period.push(on(&first), &mut curator).unwrap();
+        on(&mut period, &first, &mut curator).unwrap();
         assert!(matches!(
-            period.push(on(&first), &mut curator),
+            on(&mut period, &first, &mut curator),
             Err(Refused::Prefix(PrefixError::TookPart {
                 slice: 0,
                 times: 1,
@@ -166,17 +171,17 @@ fn a_slice_pays_at_its_step_and_takes_part_once() {
             }))
         ));
         let second = curator.take_slice(10).unwrap();
-        period.push(on(&second), &mut curator).unwrap();
+        on(&mut period, &second, &mut curator).unwrap();
         // Its share is used up, also for another period.
         let mut other = curator
             .prefix(kind, bound(1.0, 3), 3, z(1.0), Single)
             .unwrap();
         assert!(matches!(
-            other.push(on(&second), &mut curator),
+            on(&mut other, &second, &mut curator),
             Err(Refused::NotReserved { slice: Some(1), .. })
         ));
         let third = curator.take_slice(10).unwrap();
-        other.push(on(&third), &mut curator).unwrap();
+        on(&mut other, &third, &mut curator).unwrap();
         let spent = curator.settle().unwrap();
         assert_eq!(spent, shares(kind, 3, Single, 1));
     }
@@ -189,7 +194,7 @@ fn a_period_goes_on_after_settling_as_far_as_it_was_paid() {
     let mut period = every(&mut curator, Toeplitz, 3, z(1.0));
     let paid = vec![(Event::gaussian(z(1.0)), 1)];
     assert_eq!(curator.settle().unwrap().leaves(), paid);
-    period.push(all(0.5), &mut curator).unwrap();
+    all(&mut period, 0.5, &mut curator).unwrap();
     assert!(matches!(
         curator.prefix(Toeplitz, bound(1.0, 3), 3, z(1.0), Every),
         Err(Refused::NotReserved { .. })
@@ -204,21 +209,21 @@ fn a_period_goes_on_after_settling_as_far_as_it_was_paid() {
     let mut period = curator
         .prefix(Toeplitz, bound(1.0, 3), 5, z(1.0), twice)
         .unwrap();
-    period.push(on(&a), &mut curator).unwrap();
+    on(&mut period, &a, &mut curator).unwrap();
     assert_eq!(curator.settle().unwrap(), share);
     assert!(matches!(
-        period.push(on(&b), &mut curator),
+        on(&mut period, &b, &mut curator),
         Err(Refused::NotReserved { .. })
     ));
     // The refused step was none: a is still one step away.
     assert!(matches!(
-        period.push(on(&a), &mut curator),
+        on(&mut period, &a, &mut curator),
         Err(Refused::Prefix(PrefixError::TookPart { step: 2, .. }))
     ));
     // A later reservation pays for b, not again for a.
     curator.reserve(&Spend::Fixed(share.clone())).unwrap();
-    period.push(on(&b), &mut curator).unwrap();
-    period.push(on(&a), &mut curator).unwrap();
+    on(&mut period, &b, &mut curator).unwrap();
+    on(&mut period, &a, &mut curator).unwrap();
     assert_eq!(curator.settle().unwrap(), share);
 }
 
@@ -232,7 +237,7 @@ fn a_slice_in_two_periods_pays_twice() {
         let mut period = curator
             .prefix(Tree, bound(1.0, 3), 4, z(1.0), Single)
             .unwrap();
-        let result = period.push(on(&slice), &mut curator);
+        let result = on(&mut period, &slice, &mut curator);
         if paid <= 2 {
             assert!(result.is_ok());
             assert_eq!(curator.spent(), shares(Tree, 4, Single, paid));
@@ -255,13 +260,13 @@ fn a_slice_of_another_pool_is_refused() {
             .unwrap();
         for _ in 0..2 {
             assert!(matches!(
-                period.push(on(&foreign), &mut curator),
+                on(&mut period, &foreign, &mut curator),
                 Err(Refused::Pool(PoolError::ForeignSlice))
             ));
             // Also when the own slice of that number took part.
             if period.steps() == 0 {
                 let own = curator.take_slice(10).unwrap();
-                period.push(on(&own), &mut curator).unwrap();
+                on(&mut period, &own, &mut curator).unwrap();
             }
         }
     }
@@ -279,13 +284,13 @@ fn slices_come_again_only_as_often_and_as_far_apart_as_was_said() {
     let refused = |result: Result<Vec<f64>, Refused>| {
         matches!(result, Err(Refused::Prefix(PrefixError::TookPart { .. })))
     };
-    period.push(on(&a), &mut curator).unwrap();
-    assert!(refused(period.push(on(&a), &mut curator)));
-    period.push(on(&b), &mut curator).unwrap();
-    period.push(on(&a), &mut curator).unwrap();
-    period.push(on(&b), &mut curator).unwrap();
-    assert!(refused(period.push(on(&a), &mut curator)));
-    assert!(refused(period.push(on(&b), &mut curator)));
+    on(&mut period, &a, &mut curator).unwrap();
+    assert!(refused(on(&mut period, &a, &mut curator)));
+    on(&mut period, &b, &mut curator).unwrap();
+    on(&mut period, &a, &mut curator).unwrap();
+    on(&mut period, &b, &mut curator).unwrap();
+    assert!(refused(on(&mut period, &a, &mut curator)));
+    assert!(refused(on(&mut period, &b, &mut curator)));
     // Each slice paid once, for all its steps.
     assert_eq!(
         curator.settle().unwrap(),
@@ -308,8 +313,7 @@ fn slices_need_positions_that_stay() {
     let mut period = curator
         .prefix(Tree, bound(1.0, 3), 4, z(1.0), Every)
         .unwrap();
-    let secret = sum(0.5, bound(1.0, 3), Adjacency::AddRemove, Touched::All);
-    assert!(period.push(secret, &mut curator).is_ok());
+    assert!(all(&mut period, 0.5, &mut curator).is_ok());
 }
 
 #[test]

@@ -8,8 +8,12 @@ use std::num::NonZeroUsize;
 
 use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation, Prefix,
-    PrefixKind, PrefixNoise, Sensitive, Spend, Touched, Vector,
+    PrefixKind, PrefixNoise, Spend, Which,
 };
+use tickets::push;
+
+#[path = "support/mod.rs"]
+mod tickets;
 
 use PrefixKind::{Banded, Honaker, Independent, Toeplitz, Tree};
 
@@ -31,8 +35,8 @@ fn bound() -> Bound {
     Bound::new(ClipNorm::new(1.0).unwrap(), DIM).unwrap()
 }
 
-fn nothing() -> Sensitive<Vector> {
-    LatticeSum::new(bound()).finish(Adjacency::ReplaceOne, Touched::All)
+fn nothing() -> LatticeSum {
+    LatticeSum::new(bound())
 }
 
 fn z() -> NoiseMultiplier {
@@ -55,7 +59,7 @@ fn open(curator: &mut Curator, kind: PrefixKind, len: u64) -> Prefix {
 /// The noise of all prefix sums of a period, a row for each.
 fn noise(period: &mut Prefix, curator: &mut Curator, len: u64) -> Vec<Vec<f64>> {
     (0..len)
-        .map(|_| period.push(nothing(), curator).unwrap())
+        .map(|_| push(period, Which::All, nothing(), curator).unwrap())
         .collect()
 }
 
@@ -207,8 +211,8 @@ fn wide_noise_has_the_right_width() {
             .prefix(Toeplitz, bound, 6, z, Participation::Every)
             .unwrap();
         for t in 1..=6 {
-            let sum = LatticeSum::new(bound).finish(Adjacency::ZeroOut, Touched::All);
-            let row = period.push(sum, &mut curator).unwrap();
+            let sum = LatticeSum::new(bound);
+            let row = push(&mut period, Which::All, sum, &mut curator).unwrap();
             let sigma = period.standard_deviation(t).unwrap();
             assert!(sigma > z.get());
             let chi = (dot(&row, &row) / (sigma * sigma) - 400.0) / 800f64.sqrt();

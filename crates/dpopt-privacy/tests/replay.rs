@@ -4,11 +4,14 @@ use dpopt_privacy::selection::{
     BaseMeasure, QuantileBins, QuantileSum, Queries, ScoreBound, ScoreSum, Split, Target,
 };
 use dpopt_privacy::{
-    Adjacency, Bound, ChangedRecord, ClipNorm, Curator, Delta, Divergence, Epsilon, Event,
+    Adjacency, Body, Bound, ChangedRecord, ClipNorm, Curator, Delta, Divergence, Epsilon, Event,
     FilterKind, LatticeSum, Ledger, LedgerError, Mode, NoiseMultiplier, Participation, PrefixKind,
-    PrefixNoise, Reads, Refused, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
-    SamplingRate, Spend, Touched,
+    PrefixNoise, Refused, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
+    SamplingRate, Spend, Which,
 };
+use support::{positions, release};
+
+mod support;
 
 fn z(value: f64) -> NoiseMultiplier {
     NoiseMultiplier::new(value).unwrap()
@@ -48,8 +51,25 @@ fn audit(
 
 fn all(curator: &mut Curator, records: &Records, noise: f64) -> Vec<f64> {
     let sum = add(bound(1.0), records, 0..records.len());
-    let sealed = sum.finish(curator.adjacency(), Touched::All);
-    curator.release(&sealed, z(noise)).unwrap()
+    release(curator, Which::All, sum, z(noise)).unwrap()
+}
+
+/// Releases the sum of the records that are drawn.
+fn over(
+    curator: &mut Curator,
+    records: &Records,
+    which: Which<'_>,
+    z: NoiseMultiplier,
+) -> Vec<f64> {
+    let body = Body::of(records.len() as u64);
+    let ticket = curator.grant(which, body, bound(1.0), z).unwrap();
+    let drawn = positions(ticket.sample());
+    if let Which::FixedSize(size) = which {
+        assert_eq!(drawn.len() as u64, size);
+    }
+    curator
+        .redeem(ticket, add(bound(1.0), records, drawn.into_iter()))
+        .unwrap()
 }
 
 #[test]
@@ -90,15 +110,7 @@ fn the_changed_record_is_in_every_sample_and_the_others_are_the_same() {
             curator.reserve(&fixed(event)).unwrap();
             let mut last = Vec::new();
             for _ in 0..5 {
-                let sample = curator.poisson_sample(rate, records.len()).unwrap();
-                let positions = sample
-                    .secret_positions()
-                    .reveal()
-                    .iter()
-                    .map(|&i| i as usize);
-                let sum = add(bound(1.0), records, positions);
-                let sealed = sum.finish(Adjacency::AddRemove, Touched::Poisson(sample));
-                last = curator.release(&sealed, z(2.0)).unwrap();
+                last = over(curator, records, Which::Poisson(rate), z(2.0));
             }
             last
         };
@@ -134,16 +146,7 @@ fn fixed_size_samples_keep_their_size() {
             };
             curator.reserve(&fixed(event.repeated(8))).unwrap();
             for _ in 0..8 {
-                let sample = curator.fixed_size_sample(2, 9).unwrap();
-                assert_eq!(sample.size(), 2);
-                let positions = sample
-                    .secret_positions()
-                    .reveal()
-                    .iter()
-                    .map(|&i| i as usize);
-                let sum = add(bound(1.0), records, positions);
-                let sealed = sum.finish(Adjacency::ReplaceOne, Touched::FixedSize(sample));
-                curator.release(&sealed, z(1.0)).unwrap();
+                over(curator, records, Which::FixedSize(2), z(1.0));
             }
             Vec::new()
         },
@@ -190,11 +193,10 @@ fn periods_are_as_displaced_as_they_claim() {
                         .unwrap();
                     let mut released = Vec::new();
                     for _ in 0..8 {
-                        let slice = curator.take_slice(1).unwrap();
-                        let positions = slice.positions().map(|i| i as usize);
-                        let sum = add(bound(1.0), records, positions);
-                        let sealed = sum.finish(Adjacency::ReplaceOne, Touched::Slice(slice));
-                        released.extend(period.push(sealed, curator).unwrap());
+                        let ticket = period.grant(Which::Next(1), Body::of(8), curator).unwrap();
+                        let drawn = positions(ticket.sample());
+                        let sum = add(bound(1.0), records, drawn.into_iter());
+                        released.extend(period.redeem(ticket, sum, curator).unwrap());
                     }
                     released
                 },
@@ -344,11 +346,11 @@ fn a_refusal_in_one_run_only_is_a_divergence() {
     let tape = ReplayForAudits::new(Adjacency::ZeroOut, 1, ChangedRecord::InPlace(0)).unwrap();
     let run = |mut curator: Curator, bad: bool| {
         curator.reserve(&fixed(Event::gaussian(z(1.0)))).unwrap();
-        let sealed = add(bound(1.0), &[[0.5, 0.0]], 0..1).finish(Adjacency::ZeroOut, Touched::All);
+        let sum = || add(bound(1.0), &[[0.5, 0.0]], 0..1);
         if bad {
-            assert!(curator.release(&sealed, z(9.0)).is_err());
+            assert!(release(&mut curator, Which::All, sum(), z(9.0)).is_err());
         }
-        curator.release(&sealed, z(1.0)).unwrap();
+        release(&mut curator, Which::All, sum(), z(1.0)).unwrap();
     };
     run(tape.recorder(), false);
     run(tape.replayer(), true);
@@ -370,11 +372,11 @@ fn a_refusal_before_records_are_read_is_on_the_tape() {
         let (kind, every) = (noise.kind(), noise.participation());
         let period = curator.prefix(kind, bound(1.0), 1, z(1.0), every).unwrap();
         if release {
-            let asked = curator.check_release(Reads::All, bound(1.0), z(9.0));
+            let asked = curator.grant(Which::All, Body::of(1), bound(1.0), z(9.0));
             assert!(matches!(asked, Err(Refused::NotReserved { .. })));
         }
         if step {
-            let asked = period.check_step(Reads::All, bound(2.0), &mut curator);
+            let asked = period.grant(Which::FixedSize(1), Body::of(1), &mut curator);
             assert!(matches!(asked, Err(Refused::Prefix(_))));
         }
     };

@@ -5,9 +5,11 @@ use dpopt_privacy::selection::{
     SensitiveQuantile, SensitiveScores, Split, Target, Tuning,
 };
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier, Refused,
-    Spend, Touched,
+    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, FixedBlocks, LatticeSum, NoiseMultiplier,
+    Refused, Spend, Which,
 };
+
+mod support;
 
 /// A frequency may be off by six standard deviations: a correct program fails one such check for
 /// 1 in 5e8 seeds, and there are fewer than 50. Seeds are fixed.
@@ -342,26 +344,27 @@ fn norms_are_compared_with_a_threshold() {
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap();
     let epsilon = eps(50.0);
     let mut curator = curator(adjacency, 7, Event::AboveThreshold { epsilon });
-    let norm = |records: u32, touched| {
-        let mut sum = LatticeSum::new(bound);
+    let sum = |mut sum: LatticeSum, records: u32| {
         (0..records).for_each(|_| sum.add_scaled(1.0, &[0.6, 0.8]));
-        sum.finish(adjacency, touched).norm()
+        sum
     };
+    let of = |records| sum(LatticeSum::new(bound), records);
     let mut run = curator
         .above_threshold(Queries::Norms(bound), 20.0, 1, epsilon, Split::Half)
         .unwrap();
-    assert_eq!(run.ask_norm(&norm(2, Touched::All)).unwrap(), Answer::Below);
-    let sample = curator
-        .poisson_sample(dpopt_privacy::SamplingRate::new(0.5).unwrap(), 10)
-        .unwrap();
+    assert_eq!(run.ask_norm(of(2)).unwrap(), Answer::Below);
+    // Blocks of positions that stay where they are under another adjacency only.
+    let blocks = FixedBlocks::of_all(Adjacency::ZeroOut).unwrap();
     assert!(matches!(
-        run.ask_norm(&norm(40, Touched::Poisson(sample))),
-        Err(SelectionError::NotAllRecords)
+        run.ask_norm(sum(LatticeSum::in_blocks(bound, blocks), 40)),
+        Err(SelectionError::OtherAdjacency { .. })
     ));
-    assert_eq!(
-        run.ask_norm(&norm(40, Touched::All)).unwrap(),
-        Answer::Above
-    );
+    let wider = Bound::new(ClipNorm::new(1.5).unwrap(), 2).unwrap();
+    assert!(matches!(
+        run.ask_norm(sum(LatticeSum::new(wider), 40)),
+        Err(SelectionError::QueryTooSensitive { .. })
+    ));
+    assert_eq!(run.ask_norm(of(40)).unwrap(), Answer::Above);
 }
 
 #[test]
@@ -507,8 +510,8 @@ fn inner_runs_have_their_own_noise() {
     let seen = std::cell::RefCell::new(Vec::new());
     curator
         .repeat_and_select(&tuning, |inner| {
-            let sum = LatticeSum::new(bound).finish(Adjacency::AddRemove, Touched::All);
-            let released = inner.release(&sum, z).unwrap()[0];
+            let sum = LatticeSum::new(bound);
+            let released = support::release(inner, Which::All, sum, z).unwrap()[0];
             seen.borrow_mut().push(released.to_bits());
             ((), released)
         })

@@ -1,9 +1,9 @@
-//! What is released by a ticket is, to the bit, what was released before there were tickets.
+//! What is released by a ticket is, to the bit, what was recorded before there were tickets.
 
 use dpopt_privacy::{
     Adjacency, Body, Bound, ChangedRecord, ClipNorm, Curator, Epsilon, Event, LatticeSum,
-    NoiseMultiplier, Participation, Positions, PrefixKind, Reads, Refused, ReplayForAudits,
-    SamplingRate, SensitivityClaim, Spend, Touched, Which,
+    NoiseMultiplier, Participation, Positions, PrefixKind, Refused, ReplayForAudits,
+    ReplayedMechanism, ReplayedReads, SamplingRate, SensitivityClaim, Spend, Which,
 };
 
 const RECORDS: [[f64; 2]; 8] = [
@@ -131,72 +131,6 @@ fn with_tickets(curator: &mut Curator, records: &[[f64; 2]]) -> Result<Vec<f64>,
     Ok(out)
 }
 
-fn without_tickets(curator: &mut Curator, records: &[[f64; 2]]) -> Result<Vec<f64>, Refused> {
-    begin(curator)?;
-    let (adjacency, two) = (Adjacency::ReplaceOne, z(2.0));
-    let all = || sum(records, 0..8).finish(adjacency, Touched::All);
-    let drawn = |positions: &[u32]| sum(records, positions.iter().map(|&i| u64::from(i)));
-    let poisson = |curator: &mut Curator| {
-        let sample = curator.poisson_sample(rate(), 8).unwrap();
-        let sum = drawn(sample.secret_positions().reveal());
-        sum.finish(adjacency, Touched::Poisson(sample))
-    };
-    let fixed = |curator: &mut Curator| {
-        let sample = curator.fixed_size_sample(3, 8).unwrap();
-        let sum = drawn(sample.secret_positions().reveal());
-        sum.finish(adjacency, Touched::FixedSize(sample))
-    };
-    let mut out = Vec::new();
-    out.extend(curator.release(&all(), two)?);
-    let sealed = poisson(curator);
-    out.extend(curator.release(&sealed, two)?);
-    let sealed = fixed(curator);
-    out.extend(curator.release(&sealed, two)?);
-    let slice = curator.take_slice(3)?;
-    let on_slice = || sum(records, slice.positions());
-    let sealed = on_slice().finish(adjacency, Touched::Slice(slice.clone()));
-    out.extend(curator.release(&sealed, two)?);
-    let sealed = poisson(curator);
-    out.extend(curator.release(&sealed, two)?);
-    out.push(curator.release(
-        &sealed_norm(on_slice().finish(adjacency, Touched::Slice(slice.clone()))),
-        two,
-    )?);
-    let sealed = poisson(curator);
-    out.push(curator.release(&sealed_norm(sealed), two)?);
-    out.push(curator.release(&sealed_norm(all()), two)?);
-    let sealed = fixed(curator);
-    out.push(curator.release(&sealed_norm(sealed), two)?);
-    let reads = Reads::FixedSize {
-        size: 3,
-        records: 8,
-    };
-    assert!(curator.check_release(reads, bound(), two).is_err());
-    let slice = curator.take_slice(2)?;
-    let output = records[slice.positions().start as usize];
-    let sealed = claim().seal(&output, Touched::Slice(slice));
-    out.extend(curator.release_claimed(&sealed, two)?);
-    let every = Participation::Every;
-    let mut period = curator.prefix(PrefixKind::Tree, bound(), 2, two, every)?;
-    for _ in 0..2 {
-        out.extend(period.push(all(), curator)?);
-    }
-    let single = Participation::Single;
-    let mut period = curator.prefix(PrefixKind::Independent, bound(), 2, two, single)?;
-    let slice = curator.take_slice(1)?;
-    let step = sum(records, slice.positions()).finish(adjacency, Touched::Slice(slice));
-    out.extend(period.push(step, curator)?);
-    let norms = SHIFTS.map(|shift| all().norm_from(shift));
-    out.push(curator.exponential_least_norm(&norms, epsilon())? as f64);
-    Ok(out)
-}
-
-fn sealed_norm(
-    sealed: dpopt_privacy::Sensitive<dpopt_privacy::Vector>,
-) -> dpopt_privacy::Sensitive<dpopt_privacy::Scalar> {
-    sealed.norm_from(SHIFTS[1])
-}
-
 /// FNV-1a of the bits.
 fn print_of(released: &[f64]) -> u64 {
     let bytes = released.iter().flat_map(|x| x.to_bits().to_le_bytes());
@@ -208,13 +142,8 @@ fn print_of(released: &[f64]) -> u64 {
 #[test]
 fn releases_are_the_same_to_the_bit() {
     let prints = [1, 2, 77].map(|seed| {
-        let curator = || Curator::simulated(Adjacency::ReplaceOne, seed);
-        let (mut old, mut new) = (curator(), curator());
-        let before = without_tickets(&mut old, &RECORDS).unwrap();
-        let released = with_tickets(&mut new, &RECORDS).unwrap();
-        assert_eq!(released, before);
-        assert_eq!(new.spent(), old.spent());
-        print_of(&before)
+        let mut curator = Curator::simulated(Adjacency::ReplaceOne, seed);
+        print_of(&with_tickets(&mut curator, &RECORDS).unwrap())
     });
     let recorded = [
         0xe960_6ae1_f895_d8bd,
@@ -224,26 +153,56 @@ fn releases_are_the_same_to_the_bit() {
     assert_eq!(prints, recorded);
 }
 
-/// An audit finds the same events, scales and displacements.
+/// An audit finds each release with what it reads, and the claim of noise multiplier and epsilon.
 #[test]
-fn a_replay_finds_the_same() {
+fn a_replay_finds_what_was_granted() {
+    use ReplayedMechanism::{Exponential, Norm, Prefix, Sum};
+    use ReplayedReads::{All, Slices};
     let mut neighbour = RECORDS;
     neighbour[1] = [-9.0, 0.1];
-    type Run = fn(&mut Curator, &[[f64; 2]]) -> Result<Vec<f64>, Refused>;
-    let report = |run: Run| {
-        let changed = ChangedRecord::InPlace(1);
-        let tape = ReplayForAudits::new(Adjacency::ReplaceOne, 5, changed).unwrap();
-        run(&mut tape.recorder(), &RECORDS).unwrap();
-        run(&mut tape.replayer(), &neighbour).unwrap();
-        tape.report()
-    };
-    let found = report(with_tickets);
-    assert_eq!(found, report(without_tickets));
+    let changed = ChangedRecord::InPlace(1);
+    let tape = ReplayForAudits::new(Adjacency::ReplaceOne, 5, changed).unwrap();
+    with_tickets(&mut tape.recorder(), &RECORDS).unwrap();
+    with_tickets(&mut tape.replayer(), &neighbour).unwrap();
+    let found = tape.report();
     assert!(found.divergence.is_none());
-    assert!(
-        found
-            .releases
-            .iter()
-            .any(|release| release.displacement > 0.0)
-    );
+    let sampled = || ReplayedReads::Poisson(rate());
+    let of_size = || ReplayedReads::FixedSize {
+        size: 3,
+        records: 8,
+    };
+    let period = |kind, participation, steps| Prefix {
+        kind,
+        len: 2,
+        participation,
+        steps,
+    };
+    let expected = [
+        (Sum, All),
+        (Sum, sampled()),
+        (Sum, of_size()),
+        (Sum, Slices(vec![0])),
+        (Sum, sampled()),
+        (Norm, Slices(vec![0])),
+        (Norm, sampled()),
+        (Norm, All),
+        (Norm, of_size()),
+        (Sum, Slices(vec![1])),
+        (period(PrefixKind::Tree, Participation::Every, 2), All),
+        (
+            period(PrefixKind::Independent, Participation::Single, 1),
+            Slices(vec![2]),
+        ),
+        (Exponential, All),
+    ];
+    assert_eq!(found.releases.len(), expected.len());
+    for (release, (mechanism, reads)) in found.releases.iter().zip(expected) {
+        assert_eq!((release.mechanism, &release.reads), (mechanism, &reads));
+        // One over the noise multiplier of 2; the epsilon of the selection is 1/2 too.
+        assert!((release.limit - 0.5).abs() < 1e-9);
+        assert!(release.displacement <= release.limit);
+        // The changed record is in every sample, in the first slice and in no other.
+        let read = !matches!(&reads, Slices(slices) if slices != &[0]);
+        assert_eq!(release.displacement > 0.0, read, "{mechanism:?} {reads:?}");
+    }
 }

@@ -36,16 +36,18 @@ pub enum ReplayError {
 ///
 /// ```
 /// use dpopt_privacy::{
-///     Adjacency, Bound, ChangedRecord, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier,
-///     ReplayForAudits, Spend, Touched,
+///     Adjacency, Body, Bound, ChangedRecord, ClipNorm, Curator, Event, LatticeSum,
+///     NoiseMultiplier, ReplayForAudits, Spend, Which,
 /// };
 ///
 /// let noise = NoiseMultiplier::new(4.0)?;
 /// let run = |mut curator: Curator, records: &[[f64; 2]]| {
 ///     curator.reserve(&Spend::Fixed(Event::gaussian(noise)))?;
-///     let mut sum = LatticeSum::new(Bound::new(ClipNorm::new(1.0)?, 2)?);
+///     let bound = Bound::new(ClipNorm::new(1.0)?, 2)?;
+///     let ticket = curator.grant(Which::All, Body::of(2), bound, noise)?;
+///     let mut sum = LatticeSum::new(bound);
 ///     records.iter().for_each(|record| sum.add_scaled(1.0, record));
-///     curator.release(&sum.finish(Adjacency::ReplaceOne, Touched::All), noise)?;
+///     curator.redeem(ticket, sum)?;
 ///     Ok::<_, Box<dyn std::error::Error>>(())
 /// };
 /// let tape = ReplayForAudits::new(Adjacency::ReplaceOne, 1, ChangedRecord::InPlace(1))?;

@@ -9,7 +9,7 @@ use crate::noise::{Purpose, RoundedGaussian, StreamId};
 use crate::refused::Refused;
 use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use crate::sample::{Body, Read, Sample};
-use crate::slice::{PoolError, Slice};
+use crate::slice::{Pool, PoolError, Slice};
 use crate::ticket::{self, ForClaim, ForSum, Hold, Price, Ticket};
 use crate::units::{NoiseMultiplier, SamplingRate};
 use crate::which::{Account, Which};
@@ -99,7 +99,7 @@ impl Curator {
         let priced = self.price(which, body, Event::gaussian(z))?;
         let sum = bound.sensitivity_in_steps(self.adjacency);
         let noise = self.noise(z, sum, bound)?;
-        let norm_noise = self.noise(z, self.norm_sensitivity(bound), bound)?;
+        let norm_noise = self.noise(z, bound.norm_sensitivity_in_steps(self.adjacency), bound)?;
         self.check(&priced.price.event, priced.price.account)?;
         let (price, sample) = self.draw(priced)?;
         let terms = ForSum {
@@ -222,7 +222,7 @@ impl Curator {
             mechanism: ReplayedMechanism::Norm,
             noise: &ticket.terms.norm_noise,
             bound,
-            sensitivity: self.norm_sensitivity(bound),
+            sensitivity: bound.norm_sensitivity_in_steps(self.adjacency),
         };
         let norm = bound.norm_in_steps(&integers, shift);
         let released = self.release_integers(&release, vec![norm])?;
@@ -369,11 +369,15 @@ impl Curator {
                 }
             }
             Which::Slice(slice) => {
-                let account = self.account_of(slice.pool(), slice.number())?;
+                let own = |pool: &&Pool| pool.id() == slice.pool();
+                self.pool
+                    .as_ref()
+                    .filter(own)
+                    .ok_or(PoolError::ForeignSlice)?;
                 Priced {
                     price: Price {
                         event,
-                        account,
+                        account: Account::Slice(slice.number()),
                         reads: ReplayedReads::Slices(vec![slice.number()]),
                     },
                     denominator: slice.len() as f64,
@@ -442,10 +446,17 @@ impl Curator {
         Ok(self.key.check_release(any, bound.dim())?)
     }
 
-    /// L2 sensitivity of the norm of a sum, rounded down to a whole step, in steps.
-    pub(super) fn norm_sensitivity(&self, bound: Bound) -> f64 {
-        // Exact: below 2^32, with at most 53 bits.
-        bound.sensitivity_in_steps(self.adjacency) + self.adjacency.sum_sensitivity()
+    /// Refuses a release of claimed sensitivity whose argument the open reservation does not name.
+    fn may_rest_on(&self, argument: &'static str) -> Result<(), Refused> {
+        if self.inner {
+            return Err(Refused::NoGuarantee(
+                "an inner run of repeat-and-select can't pass on what its releases rest on",
+            ));
+        }
+        match &self.reservation {
+            Some(open) if open.rests_on == Some(argument) => Ok(()),
+            _ => Err(Refused::ClaimNotReserved { argument }),
+        }
     }
 }
 

@@ -8,7 +8,6 @@ mod audit;
 mod grant;
 mod period;
 mod prefix;
-mod release;
 mod reservation;
 mod sampling;
 mod select;
@@ -37,10 +36,10 @@ use reservation::{Place, Reservation, all_of};
 /// Holds the key, what the run may still spend and, if there is one, the shared ledger.
 ///
 /// # Privacy
-/// The sequence reserve, release..., settle is charged as follows. The reservation is written to
-/// the shared ledger, and synced, before the first release. A release is matched against the
-/// reservation by its derived event: (records touched, noise multiplier). Its noise has standard
-/// deviation at least noise multiplier x sensitivity, rounded up. The argument is in
+/// The sequence reserve, (grant, redeem)..., settle is charged as follows. The reservation is
+/// written to the shared ledger, and synced, before the first release. A release is matched
+/// against the reservation by its derived event: (records read, noise multiplier). Its noise has
+/// standard deviation at least noise multiplier x sensitivity, rounded up. The argument is in
 /// `docs/privacy/curator.md`.
 pub struct Curator {
     /// Unique in the process.
@@ -57,7 +56,6 @@ pub struct Curator {
     pool: Option<Pool>,
     /// Whether a reservation was made after a release, so that its terms may depend on it.
     adaptive: bool,
-    last_sample: Option<(u64, bool)>,
     /// Counts what it grants, charges, reserves and settles: a ticket is good for one turn.
     turn: u64,
     /// Whether it serves one inner run of repeat-and-select, which has one reservation.
@@ -100,7 +98,6 @@ impl Curator {
             settled: Vec::new(),
             pool: None,
             adaptive: false,
-            last_sample: None,
             turn: 0,
             inner: false,
             claims: BTreeSet::new(),
@@ -158,7 +155,7 @@ impl Curator {
     }
 
     /// As [`Curator::reserve`], for a run that makes releases whose sensitivity is claimed
-    /// ([`Curator::release_claimed`]) and rests on `argument`.
+    /// ([`Curator::grant_claimed`]) and rests on `argument`.
     ///
     /// # Privacy
     /// From here on, guarantees of this curator name `argument` in [`Guarantee::rests_on`], and so does the line of the

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use zeroize::Zeroizing;
 
-use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::{Bound, LatticeSum};
 use crate::noise::{Purpose, RoundedGaussian, StreamId};
@@ -12,7 +11,6 @@ use crate::prefix::{Participation, PeriodNoise, PrefixError, PrefixNoise};
 use crate::refused::Refused;
 use crate::replay::Seat;
 use crate::sample::Body;
-use crate::sensitive::{Access, Reads, Sensitive, Vector};
 use crate::ticket::{self, ForStep, Ticket, TicketError};
 use crate::which::{Account, Which};
 
@@ -90,21 +88,6 @@ pub(super) struct Terms {
     pub(crate) scale: RoundedGaussian,
     /// The curator that opened it.
     pub(crate) curator: u64,
-}
-
-/// A step that asks to be taken.
-struct Step {
-    bound: Bound,
-    adjacency: Adjacency,
-    access: Access,
-}
-
-/// A step that may be taken.
-struct Granted {
-    /// The slice it reads, where it reads one.
-    slice: Option<u64>,
-    /// Who pays for it now.
-    payer: Option<Account>,
 }
 
 impl Prefix {
@@ -257,47 +240,10 @@ impl Prefix {
         self.step(slice, payer, &integers, curator)
     }
 
-    /// Takes the next sum and releases the sum of all so far, with noise.
-    ///
-    /// # Formula
-    /// step · (S_t + N_t), with S_t the exact sum in lattice steps. For the Toeplitz kinds
-    /// N_t = round(s (B w)_t), with w standard normal and s the scale of the unit noise; for the
-    /// others the N_t come from rounded Gaussians of scale s on steps or nodes.
-    ///
-    /// # Shapes
-    /// One number per coordinate, in the units of the sums.
-    ///
-    /// # Privacy
-    /// On all records the step was paid for when the period was opened; a slice pays here, at the
-    /// first step it takes part in.
-    ///
-    /// # Errors
-    /// [`Refused`]: a step after the last, another bound or adjacency, other records than the
-    /// participation says, a slice that took part before, a slice of another pool, another
-    /// curator, a reservation that does not pay. Nothing is released or added then.
-    pub fn push(
-        &mut self,
-        sum: Sensitive<Vector>,
-        curator: &mut Curator,
-    ) -> Result<Vec<f64>, Refused> {
-        let released = self.take(sum, curator);
-        curator.noted(released)
-    }
-
     /// The period of an audited run.
     pub(super) fn replayed(mut self, seat: &Seat, number: u64) -> Self {
         self.replay = Some((seat.clone(), number));
         self
-    }
-
-    fn take(&mut self, sum: Sensitive<Vector>, curator: &mut Curator) -> Result<Vec<f64>, Refused> {
-        let step = Step {
-            bound: sum.bound,
-            adjacency: sum.adjacency,
-            access: sum.access,
-        };
-        let Granted { slice, payer } = self.would_grant(step, curator)?;
-        self.step(slice, payer, &sum.payload.sum, curator)
     }
 
     /// Takes a step that is granted.
@@ -345,119 +291,11 @@ impl Prefix {
         Ok(released.iter().map(|&k| k as f64 * step).collect())
     }
 
-    /// Whether a step within `bound`, over records that are not read yet, would be granted. Charges and draws
-    /// nothing.
-    ///
-    /// # Errors
-    /// What [`Prefix::push`] would return, its own streams of noise excepted.
-    pub fn check_step(
-        &self,
-        reads: Reads<'_>,
-        bound: Bound,
-        curator: &mut Curator,
-    ) -> Result<(), Refused> {
-        let granted = self.foresee(reads, bound, curator);
-        curator.noted(granted)
-    }
-
-    fn foresee(
-        &self,
-        reads: Reads<'_>,
-        bound: Bound,
-        curator: &mut Curator,
-    ) -> Result<(), Refused> {
-        let access = match reads {
-            Reads::All => Access::All,
-            Reads::Slice(slice) => Access::Slice {
-                pool: slice.pool(),
-                slice: slice.number(),
-            },
-            Reads::NextSlice => {
-                let (pool, slice) = curator.next_slice()?;
-                Access::Slice { pool, slice }
-            }
-            Reads::Poisson(_) | Reads::FixedSize { .. } => {
-                return Err(PrefixError::WrongRecords {
-                    expected: self.expected(),
-                }
-                .into());
-            }
-        };
-        let step = Step {
-            bound,
-            adjacency: curator.adjacency(),
-            access,
-        };
-        self.would_grant(step, curator).map(|_| ())
-    }
-
-    /// Who pays for the step; an error where it is refused. Changes nothing.
-    fn would_grant(&self, step: Step, curator: &mut Curator) -> Result<Granted, Refused> {
-        if curator.id != self.terms.curator {
-            return Err(PrefixError::OtherCurator.into());
-        }
-        if step.adjacency != curator.adjacency() {
-            return Err(Refused::AdjacencyMismatch {
-                sum: step.adjacency,
-                curator: curator.adjacency(),
-            });
-        }
-        let len = self.terms.noise.len();
-        if self.broken {
-            return Err(PrefixError::Broken.into());
-        }
-        if self.steps() >= len {
-            return Err(PrefixError::Finished { len }.into());
-        }
-        if step.bound != self.terms.bound {
-            return Err(PrefixError::OtherBound {
-                dim: step.bound.dim(),
-                radius: step.bound.radius(),
-                period_dim: self.terms.bound.dim(),
-                period_radius: self.terms.bound.radius(),
-            }
-            .into());
-        }
-        let slice = match self.slice_of(step.access)? {
-            Some((pool, slice)) => {
-                // First whose it is: other pools number their slices alike.
-                let account = curator.account_of(pool, slice)?;
-                self.check_turn(slice)?;
-                Some((slice, account))
-            }
-            None => None,
-        };
-        let payer = slice
-            .filter(|(slice, _)| !self.took_part.contains_key(slice))
-            .map(|(_, account)| account);
-        if let Some(account) = payer {
-            curator.check(&self.terms.event, account)?;
-        }
-        Ok(Granted {
-            slice: slice.map(|(slice, _)| slice),
-            payer,
-        })
-    }
-
     /// What a step is taken over.
     fn expected(&self) -> &'static str {
         match self.terms.noise.participation() {
             Participation::Every => "all records",
             _ => "a slice",
-        }
-    }
-
-    /// The pool and slice of a step's records; nothing where it reads all of them.
-    fn slice_of(&self, access: Access) -> Result<Option<(u64, u64)>, PrefixError> {
-        match (self.terms.noise.participation(), access) {
-            (Participation::Every, Access::All) => Ok(None),
-            (Participation::Every, _) => Err(PrefixError::WrongRecords {
-                expected: self.expected(),
-            }),
-            (_, Access::Slice { pool, slice }) => Ok(Some((pool, slice))),
-            _ => Err(PrefixError::WrongRecords {
-                expected: self.expected(),
-            }),
         }
     }
 

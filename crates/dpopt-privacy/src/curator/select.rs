@@ -11,7 +11,6 @@ use crate::selection::{
     self, AboveThreshold, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate, SelectionError,
     SensitiveQuantile, SensitiveScores, Split, Target, Terms,
 };
-use crate::sensitive::{Access, Scalar, Sensitive};
 use crate::ticket::{ForChoice, Ticket};
 use crate::units::Epsilon;
 use crate::which::{Account, Which};
@@ -85,58 +84,6 @@ impl Curator {
         Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
     }
 
-    /// Whether a selection by the exponential mechanism would be paid; charges nothing.
-    ///
-    /// # Errors
-    /// [`Refused`], as the selection itself would.
-    pub fn check_selection(&mut self, epsilon: Epsilon) -> Result<(), Refused> {
-        let outcome = self.check(&Event::ExponentialMechanism { epsilon }, Account::Whole);
-        self.noted(outcome)
-    }
-
-    /// Selects among norms of sums one that is small, by the exponential mechanism, drawn exactly.
-    ///
-    /// # Formula
-    /// `P(i)` proportional to `exp(-epsilon norm_i / (2 sensitivity))`, with the sensitivity of one norm: the clip radius and a
-    /// lattice step, twice that under replace-one.
-    ///
-    /// # Privacy
-    /// One [`Event::ExponentialMechanism`]: bounded range epsilon. One record moves every norm by at most the sensitivity, in
-    /// either direction, so the changes of two of them differ by at most twice that.
-    ///
-    /// # Errors
-    /// [`Refused`]; [`SelectionError::NoCandidates`] and [`SelectionError::NormsDiffer`] for norms of different clip radii
-    /// or lattices. [`Refused::SelectionOnPart`] for norms over a part of the records. Nothing has been released or charged then.
-    pub fn exponential_least_norm(
-        &mut self,
-        norms: &[Sensitive<Scalar>],
-        epsilon: Epsilon,
-    ) -> Result<usize, Refused> {
-        let first = norms.first().ok_or(SelectionError::NoCandidates)?;
-        for norm in norms {
-            self.same_adjacency(norm.adjacency)?;
-            if norm.access != Access::All {
-                return Err(Refused::SelectionOnPart);
-            }
-            if norm.bound != first.bound {
-                return Err(SelectionError::NormsDiffer.into());
-            }
-        }
-        // Below 2^34, and rounded up.
-        let spread = (2.0 * first.sensitivity_in_steps()).ceil() as u64;
-        let rate = Rate::new(epsilon, spread)?;
-        let event = Event::ExponentialMechanism { epsilon };
-        let mut stream = self.pay(&event)?;
-        // Norms of sums are below 2^62; shifted ones may be longer, and cutting them off moves no two further apart.
-        let score = |norm: &Sensitive<Scalar>| -(norm.payload.value.min(1 << 62) as i64);
-        let mut scores: Vec<i64> = norms.iter().map(score).collect();
-        let chosen = selection::exponential(&scores, None, rate, &mut stream);
-        let kind = ReplayedMechanism::Exponential;
-        let chosen = self.chosen(kind, event, epsilon, spread, &scores, chosen);
-        zeroize::Zeroize::zeroize(&mut scores);
-        Ok(chosen)
-    }
-
     /// Grants a selection among norms of sums within `bound` over all records, each with a public
     /// shift: see [`Curator::redeem_choice`].
     ///
@@ -162,7 +109,7 @@ impl Curator {
         epsilon: Epsilon,
     ) -> Result<Ticket<ForChoice>, Refused> {
         // Below 2^34, and rounded up.
-        let spread = (2.0 * self.norm_sensitivity(bound)).ceil() as u64;
+        let spread = (2.0 * bound.norm_sensitivity_in_steps(self.adjacency)).ceil() as u64;
         let rate = Rate::new(epsilon, spread)?;
         self.can_draw(bound)?;
         let priced = self.price(Which::All, body, Event::ExponentialMechanism { epsilon })?;

@@ -1,13 +1,12 @@
 //! The books of a simulation, whose releases are made elsewhere.
 
 use super::Curator;
-use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::guarantee::Mode;
 use crate::refused::Refused;
-use crate::sensitive::Reads;
+use crate::sample::Body;
 use crate::units::{Epsilon, NoiseMultiplier};
-use crate::which::Account;
+use crate::which::{Account, Which};
 
 impl Curator {
     /// Takes one release off the reservation as if this curator had made it. Nothing is released,
@@ -20,29 +19,20 @@ impl Curator {
     /// None. A simulated curator states no guarantee, and no other one takes this.
     ///
     /// # Errors
-    /// [`Refused::NotSimulated`] in a protected run; otherwise what [`Curator::release`] and the
-    /// samplers would return, and nothing is charged then.
+    /// [`Refused::NotSimulated`] in a protected run; otherwise what [`Curator::grant`] would return
+    /// where `records` is the public number of records, and nothing is charged then.
     pub fn charge_simulated(
         &mut self,
-        reads: Reads<'_>,
+        which: Which<'_>,
+        records: u64,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<(), Refused> {
         if self.mode != Mode::Simulated {
             return Err(Refused::NotSimulated);
         }
-        let (event, account) = self.old_price(reads, noise_multiplier)?;
-        self.check(&event, account)?;
-        if let Reads::FixedSize { size, records } = reads {
-            if self.adjacency != Adjacency::ReplaceOne {
-                return Err(Refused::FixedSizeAdjacency {
-                    adjacency: self.adjacency,
-                });
-            }
-            if size == 0 || size > records {
-                return Err(Refused::SampleSize { size, records });
-            }
-        }
-        self.charge(&event, account)
+        let event = Event::gaussian(noise_multiplier);
+        let price = self.price(which, Body::of(records), event)?.price;
+        self.charge(&price.event, price.account)
     }
 
     /// As [`Curator::charge_simulated`], for a selection by the exponential mechanism.
@@ -60,6 +50,7 @@ impl Curator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adjacency::Adjacency;
     use crate::curator::Spend;
 
     #[test]
@@ -69,15 +60,15 @@ mod tests {
         let mut protected = Curator::protected(Adjacency::ReplaceOne).unwrap();
         protected.reserve(&spend).unwrap();
         assert!(matches!(
-            protected.charge_simulated(Reads::All, z),
+            protected.charge_simulated(Which::All, 1, z),
             Err(Refused::NotSimulated)
         ));
         assert_eq!(protected.spent(), Event::NoOp);
         let mut simulated = Curator::simulated(Adjacency::ReplaceOne, 1);
         simulated.reserve(&spend).unwrap();
-        simulated.charge_simulated(Reads::All, z).unwrap();
-        simulated.charge_simulated(Reads::All, z).unwrap();
-        assert!(simulated.charge_simulated(Reads::All, z).is_err());
+        simulated.charge_simulated(Which::All, 1, z).unwrap();
+        simulated.charge_simulated(Which::All, 1, z).unwrap();
+        assert!(simulated.charge_simulated(Which::All, 1, z).is_err());
         assert_eq!(simulated.spent(), Event::gaussian(z).repeated(2));
     }
 }

@@ -1,14 +1,13 @@
 //! Outputs whose sensitivity is proved elsewhere: a type of their own, and labelled.
 //!
 //! A [`LatticeSum`](super::LatticeSum) enforces its sensitivity. The last point of a pass over the records
-//! has one only by a theorem about the loss; clipping can't give it. Such an output never becomes a
-//! [`Sensitive`] that others can use: it is released by [`crate::Curator::release_claimed`], which writes
-//! down what it rests on.
+//! has one only by a theorem about the loss; clipping can't give it. Such an output is no sum that
+//! others can use: it is released by [`crate::Curator::redeem_claimed`] alone, on a reservation that
+//! names what it rests on.
 
 use zeroize::Zeroizing;
 
 use crate::adjacency::Adjacency;
-use crate::sensitive::{Access, Sensitive, Touched, Vector};
 use crate::units::ClipNorm;
 
 use super::{Bound, LatticeError};
@@ -101,37 +100,6 @@ impl SensitivityClaim {
         }
         sum
     }
-
-    /// Seals `output`, computed from the records that `touched` says. Each coordinate is clamped, which is
-    /// 1-Lipschitz, and rounded to the lattice. An output that holds a number that is not finite counts as zero
-    /// as a whole: the claim has to cover that too. Missing coordinates count as zero.
-    #[must_use]
-    pub fn seal(self, output: &[f64], touched: Touched) -> Claimed {
-        let sum = self.integers(output).to_vec();
-        Claimed {
-            sealed: Sensitive {
-                payload: Vector { sum },
-                bound: self.bound,
-                adjacency: self.adjacency,
-                access: Access::of(&touched),
-            },
-            argument: self.argument,
-        }
-    }
-}
-
-/// An output computed from private records, with a sensitivity that its maker claims.
-///
-/// # Privacy
-/// As [`Sensitive`]: no `Clone`, no `Debug`, no accessor. It can be released and nothing else: it has no
-/// norm, is no step of a period and no score.
-///
-/// ```compile_fail
-/// fn copy(secret: dpopt_privacy::Claimed) { let _ = secret.clone(); }
-/// ```
-pub struct Claimed {
-    pub(crate) sealed: Sensitive<Vector>,
-    pub(crate) argument: &'static str,
 }
 
 #[cfg(test)]
@@ -139,8 +107,7 @@ mod tests {
     use super::*;
     use crate::curator::Curator;
     use crate::event::Event;
-    use crate::sensitive::Reads;
-    use crate::{Delta, Epsilon, FilterKind, Ledger, NoiseMultiplier, Refused, Spend};
+    use crate::{Body, Delta, Epsilon, FilterKind, Ledger, NoiseMultiplier, Refused, Spend, Which};
     use proptest::prelude::*;
 
     fn claim(sensitivity: f64, reach: f64, dim: usize, adjacency: Adjacency) -> SensitivityClaim {
@@ -169,10 +136,11 @@ mod tests {
                 // What the program holds differs by the rounding of this sum too.
                 let apart = dpopt_distance(&base, &moved);
                 prop_assume!(apart <= sensitivity);
-                let (a, b) = (claim.seal(&base, Touched::All), claim.seal(&moved, Touched::All));
-                let steps: f64 = a.sealed.payload.sum.iter().zip(&b.sealed.payload.sum)
+                let (a, b) = (claim.integers(&base), claim.integers(&moved));
+                let steps: f64 = a.iter().zip(b.iter())
                     .map(|(x, y)| ((x - y) as f64).powi(2)).sum::<f64>().sqrt();
-                prop_assert!(steps <= a.sealed.sensitivity_in_steps() * (1.0 + 1e-15));
+                let stated = claim.bound().sensitivity_in_steps(adjacency);
+                prop_assert!(steps <= stated * (1.0 + 1e-15));
                 prop_assert!(steps * claim.bound().step() >= 0.99 * apart - claim.bound().step() * 5.0);
             }
         }
@@ -210,11 +178,9 @@ mod tests {
     fn outputs_that_are_no_numbers_count_as_zero_and_long_ones_are_cut() {
         let claim = claim(1.0, 4.0, 2, Adjacency::ReplaceOne);
         for bad in [f64::NAN, f64::INFINITY] {
-            let sealed = claim.seal(&[1.0, bad], Touched::All);
-            assert_eq!(sealed.sealed.payload.sum, [0, 0]);
+            assert_eq!(claim.integers(&[1.0, bad])[..], [0, 0]);
         }
-        let sealed = claim.seal(&[1e300, -1e300], Touched::All);
-        assert_eq!(sealed.sealed.payload.sum, [1 << 61, -(1 << 61)]);
+        assert_eq!(claim.integers(&[1e300, -1e300])[..], [1 << 61, -(1 << 61)]);
     }
 
     #[test]
@@ -223,14 +189,14 @@ mod tests {
         let delta = Delta::new(1e-5).unwrap();
         let spend = Spend::Fixed(Event::gaussian(noise));
         let claim = claim(1.0, 4.0, 2, Adjacency::ReplaceOne);
-        let sealed = || claim.seal(&[0.5, 0.5], Touched::All);
+        let grant =
+            |curator: &mut Curator| curator.grant_claimed(Which::All, Body::of(1), &claim, noise);
         let curator = || Curator::protected(Adjacency::ReplaceOne).unwrap();
         let refused = |curator: &mut Curator| {
-            let checked = curator.check_release_claimed(Reads::All, &claim, noise);
-            let released = curator.release_claimed(&sealed(), noise);
-            let unnamed =
-                |e| matches!(e, Refused::ClaimNotReserved { argument } if argument == "a test");
-            unnamed(checked.unwrap_err()) && unnamed(released.unwrap_err())
+            matches!(
+                grant(curator),
+                Err(Refused::ClaimNotReserved { argument: "a test" })
+            )
         };
         let mut silent = curator();
         assert!(refused(&mut silent));
@@ -244,11 +210,10 @@ mod tests {
         curator.reserve_claimed(&spend, claim.argument()).unwrap();
         // Named before anything is released.
         assert_eq!(curator.guarantee(delta).unwrap().rests_on(), ["a test"]);
-        curator
-            .check_release_claimed(Reads::All, &claim, noise)
-            .unwrap();
-        assert_eq!(curator.release_claimed(&sealed(), noise).unwrap().len(), 2);
-        assert!(curator.release_claimed(&sealed(), noise).is_err());
+        let ticket = grant(&mut curator).unwrap();
+        let released = curator.redeem_claimed(ticket, &[0.5, 0.5]).unwrap();
+        assert_eq!(released.len(), 2);
+        assert!(grant(&mut curator).is_err());
         // It stays named when the run is over, and a later reservation is not covered by it.
         curator.settle().unwrap();
         assert_eq!(curator.guarantee(delta).unwrap().rests_on(), ["a test"]);

@@ -1,6 +1,7 @@
 //! The norm of an exact sum.
 
 use super::Bound;
+use crate::adjacency::Adjacency;
 
 impl Bound {
     /// The L2 norm of a sum on this lattice plus a public shift, in whole steps, rounded down. The
@@ -18,6 +19,13 @@ impl Bound {
             squares.add(shifted.unsigned_abs().pow(2));
         }
         squares.sqrt() as i128
+    }
+
+    /// L2 sensitivity of [`Bound::norm_in_steps`], in steps: one record more or less moves it by
+    /// the radius and one step for the rounding, one in the place of another by twice that.
+    pub(crate) fn norm_sensitivity_in_steps(&self, adjacency: Adjacency) -> f64 {
+        // Exact: below 2^32, with at most 53 bits.
+        self.sensitivity_in_steps(adjacency) + adjacency.sum_sensitivity()
     }
 }
 
@@ -64,6 +72,7 @@ impl Wide {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::ClipNorm;
     use proptest::prelude::*;
 
     proptest! {
@@ -104,5 +113,69 @@ mod tests {
         // 8 * 2^126 = 2^129.
         assert_eq!((n.high, n.low), (2, 0));
         assert_eq!(n.sqrt(), 26_087_635_650_665_564_424);
+    }
+
+    /// A record drawn into a sample moves the rounded norm by up to C and one step, and the pair of
+    /// distributions that accounts for samples under replace-one takes it for half of the whole.
+    #[test]
+    fn the_norm_allows_for_the_rounding_of_both_records() {
+        let bound = Bound::new(ClipNorm::new(1.3).unwrap(), 3).unwrap();
+        let one = bound.radius() / bound.step() + 1.0;
+        for (adjacency, factor) in [
+            (Adjacency::ReplaceOne, 2.0),
+            (Adjacency::AddRemove, 1.0),
+            (Adjacency::ZeroOut, 1.0),
+        ] {
+            assert_eq!(bound.norm_sensitivity_in_steps(adjacency), factor * one);
+        }
+    }
+
+    /// Two sums that one contribution tells apart, near the ends of the integers or not, under shifts that are huge, tiny, or
+    /// not finite: what is paid for covers how far their norms are apart.
+    #[test]
+    fn a_hostile_shift_moves_neighbours_alike() {
+        let bound = Bound::new(ClipNorm::new(1.3).unwrap(), 4).unwrap();
+        let most = (bound.radius() / bound.step()).floor() as i64;
+        let sensitivity = bound.norm_sensitivity_in_steps(Adjacency::AddRemove);
+        let huge = 4_611_686_018_427_387_903_i64;
+        let numbers = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0 / 3.0,
+            f64::MIN_POSITIVE / 8.0,
+            1e10,
+            -1e10,
+            1e300,
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            // Steps that cancel the largest sums.
+            -(huge as f64) * bound.step(),
+        ];
+        for base in [0, 1, -7, most, 1 << 40, huge - most, most - huge] {
+            for first in numbers {
+                for second in numbers {
+                    let shift = [first, second, first, 0.0];
+                    for moved in [
+                        [most, 0, 0, 0],
+                        [0, -most, 0, 0],
+                        [most / 2, -most / 2, most / 2, -most / 2],
+                        [1, 0, 0, 0],
+                    ] {
+                        let sum = [base, base, -base, 0];
+                        let other: [i64; 4] = std::array::from_fn(|i| sum[i] + moved[i]);
+                        let here = bound.norm_in_steps(&sum, &shift);
+                        let there = bound.norm_in_steps(&other, &shift);
+                        let apart = (here - there).unsigned_abs() as f64;
+                        assert!(
+                            apart <= sensitivity,
+                            "{apart} {sensitivity} {base} {shift:?}"
+                        );
+                        assert!(here >= 0 && there >= 0);
+                    }
+                }
+            }
+        }
     }
 }

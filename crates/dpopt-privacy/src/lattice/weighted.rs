@@ -52,8 +52,6 @@ mod tests {
 
     use super::super::{Factors, OuterWork, RowBound};
     use super::*;
-    use crate::adjacency::Adjacency;
-    use crate::sensitive::Touched;
     use crate::units::ClipNorm;
 
     fn bound(radius: f64, dim: usize) -> Bound {
@@ -150,8 +148,7 @@ mod tests {
         let sum = LatticeSum::weighted(bound, 0.1, 0.5);
         assert_eq!(sum.bound().radius(), 0.5);
         assert_eq!(sum.bound().step(), bound.step());
-        let sealed = sum.finish(Adjacency::ReplaceOne, Touched::All);
-        assert_eq!(sealed.bound(), bound);
+        assert_eq!(sum.into_integers().0, bound);
         // Too short a radius for the lattice has no effect.
         let sum = LatticeSum::weighted(bound, 0.1, 1e-8);
         assert_eq!(sum.bound(), bound);

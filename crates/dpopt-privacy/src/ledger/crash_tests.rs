@@ -15,8 +15,9 @@ use crate::event::Event;
 use crate::filter::FilterKind;
 use crate::lattice::{Bound, LatticeSum};
 use crate::refused::Refused;
-use crate::sensitive::Touched;
+use crate::sample::Body;
 use crate::units::{ClipNorm, Delta, Epsilon, NoiseMultiplier};
+use crate::which::Which;
 
 const ADJACENCY: Adjacency = Adjacency::ReplaceOne;
 
@@ -86,15 +87,20 @@ fn run(
     let mut curator = Curator::protected(ADJACENCY)?.with_ledger(open(world.shelf)?)?;
     curator.reserve(&Spend::Fixed(Event::composed(events.collect())))?;
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let secret = LatticeSum::new(bound).finish(ADJACENCY, Touched::All);
     for &m in releases {
-        curator.release(&secret, z(m))?;
+        release(&mut curator, bound, z(m))?;
         world.learns(|outside| outside.released += cost(m));
     }
     if settle {
         curator.settle()?;
     }
     Ok(())
+}
+
+/// One release of an empty sum.
+fn release(curator: &mut Curator, bound: Bound, z: NoiseMultiplier) -> Result<Vec<f64>, Refused> {
+    let ticket = curator.grant(Which::All, Body::of(1), bound, z)?;
+    curator.redeem(ticket, LatticeSum::new(bound))
 }
 
 /// Four runs; those after a failure still try.
@@ -266,10 +272,9 @@ fn a_draw_that_can_not_be_written_is_paid_in_full_or_stops_the_run() {
                 shelf.lock_folder();
             }
             let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-            let secret = LatticeSum::new(bound).finish(ADJACENCY, Touched::All);
             let mut stopped = false;
             for _ in &releases {
-                match curator.release(&secret, z) {
+                match release(&mut curator, bound, z) {
                     Ok(_) => world.learns(|outside| outside.released += cost(20.0)),
                     Err(Refused::Ledger(LedgerError::DiskFull { .. })) => stopped = true,
                     Err(other) => panic!("room {room}: {other}"),
@@ -301,10 +306,9 @@ fn a_pulse_that_comes_back_is_caught() {
     let pulses = shelf.now().pulses;
     shelf.leave_room(0);
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let secret = LatticeSum::new(bound).finish(ADJACENCY, Touched::All);
     let mut outside = Outside::default();
     for _ in 0..40 {
-        curator.release(&secret, z).unwrap();
+        release(&mut curator, bound, z).unwrap();
         outside.released += cost(20.0);
     }
     let file = shelf.file();

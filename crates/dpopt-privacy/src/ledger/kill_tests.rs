@@ -23,8 +23,9 @@ use crate::curator::{Curator, Spend};
 use crate::event::Event;
 use crate::filter::FilterKind;
 use crate::lattice::{Bound, LatticeSum};
-use crate::sensitive::Touched;
+use crate::sample::Body;
 use crate::units::{ClipNorm, Delta, Epsilon, NoiseMultiplier};
+use crate::which::Which;
 
 /// Says in the environment of a child where its ledger is.
 const PLACE: &str = "DPOPT_KILLS_PLACE";
@@ -190,9 +191,9 @@ fn child() {
     curator.reserve(&Spend::Fixed(plan)).unwrap();
     say("ready");
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let secret = LatticeSum::new(bound).finish(Adjacency::ReplaceOne, Touched::All);
     for _ in 0..PLAN {
-        curator.release(&secret, z).unwrap();
+        let ticket = curator.grant(Which::All, Body::of(1), bound, z).unwrap();
+        curator.redeem(ticket, LatticeSum::new(bound)).unwrap();
         say("made");
     }
     curator.settle().unwrap();

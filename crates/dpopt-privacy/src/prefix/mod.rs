@@ -141,20 +141,6 @@ pub enum PrefixError {
         /// Steps of the period.
         len: u64,
     },
-    /// The step's bound is not that of the period.
-    #[error(
-        "a sum of dimension {dim} within radius {radius:e} does not belong to a period of dimension {period_dim} within radius {period_radius:e}"
-    )]
-    OtherBound {
-        /// Dimension of the sum.
-        dim: usize,
-        /// Radius of the sum.
-        radius: f64,
-        /// Dimension of the period.
-        period_dim: usize,
-        /// Radius of the period.
-        period_radius: f64,
-    },
     /// The step belongs to another curator's period.
     #[error("this period was opened by another curator")]
     OtherCurator,

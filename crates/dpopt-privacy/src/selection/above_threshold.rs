@@ -10,11 +10,10 @@ use super::laplace::Laplace;
 use super::rate::Rate;
 use super::scores::{ScoreBound, SensitiveScores};
 use crate::adjacency::Adjacency;
-use crate::lattice::Bound;
+use crate::lattice::{Bound, LatticeSum};
 use crate::noise::KeyedStream;
 use crate::noise::digits::BitSource;
 use crate::replay::{Seat, Shares};
-use crate::sensitive::{Access, Scalar, Sensitive};
 use crate::units::Epsilon;
 
 /// Largest number of answers above the threshold in one run, 2^16.
@@ -115,16 +114,17 @@ impl AboveThreshold {
         self.ask(i128::from(*value), moves)
     }
 
-    /// Whether a norm is above the threshold, with noise.
+    /// Whether the norm of a sum over all records, in whole lattice steps, rounded down, is above
+    /// the threshold, with noise.
     ///
     /// # Errors
-    /// As [`AboveThreshold::ask_score`]; the sum must be over all records.
-    pub fn ask_norm(&mut self, query: &Sensitive<Scalar>) -> Result<Answer, SelectionError> {
-        if query.access != Access::All {
-            return Err(SelectionError::NotAllRecords);
-        }
-        let moves = Moves::of_norms(&query.bound, query.adjacency);
-        self.ask(query.payload.value, moves)
+    /// As [`AboveThreshold::ask_score`].
+    pub fn ask_norm(&mut self, sum: LatticeSum) -> Result<Answer, SelectionError> {
+        let opened = self.terms.moves.adjacency;
+        let adjacency = sum.blocks().map_or(opened, |blocks| blocks.adjacency());
+        let (bound, integers) = sum.into_integers();
+        let moves = Moves::of_norms(&bound, adjacency);
+        self.ask(bound.norm_in_steps(&integers, &[]), moves)
     }
 
     /// How many more answers above the threshold the run can give.

@@ -121,9 +121,6 @@ pub enum SelectionError {
         /// Candidates of the query.
         candidates: usize,
     },
-    /// The query was computed on a sample or on a slice.
-    #[error("a threshold query must be over all records")]
-    NotAllRecords,
     /// The run gave all its answers above the threshold.
     #[error("all {answers} answers above the threshold were given")]
     AnswersUsedUp {

@@ -1,11 +1,16 @@
-// A caller must not be able to state a sensitivity of its own.
-fn forge(bound: dpopt_privacy::Bound) -> dpopt_privacy::Sensitive<dpopt_privacy::Vector> {
-    dpopt_privacy::Sensitive {
-        payload: dpopt_privacy::Vector { sum: vec![1] },
-        bound,
-        adjacency: dpopt_privacy::Adjacency::AddRemove,
-        access: anything(),
+// A caller must not be able to state a price or a sensitivity of its own.
+use dpopt_privacy::ticket::ForSum;
+
+fn ticket(sample: dpopt_privacy::Sample, terms: ForSum) -> dpopt_privacy::Ticket {
+    dpopt_privacy::Ticket {
+        hold: anything(),
+        sample,
+        terms,
     }
+}
+
+fn sum(bound: dpopt_privacy::Bound) -> dpopt_privacy::LatticeSum {
+    dpopt_privacy::LatticeSum { bound, sum: vec![1] }
 }
 
 fn anything() -> ! {

@@ -1,4 +1,4 @@
-fn leak(secret: &dpopt_privacy::Sensitive<dpopt_privacy::Vector>) -> String {
+fn leak(secret: &dpopt_privacy::LatticeSum) -> String {
     serde_json::to_string(secret).unwrap()
 }
 

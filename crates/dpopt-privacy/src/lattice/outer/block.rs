@@ -54,7 +54,7 @@ impl LatticeSum {
     /// whatever the factors hold; one in the place of another by at most twice that. The norm that is compared is an upper
     /// bound, computed in double precision, of the norm of the numbers that are multiplied. A record with a factor that is not finite
     /// adds zero and counts all the same. This holds under the adjacency of the sum's [`super::super::FixedBlocks`], and
-    /// [`LatticeSum::finish`] takes no other. The caller's duties: one record's data are in its row of each factor
+    /// no curator of another one releases it. The caller's duties: one record's data are in its row of each factor
     /// only, and `count` and the order of the records are those of the records read among `positions`.
     ///
     /// # Panics
