@@ -1,51 +1,12 @@
 //! Private data: records go in and do not come out.
 
-use dpopt_linalg::{Design, JlMap, MapError};
+use dpopt_linalg::{Design, JlMap};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Refused};
 
+use crate::data_error::DataError;
 use crate::disk::{ExamplesOnDisk, Stored};
-use crate::pass::{Positions, everything};
+use crate::positions::Positions;
 use crate::records::{Examples, Records};
-
-/// Private data could not be set up. None of these depends on a record; under add/remove
-/// [`DataError::TooManyRecords`] tells that there are more than 2^32 of them.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DataError {
-    /// Rows and labels differ in number. The numbers themselves may be private.
-    #[error("rows and labels differ in number")]
-    LabelCount,
-    /// No records, where the number of records is public.
-    #[error("no records: under {0} adjacency the data must hold at least one")]
-    Empty(Adjacency),
-    /// Under add/remove the number of records is private and a declared size is needed.
-    #[error("add-remove adjacency hides the number of records: declare a public size")]
-    PublicSizeMissing,
-    /// A declared size was given although the number of records is public, and they differ.
-    #[error(
-        "{declared} records declared, but under {adjacency} adjacency the size is public and is {actual}"
-    )]
-    PublicSizeDiffers {
-        /// Declared size.
-        declared: u64,
-        /// Number of rows.
-        actual: u64,
-        /// The adjacency.
-        adjacency: Adjacency,
-    },
-    /// More records than one exact sum holds.
-    #[error("more than {MAX_RECORDS} records")]
-    TooManyRecords,
-    /// A declared public size of zero.
-    #[error("the declared public size must be at least 1")]
-    PublicSizeZero,
-    /// Records in a file are not projected.
-    #[error("a projection is made of records in memory, and these are in a file")]
-    InAFile,
-    /// A projection takes rows of another length.
-    #[error(transparent)]
-    Map(#[from] MapError),
-}
 
 /// Records under protection.
 ///
@@ -352,7 +313,7 @@ impl<R: Records> PrivateData<R> {
     pub(crate) fn everything(&self) -> Positions<'static> {
         match self.stored() {
             Some(stored) => Positions::Range(0..stored.len()),
-            None => everything(&self.records),
+            None => Positions::Range(0..self.records.len()),
         }
     }
 }

@@ -9,15 +9,19 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod data;
+mod data_error;
 mod disk;
+mod error;
 mod estimator;
 #[cfg(feature = "formats")]
 pub mod formats;
-mod linear;
+mod gradient;
 mod loss;
+mod oracle;
 mod pass;
-mod perturbed;
+mod passes;
 mod placed;
+mod positions;
 mod public;
 pub mod query;
 mod records;
@@ -25,23 +29,29 @@ mod records;
 pub mod tabular;
 mod threads;
 
-pub use data::{DataError, PrivateData, PublicData};
+pub use data::{PrivateData, PublicData};
+pub use data_error::DataError;
 pub use disk::ExamplesOnDisk;
+pub use error::{AskError, EstimatorError, PassError};
 pub use estimator::{
-    Access, Ask, Batch, Counts, Drift, Estimate, Estimator, EstimatorError, Fresh, Level, Mean,
-    Means, Momentum, Number, Over, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
-    PrivateGradient, PrivateMean, Recursion, Recursive, RecursiveSettings, Refresh, Regularized,
-    Released, Schedule, Shifted, Staged, Stages, StepKind, Tracked, Tracker, TreeRounds, share_of,
+    Batch, Drift, Estimate, Fresh, Level, PeriodAnchor, PrefixRecursive, PrefixSettings, Recursive,
+    RecursiveSettings, Refresh, Regularized, Released, Running, Schedule, StepKind, Tracked,
+    TreeRounds, share_of,
 };
+pub use gradient::PrivateGradient;
 pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,
     Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError, MatrixFactorization,
-    MatrixSensing, Measurement, Measurements, Mlp, MlpError, NotConvexSmooth, Observed,
+    MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum, NotConvexSmooth, Observed,
     ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval, Quantile, RecordOf,
     Regularizer, Scale, Segment, Softmax, TwiceDifferentiable, check_constants, check_gradient,
 };
-pub use pass::Positions;
-pub use perturbed::{OutputPerturbed, Pass, PassError, Passes, pass_influence};
+pub use oracle::{
+    Answer, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Pass, Period,
+    PeriodTerms, PrivateMean, Question,
+};
+pub use passes::{OutputPerturbed, pass_influence};
+pub use positions::Positions;
 pub use public::PublicRecords;
-pub use query::Query;
+pub use query::{Linear, Query};
 pub use records::{Example, Examples, Records};

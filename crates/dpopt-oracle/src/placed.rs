@@ -3,7 +3,8 @@
 use dpopt_privacy::{LatticeError, LatticeSum};
 
 use crate::loss::Loss;
-use crate::pass::{Positions, cut};
+use crate::pass::cut;
+use crate::positions::Positions;
 use crate::query::Query;
 use crate::records::Records;
 use crate::threads::Threads;

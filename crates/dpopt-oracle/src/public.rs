@@ -3,7 +3,7 @@
 use dpopt_linalg::Design;
 use dpopt_privacy::ClipNorm;
 
-use crate::data::DataError;
+use crate::data_error::DataError;
 use crate::records::{Examples, Records};
 
 /// Records declared to be outside the protection, as a loss sees them: test sets and synthetic

@@ -3,7 +3,7 @@
 use dpopt_linalg::{Design, Entries, JlMap, Row};
 use dpopt_privacy::{ClipNorm, RowBound};
 
-use crate::data::DataError;
+use crate::data_error::DataError;
 
 /// A body of records that can be visited by position.
 ///

@@ -71,6 +71,7 @@ mod prefix;
 pub mod selection;
 mod sensitive;
 mod units;
+mod which;
 
 pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
 pub use adjacency::Adjacency;
@@ -90,3 +91,4 @@ pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
 pub use sensitive::{Payload, Reads, Scalar, Sensitive, Touched, Vector};
 pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};
+pub use which::Which;

@@ -10,16 +10,15 @@ mod source;
 mod tests;
 
 use dpopt_linalg::{DesignFile, RowFile};
-use dpopt_privacy::{ClipNorm, LatticeSum, Refused};
+use dpopt_privacy::{ClipNorm, LatticeSum};
 
-use crate::data::DataError;
-use crate::pass::Positions;
+use crate::data_error::DataError;
+use crate::error::AskError;
+use crate::positions::Positions;
 use crate::records::Examples;
 
+use pass::AddPart;
 use source::{Blocks, Rows};
-
-/// Adds the contributions of some records of a body to a sum.
-pub(crate) type AddPart<'a, R> = dyn Fn(&R, Positions<'_>, &mut LatticeSum) + Sync + 'a;
 
 /// Records of which only parts are in memory at a time.
 pub(crate) trait Stored<R>: Send + Sync {
@@ -30,7 +29,7 @@ pub(crate) trait Stored<R>: Send + Sync {
     /// `threads` compute, and as many read ahead of them.
     ///
     /// # Errors
-    /// [`Refused::Unreadable`]; the sum is dropped then.
+    /// [`AskError::Unreadable`]; the sum is dropped then.
     fn pass(
         &self,
         face: &R,
@@ -38,7 +37,7 @@ pub(crate) trait Stored<R>: Send + Sync {
         empty: &(dyn Fn() -> LatticeSum + Sync),
         threads: usize,
         add: &AddPart<'_, R>,
-    ) -> Result<LatticeSum, Refused>;
+    ) -> Result<LatticeSum, AskError>;
 }
 
 impl<S: Blocks> Stored<Examples> for S {
@@ -53,7 +52,7 @@ impl<S: Blocks> Stored<Examples> for S {
         empty: &(dyn Fn() -> LatticeSum + Sync),
         threads: usize,
         add: &AddPart<'_, Examples>,
-    ) -> Result<LatticeSum, Refused> {
+    ) -> Result<LatticeSum, AskError> {
         pass::pass(self, face, positions, empty, threads, add)
     }
 }

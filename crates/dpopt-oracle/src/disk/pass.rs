@@ -10,12 +10,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use dpopt_linalg::Wanted;
-use dpopt_privacy::{LatticeSum, Refused};
+use dpopt_privacy::LatticeSum;
 
-use super::AddPart;
 use super::source::Blocks;
-use crate::pass::Positions;
+use crate::error::AskError;
+use crate::positions::Positions;
 use crate::records::{Examples, Records};
+
+/// Adds the contributions of some records of a body to a sum.
+pub(crate) type AddPart<'a, R> = dyn Fn(&R, Positions<'_>, &mut LatticeSum) + Sync + 'a;
 
 /// Blocks in memory for each thread that computes.
 pub(super) const BUFFERS: usize = 2;
@@ -31,7 +34,7 @@ pub(super) fn pass<S: Blocks>(
     empty: &(dyn Fn() -> LatticeSum + Sync),
     threads: usize,
     add: &AddPart<'_, Examples>,
-) -> Result<LatticeSum, Refused> {
+) -> Result<LatticeSum, AskError> {
     source.unchanged()?;
     let queue = Queue::new(source, positions);
     let work = || work(source, face, &queue, empty, add);
@@ -128,7 +131,7 @@ fn work<S: Blocks>(
     queue: &Queue<'_, S>,
     empty: &(dyn Fn() -> LatticeSum + Sync),
     add: &AddPart<'_, Examples>,
-) -> Result<LatticeSum, Refused> {
+) -> Result<LatticeSum, AskError> {
     let mut sum = empty();
     let mut visit = |block: &mut Examples| {
         block.enforce();
@@ -161,7 +164,7 @@ fn read_ahead<S: Blocks>(
     source: &S,
     queue: &Queue<'_, S>,
     to_fill: &Receiver<Examples>,
-    filled: &Sender<Result<Examples, Refused>>,
+    filled: &Sender<Result<Examples, AskError>>,
 ) {
     let mut reader = source.reader();
     for mut buffer in to_fill {
@@ -185,7 +188,7 @@ fn read_here<S: Blocks>(
     queue: &Queue<'_, S>,
     buffer: &mut Examples,
     visit: &mut impl FnMut(&mut Examples),
-) -> Result<(), Refused> {
+) -> Result<(), AskError> {
     let mut reader = source.reader();
     while let Some((k, wanted)) = queue.take() {
         if let Err(error) = reader.read(k, &wanted, buffer) {

@@ -6,8 +6,8 @@ use std::ops::Range;
 use dpopt_linalg::{
     Design, DesignFile, DesignFileError, RowFile, RowFileError, RowFileProblem, RowReader, Wanted,
 };
-use dpopt_privacy::Refused;
 
+use crate::error::AskError;
 use crate::records::{Examples, Slots};
 
 /// Rows with labels, in blocks.
@@ -22,7 +22,7 @@ pub(crate) trait Blocks: Send + Sync {
     fn block(&self, k: usize) -> Range<usize>;
 
     /// Refuses a file that was changed after it was opened, as far as that can be seen.
-    fn unchanged(&self) -> Result<(), Refused>;
+    fn unchanged(&self) -> Result<(), AskError>;
 
     /// A reader for one thread.
     fn reader(&self) -> Box<dyn ReadBlock + '_>;
@@ -37,7 +37,7 @@ pub(crate) trait ReadBlock: Send {
         k: usize,
         wanted: &Wanted<'_>,
         examples: &mut Examples,
-    ) -> Result<(), Refused>;
+    ) -> Result<(), AskError>;
 }
 
 /// Where rows lie.
@@ -82,7 +82,7 @@ impl Blocks for Rows {
         }
     }
 
-    fn unchanged(&self) -> Result<(), Refused> {
+    fn unchanged(&self) -> Result<(), AskError> {
         match self {
             Rows::Own(file) => file.unchanged().map_err(of_rows),
             Rows::InPlace(file, _) => file.unchanged().map_err(of_design),
@@ -107,7 +107,7 @@ impl ReadBlock for RowReader<'_> {
         k: usize,
         wanted: &Wanted<'_>,
         examples: &mut Examples,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AskError> {
         let (design, labels, slots) = examples.buffers();
         RowReader::read(self, k, wanted, design, labels).map_err(of_rows)?;
         place(wanted, slots);
@@ -127,7 +127,7 @@ impl ReadBlock for InPlace<'_> {
         _: usize,
         wanted: &Wanted<'_>,
         examples: &mut Examples,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AskError> {
         let (design, labels, slots) = examples.buffers();
         let read = self.file.read_into(wanted, design, &mut self.span);
         read.map_err(of_design)?;
@@ -150,18 +150,18 @@ fn place(wanted: &Wanted<'_>, slots: &mut Slots) {
     }
 }
 
-fn of_rows(error: RowFileError) -> Refused {
+fn of_rows(error: RowFileError) -> AskError {
     let kind = match error.problem {
         RowFileProblem::Io(error) => error.kind(),
         _ => io::ErrorKind::InvalidData,
     };
-    Refused::Unreadable {
+    AskError::Unreadable {
         path: error.path,
         kind,
     }
 }
 
-fn of_design(error: DesignFileError) -> Refused {
+fn of_design(error: DesignFileError) -> AskError {
     let invalid = io::ErrorKind::InvalidData;
     let (path, kind) = match error {
         DesignFileError::Read { path, source } => (path, source.kind()),
@@ -172,5 +172,5 @@ fn of_design(error: DesignFileError) -> Refused {
         | DesignFileError::Design { path, .. } => (path, invalid),
         _ => (String::new(), invalid),
     };
-    Refused::Unreadable { path, kind }
+    AskError::Unreadable { path, kind }
 }

@@ -1,9 +1,12 @@
 //! A fresh estimate at every point.
 
-use dpopt_privacy::{ClipNorm, Refused};
+use dpopt_privacy::ClipNorm;
 
-use super::tracker::{HeldSlice, check_batches, delegate_to_means};
-use super::{EstimatorError, Level, Means, Recursion, StepKind, Tracked, Tracker};
+use super::batch::{HeldSlice, Level, check_batches};
+use super::estimate::{StepKind, Tracked};
+use super::running::Running;
+use crate::error::{AskError, EstimatorError};
+use crate::oracle::Oracle;
 
 /// Releases the mean of the clipped field at every point anew.
 ///
@@ -12,47 +15,47 @@ use super::{EstimatorError, Level, Means, Recursion, StepKind, Tracked, Tracker}
 ///
 /// # Privacy
 /// One event each time: Gaussian on the records read.
-pub struct Fresh<M: Means> {
-    recursion: Recursion<M>,
+pub struct Fresh {
+    running: Running,
     level: Level,
-    held: HeldSlice<M::Slice>,
+    held: HeldSlice,
 }
 
-impl<M: Means> Fresh<M> {
-    /// Estimates over `means`, clipping the field to `clip`, each as `level` says.
+impl Fresh {
+    /// Estimates at points of `dim` coordinates, clipping the field to `clip`, each as `level` says.
     ///
     /// # Errors
     /// [`EstimatorError::AnchorPerLength`].
-    pub fn new(means: M, clip: ClipNorm, level: Level) -> Result<Self, EstimatorError> {
+    pub fn new(dim: usize, clip: ClipNorm, level: Level) -> Result<Self, EstimatorError> {
         check_batches(level.batch, level.batch)?;
         Ok(Self {
-            recursion: Recursion::over(means, clip),
+            running: Running::new(dim, clip),
             level,
-            held: HeldSlice::none(),
+            held: HeldSlice::default(),
         })
     }
 
-    /// What the estimates stand on, for other releases at public points.
-    pub fn means_mut(&mut self) -> &mut M {
-        self.recursion.means_mut()
-    }
-}
-
-impl<M: Means> Tracker for Fresh<M> {
-    delegate_to_means!(recursion.means);
-
-    fn estimate(&mut self, point: &[f64]) -> Result<Tracked<'_>, Refused> {
-        self.recursion.check(point)?;
+    /// The estimate at `point`.
+    ///
+    /// # Errors
+    /// [`AskError`]; nothing was released then.
+    pub fn estimate(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        point: &[f64],
+    ) -> Result<Tracked<'_>, AskError> {
+        self.running.check(oracle, point)?;
         let Level {
             batch,
             noise_multiplier,
         } = self.level;
-        let over = self.held.over(batch, 0.0, &mut self.recursion.means)?;
-        let released = self.recursion.anchor(point, over, noise_multiplier)?;
+        let over = self.held.over(batch, 0.0, oracle)?;
+        let released = self.running.anchor(oracle, point, over, noise_multiplier)?;
         Ok(Tracked::new(released.estimate(), StepKind::Anchor))
     }
 
-    fn begin_phase(&mut self) {
+    /// Begins a phase: the next estimate is on new records where a phase has its own.
+    pub fn begin_phase(&mut self) {
         self.held.release();
     }
 }

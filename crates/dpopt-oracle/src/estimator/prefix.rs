@@ -1,14 +1,14 @@
 //! A recursive estimate under prefix-sum noise: one noise object for each period.
 
-use dpopt_privacy::{ClipNorm, Participation, Refused, UnitError};
+use dpopt_privacy::{ClipNorm, Participation, UnitError};
 
-use super::recursion::Move;
-use super::rule::Meter;
-use super::tracker::{HeldSlice, anchor_is_cheaper, check_batches, delegate_to_means};
-use super::{
-    Ask, Batch, EstimatorError, Level, Mean, Means, PeriodTerms, Refresh, Released, StepKind,
-    Tracked, Tracker,
-};
+use super::batch::{Batch, HeldSlice, Level, anchor_is_cheaper, check_batches};
+use super::estimate::{Released, StepKind, Tracked};
+use super::rule::{Meter, Refresh};
+use super::running::Move;
+use crate::error::{AskError, EstimatorError};
+use crate::oracle::{Mean, Oracle, Period, PeriodTerms};
+use crate::query::Linear;
 
 /// Where the anchor of a period gets its noise from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,21 +61,19 @@ pub struct PrefixSettings {
 /// # The share
 /// All noise is scaled to it, and clipping enforces it, so it must cover each step: share >= radius / m, with the
 /// step's clip radius and the number that its mean divides by. See [`share_of`].
-pub struct PrefixRecursive<M: Means> {
-    means: M,
+pub struct PrefixRecursive {
     settings: PrefixSettings,
-    smoothness: f64,
     meter: Meter,
-    held: HeldSlice<M::Slice>,
+    held: HeldSlice,
     /// The anchor where it is apart, else zero.
     base: Vec<f64>,
     base_variance: f64,
     at: Released,
-    period: Option<M::Period>,
+    period: Option<Period>,
     /// Steps of the period.
     steps: u64,
     /// One that was opened and paid for, and whose first step was refused.
-    opened: Option<M::Period>,
+    opened: Option<Period>,
 }
 
 /// The share of one record in a mean: `radius` over the number of records `m` that the mean divides by,
@@ -95,25 +93,22 @@ pub fn share_of(radius: f64, m: f64) -> Result<ClipNorm, UnitError> {
     ClipNorm::new(radius / m * (1.0 + 1e-12))
 }
 
-impl<M: Means> PrefixRecursive<M> {
-    /// An estimate over `means`.
+impl PrefixRecursive {
+    /// An estimate at points of `dim` coordinates.
     ///
     /// # Errors
     /// [`EstimatorError`] for batches that don't say how many records are read.
-    pub fn new(means: M, settings: PrefixSettings) -> Result<Self, EstimatorError> {
+    pub fn new(dim: usize, settings: PrefixSettings) -> Result<Self, EstimatorError> {
         check_batches(settings.anchor.batch(), settings.variation)?;
-        let dim = means.dim();
         Ok(Self {
-            smoothness: means.smoothness(),
             meter: Meter::default(),
-            held: HeldSlice::none(),
+            held: HeldSlice::default(),
             base: vec![0.0; dim],
             base_variance: 0.0,
             at: Released::nothing(dim),
             period: None,
             steps: 0,
             opened: None,
-            means,
             settings,
         })
     }
@@ -131,11 +126,6 @@ impl<M: Means> PrefixRecursive<M> {
         Ok(())
     }
 
-    /// What the estimate stands on, for other releases at public points.
-    pub fn means_mut(&mut self) -> &mut M {
-        &mut self.means
-    }
-
     /// The settings of this phase.
     #[must_use]
     pub fn settings(&self) -> &PrefixSettings {
@@ -143,16 +133,14 @@ impl<M: Means> PrefixRecursive<M> {
     }
 
     /// Releases an anchor at `point`, which ends the period before it.
-    fn anchor(&mut self, point: &[f64]) -> Result<(), Refused> {
-        let ask = Ask::Field {
-            point,
-            clip: self.settings.clip,
-        };
+    fn anchor(&mut self, oracle: &mut dyn Oracle, point: &[f64]) -> Result<(), AskError> {
+        let field = Linear::field(point, self.settings.clip);
         match self.settings.anchor {
             PeriodAnchor::Apart(level) => {
-                let over = self.held.over(level.batch, 0.0, &mut self.means)?;
-                let Mean { mean, noise_std } =
-                    self.means.mean(&ask, over, level.noise_multiplier)?;
+                let over = self.held.over(level.batch, 0.0, oracle)?;
+                let Mean {
+                    mean, noise_std, ..
+                } = oracle.mean(field, over, level.noise_multiplier)?;
                 self.period = None;
                 self.steps = 0;
                 self.base.copy_from_slice(&mean);
@@ -160,12 +148,14 @@ impl<M: Means> PrefixRecursive<M> {
                 self.at.move_to(point, mean, self.base_variance, noise_std);
             }
             PeriodAnchor::FirstStep(batch) => {
-                let over = self.held.over(batch, 0.0, &mut self.means)?;
+                let over = self.held.over(batch, 0.0, oracle)?;
                 let mut period = match self.opened.take() {
                     Some(period) => period,
-                    None => self.means.open_period(&self.settings.period)?,
+                    None => oracle.open_period(&self.settings.period)?,
                 };
-                let Mean { mean, noise_std } = match self.means.push(&mut period, &ask, over) {
+                let Mean {
+                    mean, noise_std, ..
+                } = match oracle.step(&mut period, field, over) {
                     Ok(mean) => mean,
                     Err(refused) => {
                         // Over all records it is paid for.
@@ -187,21 +177,22 @@ impl<M: Means> PrefixRecursive<M> {
     }
 
     /// Releases the sum of the period with the change to `point`.
-    fn vary(&mut self, point: &[f64]) -> Result<(), Refused> {
+    fn vary(&mut self, oracle: &mut dyn Oracle, point: &[f64]) -> Result<(), AskError> {
         let step = Move::new(&self.at.point, point);
-        let Some(ask) = step.ask(self.settings.clip, self.smoothness) else {
+        let Some(change) = step.change(self.settings.clip, oracle.facts().smoothness) else {
             return Ok(());
         };
         let variation = self.settings.variation;
-        let over = self.held.over(variation, step.length, &mut self.means)?;
+        let over = self.held.over(variation, step.length, oracle)?;
         let period = match &mut self.period {
             Some(period) => period,
-            none => none.insert(self.means.open_period(&self.settings.period)?),
+            none => none.insert(oracle.open_period(&self.settings.period)?),
         };
         let Mean {
             mut mean,
             noise_std,
-        } = self.means.push(period, &ask, over)?;
+            ..
+        } = oracle.step(period, change, over)?;
         self.steps += 1;
         for (sum, base) in mean.iter_mut().zip(&self.base) {
             *sum += base;
@@ -215,16 +206,19 @@ impl<M: Means> PrefixRecursive<M> {
     fn is_full(&self) -> bool {
         self.steps >= self.settings.period.len
     }
-}
 
-impl<M: Means> Tracker for PrefixRecursive<M> {
-    delegate_to_means!(means);
-
-    fn estimate(&mut self, point: &[f64]) -> Result<Tracked<'_>, Refused> {
-        let dim = self.means.dim();
-        if point.len() != dim {
-            return Err(Refused::QueryShape { dim });
-        }
+    /// The estimate at `point`.
+    ///
+    /// # Errors
+    /// [`AskError`]; nothing was released then, and the estimate and its rule stay what they were.
+    pub fn estimate(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        point: &[f64],
+    ) -> Result<Tracked<'_>, AskError> {
+        let facts = oracle.facts();
+        facts.check_point(point)?;
+        facts.check_point(&self.at.point)?;
         let PrefixSettings {
             clip,
             anchor,
@@ -233,16 +227,16 @@ impl<M: Means> Tracker for PrefixRecursive<M> {
             ..
         } = self.settings;
         let step = Move::new(&self.at.point, point);
-        let (length, moves) = (step.length, step.ask(clip, self.smoothness).is_some());
+        let (length, moves) = (step.length, step.change(clip, facts.smoothness).is_some());
         let fresh = self.meter.wants_anchor(&refresh, length)
             || anchor_is_cheaper(anchor.batch(), variation, length)
             || moves && self.is_full();
         let kind = if fresh {
-            self.anchor(point)?;
+            self.anchor(oracle, point)?;
             self.meter.anchored();
             StepKind::Anchor
         } else if moves {
-            self.vary(point)?;
+            self.vary(oracle, point)?;
             self.meter.moved(length);
             StepKind::Variation
         } else {
@@ -253,7 +247,8 @@ impl<M: Means> Tracker for PrefixRecursive<M> {
         Ok(Tracked::new(self.at.estimate(), kind))
     }
 
-    fn begin_phase(&mut self) {
+    /// Begins a phase: the next estimate is an anchor, in a period of its own, on new records where a phase has its own.
+    pub fn begin_phase(&mut self) {
         self.meter = Meter::default();
         self.held.release();
     }

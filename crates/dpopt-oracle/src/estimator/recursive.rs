@@ -1,11 +1,14 @@
 //! A recursive estimate with independent noise: anchors by a rule, variations between them.
 
-use dpopt_privacy::{ClipNorm, Refused};
+use dpopt_privacy::ClipNorm;
 use serde::Serialize;
 
-use super::rule::Meter;
-use super::tracker::{HeldSlice, anchor_is_cheaper, check_batches, delegate_to_means};
-use super::{EstimatorError, Level, Means, Recursion, Refresh, StepKind, Tracked, Tracker};
+use super::batch::{HeldSlice, Level, anchor_is_cheaper, check_batches};
+use super::estimate::{StepKind, Tracked};
+use super::rule::{Meter, Refresh};
+use super::running::Running;
+use crate::error::{AskError, EstimatorError};
+use crate::oracle::Oracle;
 
 /// What a [`Recursive`] estimate does: all of it from a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -23,31 +26,31 @@ pub struct RecursiveSettings {
 /// SPIDER: an anchor when the rule says so, else the last estimate plus the change since.
 ///
 /// # Formula
-/// As [`Recursion`]. The noise variance of an estimate is the sum of those of its anchor and of all
+/// As [`Running`]. The noise variance of an estimate is the sum of those of its anchor and of all
 /// variations since.
 ///
 /// # Privacy
 /// One Gaussian event for each anchor and each variation, on the records it reads. The rule looks at public points
 /// only.
-pub struct Recursive<M: Means> {
-    recursion: Recursion<M>,
+pub struct Recursive {
+    running: Running,
     settings: RecursiveSettings,
     meter: Meter,
-    held: HeldSlice<M::Slice>,
+    held: HeldSlice,
 }
 
-impl<M: Means> Recursive<M> {
-    /// An estimate over `means`.
+impl Recursive {
+    /// An estimate at points of `dim` coordinates.
     ///
     /// # Errors
     /// [`EstimatorError`] for batches that don't say how many records are read.
-    pub fn new(means: M, settings: RecursiveSettings) -> Result<Self, EstimatorError> {
+    pub fn new(dim: usize, settings: RecursiveSettings) -> Result<Self, EstimatorError> {
         check_batches(settings.anchor.batch, settings.variation.batch)?;
         Ok(Self {
-            recursion: Recursion::over(means, settings.clip),
+            running: Running::new(dim, settings.clip),
             settings,
             meter: Meter::default(),
-            held: HeldSlice::none(),
+            held: HeldSlice::default(),
         })
     }
 
@@ -58,14 +61,9 @@ impl<M: Means> Recursive<M> {
     pub fn begin_phase_with(&mut self, settings: RecursiveSettings) -> Result<(), EstimatorError> {
         check_batches(settings.anchor.batch, settings.variation.batch)?;
         self.settings = settings;
-        self.recursion.set_clip(settings.clip);
+        self.running.set_clip(settings.clip);
         self.begin_phase();
         Ok(())
-    }
-
-    /// What the estimate stands on, for other releases at public points.
-    pub fn means_mut(&mut self) -> &mut M {
-        &mut self.recursion.means
     }
 
     /// The settings of this phase.
@@ -73,45 +71,48 @@ impl<M: Means> Recursive<M> {
     pub fn settings(&self) -> &RecursiveSettings {
         &self.settings
     }
-}
 
-impl<M: Means> Tracker for Recursive<M> {
-    delegate_to_means!(recursion.means);
-
-    fn estimate(&mut self, point: &[f64]) -> Result<Tracked<'_>, Refused> {
-        self.recursion.check(point)?;
+    /// The estimate at `point`.
+    ///
+    /// # Errors
+    /// [`AskError`]; nothing was released then, and the estimate and its rule stay what they were.
+    pub fn estimate(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        point: &[f64],
+    ) -> Result<Tracked<'_>, AskError> {
+        self.running.check(oracle, point)?;
         let RecursiveSettings {
             anchor,
             variation,
             refresh,
             ..
         } = self.settings;
-        let length = self.recursion.length_to(point);
+        let length = self.running.length_to(point);
         let fresh = self.meter.wants_anchor(&refresh, length)
             || anchor_is_cheaper(anchor.batch, variation.batch, length);
         let kind = if fresh {
-            let means = &mut self.recursion.means;
-            let over = self.held.over(anchor.batch, 0.0, means)?;
-            self.recursion
-                .anchor(point, over, anchor.noise_multiplier)?;
+            let over = self.held.over(anchor.batch, 0.0, oracle)?;
+            self.running
+                .anchor(oracle, point, over, anchor.noise_multiplier)?;
             self.meter.anchored();
             StepKind::Anchor
-        } else if self.recursion.stays_at(point) {
-            self.recursion.hold();
+        } else if self.running.stays_at(oracle, point) {
+            self.running.hold();
             self.meter.moved(0.0);
             StepKind::Held
         } else {
-            let means = &mut self.recursion.means;
-            let over = self.held.over(variation.batch, length, means)?;
-            self.recursion
-                .vary(point, over, variation.noise_multiplier)?;
+            let over = self.held.over(variation.batch, length, oracle)?;
+            self.running
+                .vary(oracle, point, over, variation.noise_multiplier)?;
             self.meter.moved(length);
             StepKind::Variation
         };
-        Ok(Tracked::new(self.recursion.released().estimate(), kind))
+        Ok(Tracked::new(self.running.released().estimate(), kind))
     }
 
-    fn begin_phase(&mut self) {
+    /// Begins a phase: the next estimate is an anchor, with new noise, on new records where a phase has its own.
+    pub fn begin_phase(&mut self) {
         self.meter = Meter::default();
         self.held.release();
     }

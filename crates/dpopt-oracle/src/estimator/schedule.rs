@@ -2,7 +2,10 @@
 
 use dpopt_privacy::{Event, NoiseMultiplier, PrefixError, PrefixNoise, Spend};
 
-use super::{Batch, Level, PeriodAnchor, PeriodTerms, PrefixSettings, RecursiveSettings};
+use super::batch::{Batch, Level};
+use super::prefix::{PeriodAnchor, PrefixSettings};
+use super::recursive::RecursiveSettings;
+use crate::oracle::PeriodTerms;
 
 /// The releases that a plan will make at most, as what to reserve for them.
 ///
@@ -23,7 +26,7 @@ use super::{Batch, Level, PeriodAnchor, PeriodTerms, PrefixSettings, RecursiveSe
 /// let z = NoiseMultiplier::new(3.0)?;
 /// let level = |batch| Level { batch, noise_multiplier: z };
 /// // Ten anchors on all of 1000 records.
-/// let spend = Schedule::new(1000).releases(level(Batch::Everything), 10).spend();
+/// let spend = Schedule::new(1000).releases(level(Batch::All), 10).spend();
 /// assert_eq!(spend, Spend::Fixed(Event::gaussian(z).repeated(10)));
 /// // Any number of batches of unread records costs what one of them does.
 /// let spend = Schedule::new(1000).releases(level(Batch::Next(50)), 20).spend();
@@ -61,7 +64,7 @@ impl Schedule {
         let gaussian = Event::gaussian(level.noise_multiplier);
         match level.batch {
             _ if count == 0 => {}
-            Batch::Everything => add(&mut self.whole, gaussian, count),
+            Batch::All => add(&mut self.whole, gaussian, count),
             Batch::Poisson(rate) => add(&mut self.whole, gaussian.poisson_sampled(rate), count),
             Batch::FixedSize(size) => {
                 let event = Event::SampledWithoutReplacement {
@@ -102,7 +105,7 @@ impl Schedule {
             _ if count == 0 => {}
             Batch::Next(_) | Batch::PerLength(_) => self.share(event),
             Batch::Held(_) => add(&mut self.held, event, count),
-            Batch::Everything | Batch::Poisson(_) | Batch::FixedSize(_) => {
+            Batch::All | Batch::Poisson(_) | Batch::FixedSize(_) => {
                 add(&mut self.whole, event, count);
             }
         }

@@ -4,10 +4,13 @@
 //! Differentially Private Optimization", arXiv 2206.00846), Algorithm 2. This is a tree of *points*, each change
 //! on new records with noise of its own; it has nothing to do with the binary tree of prefix-sum noise.
 
-use dpopt_privacy::{ClipNorm, Refused};
+use dpopt_privacy::ClipNorm;
 
-use super::tracker::{HeldSlice, check_batches, delegate_to_means};
-use super::{EstimatorError, Level, Means, Recursion, Released, StepKind, Tracked, Tracker};
+use super::batch::{HeldSlice, Level, check_batches};
+use super::estimate::{Released, StepKind, Tracked};
+use super::running::Running;
+use crate::error::{AskError, EstimatorError};
+use crate::oracle::Oracle;
 
 /// Rounds of 2^D estimates, D being the depth: the leaves of a binary tree, in order. The root is an anchor; a
 /// right child at depth j adds the change from its parent's point; a left child is its parent.
@@ -21,29 +24,29 @@ use super::{EstimatorError, Level, Means, Recursion, Released, StepKind, Tracked
 /// # Privacy
 /// One Gaussian event for each root and each right child, on the records it reads: on unread records each record
 /// pays for one.
-pub struct TreeRounds<M: Means> {
-    recursion: Recursion<M>,
+pub struct TreeRounds {
+    running: Running,
     levels: Vec<Level>,
     /// Clip radii of changes by depth, from 1 on, where they are set.
     radii: Vec<ClipNorm>,
-    held: HeldSlice<M::Slice>,
+    held: HeldSlice,
     /// The nodes of the path to the last leaf, by depth; empty before the first round.
     path: Vec<Released>,
     /// The next leaf of the round; 0 for a root.
     leaf: u64,
 }
 
-impl<M: Means> TreeRounds<M> {
+impl TreeRounds {
     /// Deepest tree: 2^40 leaves.
     pub const MAX_DEPTH: usize = 40;
 
-    /// Estimates over `means`, clipping the field to `clip`; `levels[0]` is the root, `levels[j]` a right child at
+    /// Estimates at points of `dim` coordinates, clipping the field to `clip`; `levels[0]` is the root, `levels[j]` a right child at
     /// depth j.
     ///
     /// # Errors
     /// [`EstimatorError::Depth`] for no root, or a tree deeper than [`TreeRounds::MAX_DEPTH`]; as for a
     /// [`super::Recursive`] estimate otherwise.
-    pub fn new(means: M, clip: ClipNorm, levels: Vec<Level>) -> Result<Self, EstimatorError> {
+    pub fn new(dim: usize, clip: ClipNorm, levels: Vec<Level>) -> Result<Self, EstimatorError> {
         let Some((root, children)) = levels.split_first() else {
             return Err(EstimatorError::Depth { levels: 0 });
         };
@@ -56,10 +59,10 @@ impl<M: Means> TreeRounds<M> {
             check_batches(root.batch, child.batch)?;
         }
         Ok(Self {
-            recursion: Recursion::over(means, clip),
+            running: Running::new(dim, clip),
             levels,
             radii: Vec::new(),
-            held: HeldSlice::none(),
+            held: HeldSlice::default(),
             path: Vec::new(),
             leaf: 0,
         })
@@ -79,11 +82,6 @@ impl<M: Means> TreeRounds<M> {
         self.levels.len() - 1
     }
 
-    /// What the estimates stand on, for other releases at public points.
-    pub fn means_mut(&mut self) -> &mut M {
-        &mut self.recursion.means
-    }
-
     /// The depth of the node that is released for leaf `leaf`; 0 for the root.
     fn depth_of(&self, leaf: u64) -> usize {
         match leaf {
@@ -92,15 +90,19 @@ impl<M: Means> TreeRounds<M> {
             _ => self.depth() - leaf.trailing_zeros() as usize,
         }
     }
-}
 
-impl<M: Means> Tracker for TreeRounds<M> {
-    delegate_to_means!(recursion.means);
-
-    fn estimate(&mut self, point: &[f64]) -> Result<Tracked<'_>, Refused> {
-        self.recursion.check(point)?;
+    /// The estimate at `point`, the next leaf.
+    ///
+    /// # Errors
+    /// [`AskError`]; nothing was released then, and the round goes on at the same leaf.
+    pub fn estimate(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        point: &[f64],
+    ) -> Result<Tracked<'_>, AskError> {
+        self.running.check(oracle, point)?;
         // Changes to a point that is not finite count as zero; a root there says nothing wrong.
-        let finite = self.recursion.length_to(point).is_finite();
+        let finite = self.running.length_to(point).is_finite();
         let leaf = if finite { self.leaf } else { 0 };
         let depth = self.depth_of(leaf);
         let Level {
@@ -108,31 +110,32 @@ impl<M: Means> Tracker for TreeRounds<M> {
             noise_multiplier,
         } = self.levels[depth];
         let kind = if leaf == 0 {
-            let over = self.held.over(batch, 0.0, &mut self.recursion.means)?;
-            self.recursion.anchor(point, over, noise_multiplier)?;
+            let over = self.held.over(batch, 0.0, oracle)?;
+            self.running.anchor(oracle, point, over, noise_multiplier)?;
             StepKind::Anchor
         } else {
-            self.recursion.resume(&self.path[depth - 1])?;
-            if self.recursion.stays_at(point) {
-                self.recursion.hold();
+            self.running.resume(&self.path[depth - 1])?;
+            if self.running.stays_at(oracle, point) {
+                self.running.hold();
                 StepKind::Held
             } else {
-                let length = self.recursion.length_to(point);
-                let over = self.held.over(batch, length, &mut self.recursion.means)?;
+                let length = self.running.length_to(point);
+                let over = self.held.over(batch, length, oracle)?;
                 let radius = self.radii.get(depth - 1).copied();
-                self.recursion
-                    .vary_within(point, over, noise_multiplier, radius)?;
+                self.running
+                    .vary_within(oracle, point, over, noise_multiplier, radius)?;
                 StepKind::Variation
             }
         };
-        let released = self.recursion.released();
+        let released = self.running.released();
         self.path.resize(self.levels.len(), released.clone());
         self.path[depth..].fill(released.clone());
         self.leaf = (leaf + 1) & ((1 << self.depth()) - 1);
         Ok(Tracked::new(released.estimate(), kind))
     }
 
-    fn begin_phase(&mut self) {
+    /// Begins a phase: the next estimate is a root, on new records where a phase has its own.
+    pub fn begin_phase(&mut self) {
         self.leaf = 0;
         self.held.release();
     }

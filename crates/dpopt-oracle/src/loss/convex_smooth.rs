@@ -3,7 +3,7 @@
 use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use super::{Constants, Convexity, Differentiable, Glm, Loss, Segment};
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::{Example, Examples, Records};
 
 /// Promises that every record's loss is convex and smooth, wherever the point is.

@@ -4,8 +4,6 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use super::Loss;
-
 #[cfg(panic = "abort")]
 compile_error!(
     "dpopt-oracle needs unwinding: with panic = \"abort\" a loss that panics on one record would reveal that record by ending the process"
@@ -17,15 +15,11 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Runs `evaluate`; false when it panicked. Losses that can't panic run without a guard.
+/// Runs `evaluate`; false when it panicked.
 ///
 /// The panic hook of the process is wrapped once, so that it stays silent for panics in here and
 /// does what it did for all others.
-pub(crate) fn guarded<L: Loss + ?Sized, F: FnOnce()>(evaluate: F) -> bool {
-    if !L::MAY_PANIC {
-        evaluate();
-        return true;
-    }
+pub(super) fn finishes(evaluate: impl FnOnce()) -> bool {
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {

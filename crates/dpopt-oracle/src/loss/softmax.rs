@@ -3,9 +3,8 @@
 use dpopt_privacy::LatticeSum;
 
 use super::glm::add_multiple;
-use super::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable};
-use crate::estimator::Momentum;
-use crate::pass::Positions;
+use super::{Constants, Convexity, Differentiable, Loss, Momentum, Segment, TwiceDifferentiable};
+use crate::positions::Positions;
 use crate::records::{Example, Examples, Records};
 
 /// The softmax loss of K classes (convex).
@@ -165,17 +164,6 @@ impl Differentiable for Softmax {
 
     /// A clipped gradient is a shortened (p - e_y), times x^T; so is a difference of two.
     fn add_changes(
-        &self,
-        records: &Examples,
-        positions: Positions<'_>,
-        segment: &Segment<'_>,
-        clip: f64,
-        sum: &mut LatticeSum,
-    ) {
-        self.add_momenta(records, positions, segment, clip, Momentum::NONE, sum);
-    }
-
-    fn add_momenta(
         &self,
         records: &Examples,
         positions: Positions<'_>,

@@ -3,7 +3,7 @@
 use dpopt_linalg::dot;
 use dpopt_privacy::{Bound, ClipNorm, LatticeError};
 
-use super::Query;
+use super::of_record::Query;
 use crate::loss::{RecordOf, TwiceDifferentiable};
 
 /// <v, hess f(w; x) v>, clipped to `[-radius, radius]` (L1 ||v||^2 leaves it whole): one coordinate.

@@ -2,7 +2,7 @@
 
 use dpopt_privacy::{Bound, ClipNorm, LatticeError};
 
-use super::Query;
+use super::of_record::Query;
 use crate::loss::{RecordOf, TwiceDifferentiable};
 
 /// hess f(w; x) v, clipped to `radius` (L1 ||v|| leaves it whole).

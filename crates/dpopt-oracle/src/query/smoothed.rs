@@ -10,9 +10,9 @@ use std::num::NonZeroUsize;
 use dpopt_linalg::{add_scaled, orthonormalise};
 use dpopt_privacy::{Bound, ClipNorm, Curator, LatticeError, LatticeSum, Refused};
 
-use super::Query;
+use super::of_record::Query;
 use crate::loss::{Loss, RecordOf, Segment, add_contribution, guarded};
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::Records;
 
 /// Public orthonormal frames; record i uses frame i modulo their number.

@@ -2,7 +2,7 @@
 
 use dpopt_privacy::{Bound, ClipNorm, LatticeError};
 
-use super::Query;
+use super::of_record::Query;
 use crate::loss::{Loss, RecordOf};
 
 /// f(w; x) - `centre`, clipped to `[-radius, radius]`: one coordinate.

@@ -63,32 +63,6 @@ pub enum Refused {
         /// Adjacency of the curator.
         curator: Adjacency,
     },
-    /// The estimator has no such release.
-    #[error("this estimator does not release {what}")]
-    NotOffered {
-        /// What was asked for.
-        what: &'static str,
-    },
-    /// The points of a query don't have as many coordinates as the loss has parameters.
-    #[error("the points of the query don't have {dim} coordinates, one for each parameter")]
-    QueryShape {
-        /// Parameters of the loss.
-        dim: usize,
-    },
-    /// Under zero-out adjacency a row of zeros must contribute nothing, and here it may not.
-    #[error(
-        "under zero-out adjacency a row of zeros stands for no record, and this query may not vanish on it"
-    )]
-    ZeroRows,
-    /// Records that stay in a file could not be read, or the file was changed. Which of them, and what they hold, has no part
-    /// in it.
-    #[error("{path}: the records can't be read ({kind}); nothing was released and nothing charged")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// What kind of error the system reported; [`std::io::ErrorKind::InvalidData`] for a file that is damaged or was changed.
-        kind: std::io::ErrorKind,
-    },
     /// The sample's sum was released before; one sample is one event.
     #[error("this sample was already used for a release")]
     SampleUsed,

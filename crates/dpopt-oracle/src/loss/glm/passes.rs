@@ -5,10 +5,10 @@ use dpopt_privacy::LatticeSum;
 
 use super::Glm;
 use super::scalar::sign;
-use crate::estimator::Momentum;
-use crate::linear::{Block, linear_pass};
+use crate::loss::Momentum;
+use crate::loss::rows::{Block, linear_pass};
 use crate::loss::{Constants, Differentiable, Loss, Segment, TwiceDifferentiable};
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
 impl Loss for Glm {
@@ -77,20 +77,9 @@ impl Differentiable for Glm {
         });
     }
 
-    fn add_changes(
-        &self,
-        records: &Examples,
-        positions: Positions<'_>,
-        segment: &Segment<'_>,
-        clip: f64,
-        sum: &mut LatticeSum,
-    ) {
-        self.add_momenta(records, positions, segment, clip, Momentum::NONE, sum);
-    }
-
     /// A clipped gradient is the slope, clamped to clip / ||x||, times x; so is a difference of
     /// two, or of one and a part of another.
-    fn add_momenta(
+    fn add_changes(
         &self,
         records: &Examples,
         positions: Positions<'_>,

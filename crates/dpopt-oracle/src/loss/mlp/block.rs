@@ -8,7 +8,7 @@ use dpopt_privacy::{Factors, LatticeSum, OuterWork};
 
 use super::record::fill;
 use super::{Layer, Mlp};
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::{Examples, Records};
 
 /// Records in a block. Tuned: what the sum takes in one product of matrices.

@@ -17,7 +17,7 @@ pub use activation::Activation;
 pub use head::Head;
 
 use super::{Constants, Convexity, Differentiable, Loss, Segment};
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
 /// A perceptron that can't be.

@@ -8,7 +8,7 @@ use dpopt_linalg::{PackedSingles, Panels};
 use dpopt_privacy::{BlockFactors, BlockWork, FixedBlocks, LatticeSum};
 
 use super::{Activation, Layer, Mlp};
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::Examples;
 
 /// Entries of a chunk.

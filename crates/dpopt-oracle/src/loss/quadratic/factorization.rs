@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use super::constants;
-use crate::estimator::Momentum;
+use crate::loss::Momentum;
 use crate::loss::{Constants, Differentiable, Glm, Loss, Segment};
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::Records;
 
 /// Observed entries of a matrix of a public shape. One entry is one record.
@@ -282,17 +282,6 @@ impl Differentiable for MatrixFactorization {
     }
 
     fn add_changes(
-        &self,
-        records: &ObservedEntries,
-        positions: Positions<'_>,
-        segment: &Segment<'_>,
-        clip: f64,
-        sum: &mut LatticeSum,
-    ) {
-        self.add_momenta(records, positions, segment, clip, Momentum::NONE, sum);
-    }
-
-    fn add_momenta(
         &self,
         records: &ObservedEntries,
         positions: Positions<'_>,

@@ -3,11 +3,11 @@
 use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use super::constants;
-use crate::estimator::Momentum;
-use crate::linear::linear_pass;
+use crate::loss::Momentum;
 use crate::loss::glm::add_multiple;
+use crate::loss::rows::linear_pass;
 use crate::loss::{Constants, Differentiable, Glm, Loss, Segment, TwiceDifferentiable};
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
 /// Phase retrieval with a scalar loss phi, on rows with the measured squares as labels.
@@ -101,17 +101,6 @@ impl Differentiable for PhaseRetrieval {
     /// A clipped gradient is the slope, clamped to clip / ||x||, times x; so is a difference of
     /// two.
     fn add_changes(
-        &self,
-        records: &Examples,
-        positions: Positions<'_>,
-        segment: &Segment<'_>,
-        clip: f64,
-        sum: &mut LatticeSum,
-    ) {
-        self.add_momenta(records, positions, segment, clip, Momentum::NONE, sum);
-    }
-
-    fn add_momenta(
         &self,
         records: &Examples,
         positions: Positions<'_>,

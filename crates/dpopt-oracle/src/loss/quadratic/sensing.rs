@@ -6,7 +6,7 @@ use dpopt_linalg::{dot, norm, norm_upper};
 use dpopt_privacy::ClipNorm;
 
 use super::constants;
-use crate::data::DataError;
+use crate::data_error::DataError;
 use crate::loss::{Constants, Differentiable, Glm, Loss, Segment};
 use crate::records::Records;
 

@@ -1,18 +1,22 @@
-//! The private mean of any query.
+//! Private records as an oracle: the mean of any query.
 
 use std::num::NonZeroUsize;
 
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Epsilon, FixedBlocks, LatticeSum, NoiseMultiplier,
-    PoolError, Prefix, Reads, Refused, SamplingRate, Sensitive, Slice, Touched, Vector,
+    PoolError, Prefix, Reads, SamplingRate, Sensitive, Slice, Touched, Vector, Which,
 };
 
-use super::{Counts, EstimatorError, Mean, Number, Over};
+use super::{
+    Answer, Books, Counts, Mean, Number, Offers, Oracle, OracleFacts, Period, PeriodTerms, Question,
+};
 use crate::data::PrivateData;
-use crate::loss::Loss;
-use crate::pass::{Positions, clipped_pass, cut};
+use crate::error::{AskError, EstimatorError};
+use crate::loss::{Differentiable, Loss};
+use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
+use crate::positions::Positions;
 use crate::query::{Query, Value};
 use crate::records::Records;
 use crate::threads::Threads;
@@ -30,17 +34,16 @@ use crate::threads::Threads;
 pub struct PrivateMean<'a, L: Loss> {
     data: &'a PrivateData<L::Records>,
     loss: L,
-    dim: usize,
+    facts: OracleFacts,
     threads: Threads,
-    curator: Curator,
-    counts: Counts,
+    books: Books,
 }
 
 impl<'a, L: Loss> PrivateMean<'a, L> {
     /// Means over `data`, on one thread.
     ///
     /// # Errors
-    /// [`EstimatorError::AdjacencyMismatch`]; [`Refused::NotMadeUp`] for a curator that does not protect, on records that were
+    /// [`EstimatorError::AdjacencyMismatch`]; [`dpopt_privacy::Refused::NotMadeUp`] for a curator that does not protect, on records that were
     /// not declared made-up.
     pub fn new(
         data: &'a PrivateData<L::Records>,
@@ -54,13 +57,17 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
                 data: data.adjacency(),
             });
         }
+        let constants = loss.constants_on(data.records());
+        let offers =
+            Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::VALUES | Offers::PERIODS;
+        let (dim, records) = (loss.dim(data.records()), data.public_records());
         Ok(Self {
-            dim: loss.dim(data.records()),
+            facts: OracleFacts::new(dim, records, data.adjacency(), offers)
+                .with_constants(constants.lipschitz, constants.smoothness),
             data,
             loss,
             threads: Threads::one(),
-            curator,
-            counts: Counts::default(),
+            books: Books::new(curator, records),
         })
     }
 
@@ -82,7 +89,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// Number of parameters of the loss.
     #[must_use]
     pub fn dim(&self) -> usize {
-        self.dim
+        self.facts.dim
     }
 
     /// The private records; only their public side can be seen.
@@ -94,44 +101,47 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// The curator, for its ledger and guarantee.
     #[must_use]
     pub fn curator(&self) -> &Curator {
-        &self.curator
+        self.books.curator()
     }
 
     /// The curator, to reserve, settle and open a pool. Exchanging it for one that does not protect has all
     /// releases refused, unless the records were declared made-up. One that protects and has another ledger, or none, pays there and not
     /// on the ledger of this one.
     pub fn curator_mut(&mut self) -> &mut Curator {
-        &mut self.curator
+        self.books.curator_mut()
     }
 
     /// The curator again, when no more means are to be released.
     #[must_use]
     pub fn into_curator(self) -> Curator {
-        self.curator
+        self.books.into_curator()
     }
 
     /// Nominal counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.counts
+        self.books.counts()
     }
 
     /// Releases the mean of `query`; none when the query has no bound, because all contributions
     /// are zero: then nothing is released and nothing charged.
     ///
     /// # Errors
-    /// [`Refused`]; nothing was released then.
+    /// [`AskError`]; nothing was released then.
     pub fn release(
         &mut self,
         query: &impl Query<L>,
-        over: &Over<'_>,
+        over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
-    ) -> Result<Option<Mean>, Refused> {
+    ) -> Result<Option<Mean>, AskError> {
         let Some(bound) = self.admit(query)? else {
             return Ok(None);
         };
-        let (sealed, denominator) = self.seal(query, bound, *over, noise_multiplier)?;
-        let mut mean = self.curator.release(&sealed, noise_multiplier)?;
+        let (sealed, denominator) = self.seal(query, bound, over, noise_multiplier)?;
+        let mut mean = self
+            .books
+            .curator_mut()
+            .release(&sealed, noise_multiplier)?;
         for x in &mut mean {
             *x /= denominator;
         }
@@ -148,33 +158,33 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// release of its own; a sample pays for it or for the mean, not for both.
     ///
     /// # Errors
-    /// [`Refused`]; nothing was released then.
+    /// [`AskError`]; nothing was released then.
     pub fn release_norm(
         &mut self,
         query: &impl Query<L>,
-        over: &Over<'_>,
+        over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
-    ) -> Result<Option<Number>, Refused> {
+    ) -> Result<Option<Number>, AskError> {
         self.release_norm_from(query, &[], over, noise_multiplier)
     }
 
     /// As [`PrivateMean::release_norm`], of the mean plus a public shift (nothing, where that is empty).
     ///
     /// # Errors
-    /// [`Refused`]; nothing was released then.
+    /// [`AskError`]; nothing was released then.
     pub fn release_norm_from(
         &mut self,
         query: &impl Query<L>,
         shift: &[f64],
-        over: &Over<'_>,
+        over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
-    ) -> Result<Option<Number>, Refused> {
+    ) -> Result<Option<Number>, AskError> {
         let Some(bound) = self.admit(query)? else {
             return Ok(None);
         };
-        let (sealed, denominator) = self.seal(query, bound, *over, noise_multiplier)?;
+        let (sealed, denominator) = self.seal(query, bound, over, noise_multiplier)?;
         let norm = sealed.norm_from(&times(shift, denominator));
-        let norm = self.curator.release(&norm, noise_multiplier)?;
+        let norm = self.books.curator_mut().release(&norm, noise_multiplier)?;
         self.count(query, denominator);
         let sensitivity = (bound.radius() + bound.step()) * self.data.adjacency().sum_sensitivity();
         let noise_std = noise_multiplier.get() * sensitivity / denominator;
@@ -191,33 +201,39 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// One event of bounded range epsilon; see [`Curator::exponential_least_norm`].
     ///
     /// # Errors
-    /// [`Refused`]; nothing was released then.
+    /// [`AskError`]; nothing was released then.
     pub fn select_least_norm<Q: Query<L>>(
         &mut self,
         among: &[(Q, &[f64])],
         epsilon: Epsilon,
-    ) -> Result<usize, Refused> {
-        self.curator.check_selection(epsilon)?;
+    ) -> Result<usize, AskError> {
+        self.books.curator_mut().check_selection(epsilon)?;
         let mut norms = Vec::with_capacity(among.len());
         let mut read = 0.0;
         for (query, shift) in among {
             let Some(bound) = self.admit(query)? else {
                 return Err(SelectionError::NormsDiffer.into());
             };
-            let (sealed, denominator) =
-                self.sum(query, Over::Everything, |_, blocks| match blocks {
-                    Some(blocks) => LatticeSum::in_blocks(bound, blocks),
-                    None => LatticeSum::new(bound),
-                })?;
+            let (sealed, denominator) = self.sum(query, Which::All, |_, blocks| match blocks {
+                Some(blocks) => LatticeSum::in_blocks(bound, blocks),
+                None => LatticeSum::new(bound),
+            })?;
             norms.push(sealed.norm_from(&times(shift, denominator)));
             read = denominator;
         }
-        let chosen = self.curator.exponential_least_norm(&norms, epsilon)?;
-        for (query, _) in among {
-            self.count(query, read);
-        }
+        let chosen = self
+            .books
+            .curator_mut()
+            .exponential_least_norm(&norms, epsilon)?;
         // One release, however many passes.
-        self.counts.releases -= among.len() as u64 - 1;
+        for (i, (query, _)) in among.iter().enumerate() {
+            let (gradients, values) = (query.gradients_per_record(), query.values_per_record());
+            if i == 0 {
+                self.books.count(read, gradients, values);
+            } else {
+                self.books.count_reads(read, gradients, values);
+            }
+        }
         Ok(chosen)
     }
 
@@ -228,15 +244,15 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// centre + (1/m) (sum of clip(f(w; x) - centre, radius) + noise).
     ///
     /// # Errors
-    /// [`Refused`]; [`Refused::ZeroRows`] under zero-out adjacency, where a row of zeros has a value.
+    /// [`AskError`]; [`AskError::ZeroRows`] under zero-out adjacency, where a row of zeros has a value.
     pub fn release_value(
         &mut self,
         point: &[f64],
         centre: f64,
         radius: ClipNorm,
-        over: &Over<'_>,
+        over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
+    ) -> Result<Number, AskError> {
         let query = Value {
             point,
             centre,
@@ -251,22 +267,22 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// that of the period, to `period`, and releases the sum of its steps.
     ///
     /// # Errors
-    /// [`Refused`]; nothing was released or added then.
-    pub(super) fn push_step(
+    /// [`AskError`]; nothing was released or added then.
+    fn push_step(
         &mut self,
         period: &mut Prefix,
         query: &impl Query<L>,
         radius: ClipNorm,
-        over: Over<'_>,
-    ) -> Result<Mean, Refused> {
+        over: Which<'_>,
+    ) -> Result<Mean, AskError> {
         self.admit(query)?;
         let bound = period.bound();
         self.prepare(over)?;
-        period.check_step(self.reads(over), bound, &mut self.curator)?;
+        period.check_step(self.reads(over), bound, self.books.curator_mut())?;
         let (sealed, denominator) = self.sum(query, over, |m, _| {
             LatticeSum::weighted(bound, 1.0 / m, radius.get() / m)
         })?;
-        let mean = period.push(sealed, &mut self.curator)?;
+        let mean = period.push(sealed, self.books.curator_mut())?;
         self.count(query, denominator);
         // A step that was taken has a standard deviation.
         let noise_std = period
@@ -275,12 +291,33 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         Ok(Mean::new(mean, noise_std))
     }
 
+    fn open_prefix(&mut self, terms: &PeriodTerms) -> Result<Period, AskError> {
+        let bound = Bound::new(terms.share, self.facts.dim)?;
+        let PeriodTerms {
+            kind,
+            len,
+            participation,
+            noise_multiplier,
+            ..
+        } = *terms;
+        let curator = self.books.curator_mut();
+        Ok(Period::new(curator.prefix(
+            kind,
+            bound,
+            len,
+            noise_multiplier,
+            participation,
+        )?))
+    }
+
     /// The bound of a query that may be asked of these records; none where nothing has to be released.
-    fn admit(&self, query: &impl Query<L>) -> Result<Option<Bound>, Refused> {
+    fn admit(&self, query: &impl Query<L>) -> Result<Option<Bound>, AskError> {
         // Before a pool is opened or a reservation looked at.
-        self.data.check_curator(&self.curator)?;
-        if !query.fits(self.dim) {
-            return Err(Refused::QueryShape { dim: self.dim });
+        self.data.check_curator(self.books.curator())?;
+        if !query.fits(self.facts.dim) {
+            return Err(AskError::Shape {
+                dim: self.facts.dim,
+            });
         }
         let Some(bound) = query.bound(&self.loss)? else {
             return Ok(None);
@@ -288,7 +325,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let adjacency = self.data.adjacency();
         let vanishes = L::VANISHES_ON_ERASED || !<L::Records as Records>::HAS_ERASED;
         if adjacency == Adjacency::ZeroOut && !(vanishes && query.vanishes_on_zero_rows()) {
-            return Err(Refused::ZeroRows);
+            return Err(AskError::ZeroRows);
         }
         if query.needs_fixed_positions() && !adjacency.record_count_is_public() {
             return Err(PoolError::Adjacency { adjacency }.into());
@@ -297,26 +334,26 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     }
 
     /// What a mean over `over` is going to read.
-    fn reads<'s>(&self, over: Over<'s>) -> Reads<'s> {
+    fn reads<'s>(&self, over: Which<'s>) -> Reads<'s> {
         match over {
-            Over::Everything => Reads::All,
-            Over::Poisson(rate) => Reads::Poisson(rate),
-            Over::FixedSize(size) => Reads::FixedSize {
+            Which::All => Reads::All,
+            Which::Poisson(rate) => Reads::Poisson(rate),
+            Which::FixedSize(size) => Reads::FixedSize {
                 size,
                 records: self.data.public_records(),
             },
-            Over::Next(_) => Reads::NextSlice,
-            Over::Slice(slice) => Reads::Slice(slice),
+            Which::Next(_) => Reads::NextSlice,
+            Which::Slice(slice) => Reads::Slice(slice),
         }
     }
 
     /// Refuses what the pool can't hand out, before anything is taken from it.
-    fn prepare(&mut self, over: Over<'_>) -> Result<(), Refused> {
-        let Over::Next(asked) = over else {
+    fn prepare(&mut self, over: Which<'_>) -> Result<(), AskError> {
+        let Which::Next(asked) = over else {
             return Ok(());
         };
-        self.open_pool()?;
-        let left = self.curator.records_left();
+        self.books.open_pool()?;
+        let left = self.books.records_left();
         if asked == 0 {
             return Err(PoolError::EmptySlice.into());
         }
@@ -326,45 +363,20 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         Ok(())
     }
 
-    /// Opens the pool of all records, unless the caller has (to skip records that were read before).
-    fn open_pool(&mut self) -> Result<(), Refused> {
-        if self.pool_is_open() {
-            return Ok(());
-        }
-        Ok(self.curator.open_pool(self.data.public_records(), 0)?)
-    }
-
-    fn pool_is_open(&self) -> bool {
-        self.curator.records_left() > 0 || self.curator.records_taken() > 0
-    }
-
-    /// Records of the pool that no slice holds yet.
-    pub(super) fn records_left(&self) -> u64 {
-        if self.pool_is_open() {
-            self.curator.records_left()
-        } else {
-            self.data.public_records()
-        }
-    }
-
-    /// The next `len` unread records.
-    pub(super) fn take_slice(&mut self, len: u64) -> Result<Slice, Refused> {
-        self.open_pool()?;
-        Ok(self.curator.take_slice(len)?)
-    }
-
     /// The sealed sum that one release with this multiplier needs, if that release would be granted,
     /// and the public number that its mean divides by.
     fn seal(
         &mut self,
         query: &impl Query<L>,
         bound: Bound,
-        over: Over<'_>,
+        over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
-    ) -> Result<(Sensitive<Vector>, f64), Refused> {
+    ) -> Result<(Sensitive<Vector>, f64), AskError> {
         self.prepare(over)?;
-        self.curator
-            .check_release(self.reads(over), bound, noise_multiplier)?;
+        let reads = self.reads(over);
+        self.books
+            .curator_mut()
+            .check_release(reads, bound, noise_multiplier)?;
         self.sum(query, over, |_, blocks| match blocks {
             Some(blocks) => LatticeSum::in_blocks(bound, blocks),
             None => LatticeSum::new(bound),
@@ -376,11 +388,11 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     fn sum(
         &mut self,
         query: &impl Query<L>,
-        over: Over<'_>,
+        over: Which<'_>,
         empty: impl Fn(f64, Option<FixedBlocks>) -> LatticeSum + Sync,
-    ) -> Result<(Sensitive<Vector>, f64), Refused> {
+    ) -> Result<(Sensitive<Vector>, f64), AskError> {
         // Asked once more where records are read: nothing passes this by.
-        self.data.check_curator(&self.curator)?;
+        self.data.check_curator(self.books.curator())?;
         let records = self.data.records();
         let public = self.data.public_records();
         // A pool of more positions than there are records is a mistake of the caller; the number of
@@ -390,16 +402,17 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             Positions::Range((slice.positions().start as usize).min(end)..end)
         };
         let drawn = match over {
-            Over::Everything => Touched::All,
-            Over::Poisson(rate) => Touched::Poisson(
-                self.curator
+            Which::All => Touched::All,
+            Which::Poisson(rate) => Touched::Poisson(
+                self.books
+                    .curator_mut()
                     .poisson_sample(rate, self.data.everything().len())?,
             ),
-            Over::FixedSize(size) => {
-                Touched::FixedSize(self.curator.fixed_size_sample(size, public)?)
+            Which::FixedSize(size) => {
+                Touched::FixedSize(self.books.curator_mut().fixed_size_sample(size, public)?)
             }
-            Over::Next(len) => Touched::Slice(self.curator.take_slice(len)?),
-            Over::Slice(slice) => Touched::Slice(slice.clone()),
+            Which::Next(len) => Touched::Slice(self.books.curator_mut().take_slice(len)?),
+            Which::Slice(slice) => Touched::Slice(slice.clone()),
         };
         let (positions, denominator) = match &drawn {
             Touched::All => (self.data.everything(), public as f64),
@@ -458,11 +471,66 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
 
     /// Counts one release of `query` over nominally `read` records.
     fn count(&mut self, query: &impl Query<L>, read: f64) {
-        self.counts.releases += 1;
-        self.counts.records += read;
-        self.counts.gradients += read * query.gradients_per_record();
-        self.counts.values += read * query.values_per_record();
-        self.counts.passes = self.counts.gradients / self.data.public_records() as f64;
+        let (gradients, values) = (query.gradients_per_record(), query.values_per_record());
+        self.books.count(read, gradients, values);
+    }
+}
+
+/// The field is the gradient of the loss.
+impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
+    fn facts(&self) -> OracleFacts {
+        self.facts
+    }
+
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let dim = self.facts.dim;
+        Ok(match question {
+            Question::Mean { of, over, noise } => {
+                let mean = self.release(&of, over, noise)?;
+                // A linear query always has a bound; without one all contributions would be zero.
+                Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
+            }
+            Question::Norm {
+                of,
+                shift,
+                over,
+                noise,
+            } => {
+                if !(shift.is_empty() || shift.len() == dim) {
+                    return Err(AskError::Shape { dim });
+                }
+                let norm = self.release_norm_from(&of, shift, over, noise)?;
+                Answer::Number(norm.unwrap_or_else(|| Number::new(0.0, 0.0)))
+            }
+            Question::LeastNorm { among, epsilon } => {
+                if among
+                    .iter()
+                    .any(|(_, shift)| !(shift.is_empty() || shift.len() == dim))
+                {
+                    return Err(AskError::Shape { dim });
+                }
+                Answer::Chosen(self.select_least_norm(among, epsilon)?)
+            }
+            Question::Value {
+                point,
+                centre,
+                radius,
+                over,
+                noise,
+            } => Answer::Number(self.release_value(point, centre, radius, over, noise)?),
+            Question::OpenPeriod(terms) => Answer::Period(self.open_prefix(terms)?),
+            Question::Step { period, of, over } => {
+                let period = period.inside().ok_or(AskError::ForeignPeriod)?;
+                Answer::Mean(self.push_step(period, &of, of.radius(), over)?)
+            }
+            other @ Question::Pass { .. } => {
+                return Err(AskError::NotOffered { what: other.kind() });
+            }
+        })
     }
 }
 

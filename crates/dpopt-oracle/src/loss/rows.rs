@@ -7,7 +7,7 @@
 use dpopt_linalg::{Ahead, Entries, Entry, Row, row_products, sparse_products};
 use dpopt_privacy::{LatticeSum, RowBound, RowEntry, SparseRow};
 
-use crate::pass::Positions;
+use crate::positions::Positions;
 use crate::records::{Examples, Records};
 
 /// Bytes in a block of rows. Tuned: two blocks, the points and the sum share the innermost cache.

@@ -11,116 +11,18 @@ mod tests;
 
 use dpopt_linalg::{norm, norm_upper};
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Reads, Refused,
-    SensitivityClaim, Slice, Spend, Touched,
+    Adjacency, ClipNorm, Curator, NoiseMultiplier, PoolError, Reads, SensitivityClaim, Slice,
+    Touched,
 };
 
 use crate::data::PrivateData;
-use crate::estimator::{Counts, EstimatorError, Mean};
+use crate::error::{AskError, EstimatorError, PassError};
 use crate::loss::{ConvexSmooth, guarded};
+use crate::oracle::{Answer, Books, Mean, Offers, Oracle, OracleFacts, Pass, Question};
 use crate::records::Records;
 use weights::{influence, shares};
 
 pub use weights::pass_influence;
-
-/// What a pass is made of: public.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pass<'a> {
-    /// Where it starts; brought into the ball first.
-    pub start: &'a [f64],
-    /// Centre c of the term (M/2) ||w - c||^2 that is added to each record's loss.
-    pub centre: &'a [f64],
-    /// M, its modulus; may be 0.
-    pub modulus: f64,
-    /// Step size eta, at most 1/(L1 + M).
-    pub step_size: f64,
-    /// Centre of the ball that each step is projected on.
-    pub origin: &'a [f64],
-    /// Its radius R.
-    pub radius: f64,
-    /// How many unread records it reads, m.
-    pub records: u64,
-}
-
-/// A pass was refused. Nothing was released, charged, or handed out of the pool.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PassError {
-    /// A number of the pass is out of range.
-    #[error("{name} of a pass can't be {value}")]
-    Terms {
-        /// Which.
-        name: &'static str,
-        /// Its value.
-        value: f64,
-    },
-    /// A point of the pass has the wrong number of coordinates.
-    #[error("a point of the pass has {found} coordinates, and the loss {dim}")]
-    Shape {
-        /// Coordinates found.
-        found: usize,
-        /// Parameters of the loss.
-        dim: usize,
-    },
-    /// The step size is too long for steps to be contractions, on which privacy rests.
-    #[error(
-        "a step size of {step_size:e} is above 1/(L1 + M) = {limit:e}, up to which steps bring neighbours no further apart"
-    )]
-    StepTooLong {
-        /// eta.
-        step_size: f64,
-        /// 1/(L1 + M).
-        limit: f64,
-    },
-    /// The curator refused.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-}
-
-impl From<dpopt_privacy::LatticeError> for PassError {
-    fn from(error: dpopt_privacy::LatticeError) -> Self {
-        Self::Refused(error.into())
-    }
-}
-
-impl From<PoolError> for PassError {
-    fn from(error: PoolError) -> Self {
-        Self::Refused(error.into())
-    }
-}
-
-/// What a solver may ask that works by passes.
-///
-/// The trait is dyn-safe. An implementation draws, clips and charges; a solver does none of it.
-pub trait Passes {
-    /// Dimension of points.
-    fn dim(&self) -> usize;
-
-    /// Sets aside what the run will spend, before the first pass.
-    ///
-    /// # Errors
-    /// [`Refused`] when the budget can't pay.
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused>;
-
-    /// Makes the pass over the next unread records and releases its weighted average.
-    ///
-    /// # Errors
-    /// [`PassError`]; nothing was released then.
-    fn pass(
-        &mut self,
-        pass: &Pass<'_>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Mean, PassError>;
-
-    /// Ends the run and says what was spent.
-    ///
-    /// # Errors
-    /// [`Refused`] when a shared budget can't be written; the reservation then stands.
-    fn settle(&mut self) -> Result<Event, Refused>;
-
-    /// Nominal counts so far.
-    fn counts(&self) -> Counts;
-}
 
 /// Passes over private records.
 ///
@@ -138,9 +40,8 @@ pub trait Passes {
 pub struct OutputPerturbed<'a, L: ConvexSmooth> {
     data: &'a PrivateData<L::Records>,
     loss: L,
-    dim: usize,
-    curator: Curator,
-    counts: Counts,
+    facts: OracleFacts,
+    books: Books,
 }
 
 impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
@@ -148,7 +49,7 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
     ///
     /// # Errors
     /// [`EstimatorError::AdjacencyMismatch`], [`EstimatorError::Pool`] under add/remove,
-    /// [`EstimatorError::InAFile`] for records that are not in memory, and [`Refused::NotMadeUp`] for a curator that does
+    /// [`EstimatorError::InAFile`] for records that are not in memory, and [`dpopt_privacy::Refused::NotMadeUp`] for a curator that does
     /// not protect, on records that were not declared made-up.
     pub fn new(
         data: &'a PrivateData<L::Records>,
@@ -169,41 +70,44 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         if data.stored().is_some() {
             return Err(EstimatorError::InAFile);
         }
+        let constants = loss.constants_on(data.records());
+        let (dim, records) = (loss.dim(data.records()), data.public_records());
         Ok(Self {
-            dim: loss.dim(data.records()),
+            facts: OracleFacts::new(dim, records, adjacency, Offers::PASSES)
+                .with_constants(constants.lipschitz, constants.smoothness),
             data,
             loss,
-            curator,
-            counts: Counts::default(),
+            books: Books::new(curator, records).resting_on(L::ARGUMENT),
         })
     }
 
     /// The curator, for its ledger and guarantee.
     #[must_use]
     pub fn curator(&self) -> &Curator {
-        &self.curator
+        self.books.curator()
     }
 
     /// The curator, to open a pool. Exchanging it for one that does not protect has all passes refused, unless the records
     /// were declared made-up.
     pub fn curator_mut(&mut self) -> &mut Curator {
-        &mut self.curator
+        self.books.curator_mut()
     }
 
     /// The curator again, when no more passes are to be made.
     #[must_use]
     pub fn into_curator(self) -> Curator {
-        self.curator
+        self.books.into_curator()
     }
 
     /// The public numbers of a pass: checked, and with its sensitivity.
-    fn terms(&self, pass: &Pass<'_>) -> Result<Terms, PassError> {
+    fn terms(&self, pass: &Pass<'_>) -> Result<Terms, AskError> {
         for point in [pass.start, pass.centre, pass.origin] {
-            if point.len() != self.dim {
+            if point.len() != self.facts.dim {
                 return Err(PassError::Shape {
                     found: point.len(),
-                    dim: self.dim,
-                });
+                    dim: self.facts.dim,
+                }
+                .into());
             }
         }
         let constants = self.loss.constants_on(self.data.records());
@@ -239,7 +143,7 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
             ),
         ] {
             if !fine {
-                return Err(PassError::Terms { name, value });
+                return Err(PassError::Terms { name, value }.into());
             }
         }
         let limit = 1.0 / (constants.smoothness + pass.modulus);
@@ -247,13 +151,15 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
             return Err(PassError::StepTooLong {
                 step_size: pass.step_size,
                 limit,
-            });
+            }
+            .into());
         }
         let decay = (pass.step_size * pass.modulus).min(1.0);
         let shares = shares(decay, pass.records);
         let lipschitz = constants.lipschitz * (1.0 + 1e-9);
         // Every point of the pass is at most this long, a hair for the rounding of the projection.
-        let reach = (origin + pass.radius) * (1.0 + 1e-6 + 4.0 * self.dim as f64 * f64::EPSILON);
+        let reach =
+            (origin + pass.radius) * (1.0 + 1e-6 + 4.0 * self.facts.dim as f64 * f64::EPSILON);
         let slack = self.slack(pass, decay, lipschitz, reach, centre, origin);
         let moved = self.data.adjacency().sum_sensitivity() * pass.step_size * lipschitz;
         let sensitivity = moved * influence(decay, &shares) * (1.0 + 1e-9) + 2.0 * slack;
@@ -264,7 +170,7 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
                 value: sensitivity,
             })?,
             (2.0 * reach).min(longest + slack) * (1.0 + 1e-9),
-            self.dim,
+            self.facts.dim,
             self.data.adjacency(),
             L::ARGUMENT,
         )?;
@@ -287,7 +193,8 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
     ) -> f64 {
         let unit = f64::EPSILON;
         let before = reach + decay * (reach + centre) + pass.step_size * lipschitz;
-        let rounding = (4.0 * self.dim as f64 + 64.0) * unit * (before + reach + centre + origin);
+        let rounding =
+            (4.0 * self.facts.dim as f64 + 64.0) * unit * (before + reach + centre + origin);
         let gradient = self.loss.gradient_error(self.data.records(), reach);
         let step = pass.step_size * gradient + rounding;
         // Later steps shrink an error, and so do later averages.
@@ -302,7 +209,7 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         let positions = slice.positions();
         let mut point = start.to_vec();
         let mut average = point.clone();
-        let mut gradient = vec![0.0; self.dim];
+        let mut gradient = vec![0.0; self.facts.dim];
         for (i, theta) in (positions.start..positions.end.min(public)).zip(&terms.shares) {
             gradient.fill(0.0);
             let finished = guarded::<L, _>(|| {
@@ -335,37 +242,27 @@ struct Terms {
     claim: SensitivityClaim,
 }
 
-impl<L: ConvexSmooth> Passes for OutputPerturbed<'_, L> {
-    fn dim(&self) -> usize {
-        self.dim
-    }
-
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.curator.reserve_claimed(spend, L::ARGUMENT)
-    }
-
-    fn pass(
+impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
+    fn release(
         &mut self,
         pass: &Pass<'_>,
         noise_multiplier: NoiseMultiplier,
-    ) -> Result<Mean, PassError> {
-        self.data.check_curator(&self.curator)?;
+    ) -> Result<Mean, AskError> {
+        self.data.check_curator(self.books.curator())?;
         let adjacency = self.data.adjacency();
         let vanishes = L::VANISHES_ON_ERASED || !<L::Records as Records>::HAS_ERASED;
         if adjacency == Adjacency::ZeroOut && !vanishes {
-            return Err(Refused::ZeroRows.into());
+            return Err(AskError::ZeroRows);
         }
         let terms = self.terms(pass)?;
-        if self.curator.records_left() == 0 && self.curator.records_taken() == 0 {
-            self.curator.open_pool(self.data.public_records(), 0)?;
-        }
+        self.books.open_pool()?;
         // The weights are those of all positions: a pool of more than there are records, which its opener may have made, ends
         // with the records. A shorter walk has larger weights, and the claim would be too small.
         let unread = self
             .data
             .public_records()
-            .saturating_sub(self.curator.records_taken());
-        let left = self.curator.records_left().min(unread);
+            .saturating_sub(self.books.curator_mut().records_taken());
+        let left = self.books.curator_mut().records_left().min(unread);
         if pass.records > left {
             return Err(PoolError::UsedUp {
                 asked: pass.records,
@@ -373,32 +270,45 @@ impl<L: ConvexSmooth> Passes for OutputPerturbed<'_, L> {
             }
             .into());
         }
-        self.curator
-            .check_release_claimed(Reads::NextSlice, &terms.claim, noise_multiplier)?;
+        self.books.curator_mut().check_release_claimed(
+            Reads::NextSlice,
+            &terms.claim,
+            noise_multiplier,
+        )?;
         let mut start = pass.start.to_vec();
         project(&mut start, pass.origin, pass.radius);
-        let slice = self.curator.take_slice(pass.records)?;
+        let slice = self.books.curator_mut().take_slice(pass.records)?;
         let moved = self.walk(pass, &terms, &start, &slice);
         let sealed = terms.claim.seal(&moved, Touched::Slice(slice));
-        let mut released = self.curator.release_claimed(&sealed, noise_multiplier)?;
+        let mut released = self
+            .books
+            .curator_mut()
+            .release_claimed(&sealed, noise_multiplier)?;
         for (released, start) in released.iter_mut().zip(&start) {
             *released += start;
         }
         let read = pass.records as f64;
-        self.counts.releases += 1;
-        self.counts.records += read;
-        self.counts.gradients += read;
-        self.counts.passes = self.counts.gradients / self.data.public_records() as f64;
+        self.books.count(read, 1.0, 0.0);
         let noise_std = noise_multiplier.get() * terms.claim.sensitivity();
         Ok(Mean::new(released, noise_std))
     }
+}
 
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.curator.settle()
+/// It answers [`Question::Pass`] alone.
+impl<L: ConvexSmooth> Oracle for OutputPerturbed<'_, L> {
+    fn facts(&self) -> OracleFacts {
+        self.facts
     }
 
-    fn counts(&self) -> Counts {
-        self.counts
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        match question {
+            Question::Pass { pass, noise } => Ok(Answer::Mean(self.release(&pass, noise)?)),
+            other => Err(AskError::NotOffered { what: other.kind() }),
+        }
     }
 }
 

@@ -1,0 +1,227 @@
+//! What a loss is: values, gradients and second derivatives, record by record.
+
+use dpopt_privacy::LatticeSum;
+use serde::{Deserialize, Serialize};
+
+use super::guard;
+use super::segment::{Momentum, Segment};
+use crate::positions::Positions;
+use crate::records::Records;
+
+/// Public constants of a loss on bounded records.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Constants {
+    /// Every record's gradient has norm at most this (L0).
+    pub lipschitz: f64,
+    /// Every record's gradient is Lipschitz with this constant (L1); infinite for a loss with
+    /// kinks.
+    pub smoothness: f64,
+    /// Upper bound on F(0) - min F, for any data; infinite where none is known.
+    pub initial_gap: f64,
+    /// Every record's Hessian is Lipschitz with this constant (rho); infinite where none is known.
+    pub hessian_lipschitz: f64,
+    /// Whether every record's loss is convex.
+    pub convexity: Convexity,
+}
+
+impl Constants {
+    /// Constants of a loss of one's own; see the fields.
+    #[must_use]
+    pub fn new(lipschitz: f64, smoothness: f64, initial_gap: f64, convexity: Convexity) -> Self {
+        Self {
+            lipschitz,
+            smoothness,
+            initial_gap,
+            hessian_lipschitz: f64::INFINITY,
+            convexity,
+        }
+    }
+
+    /// With rho as well.
+    #[must_use]
+    pub fn with_hessian_lipschitz(mut self, rho: f64) -> Self {
+        self.hessian_lipschitz = rho;
+        self
+    }
+}
+
+/// Whether a loss is convex in the parameters, for every record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Convexity {
+    /// Convex for every record.
+    Convex,
+    /// Not convex.
+    Nonconvex,
+}
+
+/// One record of the body that a loss is for.
+pub type RecordOf<'a, L> = <<L as Loss>::Records as Records>::Record<'a>;
+
+/// A loss f(w; x) of one record x at the point w.
+///
+/// # Privacy
+/// What a method returns must be a function of its arguments alone: no state, no counters, no
+/// other record. The author of a loss is trusted in this, and in nothing else: values that are not
+/// finite, wrong constants and panics cost accuracy, not privacy.
+pub trait Loss: Sync {
+    /// The records that it is a loss of.
+    type Records: Records;
+
+    /// Whether methods may panic. Then each record is evaluated inside a guard, and one on which
+    /// it panics contributes zero, silently.
+    const MAY_PANIC: bool = true;
+
+    /// Whether the value of an erased record (a row of zeros: see [`Records::HAS_ERASED`]) is the same at all
+    /// points, so that its gradient and all that follows from it are zero. A loss of rows that does not say so, as
+    /// one with a bias may not, is refused under zero-out adjacency.
+    const VANISHES_ON_ERASED: bool = false;
+
+    /// Number of coordinates of a point, d.
+    fn dim(&self, records: &Self::Records) -> usize;
+
+    /// Public constants for these records, from the bounds that were enforced on them. Must not
+    /// read a record.
+    fn constants_on(&self, records: &Self::Records) -> Constants;
+
+    /// About how many multiply-adds one value or gradient of one record takes. Decides on how many threads a
+    /// pass is worth, and nothing else. Must not read a record.
+    fn work(&self, records: &Self::Records) -> f64 {
+        self.dim(records) as f64
+    }
+
+    /// f(w; x).
+    fn value(&self, record: RecordOf<'_, Self>, point: &[f64]) -> f64;
+}
+
+/// A loss with a gradient (at kinks: some fixed Clarke subgradient).
+pub trait Differentiable: Loss {
+    /// Whether [`Differentiable::add_gradients`] makes use of a sum in blocks of fixed positions
+    /// ([`dpopt_privacy::FixedBlocks`]) where it gets one.
+    const SUMS_IN_BLOCKS: bool = false;
+
+    /// Adds the gradient at `point` to `out`, which holds zeros.
+    ///
+    /// # Shapes
+    /// `point` and `out`: d.
+    fn gradient(&self, record: RecordOf<'_, Self>, point: &[f64], out: &mut [f64]);
+
+    /// Adds the change of the gradient along `segment` to `out`, which holds zeros. The default
+    /// subtracts two gradients, which cancels where the points are close: override it where the
+    /// change has a form of its own.
+    ///
+    /// # Shapes
+    /// `out`: d.
+    fn gradient_change(&self, record: RecordOf<'_, Self>, segment: &Segment<'_>, out: &mut [f64]) {
+        let mut before = vec![0.0; out.len()];
+        self.gradient(record, segment.from, &mut before);
+        self.gradient(record, segment.to, out);
+        for (out, before) in out.iter_mut().zip(&before) {
+            *out -= before;
+        }
+    }
+
+    /// Adds the gradients of these records, clipped by the sum, to `sum`.
+    fn add_gradients(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        point: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let mut gradient = vec![0.0; point.len()];
+        for i in positions.iter() {
+            gradient.fill(0.0);
+            let finished = guarded::<Self, _>(|| {
+                self.gradient(records.record(i), point, &mut gradient);
+            });
+            add_contribution(sum, finished, &gradient);
+        }
+    }
+
+    /// Adds, for each of these records, its gradient at the end of `segment` less (1 - a) times that at its start, each
+    /// clipped to norm `clip` (as the gradients of [`Differentiable::add_gradients`] are), to `sum`, which clips what is
+    /// added once more to its own radius. Where neither is shortened it is a times the gradient plus (1 - a) times
+    /// [`Differentiable::gradient_change`]. The weight a is that of `momentum`: 0 for a plain change.
+    fn add_changes(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        momentum: Momentum,
+        sum: &mut LatticeSum,
+    ) {
+        let dim = segment.from.len();
+        let (mut before, mut after) = (vec![0.0; dim], vec![0.0; dim]);
+        for i in positions.iter() {
+            before.fill(0.0);
+            after.fill(0.0);
+            let finished = guarded::<Self, _>(|| {
+                let record = records.record(i);
+                add_change(
+                    self,
+                    record,
+                    segment,
+                    clip,
+                    momentum,
+                    &mut before,
+                    &mut after,
+                );
+            });
+            add_contribution(sum, finished, &after);
+        }
+    }
+}
+
+/// The clipped gradient at the end of a segment less (1 - a) times that at its start. `before` and `after` hold zeros;
+/// the result is in `after`.
+pub(crate) fn add_change<L: Differentiable + ?Sized>(
+    loss: &L,
+    record: RecordOf<'_, L>,
+    segment: &Segment<'_>,
+    clip: f64,
+    momentum: Momentum,
+    before: &mut [f64],
+    after: &mut [f64],
+) {
+    loss.gradient(record, segment.from, before);
+    loss.gradient(record, segment.to, after);
+    if momentum.subtract(after, before, clip) {
+        return;
+    }
+    before.fill(0.0);
+    loss.gradient_change(record, segment, before);
+    momentum.combine(after, before);
+}
+
+/// A loss with second derivatives.
+pub trait TwiceDifferentiable: Differentiable {
+    /// Adds the product of the Hessian at `point` with `direction` to `out`, which holds zeros.
+    ///
+    /// # Shapes
+    /// `point`, `direction` and `out`: d.
+    fn hessian_vector(
+        &self,
+        record: RecordOf<'_, Self>,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    );
+}
+
+/// Adds what one record contributes; zero, but counted, when it did not finish.
+pub(crate) fn add_contribution(sum: &mut LatticeSum, finished: bool, contribution: &[f64]) {
+    sum.add_scaled(if finished { 1.0 } else { 0.0 }, contribution);
+}
+
+/// Runs `evaluate` for a record of this loss; false when it panicked.
+pub(crate) fn guarded<L: Loss + ?Sized, F: FnOnce()>(evaluate: F) -> bool {
+    if L::MAY_PANIC {
+        guard::finishes(evaluate)
+    } else {
+        evaluate();
+        true
+    }
+}

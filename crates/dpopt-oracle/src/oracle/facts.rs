@@ -1,0 +1,116 @@
+//! What is public of an oracle.
+
+use std::ops::BitOr;
+
+use dpopt_privacy::Adjacency;
+
+use crate::error::AskError;
+
+/// What is public of the records behind an oracle, and of the field that it is asked about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct OracleFacts {
+    /// Coordinates of points and means, d.
+    pub dim: usize,
+    /// The public number of records.
+    pub records: u64,
+    /// The neighbouring relation of all releases.
+    pub adjacency: Adjacency,
+    /// The field of each record is at most this long (L0, for gradients), if the caller's constants are right; infinite
+    /// where no bound is known.
+    pub lipschitz: f64,
+    /// The field of each record is Lipschitz with this constant (L1, for gradients), if the caller's constants are
+    /// right; infinite where none is known.
+    pub smoothness: f64,
+    /// Which questions are answered.
+    pub offers: Offers,
+}
+
+impl OracleFacts {
+    /// Of so many records and coordinates, with infinite constants.
+    #[must_use]
+    pub fn new(dim: usize, records: u64, adjacency: Adjacency, offers: Offers) -> Self {
+        Self {
+            dim,
+            records,
+            adjacency,
+            lipschitz: f64::INFINITY,
+            smoothness: f64::INFINITY,
+            offers,
+        }
+    }
+
+    /// With these constants of the field.
+    #[must_use]
+    pub fn with_constants(self, lipschitz: f64, smoothness: f64) -> Self {
+        Self {
+            lipschitz,
+            smoothness,
+            ..self
+        }
+    }
+
+    /// Checked before a record is read: whether a row reaches past the end of a short point depends on that row.
+    ///
+    /// # Errors
+    /// [`AskError::Shape`] unless the point has [`OracleFacts::dim`] coordinates.
+    pub fn check_point(&self, point: &[f64]) -> Result<(), AskError> {
+        if point.len() == self.dim {
+            Ok(())
+        } else {
+            Err(AskError::Shape { dim: self.dim })
+        }
+    }
+}
+
+/// A set of kinds of questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offers(u8);
+
+impl Offers {
+    /// None.
+    pub const NOTHING: Self = Self(0);
+    /// Means of linear queries.
+    pub const MEANS: Self = Self(1);
+    /// Norms of means.
+    pub const NORMS: Self = Self(1 << 1);
+    /// Selections of the least norm.
+    pub const SELECTIONS: Self = Self(1 << 2);
+    /// Mean values.
+    pub const VALUES: Self = Self(1 << 3);
+    /// Periods of prefix sums.
+    pub const PERIODS: Self = Self(1 << 4);
+    /// Passes over single records.
+    pub const PASSES: Self = Self(1 << 5);
+
+    /// Whether all of `needed` are in it.
+    #[must_use]
+    pub fn covers(self, needed: Self) -> bool {
+        self.0 & needed.0 == needed.0
+    }
+
+    /// Those of `needed` that are not in it, by name.
+    #[must_use]
+    pub fn lacking(self, needed: Self) -> Vec<&'static str> {
+        [
+            (Self::MEANS, "means"),
+            (Self::NORMS, "norms"),
+            (Self::SELECTIONS, "selections"),
+            (Self::VALUES, "values"),
+            (Self::PERIODS, "prefix sums"),
+            (Self::PASSES, "passes over single records"),
+        ]
+        .into_iter()
+        .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))
+        .map(|(_, name)| name)
+        .collect()
+    }
+}
+
+impl BitOr for Offers {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}

@@ -1,0 +1,169 @@
+//! The one interface to private records: questions, and answers with noise that are paid for.
+
+mod books;
+mod facts;
+mod func;
+mod pass;
+mod private_mean;
+mod question;
+
+use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Which};
+
+pub use books::{Books, Counts};
+pub use facts::{Offers, OracleFacts};
+pub use func::FnOracle;
+pub use pass::Pass;
+pub use private_mean::PrivateMean;
+pub use question::{Answer, Mean, Number, Period, PeriodTerms, Question};
+
+use crate::error::AskError;
+use crate::query::Linear;
+
+/// Private records that answer questions about one field of vectors (the gradient of a loss, say), each answer with
+/// noise and paid for.
+///
+/// An implementation holds the records and the budget. Who asks holds points and decides what to ask next; it draws no
+/// noise, clips nothing, charges nothing and sees no record. The trait is dyn-safe. A wrapper forwards its three methods
+/// and has forgotten nothing.
+///
+/// # Formula
+/// A mean is (1/m) (sum over the records read of clip(q(x), C) + noise), with m public (all records, the rate times
+/// them, the size of the sample, the length of the slice), and noise of standard deviation z s C in each coordinate,
+/// s = 2 under replace-one and 1 otherwise.
+///
+/// # Privacy
+/// That of the implementation. Each answer is one event, derived from what is read and the noise multiplier.
+///
+/// # Errors
+/// When a question is answered by [`AskError`] nothing was released, charged, or handed out of the pool. Only where
+/// records stay in a file and can't be read ([`AskError::Unreadable`]) does the slice of the pass count as read. An
+/// answer that the reservation can't pay is refused before a record is read, and so is a point of the wrong length
+/// ([`AskError::Shape`]).
+pub trait Oracle {
+    /// What is public of the records and the field.
+    fn facts(&self) -> OracleFacts;
+
+    /// The reservation, the counts, the pool, and randomness that is independent of the records.
+    fn books(&mut self) -> &mut Books;
+
+    /// Answers, and charges for it.
+    ///
+    /// # Errors
+    /// [`AskError`]; [`AskError::NotOffered`] for a question that [`OracleFacts::offers`] does not name.
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError>;
+
+    /// [`Question::Mean`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn mean(
+        &mut self,
+        of: Linear<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        match self.answer(Question::Mean { of, over, noise })? {
+            Answer::Mean(mean) => Ok(mean),
+            _ => Err(AskError::WrongAnswer { to: "means" }),
+        }
+    }
+
+    /// [`Question::Norm`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn norm(
+        &mut self,
+        of: Linear<'_>,
+        shift: &[f64],
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        match self.answer(Question::Norm {
+            of,
+            shift,
+            over,
+            noise,
+        })? {
+            Answer::Number(number) => Ok(number),
+            _ => Err(AskError::WrongAnswer { to: "norms" }),
+        }
+    }
+
+    /// [`Question::LeastNorm`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn least_norm(
+        &mut self,
+        among: &[(Linear<'_>, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, AskError> {
+        match self.answer(Question::LeastNorm { among, epsilon })? {
+            Answer::Chosen(index) if index < among.len() => Ok(index),
+            _ => Err(AskError::WrongAnswer { to: "selections" }),
+        }
+    }
+
+    /// [`Question::Value`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn value(
+        &mut self,
+        point: &[f64],
+        centre: f64,
+        radius: ClipNorm,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        match self.answer(Question::Value {
+            point,
+            centre,
+            radius,
+            over,
+            noise,
+        })? {
+            Answer::Number(number) => Ok(number),
+            _ => Err(AskError::WrongAnswer { to: "values" }),
+        }
+    }
+
+    /// [`Question::OpenPeriod`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn open_period(&mut self, terms: &PeriodTerms) -> Result<Period, AskError> {
+        match self.answer(Question::OpenPeriod(terms))? {
+            Answer::Period(period) => Ok(period),
+            _ => Err(AskError::WrongAnswer { to: "prefix sums" }),
+        }
+    }
+
+    /// [`Question::Step`].
+    ///
+    /// # Errors
+    /// [`AskError`]; also for records other than the participation says, and after the last step.
+    fn step(
+        &mut self,
+        period: &mut Period,
+        of: Linear<'_>,
+        over: Which<'_>,
+    ) -> Result<Mean, AskError> {
+        match self.answer(Question::Step { period, of, over })? {
+            Answer::Mean(mean) => Ok(mean),
+            _ => Err(AskError::WrongAnswer { to: "prefix sums" }),
+        }
+    }
+
+    /// [`Question::Pass`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn pass(&mut self, pass: &Pass<'_>, noise: NoiseMultiplier) -> Result<Mean, AskError> {
+        match self.answer(Question::Pass { pass: *pass, noise })? {
+            Answer::Mean(mean) => Ok(mean),
+            _ => Err(AskError::WrongAnswer { to: "passes" }),
+        }
+    }
+}

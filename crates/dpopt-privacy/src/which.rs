@@ -1,0 +1,19 @@
+//! Which records a release reads.
+
+use crate::curator::Slice;
+use crate::units::SamplingRate;
+
+/// Which records a release reads: public, and known before anything is drawn or read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Which<'a> {
+    /// Every record.
+    All,
+    /// A Poisson sample: each record enters with this probability, independently.
+    Poisson(SamplingRate),
+    /// A sample of this many records, all subsets of that size being equally likely.
+    FixedSize(u64),
+    /// This many records that no slice holds yet: the next slice of the pool.
+    Next(u64),
+    /// A slice that was taken before.
+    Slice(&'a Slice),
+}
