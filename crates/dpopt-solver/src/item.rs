@@ -54,6 +54,8 @@ impl Unit {
     pub const LOSS: Self = Self::of(1, 0);
     /// That of a point's length.
     pub const LENGTH: Self = Self::of(0, 1);
+    /// That of a row, whose product with a point is a number.
+    pub const ROW: Self = Self::of(0, -1);
     /// That of a gradient.
     pub const GRADIENT: Self = Self::of(1, -1);
     /// That of a step over a gradient.

@@ -8,10 +8,10 @@
 mod bound;
 mod error;
 mod facts;
+mod glm_run;
 mod item;
 mod kl_condition;
 mod outcome;
-mod over;
 mod plan;
 mod rank;
 mod registry;
@@ -21,13 +21,13 @@ pub mod search;
 pub use bound::{BoundSense, BoundedQuantity, StatedBound};
 pub use error::PlanError;
 pub use facts::{Budget, PublicFacts};
+pub use glm_run::GlmRun;
 pub use item::{Item, Unit, Value};
 pub use kl_condition::KlCondition;
 pub use outcome::{
     NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop,
 };
-pub use over::{ByStage, Estimating, GlmRun, PassEstimator, Phases, run_over};
-pub use plan::{Plan, Terms};
+pub use plan::{Access, Plan, Terms};
 pub use rank::PublicRank;
 pub use registry::{Auto, ExtraFacts, Limits, Needs, Planner, Solver, UnknownSolver, find, names};
-pub use run::{Asked, Closing, RunError, Walk};
+pub use run::{Asked, Closing, Run, RunError, Walk};

@@ -81,6 +81,16 @@ pub enum OutputRule {
     SmallestReleasedNorm,
 }
 
+impl std::fmt::Display for OutputRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            OutputRule::Uniform => "uniform",
+            OutputRule::Last => "last",
+            OutputRule::SmallestReleasedNorm => "smallest-released-norm",
+        })
+    }
+}
+
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -157,6 +167,5 @@ impl Outcome {
     #[must_use]
     pub fn returned_start(&self) -> bool {
         self.returned_start
-    }
     }
 }

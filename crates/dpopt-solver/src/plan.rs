@@ -1,16 +1,14 @@
 //! What all plans have in common.
 
-use dpopt_oracle::{Access, Estimator, Passes, PrivateData};
-use dpopt_privacy::Spend;
+use dpopt_oracle::{Offers, Oracle, PrivateData};
+use dpopt_privacy::{SamplingRate, Spend};
 use serde::Serialize;
 
 use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
-use crate::error::PlanError;
 use crate::facts::{Budget, PublicFacts};
 use crate::item::Item;
 use crate::outcome::{Observer, Outcome, OutputRule, Stop};
-use crate::over::{Estimating, PassEstimator, no_passes};
-use crate::run::{self, RunError, Walk};
+use crate::run::{self, Run, RunError, Walk};
 
 /// A plan of any solver: everything that is derived from public facts, and fixed.
 ///
@@ -127,43 +125,25 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
         (step + 1) as f64 / self.steps().max(1) as f64
     }
 
-    /// What public facts tell already of a run that may learn nothing; none where they tell nothing.
-    fn warning(&self) -> Option<String> {
+    /// What public facts tell already of a run that may learn nothing, from a start whose gradient is at most
+    /// `trivial` long; none where they tell nothing.
+    fn warning(&self, trivial: f64) -> Option<String> {
+        let _ = trivial;
         None
     }
 
-    /// How the estimator of the plan is set up.
-    fn estimating(&self) -> Estimating {
-        Estimating::Running
+    /// What the oracle has to answer.
+    fn needs(&self) -> Offers {
+        Offers::MEANS
     }
 
-    /// The same once records are embedded.
-    fn walked_as(&self) -> Estimating {
-        self.estimating()
-    }
-
-    /// What the plan runs on where it makes passes over one record after the other.
+    /// The records to read in place of the records as they are; none for most plans.
     ///
     /// # Errors
-    /// [`RunError::OwnEstimator`] where it makes none.
-    fn over_passes<'a>(
-        &'a self,
-        start: &[f64],
-        passes: &'a mut dyn Passes,
-    ) -> Result<PassEstimator<'a>, RunError> {
-        let _ = start;
-        no_passes(self.name(), passes)
-    }
-
-    /// The records that the plan's estimator has to read, where they are not the records as they are.
-    ///
-    /// # Errors
-    /// [`RunError`].
-    fn embed(&self, data: &PrivateData) -> Result<PrivateData, RunError> {
+    /// [`RunError::Data`].
+    fn embed(&self, data: &PrivateData) -> Result<Option<PrivateData>, RunError> {
         let _ = data;
-        Err(RunError::OwnEstimator {
-            solver: self.name(),
-        })
+        Ok(None)
     }
 
     /// What is returned for the point that the walk ended at.
@@ -180,10 +160,10 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// [`RunError`]; what was released before it stays charged.
     fn run(
         &self,
-        estimator: &mut dyn Estimator,
+        oracle: &mut dyn Oracle,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
-        run::run(self, None, estimator, observer)
+        self.run_with(oracle, Run::new(observer))
     }
 
     /// As [`Plan::run`], from `start` and not from the origin: a public point, such as that of a
@@ -195,11 +175,44 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     fn run_from(
         &self,
         start: &[f64],
-        estimator: &mut dyn Estimator,
+        oracle: &mut dyn Oracle,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, RunError> {
-        run::run(self, Some(start), estimator, observer)
+        self.run_with(oracle, Run::new(observer).starting_at(Some(start)))
     }
+
+    /// Runs the plan with all that a run can be given.
+    ///
+    /// # Privacy
+    /// Nothing here draws, clips or charges: the oracle does. A plan asks it for what [`Plan::spend`] reserved, and is refused
+    /// anything else.
+    ///
+    /// # Errors
+    /// [`RunError`]; what was released before it stays charged, and what was not released is given back where that is still
+    /// possible.
+    fn run_with(&self, oracle: &mut dyn Oracle, run: Run<'_>) -> Result<Outcome, RunError> {
+        run::run(self, oracle, run)
+    }
+}
+
+/// Which records a release of a plan reads, for who reads the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub enum Access {
+    /// All of them.
+    FullBatch,
+    /// A fresh Poisson sample for each release.
+    Poisson(SamplingRate),
+    /// A fresh sample of so many records for each release.
+    FixedSize(u64),
+    /// The next unread records of a pool, so that each record is read for one anchor or one
+    /// variation.
+    SinglePass {
+        /// Records for each anchor.
+        anchor: u64,
+        /// Records for each variation.
+        variation: u64,
+    },
 }
 
 /// What every plan has: made once, and not changed after that.
@@ -276,14 +289,6 @@ impl Terms {
     #[must_use]
     pub fn stating(self, bound: Option<f64>) -> Self {
         Self { bound, ..self }
-    }
-
-    /// mu of the budget.
-    ///
-    /// # Errors
-    /// [`PlanError::Accounting`].
-    pub fn mu(&self) -> Result<f64, PlanError> {
-        Ok(self.budget.mu()?.get())
     }
 }
 

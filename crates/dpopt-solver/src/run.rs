@@ -3,7 +3,10 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{MapError, distance, norm};
-use dpopt_oracle::{DataError, Estimator, EstimatorError, NotConvexSmooth, PassError};
+use dpopt_oracle::{
+    Answer, AskError, Books, DataError, Estimate, EstimatorError, Linear, NotConvexSmooth, Offers, Oracle,
+    OracleFacts, PassError, Question, Regularized, Regularizer,
+};
 use dpopt_privacy::{Refused, UnitError};
 
 use crate::outcome::{Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop};
@@ -12,16 +15,16 @@ use crate::plan::Plan;
 /// A walk: where it asks for a release, and how it moves on it. What all walks share, reserving,
 /// watching, keeping the output, stopping and settling, is in [`Plan::run`].
 pub trait Walk {
-    /// Asks for what the step needs at `point`.
+    /// Asks for what the step needs at `point`. The state of the estimate is the walk's own.
     ///
     /// # Errors
-    /// [`Refused`].
-    fn ask<'e>(
+    /// [`AskError`].
+    fn ask(
         &mut self,
         step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<Asked<'e>, Refused>;
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError>;
 
     /// Writes the point after `point` to `next`.
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]);
@@ -45,9 +48,9 @@ pub trait Walk {
     /// The last word of a walk, before the run is settled: it may still ask.
     ///
     /// # Errors
-    /// [`Refused`].
-    fn close(&mut self, stop: Stop, estimator: &mut dyn Estimator) -> Result<Closing, Refused> {
-        let _ = (stop, estimator);
+    /// [`AskError`].
+    fn close(&mut self, stop: Stop, oracle: &mut dyn Oracle) -> Result<Closing, AskError> {
+        let _ = (stop, oracle);
         Ok(Closing::default())
     }
 }
@@ -76,6 +79,18 @@ pub enum Asked<'a> {
     Nothing(Stop),
 }
 
+impl<'a> Asked<'a> {
+    /// A released estimate.
+    #[must_use]
+    pub fn estimate(kind: ReleaseKind, estimate: Estimate<'a>) -> Self {
+        Self::Estimate {
+            kind,
+            gradient: estimate.gradient,
+            noise_std: estimate.noise_std,
+        }
+    }
+}
+
 /// What a walk says at its end.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -99,17 +114,51 @@ impl Closing {
     }
 }
 
+/// What a run is given beside its plan and its oracle.
+pub struct Run<'a> {
+    start: Option<&'a [f64]>,
+    observer: &'a mut dyn Observer,
+    regularizer: Option<Regularizer>,
+}
+
+impl<'a> Run<'a> {
+    /// From the origin, shown to `observer`.
+    pub fn new(observer: &'a mut dyn Observer) -> Self {
+        Self {
+            start: None,
+            observer,
+            regularizer: None,
+        }
+    }
+
+    /// From a public point; none: from the origin.
+    #[must_use]
+    pub fn starting_at(self, start: Option<&'a [f64]>) -> Self {
+        Self { start, ..self }
+    }
+
+    /// With the exact gradient of a public regulariser added to each estimate after its release, and to the means whose norms are
+    /// released. The plan has to be made for the sum.
+    #[must_use]
+    pub fn with_regularizer(self, regularizer: Regularizer) -> Self {
+        Self {
+            regularizer: Some(regularizer),
+            ..self
+        }
+    }
+}
+
 /// A run could not be made or finished.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The estimator's dimension is not the plan's.
-    #[error("the plan is for dimension {plan}, the estimator has {estimator}")]
+    /// The oracle's dimension is not the plan's.
+    #[error("the plan is for dimension {plan}, the oracle has {oracle}")]
     Dimension {
         /// Dimension in the plan.
         plan: usize,
-        /// Dimension of the estimator.
-        estimator: usize,
+        /// Dimension of the oracle.
+        oracle: usize,
     },
     /// The starting point holds a number that is not finite.
     #[error("coordinate {coordinate} of the starting point is {value}, not a finite number")]
@@ -127,13 +176,27 @@ pub enum RunError {
         /// Dimension of the starting point.
         start: usize,
     },
-    /// The plan does not run on an estimator of this kind, but on one of its own.
-    #[error("{solver} runs on an estimator of its own, which its plan makes")]
-    OwnEstimator {
+    /// A plan under a projection starts at the origin.
+    #[error("{solver} under a projection starts at the origin, and can't start elsewhere")]
+    StartProjected {
         /// The solver.
         solver: &'static str,
     },
-    /// An estimator of the plan could not be set up.
+    /// The oracle does not answer the questions of the plan.
+    #[error("{solver} asks for {what}, which this oracle does not release")]
+    NotOffered {
+        /// The solver.
+        solver: &'static str,
+        /// The kinds of questions.
+        what: String,
+    },
+    /// A pass over single records ends at a point, to which no gradient of a regulariser can be added.
+    #[error("{solver} can't add a regulariser")]
+    NoRegularizer {
+        /// The solver.
+        solver: &'static str,
+    },
+    /// An oracle or an estimator of the plan could not be set up.
     #[error(transparent)]
     Estimator(#[from] EstimatorError),
     /// The records can't be projected.
@@ -142,18 +205,9 @@ pub enum RunError {
     /// The loss is not what the privacy of the plan's passes rests on.
     #[error(transparent)]
     NotConvexSmooth(#[from] NotConvexSmooth),
-    /// The plan asks for norms of mean gradients, and the estimator does not release them.
-    #[error("{solver} asks for norms of mean gradients, and this estimator does not release them")]
-    NoNorms {
-        /// The solver.
-        solver: &'static str,
-    },
     /// A point does not fit the projection that it was found under.
     #[error(transparent)]
     Map(#[from] MapError),
-    /// A plan changes the clip radius as it goes, and the estimator can't.
-    #[error("the plan's clip radius decays, and this estimator's can't be changed")]
-    FixedClip,
     /// A clip radius of the plan is out of range.
     #[error(transparent)]
     Clip(UnitError),
@@ -163,25 +217,53 @@ pub enum RunError {
     /// A pass over records was refused.
     #[error(transparent)]
     Pass(#[from] PassError),
+    /// A question was not answered.
+    #[error(transparent)]
+    Ask(AskError),
+}
+
+impl From<AskError> for RunError {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Refused(refused) => Self::Refused(refused),
+            AskError::Pass(pass) => Self::Pass(pass),
+            other => Self::Ask(other),
+        }
+    }
 }
 
 /// Walks: reserve, then ask, show, move, and at the end settle. A run that ends in an error is settled where that is
 /// still possible.
 pub(crate) fn run<P: Plan + ?Sized>(
     plan: &P,
-    start: Option<&[f64]>,
-    estimator: &mut dyn Estimator,
-    observer: &mut dyn Observer,
+    oracle: &mut dyn Oracle,
+    run: Run<'_>,
 ) -> Result<Outcome, RunError> {
     let origin = vec![0.0; plan.dim()];
-    let start = start.unwrap_or(&origin);
-    check_start(start, plan.dim(), estimator.dim())?;
+    let start = run.start.unwrap_or(&origin);
+    let facts = oracle.facts();
+    check_start(start, plan.dim(), facts.dim)?;
+    if !facts.offers.covers(plan.needs()) {
+        return Err(RunError::NotOffered {
+            solver: plan.name(),
+            what: facts.offers.lacking(plan.needs()).join(", "),
+        });
+    }
+    if run.regularizer.is_some() && plan.needs().covers(Offers::PASSES) {
+        return Err(RunError::NoRegularizer {
+            solver: plan.name(),
+        });
+    }
     let mut walk = plan.walk(start)?;
-    estimator.reserve(&plan.spend())?;
-    let result = on_the_way(plan, &mut *walk, start, estimator, observer);
+    let mut with = Regularizing {
+        oracle,
+        added: run.regularizer.map(Regularized::new),
+    };
+    with.books().reserve(&plan.spend())?;
+    let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
     if result.is_err() {
         // Where this fails too, the reservation stands, and the first error says more.
-        let _ = estimator.settle();
+        let _ = with.books().settle();
     }
     result
 }
@@ -190,11 +272,11 @@ fn on_the_way<P: Plan + ?Sized>(
     plan: &P,
     walk: &mut dyn Walk,
     start: &[f64],
-    estimator: &mut dyn Estimator,
+    oracle: &mut Regularizing<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
     let steps = plan.steps();
-    let mut output = Output::new(plan.output(), steps, start, estimator);
+    let mut output = Output::new(plan.output(), steps, start, oracle.books());
     let mut point = start.to_vec();
     let mut next = point.clone();
     let mut gradient = point.clone();
@@ -204,7 +286,7 @@ fn on_the_way<P: Plan + ?Sized>(
         if done >= steps || walk.finished() {
             break walk.end();
         }
-        let (kind, released, noise_norm) = match walk.ask(done, &point, estimator)? {
+        let (kind, released, noise_norm) = match walk.ask(done, &point, oracle)? {
             Asked::Nothing(stop) => break stop,
             Asked::Norm { norm, noise_std } => (ReleaseKind::Norm, norm, noise_std),
             Asked::Estimate {
@@ -215,7 +297,10 @@ fn on_the_way<P: Plan + ?Sized>(
                 gradient.copy_from_slice(estimate);
                 let length = match kind {
                     ReleaseKind::Pass => distance(estimate, &point),
-                    _ => norm(estimate),
+                    _ => {
+                        oracle.add_to(&point, &mut gradient);
+                        norm(&gradient)
+                    }
                 };
                 (kind, length, root_dim * noise_std)
             }
@@ -262,8 +347,10 @@ fn on_the_way<P: Plan + ?Sized>(
             break Stop::ByObserver;
         }
     };
-    let closing = walk.close(stop, estimator)?;
-    let spent = estimator.settle()?;
+    let closing = walk.close(stop, oracle)?;
+    let books = oracle.books();
+    let spent = books.settle()?;
+    let counts = books.counts();
     let walked = closing.point.unwrap_or_else(|| output.finish(point));
     let returned_start = walked == start;
     Ok(Outcome {
@@ -273,16 +360,16 @@ fn on_the_way<P: Plan + ?Sized>(
         stop,
         steps: done,
         spent,
-        counts: estimator.counts(),
+        counts,
         norms: closing.norms,
         norm: closing.norm,
     })
 }
 
-/// That a plan, an estimator and a starting point go together.
-fn check_start(start: &[f64], plan: usize, estimator: usize) -> Result<(), RunError> {
-    if estimator != plan {
-        return Err(RunError::Dimension { plan, estimator });
+/// Refuses a plan, an oracle and a starting point that don't go together.
+fn check_start(start: &[f64], plan: usize, oracle: usize) -> Result<(), RunError> {
+    if oracle != plan {
+        return Err(RunError::Dimension { plan, oracle });
     }
     if start.len() != plan {
         return Err(RunError::StartDimension {
@@ -307,9 +394,9 @@ struct Output {
 }
 
 impl Output {
-    fn new(rule: OutputRule, steps: u64, start: &[f64], estimator: &mut dyn Estimator) -> Self {
+    fn new(rule: OutputRule, steps: u64, start: &[f64], books: &mut Books) -> Self {
         let chosen = match rule {
-            OutputRule::Uniform => estimator.draw_index(steps),
+            OutputRule::Uniform => books.draw_index(steps),
             _ => 0,
         };
         Self {
@@ -339,6 +426,67 @@ impl Output {
         match self.rule {
             OutputRule::Last => last,
             _ => self.point,
+        }
+    }
+}
+
+/// An oracle for the sum of the field and of the gradient of a regulariser: norms are those of the sum. Means stay those
+/// of the field; the run adds to the estimates that are made of them.
+struct Regularizing<'a> {
+    oracle: &'a mut dyn Oracle,
+    added: Option<Regularized>,
+}
+
+impl Regularizing<'_> {
+    fn add_to(&self, point: &[f64], gradient: &mut [f64]) {
+        if let Some(added) = &self.added {
+            added.regularizer().add_gradient(point, gradient);
+        }
+    }
+}
+
+impl Oracle for Regularizing<'_> {
+    fn facts(&self) -> OracleFacts {
+        self.oracle.facts()
+    }
+
+    fn books(&mut self) -> &mut Books {
+        self.oracle.books()
+    }
+
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let Some(added) = &self.added else {
+            return self.oracle.answer(question);
+        };
+        match question {
+            Question::Norm {
+                of,
+                shift,
+                over,
+                noise,
+            } => {
+                let shift = &added.shift(of.point(), shift)[..];
+                self.oracle.answer(Question::Norm {
+                    of,
+                    shift,
+                    over,
+                    noise,
+                })
+            }
+            Question::LeastNorm { among, epsilon } => {
+                let shifts: Vec<Vec<f64>> = among
+                    .iter()
+                    .map(|(of, shift)| added.shift(of.point(), shift))
+                    .collect();
+                let among: Vec<(Linear<'_>, &[f64])> = among
+                    .iter()
+                    .zip(&shifts)
+                    .map(|((of, _), shift)| (*of, &shift[..]))
+                    .collect();
+                let among = &among[..];
+                self.oracle.answer(Question::LeastNorm { among, epsilon })
+            }
+            other => self.oracle.answer(other),
         }
     }
 }

@@ -1,16 +1,41 @@
 //! DP-SGD: noisy clipped gradients on Poisson samples, with momentum.
 
-use dpopt_oracle::{Access, Batch, Estimate, Estimator, Level, Schedule};
+use dpopt_oracle::{Batch, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
-use dpopt_privacy::{Accountant, ClipNorm, NoiseMultiplier, Refused, SamplingRate, Spend};
-use serde::Serialize;
+use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend, Which};
+use dpopt_solver::{
+    Access, Auto, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError, Solver,
+    Terms, Unit, Walk,
+};
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::horizon::{CLIP_FRACTION, plain_steps};
-use crate::noisy_gd::HeavyBall;
-use crate::plan::Plan;
-use crate::run::{
-    Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Walk, check_start, run,
+use super::horizon::{CLIP_FRACTION, plain_steps};
+use super::noisy_gd::Descent;
+use super::{Fresh, HeavyBall, check};
+
+const SOLVER: &str = "dp-sgd";
+/// DP-SGD.
+pub static DP_SGD: Solver = Solver {
+    name: SOLVER,
+    summary: "generalised linear losses",
+    paper: "Abadi et al. 2016 (arXiv 1607.00133)",
+    needs: Needs::NOTHING,
+    uses_rank: false,
+    bound: None,
+    auto: Auto::Never,
+    theory_page: None,
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, _, budget, limits| {
+        Ok(Box::new(DpSgdPlan::new(facts, budget, limits.max_steps)?))
+    },
+};
+/// DP-SGD with a clip radius that goes down.
+pub static DP_SGD_DECAY: Solver = Solver {
+    name: "dp-sgd-decay",
+    planner: |facts, _, budget, limits| {
+        let plan = DpSgdPlan::decaying(facts, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+    ..DP_SGD
 };
 
 /// Momentum of the default plan: the usual one. A tuned constant.
@@ -27,13 +52,16 @@ const CLIP_DECAY: f64 = 0.2;
 /// T Gaussian releases, each on a fresh Poisson sample. The multiplier is calibrated by the
 /// named accountant for the stated adjacency; under replace-one with its own dominating pair,
 /// never with the add/remove formula.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DpSgdPlan {
-    /// The facts it was made from.
-    pub facts: PublicFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
+    terms: Terms,
+    schedule: DpSgdSchedule,
+    accountant: Option<Accountant>,
+}
+
+/// What a [`DpSgdPlan`] does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DpSgdSchedule {
     /// Number of steps T, one release each.
     pub steps: u64,
     /// Probability with which a record enters a step.
@@ -49,12 +77,17 @@ pub struct DpSgdPlan {
     pub clip_decay: f64,
     /// Noise multiplier of each release.
     pub noise_multiplier: NoiseMultiplier,
-    /// Noise standard deviation per coordinate of the mean gradient, at the first step.
-    pub noise_std: f64,
-    /// Who calibrated the multiplier.
-    pub accountant: Accountant,
     /// Which point is returned.
     pub output: OutputRule,
+}
+
+impl DpSgdSchedule {
+    /// The clip radius of a step.
+    #[must_use]
+    pub fn clip_at(&self, step: u64) -> f64 {
+        let last = self.steps.saturating_sub(1).max(1) as f64;
+        self.clip * self.clip_decay.powf(step as f64 / last)
+    }
 }
 
 impl DpSgdPlan {
@@ -100,14 +133,12 @@ impl DpSgdPlan {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        let plan = Self::new(facts, budget, max_steps)?;
-        let clip = facts.lipschitz;
-        Self {
-            clip,
-            noise_std: plan.noise_std * clip / plan.clip,
-            ..plan
-        }
-        .with_clip_decay(CLIP_DECAY)
+        Self::new(facts, budget, max_steps)?
+            .scheduled(|schedule| DpSgdSchedule {
+                clip: facts.lipschitz,
+                ..schedule
+            })
+            .with_clip_decay(CLIP_DECAY)
     }
 
     /// The same plan with a clip radius that goes down geometrically to `decay` times the first. Sensitivity and noise go down
@@ -116,23 +147,19 @@ impl DpSgdPlan {
     /// # Errors
     /// [`PlanError::BadFact`] for a decay that is not positive and finite.
     pub fn with_clip_decay(self, decay: f64) -> Result<Self, PlanError> {
-        if !(decay.is_finite() && decay > 0.0) {
-            return Err(PlanError::BadFact {
-                name: "clip_decay",
-                value: decay,
-            });
-        }
-        Ok(Self {
+        PlanError::positive("clip_decay", decay)?;
+        Ok(self.scheduled(|schedule| DpSgdSchedule {
             clip_decay: decay,
-            ..self
-        })
+            ..schedule
+        }))
     }
 
-    /// The clip radius of a step.
-    #[must_use]
-    pub fn clip_at(&self, step: u64) -> f64 {
-        let last = self.steps.saturating_sub(1).max(1) as f64;
-        self.clip * self.clip_decay.powf(step as f64 / last)
+    /// The same with a schedule of the same privacy.
+    pub(super) fn scheduled(&self, change: impl FnOnce(DpSgdSchedule) -> DpSgdSchedule) -> Self {
+        Self {
+            accountant: self.accountant,
+            ..Self::by_hand(self.facts(), self.budget(), change(self.schedule))
+        }
     }
 
     /// A plan with given parameters; the noise is calibrated to the budget.
@@ -149,22 +176,7 @@ impl DpSgdPlan {
         clip: f64,
     ) -> Result<Self, PlanError> {
         facts.check()?;
-        for (name, value) in [
-            ("steps", steps as f64),
-            ("step_size", step_size),
-            ("clip", clip),
-            ("1 - momentum", 1.0 - momentum),
-        ] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(PlanError::BadFact { name, value });
-            }
-        }
-        if momentum < 0.0 {
-            return Err(PlanError::BadFact {
-                name: "momentum",
-                value: momentum,
-            });
-        }
+        check(steps, step_size, momentum, clip)?;
         let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
         let accountant =
             Accountant::tightest_for(&event(NoiseMultiplier::new(1.0)?), facts.adjacency)?;
@@ -175,9 +187,7 @@ impl DpSgdPlan {
             facts.adjacency,
             event,
         )?;
-        Ok(Self {
-            facts: *facts,
-            budget: *budget,
+        let schedule = DpSgdSchedule {
             steps,
             sampling_rate,
             step_size,
@@ -185,156 +195,118 @@ impl DpSgdPlan {
             clip,
             clip_decay: 1.0,
             noise_multiplier,
-            noise_std: facts.noise_std(clip, noise_multiplier.get()) / sampling_rate.get(),
-            accountant,
             output: OutputRule::Last,
+        };
+        Ok(Self {
+            accountant: Some(accountant),
+            ..Self::by_hand(facts, budget, schedule)
         })
     }
 
-    /// The releases of the plan.
+    /// A plan with another schedule, whose noise nobody calibrated.
     #[must_use]
-    pub fn spend(&self) -> Spend {
-        spend(
-            &self.facts,
-            self.noise_multiplier,
-            self.sampling_rate,
-            self.steps,
+    pub fn by_hand(facts: &PublicFacts, budget: &Budget, schedule: DpSgdSchedule) -> Self {
+        let DpSgdSchedule {
+            steps,
+            sampling_rate: rate,
+            noise_multiplier,
+            ..
+        } = schedule;
+        Self {
+            terms: Terms::new(facts, budget, steps, spend(facts, noise_multiplier, rate, steps))
+                .with_gradients(steps as f64 * facts.records as f64 * rate.get())
+                .with_clip(schedule.clip)
+                .with_access(Access::Poisson(rate))
+                .with_output(schedule.output),
+            schedule,
+            accountant: None,
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn schedule(&self) -> &DpSgdSchedule {
+        &self.schedule
+    }
+
+    /// Who calibrated the multiplier; none for a plan by hand.
+    #[must_use]
+    pub fn accountant(&self) -> Option<Accountant> {
+        self.accountant
+    }
+
+    /// Noise standard deviation per coordinate of the mean gradient, at the first step.
+    #[must_use]
+    pub fn noise_std(&self) -> f64 {
+        let DpSgdSchedule {
+            clip,
+            noise_multiplier,
+            sampling_rate,
+            ..
+        } = self.schedule;
+        self.facts().noise_std(clip, noise_multiplier.get()) / sampling_rate.get()
+    }
+
+    /// The clip radius of a step.
+    #[must_use]
+    pub fn clip_at(&self, step: u64) -> f64 {
+        self.schedule.clip_at(step)
+    }
+
+    /// The estimate that the plan walks on.
+    pub(super) fn estimate(&self) -> Result<Fresh, RunError> {
+        let schedule = &self.schedule;
+        let decays = schedule.clip_decay != 1.0;
+        let clips = if decays { schedule.steps } else { 1 };
+        Fresh::new(
+            self.facts().dim,
+            Which::Poisson(schedule.sampling_rate),
+            schedule.noise_multiplier,
+            (0..clips).map(|step| if decays { schedule.clip_at(step) } else { schedule.clip }),
         )
-    }
-
-    /// Nominal number of per-record gradients that the plan costs.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        self.steps as f64 * self.facts.records as f64 * self.sampling_rate.get()
-    }
-
-    /// Runs the plan, from the origin. The estimator must clip at [`DpSgdPlan::clip`] and sample at
-    /// [`DpSgdPlan::sampling_rate`]; at another rate the first release is refused.
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], estimator, observer)
-    }
-
-    /// As [`Self::run`], from `start` and not from the origin: a public point, such as that of a
-    /// checkpoint. A bound of the plan then holds if the caller's bound on the gap
-    /// ([`PublicFacts::initial_gap`]) is one at `start`.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let mut walk = HeavyBall::new(
-            self.facts.dim,
-            self.step_size,
-            self.momentum,
-            self.noise_multiplier,
-        );
-        self.drive(&mut walk, start, estimator, observer)
-    }
-
-    /// Walks on the releases of this plan, clip radii included.
-    pub(crate) fn drive(
-        &self,
-        walk: &mut dyn Walk,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.dim,
-            steps: self.steps,
-            spend: self.spend(),
-            output: self.output,
-            // No proof is known of this walk's point.
-            bound: &|_| None,
-        };
-        if self.clip_decay == 1.0 {
-            return run(&course, walk, estimator, observer);
-        }
-        let clips: Vec<ClipNorm> = (0..self.steps)
-            .map(|step| ClipNorm::new(self.clip_at(step)))
-            .collect::<Result<_, _>>()
-            .map_err(RunError::Clip)?;
-        check_start(start, self.facts.dim, estimator.dim())?;
-        if !clips.first().is_none_or(|clip| estimator.set_clip(*clip)) {
-            return Err(RunError::FixedClip);
-        }
-        let outcome = run(
-            &course,
-            &mut Decaying {
-                walk,
-                clips: &clips,
-            },
-            estimator,
-            observer,
-        );
-        // Where a plan asks the estimator to be set: another run on it does not begin at the last radius.
-        if let Some(clip) = clips.first() {
-            let _ = estimator.set_clip(*clip);
-        }
-        outcome
     }
 }
 
 impl Plan for DpSgdPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
-    }
-
-    fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    fn spend(&self) -> Spend {
-        self.spend()
-    }
-
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    fn access(&self) -> Access {
-        Access::Poisson(self.sampling_rate)
-    }
-}
-
-/// A walk before each of whose steps the clip radius is set.
-struct Decaying<'a> {
-    walk: &'a mut dyn Walk,
-    clips: &'a [ClipNorm],
-}
-
-impl Walk for Decaying<'_> {
-    fn ask<'e>(
-        &self,
-        step: u64,
-        point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        if let Some(clip) = self.clips.get(step as usize) {
-            // It could be set before the run, and so it can now.
-            let _ = estimator.set_clip(*clip);
+    fn name(&self) -> &'static str {
+        if self.schedule.clip_decay == 1.0 {
+            SOLVER
+        } else {
+            DP_SGD_DECAY.name
         }
-        self.walk.ask(step, point, estimator)
     }
 
-    fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
-        self.walk.step(point, gradient, next);
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        let mut items = vec![
+            Item::count("steps", schedule.steps),
+            Item::ratio("sampling_rate", schedule.sampling_rate.get()),
+            Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            Item::ratio("momentum", schedule.momentum),
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::ratio("clip_decay", schedule.clip_decay),
+            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
+            Item::number("noise_std", self.noise_std(), Unit::GRADIENT),
+        ];
+        items.extend(self.accountant.map(|name| Item::word("accountant", name)));
+        items.push(Item::word("output", schedule.output));
+        items
+    }
+
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        let DpSgdSchedule {
+            step_size,
+            momentum,
+            ..
+        } = self.schedule;
+        Ok(Box::new(Descent {
+            estimate: self.estimate()?,
+            ball: HeavyBall::new(start.len(), step_size, momentum),
+        }))
     }
 }
 

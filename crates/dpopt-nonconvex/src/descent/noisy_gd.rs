@@ -1,27 +1,67 @@
 //! Noisy gradient descent on all records, plain or with heavy-ball momentum.
 
-use dpopt_oracle::{Batch, Estimate, Estimator, Level, Schedule};
-use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
-use serde::Serialize;
+use dpopt_oracle::{AskError, Batch, Level, Oracle, Schedule};
+use dpopt_privacy::{NoiseMultiplier, Which};
+use dpopt_solver::{
+    Asked, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan, PlanError,
+    PublicFacts, PublicRank, RunError, Solver, Terms, Unit, Walk,
+};
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
-use crate::plan::Plan;
-use crate::rank::PublicRank;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
+use super::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
+use super::{Fresh, HeavyBall, check};
+
+const SOLVER: &str = "noisy-gd";
+const WITH_BOUND: &str = "noisy-gd-theory";
+/// Noisy gradient descent with momentum.
+pub static NOISY_GD: Solver = Solver {
+    name: SOLVER,
+    summary: "generalised linear losses",
+    paper: "none: a rule of ours, docs/auto.md",
+    needs: Needs::NOTHING,
+    uses_rank: false,
+    bound: None,
+    auto: Auto::Fallback,
+    theory_page: None,
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, _, budget, limits| {
+        let plan = NoisyGdPlan::momentum(facts, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+};
+/// Noisy gradient descent with a proven bound.
+pub static NOISY_GD_THEORY: Solver = Solver {
+    name: WITH_BOUND,
+    summary: "smooth losses",
+    paper: "Arora et al. 2022 (arXiv 2206.00846), section 4.2",
+    needs: Needs::NOTHING,
+    uses_rank: true,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
+    auto: Auto::ByBound,
+    theory_page: Some("theory/spiderboost.md"),
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, extra, budget, limits| {
+        Ok(Box::new(match extra.rank {
+            None => NoisyGdPlan::theory(facts, budget, limits.max_steps)?,
+            Some(rank) => NoisyGdPlan::within_rank(facts, budget, limits.max_steps, rank)?,
+        }))
+    },
+};
 
 /// A plan for w <- w + beta (w - w_prev) - eta g, with g the noisy clipped mean gradient.
 ///
 /// # Privacy
 /// T Gaussian releases on all records, each of noise multiplier sqrt(T)/mu: exactly mu-GDP.
 /// Momentum and the output rule are post-processing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NoisyGdPlan {
-    /// The facts it was made from.
-    pub facts: PublicFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
+    terms: Terms,
+    schedule: NoisyGdSchedule,
+    rank: Option<PublicRank>,
+}
+
+/// What a [`NoisyGdPlan`] does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NoisyGdSchedule {
     /// Number of steps T, one release each.
     pub steps: u64,
     /// Step size eta.
@@ -32,13 +72,6 @@ pub struct NoisyGdPlan {
     pub clip: f64,
     /// Noise multiplier of each release.
     pub noise_multiplier: NoiseMultiplier,
-    /// Noise standard deviation per coordinate of the mean gradient.
-    pub noise_std: f64,
-    /// The public rank that it was planned for, if one was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rank: Option<PublicRank>,
-    /// Bound on the root mean square of the gradient norm at the output; absent with momentum.
-    pub predicted_bound: Option<f64>,
     /// Which point is returned.
     pub output: OutputRule,
 }
@@ -94,27 +127,22 @@ impl NoisyGdPlan {
         let (low, high) = (ideal.floor().clamp(1.0, cap), ideal.ceil().clamp(1.0, cap));
         let steps = if bound(low) <= bound(high) { low } else { high };
         let rms = bound(steps).sqrt();
-        if !(rms < facts.trivial_bound()) {
-            return Err(PlanError::Vacuous {
-                solver: "noisy-gd-theory",
-                bound: rms,
-                trivial: facts.trivial_bound(),
-                records: facts.records,
-                dim: facts.dim,
-                mu,
-            });
-        }
-        Self::build(
+        facts.useful(WITH_BOUND, rms, mu)?;
+        let plan = Self::build(
             facts,
             budget,
             steps as u64,
             1.0 / facts.smoothness,
             0.0,
             facts.lipschitz,
-        )
-        .map(|plan| Self {
-            predicted_bound: Some(rms),
+        )?;
+        let schedule = NoisyGdSchedule {
             output: OutputRule::Uniform,
+            ..plan.schedule
+        };
+        let plan = Self::by_hand(facts, budget, schedule);
+        Ok(Self {
+            terms: plan.terms.stating(Some(rms)),
             ..plan
         })
     }
@@ -171,20 +199,34 @@ impl NoisyGdPlan {
         clip: f64,
     ) -> Result<Self, PlanError> {
         let mu = budget.mu()?.get();
-        let noise_multiplier = NoiseMultiplier::new((steps as f64).sqrt() / mu)?;
-        Ok(Self {
-            facts: *facts,
-            budget: *budget,
+        let schedule = NoisyGdSchedule {
             steps,
             step_size,
             momentum,
             clip,
-            noise_multiplier,
-            noise_std: facts.noise_std(clip, noise_multiplier.get()),
-            rank: None,
-            predicted_bound: None,
+            noise_multiplier: NoiseMultiplier::new((steps as f64).sqrt() / mu)?,
             output: OutputRule::Last,
-        })
+        };
+        Ok(Self::by_hand(facts, budget, schedule))
+    }
+
+    /// A plan with another schedule. It states no bound.
+    #[must_use]
+    pub fn by_hand(facts: &PublicFacts, budget: &Budget, schedule: NoisyGdSchedule) -> Self {
+        let level = Level {
+            batch: Batch::All,
+            noise_multiplier: schedule.noise_multiplier,
+        };
+        let spend = Schedule::new(facts.records)
+            .releases(level, schedule.steps)
+            .spend();
+        Self {
+            terms: Terms::new(facts, budget, schedule.steps, spend)
+                .with_clip(schedule.clip)
+                .with_output(schedule.output),
+            schedule,
+            rank: None,
+        }
     }
 
     /// The same plan with other steps (the noise follows; a stated bound is dropped).
@@ -198,157 +240,94 @@ impl NoisyGdPlan {
         momentum: f64,
         clip: f64,
     ) -> Result<Self, PlanError> {
-        for (name, value) in [
-            ("steps", steps as f64),
-            ("step_size", step_size),
-            ("clip", clip),
-            ("1 - momentum", 1.0 - momentum),
-        ] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(PlanError::BadFact { name, value });
-            }
-        }
-        if momentum < 0.0 {
-            return Err(PlanError::BadFact {
-                name: "momentum",
-                value: momentum,
-            });
-        }
-        Self::build(&self.facts, &self.budget, steps, step_size, momentum, clip)
+        check(steps, step_size, momentum, clip)?;
+        let (facts, budget) = (self.facts(), self.budget());
+        Self::build(facts, budget, steps, step_size, momentum, clip)
     }
 
-    /// The releases of the plan.
+    /// What it does.
     #[must_use]
-    pub fn spend(&self) -> Spend {
-        let level = Level {
-            batch: Batch::Everything,
-            noise_multiplier: self.noise_multiplier,
-        };
-        Schedule::new(self.facts.records)
-            .releases(level, self.steps)
-            .spend()
+    pub fn schedule(&self) -> &NoisyGdSchedule {
+        &self.schedule
     }
 
-    /// Per-record gradients that the plan costs.
+    /// The public rank that it was planned for, if one was given.
     #[must_use]
-    pub fn gradients(&self) -> f64 {
-        self.steps as f64 * self.facts.records as f64
+    pub fn rank(&self) -> Option<PublicRank> {
+        self.rank
     }
 
-    /// Runs the plan, from the origin. The estimator must clip at [`NoisyGdPlan::clip`] and read all records.
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], estimator, observer)
-    }
-
-    /// As [`Self::run`], from `start` and not from the origin: a public point, such as that of a
-    /// checkpoint. A bound of the plan then holds if the caller's bound on the gap
-    /// ([`PublicFacts::initial_gap`]) is one at `start`.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.dim,
-            steps: self.steps,
-            spend: self.spend(),
-            output: self.output,
-            bound: &|stop| self.bound_at(stop),
-        };
-        let mut walk = HeavyBall::new(
-            self.facts.dim,
-            self.step_size,
-            self.momentum,
-            self.noise_multiplier,
-        );
-        run(&course, &mut walk, estimator, observer)
+    /// Noise standard deviation per coordinate of the mean gradient.
+    #[must_use]
+    pub fn noise_std(&self) -> f64 {
+        let NoisyGdSchedule {
+            clip,
+            noise_multiplier,
+            ..
+        } = self.schedule;
+        self.facts().noise_std(clip, noise_multiplier.get())
     }
 }
 
 impl Plan for NoisyGdPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
-    }
-
-    fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    fn spend(&self) -> Spend {
-        self.spend()
-    }
-
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        self.predicted_bound
-    }
-
-    /// All steps, and a point drawn among all of them.
-    fn bound_covers(&self, stop: Stop) -> bool {
-        stop == Stop::Completed && self.output == OutputRule::Uniform
-    }
-}
-
-/// The walk that noisy gradient descent and DP-SGD share: a fresh estimate for each step.
-pub(crate) struct HeavyBall {
-    step_size: f64,
-    momentum: f64,
-    noise_multiplier: NoiseMultiplier,
-    velocity: Vec<f64>,
-}
-
-impl HeavyBall {
-    pub(crate) fn new(
-        dim: usize,
-        step_size: f64,
-        momentum: f64,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Self {
-        Self {
-            step_size,
-            momentum,
-            noise_multiplier,
-            velocity: vec![0.0; dim],
+    fn name(&self) -> &'static str {
+        match self.bound() {
+            Some(_) => WITH_BOUND,
+            None => SOLVER,
         }
     }
+
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        let mut items = vec![
+            Item::count("steps", schedule.steps),
+            Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            Item::ratio("momentum", schedule.momentum),
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
+            Item::number("noise_std", self.noise_std(), Unit::GRADIENT),
+        ];
+        items.extend(self.rank.map(|rank| Item::count("rank", rank.get() as u64)));
+        items.push(Item::word("output", schedule.output));
+        items
+    }
+
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        let NoisyGdSchedule {
+            step_size,
+            momentum,
+            clip,
+            noise_multiplier,
+            ..
+        } = self.schedule;
+        Ok(Box::new(Descent {
+            estimate: Fresh::new(start.len(), Which::All, noise_multiplier, [clip])?,
+            ball: HeavyBall::new(start.len(), step_size, momentum),
+        }))
+    }
 }
 
-impl Walk for HeavyBall {
-    fn ask<'e>(
-        &self,
-        _step: u64,
+/// Heavy-ball steps against fresh estimates.
+pub(super) struct Descent {
+    pub(super) estimate: Fresh,
+    pub(super) ball: HeavyBall,
+}
+
+impl Walk for Descent {
+    fn ask(
+        &mut self,
+        step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        let estimate = estimator.refresh(point, self.noise_multiplier)?;
-        Ok((ReleaseKind::Anchor, estimate))
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        self.estimate.ask(step, point, oracle)
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
-        for (v, g) in self.velocity.iter_mut().zip(gradient) {
-            *v = self.momentum * *v - self.step_size * g;
-        }
-        for ((next, w), v) in next.iter_mut().zip(point).zip(&self.velocity) {
-            *next = w + v;
-        }
+        self.ball.step(point, gradient, next);
     }
 }

@@ -1,33 +1,36 @@
 //! The walk over the leaves: steps of one length, and a new root after the last leaf of a round.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{Estimate, Estimator};
-use dpopt_privacy::Refused;
+use dpopt_oracle::{AskError, Oracle, TreeRounds};
+use dpopt_solver::{Asked, ReleaseKind, Walk};
 
-use super::TreeSpiderPlan;
-use crate::run::{ReleaseKind, Walk};
+use super::TreeSpiderSchedule;
+use crate::spider::descend;
 
 pub(super) struct TreeWalk<'a> {
-    pub(super) plan: &'a TreeSpiderPlan,
+    pub(super) schedule: &'a TreeSpiderSchedule,
+    pub(super) estimate: TreeRounds,
 }
 
 impl Walk for TreeWalk<'_> {
-    fn ask<'e>(
-        &self,
+    fn ask(
+        &mut self,
         step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        let z = self.plan.noise_multiplier;
-        Ok(if step.is_multiple_of(self.plan.leaves()) {
-            (ReleaseKind::Anchor, estimator.refresh(point, z)?)
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        let kind = if step.is_multiple_of(self.schedule.leaves()) {
+            self.estimate.begin_phase();
+            ReleaseKind::Anchor
         } else {
-            (ReleaseKind::Variation, estimator.advance(point, z)?)
-        })
+            ReleaseKind::Variation
+        };
+        let estimate = self.estimate.estimate(oracle, point)?.estimate;
+        Ok(Asked::estimate(kind, estimate))
     }
 
     fn stops_at(&self, released_norm: f64) -> bool {
-        self.plan
+        self.schedule
             .threshold
             .is_some_and(|most| released_norm <= most)
     }
@@ -36,12 +39,10 @@ impl Walk for TreeWalk<'_> {
         let length = norm(gradient);
         // An estimate of zero points nowhere.
         let scale = if length > 0.0 {
-            self.plan.step_length / length
+            self.schedule.step_length / length
         } else {
             0.0
         };
-        for ((next, w), g) in next.iter_mut().zip(point).zip(gradient) {
-            *next = w - scale * g;
-        }
+        descend(point, scale, gradient, next);
     }
 }
