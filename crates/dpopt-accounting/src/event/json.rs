@@ -1,0 +1,560 @@
+//! Events as JSON objects in the shape of `DpEvent.to_named_tuple`.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Error as _, SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::walk::join;
+use super::{
+    AT_LEAST_ONE, Event, EventError, EventProblem, Field, MAX_DEPTH, MAX_NODES, POSITIVE,
+    StepCounts,
+};
+use crate::units::{Epsilon, NoiseMultiplier, Rho, SamplingRate, UnitError};
+
+pub(super) const THEIRS: &str = "dp_accounting.dp_event";
+pub(super) const OURS: &str = "dpopt";
+
+/// Every class: module, name, its fields.
+const CLASSES: [(&str, &str, &[&str]); 22] = [
+    (THEIRS, "NoOpDpEvent", &[]),
+    (THEIRS, "NonPrivateDpEvent", &[]),
+    (THEIRS, "GaussianDpEvent", &["noise_multiplier"]),
+    (THEIRS, "LaplaceDpEvent", &["noise_multiplier"]),
+    (OURS, "DiscreteGaussianDpEvent", &["noise_multiplier"]),
+    (
+        THEIRS,
+        "DiscreteLaplaceDpEvent",
+        &["noise_parameter", "sensitivity"],
+    ),
+    (
+        THEIRS,
+        "RandomizedResponseDpEvent",
+        &["noise_parameter", "num_buckets"],
+    ),
+    (
+        THEIRS,
+        "PoissonSampledDpEvent",
+        &["sampling_probability", "event"],
+    ),
+    (
+        THEIRS,
+        "SampledWithReplacementDpEvent",
+        &["source_dataset_size", "sample_size", "event"],
+    ),
+    (
+        THEIRS,
+        "SampledWithoutReplacementDpEvent",
+        &["source_dataset_size", "sample_size", "event"],
+    ),
+    (THEIRS, "SelfComposedDpEvent", &["event", "count"]),
+    (THEIRS, "ComposedDpEvent", &["events"]),
+    (OURS, "ParallelComposedDpEvent", &["events"]),
+    (
+        THEIRS,
+        "SingleEpochTreeAggregationDpEvent",
+        &["noise_multiplier", "step_counts"],
+    ),
+    (
+        OURS,
+        "PrefixSumsDpEvent",
+        &["noise_multiplier", "step_counts"],
+    ),
+    (
+        THEIRS,
+        "RepeatAndSelectDpEvent",
+        &["event", "mean", "shape"],
+    ),
+    (THEIRS, "ZCDpEvent", &["rho", "xi"]),
+    (OURS, "EpsilonDeltaDpEvent", &["epsilon", "delta"]),
+    (OURS, "ExponentialMechanismDpEvent", &["epsilon"]),
+    (OURS, "PermuteAndFlipDpEvent", &["epsilon"]),
+    (OURS, "AboveThresholdDpEvent", &["epsilon"]),
+    (OURS, "ReportNoisyMaxDpEvent", &["epsilon"]),
+];
+
+fn class_of(
+    module: Option<&str>,
+    name: &str,
+) -> Option<&'static (&'static str, &'static str, &'static [&'static str])> {
+    CLASSES
+        .iter()
+        .find(|(theirs, known, _)| *known == name && module.is_none_or(|module| module == *theirs))
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.check_depth().map_err(S::Error::custom)?;
+        Node(self).serialize(serializer)
+    }
+}
+
+/// An event that is known not to be too deep.
+struct Node<'a>(&'a Event);
+
+impl Serialize for Node<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let event = self.0;
+        let (module, class) = event.class();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("module_name", module)?;
+        map.serialize_entry("class_name", class)?;
+        let inner_first = matches!(
+            event,
+            Event::SelfComposed { .. } | Event::RepeatAndSelect { .. }
+        );
+        if inner_first {
+            inner(event, &mut map)?;
+        }
+        for (name, field) in event.fields().into_iter().flatten() {
+            match field {
+                Field::Real(value) if value == f64::INFINITY => map.serialize_entry(name, "inf")?,
+                Field::Real(value) => map.serialize_entry(name, &value)?,
+                Field::Whole(value) => map.serialize_entry(name, &value)?,
+                Field::Steps(StepCounts::One(steps)) => map.serialize_entry(name, steps)?,
+                Field::Steps(StepCounts::Many(steps)) => map.serialize_entry(name, steps)?,
+            }
+        }
+        if !inner_first {
+            inner(event, &mut map)?;
+        }
+        map.end()
+    }
+}
+
+fn inner<M: SerializeMap>(event: &Event, map: &mut M) -> Result<(), M::Error> {
+    match event.child_key() {
+        Some((key, true)) => map.serialize_entry(key, &Nodes(event.children())),
+        Some((key, false)) => match event.children() {
+            [one] => map.serialize_entry(key, &Node(one)),
+            _ => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
+
+struct Nodes<'a>(&'a [Event]);
+
+impl Serialize for Nodes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Node))
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Levels::new(&Cell::new(false)).deserialize(deserializer)?;
+        Builder::default()
+            .event(&json, 0)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+pub(super) fn read(text: &str) -> Result<Event, EventError> {
+    Builder::default().event(&parse(text)?, 0)
+}
+
+/// A JSON value. Unlike `serde_json::Value` it keeps a key that is there twice, so that it can be refused: the last one
+/// would win.
+pub(super) enum Json {
+    /// No list and no object.
+    Leaf(Value),
+    List(Vec<Json>),
+    Object(Vec<(String, Json)>),
+}
+
+impl Json {
+    pub(super) fn leaf(&self) -> Option<&Value> {
+        match self {
+            Json::Leaf(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// The whole of a text.
+pub(super) fn parse(text: &str) -> Result<Json, EventError> {
+    let too_deep = Cell::new(false);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let json = Levels::new(&too_deep).deserialize(&mut deserializer);
+    json.and_then(|json| deserializer.end().map(|()| json))
+        .map_err(|error| match too_deep.get() {
+            true => wrong("", EventProblem::TooDeep),
+            false => wrong("", EventProblem::Json(error.to_string())),
+        })
+}
+
+/// Reads a value with at most so many more levels: two for each level of events, and a few for what stands beside them.
+/// One level less than `serde_json` reads, so that the error has a type.
+struct Levels<'a> {
+    left: usize,
+    too_deep: &'a Cell<bool>,
+}
+
+impl<'a> Levels<'a> {
+    fn new(too_deep: &'a Cell<bool>) -> Self {
+        let left = 2 * MAX_DEPTH + 6;
+        Self { left, too_deep }
+    }
+
+    fn inner<E: serde::de::Error>(&self) -> Result<Self, E> {
+        let Some(left) = self.left.checked_sub(1) else {
+            self.too_deep.set(true);
+            return Err(E::custom(EventProblem::TooDeep));
+        };
+        let too_deep = self.too_deep;
+        Ok(Self { left, too_deep })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Levels<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+macro_rules! leaves {
+    ($($visit:ident: $kind:ty),*) => {
+        $(fn $visit<E: serde::de::Error>(self, value: $kind) -> Result<Json, E> {
+            Ok(Json::Leaf(value.into()))
+        })*
+    };
+}
+
+impl<'de> Visitor<'de> for Levels<'_> {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an event as a JSON object")
+    }
+
+    leaves!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Json, E> {
+        Ok(Json::Leaf(Value::Null))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = seq.next_element_seed(self.inner()?)? {
+            list.push(value);
+        }
+        Ok(Json::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(key) = map.next_key()? {
+            fields.push((key, map.next_value_seed(self.inner()?)?));
+        }
+        Ok(Json::Object(fields))
+    }
+}
+
+pub(super) fn wrong(path: &str, problem: EventProblem) -> EventError {
+    let path = path.to_owned();
+    EventError { path, problem }
+}
+
+/// The value of a field, or an item of a list, is not of the right kind.
+pub(super) fn kind(field: &str, needs: &'static str, got: &Json) -> EventError {
+    let mut got = match got {
+        Json::List(_) => "a list".to_owned(),
+        Json::Object(_) => "an object".to_owned(),
+        Json::Leaf(leaf) => leaf.to_string(),
+    };
+    if got.len() > 40 {
+        got = "a long text".to_owned();
+    }
+    wrong(field, EventProblem::Kind { needs, got })
+}
+
+fn inside(place: &str, error: EventError) -> EventError {
+    let path = join(place.to_owned(), &error.path);
+    EventError { path, ..error }
+}
+
+/// Makes events of one text, and counts them.
+#[derive(Default)]
+pub(super) struct Builder {
+    nodes: u64,
+}
+
+impl Builder {
+    /// The event below `depth` others.
+    pub(super) fn event(&mut self, json: &Json, depth: usize) -> Result<Event, EventError> {
+        self.nodes += 1;
+        if depth > MAX_DEPTH {
+            return Err(wrong("", EventProblem::TooDeep));
+        }
+        if self.nodes > MAX_NODES {
+            return Err(wrong("", EventProblem::TooMany));
+        }
+        let Json::Object(fields) = json else {
+            return Err(wrong("", EventProblem::NotAnObject));
+        };
+        let event = self.build(&Fields::read(fields, "an event")?, depth)?;
+        match event.check_fields() {
+            Ok(()) => Ok(event),
+            Err((field, problem)) => Err(wrong(field, problem)),
+        }
+    }
+
+    /// The events of a list.
+    pub(super) fn events(&mut self, json: &Json, depth: usize) -> Result<Vec<Event>, EventError> {
+        let Json::List(list) = json else {
+            return Err(kind("", "a list of events", json));
+        };
+        let one = |(i, json)| {
+            self.event(json, depth)
+                .map_err(|error| inside(&format!("[{i}]"), error))
+        };
+        list.iter().enumerate().map(one).collect()
+    }
+
+    /// The inner event of a file or of an event at `depth`, where there is one.
+    pub(super) fn inner(
+        &mut self,
+        fields: &Fields<'_>,
+        depth: usize,
+    ) -> Result<Option<Event>, EventError> {
+        let read = fields.get("event").map(|json| self.event(json, depth + 1));
+        read.transpose().map_err(|error| inside("event", error))
+    }
+
+    /// The inner events of a file or of an event at `depth`, where there are some.
+    pub(super) fn all_inner(
+        &mut self,
+        fields: &Fields<'_>,
+        depth: usize,
+    ) -> Result<Option<Vec<Event>>, EventError> {
+        let read = fields
+            .get("events")
+            .map(|json| self.events(json, depth + 1));
+        read.transpose().map_err(|error| inside("events", error))
+    }
+
+    fn build(&mut self, fields: &Fields<'_>, depth: usize) -> Result<Event, EventError> {
+        let Some(name) = fields.class else {
+            return Err(fields.missing("class_name"));
+        };
+        let Some((_, class, known)) = class_of(fields.module, name) else {
+            let class_name = match fields.module {
+                Some(module) if module != THEIRS => format!("{module}.{name}"),
+                _ => name.to_owned(),
+            };
+            return Ok(Event::Unsupported { class_name });
+        };
+        // A field that changes the mathematics must never be dropped silently.
+        let names = ["module_name", "class_name"];
+        let mut keys = fields.values.keys();
+        if let Some(key) = keys.find(|key| !names.contains(key) && !known.contains(key)) {
+            return Err(fields.unknown(key, name));
+        }
+        let event = match (self.inner(fields, depth)?, known.contains(&"event")) {
+            (None, true) => return Err(fields.missing("event")),
+            (event, _) => Box::new(event.unwrap_or(Event::NoOp)),
+        };
+        let events = match (self.all_inner(fields, depth)?, known.contains(&"events")) {
+            (None, true) => return Err(fields.missing("events")),
+            (events, _) => events.unwrap_or_default(),
+        };
+        let noise = || fields.unit("noise_multiplier", NoiseMultiplier::new);
+        let epsilon = || fields.unit("epsilon", Epsilon::new);
+        Ok(match *class {
+            "NoOpDpEvent" => Event::NoOp,
+            "NonPrivateDpEvent" => Event::NonPrivate,
+            "GaussianDpEvent" => Event::gaussian(noise()?),
+            "LaplaceDpEvent" => Event::Laplace {
+                noise_multiplier: noise()?,
+            },
+            "DiscreteGaussianDpEvent" => Event::DiscreteGaussian {
+                noise_multiplier: noise()?,
+            },
+            "DiscreteLaplaceDpEvent" => Event::DiscreteLaplace {
+                noise_parameter: fields.real("noise_parameter")?,
+                sensitivity: fields.whole("sensitivity")?,
+            },
+            "RandomizedResponseDpEvent" => Event::RandomizedResponse {
+                noise_parameter: fields.real("noise_parameter")?,
+                num_buckets: fields.whole("num_buckets")?,
+            },
+            "PoissonSampledDpEvent" => Event::PoissonSampled {
+                sampling_probability: fields.unit("sampling_probability", SamplingRate::new)?,
+                event,
+            },
+            "SampledWithReplacementDpEvent" => Event::SampledWithReplacement {
+                source_dataset_size: fields.whole("source_dataset_size")?,
+                sample_size: fields.whole("sample_size")?,
+                event,
+            },
+            "SampledWithoutReplacementDpEvent" => Event::SampledWithoutReplacement {
+                source_dataset_size: fields.whole("source_dataset_size")?,
+                sample_size: fields.whole("sample_size")?,
+                event,
+            },
+            "SelfComposedDpEvent" => Event::SelfComposed {
+                event,
+                count: fields.whole("count")?,
+            },
+            "ComposedDpEvent" => Event::Composed { events },
+            "ParallelComposedDpEvent" => Event::ParallelComposed { events },
+            "SingleEpochTreeAggregationDpEvent" => Event::SingleEpochTreeAggregation {
+                noise_multiplier: noise()?,
+                step_counts: fields.steps()?,
+            },
+            "PrefixSumsDpEvent" => Event::PrefixSums {
+                noise_multiplier: noise()?,
+                step_counts: fields.steps()?,
+            },
+            "RepeatAndSelectDpEvent" => Event::RepeatAndSelect {
+                event,
+                mean: fields.real("mean")?,
+                shape: fields.shape()?,
+            },
+            "ZCDpEvent" => Event::ZCdp {
+                rho: fields.unit("rho", Rho::new)?,
+                xi: match fields.value("xi") {
+                    Ok(_) => fields.real("xi")?,
+                    Err(_) => 0.0,
+                },
+            },
+            "EpsilonDeltaDpEvent" => Event::EpsilonDelta {
+                epsilon: fields.real("epsilon")?,
+                delta: fields.real("delta")?,
+            },
+            "ExponentialMechanismDpEvent" => Event::ExponentialMechanism {
+                epsilon: epsilon()?,
+            },
+            "PermuteAndFlipDpEvent" => Event::PermuteAndFlip {
+                epsilon: epsilon()?,
+            },
+            "AboveThresholdDpEvent" => Event::AboveThreshold {
+                epsilon: epsilon()?,
+            },
+            "ReportNoisyMaxDpEvent" => Event::ReportNoisyMax {
+                epsilon: epsilon()?,
+            },
+            other => Event::Unsupported {
+                class_name: other.to_owned(),
+            },
+        })
+    }
+}
+
+/// The fields of one object.
+pub(super) struct Fields<'a> {
+    class: Option<&'a str>,
+    module: Option<&'a str>,
+    values: BTreeMap<&'a str, &'a Json>,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of `what`, in which none may be twice.
+    pub(super) fn read(fields: &'a [(String, Json)], what: &str) -> Result<Self, EventError> {
+        let mut read = Self {
+            class: None,
+            module: None,
+            values: BTreeMap::new(),
+        };
+        for (key, json) in fields {
+            if read.values.insert(key, json).is_some() {
+                return Err(read.unknown(key, read.class.unwrap_or(what)));
+            }
+            let name = match key.as_str() {
+                "class_name" => &mut read.class,
+                "module_name" => &mut read.module,
+                _ => continue,
+            };
+            let Json::Leaf(Value::String(text)) = json else {
+                return Err(kind(key, "a name", json));
+            };
+            *name = Some(text);
+        }
+        Ok(read)
+    }
+
+    /// Whether they say that they are an event's.
+    pub(super) fn is_an_event(&self) -> bool {
+        self.class.is_some()
+    }
+
+    pub(super) fn get(&self, field: &str) -> Option<&'a Json> {
+        self.values.get(field).copied()
+    }
+
+    fn unknown(&self, field: &str, class: &str) -> EventError {
+        let problem = EventProblem::UnknownField {
+            class: class.to_owned(),
+            field: field.to_owned(),
+        };
+        wrong(field, problem)
+    }
+
+    fn missing(&self, field: &'static str) -> EventError {
+        let class = self.class.unwrap_or("an event").to_owned();
+        wrong(field, EventProblem::Missing { class, field })
+    }
+
+    fn value(&self, field: &'static str) -> Result<&'a Json, EventError> {
+        self.get(field).ok_or_else(|| self.missing(field))
+    }
+
+    fn real(&self, field: &'static str) -> Result<f64, EventError> {
+        let json = self.value(field)?;
+        json.leaf()
+            .and_then(Value::as_f64)
+            .ok_or_else(|| kind(field, "a number", json))
+    }
+
+    fn unit<T>(
+        &self,
+        field: &'static str,
+        make: fn(f64) -> Result<T, UnitError>,
+    ) -> Result<T, EventError> {
+        let value = self.real(field)?;
+        make(value).map_err(|error| {
+            let needs = match error {
+                UnitError::NotAProbability { .. } => "a number above 0 and at most 1",
+                _ => POSITIVE,
+            };
+            wrong(field, EventProblem::Range { needs, value })
+        })
+    }
+
+    fn whole(&self, field: &'static str) -> Result<u64, EventError> {
+        whole(field, self.value(field)?)
+    }
+
+    fn steps(&self) -> Result<StepCounts, EventError> {
+        const FIELD: &str = "step_counts";
+        match self.value(FIELD)? {
+            Json::List(list) => list
+                .iter()
+                .enumerate()
+                .map(|(i, json)| whole(&format!("{FIELD}[{i}]"), json))
+                .collect::<Result<_, _>>()
+                .map(StepCounts::Many),
+            json => whole(FIELD, json).map(StepCounts::One),
+        }
+    }
+
+    fn shape(&self) -> Result<f64, EventError> {
+        let text = self.value("shape")?.leaf().and_then(Value::as_str);
+        match text {
+            Some("inf" | "Infinity") => Ok(f64::INFINITY),
+            _ => self.real("shape"),
+        }
+    }
+}
+
+fn whole(field: &str, json: &Json) -> Result<u64, EventError> {
+    json.leaf()
+        .and_then(Value::as_u64)
+        .ok_or_else(|| kind(field, AT_LEAST_ONE, json))
+}

@@ -1,0 +1,146 @@
+//! Replay: a run made again on neighbouring records, with every release forced to be the same.
+//!
+//! The law of noise is known, so what the release of a run gives away about one record is how far the
+//! exact sum behind it moves when the record changes, in units of the noise really drawn. A
+//! [`crate::ReplayForAudits`] measures that: a first curator releases as a simulation does and keeps
+//! the sums on a tape; a second one, fed from neighbouring records, returns what the first one released,
+//! whatever its own sums are, and notes the displacements. Forcing the releases keeps an adaptive run on
+//! the same path, so that the two are comparable at every release.
+
+mod tape;
+
+use crate::event::Event;
+use crate::units::SamplingRate;
+
+pub(crate) use tape::{Facts, Seat, Shares, Tape, locked};
+
+/// Where the one record is in which the two data sets differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangedRecord {
+    /// It has another content in the data of the replay: replace-one and zero-out.
+    InPlace(u64),
+    /// The data of the replay hold one more, at this position of theirs: add-remove.
+    Added(u64),
+    /// The data of the replay lack the one at this position of the recorded data: add-remove.
+    Removed(u64),
+}
+
+/// What a replay found: displacements, and what the curator knew in public when it released.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ReplayReport {
+    /// One entry for each release, period of prefix sums or selection of the recorded run that the
+    /// replay came to, in order.
+    pub releases: Vec<ReplayedRelease>,
+    /// The first place where the two runs differed in something that must not depend on a record.
+    pub divergence: Option<Divergence>,
+}
+
+/// One release in both runs.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ReplayedRelease {
+    /// What kind of release.
+    pub mechanism: ReplayedMechanism,
+    /// What it read, and so where it was charged.
+    pub reads: ReplayedReads,
+    /// The event that it was charged as (each slice of a period: once).
+    pub charged: Event,
+    /// Standard deviation of the noise really drawn (of the unit noise of a period), in lattice
+    /// steps; for a selection the number of steps over which a probability falls by a factor e.
+    pub noise_steps: f64,
+    /// Largest norm of one record's contribution, in lattice steps; for a selection the spread.
+    pub radius_steps: f64,
+    /// How far the replay is from the recorded run. Gaussian releases: norm of the displacement of
+    /// the sum (of a period: of the noise that would explain it) over the standard deviation. Selections:
+    /// the largest change of a log-probability that these scores allow.
+    pub displacement: f64,
+    /// The largest displacement that is claimed: 1 / noise multiplier, or epsilon.
+    pub limit: f64,
+}
+
+/// Kinds of releases.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ReplayedMechanism {
+    /// A sum with Gaussian noise.
+    Sum,
+    /// A norm with Gaussian noise.
+    Norm,
+    /// A period of prefix sums of this kind and length, of which so many steps were taken.
+    Prefix {
+        /// The factorisation.
+        kind: crate::prefix::PrefixKind,
+        /// Steps of the period.
+        len: u64,
+        /// In how many steps a record may take part.
+        participation: crate::prefix::Participation,
+        /// Steps taken.
+        steps: u64,
+    },
+    /// The exponential mechanism, quantiles included.
+    Exponential,
+    /// Permute-and-flip.
+    PermuteAndFlip,
+    /// Report noisy max.
+    NoisyMax,
+    /// A run of the sparse vector technique.
+    AboveThreshold,
+}
+
+/// Which records a release read.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ReplayedReads {
+    /// All.
+    All,
+    /// A Poisson sample.
+    Poisson(SamplingRate),
+    /// A sample of fixed size.
+    FixedSize {
+        /// Records drawn.
+        size: u64,
+        /// Records to draw from.
+        records: u64,
+    },
+    /// Slices of the pool, by number: each one pays.
+    Slices(Vec<u64>),
+}
+
+/// The two runs differ in public behaviour, which therefore depends on a record.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Divergence {
+    /// Another kind of release, bound, scale, event or refusal than in the recorded run.
+    #[error("entry {entry} of the replay is not what was recorded: {replayed}, not {recorded}")]
+    Different {
+        /// Number of the entry, from 0; refusals and steps of periods count.
+        entry: usize,
+        /// What was recorded.
+        recorded: String,
+        /// What the replay did.
+        replayed: String,
+    },
+    /// The replay ended too early.
+    #[error("the replay came to {replayed} of {recorded} entries")]
+    TooShort {
+        /// Entries on the tape.
+        recorded: usize,
+        /// Entries that the replay came to.
+        replayed: usize,
+    },
+    /// The replay went on after the end of the recorded run.
+    #[error("the replay went on with {replayed} after the end of the tape")]
+    TooLong {
+        /// What the replay did.
+        replayed: String,
+    },
+    /// A sample was drawn from another number of records than neighbours have.
+    #[error("a sample of {replayed} records does not belong to one of {recorded}")]
+    Sample {
+        /// Records of the recorded draw.
+        recorded: u64,
+        /// Records of the replayed draw.
+        replayed: u64,
+    },
+}

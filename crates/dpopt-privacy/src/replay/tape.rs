@@ -1,0 +1,370 @@
+//! The tape of a replay: what was released, and the secret integers behind it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::event::Event;
+use crate::prefix::{PrefixNoise, squared_displacement};
+use crate::refused::Refused;
+
+use super::{
+    ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
+};
+
+/// A curator's place at the tape.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    tape: Arc<Mutex<Tape>>,
+    replaying: bool,
+}
+
+/// What is public about a release.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Facts {
+    pub(crate) mechanism: ReplayedMechanism,
+    pub(crate) reads: ReplayedReads,
+    pub(crate) charged: Event,
+    pub(crate) noise_steps: f64,
+    pub(crate) radius_steps: f64,
+    pub(crate) limit: f64,
+}
+
+/// One line of the tape.
+#[derive(Debug, Clone, PartialEq)]
+enum Entry {
+    /// A Gaussian release.
+    Sum(Facts),
+    /// A period was opened.
+    Period(Facts),
+    /// A step of a period, of these slices so far.
+    Step { period: u64, reads: ReplayedReads },
+    /// A selection.
+    Choice(Facts),
+    /// A run of the sparse vector technique was opened.
+    Session(Facts, Shares),
+    /// One answer of it.
+    Answer { session: u64 },
+    /// A refusal.
+    Refused(String),
+}
+
+/// How the epsilon of a sparse vector run is divided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Shares {
+    pub(crate) threshold: f64,
+    pub(crate) queries: f64,
+    pub(crate) sensitivity: f64,
+    pub(crate) spread: f64,
+}
+
+/// Secret beside an entry: exact integers and what was released.
+#[derive(Clone, Default)]
+struct Secret {
+    exact: Vec<i128>,
+    released: Vec<i128>,
+}
+
+pub(crate) struct Tape {
+    pub(crate) changed: ChangedRecord,
+    entries: Vec<(Entry, Secret)>,
+    /// Number of records and positions of each sample.
+    samples: Vec<(u64, Vec<u32>)>,
+    /// Place of the replay.
+    at: usize,
+    sample_at: usize,
+    open: Vec<Open>,
+    divergence: Option<Divergence>,
+}
+
+/// A release of the replay: what is known so far.
+struct Open {
+    facts: Facts,
+    /// Displacement of each step of a period, query of a sparse vector run, or of the one sum.
+    shifts: Vec<Vec<f64>>,
+    measure: Measure,
+}
+
+enum Measure {
+    Gaussian,
+    Period(PrefixNoise),
+    Spread,
+    Session(Shares),
+}
+
+pub(crate) fn locked(tape: &Mutex<Tape>) -> MutexGuard<'_, Tape> {
+    tape.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Seat {
+    pub(crate) fn new(tape: Arc<Mutex<Tape>>, replaying: bool) -> Self {
+        Self { tape, replaying }
+    }
+
+    /// A sum or norm: what is released in the place of `noisy`.
+    pub(crate) fn sum(&self, facts: Facts, exact: Vec<i128>, noisy: Vec<i128>) -> Vec<i128> {
+        let entry = Entry::Sum(facts.clone());
+        let (released, shift) = self.pass(entry, exact, noisy);
+        self.open(facts, Measure::Gaussian, shift.into_iter().collect());
+        released
+    }
+
+    /// A period was opened; its number.
+    pub(crate) fn period(&self, facts: Facts, noise: &PrefixNoise) -> u64 {
+        self.pass(Entry::Period(facts.clone()), Vec::new(), Vec::new());
+        self.open(facts, Measure::Period(noise.clone()), Vec::new())
+    }
+
+    /// A step of a period: what is released in the place of `noisy`.
+    pub(crate) fn step(
+        &self,
+        period: u64,
+        slices: Option<Vec<u64>>,
+        exact: Vec<i128>,
+        noisy: Vec<i128>,
+    ) -> Vec<i128> {
+        let reads = slices.map_or(ReplayedReads::All, ReplayedReads::Slices);
+        let entry = Entry::Step {
+            period,
+            reads: reads.clone(),
+        };
+        let (released, shift) = self.pass(entry, exact, noisy);
+        let mut tape = locked(&self.tape);
+        if let Some(open) = tape.open.get_mut(period as usize) {
+            open.facts.reads = reads;
+            open.shifts.extend(shift);
+        }
+        released
+    }
+
+    /// A selection among these scores: what is chosen in the place of `chosen`.
+    pub(crate) fn choice(&self, facts: Facts, scores: &[i64], chosen: usize) -> usize {
+        let exact = scores.iter().map(|&k| i128::from(k)).collect();
+        let entry = Entry::Choice(facts.clone());
+        let (released, shift) = self.pass(entry, exact, vec![chosen as i128]);
+        self.open(facts, Measure::Spread, shift.into_iter().collect());
+        released.first().map_or(chosen, |&k| k as usize)
+    }
+
+    /// A run of the sparse vector technique; its number.
+    pub(crate) fn session(&self, facts: Facts, shares: Shares) -> u64 {
+        let entry = Entry::Session(facts.clone(), shares);
+        self.pass(entry, Vec::new(), Vec::new());
+        self.open(facts, Measure::Session(shares), Vec::new())
+    }
+
+    /// One answer of it: what is answered in the place of `above`.
+    pub(crate) fn answer(&self, session: u64, value: i128, above: bool) -> bool {
+        let entry = Entry::Answer { session };
+        let (released, shift) = self.pass(entry, vec![value], vec![i128::from(above)]);
+        let mut tape = locked(&self.tape);
+        if let Some(open) = tape.open.get_mut(session as usize) {
+            open.shifts.extend(shift);
+        }
+        released.first().map_or(above, |&k| k == 1)
+    }
+
+    /// A refusal, which must come in both runs or in none.
+    pub(crate) fn refused(&self, refused: &Refused) {
+        let entry = Entry::Refused(refused.to_string());
+        self.pass(entry, Vec::new(), Vec::new());
+    }
+
+    /// The positions of a sample of `records`: the changed record is among them, and the others are those
+    /// of the recorded run.
+    pub(crate) fn sample(&self, records: u64, mut drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
+        let mut tape = locked(&self.tape);
+        if self.replaying {
+            return tape.replayed_sample(records, drawn);
+        }
+        if let ChangedRecord::InPlace(at) | ChangedRecord::Removed(at) = tape.changed
+            && at < records
+            && !drawn.contains(&(at as u32))
+        {
+            if fixed {
+                drawn.pop();
+            }
+            drawn.push(at as u32);
+            drawn.sort_unstable();
+        }
+        tape.samples.push((records, drawn.clone()));
+        drawn
+    }
+
+    /// Records an entry, or compares it with the recorded one; what is released, and the
+    /// displacement of the exact integers in a replay.
+    fn pass(
+        &self,
+        entry: Entry,
+        exact: Vec<i128>,
+        noisy: Vec<i128>,
+    ) -> (Vec<i128>, Option<Vec<f64>>) {
+        let mut tape = locked(&self.tape);
+        if !self.replaying {
+            let released = noisy.clone();
+            tape.entries.push((entry, Secret { exact, released }));
+            return (noisy, None);
+        }
+        let at = tape.at;
+        tape.at += 1;
+        let Some((recorded, secret)) = tape.entries.get(at).cloned() else {
+            let replayed = format!("{entry:?}");
+            tape.diverge(Divergence::TooLong { replayed });
+            return (noisy, None);
+        };
+        if recorded != entry || secret.exact.len() != exact.len() {
+            tape.diverge(Divergence::Different {
+                entry: at,
+                recorded: format!("{recorded:?}"),
+                replayed: format!("{entry:?}"),
+            });
+            return (noisy, None);
+        }
+        // Differences are below 2^53 where the sensitivity is enforced; where it is not, an error in the
+        // last digit does not matter.
+        let shift = exact
+            .iter()
+            .zip(&secret.exact)
+            .map(|(new, old)| new.wrapping_sub(*old) as f64)
+            .collect();
+        (secret.released, Some(shift))
+    }
+
+    /// Begins a release; its number.
+    fn open(&self, facts: Facts, measure: Measure, shifts: Vec<Vec<f64>>) -> u64 {
+        let mut tape = locked(&self.tape);
+        tape.open.push(Open {
+            facts,
+            shifts,
+            measure,
+        });
+        tape.open.len() as u64 - 1
+    }
+}
+
+impl Tape {
+    pub(crate) fn empty(changed: ChangedRecord) -> Self {
+        Self {
+            changed,
+            entries: Vec::new(),
+            samples: Vec::new(),
+            at: 0,
+            sample_at: 0,
+            open: Vec::new(),
+            divergence: None,
+        }
+    }
+
+    pub(crate) fn rewind(&mut self) {
+        self.at = 0;
+        self.sample_at = 0;
+        self.open.clear();
+        self.divergence = None;
+    }
+
+    /// Keeps the first one.
+    fn diverge(&mut self, divergence: Divergence) {
+        self.divergence.get_or_insert(divergence);
+    }
+
+    fn replayed_sample(&mut self, records: u64, drawn: Vec<u32>) -> Vec<u32> {
+        let Some((recorded, positions)) = self.samples.get(self.sample_at).cloned() else {
+            let replayed = "a sample".to_owned();
+            self.diverge(Divergence::TooLong { replayed });
+            return drawn;
+        };
+        self.sample_at += 1;
+        let expected = match self.changed {
+            ChangedRecord::InPlace(_) => recorded,
+            ChangedRecord::Added(_) => recorded + 1,
+            ChangedRecord::Removed(_) => recorded.saturating_sub(1),
+        };
+        if records != expected {
+            self.diverge(Divergence::Sample {
+                recorded,
+                replayed: records,
+            });
+            return drawn;
+        }
+        match self.changed {
+            ChangedRecord::InPlace(_) => positions,
+            ChangedRecord::Added(at) => {
+                let moved = |k: u32| k + u32::from(u64::from(k) >= at);
+                let mut moved: Vec<u32> = positions.into_iter().map(moved).collect();
+                moved.push(at as u32);
+                moved.sort_unstable();
+                moved
+            }
+            ChangedRecord::Removed(at) => {
+                let others = positions.into_iter().filter(|&k| u64::from(k) != at);
+                others.map(|k| k - u32::from(u64::from(k) > at)).collect()
+            }
+        }
+    }
+
+    pub(crate) fn report(&self) -> ReplayReport {
+        let too_short = (self.at < self.entries.len()).then_some(Divergence::TooShort {
+            recorded: self.entries.len(),
+            replayed: self.at,
+        });
+        ReplayReport {
+            releases: self.open.iter().map(Open::release).collect(),
+            divergence: self.divergence.clone().or(too_short),
+        }
+    }
+}
+
+impl Open {
+    fn release(&self) -> ReplayedRelease {
+        let Facts {
+            mut mechanism,
+            reads,
+            charged,
+            noise_steps,
+            radius_steps,
+            limit,
+        } = self.facts.clone();
+        if let ReplayedMechanism::Prefix { steps, .. } = &mut mechanism {
+            *steps = self.shifts.len() as u64;
+        }
+        let displacement = match &self.measure {
+            Measure::Gaussian => squared(self.shifts.iter().flatten()).sqrt() / noise_steps,
+            Measure::Period(noise) => {
+                squared_displacement(noise, &self.shifts).sqrt() / noise_steps
+            }
+            Measure::Spread => {
+                let (low, high) = ends(self.shifts.iter().flatten());
+                (high - low) / noise_steps
+            }
+            Measure::Session(shares) => {
+                let all = || self.shifts.iter().flatten();
+                let largest = all().fold(0.0, |most: f64, x| most.max(x.abs()));
+                // A query may also not move at all.
+                let (low, high) = ends(all().chain(&[0.0]));
+                shares.threshold * largest / shares.sensitivity
+                    + shares.queries * (high - low) / shares.spread
+            }
+        };
+        ReplayedRelease {
+            mechanism,
+            reads,
+            charged,
+            noise_steps,
+            radius_steps,
+            displacement,
+            limit,
+        }
+    }
+}
+
+fn squared<'a>(numbers: impl Iterator<Item = &'a f64>) -> f64 {
+    numbers.map(|x| x * x).sum()
+}
+
+/// Least and largest; zeros where there is none.
+fn ends<'a>(numbers: impl Iterator<Item = &'a f64>) -> (f64, f64) {
+    numbers
+        .fold(None, |ends: Option<(f64, f64)>, &x| match ends {
+            None => Some((x, x)),
+            Some((low, high)) => Some((low.min(x), high.max(x))),
+        })
+        .unwrap_or((0.0, 0.0))
+}
