@@ -61,7 +61,7 @@ mod watch;
 mod tests;
 
 use dpopt_nonconvex::{PlanError, RunError};
-use dpopt_oracle::{DataError, EstimatorError};
+use dpopt_oracle::{AskError, DataError, EstimatorError};
 use dpopt_privacy::accounting::AccountingError;
 use dpopt_privacy::noise::NoiseError;
 use dpopt_privacy::selection::SelectionError;
@@ -122,6 +122,9 @@ pub enum AuditError {
     /// The curator refused.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// A question was not answered.
+    #[error(transparent)]
+    Ask(#[from] AskError),
     /// The accountant refused.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
