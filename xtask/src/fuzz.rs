@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: mutants of valid files against one parser, for a given time.
 //!
-//! The mutants and the checks are those of the test `mutations` of `dpopt-oracle`, which runs a
+//! The mutants and the checks are those of the test `mutations` of `dpopt-data`, which runs a
 //! fixed number of them each time. This runs them for longer.
 
 use std::path::Path;
@@ -50,7 +50,7 @@ impl Options {
 /// Runs the test of one parser.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let status = Command::new(cargo())
-        .args(["test", "-p", "dpopt-oracle", "--all-features"])
+        .args(["test", "-p", "dpopt-data", "--all-features"])
         .args(["--test", "mutations", "--", "--exact", options.test])
         .env("DPOPT_FUZZ_SECONDS", options.seconds.to_string())
         .current_dir(root)

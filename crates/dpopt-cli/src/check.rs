@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dpopt::oracle::formats::Format;
-use dpopt::oracle::tabular::Schema;
+use dpopt::data::formats::Format;
+use dpopt::data::tabular::Schema;
 
 use crate::error::CliError;
 use crate::input::{self, Input};

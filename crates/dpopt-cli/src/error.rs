@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use dpopt::data::tabular::TabularError;
 use dpopt::nonconvex::{PlanError, RunError};
-use dpopt::oracle::tabular::TabularError;
 use dpopt::oracle::{DataError, EstimatorError, PassError};
 use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 
@@ -85,7 +85,7 @@ pub(crate) enum CliError {
     Diverged { steps: u64 },
     /// The model can't be evaluated on the test set.
     #[error("--test: {0}")]
-    Metric(#[from] dpopt::theory::MetricError),
+    Metric(#[from] dpopt::certify::MetricError),
     /// The run was made, but not all of its results could be written or computed.
     #[error("{}; the run was made, and what it released counts as spent", join(.0))]
     AfterRun(Vec<CliError>),

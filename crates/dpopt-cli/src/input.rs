@@ -3,14 +3,14 @@
 use std::io::stdin;
 use std::path::{Path, PathBuf};
 
-use dpopt::linalg::Design;
-use dpopt::linalg::RowFile;
-use dpopt::oracle::formats::Format;
-use dpopt::oracle::tabular::{
+use dpopt::data::formats::Format;
+use dpopt::data::tabular::{
     ArrayFiles, CheckReport, EncodedTable, ProblemKind, Schema, TabularError, check, check_from,
     convert_table, convert_table_from, draft_schema, draft_schema_from, read_features,
     read_features_from, read_rows, read_table, read_table_from, schema_of_rows,
 };
+use dpopt::linalg::Design;
+use dpopt::linalg::RowFile;
 use dpopt::oracle::{EstimatorError, ExamplesOnDisk};
 use dpopt::privacy::ClipNorm;
 
@@ -136,7 +136,7 @@ impl Input {
     pub(crate) fn read(&self, schema: &Schema) -> Result<EncodedTable, CliError> {
         Ok(match self.format {
             #[cfg(feature = "parquet")]
-            Format::Parquet => dpopt::oracle::tabular::read_parquet(&self.path, schema)?,
+            Format::Parquet => dpopt::data::tabular::read_parquet(&self.path, schema)?,
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().read(schema)?,
             Format::Rows => {
                 self.check_schema(schema)?;
@@ -151,7 +151,7 @@ impl Input {
     pub(crate) fn features(&self, schema: &Schema) -> Result<Design, CliError> {
         Ok(match self.format {
             #[cfg(feature = "parquet")]
-            Format::Parquet => dpopt::oracle::tabular::read_parquet_features(&self.path, schema)?,
+            Format::Parquet => dpopt::data::tabular::read_parquet_features(&self.path, schema)?,
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().read_features(schema)?,
             Format::Rows => {
                 self.check_schema(schema)?;
@@ -166,9 +166,7 @@ impl Input {
     pub(crate) fn check(&self, schema: &Schema) -> Result<String, CliError> {
         Ok(match self.format {
             #[cfg(feature = "parquet")]
-            Format::Parquet => {
-                dpopt::oracle::tabular::check_parquet(&self.path, schema)?.to_string()
-            }
+            Format::Parquet => dpopt::data::tabular::check_parquet(&self.path, schema)?.to_string(),
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().check(schema)?.to_string(),
             Format::Rows => return Err(self.converted()),
             _ if self.is_stdin() => check_from(stdin(), STDIN_NAME, schema)?.to_string(),
@@ -194,7 +192,7 @@ impl Input {
         };
         Ok(Some(match self.format {
             #[cfg(feature = "parquet")]
-            Format::Parquet => of_table(dpopt::oracle::tabular::check_parquet(&self.path, schema)?),
+            Format::Parquet => of_table(dpopt::data::tabular::check_parquet(&self.path, schema)?),
             Format::Npy | Format::Idx | Format::Libsvm => {
                 let report = self.arrays().check(schema)?;
                 UnknownLabels {
@@ -213,7 +211,7 @@ impl Input {
         Ok(match self.format {
             #[cfg(feature = "parquet")]
             Format::Parquet => {
-                dpopt::oracle::tabular::parquet_can_hold_the_label(&self.path, schema)?
+                dpopt::data::tabular::parquet_can_hold_the_label(&self.path, schema)?
             }
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().can_hold_the_label(schema),
             _ => true,
@@ -224,7 +222,7 @@ impl Input {
     pub(crate) fn draft(&self) -> Result<String, CliError> {
         Ok(match self.format {
             #[cfg(feature = "parquet")]
-            Format::Parquet => dpopt::oracle::tabular::draft_parquet(&self.path)?,
+            Format::Parquet => dpopt::data::tabular::draft_parquet(&self.path)?,
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().draft()?,
             Format::Rows => return Err(self.converted()),
             _ if self.is_stdin() => draft_schema_from(stdin(), STDIN_NAME)?,
@@ -237,7 +235,7 @@ impl Input {
         match self.format {
             #[cfg(feature = "parquet")]
             Format::Parquet => {
-                dpopt::oracle::tabular::convert_parquet(&self.path, schema, out)?;
+                dpopt::data::tabular::convert_parquet(&self.path, schema, out)?;
             }
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().convert(schema, out)?,
             Format::Rows => return Err(self.converted()),

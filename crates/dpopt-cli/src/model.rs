@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use dpopt::data::tabular::Schema;
 use dpopt::linalg::Design;
 use dpopt::nonconvex::Solver;
 use dpopt::oracle::Glm;
-use dpopt::oracle::tabular::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;

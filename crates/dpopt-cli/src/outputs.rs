@@ -1,8 +1,8 @@
 //! The files that `train --out` leaves beside the model: `events.json` and `report.html`.
 
+use dpopt::data::tabular::Schema;
 use dpopt::nonconvex::PublicFacts;
 use dpopt::oracle::Glm;
-use dpopt::oracle::tabular::Schema;
 use dpopt::privacy::{Adjacency, Delta, Event, Mode};
 use serde::Serialize;
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use dpopt::data::formats::Format;
 use dpopt::oracle::Glm;
-use dpopt::oracle::formats::Format;
 
 use crate::artefacts::{Readers, may_write, write_file};
 use crate::error::CliError;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dpopt::oracle::formats::Format;
+use dpopt::data::formats::Format;
 
 use crate::error::CliError;
 use crate::input::{self, Input};

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use dpopt::oracle::tabular::{ColumnKind, EncodedTable, Schema, TabularError, read_table_from};
+use dpopt::data::tabular::{ColumnKind, EncodedTable, Schema, TabularError, read_table_from};
 use dpopt::oracle::{ExamplesOnDisk, PublicData};
 
 use crate::error::CliError;

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use dpopt::data::formats::Format;
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, PublicFacts, Release, SolverPlan, Stop};
-use dpopt::oracle::formats::Format;
 use dpopt::oracle::{Glm, PrivateData};
 use dpopt::privacy::{
     Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,

@@ -13,8 +13,6 @@ mod data_error;
 mod disk;
 mod error;
 mod estimator;
-#[cfg(feature = "formats")]
-pub mod formats;
 mod gradient;
 mod loss;
 mod oracle;
@@ -25,8 +23,6 @@ mod positions;
 mod public;
 pub mod query;
 mod records;
-#[cfg(feature = "tabular")]
-pub mod tabular;
 mod threads;
 
 pub use data::{PrivateData, PublicData};

@@ -1,8 +1,8 @@
-//! Differential privacy with the floor under it: units, events, accountants, budgets, exact sums
-//! and exact noise.
+//! Differential privacy with the floor under it: budgets, exact sums and exact noise, over the
+//! units, events and accountants of `dpopt-accounting`, which are re-exported here.
 //!
-//! Use this crate alone to account for training done elsewhere, or to build a mechanism whose
-//! guarantee is that of the running program. It knows no loss and no solver.
+//! Use this crate alone to build a mechanism whose guarantee is that of the running program. It
+//! knows no loss and no solver.
 //!
 //! | for | look at |
 //! | --- | --- |
@@ -14,21 +14,6 @@
 //! | the best of several candidates or runs, a quantile, a threshold | [`selection`] |
 //! | a running sum of releases with less noise | [`PrefixNoise`], [`Curator::prefix`] |
 //! | noise without floating-point decisions | [`noise`] |
-//!
-//! # Accounting for a run made elsewhere
-//! ```
-//! use dpopt_privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
-//!
-//! // DP-SGD: 1000 steps at rate 0.01 with noise of one sensitivity.
-//! let event = Event::gaussian(NoiseMultiplier::new(1.0)?)
-//!     .poisson_sampled(SamplingRate::new(0.01)?)
-//!     .repeated(1000);
-//! let (who, epsilon) = Accountant::least(&event, Delta::new(1e-5)?, Adjacency::AddRemove)?;
-//! assert_eq!(who, Accountant::Exact);
-//! // A tight value to eight digits, from outside this crate.
-//! assert!((epsilon - 1.8282367).abs() < 1e-6);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 //!
 //! # A release
 //! ```
@@ -58,11 +43,7 @@
 //! Timing, memory and power are outside. The arguments are in `docs/privacy/`.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
-pub mod accounting;
-mod adjacency;
 mod curator;
-mod event;
-pub mod filter;
 mod guarantee;
 mod lattice;
 pub mod ledger;
@@ -70,18 +51,30 @@ pub mod noise;
 mod prefix;
 pub mod selection;
 mod sensitive;
-mod units;
 mod which;
 
-pub use accounting::{Accountant, AccountingError, UnknownAccountant, calibrate, gdp::mu_for};
-pub use adjacency::Adjacency;
+/// The rooms of `dpopt-accounting` by the names that the modules here know.
+mod adjacency {
+    pub(crate) use dpopt_accounting::Adjacency;
+}
+mod event {
+    pub(crate) use dpopt_accounting::{Event, StepCounts};
+}
+mod units {
+    pub(crate) use dpopt_accounting::*;
+}
+
 pub use curator::{
     AtMostThen, ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError,
     Refused, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
     ReplayedRelease, SecretPositions, Slice, Spend,
 };
-pub use event::{Event, EventError, EventFile, EventProblem, MAX_DEPTH, MAX_NODES, StepCounts};
-pub use filter::{Exhausted, Filter, FilterKind, Odometer};
+pub use dpopt_accounting::{
+    Accountant, AccountingError, Adjacency, ClipNorm, Delta, Epsilon, Event, EventError, EventFile,
+    EventProblem, Exhausted, Filter, FilterKind, MAX_DEPTH, MAX_NODES, Mu, NoiseMultiplier,
+    Odometer, Rho, SamplingRate, StepCounts, UnitError, UnknownAccountant, accounting, calibrate,
+    filter, mu_for,
+};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{
     BlockFactors, BlockWork, Bound, Claimed, Factors, FixedBlocks, LatticeError, LatticeSum,
@@ -90,5 +83,4 @@ pub use lattice::{
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
 pub use sensitive::{Payload, Reads, Scalar, Sensitive, Touched, Vector};
-pub use units::{ClipNorm, Delta, Epsilon, Mu, NoiseMultiplier, Rho, SamplingRate, UnitError};
 pub use which::Which;

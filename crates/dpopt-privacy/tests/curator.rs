@@ -110,7 +110,7 @@ fn one_sample_is_one_event() {
 #[test]
 fn what_has_no_release_is_not_reserved() {
     let mut curator = Curator::simulated(Adjacency::AddRemove, 1);
-    let others = include_str!("data/dp_events.jsonl").lines();
+    let others = include_str!("../../dpopt-accounting/tests/data/dp_events.jsonl").lines();
     let others = others.chain([r#"{"class_name":"ThingDpEvent"}"#]);
     let events = others.map(|line| Event::from_json(line).unwrap());
     let mut refused = Vec::new();

@@ -1,4 +1,4 @@
-//! Problems with known constants, simulation, certificates and rate checks.
+//! Problems with known constants, simulation, rate checks and audits.
 //!
 //! What theory promises is checked here against what is measured:
 //!
@@ -13,39 +13,20 @@
 //!   records, or over a problem in closed form, with plain floating-point noise of the right size.
 //!   They protect nobody and state no guarantee;
 //! - [`LogLogFit`]: the slope of a measured rate, with a confidence interval;
-//! - [`first_order`], [`second_order`], [`goldstein`]: certificates of stationarity for functions in
-//!   closed form and for any loss on **public** data, with bounds on their own errors;
-//! - [`GradientNormPlan`], [`LeastEigenvaluePlan`], [`CurvaturePlan`]: the same of private data, by
-//!   releases that are planned and charged;
-//! - [`auc`], [`accuracy`], [`majority_accuracy`], [`log_loss`]: how good a linear classifier is
-//!   on public data.
-//!
 //! - [`audit`]: attacks on the guarantees themselves, with broken twins that they must catch.
 //!
-//! Private records are read by the estimators of `dpopt-oracle` only, whose releases the private
-//! certificates plan and interpret.
+//! Private records are read by the estimators of `dpopt-oracle` only. Certificates are in
+//! `dpopt-certify`.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod audit;
-mod certificate;
-mod metrics;
 mod probe;
 mod problem;
-mod random;
 mod rates;
 mod simulation;
 pub mod verify;
 mod zoo;
 
-pub use certificate::{
-    CertificateError, CurvaturePlan, Curved, EigenMethod, FirstOrder, GlmMean, Goldstein,
-    GoldsteinSettings, GoldsteinStop, GradientNormPlan, Interval, KlCondition, LeastEigenvaluePlan,
-    MAX_HESSIAN_DIM, MAX_PRIVATE_HESSIAN_DIM, MeanLoss, Objective, PrivateCertificateError,
-    PrivateCurvature, PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrder,
-    SecondOrderSettings, Verdict, WithRegularizer, first_order, goldstein, radial_goldstein,
-    second_order,
-};
-pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
 pub use probe::{Audited, Finding, Probe, ProbeReport};
 pub use problem::{
     GoldsteinProblem, Kl, Problem, ProblemConstants, ProblemError, SecondOrderProblem,

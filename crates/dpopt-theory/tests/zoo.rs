@@ -3,11 +3,11 @@
 //! Random numbers have fixed seeds: a constant is refuted or not, always. The least shares that
 //! must be attained follow from what each page says about where the constant is attained.
 
+use dpopt_certify::{GoldsteinSettings, SecondOrderSettings, goldstein, second_order};
 use dpopt_theory::{
-    Audited, Finding, GoldsteinProblem as _, GoldsteinSettings, LogPeriodic, Logarithm, Majority,
-    Power, Probe, ProbeReport, Problem, ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring,
-    RobustGlm, RobustGlmShape, SecondOrderProblem, SecondOrderSettings, TiltedSquare, TwoPoint,
-    WeaklyConvex, Wells, goldstein, second_order,
+    Audited, Finding, GoldsteinProblem as _, LogPeriodic, Logarithm, Majority, Power, Probe,
+    ProbeReport, Problem, ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm,
+    RobustGlmShape, SecondOrderProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
 };
 
 use dpopt_oracle::Glm;

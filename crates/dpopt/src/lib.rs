@@ -35,14 +35,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub use dpopt_certify as certify;
+#[cfg(feature = "data")]
+pub use dpopt_data as data;
 pub use dpopt_linalg as linalg;
 pub use dpopt_nonconvex as nonconvex;
 pub use dpopt_oracle as oracle;
 pub use dpopt_privacy as privacy;
+#[cfg(feature = "theory")]
 pub use dpopt_theory as theory;
 
 /// What most programs need.
 pub mod prelude {
+    pub use dpopt_certify::{GlmMean, MeanLoss, Verdict, first_order, goldstein, second_order};
     pub use dpopt_linalg::Design;
     pub use dpopt_nonconvex::{
         Budget, ExtraFacts, GlmRun, NoObserver, Observer, Outcome, PublicFacts, Release, Solver,
@@ -56,5 +61,4 @@ pub mod prelude {
         Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, Guarantee,
         NoiseMultiplier, SamplingRate,
     };
-    pub use dpopt_theory::{GlmMean, MeanLoss, Verdict, first_order, goldstein, second_order};
 }

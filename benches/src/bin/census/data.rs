@@ -1,7 +1,7 @@
 //! Census-Income, read by its public schema.
 
+use dpopt::data::tabular::{EncodedTable, Schema, read_table};
 use dpopt::linalg::Design;
-use dpopt::oracle::tabular::{EncodedTable, Schema, read_table};
 use dpopt::oracle::{PrivateData, PublicData};
 use dpopt::privacy::{Adjacency, ClipNorm};
 

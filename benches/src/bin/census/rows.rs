@@ -1,12 +1,12 @@
 //! One row of the table: a solver planned, run, certified and scored.
 
+use dpopt::certify::{GlmMean, GradientNormPlan, auc, first_order};
 use dpopt::nonconvex::{
     Budget, ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, NoObserver, PlanError, PublicFacts,
     Solver, SolverPlan,
 };
 use dpopt::oracle::{Glm, PrivateMean};
 use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu};
-use dpopt::theory::{GlmMean, GradientNormPlan, auc, first_order};
 
 use crate::data::Census;
 use crate::options::Options;

@@ -236,7 +236,7 @@ fn a_parquet_table_is_drafted_checked_trained_on_and_scored() {
     let place = place();
     let table = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../dpopt-oracle/tests/data/table.parquet"
+        "/../dpopt-data/tests/data/table.parquet"
     );
     std::fs::copy(table, place.path("t.parquet")).unwrap();
     assert!(place.ok("schema t.parquet").contains("6 records"));

@@ -9,7 +9,7 @@ use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
 use super::mechanisms::{DELTA, RELATIONS};
 use super::replay::{CuratorReplay, Ran};
 use super::{AuditError, Canary, Claim, Registry, Statistic, World};
-use crate::certificate::{CurvaturePlan, GradientNormPlan, LeastEigenvaluePlan};
+use dpopt_certify::{CurvaturePlan, GradientNormPlan, LeastEigenvaluePlan};
 
 const GROUP: &str = "certificates";
 const DIM: usize = 3;

@@ -22,7 +22,7 @@ use dpopt_privacy::{
 use super::hostile::{Behaviour, Hostile, HostileLoss};
 use super::mechanisms::DELTA;
 use super::{AuditError, Claim, Kind, Row, Settings, Target, mixed, seed_of, verdict};
-use crate::random::Normals;
+use dpopt_certify::random::Normals;
 
 /// Slack for the rounding of sums, relative; the cap of a filter has a margin of 1e-9.
 const SLACK: f64 = 1e-8;

@@ -20,9 +20,9 @@ use dpopt_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Refused, 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
 use super::descent::half_decades;
 use crate::problem::Problem;
-use crate::random::Normals;
 use crate::simulation::PlaneEstimator;
 use crate::zoo::{Power, Radial, Ramp, RampBowl};
+use dpopt_certify::random::Normals;
 
 /// L0 of tilted records with X = 1 on problems whose gradients are at most 1 long.
 const CLIP: f64 = 2.0;

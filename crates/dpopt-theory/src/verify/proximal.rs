@@ -21,8 +21,8 @@ use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Refused, Spend}
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
 use super::recursive::{budget_at, completed};
 use crate::problem::Problem;
-use crate::random::Normals;
 use crate::zoo::{Power, Radial, WeaklyConvex};
+use dpopt_certify::random::Normals;
 
 /// beta.
 const FAILURE: f64 = 0.05;

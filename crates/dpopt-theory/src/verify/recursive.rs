@@ -24,9 +24,9 @@ use dpopt_privacy::{
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
 use crate::problem::Problem as _;
-use crate::random::Normals;
 use crate::simulation::{ClosedForm, SimulatedMeans, WeightedLoss, WeightedRecords};
 use crate::zoo::{Coins, Ramp, RampBowl};
+use dpopt_certify::random::Normals;
 
 /// The paper's growth of the weights.
 const GROWTH: f64 = 2.0;

@@ -5,7 +5,7 @@ use dpopt_oracle::{ConvexGlm, Examples, Glm, Scale};
 use dpopt_privacy::ClipNorm;
 
 use crate::problem::{ProblemError, positive};
-use crate::random::Normals;
+use dpopt_certify::random::Normals;
 
 /// Records (e_j, y): j uniform among d coordinates, y = 1 with probability (1 + v)/2 and -1 otherwise, under Huber's
 /// loss with delta = 1.

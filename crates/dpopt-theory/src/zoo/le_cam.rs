@@ -5,8 +5,8 @@ use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, StreamId};
 
 use super::two_point::Majority;
 use crate::problem::{Problem, ProblemConstants, ProblemError, positive};
-use crate::random::Normals;
 use crate::simulation::binomial;
+use dpopt_certify::random::Normals;
 
 /// Signs of mean v p in one dimension, v = 1 or -1: Le Cam's two hypotheses for stationary points.
 ///

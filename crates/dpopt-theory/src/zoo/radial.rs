@@ -1,9 +1,9 @@
 //! Functions of the distance to a centre: all about them is one-dimensional.
 
-use crate::certificate::radial_goldstein;
 use crate::problem::{
     GoldsteinProblem, Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive,
 };
+use dpopt_certify::radial_goldstein;
 
 /// A function phi of the radius r >= 0 with its derivatives.
 pub trait Profile {

@@ -3,7 +3,7 @@
 use dpopt_oracle::{Glm, Scale};
 
 use crate::problem::{ProblemError, positive};
-use crate::random::Normals;
+use dpopt_certify::random::Normals;
 
 /// Rows x_j = (e_0 + e_j)/sqrt 2, j = 1..N, N = 4n, uniformly distributed, under Huber's loss of <w, x> with delta = 1: X = L0 = L1 = 1.
 ///

@@ -1,0 +1,459 @@
+//! Accountants: what an [`Event`] costs in (epsilon, delta).
+//!
+//! | accountant | takes | answer |
+//! | --- | --- | --- |
+//! | [`Accountant::Gdp`] | compositions of Gaussians and of trees of them | exact |
+//! | [`Accountant::Zcdp`] | whatever has a zCDP parameter | upper bound |
+//! | [`Accountant::Rdp`] | whatever has a Renyi divergence | upper bound |
+//! | [`Accountant::Pld`] | Gaussians and Laplace noise, plain and Poisson-sampled | upper bound within about 0.1 % (see [`pld`] for the lower one) |
+//! | [`Accountant::Exact`] | Gaussians and Poisson-sampled Gaussians | exact up to about 1e-9 (see [`exact`] for the certified interval) |
+//! | [`Accountant::Pure`] | pure and approximate DP | the optimum for equal epsilons, otherwise an upper bound |
+//! | [`Accountant::Basic`] | pure and approximate DP beside anything that another one takes | upper bound: the sum of both |
+//!
+//! Which accountant takes which event under which relation: `docs/accounting.md`.
+//!
+//! Every reported epsilon and delta is rounded up, by a slack that covers the rounding errors of
+//! its own evaluation. An accountant refuses an event that it cannot account for.
+//!
+//! ```
+//! use dpopt_accounting::{Accountant, Adjacency, Delta, Event, NoiseMultiplier};
+//! let event = Event::gaussian(NoiseMultiplier::new(2.0)?).repeated(4);
+//! let accountant = Accountant::tightest_for(&event, Adjacency::ReplaceOne)?;
+//! let epsilon = accountant.epsilon(&event, Delta::new(1e-5)?, Adjacency::ReplaceOne)?;
+//! assert!((epsilon - 4.377178095681).abs() < 1e-11);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod basic;
+pub mod calibrate;
+pub mod costs;
+pub mod curves;
+pub mod exact;
+pub mod gdp;
+mod moments;
+mod parts;
+pub mod pld;
+pub mod pure;
+pub mod rdp;
+mod releases;
+pub mod special;
+mod without_replacement;
+pub mod zcdp;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::adjacency::Adjacency;
+use crate::event::{Event, EventError};
+use crate::units::{Delta, Epsilon, UnitError};
+use basic::Split;
+#[doc(hidden)]
+pub use moments::log_inverse_gamma;
+use parts::Parts;
+use releases::Releases;
+
+/// An accountant could not answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccountingError {
+    /// The event contains something that the accountant has no theorem for.
+    #[error("the {accountant} accountant cannot account for {event}{}", at(path))]
+    UnsupportedEvent {
+        /// Who refused.
+        accountant: Accountant,
+        /// Where the part is in the event; empty for the whole of it.
+        path: String,
+        /// The part of the event that was refused.
+        event: Box<Event>,
+    },
+    /// There is no theorem for this event under this neighbouring relation.
+    #[error(
+        "{event}{} cannot be accounted for under {adjacency} adjacency",
+        at(path)
+    )]
+    UnsupportedAdjacency {
+        /// The relation.
+        adjacency: Adjacency,
+        /// Where the part is in the event; empty for the whole of it.
+        path: String,
+        /// The part of the event that was refused.
+        event: Box<Event>,
+    },
+    /// The event is not valid.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// The event contains an unprotected release: no finite epsilon with delta below 1 holds.
+    #[error("the event contains an unprotected release, so no epsilon holds")]
+    Unprotected,
+    /// A number left the range of `f64` or of its unit.
+    #[error("{quantity} came out as {value}, which is out of range")]
+    OutOfRange {
+        /// Name of the quantity.
+        quantity: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A Renyi order is not a finite number above 1.
+    #[error("a Renyi order must be a finite number above 1, got {order}")]
+    InvalidOrder {
+        /// The rejected order.
+        order: f64,
+    },
+    /// No value of a calibrated parameter meets the target, not even the cheapest one tried.
+    #[error(
+        "epsilon {target_epsilon} at delta {target_delta} is out of reach: \
+         at {parameter} {value} epsilon is still {achieved_epsilon}"
+    )]
+    Unreachable {
+        /// Wanted epsilon.
+        target_epsilon: f64,
+        /// At this delta.
+        target_delta: f64,
+        /// What was calibrated.
+        parameter: calibrate::Parameter,
+        /// The cheapest value tried.
+        value: f64,
+        /// What it costs; infinite when the accountant had no finite answer.
+        achieved_epsilon: f64,
+    },
+    /// Every value of a calibrated parameter meets the target, also the dearest one tried.
+    #[error(
+        "epsilon {target_epsilon} at delta {target_delta} is met even at {parameter} {value}: \
+         the event does not depend on it enough"
+    )]
+    Unconstrained {
+        /// Wanted epsilon.
+        target_epsilon: f64,
+        /// At this delta.
+        target_delta: f64,
+        /// What was calibrated.
+        parameter: calibrate::Parameter,
+        /// The dearest value tried.
+        value: f64,
+    },
+    /// A parameter is out of the range of its unit.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    /// The privacy-loss distribution can't be computed.
+    #[error(transparent)]
+    Pld(#[from] pld::PldError),
+    /// The contour integral can't be computed.
+    #[error(transparent)]
+    Exact(#[from] exact::ExactError),
+}
+
+impl AccountingError {
+    /// Whether other numbers in the same event might be accounted: a range was left, as against
+    /// a theorem that is missing.
+    fn is_numerical(&self) -> bool {
+        match self {
+            AccountingError::OutOfRange { .. } => true,
+            AccountingError::Pld(error) => !matches!(
+                error,
+                pld::PldError::Unsupported { .. } | pld::PldError::BadOption { .. }
+            ),
+            AccountingError::Exact(error) => !matches!(
+                error,
+                exact::ExactError::Unsupported { .. } | exact::ExactError::Unprotected
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// What contours say of the event, or of one that dominates it where it has more kinds of samples than they are made for.
+fn contour(
+    event: &Event,
+    bounds: impl Fn(&Event) -> Result<exact::ExactBounds, exact::ExactError>,
+) -> Result<exact::ExactBounds, AccountingError> {
+    let releases = Releases::of(Accountant::Exact, event)?;
+    if releases.sampled.len() <= MOST_KINDS {
+        return Ok(bounds(event)?);
+    }
+    Ok(bounds(&releases.coarser(MOST_KINDS)?)?)
+}
+
+/// Kinds of samples that have contours of their own. Tuned: a few seconds.
+const MOST_KINDS: usize = 2000;
+
+fn at(path: &str) -> String {
+    match path {
+        "" => String::new(),
+        path => format!(" (at {path})"),
+    }
+}
+
+/// A method that turns an event into (epsilon, delta).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Accountant {
+    /// Gaussian differential privacy: exact for compositions of Gaussian releases, also in trees.
+    Gdp,
+    /// Zero-concentrated differential privacy: compositions of unsampled releases.
+    Zcdp,
+    /// Renyi differential privacy at all real orders: everything but approximate differential
+    /// privacy and samples of anything but Gaussians.
+    Rdp,
+    /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and Laplace
+    /// releases, plain and Poisson-sampled, in any composition; samples of Laplace noise not
+    /// under replace-one.
+    Pld,
+    /// Contour integration: the certified upper end of [`exact`]. Gaussian and Poisson-sampled
+    /// Gaussian releases in any composition. Of more than 2000 different kinds of samples it is the number for 2000 kinds that
+    /// dominate them, each the largest rate and the least noise of similar ones.
+    Exact,
+    /// Pure and approximate differential privacy: [`pure`] composition.
+    Pure,
+    /// Basic composition of two groups: the sum of the epsilons of the pure and approximate releases, and the
+    /// least epsilon that another accountant states for the rest at what is left of delta. Of one group alone it is
+    /// that group's number.
+    Basic,
+}
+
+impl Accountant {
+    /// The least epsilon that this accountant can state for `event` at `delta`, rounded up;
+    /// 0 when nothing was released or delta alone covers it.
+    ///
+    /// # Errors
+    /// [`AccountingError::UnsupportedEvent`], [`AccountingError::Unprotected`], or
+    /// [`AccountingError::OutOfRange`] when epsilon is not a finite `f64`.
+    pub fn epsilon(
+        self,
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<f64, AccountingError> {
+        if self == Accountant::Basic {
+            return Split::of(event, adjacency)?.epsilon(delta, adjacency);
+        }
+        if matches!(self, Accountant::Pld | Accountant::Exact) {
+            Releases::of(self, event)?;
+        }
+        let parts = Parts::of(self, event, adjacency)?;
+        if parts.is_empty() {
+            return Ok(0.0);
+        }
+        let epsilon = match self {
+            // Answered above, by the accountants of its groups.
+            Accountant::Basic => f64::INFINITY,
+            Accountant::Gdp => match parts.releases.mu()? {
+                Some(mu) => gdp::epsilon(mu, delta),
+                None => 0.0,
+            },
+            Accountant::Zcdp => zcdp::epsilon_of(parts.concentrated(), delta)?,
+            Accountant::Rdp => rdp::epsilon_of(&parts, delta, adjacency),
+            Accountant::Pld => pld::epsilon(event, delta, adjacency)?.upper,
+            Accountant::Exact => Self::interval(event, delta, adjacency)?.upper,
+            Accountant::Pure => pure::epsilon_of(&parts, delta)?,
+        };
+        if epsilon.is_finite() {
+            Ok(epsilon)
+        } else {
+            Err(AccountingError::OutOfRange {
+                quantity: "epsilon",
+                value: epsilon,
+            })
+        }
+    }
+
+    /// The least delta that this accountant can state for `event` at `epsilon`, rounded up and
+    /// at most 1; 0 when nothing was released.
+    ///
+    /// # Errors
+    /// [`AccountingError::UnsupportedEvent`], [`AccountingError::Unprotected`], or
+    /// [`AccountingError::OutOfRange`].
+    pub fn delta(
+        self,
+        event: &Event,
+        epsilon: Epsilon,
+        adjacency: Adjacency,
+    ) -> Result<f64, AccountingError> {
+        if self == Accountant::Basic {
+            return Split::of(event, adjacency)?.delta(epsilon, adjacency);
+        }
+        if matches!(self, Accountant::Pld | Accountant::Exact) {
+            Releases::of(self, event)?;
+        }
+        let parts = Parts::of(self, event, adjacency)?;
+        if parts.is_empty() {
+            return Ok(0.0);
+        }
+        Ok(match self {
+            Accountant::Basic => 1.0,
+            Accountant::Gdp => parts
+                .releases
+                .mu()?
+                .map_or(0.0, |mu| gdp::delta(mu, epsilon)),
+            Accountant::Zcdp => zcdp::delta_of(parts.concentrated(), epsilon)?,
+            Accountant::Rdp => rdp::delta_of(&parts, epsilon, adjacency),
+            Accountant::Pld => pld::delta(event, epsilon.get(), adjacency)?.upper.min(1.0),
+            Accountant::Exact => {
+                contour(event, |event| exact::delta(event, epsilon.get(), adjacency))?.upper
+            }
+            Accountant::Pure => pure::delta_of(&parts, epsilon)?,
+        })
+    }
+
+    /// The accountant to start with for events of this shape: [`Self::Gdp`], which is exact in
+    /// closed form, when every release is a plain Gaussian or a tree of them, otherwise
+    /// [`Self::Exact`], [`Self::Pld`], [`Self::Pure`], [`Self::Rdp`] or [`Self::Basic`], the first that takes the
+    /// event. The second and third may still refuse an event that is beyond their numeric range;
+    /// [`Self::least`] then asks the others.
+    ///
+    /// # Errors
+    /// [`AccountingError`] when no accountant takes the event.
+    pub fn tightest_for(event: &Event, adjacency: Adjacency) -> Result<Self, AccountingError> {
+        if Parts::of(Accountant::Gdp, event, adjacency).is_ok() {
+            Ok(Accountant::Gdp)
+        } else if Releases::of(Accountant::Exact, event).is_ok() {
+            Ok(Accountant::Exact)
+        } else if Releases::of(Accountant::Pld, event).is_ok()
+            && Parts::of(Accountant::Pld, event, adjacency).is_ok()
+        {
+            Ok(Accountant::Pld)
+        } else if Parts::of(Accountant::Pure, event, adjacency).is_ok() {
+            Ok(Accountant::Pure)
+        } else {
+            match Parts::of(Accountant::Rdp, event, adjacency) {
+                Ok(_) => Ok(Accountant::Rdp),
+                Err(_) if Self::splits(event, adjacency) => Ok(Accountant::Basic),
+                Err(refusal) => Err(refusal),
+            }
+        }
+    }
+
+    /// Whether basic composition has two groups to compose.
+    fn splits(event: &Event, adjacency: Adjacency) -> bool {
+        Split::of(event, adjacency).is_ok_and(|split| split.is_proper())
+    }
+
+    /// The least epsilon that any accountant here states for `event` at `delta`, and which.
+    /// The exact ones need no comparison; where [`Self::Exact`] refuses, or its certified
+    /// interval is wider than a thousandth, the smallest of all bounds is taken. With Laplace
+    /// noise it is the smallest of [`Self::Pld`], [`Self::Pure`] and [`Self::Rdp`], and with pure or approximate releases
+    /// beside others the smallest of what takes the whole and of [`Self::Basic`].
+    ///
+    /// # Errors
+    /// The refusal of [`Accountant::tightest_for`]'s choice when none has an answer.
+    pub fn least(
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<(Self, f64), AccountingError> {
+        let first = Self::tightest_for(event, adjacency)?;
+        match first {
+            Accountant::Gdp => first.epsilon(event, delta, adjacency).map(|e| (first, e)),
+            Accountant::Exact => Self::least_sampled(event, delta, adjacency),
+            _ => {
+                let mut others = vec![Accountant::Pure, Accountant::Rdp];
+                // Of one group alone it would ask here again.
+                if Self::splits(event, adjacency) {
+                    others.push(Accountant::Basic);
+                }
+                others.retain(|&other| other != first);
+                let answer = first.epsilon(event, delta, adjacency).map(|e| (first, e));
+                Self::smaller(answer, &others, event, delta, adjacency)
+            }
+        }
+    }
+
+    /// The certified interval of [`Self::Exact`], with the refusals of an accountant.
+    fn interval(
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<exact::ExactBounds, AccountingError> {
+        Parts::of(Accountant::Exact, event, adjacency)?;
+        contour(event, |event| exact::epsilon(event, delta, adjacency))
+    }
+
+    /// As [`Self::least`], for events that [`Self::Exact`] takes.
+    fn least_sampled(
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<(Self, f64), AccountingError> {
+        let exact = match Self::interval(event, delta, adjacency) {
+            Ok(bounds) if !bounds.is_wide() => return Ok((Accountant::Exact, bounds.upper)),
+            answer => answer.map(|bounds| (Accountant::Exact, bounds.upper)),
+        };
+        let releases = Releases::of(Accountant::Exact, event)?;
+        let event = if releases.sampled.len() > MOST_KINDS {
+            Cow::Owned(releases.coarser(MOST_KINDS)?)
+        } else {
+            Cow::Borrowed(event)
+        };
+        let others = [Accountant::Pld, Accountant::Rdp];
+        Self::smaller(exact, &others, &event, delta, adjacency)
+    }
+
+    /// The smallest of a first answer and those of others that have one.
+    fn smaller(
+        first: Result<(Self, f64), AccountingError>,
+        others: &[Self],
+        event: &Event,
+        delta: Delta,
+        adjacency: Adjacency,
+    ) -> Result<(Self, f64), AccountingError> {
+        others
+            .iter()
+            .filter_map(|&other| Some((other, other.epsilon(event, delta, adjacency).ok()?)))
+            .fold(first, |best, next| match best {
+                Ok(known) if known.1 <= next.1 => Ok(known),
+                _ => Ok(next),
+            })
+    }
+
+    /// Whether there is a theorem here for Poisson samples.
+    fn takes_samples(self) -> bool {
+        matches!(self, Accountant::Rdp | Accountant::Pld | Accountant::Exact)
+    }
+
+    /// Every accountant, in the order of the table above.
+    pub const ALL: [Accountant; 7] = [
+        Accountant::Gdp,
+        Accountant::Zcdp,
+        Accountant::Rdp,
+        Accountant::Pld,
+        Accountant::Exact,
+        Accountant::Pure,
+        Accountant::Basic,
+    ];
+}
+
+impl std::fmt::Display for Accountant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Accountant::Gdp => "gdp",
+            Accountant::Zcdp => "zcdp",
+            Accountant::Rdp => "rdp",
+            Accountant::Pld => "pld",
+            Accountant::Exact => "exact",
+            Accountant::Pure => "pure",
+            Accountant::Basic => "basic",
+        })
+    }
+}
+
+/// A name is not that of an accountant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, exact, pure, basic")]
+pub struct UnknownAccountant {
+    /// The rejected name.
+    pub name: String,
+}
+
+impl std::str::FromStr for Accountant {
+    type Err = UnknownAccountant;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAccountant> {
+        Accountant::ALL
+            .into_iter()
+            .find(|accountant| accountant.to_string() == name)
+            .ok_or_else(|| UnknownAccountant {
+                name: name.to_owned(),
+            })
+    }
+}

@@ -1,0 +1,140 @@
+//! Filters and the odometer against accountants.
+
+use super::*;
+use crate::units::{NoiseMultiplier, SamplingRate};
+use crate::{Accountant, calibrate};
+
+const RELATION: Adjacency = Adjacency::AddRemove;
+
+fn gaussian(z: f64) -> Event {
+    Event::gaussian(NoiseMultiplier::new(z).unwrap())
+}
+
+fn target() -> (Epsilon, Delta) {
+    (Epsilon::new(1.0).unwrap(), Delta::new(1e-5).unwrap())
+}
+
+/// How many equal releases a filter admits.
+fn admitted(mut filter: Filter, event: &Event) -> u64 {
+    let mut made = 0;
+    while filter.try_spend(event, RELATION).is_ok() {
+        made += 1;
+    }
+    made
+}
+
+#[test]
+fn filters_admit_what_their_accountant_would_for_equal_releases() {
+    let (epsilon, delta) = target();
+    let one = gaussian(50.0);
+    let fixed = |accountant| {
+        calibrate::steps(accountant, epsilon, delta, RELATION, |n| {
+            one.clone().repeated(n)
+        })
+        .unwrap()
+    };
+    let gdp = admitted(Filter::gdp(epsilon, delta, RELATION).unwrap(), &one);
+    assert_eq!(gdp, fixed(Accountant::Gdp));
+    let zcdp = admitted(Filter::zcdp(epsilon, delta, RELATION).unwrap(), &one);
+    assert_eq!(zcdp, fixed(Accountant::Zcdp));
+    // One order is at most as good as the best order.
+    let renyi = admitted(Filter::renyi(epsilon, delta, RELATION).unwrap(), &one);
+    assert!(renyi <= zcdp && renyi * 100 >= zcdp * 90, "{renyi} {zcdp}");
+    let orders = [8.0, 12.0, 16.0, 24.0, 32.0, 48.0];
+    let several = Filter::renyi_orders(epsilon, delta, RELATION, &orders).unwrap();
+    let several = admitted(several, &one);
+    assert!(
+        several < zcdp && several * 100 >= zcdp * 75,
+        "{several} {zcdp}"
+    );
+}
+
+#[test]
+fn a_refusal_charges_nothing() {
+    let (epsilon, delta) = target();
+    let mut filter = Filter::gdp(epsilon, delta, RELATION).unwrap();
+    filter.try_spend(&gaussian(4.0), RELATION).unwrap();
+    let before = filter.clone();
+    let refusal = filter.try_spend(&gaussian(4.0), RELATION).unwrap_err();
+    assert!(
+        matches!(refusal, Exhausted::Spent { cost, left, .. } if cost > left),
+        "{refusal}"
+    );
+    let sampled = gaussian(40.0).poisson_sampled(SamplingRate::new(0.1).unwrap());
+    assert!(matches!(
+        filter.try_spend(&sampled, RELATION),
+        Err(Exhausted::Accounting(_))
+    ));
+    assert!(matches!(
+        filter.try_spend(&gaussian(40.0), Adjacency::ReplaceOne),
+        Err(Exhausted::AdjacencyMismatch { .. })
+    ));
+    assert!(matches!(
+        filter.try_spend(&Event::NonPrivate, RELATION),
+        Err(Exhausted::Accounting(AccountingError::Unprotected))
+    ));
+    assert_eq!(filter, before);
+    filter.try_spend(&Event::NoOp, RELATION).unwrap();
+    assert_eq!(filter, before);
+    filter.try_spend(&gaussian(40.0), RELATION).unwrap();
+    assert!(filter.spent() > before.spent() && filter.spent() <= 1.0);
+}
+
+#[test]
+fn bad_orders_and_hopeless_budgets_are_refused() {
+    let (epsilon, delta) = target();
+    for bad in [1.0, 0.5, f64::NAN, f64::INFINITY] {
+        assert!(Filter::renyi_orders(epsilon, delta, RELATION, &[4.0, bad]).is_err());
+        assert!(Odometer::with_orders(RELATION, &[4.0, bad]).is_err());
+    }
+    assert_eq!(
+        Filter::renyi_orders(epsilon, delta, RELATION, &[]),
+        Err(Exhausted::NoOrders)
+    );
+    assert_eq!(
+        Odometer::with_orders(RELATION, &[]),
+        Err(Exhausted::NoOrders)
+    );
+    assert!(matches!(
+        Filter::renyi_orders(epsilon, delta, RELATION, &[1.5]),
+        Err(Exhausted::TooTight { .. })
+    ));
+}
+
+#[test]
+fn a_renyi_filter_holds_sampled_releases_to_the_target() {
+    let (_, delta) = target();
+    let one = gaussian(1.0).poisson_sampled(SamplingRate::new(0.01).unwrap());
+    let made = admitted(
+        Filter::renyi_orders(Epsilon::new(2.0).unwrap(), delta, RELATION, &[8.0]).unwrap(),
+        &one,
+    );
+    assert!(made > 10, "{made}");
+    let spent = Accountant::Rdp.epsilon(&one.repeated(made), delta, RELATION);
+    assert!(spent.unwrap() <= 2.0);
+}
+
+#[test]
+fn an_odometer_never_reads_less_than_the_fixed_schedule() {
+    let (_, delta) = target();
+    let sampled = gaussian(1.0).poisson_sampled(SamplingRate::new(0.01).unwrap());
+    for (one, count) in [(gaussian(20.0), 1), (gaussian(20.0), 40), (sampled, 1000)] {
+        let mut odometer = Odometer::new(RELATION);
+        assert_eq!(odometer.epsilon(delta), 0.0);
+        odometer
+            .spend(&one.clone().repeated(count), RELATION)
+            .unwrap();
+        let reading = odometer.epsilon(delta);
+        let fixed = Accountant::Rdp
+            .epsilon(&one.clone().repeated(count), delta, RELATION)
+            .unwrap();
+        assert!(
+            reading > fixed && reading < 2.0 * fixed,
+            "{one} {count}: {reading} {fixed}"
+        );
+        let before = reading;
+        odometer.spend(&one, RELATION).unwrap();
+        assert!(odometer.epsilon(delta) > before);
+        assert!(odometer.spend(&one, Adjacency::ReplaceOne).is_err());
+    }
+}
