@@ -4,25 +4,39 @@
 //! the accountants state for sampled Gaussians. Sampling saves gradients; it never improves the bound.
 
 use dpopt_oracle::{
-    Access, Batch, Estimate, Estimator, EstimatorError, Level, Means, Recursive, RecursiveSettings,
-    Refresh, Schedule, Tracker,
+    AskError, Batch, EstimatorError, Level, Oracle, Recursive, RecursiveSettings, Refresh, Schedule,
 };
 use dpopt_privacy::accounting::calibrate;
-use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, NoiseMultiplier, Refused, SamplingRate, Spend,
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, NoiseMultiplier, SamplingRate, Spend};
+use dpopt_solver::search::{MOST_STEPS, bisect, whole};
+use dpopt_solver::{
+    Access, Asked, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan,
+    PlanError, PublicFacts, ReleaseKind, RunError, Solver, Terms, Unit, Walk,
 };
-use serde::Serialize;
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::phases::Phases;
-use crate::plan::Plan;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
+use super::{Phases, descend};
 
+const SOLVER: &str = "sampled-spiderboost";
+/// Private SpiderBoost with sampled variations.
+pub static SAMPLED_SPIDERBOOST: Solver = Solver {
+    name: SOLVER,
+    summary: "smooth losses, with fewer gradients than spiderboost",
+    paper: "Arora et al. 2022 (arXiv 2206.00846), Algorithm 1 with batches",
+    needs: Needs::NOTHING,
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
+    auto: Auto::Never,
+    theory_page: Some("theory/spiderboost.md"),
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, _, budget, limits| {
+        let plan = SampledSpiderBoostPlan::new(facts, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+};
 /// Ratio of neighbouring trial values of T.
 const GRID_RATIO: f64 = 1.05;
 /// Rounds of planning with the accountant's own noise; each takes one calibration.
 const REPLANS: u32 = 6;
-const SOLVER: &str = "sampled-spiderboost";
 
 /// A plan for private SpiderBoost whose variations read samples.
 ///
@@ -39,21 +53,20 @@ const SOLVER: &str = "sampled-spiderboost";
 /// fixed size without replacement, noise relative to 2 lambda_t/b2, that is half of its ratio to the clip radius.
 /// Anchors are plain Gaussians of the same relation. All multipliers are scaled until the accountant says that
 /// the whole event costs the budget; what is stated holds under that adjacency and no other.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SampledSpiderBoostPlan {
-    /// The facts it was made from.
-    pub facts: PublicFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
+    terms: Terms,
+    schedule: SampledSpiderBoostSchedule,
+    accountant: Option<Accountant>,
+}
+
+/// What a [`SampledSpiderBoostPlan`] does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampledSpiderBoostSchedule {
     /// Number of steps T.
     pub steps: u64,
     /// Phase length q.
     pub phase: u64,
-    /// Number of anchors N1.
-    pub anchors: u64,
-    /// Number of variations N2.
-    pub variations: u64,
     /// b2, by which a variation divides.
     pub batch: u64,
     /// Step size 1/(2 L1).
@@ -64,12 +77,45 @@ pub struct SampledSpiderBoostPlan {
     pub anchor_noise_multiplier: NoiseMultiplier,
     /// Noise multiplier z2 of a variation, before sampling.
     pub variation_noise_multiplier: NoiseMultiplier,
-    /// The accountant that the noise was calibrated with.
-    pub accountant: Accountant,
-    /// Bound on the root mean square of the gradient norm at the output.
-    pub predicted_bound: Option<f64>,
     /// Which point is returned; the bound is for [`OutputRule::Uniform`].
     pub output: OutputRule,
+}
+
+impl SampledSpiderBoostSchedule {
+    fn phases(&self) -> Phases {
+        Phases {
+            steps: self.steps,
+            phase: self.phase,
+            anchor: self.anchor_noise_multiplier,
+            variation: self.variation_noise_multiplier,
+        }
+    }
+
+    /// Number of anchors N1.
+    #[must_use]
+    pub fn anchors(&self) -> u64 {
+        self.phases().anchors()
+    }
+
+    /// Number of variations N2.
+    #[must_use]
+    pub fn variations(&self) -> u64 {
+        self.phases().variations()
+    }
+
+    /// Records and noise of an anchor and of a variation.
+    fn levels(&self, facts: &PublicFacts) -> [Level; 2] {
+        [
+            Level {
+                batch: Batch::All,
+                noise_multiplier: self.anchor_noise_multiplier,
+            },
+            Level {
+                batch: sample(facts, self.batch),
+                noise_multiplier: self.variation_noise_multiplier,
+            },
+        ]
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,21 +144,11 @@ impl SampledSpiderBoostPlan {
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
         facts.check()?;
         let mu = budget.mu()?.get();
-        let vacuous = |bound| PlanError::Vacuous {
-            solver: SOLVER,
-            bound,
-            trivial: facts.trivial_bound(),
-            records: facts.records,
-            dim: facts.dim,
-            mu,
-        };
         let mut scale = 1.0;
         for _ in 0..REPLANS {
             // A closed form stands in for the accountant in the search, scaled by how far it was off.
             let shape = search(facts, mu / scale, max_steps.max(1));
-            if !(shape.bound.sqrt() < facts.trivial_bound()) {
-                return Err(vacuous(shape.bound.sqrt()));
-            }
+            facts.useful(SOLVER, shape.bound.sqrt(), mu)?;
             let event = |z: f64| {
                 let releases = levels(facts, &shape, z).map(|levels| spend(facts, &shape, levels));
                 releases.map(|spend| spend.event().clone())
@@ -130,14 +166,12 @@ impl SampledSpiderBoostPlan {
                 let sigma = facts.noise_std(facts.lipschitz, shape.anchor * factor);
                 let bound =
                     (optimisation(facts, shape.steps) + facts.dim as f64 * sigma * sigma).sqrt();
-                if !(bound < facts.trivial_bound()) {
-                    return Err(vacuous(bound));
-                }
+                facts.useful(SOLVER, bound, mu)?;
                 return Self::build(facts, budget, &shape, factor, accountant, bound);
             }
             scale *= factor * 1.002;
         }
-        Err(vacuous(f64::INFINITY))
+        Err(facts.vacuous(SOLVER, f64::INFINITY, mu))
     }
 
     fn build(
@@ -149,211 +183,188 @@ impl SampledSpiderBoostPlan {
         bound: f64,
     ) -> Result<Self, PlanError> {
         let [anchor, variation] = levels(facts, shape, factor)?;
-        Ok(Self {
-            facts: *facts,
-            budget: *budget,
+        let schedule = SampledSpiderBoostSchedule {
             steps: shape.steps,
             phase: shape.phase,
-            anchors: shape.anchors(),
-            variations: shape.steps - shape.anchors(),
             batch: shape.batch,
             step_size: 0.5 / facts.smoothness,
             clip: facts.lipschitz,
             anchor_noise_multiplier: anchor.noise_multiplier,
             variation_noise_multiplier: variation.noise_multiplier,
-            accountant,
-            predicted_bound: Some(bound),
             output: OutputRule::Uniform,
+        };
+        let plan = Self::by_hand(facts, budget, schedule);
+        Ok(Self {
+            terms: plan.terms.stating(Some(bound)),
+            accountant: Some(accountant),
+            ..plan
         })
+    }
+
+    /// A plan with another schedule. It states no bound.
+    #[must_use]
+    pub fn by_hand(
+        facts: &PublicFacts,
+        budget: &Budget,
+        schedule: SampledSpiderBoostSchedule,
+    ) -> Self {
+        let [anchor, variation] = schedule.levels(facts);
+        let (anchors, variations) = (schedule.anchors(), schedule.variations());
+        let spend = Schedule::new(facts.records)
+            .releases(anchor, anchors)
+            .releases(variation, variations)
+            .spend();
+        // N1 n + 2 N2 b2.
+        let gradients = anchors as f64 * facts.records as f64
+            + 2.0 * variations as f64 * schedule.batch as f64;
+        let access = match variation.batch {
+            Batch::Poisson(rate) => Access::Poisson(rate),
+            Batch::FixedSize(size) => Access::FixedSize(size),
+            _ => Access::FullBatch,
+        };
+        Self {
+            terms: Terms::new(facts, budget, schedule.steps, spend)
+                .with_gradients(gradients)
+                .with_clip(schedule.clip)
+                .with_access(access)
+                .with_output(schedule.output),
+            schedule,
+            accountant: None,
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn schedule(&self) -> &SampledSpiderBoostSchedule {
+        &self.schedule
+    }
+
+    /// The accountant that the noise was calibrated with; none for a plan by hand.
+    #[must_use]
+    pub fn accountant(&self) -> Option<Accountant> {
+        self.accountant
     }
 
     /// Records and noise of an anchor and of a variation.
     #[must_use]
     pub fn levels(&self) -> [Level; 2] {
-        [
-            Level {
-                batch: Batch::Everything,
-                noise_multiplier: self.anchor_noise_multiplier,
-            },
-            Level {
-                batch: sample(&self.facts, self.batch),
-                noise_multiplier: self.variation_noise_multiplier,
-            },
-        ]
+        self.schedule.levels(self.facts())
     }
 
-    /// The estimator of the plan over `means`.
+    /// The estimate that the plan walks on.
     ///
     /// # Errors
-    /// [`EstimatorError::Unit`] when the plan's public clip radius was changed to one that is none.
-    pub fn estimator<M: Means>(&self, means: M) -> Result<Recursive<M>, EstimatorError> {
+    /// [`EstimatorError::Unit`] for a clip radius by hand that is out of range.
+    pub fn estimate(&self) -> Result<Recursive, EstimatorError> {
         let [anchor, variation] = self.levels();
         let settings = RecursiveSettings {
-            clip: ClipNorm::new(self.clip)?,
+            clip: ClipNorm::new(self.schedule.clip)?,
             anchor,
             variation,
             refresh: Refresh::by_phase(),
         };
-        Recursive::new(means, settings)
-    }
-
-    /// The releases of the plan.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        let [anchor, variation] = self.levels();
-        Schedule::new(self.facts.records)
-            .releases(anchor, self.anchors)
-            .releases(variation, self.variations)
-            .spend()
-    }
-
-    /// Nominal per-record gradients: N1 n + 2 N2 b2.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        self.anchors as f64 * self.facts.records as f64
-            + 2.0 * self.variations as f64 * self.batch as f64
-    }
-
-    /// Runs the plan, from the origin, on its [`SampledSpiderBoostPlan::estimator`].
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        tracker: &mut dyn Tracker,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], tracker, observer)
-    }
-
-    /// As [`Self::run`], from a public `start` and not from the origin. The bound then holds if the caller's bound on the gap
-    /// ([`PublicFacts::initial_gap`]) is one at `start`.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        tracker: &mut dyn Tracker,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.dim,
-            steps: self.steps,
-            spend: self.spend(),
-            output: self.output,
-            bound: &|stop| self.bound_at(stop),
-        };
-        run(
-            &course,
-            &mut Sampled { plan: self },
-            &mut Phases(tracker),
-            observer,
-        )
+        Recursive::new(self.facts().dim, settings)
     }
 }
 
 impl Plan for SampledSpiderBoostPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
+    fn name(&self) -> &'static str {
+        SOLVER
     }
 
-    fn steps(&self) -> u64 {
-        self.steps
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        let mut items = vec![
+            Item::count("steps", schedule.steps),
+            Item::count("phase", schedule.phase),
+            Item::count("anchors", schedule.anchors()),
+            Item::count("variations", schedule.variations()),
+            Item::count("batch", schedule.batch),
+            Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::ratio(
+                "anchor_noise_multiplier",
+                schedule.anchor_noise_multiplier.get(),
+            ),
+            Item::ratio(
+                "variation_noise_multiplier",
+                schedule.variation_noise_multiplier.get(),
+            ),
+        ];
+        items.extend(self.accountant.map(|name| Item::word("accountant", name)));
+        items.push(Item::word("output", schedule.output));
+        items
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    fn access(&self) -> Access {
-        match sample(&self.facts, self.batch) {
-            Batch::Poisson(rate) => Access::Poisson(rate),
-            Batch::FixedSize(size) => Access::FixedSize(size),
-            _ => Access::FullBatch,
-        }
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        self.predicted_bound
-    }
-
-    /// All steps, and a point drawn among all of them.
-    fn bound_covers(&self, stop: Stop) -> bool {
-        stop == Stop::Completed && self.output == OutputRule::Uniform
+    fn walk(&self, _: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(Sampled {
+            schedule: &self.schedule,
+            estimate: self.estimate()?,
+        }))
     }
 
     /// In the central limit of sampled Gaussians, p^2 (e^(1/z^2) - 1) for a variation.
     fn share_spent(&self, step: u64) -> f64 {
-        let rate = (self.batch as f64 / self.facts.records as f64).min(1.0);
-        let squared = self.variation_noise_multiplier.get().powi(-2);
+        let schedule = &self.schedule;
+        let rate = (schedule.batch as f64 / self.facts().records as f64).min(1.0);
+        let squared = schedule.variation_noise_multiplier.get().powi(-2);
         let variation = if rate < 1.0 {
             rate * rate * squared.exp_m1()
         } else {
             squared
         };
-        let cost = |anchors: u64, variations: u64| {
-            anchors as f64 * self.anchor_noise_multiplier.get().powi(-2)
-                + variations as f64 * variation
-        };
-        let anchors = step / self.phase + 1;
-        cost(anchors, step + 1 - anchors) / cost(self.anchors, self.variations)
+        schedule.phases().share_spent(step, variation)
     }
 }
 
 struct Sampled<'a> {
-    plan: &'a SampledSpiderBoostPlan,
+    schedule: &'a SampledSpiderBoostSchedule,
+    estimate: Recursive,
 }
 
 impl Walk for Sampled<'_> {
-    fn ask<'e>(
-        &self,
+    fn ask(
+        &mut self,
         step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        Ok(if step.is_multiple_of(self.plan.phase) {
-            let z = self.plan.anchor_noise_multiplier;
-            (ReleaseKind::Anchor, estimator.refresh(point, z)?)
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        let kind = if step.is_multiple_of(self.schedule.phase) {
+            self.estimate.begin_phase();
+            ReleaseKind::Anchor
         } else {
-            let z = self.plan.variation_noise_multiplier;
-            (ReleaseKind::Variation, estimator.advance(point, z)?)
-        })
+            ReleaseKind::Variation
+        };
+        let estimate = self.estimate.estimate(oracle, point)?.estimate;
+        Ok(Asked::estimate(kind, estimate))
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
-        for ((next, w), g) in next.iter_mut().zip(point).zip(gradient) {
-            *next = w - self.plan.step_size * g;
-        }
+        descend(point, self.schedule.step_size, gradient, next);
     }
 }
 
 /// What a variation reads under the adjacency of the facts: all records where so many make no sample.
 fn sample(facts: &PublicFacts, batch: u64) -> Batch {
     if batch >= facts.records {
-        return Batch::Everything;
+        return Batch::All;
     }
     let size = batch.max(1);
     match facts.adjacency {
         Adjacency::ReplaceOne => Batch::FixedSize(size),
         _ => SamplingRate::new(size as f64 / facts.records as f64)
-            .map_or(Batch::Everything, Batch::Poisson),
+            .map_or(Batch::All, Batch::Poisson),
     }
 }
 
 fn levels(facts: &PublicFacts, shape: &Shape, factor: f64) -> Result<[Level; 2], PlanError> {
     Ok([
         Level {
-            batch: Batch::Everything,
+            batch: Batch::All,
             noise_multiplier: NoiseMultiplier::new(shape.anchor * factor)?,
         },
         Level {
@@ -388,22 +399,12 @@ fn drift(facts: &PublicFacts, shape: &Shape, variation: f64) -> f64 {
 
 fn search(facts: &PublicFacts, mu: f64, max_steps: u64) -> Shape {
     let mut best: Option<Shape> = None;
-    let mut trial = 1.0f64;
-    let mut previous = 0;
-    loop {
-        let steps = trial as u64;
-        trial *= GRID_RATIO;
-        if steps != previous {
-            for share in (1..20).map(|k| 0.05 * f64::from(k)) {
-                let shape = longest_phase(facts, mu, steps, share);
-                if best.is_none_or(|best| shape.bound < best.bound) {
-                    best = Some(shape);
-                }
+    for steps in whole(1.0, MOST_STEPS.min(max_steps as f64), GRID_RATIO) {
+        for share in (1..20).map(|k| 0.05 * f64::from(k)) {
+            let shape = longest_phase(facts, mu, steps, share);
+            if best.is_none_or(|best| shape.bound < best.bound) {
+                best = Some(shape);
             }
-        }
-        previous = steps;
-        if trial > max_steps as f64 || trial > 1e15 {
-            break;
         }
     }
     best.unwrap_or_else(|| shape_of(facts, mu, 1, 0.5, 1))
@@ -416,16 +417,7 @@ fn longest_phase(facts: &PublicFacts, mu: f64, steps: u64, share: f64) -> Shape 
         let shape = at(phase);
         drift(facts, &shape, shape.variation) <= 2.0
     };
-    let (mut low, mut high) = (1, steps + 1);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if fits(middle) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    at(low)
+    at(bisect(1, steps + 1, fits))
 }
 
 fn shape_of(facts: &PublicFacts, mu: f64, steps: u64, share: f64, phase: u64) -> Shape {

@@ -1,116 +1,7 @@
-//! Everything a planner may know.
+//! Why no plan could be made.
 
 use dpopt_linalg::MapError;
-use dpopt_oracle::{Constants, Convexity};
-use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{AccountingError, Adjacency, Delta, Epsilon, Mu, UnitError};
-use serde::Serialize;
-
-/// Public facts about a problem. Nothing that depends on the records may enter here: a planner
-/// sees only this.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct PublicFacts {
-    /// Public number of records n: the true one under replace-one, a declared one under
-    /// add/remove.
-    pub records: u64,
-    /// Number of parameters d.
-    pub dim: usize,
-    /// Neighbouring relation.
-    pub adjacency: Adjacency,
-    /// L0: bound on the norm of each record's gradient.
-    pub lipschitz: f64,
-    /// L1: Lipschitz constant of each record's gradient.
-    pub smoothness: f64,
-    /// Upper bound on F(0) - min F.
-    pub initial_gap: f64,
-    /// X: bound on the norm of a feature row, where the loss is generalised linear.
-    pub row_norm: f64,
-    /// Whether each record's loss is convex.
-    pub convexity: Convexity,
-}
-
-impl PublicFacts {
-    /// The facts of a generalised linear problem.
-    ///
-    /// # Errors
-    /// [`PlanError::BadFact`] when a fact is not a positive finite number.
-    pub fn glm(
-        records: u64,
-        dim: usize,
-        adjacency: Adjacency,
-        row_norm: f64,
-        constants: Constants,
-    ) -> Result<Self, PlanError> {
-        let facts = Self {
-            records,
-            dim,
-            adjacency,
-            lipschitz: constants.lipschitz,
-            smoothness: constants.smoothness,
-            initial_gap: constants.initial_gap,
-            row_norm,
-            convexity: constants.convexity,
-        };
-        facts.check()?;
-        Ok(facts)
-    }
-
-    /// Checks that every fact is a positive finite number.
-    ///
-    /// # Errors
-    /// [`PlanError::BadFact`].
-    pub fn check(&self) -> Result<(), PlanError> {
-        for (name, value) in [
-            ("records", self.records as f64),
-            ("dim", self.dim as f64),
-            ("lipschitz", self.lipschitz),
-            ("smoothness", self.smoothness),
-            ("initial_gap", self.initial_gap),
-            ("row_norm", self.row_norm),
-        ] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(PlanError::BadFact { name, value });
-            }
-        }
-        Ok(())
-    }
-
-    /// What the starting point already satisfies: ||grad F(0)|| <= min(L0, sqrt(2 L1 F0)). A bound
-    /// that is not below it says nothing.
-    #[must_use]
-    pub fn trivial_bound(&self) -> f64 {
-        self.lipschitz
-            .min((2.0 * self.smoothness * self.initial_gap).sqrt())
-    }
-
-    /// Standard deviation per coordinate of a mean over all records of vectors of norm at most
-    /// `radius`, released with `noise_multiplier`.
-    #[must_use]
-    pub fn noise_std(&self, radius: f64, noise_multiplier: f64) -> f64 {
-        self.adjacency.sum_sensitivity() * radius * noise_multiplier / self.records as f64
-    }
-}
-
-/// The privacy that a plan may spend.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Budget {
-    /// epsilon of (epsilon, delta)-DP.
-    pub epsilon: Epsilon,
-    /// delta of (epsilon, delta)-DP.
-    pub delta: Delta,
-}
-
-impl Budget {
-    /// The Gaussian-DP parameter that (epsilon, delta) allows, less a relative 1e-9 so that
-    /// rounding in the composition can't push a plan over a budget of the same size.
-    ///
-    /// # Errors
-    /// [`PlanError::Accounting`] when no representable mu fits.
-    pub fn mu(&self) -> Result<Mu, PlanError> {
-        let mu = gdp::mu_for(self.epsilon, self.delta)?;
-        Ok(Mu::new(mu.get() * (1.0 - 1e-9))?)
-    }
-}
+use dpopt_privacy::{AccountingError, Adjacency, UnitError};
 
 /// No plan could be made. Nothing was read or spent.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -147,7 +38,7 @@ pub enum PlanError {
     /// A solver needs a bound on how far a minimiser is from the start, and was given none.
     #[error(
         "{solver} needs a public bound on the distance from the starting point to a minimiser (a radius), and none was given; \
-         for these facts (L0 = {lipschitz}, L1 = {smoothness}) one below {telling:.4} says more of the gradient at the \
+         for these facts (L0 = {lipschitz}, L1 = {smoothness}) one below {useful_below:.4} says more of the gradient at the \
          starting point than they do"
     )]
     RadiusMissing {
@@ -158,7 +49,7 @@ pub enum PlanError {
         /// L1.
         smoothness: f64,
         /// min(L0, sqrt(2 L1 F0))/L1.
-        telling: f64,
+        useful_below: f64,
     },
     /// A solver for convex losses was asked for another one.
     #[error(
@@ -217,6 +108,14 @@ pub enum PlanError {
         least: f64,
         /// Largest kappa that the solver's theorem covers; infinite where there is none.
         most: f64,
+    },
+    /// A solver for losses under a KL condition was told none.
+    #[error(
+        "{solver} needs a KL condition of the mean loss (gamma and kappa), and none was given; no table of data has one by itself"
+    )]
+    KlMissing {
+        /// Solver that was planned.
+        solver: &'static str,
     },
     /// gamma L0 is too small for the bound on the gap: at the start (gamma ||grad F||)^kappa is at most (gamma L0)^kappa, and the
     /// condition would contradict the gap.
@@ -312,4 +211,18 @@ pub enum PlanError {
     /// A derived quantity is out of range.
     #[error(transparent)]
     Unit(#[from] UnitError),
+}
+
+impl PlanError {
+    /// Refuses a value that is not positive and finite.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`].
+    pub fn positive(name: &'static str, value: f64) -> Result<(), Self> {
+        if value.is_finite() && value > 0.0 {
+            Ok(())
+        } else {
+            Err(Self::BadFact { name, value })
+        }
+    }
 }

@@ -1,14 +1,24 @@
 //! DP-Adam: Adam on the releases of DP-SGD.
 
-use dpopt_oracle::{Access, Estimate, Estimator};
-use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
-use serde::Serialize;
+use dpopt_oracle::{AskError, Oracle};
+use dpopt_solver::{
+    Asked, Budget, Item, Plan, PlanError, PublicFacts, RunError, Solver, Terms, Unit, Value, Walk,
+};
 
-use crate::dp_sgd::DpSgdPlan;
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::horizon::LOGIT_NOISE;
-use crate::plan::Plan;
-use crate::run::{Observer, Outcome, ReleaseKind, RunError, Walk};
+use super::Fresh;
+use super::dp_sgd::{DP_SGD, DpSgdPlan, DpSgdSchedule};
+use super::horizon::LOGIT_NOISE;
+
+const SOLVER: &str = "dp-adam";
+/// DP-Adam.
+pub static DP_ADAM: Solver = Solver {
+    name: SOLVER,
+    paper: "Kingma and Ba 2015; Tang, Shpilevskiy and Lecuyer 2024",
+    planner: |facts, _, budget, limits| {
+        Ok(Box::new(DpAdamPlan::new(facts, budget, limits.max_steps)?))
+    },
+    ..DP_SGD
+};
 
 /// beta1, beta2 and the stabiliser (for gradients of unit length) of the default plan: those of Adam's authors.
 const FIRST: f64 = 0.9;
@@ -28,18 +38,12 @@ const STABILISER: f64 = 1e-8;
 ///
 /// # References
 /// Kingma and Ba 2015 (Adam); Tang, Shpilevskiy and Lecuyer 2024 (the subtraction, there with a floor as well).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DpAdamPlan {
-    /// What is released; its momentum is b1, its step size eta.
-    #[serde(flatten)]
-    pub releases: DpSgdPlan,
-    /// b2.
-    pub second_moment: f64,
-    /// u and e, in units of a gradient.
-    pub stabiliser: f64,
-    /// Whether the variance of the noise is taken off the second moment.
-    pub subtract_noise: bool,
+    releases: DpSgdPlan,
+    second_moment: f64,
+    stabiliser: f64,
+    subtract_noise: bool,
 }
 
 impl DpAdamPlan {
@@ -54,18 +58,14 @@ impl DpAdamPlan {
     /// [`PlanError`].
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
         let sgd = DpSgdPlan::new(facts, budget, max_steps)?;
-        let step_size = LOGIT_NOISE / (facts.row_norm * (sgd.steps as f64).sqrt());
-        let stabiliser = STABILISER * sgd.clip;
-        Self::on(
-            DpSgdPlan {
-                step_size,
-                momentum: FIRST,
-                ..sgd
-            },
-            SECOND,
-            stabiliser,
-            false,
-        )
+        let DpSgdSchedule { steps, clip, .. } = *sgd.schedule();
+        let step_size = LOGIT_NOISE / (facts.row_norm * (steps as f64).sqrt());
+        let releases = sgd.scheduled(|schedule| DpSgdSchedule {
+            step_size,
+            momentum: FIRST,
+            ..schedule
+        });
+        Self::on(releases, SECOND, STABILISER * clip, false)
     }
 
     /// Adam on the releases of `releases`, whose momentum is taken for b1 and whose step size for eta.
@@ -84,12 +84,7 @@ impl DpAdamPlan {
                 value: second_moment,
             });
         }
-        if !(stabiliser.is_finite() && stabiliser > 0.0) {
-            return Err(PlanError::BadFact {
-                name: "stabiliser",
-                value: stabiliser,
-            });
-        }
+        PlanError::positive("stabiliser", stabiliser)?;
         Ok(Self {
             releases,
             second_moment,
@@ -98,84 +93,66 @@ impl DpAdamPlan {
         })
     }
 
-    /// The releases of the plan.
+    /// What is released; its momentum is b1, its step size eta.
     #[must_use]
-    pub fn spend(&self) -> Spend {
-        self.releases.spend()
+    pub fn releases(&self) -> &DpSgdPlan {
+        &self.releases
     }
 
-    /// Nominal number of per-record gradients that the plan costs.
+    /// b2.
     #[must_use]
-    pub fn gradients(&self) -> f64 {
-        self.releases.gradients()
+    pub fn second_moment(&self) -> f64 {
+        self.second_moment
     }
 
-    /// Runs the plan, from the origin. The estimator must be set as for [`DpSgdPlan::run`].
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let start = vec![0.0; self.releases.facts.dim];
-        self.run_from(&start, estimator, observer)
-    }
-
-    /// As [`Self::run`], from `start`: a public point.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let sgd = &self.releases;
-        let mut walk = Adam {
-            plan: self,
-            noise_multiplier: sgd.noise_multiplier,
-            first: vec![0.0; sgd.facts.dim],
-            second: vec![0.0; sgd.facts.dim],
-            left: [1.0, 1.0],
-            done: 0,
-            noise: 0.0,
-        };
-        sgd.drive(&mut walk, start, estimator, observer)
+    /// u and e, in units of a gradient.
+    #[must_use]
+    pub fn stabiliser(&self) -> f64 {
+        self.stabiliser
     }
 }
 
 impl Plan for DpAdamPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.releases.facts
+    fn name(&self) -> &'static str {
+        SOLVER
     }
 
-    fn steps(&self) -> u64 {
-        self.releases.steps
+    fn terms(&self) -> &Terms {
+        self.releases.terms()
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn items(&self) -> Vec<Item<'_>> {
+        let mut items = self.releases.items();
+        for item in &mut items {
+            // Adam's steps have a length of about eta, whatever that of the gradient is.
+            if item.name == "step_size" {
+                item.unit = Unit::LENGTH;
+            }
+        }
+        items.extend([
+            Item::ratio("second_moment", self.second_moment),
+            Item::number("stabiliser", self.stabiliser, Unit::GRADIENT),
+            Item::plain("subtract_noise", Value::Flag(self.subtract_noise)),
+        ]);
+        items
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.releases.clip
-    }
-
-    fn access(&self) -> Access {
-        self.releases.access()
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(Adam {
+            plan: self,
+            estimate: self.releases.estimate()?,
+            first: vec![0.0; start.len()],
+            second: vec![0.0; start.len()],
+            left: [1.0, 1.0],
+            done: 0,
+            noise: 0.0,
+        }))
     }
 }
 
 struct Adam<'a> {
     plan: &'a DpAdamPlan,
-    noise_multiplier: NoiseMultiplier,
+    estimate: Fresh,
     first: Vec<f64>,
     second: Vec<f64>,
     /// b1^t and b2^t.
@@ -187,21 +164,20 @@ struct Adam<'a> {
 }
 
 impl Walk for Adam<'_> {
-    fn ask<'e>(
-        &self,
-        _step: u64,
+    fn ask(
+        &mut self,
+        step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        let estimate = estimator.refresh(point, self.noise_multiplier)?;
-        Ok((ReleaseKind::Anchor, estimate))
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        self.estimate.ask(step, point, oracle)
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
-        let sgd = &self.plan.releases;
+        let sgd = self.plan.releases.schedule();
         let (b1, b2, floor) = (sgd.momentum, self.plan.second_moment, self.plan.stabiliser);
         let std = if self.plan.subtract_noise {
-            sgd.noise_std * (sgd.clip_at(self.done) / sgd.clip)
+            self.plan.releases.noise_std() * (sgd.clip_at(self.done) / sgd.clip)
         } else {
             0.0
         };

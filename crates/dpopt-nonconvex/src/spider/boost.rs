@@ -5,14 +5,35 @@
 //! with the errata E1 to E8 of `docs/theory/spiderboost.md`: the printed phase length and noise
 //! constants give no descent, so both are planned from the exact privacy cost instead.
 
-use dpopt_oracle::{Batch, Estimate, Estimator, Level, Schedule};
-use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
-use serde::Serialize;
+use dpopt_oracle::{AskError, Oracle};
+use dpopt_privacy::NoiseMultiplier;
+use dpopt_solver::search::{MOST_STEPS, longest_that_fits, whole};
+use dpopt_solver::{
+    Asked, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan, PlanError,
+    PublicFacts, PublicRank, RunError, Solver, Terms, Unit, Walk,
+};
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::Plan;
-use crate::rank::PublicRank;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
+use super::{PhasedEstimate, Phases, descend};
+
+const SOLVER: &str = "spiderboost";
+/// Private SpiderBoost.
+pub static SPIDERBOOST: Solver = Solver {
+    name: SOLVER,
+    summary: "smooth losses",
+    paper: "Arora et al. 2022 (arXiv 2206.00846), Algorithm 1",
+    needs: Needs::NOTHING,
+    uses_rank: true,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
+    auto: Auto::ByBound,
+    theory_page: Some("theory/spiderboost.md"),
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, extra, budget, limits| {
+        Ok(Box::new(match extra.rank {
+            None => SpiderBoostPlan::new(facts, budget, limits.max_steps)?,
+            Some(rank) => SpiderBoostPlan::within_rank(facts, budget, limits.max_steps, rank)?,
+        }))
+    },
+};
 
 /// Ratio of neighbouring trial values of T in the planner.
 const GRID_RATIO: f64 = 1.01;
@@ -36,23 +57,20 @@ const COARSE: usize = 20;
 /// N1 + N2 Gaussian releases on all records with two noise multipliers, exactly mu-GDP. lambda_t
 /// is public (both points are), and the multiplier is constant, so ordinary adaptive composition
 /// applies. A step with lambda_t = 0 releases nothing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SpiderBoostPlan {
-    /// The facts it was made from.
-    pub facts: PublicFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
+    terms: Terms,
+    schedule: SpiderBoostSchedule,
+    rank: Option<PublicRank>,
+}
+
+/// What a [`SpiderBoostPlan`] does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpiderBoostSchedule {
     /// Number of steps T.
     pub steps: u64,
     /// Phase length q.
     pub phase: u64,
-    /// Number of anchors N1.
-    pub anchors: u64,
-    /// Number of variations N2.
-    pub variations: u64,
-    /// Share of mu^2 that the anchors get.
-    pub anchor_share: f64,
     /// Step size 1/(2 L1).
     pub step_size: f64,
     /// Per-record clip radius, L0.
@@ -61,17 +79,31 @@ pub struct SpiderBoostPlan {
     pub anchor_noise_multiplier: NoiseMultiplier,
     /// Noise multiplier of a variation; that of an anchor when there is none.
     pub variation_noise_multiplier: NoiseMultiplier,
-    /// sigma1: noise per coordinate of an anchor.
-    pub anchor_noise_std: f64,
-    /// s2: noise per coordinate of a variation over its clip radius.
-    pub variation_noise_scale: f64,
-    /// The public rank that it was planned for, if one was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rank: Option<PublicRank>,
-    /// Bound on the root mean square of the gradient norm at the output.
-    pub predicted_bound: Option<f64>,
     /// Which point is returned; the bound is for [`OutputRule::Uniform`].
     pub output: OutputRule,
+}
+
+impl SpiderBoostSchedule {
+    fn phases(&self) -> Phases {
+        Phases {
+            steps: self.steps,
+            phase: self.phase,
+            anchor: self.anchor_noise_multiplier,
+            variation: self.variation_noise_multiplier,
+        }
+    }
+
+    /// Number of anchors N1.
+    #[must_use]
+    pub fn anchors(&self) -> u64 {
+        self.phases().anchors()
+    }
+
+    /// Number of variations N2.
+    #[must_use]
+    pub fn variations(&self) -> u64 {
+        self.phases().variations()
+    }
 }
 
 pub(crate) struct Candidate {
@@ -113,24 +145,14 @@ impl SpiderBoostPlan {
         mu: f64,
         best: &Candidate,
     ) -> Result<Self, PlanError> {
-        let rms = best.bound.sqrt();
-        if !(rms < facts.trivial_bound()) {
-            return Err(PlanError::Vacuous {
-                solver: "spiderboost",
-                bound: rms,
-                trivial: facts.trivial_bound(),
-                records: facts.records,
-                dim: facts.dim,
-                mu,
-            });
-        }
+        facts.useful(SOLVER, best.bound.sqrt(), mu)?;
         Self::build(facts, budget, mu, best)
     }
 
     /// The best candidate on a grid of T and of the share in percent. Most of it is left out by lower bounds: with no more
     /// anchors than the longest phase of a range of shares needs, and the largest share of the range.
     fn search(facts: &PublicFacts, mu: f64, max_steps: u64) -> Candidate {
-        let grid = grid(max_steps);
+        let grid: Vec<u64> = whole(1.0, MOST_STEPS.min(max_steps as f64), GRID_RATIO).collect();
         let optimisation = |steps: u64| 4.0 * facts.smoothness * facts.initial_gap / steps as f64;
         let noise = |anchors: u64, share: f64| {
             let sigma = facts.noise_std(facts.lipschitz, (anchors as f64 / share).sqrt() / mu);
@@ -188,187 +210,146 @@ impl SpiderBoostPlan {
         best: &Candidate,
     ) -> Result<Self, PlanError> {
         let anchors = best.steps.div_ceil(best.phase);
-        let variations = best.steps - anchors;
-        let anchor = (anchors as f64 / best.share).sqrt() / mu;
-        let variation = if variations == 0 {
-            anchor
-        } else {
-            (variations as f64 / (1.0 - best.share)).sqrt() / mu
-        };
-        Ok(Self {
-            facts: *facts,
-            budget: *budget,
+        let [anchor, variation] =
+            Phases::multipliers(anchors, best.steps - anchors, best.share, mu);
+        let schedule = SpiderBoostSchedule {
             steps: best.steps,
             phase: best.phase,
-            anchors,
-            variations,
-            anchor_share: best.share,
             step_size: 0.5 / facts.smoothness,
             clip: facts.lipschitz,
             anchor_noise_multiplier: NoiseMultiplier::new(anchor)?,
             variation_noise_multiplier: NoiseMultiplier::new(variation)?,
-            anchor_noise_std: facts.noise_std(facts.lipschitz, anchor),
-            variation_noise_scale: facts.noise_std(1.0, variation),
-            rank: None,
-            predicted_bound: Some(best.bound.sqrt()),
             output: OutputRule::Uniform,
+        };
+        let plan = Self::by_hand(facts, budget, schedule);
+        Ok(Self {
+            terms: plan.terms.stating(Some(best.bound.sqrt())),
+            ..plan
         })
     }
 
-    /// The releases of the plan.
+    /// A plan with another schedule. It states no bound.
     #[must_use]
-    pub fn spend(&self) -> Spend {
-        let level = |noise_multiplier| Level {
-            batch: Batch::Everything,
-            noise_multiplier,
-        };
-        Schedule::new(self.facts.records)
-            .releases(level(self.anchor_noise_multiplier), self.anchors)
-            .releases(level(self.variation_noise_multiplier), self.variations)
-            .spend()
+    pub fn by_hand(facts: &PublicFacts, budget: &Budget, schedule: SpiderBoostSchedule) -> Self {
+        let phases = schedule.phases();
+        Self {
+            terms: Terms::new(facts, budget, schedule.steps, phases.spend(facts))
+                .with_gradients(phases.gradients(facts))
+                .with_clip(schedule.clip)
+                .with_output(schedule.output),
+            schedule,
+            rank: None,
+        }
     }
 
-    /// Per-record gradients that the plan costs: N1 n + 2 N2 n.
+    /// The same plan within a rank.
+    pub(super) fn with_rank(self, rank: PublicRank) -> Self {
+        Self {
+            rank: Some(rank),
+            ..self
+        }
+    }
+
+    /// What it does.
     #[must_use]
-    pub fn gradients(&self) -> f64 {
-        (self.anchors + 2 * self.variations) as f64 * self.facts.records as f64
+    pub fn schedule(&self) -> &SpiderBoostSchedule {
+        &self.schedule
     }
 
-    /// Runs the plan, from the origin. The estimator must clip at [`SpiderBoostPlan::clip`] and read all records.
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], estimator, observer)
+    /// The public rank that it was planned for, if one was given.
+    #[must_use]
+    pub fn rank(&self) -> Option<PublicRank> {
+        self.rank
     }
 
-    /// As [`Self::run`], from `start` and not from the origin: a public point, such as that of a
-    /// checkpoint. A bound of the plan then holds if the caller's bound on the gap
-    /// ([`PublicFacts::initial_gap`]) is one at `start`.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.dim,
-            steps: self.steps,
-            spend: self.spend(),
-            output: self.output,
-            bound: &|stop| self.bound_at(stop),
-        };
-        run(&course, &mut Spider { plan: self }, estimator, observer)
+    /// Share of mu^2 that the anchors get.
+    #[must_use]
+    pub fn anchor_share(&self) -> f64 {
+        self.schedule.phases().anchor_share()
+    }
+
+    /// sigma1: noise per coordinate of an anchor.
+    #[must_use]
+    pub fn anchor_noise_std(&self) -> f64 {
+        let z = self.schedule.anchor_noise_multiplier.get();
+        self.facts().noise_std(self.schedule.clip, z)
+    }
+
+    /// s2: noise per coordinate of a variation over its clip radius.
+    #[must_use]
+    pub fn variation_noise_scale(&self) -> f64 {
+        let z = self.schedule.variation_noise_multiplier.get();
+        self.facts().noise_std(1.0, z)
     }
 }
 
 impl Plan for SpiderBoostPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
+    fn name(&self) -> &'static str {
+        SOLVER
     }
 
-    fn steps(&self) -> u64 {
-        self.steps
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        let mut items = schedule.phases().items(self.anchor_share());
+        items.extend([
+            Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::number("anchor_noise_std", self.anchor_noise_std(), Unit::GRADIENT),
+            Item::ratio("variation_noise_scale", self.variation_noise_scale()),
+        ]);
+        items.extend(self.rank.map(|rank| Item::count("rank", rank.get() as u64)));
+        items.push(Item::word("output", schedule.output));
+        items
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        self.predicted_bound
-    }
-
-    /// All steps, and a point drawn among all of them.
-    fn bound_covers(&self, stop: Stop) -> bool {
-        stop == Stop::Completed && self.output == OutputRule::Uniform
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(Spider {
+            estimate: PhasedEstimate::new(
+                self.schedule.phases(),
+                start.len(),
+                self.schedule.clip,
+            )?,
+            step_size: self.schedule.step_size,
+        }))
     }
 
     fn share_spent(&self, step: u64) -> f64 {
-        let cost = |anchors: u64, variations: u64| {
-            anchors as f64 * self.anchor_noise_multiplier.get().powi(-2)
-                + variations as f64 * self.variation_noise_multiplier.get().powi(-2)
-        };
-        let anchors = step / self.phase + 1;
-        cost(anchors, step + 1 - anchors) / cost(self.anchors, self.variations)
+        let variation = self.schedule.variation_noise_multiplier.get().powi(-2);
+        self.schedule.phases().share_spent(step, variation)
     }
 }
 
 /// Anchors at the start of each phase, variations between.
-struct Spider<'a> {
-    plan: &'a SpiderBoostPlan,
+struct Spider {
+    estimate: PhasedEstimate,
+    step_size: f64,
 }
 
-impl Walk for Spider<'_> {
-    fn ask<'e>(
-        &self,
+impl Walk for Spider {
+    fn ask(
+        &mut self,
         step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        Ok(if step.is_multiple_of(self.plan.phase) {
-            let estimate = estimator.refresh(point, self.plan.anchor_noise_multiplier)?;
-            (ReleaseKind::Anchor, estimate)
-        } else {
-            let estimate = estimator.advance(point, self.plan.variation_noise_multiplier)?;
-            (ReleaseKind::Variation, estimate)
-        })
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        self.estimate.ask(step, point, oracle)
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
-        for ((next, w), g) in next.iter_mut().zip(point).zip(gradient) {
-            *next = w - self.plan.step_size * g;
-        }
+        descend(point, self.step_size, gradient, next);
     }
-}
-
-/// Trial values of T.
-fn grid(max_steps: u64) -> Vec<u64> {
-    let mut grid = Vec::new();
-    let mut trial = 1.0f64;
-    while trial <= max_steps as f64 && trial < 1e15 {
-        grid.push(trial as u64);
-        trial *= GRID_RATIO;
-    }
-    grid.dedup();
-    grid
 }
 
 /// The largest q in 1..=T with (q - 1) d s2^2 <= 2, where s2 depends on q through the number of
 /// variations. The left side grows with q, so bisection finds it.
 fn longest_phase(facts: &PublicFacts, mu: f64, steps: u64, share: f64) -> u64 {
     let per_variation = facts.dim as f64 * facts.noise_std(1.0, 1.0 / mu).powi(2) / (1.0 - share);
-    let fits = |phase: u64| {
+    longest_that_fits(steps, |phase| {
         let variations = (steps - steps.div_ceil(phase)) as f64;
         (phase - 1) as f64 * variations * per_variation <= 2.0
-    };
-    if fits(steps) {
-        return steps;
-    }
-    let (mut low, mut high) = (1, steps);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if fits(middle) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low
+    })
 }

@@ -1,6 +1,7 @@
 //! The planner of tree-based private SPIDER: depth, batches, rounds and reach.
 
-use crate::facts::PublicFacts;
+use dpopt_solver::PublicFacts;
+use dpopt_solver::search::{bisect, whole};
 
 use super::{TreeSettings, TreeTarget};
 
@@ -45,24 +46,18 @@ fn largest_root(records: u64, depth: u32) -> Option<u64> {
         return None;
     }
     // Without the floors a round reads b (1 + D/2); each of them saves less than one record.
-    let whole = (records as f64 / (1.0 + 0.5 * f64::from(depth))) as u64;
-    let mut low = whole.saturating_sub(1).max(least);
+    let mean = (records as f64 / (1.0 + 0.5 * f64::from(depth))) as u64;
+    let mut low = mean.saturating_sub(1).max(least);
     if records_per_round(low, depth) > records {
         low = least;
     }
-    let mut high = low
-        .max(whole)
+    let high = low
+        .max(mean)
         .saturating_add(2 * least + 2)
         .min(records + 1);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if records_per_round(middle, depth) <= records {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Some(low)
+    Some(bisect(low, high, |root| {
+        records_per_round(root, depth) <= records
+    }))
 }
 
 /// The part of the error of an estimate that does not depend on the reach P, and the factor of P^2.
@@ -85,15 +80,8 @@ impl Search<'_> {
     /// The least bound, or none where no round can be made.
     pub(super) fn best(&self) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
-        let mut trial = 1.0f64;
-        let mut previous = 0;
-        while trial <= self.facts.records as f64 {
-            let rounds = trial as u64;
-            trial *= GRID_RATIO;
-            if rounds != previous {
-                self.try_rounds(rounds, &mut best);
-            }
-            previous = rounds;
+        for rounds in whole(1.0, self.facts.records as f64, GRID_RATIO) {
+            self.try_rounds(rounds, &mut best);
         }
         let centre = best?.rounds;
         let (low, high) = ((centre as f64 / 1.06) as u64, (centre as f64 * 1.06) as u64);

@@ -4,55 +4,10 @@
 //! does everything that the descent lemma sees. Noise off the span moves no gradient; it lengthens
 //! steps, and with them the noise of SpiderBoost's variations. `docs/theory/jl.md` has the proofs.
 
-use serde::{Deserialize, Serialize};
+use dpopt_solver::search::{MOST_STEPS, longest_that_fits, whole};
+use dpopt_solver::{Budget, PlanError, PublicFacts, PublicRank};
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::spiderboost::{Candidate, SpiderBoostPlan};
-
-/// A public upper bound on the rank of the design. **Never computed from protected records**: known
-/// from how the features are made, such as from 5 measured quantities.
-///
-/// # Privacy
-/// None rests on it. If the rank is above the bound, the stated bounds on the gradient may be wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "usize", into = "usize")]
-pub struct PublicRank(usize);
-
-impl TryFrom<usize> for PublicRank {
-    type Error = PlanError;
-
-    fn try_from(rank: usize) -> Result<Self, PlanError> {
-        Self::new(rank)
-    }
-}
-
-impl From<PublicRank> for usize {
-    fn from(rank: PublicRank) -> Self {
-        rank.get()
-    }
-}
-
-impl PublicRank {
-    /// The bound `rank`.
-    ///
-    /// # Errors
-    /// [`PlanError::BadFact`] for 0.
-    pub fn new(rank: usize) -> Result<Self, PlanError> {
-        if rank == 0 {
-            return Err(PlanError::BadFact {
-                name: "rank",
-                value: 0.0,
-            });
-        }
-        Ok(Self(rank))
-    }
-
-    /// The bound.
-    #[must_use]
-    pub fn get(self) -> usize {
-        self.0
-    }
-}
+use super::boost::{Candidate, SpiderBoostPlan};
 
 /// Where (e^x - 1)/x^2 is least: the product of phase length and growth rate of off-span noise at which a
 /// longer phase starts to cost more than the anchors it saves.
@@ -91,11 +46,7 @@ impl SpiderBoostPlan {
             rest: (facts.dim - rank.get()) as f64,
         }
         .best(max_steps.max(1));
-        let plan = Self::checked(facts, budget, mu, &best)?;
-        Ok(Self {
-            rank: Some(rank),
-            ..plan
-        })
+        Ok(Self::checked(facts, budget, mu, &best)?.with_rank(rank))
     }
 }
 
@@ -122,21 +73,13 @@ impl Search<'_> {
     }
 
     fn over(&self, low: f64, high: f64, ratio: f64, shares: &[f64], best: &mut Candidate) {
-        let mut trial = low;
-        let mut previous = 0;
-        while trial <= high && trial < 1e15 {
-            let steps = trial as u64;
-            trial *= ratio;
-            if steps == previous {
-                continue;
-            }
-            previous = steps;
+        for steps in whole(low, MOST_STEPS.min(high), ratio) {
             let optimisation = 4.0 * self.facts.smoothness * self.facts.initial_gap / steps as f64;
             if optimisation >= best.bound {
                 continue;
             }
             // No split does better than all of mu for anchors and all of it for variations as well; noise grows within a phase.
-            let most = longest(steps, |q| self.descends(steps, 0.0, q));
+            let most = longest_that_fits(steps, |q| self.descends(steps, 0.0, q));
             let fewest = (steps.div_ceil(most) as f64).sqrt();
             let sigma = self.facts.noise_std(self.facts.lipschitz, fewest / self.mu);
             if optimisation + self.span * sigma * sigma >= best.bound {
@@ -144,8 +87,8 @@ impl Search<'_> {
             }
             for &share in shares {
                 let descends = |q| self.descends(steps, share, q);
-                let phase = longest(steps, descends);
-                let slow = longest(phase, |q| self.growth(steps, share, q) <= BEST_GROWTH);
+                let phase = longest_that_fits(steps, descends);
+                let slow = longest_that_fits(phase, |q| self.growth(steps, share, q) <= BEST_GROWTH);
                 for phase in [phase, slow] {
                     let share = if phase == 1 { 1.0 } else { share };
                     let bound = optimisation + self.noise(steps, share, phase);
@@ -200,21 +143,4 @@ impl Search<'_> {
         let theta = self.theta(steps, share, phase);
         self.span * sigma * sigma * self.sum(theta, phase) / phase as f64
     }
-}
-
-/// The largest number in 1..=most that fits, where 1 does and a number fits if a larger one does.
-fn longest(most: u64, fits: impl Fn(u64) -> bool) -> u64 {
-    if fits(most) {
-        return most;
-    }
-    let (mut low, mut high) = (1, most);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if fits(middle) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }

@@ -6,16 +6,33 @@
 //! (arXiv 2206.00846) name the variant and don't specify it; the bound is derived in `docs/theory/normalized-spider.md`.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{Batch, Estimate, Estimator, Level, Schedule};
-use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
-use serde::Serialize;
+use dpopt_oracle::{AskError, Oracle};
+use dpopt_privacy::NoiseMultiplier;
+use dpopt_solver::search::steps_up_to;
+use dpopt_solver::{
+    Asked, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan, PlanError,
+    PublicFacts, RunError, Solver, Terms, Unit, Walk,
+};
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::{BoundSense, Plan};
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
-use crate::trial_steps::trial_steps;
+use super::{PhasedEstimate, Phases, descend};
 
 const SOLVER: &str = "normalized-spider";
+/// Private Spider with steps of a fixed length.
+pub static NORMALIZED_SPIDER: Solver = Solver {
+    name: SOLVER,
+    summary: "smooth losses",
+    paper: "Fang et al. 2018 (arXiv 1807.01695), Option I; named in arXiv 2206.00846",
+    needs: Needs::NOTHING,
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::Mean)),
+    auto: Auto::Never,
+    theory_page: Some("theory/normalized-spider.md"),
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, _, budget, limits| {
+        let plan = NormalizedSpiderPlan::new(facts, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+};
 /// Ratio of neighbouring trial values of T.
 const GRID_RATIO: f64 = 1.02;
 /// Ratio of neighbouring trial values of the path.
@@ -42,23 +59,19 @@ const NEARLY: f64 = 1.001;
 ///
 /// # Privacy
 /// N1 + N2 Gaussian releases on all records with two noise multipliers, exactly mu-GDP.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NormalizedSpiderPlan {
-    /// The facts it was made from.
-    pub facts: PublicFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
+    terms: Terms,
+    schedule: NormalizedSpiderSchedule,
+}
+
+/// What a [`NormalizedSpiderPlan`] does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NormalizedSpiderSchedule {
     /// Number of steps T.
     pub steps: u64,
     /// Phase length q.
     pub phase: u64,
-    /// Number of anchors N1.
-    pub anchors: u64,
-    /// Number of variations N2.
-    pub variations: u64,
-    /// Share of mu^2 that the anchors get.
-    pub anchor_share: f64,
     /// rho: length of a step.
     pub step_length: f64,
     /// alpha: along an estimate that is shorter the step is shorter than rho in proportion. With 0 every step has length rho,
@@ -66,20 +79,35 @@ pub struct NormalizedSpiderPlan {
     pub floor: f64,
     /// Per-record clip radius of an anchor, L0.
     pub clip: f64,
-    /// lambda: the largest clip radius of a variation.
-    pub change_radius: f64,
     /// Noise multiplier of an anchor.
     pub anchor_noise_multiplier: NoiseMultiplier,
     /// Noise multiplier of a variation; that of an anchor when there is none.
     pub variation_noise_multiplier: NoiseMultiplier,
-    /// sigma1: noise per coordinate of an anchor.
-    pub anchor_noise_std: f64,
-    /// sigma2: noise per coordinate of a variation after a step of length rho.
-    pub variation_noise_std: f64,
-    /// Bound on the mean of the gradient norm at the output.
-    pub predicted_bound: Option<f64>,
     /// Which point is returned; the bound is for [`OutputRule::Uniform`].
     pub output: OutputRule,
+}
+
+impl NormalizedSpiderSchedule {
+    fn phases(&self) -> Phases {
+        Phases {
+            steps: self.steps,
+            phase: self.phase,
+            anchor: self.anchor_noise_multiplier,
+            variation: self.variation_noise_multiplier,
+        }
+    }
+
+    /// Number of anchors N1.
+    #[must_use]
+    pub fn anchors(&self) -> u64 {
+        self.phases().anchors()
+    }
+
+    /// Number of variations N2.
+    #[must_use]
+    pub fn variations(&self) -> u64 {
+        self.phases().variations()
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -101,175 +129,148 @@ impl NormalizedSpiderPlan {
         facts.check()?;
         let mu = budget.mu()?.get();
         let best = search(facts, mu, max_steps.max(1));
-        if !(best.bound < facts.trivial_bound()) {
-            return Err(PlanError::Vacuous {
-                solver: SOLVER,
-                bound: best.bound,
-                trivial: facts.trivial_bound(),
-                records: facts.records,
-                dim: facts.dim,
-                mu,
-            });
-        }
+        facts.useful(SOLVER, best.bound, mu)?;
         let anchors = best.steps.div_ceil(best.phase);
-        let variations = best.steps - anchors;
-        let anchor = (anchors as f64 / best.share).sqrt() / mu;
-        let variation = if variations == 0 {
-            anchor
-        } else {
-            (variations as f64 / (1.0 - best.share)).sqrt() / mu
-        };
-        let radius = change_radius(facts, best.length);
-        Ok(Self {
-            facts: *facts,
-            budget: *budget,
+        let [anchor, variation] =
+            Phases::multipliers(anchors, best.steps - anchors, best.share, mu);
+        let schedule = NormalizedSpiderSchedule {
             steps: best.steps,
             phase: best.phase,
-            anchors,
-            variations,
-            anchor_share: best.share,
             step_length: best.length,
             floor: best.floor,
             clip: facts.lipschitz,
-            change_radius: radius,
             anchor_noise_multiplier: NoiseMultiplier::new(anchor)?,
             variation_noise_multiplier: NoiseMultiplier::new(variation)?,
-            anchor_noise_std: facts.noise_std(facts.lipschitz, anchor),
-            variation_noise_std: facts.noise_std(radius, variation),
-            predicted_bound: Some(best.bound),
             output: OutputRule::Uniform,
+        };
+        let plan = Self::by_hand(facts, budget, schedule);
+        Ok(Self {
+            terms: plan.terms.stating(Some(best.bound)),
+            ..plan
         })
     }
 
-    /// The releases of the plan.
+    /// A plan with another schedule. It states no bound.
     #[must_use]
-    pub fn spend(&self) -> Spend {
-        let level = |noise_multiplier| Level {
-            batch: Batch::Everything,
-            noise_multiplier,
-        };
-        Schedule::new(self.facts.records)
-            .releases(level(self.anchor_noise_multiplier), self.anchors)
-            .releases(level(self.variation_noise_multiplier), self.variations)
-            .spend()
+    pub fn by_hand(
+        facts: &PublicFacts,
+        budget: &Budget,
+        schedule: NormalizedSpiderSchedule,
+    ) -> Self {
+        let phases = schedule.phases();
+        Self {
+            terms: Terms::new(facts, budget, schedule.steps, phases.spend(facts))
+                .with_gradients(phases.gradients(facts))
+                .with_clip(schedule.clip)
+                .with_output(schedule.output)
+                .bounding(BoundedQuantity::GradientNorm, BoundSense::Mean),
+            schedule,
+        }
     }
 
-    /// Per-record gradients that the plan costs: N1 n + 2 N2 n.
+    /// What it does.
     #[must_use]
-    pub fn gradients(&self) -> f64 {
-        (self.anchors + 2 * self.variations) as f64 * self.facts.records as f64
+    pub fn schedule(&self) -> &NormalizedSpiderSchedule {
+        &self.schedule
     }
 
-    /// Runs the plan, from the origin. The estimator must clip at [`NormalizedSpiderPlan::clip`] and read all records.
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], estimator, observer)
+    /// Share of mu^2 that the anchors get.
+    #[must_use]
+    pub fn anchor_share(&self) -> f64 {
+        self.schedule.phases().anchor_share()
     }
 
-    /// As [`Self::run`], from `start` and not from the origin: a public point, such as that of a checkpoint. The bound then
-    /// holds if the caller's bound on the gap ([`PublicFacts::initial_gap`]) is one at `start`.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.dim,
-            steps: self.steps,
-            spend: self.spend(),
-            output: self.output,
-            bound: &|stop| self.bound_at(stop),
-        };
-        run(&course, &mut Spider { plan: self }, estimator, observer)
+    /// lambda: the largest clip radius of a variation.
+    #[must_use]
+    pub fn change_radius(&self) -> f64 {
+        change_radius(self.facts(), self.schedule.step_length)
+    }
+
+    /// sigma1: noise per coordinate of an anchor.
+    #[must_use]
+    pub fn anchor_noise_std(&self) -> f64 {
+        let z = self.schedule.anchor_noise_multiplier.get();
+        self.facts().noise_std(self.schedule.clip, z)
+    }
+
+    /// sigma2: noise per coordinate of a variation after a step of length rho.
+    #[must_use]
+    pub fn variation_noise_std(&self) -> f64 {
+        let z = self.schedule.variation_noise_multiplier.get();
+        self.facts().noise_std(self.change_radius(), z)
     }
 }
 
 impl Plan for NormalizedSpiderPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
+    fn name(&self) -> &'static str {
+        SOLVER
     }
 
-    fn steps(&self) -> u64 {
-        self.steps
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        let gradient = |name, value| Item::number(name, value, Unit::GRADIENT);
+        let mut items = schedule.phases().items(self.anchor_share());
+        items.extend([
+            Item::number("step_length", schedule.step_length, Unit::LENGTH),
+            gradient("floor", schedule.floor),
+            gradient("clip", schedule.clip),
+            gradient("change_radius", self.change_radius()),
+            gradient("anchor_noise_std", self.anchor_noise_std()),
+            gradient("variation_noise_std", self.variation_noise_std()),
+            Item::word("output", schedule.output),
+        ]);
+        items
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        self.predicted_bound
-    }
-
-    /// All steps, with a floor, and a point drawn among all of them.
-    fn bound_covers(&self, stop: Stop) -> bool {
-        stop == Stop::Completed && self.output == OutputRule::Uniform && self.floor > 0.0
-    }
-
-    fn bound_sense(&self) -> BoundSense {
-        BoundSense::Mean
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        let NormalizedSpiderSchedule {
+            step_length,
+            floor,
+            clip,
+            ..
+        } = self.schedule;
+        Ok(Box::new(Spider {
+            estimate: PhasedEstimate::new(self.schedule.phases(), start.len(), clip)?,
+            step_length,
+            floor,
+        }))
     }
 
     fn share_spent(&self, step: u64) -> f64 {
-        let cost = |anchors: u64, variations: u64| {
-            anchors as f64 * self.anchor_noise_multiplier.get().powi(-2)
-                + variations as f64 * self.variation_noise_multiplier.get().powi(-2)
-        };
-        let anchors = step / self.phase + 1;
-        cost(anchors, step + 1 - anchors) / cost(self.anchors, self.variations)
+        let variation = self.schedule.variation_noise_multiplier.get().powi(-2);
+        self.schedule.phases().share_spent(step, variation)
     }
 }
 
-struct Spider<'a> {
-    plan: &'a NormalizedSpiderPlan,
+struct Spider {
+    estimate: PhasedEstimate,
+    step_length: f64,
+    floor: f64,
 }
 
-impl Walk for Spider<'_> {
-    fn ask<'e>(
-        &self,
+impl Walk for Spider {
+    fn ask(
+        &mut self,
         step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        Ok(if step.is_multiple_of(self.plan.phase) {
-            let estimate = estimator.refresh(point, self.plan.anchor_noise_multiplier)?;
-            (ReleaseKind::Anchor, estimate)
-        } else {
-            let estimate = estimator.advance(point, self.plan.variation_noise_multiplier)?;
-            (ReleaseKind::Variation, estimate)
-        })
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        self.estimate.ask(step, point, oracle)
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
-        let length = norm(gradient).max(self.plan.floor);
+        let length = norm(gradient).max(self.floor);
         // An estimate of zero points nowhere.
         let scale = if length > 0.0 {
-            self.plan.step_length / length
+            self.step_length / length
         } else {
             0.0
         };
-        for ((next, w), g) in next.iter_mut().zip(point).zip(gradient) {
-            *next = w - scale * g;
-        }
+        descend(point, scale, gradient, next);
     }
 }
 
@@ -283,7 +284,7 @@ fn search(facts: &PublicFacts, mu: f64, max_steps: u64) -> Candidate {
     let least = facts.initial_gap / facts.trivial_bound();
     // Of the best so far: it grows with T until it stays.
     let mut around = least;
-    for steps in trial_steps(GRID_RATIO, max_steps) {
+    for steps in steps_up_to(max_steps, GRID_RATIO) {
         // The best path is a continuous function of T: a climb from the last one finds it.
         let at = |path: f64| best_phase(facts, mu, steps, path / steps as f64);
         let mut best = at(around);

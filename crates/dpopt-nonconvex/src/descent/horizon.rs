@@ -9,22 +9,22 @@
 //! rule picks the horizon at which that is [`LOGIT_NOISE`], and the number of steps only for the
 //! compute.
 
-use crate::facts::PublicFacts;
+use dpopt_solver::PublicFacts;
 
 /// Logit noise, in the least curved directions, at which a run ends: rho in `docs/auto.md`. A
 /// tuned constant (on synthetic data).
-pub(crate) const LOGIT_NOISE: f64 = 1.5;
+pub(super) const LOGIT_NOISE: f64 = 1.5;
 
 /// Clip radius over L0. A tuned constant (on synthetic data). For logistic loss the gradient of
 /// a full-length record at the origin has norm L0/2.
-pub(crate) const CLIP_FRACTION: f64 = 0.5;
+pub(super) const CLIP_FRACTION: f64 = 0.5;
 
 /// Heavy-ball time constant: with momentum 1 - c/T a run of T steps lasts c time constants. A
 /// tuned constant (on synthetic data).
-pub(crate) const TIME_CONSTANTS: f64 = 10.0;
+pub(super) const TIME_CONSTANTS: f64 = 10.0;
 
 /// The horizon in units of the plain step 1/L1: how many plain steps the noise allows.
-pub(crate) fn plain_steps(facts: &PublicFacts, clip: f64, mu: f64) -> f64 {
+pub(super) fn plain_steps(facts: &PublicFacts, clip: f64, mu: f64) -> f64 {
     let tau = facts.noise_std(clip, 1.0 / mu);
     facts.smoothness * LOGIT_NOISE / (tau * facts.row_norm)
 }

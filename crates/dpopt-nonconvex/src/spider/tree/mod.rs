@@ -7,20 +7,40 @@
 mod search;
 mod walk;
 
-use dpopt_oracle::{Access, Batch, EstimatorError, Level, Means, Schedule, Tracker, TreeRounds};
-use dpopt_privacy::{Adjacency, ClipNorm, NoiseMultiplier, Spend};
+use dpopt_oracle::{Batch, EstimatorError, Level, Schedule, TreeRounds};
+use dpopt_privacy::{Adjacency, ClipNorm, NoiseMultiplier};
+use dpopt_solver::{
+    Access, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan, PlanError,
+    PublicFacts, RunError, Solver, Stop, Terms, Unit, Value, Walk,
+};
 use serde::Serialize;
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::phases::Phases;
-use crate::plan::{BoundSense, Plan};
-use crate::run::{Course, Observer, Outcome, OutputRule, RunError, Stop, run};
 use search::{Candidate, Search};
 use walk::TreeWalk;
 
 /// Deepest tree that is planned.
 pub(crate) const MAX_DEPTH: u32 = 30;
 const SOLVER: &str = "tree-spider";
+/// Tree-based private SPIDER, for [`TreeTarget::Mean`].
+pub static TREE_SPIDER: Solver = Solver {
+    name: SOLVER,
+    summary: "smooth losses, in one pass",
+    paper: "Arora et al. 2022 (arXiv 2206.00846), Algorithm 2",
+    needs: Needs {
+        positions: true,
+        ..Needs::NOTHING
+    },
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
+    auto: Auto::Never,
+    theory_page: Some("theory/tree-spider.md"),
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, _, budget, limits| {
+        let settings = TreeSettings::new(TreeTarget::Mean);
+        let plan = TreeSpiderPlan::new(facts, budget, settings, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+};
 
 /// What a plan makes small, and in which sense.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -103,6 +123,35 @@ impl TreeSettings {
         self
     }
 
+    fn items(&self) -> Vec<Item<'static>> {
+        let mut items = match self.target {
+            TreeTarget::Mean => vec![Item::word("target", "mean")],
+            TreeTarget::HighProbability { failure } => vec![
+                Item::word("target", "high-probability"),
+                Item::ratio("failure", failure),
+            ],
+            TreeTarget::Heuristic { safety } => vec![
+                Item::word("target", "heuristic"),
+                Item::ratio("safety", safety),
+            ],
+        };
+        items.extend([
+            Item::word(
+                "noise",
+                match self.noise {
+                    TreeNoise::Actual => "actual",
+                    TreeNoise::Path => "path",
+                },
+            ),
+            match self.depth {
+                Some(depth) => Item::count("depth", u64::from(depth)),
+                None => Item::maybe("depth", None, Unit::NONE),
+            },
+            Item::plain("even_if_vacuous", Value::Flag(self.even_if_vacuous)),
+        ]);
+        items
+    }
+
     fn check(&self) -> Result<(), PlanError> {
         let (name, value, good) = match self.target {
             TreeTarget::Mean => return self.check_depth(),
@@ -155,15 +204,17 @@ impl TreeSettings {
 ///
 /// # Complexity
 /// At most n records and 2 n gradients; memory O(D d).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TreeSpiderPlan {
-    /// The facts it was made from.
-    pub facts: PublicFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
-    /// How it was planned.
-    pub settings: TreeSettings,
+    terms: Terms,
+    settings: TreeSettings,
+    schedule: TreeSpiderSchedule,
+    aim: Option<f64>,
+}
+
+/// What a [`TreeSpiderPlan`] does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreeSpiderSchedule {
     /// Rounds T.
     pub rounds: u64,
     /// Depth D.
@@ -180,13 +231,44 @@ pub struct TreeSpiderPlan {
     pub clip: f64,
     /// Noise multiplier of every release, 1/mu.
     pub noise_multiplier: NoiseMultiplier,
-    /// What the plan aims at: the bound, be it proven or not.
-    pub aim: f64,
-    /// The aim where it is proven: in expectation, or with probability 1 - p.
-    pub predicted_bound: Option<f64>,
     /// Which leaf is returned. With a threshold that of the smallest estimate, which is the leaf where the walk
     /// stopped, if it did; without one, a leaf drawn uniformly.
     pub output: OutputRule,
+}
+
+impl TreeSpiderSchedule {
+    /// Leaves of a round, 2^D.
+    #[must_use]
+    pub fn leaves(&self) -> u64 {
+        1u64.checked_shl(self.depth).unwrap_or(u64::MAX)
+    }
+
+    /// Steps at most: leaves of all rounds.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.rounds.saturating_mul(self.leaves())
+    }
+
+    /// Records of one round, b + sum_j 2^(j-1) m_j.
+    #[must_use]
+    pub fn records_per_round(&self) -> u64 {
+        let children = self.batches.iter().skip(1).enumerate();
+        let root = self.batches.first().copied().unwrap_or(0);
+        children.fold(root, |sum, (j, m)| {
+            let nodes = 1u64.checked_shl(j as u32).unwrap_or(u64::MAX);
+            sum.saturating_add(m.saturating_mul(nodes))
+        })
+    }
+
+    /// Records and noise by depth, as [`TreeRounds`] takes them.
+    #[must_use]
+    pub fn levels(&self) -> Vec<Level> {
+        let level = |&len: &u64| Level {
+            batch: Batch::Next(len),
+            noise_multiplier: self.noise_multiplier,
+        };
+        self.batches.iter().map(level).collect()
+    }
 }
 
 impl TreeSpiderPlan {
@@ -234,17 +316,10 @@ impl TreeSpiderPlan {
             mu,
             max_leaves: max_leaves.max(1 << depth),
         };
-        let vacuous = |bound| PlanError::Vacuous {
-            solver: SOLVER,
-            bound,
-            trivial: facts.trivial_bound(),
-            records: facts.records,
-            dim: facts.dim,
-            mu,
-        };
-        let best = search.best().ok_or_else(|| vacuous(f64::INFINITY))?;
-        if !(best.bound < facts.trivial_bound() || settings.even_if_vacuous) {
-            return Err(vacuous(best.bound));
+        let none = || facts.vacuous(SOLVER, f64::INFINITY, mu);
+        let best = search.best().ok_or_else(none)?;
+        if !settings.even_if_vacuous {
+            facts.useful(SOLVER, best.bound, mu)?;
         }
         Self::build(facts, budget, settings, mu, &best)
     }
@@ -269,10 +344,7 @@ impl TreeSpiderPlan {
                 OutputRule::SmallestReleasedNorm,
             ),
         };
-        Ok(Self {
-            facts: *facts,
-            budget: *budget,
-            settings,
+        let schedule = TreeSpiderSchedule {
             rounds: best.rounds,
             depth: best.depth,
             batches: (0..=best.depth)
@@ -283,170 +355,137 @@ impl TreeSpiderPlan {
             threshold,
             clip: facts.lipschitz,
             noise_multiplier: NoiseMultiplier::new(1.0 / mu)?,
-            aim: best.bound,
-            predicted_bound: proven.then_some(best.bound),
             output,
-        })
-    }
-
-    /// Leaves of a round, 2^D.
-    #[must_use]
-    pub fn leaves(&self) -> u64 {
-        1u64.checked_shl(self.depth).unwrap_or(u64::MAX)
-    }
-
-    /// Steps at most: leaves of all rounds.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        self.rounds.saturating_mul(self.leaves())
-    }
-
-    /// Records of one round, b + sum_j 2^(j-1) m_j.
-    #[must_use]
-    pub fn records_per_round(&self) -> u64 {
-        let children = self.batches.iter().skip(1).enumerate();
-        let root = self.batches.first().copied().unwrap_or(0);
-        children.fold(root, |sum, (j, m)| {
-            let nodes = 1u64.checked_shl(j as u32).unwrap_or(u64::MAX);
-            sum.saturating_add(m.saturating_mul(nodes))
-        })
-    }
-
-    /// Per-record gradients that the plan costs at most: two for each record of a right child.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        let root = self.batches.first().copied().unwrap_or(0);
-        (2.0 * self.records_per_round() as f64 - root as f64) * self.rounds as f64
-    }
-
-    /// Records and noise by depth, as [`TreeRounds`] takes them.
-    #[must_use]
-    pub fn levels(&self) -> Vec<Level> {
-        let level = |&len: &u64| Level {
-            batch: Batch::Next(len),
-            noise_multiplier: self.noise_multiplier,
         };
-        self.batches.iter().map(level).collect()
+        let plan = Self::by_hand(facts, budget, settings, schedule);
+        Ok(Self {
+            terms: plan.terms.stating(proven.then_some(best.bound)),
+            aim: Some(best.bound),
+            ..plan
+        })
     }
 
-    /// The estimator of the plan over `means`.
+    /// A plan with another schedule. It states no bound.
+    #[must_use]
+    pub fn by_hand(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: TreeSettings,
+        schedule: TreeSpiderSchedule,
+    ) -> Self {
+        let spend = schedule
+            .levels()
+            .into_iter()
+            .fold(Schedule::new(facts.records), |all, level| {
+                all.releases(level, 1)
+            })
+            .spend();
+        let root = schedule.batches.first().copied().unwrap_or(0);
+        // At most: two for each record of a right child.
+        let gradients =
+            (2.0 * schedule.records_per_round() as f64 - root as f64) * schedule.rounds as f64;
+        // b unread records for a root and, of the children, at most m_1.
+        let access = Access::SinglePass {
+            anchor: root,
+            variation: schedule.batches.get(1).copied().unwrap_or(root),
+        };
+        let sense = match settings.target {
+            TreeTarget::Mean => BoundSense::PopulationMean,
+            _ => BoundSense::PopulationWithProbability,
+        };
+        Self {
+            terms: Terms::new(facts, budget, schedule.steps(), spend)
+                .with_gradients(gradients)
+                .with_clip(schedule.clip)
+                .with_access(access)
+                .with_output(schedule.output)
+                .bounding(BoundedQuantity::GradientNorm, sense),
+            settings,
+            schedule,
+            aim: None,
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn schedule(&self) -> &TreeSpiderSchedule {
+        &self.schedule
+    }
+
+    /// How it was planned.
+    #[must_use]
+    pub fn settings(&self) -> &TreeSettings {
+        &self.settings
+    }
+
+    /// What the plan aims at: the bound, be it proven or not; none for a plan by hand.
+    #[must_use]
+    pub fn aim(&self) -> Option<f64> {
+        self.aim
+    }
+
+    /// The estimate that the plan walks on.
     ///
     /// # Errors
-    /// [`EstimatorError`] when the plan's public fields were changed to values that make no tree.
-    pub fn estimator<M: Means>(&self, means: M) -> Result<TreeRounds<M>, EstimatorError> {
-        let rounds = TreeRounds::new(means, ClipNorm::new(self.clip)?, self.levels())?;
+    /// [`EstimatorError`] for a schedule by hand that makes no tree.
+    pub fn estimate(&self) -> Result<TreeRounds, EstimatorError> {
+        let schedule = &self.schedule;
+        let clip = ClipNorm::new(schedule.clip)?;
+        let rounds = TreeRounds::new(self.facts().dim, clip, schedule.levels())?;
         match self.settings.noise {
             TreeNoise::Actual => Ok(rounds),
             TreeNoise::Path => {
                 let radius = |j: usize| {
-                    let path = self.reach * 0.5f64.powi(j as i32);
+                    let path = schedule.reach * 0.5f64.powi(j as i32);
                     // The points are rounded: a little more than the path, lest a change be clipped.
-                    ClipNorm::new((path * (1.0 + 1e-9)).min(2.0 * self.clip))
+                    ClipNorm::new((path * (1.0 + 1e-9)).min(2.0 * schedule.clip))
                 };
-                let radii: Result<Vec<_>, _> = (1..self.batches.len()).map(radius).collect();
+                let radii: Result<Vec<_>, _> = (1..schedule.batches.len()).map(radius).collect();
                 Ok(rounds.with_radii(radii?))
             }
         }
     }
-
-    /// The releases of the plan: on each record one.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        let all = Schedule::new(self.facts.records);
-        self.levels()
-            .into_iter()
-            .fold(all, |all, level| all.releases(level, 1))
-            .spend()
-    }
-
-    /// Runs the plan, from the origin, on its [`TreeSpiderPlan::estimator`].
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        tracker: &mut dyn Tracker,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], tracker, observer)
-    }
-
-    /// As [`Self::run`], from `start` and not from the origin: a public point, such as that of a
-    /// checkpoint. A bound of the plan then holds if the caller's bound on the gap
-    /// ([`PublicFacts::initial_gap`]) is one at `start`, and `start` does not depend on these records.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        tracker: &mut dyn Tracker,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.dim,
-            steps: self.steps(),
-            spend: self.spend(),
-            output: self.output,
-            bound: &|stop| self.bound_at(stop),
-        };
-        run(
-            &course,
-            &mut TreeWalk { plan: self },
-            &mut Phases(tracker),
-            observer,
-        )
-    }
 }
 
 impl Plan for TreeSpiderPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
+    fn name(&self) -> &'static str {
+        SOLVER
     }
 
-    fn steps(&self) -> u64 {
-        self.steps()
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        vec![
+            Item::plain("settings", Value::Group(self.settings.items())),
+            Item::count("rounds", schedule.rounds),
+            Item::count("depth", u64::from(schedule.depth)),
+            Item::plain("batches", Value::Counts(schedule.batches.clone())),
+            Item::number("reach", schedule.reach, Unit::GRADIENT),
+            Item::number("step_length", schedule.step_length, Unit::LENGTH),
+            Item::maybe("threshold", schedule.threshold, Unit::GRADIENT),
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
+            Item::maybe("aim", self.aim, Unit::GRADIENT),
+            Item::word("output", schedule.output),
+        ]
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    /// b unread records for a root and, of the children, at most m_1.
-    fn access(&self) -> Access {
-        let anchor = self.batches.first().copied().unwrap_or(0);
-        Access::SinglePass {
-            anchor,
-            variation: self.batches.get(1).copied().unwrap_or(anchor),
-        }
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        self.predicted_bound
+    fn walk(&self, _: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(TreeWalk {
+            schedule: &self.schedule,
+            estimate: self.estimate()?,
+        }))
     }
 
     /// In the mean over all leaves: all of them, and one drawn. With probability 1 - p: a walk that stopped at an
     /// estimate as short as planned, since the event of the proof makes it stop.
     fn bound_covers(&self, stop: Stop) -> bool {
         match self.settings.target {
-            TreeTarget::Mean => stop == Stop::Completed && self.output == OutputRule::Uniform,
-            _ => stop == Stop::SmallEstimate && self.output != OutputRule::Uniform,
-        }
-    }
-
-    fn bound_sense(&self) -> BoundSense {
-        match self.settings.target {
-            TreeTarget::Mean => BoundSense::PopulationMean,
-            _ => BoundSense::PopulationWithProbability,
+            TreeTarget::Mean => stop == Stop::Completed,
+            _ => stop == Stop::SmallEstimate,
         }
     }
 

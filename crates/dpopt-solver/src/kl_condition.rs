@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::facts::PlanError;
+use crate::error::PlanError;
 
 /// F(w) - min F <= gamma^kappa ||grad F(w)||^kappa for all w of some region.
 ///
@@ -41,7 +41,7 @@ impl KlCondition {
     /// # Errors
     /// [`PlanError::BadFact`].
     pub fn polyak_lojasiewicz(modulus: f64) -> Result<Self, PlanError> {
-        positive("modulus", modulus)?;
+        PlanError::positive("modulus", modulus)?;
         Self::new((2.0 * modulus).sqrt().recip(), 2.0)
     }
 
@@ -50,8 +50,8 @@ impl KlCondition {
     /// # Errors
     /// [`PlanError::BadFact`]; theta is at most 1.
     pub fn lojasiewicz(scale: f64, exponent: f64) -> Result<Self, PlanError> {
-        positive("scale", scale)?;
-        positive("exponent", exponent)?;
+        PlanError::positive("scale", scale)?;
+        PlanError::positive("exponent", exponent)?;
         Self::new(scale.recip(), exponent.recip())
     }
 
@@ -63,7 +63,7 @@ impl KlCondition {
     /// # Errors
     /// [`PlanError::BadFact`]; tau must be above 1.
     pub fn growth(lambda: f64, tau: f64) -> Result<Self, PlanError> {
-        positive("lambda", lambda)?;
+        PlanError::positive("lambda", lambda)?;
         if !(tau > 1.0) {
             return Err(PlanError::BadFact {
                 name: "tau",
@@ -114,7 +114,7 @@ impl KlCondition {
     /// # Errors
     /// [`PlanError::BadFact`] for an exponent below 1 or above the present one, which does not follow.
     pub fn weakened(&self, kappa: f64, lipschitz: f64) -> Result<Self, PlanError> {
-        positive("lipschitz", lipschitz)?;
+        PlanError::positive("lipschitz", lipschitz)?;
         if !(kappa <= self.kappa) {
             return Err(PlanError::BadFact {
                 name: "kappa",
@@ -130,7 +130,7 @@ impl KlCondition {
     /// # Errors
     /// [`PlanError::BadFact`].
     pub fn of_scaled_loss(&self, scale: f64) -> Result<Self, PlanError> {
-        positive("scale", scale)?;
+        PlanError::positive("scale", scale)?;
         Self::new(
             self.gamma * scale.powf((1.0 - self.kappa) / self.kappa),
             self.kappa,
@@ -142,7 +142,7 @@ impl KlCondition {
     /// # Errors
     /// [`PlanError::BadFact`].
     pub fn of_scaled_argument(&self, scale: f64) -> Result<Self, PlanError> {
-        positive("scale", scale)?;
+        PlanError::positive("scale", scale)?;
         Self::new(self.gamma / scale, self.kappa)
     }
 
@@ -161,14 +161,6 @@ impl KlCondition {
     #[must_use]
     pub fn condition_number(&self, smoothness: f64, excess: f64) -> f64 {
         self.gamma * self.gamma * smoothness * excess.powf((self.kappa - 2.0) / self.kappa)
-    }
-}
-
-fn positive(name: &'static str, value: f64) -> Result<(), PlanError> {
-    if value.is_finite() && value > 0.0 {
-        Ok(())
-    } else {
-        Err(PlanError::BadFact { name, value })
     }
 }
 

@@ -4,16 +4,32 @@
 //! Arora et al. (arXiv 2206.00846) name the private variant and don't specify it. The bound is derived in
 //! `docs/theory/storm.md`.
 
-use dpopt_oracle::{Batch, Estimate, Estimator, Level, Momentum, Schedule};
-use dpopt_privacy::{NoiseMultiplier, Refused, Spend};
-use serde::Serialize;
+use dpopt_oracle::{AskError, Batch, Level, Momentum, Oracle, Running, Schedule};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
+use dpopt_solver::search::steps_up_to;
+use dpopt_solver::{
+    Asked, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan, PlanError,
+    PublicFacts, ReleaseKind, RunError, Solver, Terms, Unit, Walk,
+};
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::Plan;
-use crate::run::{Course, Observer, Outcome, OutputRule, ReleaseKind, RunError, Stop, Walk, run};
-use crate::trial_steps::trial_steps;
+use super::descend;
 
 const SOLVER: &str = "storm";
+/// Private STORM.
+pub static STORM: Solver = Solver {
+    name: SOLVER,
+    summary: "smooth losses; the least bound of those on all records, for 3 to 4 times the steps of spiderboost",
+    paper: "Cutkosky and Orabona 2019 (arXiv 1905.10018); named in arXiv 2206.00846",
+    needs: Needs::NOTHING,
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
+    auto: Auto::Never,
+    theory_page: Some("theory/storm.md"),
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, _, budget, limits| {
+        Ok(Box::new(StormPlan::new(facts, budget, limits.max_steps)?))
+    },
+};
 /// Ratio of neighbouring trial values of T in the planner.
 const GRID_RATIO: f64 = 1.01;
 /// Steps that are tried, in units of 1/L1. A tuned constant: shorter ones are better by 5 % at most, and cost in inverse
@@ -40,35 +56,38 @@ const STEPS: [f64; 2] = [0.25, 0.5];
 /// # Privacy
 /// T Gaussian releases on all records with two noise multipliers, exactly mu-GDP. R_t is public (both points are), and the
 /// multipliers are constants, so ordinary adaptive composition applies.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StormPlan {
-    /// The facts it was made from.
-    pub facts: PublicFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
+    terms: Terms,
+    schedule: StormSchedule,
+}
+
+/// What a [`StormPlan`] does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StormSchedule {
     /// Number of steps T.
     pub steps: u64,
     /// a: the weight of the fresh gradient.
     pub momentum: Momentum,
     /// Step size theta/L1.
     pub step_size: f64,
-    /// Share of mu^2 that the anchor gets.
-    pub anchor_share: f64,
     /// Per-record clip radius of a gradient, L0.
     pub clip: f64,
     /// Noise multiplier of the anchor.
     pub anchor_noise_multiplier: NoiseMultiplier,
     /// Noise multiplier of all other releases; that of the anchor when there is none.
     pub noise_multiplier: NoiseMultiplier,
-    /// Noise per coordinate of the anchor.
-    pub anchor_noise_std: f64,
-    /// Noise per coordinate of another release over its clip radius R_t.
-    pub noise_scale: f64,
-    /// Bound on the root mean square of the gradient norm at the output.
-    pub predicted_bound: Option<f64>,
     /// Which point is returned; the bound is for [`OutputRule::Uniform`].
     pub output: OutputRule,
+}
+
+impl StormSchedule {
+    /// The cost of an anchor and so many other releases, in squared mu.
+    fn cost(&self, others: u64) -> f64 {
+        let first = self.anchor_noise_multiplier.get().powi(-2);
+        let later = self.noise_multiplier.get().powi(-2);
+        first + later * others as f64
+    }
 }
 
 struct Candidate {
@@ -118,158 +137,148 @@ impl StormPlan {
         let mu = budget.mu()?.get();
         let best = search(facts, mu, thetas, max_steps.max(1));
         let rms = best.bound.sqrt();
-        if !(rms < facts.trivial_bound()) {
-            return Err(PlanError::Vacuous {
-                solver: SOLVER,
-                bound: rms,
-                trivial: facts.trivial_bound(),
-                records: facts.records,
-                dim: facts.dim,
-                mu,
-            });
-        }
+        facts.useful(SOLVER, rms, mu)?;
         let anchor = 1.0 / (best.share.sqrt() * mu);
         let later = if best.steps == 1 {
             anchor
         } else {
             ((best.steps - 1) as f64 / (1.0 - best.share)).sqrt() / mu
         };
-        Ok(Self {
-            facts: *facts,
-            budget: *budget,
+        let schedule = StormSchedule {
             steps: best.steps,
             momentum: Momentum::new(best.fresh)?,
             step_size: best.theta / facts.smoothness,
-            anchor_share: best.share,
             clip: facts.lipschitz,
             anchor_noise_multiplier: NoiseMultiplier::new(anchor)?,
             noise_multiplier: NoiseMultiplier::new(later)?,
-            anchor_noise_std: facts.noise_std(facts.lipschitz, anchor),
-            noise_scale: facts.noise_std(1.0, later),
-            predicted_bound: Some(rms),
             output: OutputRule::Uniform,
+        };
+        let plan = Self::by_hand(facts, budget, schedule);
+        Ok(Self {
+            terms: plan.terms.stating(Some(rms)),
+            ..plan
         })
     }
 
-    /// The releases of the plan.
+    /// A plan with another schedule. It states no bound.
     #[must_use]
-    pub fn spend(&self) -> Spend {
+    pub fn by_hand(facts: &PublicFacts, budget: &Budget, schedule: StormSchedule) -> Self {
         let level = |noise_multiplier| Level {
-            batch: Batch::Everything,
+            batch: Batch::All,
             noise_multiplier,
         };
-        Schedule::new(self.facts.records)
-            .releases(level(self.anchor_noise_multiplier), 1)
-            .releases(level(self.noise_multiplier), self.steps - 1)
-            .spend()
+        let others = schedule.steps.saturating_sub(1);
+        let spend = Schedule::new(facts.records)
+            .releases(level(schedule.anchor_noise_multiplier), 1)
+            .releases(level(schedule.noise_multiplier), others)
+            .spend();
+        Self {
+            terms: Terms::new(facts, budget, schedule.steps, spend)
+                // n + 2 (T - 1) n.
+                .with_gradients((2 * others + 1) as f64 * facts.records as f64)
+                .with_clip(schedule.clip)
+                .with_output(schedule.output),
+            schedule,
+        }
     }
 
-    /// Per-record gradients that the plan costs: n + 2 (T - 1) n.
+    /// What it does.
     #[must_use]
-    pub fn gradients(&self) -> f64 {
-        (2 * self.steps - 1) as f64 * self.facts.records as f64
+    pub fn schedule(&self) -> &StormSchedule {
+        &self.schedule
     }
 
-    /// Runs the plan, from the origin. The estimator must clip at [`StormPlan::clip`], read all records and take steps of
-    /// recursive momentum.
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], estimator, observer)
+    /// Share of mu^2 that the anchor gets.
+    #[must_use]
+    pub fn anchor_share(&self) -> f64 {
+        let schedule = &self.schedule;
+        schedule.cost(0) / schedule.cost(schedule.steps.saturating_sub(1))
     }
 
-    /// As [`Self::run`], from `start` and not from the origin: a public point, such as that of a checkpoint. The bound then
-    /// holds if the caller's bound on the gap ([`PublicFacts::initial_gap`]) is one at `start`.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.dim,
-            steps: self.steps,
-            spend: self.spend(),
-            output: self.output,
-            bound: &|stop| self.bound_at(stop),
-        };
-        run(&course, &mut Storm { plan: self }, estimator, observer)
+    /// Noise per coordinate of the anchor.
+    #[must_use]
+    pub fn anchor_noise_std(&self) -> f64 {
+        let z = self.schedule.anchor_noise_multiplier.get();
+        self.facts().noise_std(self.schedule.clip, z)
+    }
+
+    /// Noise per coordinate of another release over its clip radius R_t.
+    #[must_use]
+    pub fn noise_scale(&self) -> f64 {
+        let z = self.schedule.noise_multiplier.get();
+        self.facts().noise_std(1.0, z)
     }
 }
 
 impl Plan for StormPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
+    fn name(&self) -> &'static str {
+        SOLVER
     }
 
-    fn steps(&self) -> u64 {
-        self.steps
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        vec![
+            Item::count("steps", schedule.steps),
+            Item::ratio("momentum", schedule.momentum.fresh()),
+            Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            Item::ratio("anchor_share", self.anchor_share()),
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::ratio(
+                "anchor_noise_multiplier",
+                schedule.anchor_noise_multiplier.get(),
+            ),
+            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
+            Item::number("anchor_noise_std", self.anchor_noise_std(), Unit::GRADIENT),
+            Item::ratio("noise_scale", self.noise_scale()),
+            Item::word("output", schedule.output),
+        ]
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        self.predicted_bound
-    }
-
-    /// All steps, and a point drawn among all of them.
-    fn bound_covers(&self, stop: Stop) -> bool {
-        stop == Stop::Completed && self.output == OutputRule::Uniform
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        let clip = ClipNorm::new(self.schedule.clip).map_err(RunError::Clip)?;
+        Ok(Box::new(Storm {
+            schedule: &self.schedule,
+            running: Running::new(start.len(), clip),
+        }))
     }
 
     fn share_spent(&self, step: u64) -> f64 {
-        let first = self.anchor_noise_multiplier.get().powi(-2);
-        let later = self.noise_multiplier.get().powi(-2);
-        let cost = |steps: u64| first + later * steps as f64;
-        cost(step) / cost(self.steps.saturating_sub(1))
+        let schedule = &self.schedule;
+        schedule.cost(step) / schedule.cost(schedule.steps.saturating_sub(1))
     }
 }
 
 struct Storm<'a> {
-    plan: &'a StormPlan,
+    schedule: &'a StormSchedule,
+    running: Running,
 }
 
 impl Walk for Storm<'_> {
-    fn ask<'e>(
-        &self,
+    fn ask(
+        &mut self,
         step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        let plan = self.plan;
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
         Ok(if step == 0 {
-            let estimate = estimator.refresh(point, plan.anchor_noise_multiplier)?;
-            (ReleaseKind::Anchor, estimate)
+            let z = self.schedule.anchor_noise_multiplier;
+            let released = self.running.anchor(oracle, point, Which::All, z)?;
+            Asked::estimate(ReleaseKind::Anchor, released.estimate())
         } else {
-            let (a, z) = (plan.momentum, plan.noise_multiplier);
-            let estimate = estimator.advance_with_momentum(point, a, z)?;
-            (ReleaseKind::Variation, estimate)
+            let (a, z) = (self.schedule.momentum, self.schedule.noise_multiplier);
+            let released = self
+                .running
+                .vary_with_momentum(oracle, point, Which::All, a, z)?;
+            Asked::estimate(ReleaseKind::Variation, released.estimate())
         })
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
-        for ((next, w), g) in next.iter_mut().zip(point).zip(gradient) {
-            *next = w - self.plan.step_size * g;
-        }
+        descend(point, self.schedule.step_size, gradient, next);
     }
 }
 
@@ -280,7 +289,7 @@ fn search(facts: &PublicFacts, mu: f64, thetas: &[f64], max_steps: u64) -> Candi
             best = next;
         }
     };
-    for steps in trial_steps(GRID_RATIO, max_steps).skip(1) {
+    for steps in steps_up_to(max_steps, GRID_RATIO).skip(1) {
         offer(fresh_each_time(facts, mu, steps));
         for &theta in thetas {
             for power in -8..=8 {
