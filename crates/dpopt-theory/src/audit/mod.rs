@@ -42,9 +42,9 @@ mod mechanisms;
 mod members;
 mod meter;
 mod one_run;
-mod own_estimators;
 mod passes;
 mod periods;
+mod plans;
 mod projected;
 mod proximal;
 mod queries;
@@ -55,6 +55,7 @@ mod solvers;
 mod statistic;
 mod tape;
 mod twins;
+mod variants;
 mod watch;
 
 #[cfg(test)]
@@ -374,7 +375,7 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
-        own_estimators::register(&mut registry)?;
+        variants::register(&mut registry)?;
         passes::register(&mut registry)?;
         projected::register(&mut registry)?;
         adaptive::register(&mut registry)?;
