@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use dpopt_nonconvex::{NOISY_GD_THEORY, Plan, SPIDERBOOST};
+use dpopt_nonconvex::{NOISY_GD_THEORY, SPIDERBOOST};
 use dpopt_oracle::{
     Answer, AskError, Batch, Books, Fresh, Level, Linear, Mean, Offers, Oracle, OracleFacts,
     Period, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings, Question, Refresh,

@@ -11,7 +11,7 @@
 //! enough noise. There the spread of the other records hides a member by sqrt(n/d) only, so d is above n.
 
 use dpopt_nonconvex::{
-    ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, KlCondition, Limits, NoObserver, NoisyGdPlan,
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, KlCondition, Limits, NoObserver, NoisyGdPlan,
     NoisyGdSchedule, Plan, PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan,
     SampledSpiderBoostSchedule, Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings,
     TreeSpiderPlan, TreeTarget,

@@ -8,11 +8,13 @@ mod population;
 mod prefix;
 mod span;
 mod weighted;
+mod within;
 
 pub(crate) use counts::binomial;
 pub use oracle::{NoiseRule, SimulatedOracle};
 pub use plane::PlaneOracle;
 pub use population::{ClosedForm, Population, WeightedLoss};
 pub use prefix::FloatPrefixNoise;
-pub use span::{RampGlm, SpanGradient, SpanOracle, in_span};
+pub use span::{RampGlm, SpanGradient, SpanOracle};
 pub use weighted::{Unread, WeightedError, WeightedRecords};
+pub use within::{Within, in_span};

@@ -1,7 +1,6 @@
 //! A private oracle where gradients stay in a span of few dimensions.
 
 use dpopt_linalg::norm;
-use dpopt_nonconvex::Plan;
 use dpopt_oracle::{
     Answer, AskError, Books, Linear, Mean, Offers, Oracle, OracleFacts, Question,
 };
@@ -51,7 +50,7 @@ pub struct SpanOracle<G> {
 
 impl<G: SpanGradient> SpanOracle<G> {
     /// As over `records` records in `dim` dimensions (at least r + 2). Equal seeds give equal runs. Run plans for d
-    /// dimensions on it by [`in_span`].
+    /// dimensions on it by [`crate::in_span`].
     #[must_use]
     pub fn new(problem: G, dim: usize, records: u64, adjacency: Adjacency, seed: u64) -> Self {
         let rank = problem.rank();
