@@ -1,8 +1,8 @@
 //! Audits of adaptive gradient descent: replays on hostile records, the transcript meter, and a test between two worlds.
 
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, NoObserver, NormQueries, Plan as _,
-    PublicFacts,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, NoObserver, NormQueries,
+    Plan as _, PublicFacts,
 };
 use dpopt_oracle::{PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Delta, Epsilon};

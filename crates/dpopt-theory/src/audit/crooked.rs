@@ -12,8 +12,8 @@ use dpopt_oracle::{
     Schedule, share_of,
 };
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation,
-    Prefix, PrefixKind, Slice, Spend, Touched, Which,
+    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation, Prefix,
+    PrefixKind, Slice, Spend, Touched, Which,
 };
 
 use super::estimators::track;

@@ -114,11 +114,7 @@ pub(super) fn level(batch: Batch, z: f64) -> Result<Level, AuditError> {
 
 /// An estimate that follows a point, of any kind.
 pub(super) trait Follows {
-    fn follow(
-        &mut self,
-        oracle: &mut dyn Oracle,
-        point: &[f64],
-    ) -> Result<Tracked<'_>, AskError>;
+    fn follow(&mut self, oracle: &mut dyn Oracle, point: &[f64]) -> Result<Tracked<'_>, AskError>;
 
     fn new_phase(&mut self);
 }
@@ -146,11 +142,7 @@ follows!(Fresh, Recursive, PrefixRecursive, TreeRounds);
 pub(super) struct On<E>(pub(super) E, pub(super) Regularized);
 
 impl<E: Follows> Follows for On<E> {
-    fn follow(
-        &mut self,
-        oracle: &mut dyn Oracle,
-        point: &[f64],
-    ) -> Result<Tracked<'_>, AskError> {
+    fn follow(&mut self, oracle: &mut dyn Oracle, point: &[f64]) -> Result<Tracked<'_>, AskError> {
         let mut tracked = self.0.follow(oracle, point)?;
         tracked.estimate = self.1.plus(tracked.estimate, point);
         Ok(tracked)
@@ -297,11 +289,7 @@ fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
     let rate = SamplingRate::new(0.3)?;
     let pairs = [
         ("poisson", Batch::Poisson(rate), Batch::Poisson(rate)),
-        (
-            "everything-poisson",
-            Batch::All,
-            Batch::Poisson(rate),
-        ),
+        ("everything-poisson", Batch::All, Batch::Poisson(rate)),
         ("fixed-size", Batch::FixedSize(2), Batch::FixedSize(2)),
         ("next", Batch::Next(3), Batch::Next(1)),
         ("per-length", Batch::Next(4), Batch::PerLength(1.5)),

@@ -11,10 +11,10 @@
 //! enough noise. There the spread of the other records hides a member by sqrt(n/d) only, so d is above n.
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, KlCondition, Limits, NoObserver, NoisyGdPlan,
-    NoisyGdSchedule, Plan, PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan,
-    SampledSpiderBoostSchedule, Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings,
-    TreeSpiderPlan, TreeTarget,
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, KlCondition, Limits, NoObserver,
+    NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts, RecursiveGdPlan, SOLVERS,
+    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
+    SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Convexity, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, SamplingRate};
@@ -40,7 +40,11 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         }
     }
     let one = one_release()?;
-    registry.add(target("one-release", claim_of(&one)?, Box::new(one.clone())));
+    registry.add(target(
+        "one-release",
+        claim_of(&one)?,
+        Box::new(one.clone()),
+    ));
     // Claims of the right plans, noise of the wrong ones.
     let quieter = NoisyGdSchedule {
         noise_multiplier: noise(one.schedule().noise_multiplier.get() / 8.0)?,

@@ -150,7 +150,9 @@ fn passes<L: ConvexSmooth<Records = Examples>>(
         noise_multiplier: z,
     };
     let count = made.lengths.len() as u64;
-    perturbed.books().reserve(&Schedule::new(RECORDS).releases(level, count).spend())?;
+    perturbed
+        .books()
+        .reserve(&Schedule::new(RECORDS).releases(level, count).spend())?;
     let (origin, centre) = ([0.01, -0.02, 0.0], [-2.0, 5.0, 1.0]);
     let mut point = vec![0.3, -0.2, 0.1];
     let (mut text, mut stopped) = (String::new(), false);
@@ -292,7 +294,9 @@ fn false_claim(registry: &mut Registry) {
                     batch: Batch::Next(1),
                     noise_multiplier: z,
                 };
-                perturbed.books().reserve(&Schedule::new(200).releases(level, 1).spend())?;
+                perturbed
+                    .books()
+                    .reserve(&Schedule::new(200).releases(level, 1).spend())?;
                 let origin = [0.0; DIM];
                 let pass = Pass {
                     start: &origin,

@@ -66,7 +66,10 @@ pub(super) fn plan_of(
     adjacency: Adjacency,
     dim: usize,
 ) -> Result<Box<dyn Plan>, AuditError> {
-    let (all, few) = (facts(adjacency, dim), facts(adjacency, dim.min(PLANNED_DIMS)));
+    let (all, few) = (
+        facts(adjacency, dim),
+        facts(adjacency, dim.min(PLANNED_DIMS)),
+    );
     let budget = budget()?;
     Ok(match solver.name {
         "noisy-gd" => {
@@ -181,7 +184,11 @@ pub(super) fn sampled(
         variation_noise_multiplier: noise(3.0)?,
         ..*SampledSpiderBoostPlan::new(&few, &budget()?, STEPS)?.schedule()
     };
-    Ok(SampledSpiderBoostPlan::by_hand(&facts, &budget()?, schedule))
+    Ok(SampledSpiderBoostPlan::by_hand(
+        &facts,
+        &budget()?,
+        schedule,
+    ))
 }
 
 /// Two rounds of four leaves on fourteen records, or what becomes of them.
@@ -243,7 +250,10 @@ pub(super) fn stages(
         stage.noise_multiplier = noise(2.0 * (steps as f64).sqrt())?;
         Ok(stage)
     };
-    let stages = slices.iter().map(stage).collect::<Result<_, AuditError>>()?;
+    let stages = slices
+        .iter()
+        .map(stage)
+        .collect::<Result<_, AuditError>>()?;
     let outline = plan.outline().clone();
     Ok(RecursiveGdPlan::by_hand(&convex, &budget, outline, stages))
 }

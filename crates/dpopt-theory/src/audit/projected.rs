@@ -5,9 +5,9 @@ use dpopt_nonconvex::{JlBranch, JlFacts, JlPlan, JlShape, Plan, solver};
 use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator};
 
+use super::estimators::other;
 use super::hostile::neighbours;
 use super::mechanisms::RELATIONS;
-use super::estimators::other;
 use super::plans::{budget, facts, plan_of, spider};
 use super::replay::{CuratorReplay, Pair};
 use super::solvers::{Labelled, labelled_pairs, walk};
@@ -101,7 +101,10 @@ fn run(
             let norm = ClipNorm::new(1.0)?;
             let data = PrivateData::made_up(design, labels, norm, adjacency, declared)?;
             let embedded = plan.embedded(&data).map_err(other)?;
-            Ok(walk(&plan, PrivateMean::new(&embedded, Glm::Absolute, curator)?))
+            Ok(walk(
+                &plan,
+                PrivateMean::new(&embedded, Glm::Absolute, curator)?,
+            ))
         },
     ));
     Ok(())

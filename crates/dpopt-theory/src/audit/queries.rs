@@ -10,11 +10,13 @@ use dpopt_oracle::query::{
     SmoothedGradient, Value,
 };
 use dpopt_oracle::{
-    Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm, Head,
-    Level, Linear, Mlp, Momentum, PrivateData, PrivateMean, Query, Recursive, RecursiveSettings,
-    Refresh, Schedule, Segment, Softmax,
+    Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
+    Head, Level, Linear, Mlp, Momentum, PrivateData, PrivateMean, Query, Recursive,
+    RecursiveSettings, Refresh, Schedule, Segment, Softmax,
 };
-use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which};
+use dpopt_privacy::{
+    Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which,
+};
 
 use super::estimators::{declared, other, track};
 use super::hostile::{Hostile, HostileLoss, hostile_pairs};

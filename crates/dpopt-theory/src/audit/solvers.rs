@@ -444,10 +444,7 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// DP-SGD: the likelihood ratio of a release is that of a mixture.
-fn sampled_canary(
-    name: &str,
-    plan: dpopt_nonconvex::DpSgdPlan,
-) -> Result<Canary, AuditError> {
+fn sampled_canary(name: &str, plan: dpopt_nonconvex::DpSgdPlan) -> Result<Canary, AuditError> {
     let adjacency = Adjacency::AddRemove;
     let schedule = *plan.schedule();
     let (rate, steps) = (schedule.sampling_rate, schedule.steps);

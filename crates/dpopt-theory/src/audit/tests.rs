@@ -317,7 +317,10 @@ fn every_solver_is_audited() {
         let name = solver.name;
         for adjacency in super::mechanisms::RELATIONS {
             let replayed = has(format!("{name}/replay/{adjacency}"));
-            assert!(replayed || has(format!("{name}/replay-rows/{adjacency}")), "{name}");
+            assert!(
+                replayed || has(format!("{name}/replay-rows/{adjacency}")),
+                "{name}"
+            );
         }
         assert!(has(format!("membership/{name}/replace-one")), "{name}");
         let one_run = has(format!("{name}/one-run/zero-out"));

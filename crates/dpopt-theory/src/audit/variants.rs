@@ -58,12 +58,7 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
 }
 
 /// A plan that reads more records than there are.
-fn run_out(
-    registry: &mut Registry,
-    solver: &str,
-    plan: Arc<dyn Plan>,
-    adjacency: Adjacency,
-) {
+fn run_out(registry: &mut Registry, solver: &str, plan: Arc<dyn Plan>, adjacency: Adjacency) {
     let target = CuratorReplay::new(
         &format!("{solver}/records-run-out/{adjacency}"),
         solver,

@@ -491,9 +491,7 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
 
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         Ok(match question {
-            Question::Mean { of, over, noise } => {
-                Answer::Mean(self.release_mean(of, over, noise)?)
-            }
+            Question::Mean { of, over, noise } => Answer::Mean(self.release_mean(of, over, noise)?),
             Question::Norm {
                 of,
                 shift,

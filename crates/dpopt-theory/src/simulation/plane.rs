@@ -146,7 +146,10 @@ impl<P: Problem> Oracle for PlaneOracle<P> {
             } => {
                 let exact = norm(&self.gradient(of, shift)?);
                 let std = self.charge(of, noise)?;
-                Ok(Answer::Number(Number::new(exact + std * self.normal(), std)))
+                Ok(Answer::Number(Number::new(
+                    exact + std * self.normal(),
+                    std,
+                )))
             }
             other => Err(AskError::NotOffered { what: other.kind() }),
         }

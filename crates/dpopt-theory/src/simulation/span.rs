@@ -1,9 +1,7 @@
 //! A private oracle where gradients stay in a span of few dimensions.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{
-    Answer, AskError, Books, Linear, Mean, Offers, Oracle, OracleFacts, Question,
-};
+use dpopt_oracle::{Answer, AskError, Books, Linear, Mean, Offers, Oracle, OracleFacts, Question};
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::{Adjacency, Curator, NoiseMultiplier, Reads, Which};
 use rand_distr::{ChiSquared, Distribution as _, StandardNormal};
@@ -79,9 +77,7 @@ impl<G: SpanGradient> SpanOracle<G> {
             min: 1.0,
             max: f64::MAX,
         })?;
-        self.books
-            .curator_mut()
-            .charge_simulated(Reads::All, z)?;
+        self.books.curator_mut().charge_simulated(Reads::All, z)?;
         self.books.count(records, of.gradients(), 0.0);
         let mut mean = vec![0.0; dim];
         self.problem

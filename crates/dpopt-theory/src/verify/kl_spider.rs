@@ -248,11 +248,10 @@ fn previous_iterates<O: Oracle>(
         let (facts, budget, settings) = (plan.facts(), plan.budget(), *plan.settings());
         let single = KlSpiderPlan::by_hand(facts, plan.kl(), budget, settings, vec![*phase]);
         let mut seen = Vec::new();
-        let outcome =
-            single.run_from(&point, &mut oracle(k), &mut |release: &Release<'_>| {
-                seen.push(release.point.to_vec());
-                ControlFlow::Continue(())
-            })?;
+        let outcome = single.run_from(&point, &mut oracle(k), &mut |release: &Release<'_>| {
+            seen.push(release.point.to_vec());
+            ControlFlow::Continue(())
+        })?;
         // The last release was made at the point returned, if that was certified, and else at the one before.
         if outcome.stop == Stop::SmallEstimate {
             seen.pop();

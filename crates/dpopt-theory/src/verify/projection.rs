@@ -240,10 +240,9 @@ fn plan(who: Who, setting: &Setting) -> Result<Planned, TrialError> {
         rank,
     } = setting;
     let rank = PublicRank::new(*rank)?;
-    let spider =
-        |facts: &PublicFacts, _: Option<PublicRank>| -> Result<Box<dyn Plan>, PlanError> {
-            Ok(Box::new(SpiderBoostPlan::new(facts, budget, MAX_STEPS)?))
-        };
+    let spider = |facts: &PublicFacts, _: Option<PublicRank>| -> Result<Box<dyn Plan>, PlanError> {
+        Ok(Box::new(SpiderBoostPlan::new(facts, budget, MAX_STEPS)?))
+    };
     let bound = |plan: &dyn Plan| plan.predicted_bound().ok_or("the plan states no bound");
     let branch = match who {
         Who::JlRank => Some(JlBranch::Rank),

@@ -261,8 +261,7 @@ impl Experiment for TreeExperiment {
         let loss = TiltedProblem::new(base, SHARE, TILT, 0.0)?;
         let data = population(dim, COPIES)?;
         let known = loss.constants_on(data.records());
-        if known.lipschitz > facts.lipschitz + 1e-12
-            || known.smoothness > facts.smoothness + 1e-12
+        if known.lipschitz > facts.lipschitz + 1e-12 || known.smoothness > facts.smoothness + 1e-12
         {
             return Err("the family breaks its own constants".into());
         }
@@ -270,9 +269,8 @@ impl Experiment for TreeExperiment {
             Who::LipschitzNoise => NoiseRule::Lipschitz,
             _ => NoiseRule::Displacement,
         };
-        let mut oracle =
-            SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, trial.seed)
-                .with_rule(rule);
+        let mut oracle = SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, trial.seed)
+            .with_rule(rule);
         let mut gradient = vec![0.0; dim];
         let mut error = |point: &[f64]| {
             base.gradient(point, &mut gradient);

@@ -124,9 +124,8 @@ impl Experiment for VariantExperiment {
             };
             plan = Box::new(StormPlan::by_hand(&facts, &budget, schedule));
         }
-        let mut oracle =
-            SimulatedOracle::new(&problem, records, Adjacency::ReplaceOne, trial.seed)
-                .with_rule(self.rule);
+        let mut oracle = SimulatedOracle::new(&problem, records, Adjacency::ReplaceOne, trial.seed)
+            .with_rule(self.rule);
         let mut gradient = vec![0.0; dim];
         let points = Points::of(&*plan, &mut oracle, |point| {
             problem.gradient(point, &mut gradient);
