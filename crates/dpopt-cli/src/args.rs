@@ -138,7 +138,7 @@ impl NoiseOver {
     pub(crate) fn words(self, stated: NoiseMultiplier, adjacency: Adjacency) -> String {
         let sensitivity = match adjacency {
             Adjacency::ReplaceOne => "2C",
-            _ => "C",
+            Adjacency::AddRemove | Adjacency::ZeroOut => "C",
         };
         match self {
             Self::Clip => format!(
@@ -158,7 +158,9 @@ pub(crate) fn adjacency_in_words(adjacency: Adjacency) -> &'static str {
     match adjacency {
         Adjacency::ReplaceOne => "neighbours differ in one record, exchanged for any other",
         Adjacency::AddRemove => "neighbours differ by one record, added or removed",
-        _ => "neighbours differ in one record, exchanged for one that contributes nothing",
+        Adjacency::ZeroOut => {
+            "neighbours differ in one record, exchanged for one that contributes nothing"
+        }
     }
 }
 

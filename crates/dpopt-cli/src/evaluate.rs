@@ -1,7 +1,7 @@
 //! How good a point is on records outside the protection.
 
-use dpopt::oracle::{Glm, PublicData};
 use dpopt::certify::{MetricError, accuracy, auc, log_loss, majority_accuracy};
+use dpopt::oracle::{Glm, PublicData};
 use serde::Serialize;
 
 /// Metrics on a test set that was declared public.

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use dpopt_linalg::{Design, Packed};
-use dpopt_oracle::{Activation, Estimator, Head, Mlp, PrivateData, PrivateGradient};
+use dpopt_oracle::{Activation, Head, Mlp, PrivateData, PrivateGradient};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 
 const SIZES: [usize; 3] = [784, 128, 10];

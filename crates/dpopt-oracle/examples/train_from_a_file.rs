@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
-use dpopt_oracle::{Estimator, ExamplesOnDisk, Glm, PrivateData, PrivateGradient};
+use dpopt_oracle::{ExamplesOnDisk, Glm, PrivateData, PrivateGradient};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 
 const COLUMNS: usize = 1000;

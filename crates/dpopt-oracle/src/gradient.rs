@@ -69,6 +69,13 @@ impl<'a, L: Differentiable> PrivateGradient<'a, L> {
         self
     }
 
+    /// Clips gradients to `clip` instead.
+    #[must_use]
+    pub fn with_clip(mut self, clip: ClipNorm) -> Self {
+        self.running.set_clip(clip);
+        self
+    }
+
     /// Reads these records for a fresh estimate, and those for a difference: all, a sample, or unread ones.
     #[must_use]
     pub fn reading(self, anchor: Which<'static>, variation: Which<'static>) -> Self {

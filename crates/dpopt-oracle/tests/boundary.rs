@@ -4,14 +4,13 @@
 use std::mem;
 
 use dpopt_linalg::{Design, JlMap, RowFile, RowFileWriter};
-use dpopt_oracle::query::Gradient;
 use dpopt_oracle::{
-    ConvexGlm, EstimatorError, ExamplesOnDisk, Glm, OutputPerturbed, Over, Pass, PassError, Passes,
-    PrivateData, PrivateGradient, PrivateMean,
+    AskError, ConvexGlm, EstimatorError, ExamplesOnDisk, Glm, Linear, Oracle as _, OutputPerturbed,
+    Pass, PrivateData, PrivateGradient, PrivateMean,
 };
 use dpopt_privacy::{
     Adjacency, ChangedRecord, ClipNorm, Curator, Epsilon, Event, Mode, NoiseMultiplier, Refused,
-    ReplayForAudits, Spend,
+    ReplayForAudits, Spend, Which,
 };
 
 const ROWS: [[f64; 2]; 3] = [[0.6, 0.8], [-0.28, 0.96], [1.0, 0.0]];
@@ -45,11 +44,8 @@ fn three_slices() -> Spend {
     })
 }
 
-fn query(at: &[f64]) -> Gradient<'_> {
-    Gradient {
-        point: at,
-        clip: norm(),
-    }
+fn query(at: &[f64]) -> Linear<'_> {
+    Linear::field(at, norm())
 }
 
 /// One record at a time, with the noise of a seed.
@@ -59,8 +55,8 @@ fn slices(data: &PrivateData, seed: u64) -> Result<Vec<Vec<f64>>, EstimatorError
     let at = [0.0, 0.0];
     (0..3)
         .map(|_| {
-            let released = mean.release(&query(&at), &Over::Next(1), noise())?;
-            Ok(released.unwrap().mean)
+            let released = mean.release(&query(&at), Which::Next(1), noise());
+            Ok(released.unwrap().unwrap().mean)
         })
         .collect()
 }
@@ -108,19 +104,19 @@ fn a_curator_that_was_exchanged_releases_nothing() {
     let mut simulated = Curator::simulated(RELATION, 1);
     simulated.reserve(&all).unwrap();
     let protected = mem::replace(mean.curator_mut(), simulated);
-    let refused = |outcome: Option<Refused>| {
+    let refused = |outcome: Option<AskError>| {
         assert!(
             matches!(
                 outcome,
-                Some(Refused::NotMadeUp {
+                Some(AskError::Refused(Refused::NotMadeUp {
                     mode: Mode::Simulated
-                })
+                }))
             ),
             "{outcome:?}"
         );
     };
-    let over = [Over::Everything, Over::Next(1), Over::FixedSize(1)];
-    for over in &over {
+    let over = [Which::All, Which::Next(1), Which::FixedSize(1)];
+    for over in over {
         let before = mean.counts();
         refused(mean.release(&query(&at), over, noise()).err());
         refused(mean.release_norm(&query(&at), over, noise()).err());
@@ -140,10 +136,7 @@ fn a_curator_that_was_exchanged_releases_nothing() {
     assert_eq!(mean.curator().spent(), Event::NoOp);
     *mean.curator_mut() = protected;
     mean.curator_mut().reserve(&all).unwrap();
-    assert!(
-        mean.release(&query(&at), &Over::Everything, noise())
-            .is_ok()
-    );
+    assert!(mean.release(&query(&at), Which::All, noise()).is_ok());
 }
 
 #[test]
@@ -155,7 +148,7 @@ fn passes_with_noise_on_their_output_are_no_way_round() {
     let protected = Curator::protected(RELATION).unwrap();
     let mut passes = OutputPerturbed::new(&data, loss(), protected).unwrap();
     *passes.curator_mut() = simulated();
-    passes.reserve(&three_slices()).unwrap();
+    passes.books().reserve(&three_slices()).unwrap();
     let pass = Pass {
         start: &[0.0; 2],
         centre: &[0.0; 2],
@@ -167,7 +160,7 @@ fn passes_with_noise_on_their_output_are_no_way_round() {
     };
     assert!(matches!(
         passes.pass(&pass, noise()),
-        Err(PassError::Refused(Refused::NotMadeUp { .. }))
+        Err(AskError::Refused(Refused::NotMadeUp { .. }))
     ));
     assert_eq!(passes.curator().records_taken(), 0);
 }
@@ -222,10 +215,11 @@ fn inner_runs_are_what_the_outer_one_is() {
                 // The estimator owns its curator; what is left in its place is never used.
                 let inner = mem::replace(inner, Curator::simulated(RELATION, 0));
                 let mean = PrivateMean::new(&data, LOSS, inner);
-                let released = mean.and_then(|mut mean| {
-                    Ok(mean.release(&query(&[0.0, 0.0]), &Over::Everything, noise())?)
+                let released = mean.is_ok_and(|mut mean| {
+                    mean.release(&query(&[0.0, 0.0]), Which::All, noise())
+                        .is_ok()
                 });
-                (released.is_ok(), 0.0)
+                (released, 0.0)
             })
             .unwrap();
         best.unwrap().value

@@ -7,8 +7,10 @@
 use std::num::NonZeroUsize;
 
 use dpopt_linalg::{Design, norm};
-use dpopt_oracle::{Access, Estimator, Glm, PrivateData, PrivateGradient};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend};
+use dpopt_oracle::{Glm, PrivateData, PrivateGradient};
+use dpopt_privacy::{
+    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
+};
 
 const DIM: usize = 5;
 
@@ -212,7 +214,7 @@ fn a_sample_depends_on_positions_only_through_who_is_in_it() {
         let curator = Curator::simulated(data.adjacency(), 5);
         let mut estimator = PrivateGradient::new(data, Glm::Welsch, curator)
             .unwrap()
-            .with_access(Access::Poisson(rate));
+            .reading(Which::Poisson(rate), Which::Poisson(rate));
         let event = Event::gaussian(z()).poisson_sampled(rate);
         estimator.reserve(&Spend::Fixed(event)).unwrap();
         let estimate = estimator.refresh(&[0.1; DIM], z()).unwrap();
@@ -421,7 +423,7 @@ fn a_poisson_mean_divides_by_the_public_size() {
         let mut estimator = PrivateGradient::new(&data, Glm::Logistic, curator)
             .unwrap()
             .with_clip(ClipNorm::new(clip).unwrap())
-            .with_access(Access::Poisson(rate));
+            .reading(Which::Poisson(rate), Which::Poisson(rate));
         let estimate = estimator.refresh(&[0.1; DIM], noise).unwrap();
         estimate.gradient.to_vec()
     };

@@ -3,14 +3,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpopt_oracle::{
-    Ask, Batch, ClosureLoss, Constants, Convexity, Counts, Differentiable, Drift, EstimatorError,
-    Fresh, Level, Means, Over, PrivateData, PrivateMean, Recursion, Recursive, RecursiveSettings,
-    Refresh, Schedule, StepKind, Tracker, TreeRounds,
+    AskError, Batch, ClosureLoss, Constants, Convexity, Counts, Differentiable, Drift,
+    EstimatorError, Fresh, Level, Linear, Oracle, PrivateData, PrivateMean, Recursive,
+    RecursiveSettings, Refresh, Running, Schedule, StepKind, TreeRounds,
 };
 use dpopt_privacy::accounting::costs::squared_mu;
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend,
+    Which,
 };
+
+mod follow;
+use follow::{Follow, On};
 
 const DIM: usize = 2;
 const N: usize = 64;
@@ -66,6 +70,11 @@ fn means<'a>(
     PrivateMean::new(data, loss(), curator).unwrap()
 }
 
+fn recursive<O: Oracle>(oracle: O, settings: RecursiveSettings) -> On<O, Recursive> {
+    let tracker = Recursive::new(oracle.facts().dim, settings).unwrap();
+    On { oracle, tracker }
+}
+
 /// Steps of length 0.5 each.
 fn points(count: usize) -> Vec<Record> {
     (0..count).map(|t| [0.5 * t as f64, 0.25]).collect()
@@ -95,7 +104,7 @@ fn recursive_spend(settings: &RecursiveSettings, anchors: u64, variations: u64) 
 }
 
 /// Walks over the points and says what was released; each estimate is the closed form.
-fn walk(tracker: &mut dyn Tracker, points: &[Record]) -> Vec<StepKind> {
+fn walk<O: Oracle, T: Follow>(tracker: &mut On<O, T>, points: &[Record]) -> Vec<StepKind> {
     points
         .iter()
         .map(|point| {
@@ -138,7 +147,7 @@ fn every_access_reads_charges_and_counts_what_it_should() {
     let slices = |events| Event::ParallelComposed { events };
     let cases = [
         (
-            (Batch::Everything, Batch::Everything),
+            (Batch::All, Batch::All),
             whole(near.clone(), far.clone()),
             (7.0 * 64.0, (3.0 + 8.0) * 64.0),
         ),
@@ -158,7 +167,7 @@ fn every_access_reads_charges_and_counts_what_it_should() {
             (70.0, 110.0),
         ),
         (
-            (Batch::Everything, Batch::Next(5)),
+            (Batch::All, Batch::Next(5)),
             Event::composed(vec![near.clone().repeated(3), slices(vec![far.clone()])]),
             (3.0 * 64.0 + 20.0, 3.0 * 64.0 + 40.0),
         ),
@@ -167,15 +176,15 @@ fn every_access_reads_charges_and_counts_what_it_should() {
         let settings = settings(anchor, variation, Refresh::every(3));
         let spend = recursive_spend(&settings, 3, 4);
         assert_eq!(spend, Spend::Fixed(event.clone()), "{anchor:?}");
-        let mut tracker = Recursive::new(means(&data, 3), settings).unwrap();
-        tracker.reserve(&spend).unwrap();
+        let mut tracker = recursive(means(&data, 3), settings);
+        tracker.books().reserve(&spend).unwrap();
         let kinds = walk(&mut tracker, &points(7));
         for (t, kind) in kinds.iter().enumerate() {
             assert_eq!(*kind == StepKind::Anchor, t % 3 == 0, "{anchor:?} {t}");
         }
         let expected = (7, records, gradients, 0.0, gradients / 64.0);
-        assert_eq!(counts(tracker.counts()), expected, "{anchor:?}");
-        let spent = tracker.settle().unwrap();
+        assert_eq!(counts(tracker.books().counts()), expected, "{anchor:?}");
+        let spent = tracker.books().settle().unwrap();
         let cost = |event| squared_mu(event, Adjacency::ReplaceOne);
         if let (Ok(spent), Ok(planned)) = (cost(&spent), cost(&event)) {
             assert!((spent / planned - 1.0).abs() < 1e-9, "{anchor:?}");
@@ -190,16 +199,16 @@ fn every_access_reads_charges_and_counts_what_it_should() {
     let spend = recursive_spend(&settings, 3, 4);
     let sampled = whole(near.poisson_sampled(rate), far.poisson_sampled(rate));
     assert_eq!(spend, Spend::Fixed(sampled));
-    let mut tracker = Recursive::new(means(&data, 3), settings).unwrap();
-    tracker.reserve(&spend).unwrap();
+    let mut tracker = recursive(means(&data, 3), settings);
+    tracker.books().reserve(&spend).unwrap();
     for point in points(7) {
         tracker.estimate(&point).unwrap();
     }
     assert_eq!(
-        counts(tracker.counts()),
+        counts(tracker.books().counts()),
         (7, 7.0 * 16.0, 11.0 * 16.0, 0.0, 11.0 * 16.0 / 64.0)
     );
-    assert_eq!(tracker.settle().unwrap(), *spend.event());
+    assert_eq!(tracker.books().settle().unwrap(), *spend.event());
 }
 
 #[test]
@@ -207,16 +216,19 @@ fn a_fresh_estimate_is_an_anchor_each_time() {
     let data = alike();
     for (batch, records) in [(Batch::Next(9), 27.0), (Batch::Held(5), 15.0)] {
         let spend = Schedule::new(64).releases(level(batch, QUIET), 3).spend();
-        let mut tracker = Fresh::new(means(&data, 1), clip(8.0), level(batch, QUIET)).unwrap();
-        tracker.reserve(&spend).unwrap();
+        let mut tracker = On {
+            oracle: means(&data, 1),
+            tracker: Fresh::new(DIM, clip(8.0), level(batch, QUIET)).unwrap(),
+        };
+        tracker.books().reserve(&spend).unwrap();
         assert_eq!(walk(&mut tracker, &points(3)), [StepKind::Anchor; 3]);
         assert_eq!(
-            counts(tracker.counts()),
+            counts(tracker.books().counts()),
             (3, records, records, 0.0, records / 64.0)
         );
         // Three times on one slice, or once on each of three.
         let times = if batch == Batch::Held(5) { 3.0 } else { 1.0 };
-        let cost = squared_mu(&tracker.settle().unwrap(), Adjacency::ReplaceOne).unwrap();
+        let cost = squared_mu(&tracker.books().settle().unwrap(), Adjacency::ReplaceOne).unwrap();
         assert!((cost * QUIET * QUIET / times - 1.0).abs() < 1e-9);
     }
 }
@@ -226,9 +238,12 @@ fn a_fresh_estimate_is_an_anchor_each_time() {
 #[test]
 fn noise_adds_up_since_the_anchor() {
     let data = alike();
-    let settings = settings(Batch::Everything, Batch::Everything, Refresh::every(4));
-    let mut tracker = Recursive::new(means(&data, 3), settings).unwrap();
-    tracker.reserve(&recursive_spend(&settings, 2, 4)).unwrap();
+    let settings = settings(Batch::All, Batch::All, Refresh::every(4));
+    let mut tracker = recursive(means(&data, 3), settings);
+    tracker
+        .books()
+        .reserve(&recursive_spend(&settings, 2, 4))
+        .unwrap();
     let anchor = 2.0 * 8.0 * QUIET / 64.0;
     let variation = 2.0 * 0.5 * (2.0 * QUIET) / 64.0;
     for (t, point) in points(6).iter().enumerate() {
@@ -253,15 +268,18 @@ fn the_noise_is_as_large_as_stated() {
     );
     let data = alike();
     let mean = PrivateMean::new(&data, loss, Curator::simulated(Adjacency::ReplaceOne, 7)).unwrap();
-    let level = |multiplier| level(Batch::Everything, multiplier);
+    let level = |multiplier| level(Batch::All, multiplier);
     let settings = RecursiveSettings {
         clip: clip(1.0),
         anchor: level(2.0),
         variation: level(3.0),
         refresh: Refresh::every(4),
     };
-    let mut tracker = Recursive::new(mean, settings).unwrap();
-    tracker.reserve(&recursive_spend(&settings, 2, 4)).unwrap();
+    let mut tracker = recursive(mean, settings);
+    tracker
+        .books()
+        .reserve(&recursive_spend(&settings, 2, 4))
+        .unwrap();
     for t in 0..6 {
         // Steps of length 64: changes are clipped to 2C.
         let estimate = tracker
@@ -285,25 +303,28 @@ fn the_noise_is_as_large_as_stated() {
 fn a_held_estimate_is_free() {
     let data = alike();
     let settings = settings(Batch::Next(10), Batch::Next(5), Refresh::by_phase());
-    let mut tracker = Recursive::new(means(&data, 3), settings).unwrap();
-    tracker.reserve(&recursive_spend(&settings, 1, 0)).unwrap();
+    let mut tracker = recursive(means(&data, 3), settings);
+    tracker
+        .books()
+        .reserve(&recursive_spend(&settings, 1, 0))
+        .unwrap();
     let point = [0.3, 0.4];
     let first = tracker.estimate(&point).unwrap().estimate.gradient.to_vec();
-    let before = tracker.counts();
+    let before = tracker.books().counts();
     let held = tracker.estimate(&point).unwrap();
     assert_eq!(
         (held.kind, held.estimate.release_std),
         (StepKind::Held, 0.0)
     );
     assert_eq!(held.estimate.gradient, first);
-    assert_eq!(tracker.counts(), before);
-    assert_eq!(tracker.means_mut().records_left(), 54);
+    assert_eq!(tracker.books().counts(), before);
+    assert_eq!(tracker.books().records_left(), 54);
     // A move is not in the reservation, and changes nothing.
     assert!(matches!(
         tracker.estimate(&[0.3, 0.5]),
-        Err(Refused::NotReserved { .. })
+        Err(AskError::Refused(Refused::NotReserved { .. }))
     ));
-    assert_eq!(tracker.means_mut().records_left(), 54);
+    assert_eq!(tracker.books().records_left(), 54);
     assert_eq!(tracker.estimate(&point).unwrap().estimate.gradient, first);
 }
 
@@ -313,8 +334,11 @@ fn batches_follow_the_displacement() {
     let data = alike();
     let refresh = Refresh::on(Drift::Path(1.0));
     let settings = settings(Batch::Next(12), Batch::PerLength(20.0), refresh);
-    let mut tracker = Recursive::new(means(&data, 3), settings).unwrap();
-    tracker.reserve(&recursive_spend(&settings, 1, 1)).unwrap();
+    let mut tracker = recursive(means(&data, 3), settings);
+    tracker
+        .books()
+        .reserve(&recursive_spend(&settings, 1, 1))
+        .unwrap();
     // Lengths: anchor; 0.3 -> 6 records; 1e-9 -> 1; 0.22 -> 5 (4.4 rounded up); 0.6 would be 12, so an
     // anchor, as its drift of 1.12 would be; then 0.
     let path = [0.0, 0.3, 0.3 + 1e-9, 0.52, 1.12, 1.12];
@@ -323,11 +347,14 @@ fn batches_follow_the_displacement() {
     for (w, read) in path.into_iter().zip(read) {
         tracker.estimate(&[w, 0.0]).unwrap();
         total += read;
-        assert_eq!(tracker.counts().records, total, "{w}");
+        assert_eq!(tracker.books().counts().records, total, "{w}");
     }
     // Drift alone: 0.1 at a time, the anchor comes when the path is 1 long.
-    let mut drift = Recursive::new(means(&data, 3), settings).unwrap();
-    drift.reserve(&recursive_spend(&settings, 1, 1)).unwrap();
+    let mut drift = recursive(means(&data, 3), settings);
+    drift
+        .books()
+        .reserve(&recursive_spend(&settings, 1, 1))
+        .unwrap();
     let path: Vec<Record> = (0..=9).map(|t| [0.125 * f64::from(t), 0.0]).collect();
     let kinds = walk(&mut drift, &path);
     let anchors: Vec<usize> = (0..kinds.len())
@@ -341,26 +368,33 @@ fn a_phase_begins_with_an_anchor_on_its_own_slice() {
     let data = alike();
     let batch = Batch::Held(20);
     let first = settings(batch, batch, Refresh::by_phase());
-    let mut tracker = Recursive::new(means(&data, 3), first).unwrap();
-    tracker.reserve(&recursive_spend(&first, 1, 2)).unwrap();
+    let mut tracker = recursive(means(&data, 3), first);
+    tracker
+        .books()
+        .reserve(&recursive_spend(&first, 1, 2))
+        .unwrap();
     for phase in 1..=3_u64 {
         let kinds = walk(&mut tracker, &points(3));
         assert_eq!(kinds[0], StepKind::Anchor);
         assert_eq!(kinds[1..], [StepKind::Variation; 2]);
-        assert_eq!(tracker.means_mut().records_left(), 64 - 20 * phase);
+        assert_eq!(tracker.books().records_left(), 64 - 20 * phase);
         tracker.begin_phase();
     }
     // No slice of 20 is left, and what is left stays.
     assert!(matches!(
         tracker.estimate(&[0.0, 0.0]),
-        Err(Refused::Pool(PoolError::UsedUp { asked: 20, left: 4 }))
+        Err(AskError::Refused(Refused::Pool(PoolError::UsedUp {
+            asked: 20,
+            left: 4
+        })))
     ));
     tracker
+        .tracker
         .begin_phase_with(settings(Batch::Next(4), Batch::Next(4), first.refresh))
         .unwrap();
     assert!(tracker.estimate(&[0.0, 0.0]).is_ok());
     // The anchor and the variations of each of three slices, at z and 2z.
-    let cost = squared_mu(&tracker.settle().unwrap(), Adjacency::ReplaceOne).unwrap();
+    let cost = squared_mu(&tracker.books().settle().unwrap(), Adjacency::ReplaceOne).unwrap();
     assert!((cost * QUIET * QUIET - 1.5).abs() < 1e-9, "{cost}");
 }
 
@@ -383,8 +417,11 @@ fn tree_rounds_go_from_parent_to_child() {
         events: vec![Event::gaussian(z(QUIET))],
     };
     assert_eq!(spend, Spend::Fixed(one));
-    let mut tracker = TreeRounds::new(means(&data, 3), clip(8.0), levels).unwrap();
-    tracker.reserve(&spend).unwrap();
+    let mut tracker = On {
+        oracle: means(&data, 3),
+        tracker: TreeRounds::new(DIM, clip(8.0), levels).unwrap(),
+    };
+    tracker.books().reserve(&spend).unwrap();
     let points = points(8);
     let read = [8.0, 2.0, 4.0, 2.0];
     let std = |radius: f64, batch: f64| 2.0 * radius * QUIET / batch;
@@ -410,9 +447,12 @@ fn tree_rounds_go_from_parent_to_child() {
             7.0 * found + 1e-6
         ));
         total += read[leaf % 4];
-        assert_eq!(tracker.counts().records, total, "{leaf}");
+        assert_eq!(tracker.books().counts().records, total, "{leaf}");
     }
-    assert_eq!(tracker.counts().gradients, 2.0 * (8.0 + 4.0 + 8.0 + 4.0));
+    assert_eq!(
+        tracker.books().counts().gradients,
+        2.0 * (8.0 + 4.0 + 8.0 + 4.0)
+    );
     // A leaf where its parent was: nothing is released.
     tracker.begin_phase();
     let kinds = walk(&mut tracker, &[points[0], points[0], points[1]]);
@@ -420,7 +460,7 @@ fn tree_rounds_go_from_parent_to_child() {
         kinds,
         [StepKind::Anchor, StepKind::Held, StepKind::Variation]
     );
-    let refused = TreeRounds::new(means(&data, 3), clip(8.0), Vec::new());
+    let refused = TreeRounds::new(DIM, clip(8.0), Vec::new());
     assert!(matches!(refused, Err(EstimatorError::Depth { levels: 0 })));
 }
 
@@ -429,9 +469,12 @@ fn tree_rounds_go_from_parent_to_child() {
 fn a_point_that_is_not_finite_begins_anew() {
     let data = alike();
     for bad in [f64::NAN, f64::INFINITY] {
-        let settings = settings(Batch::Everything, Batch::Everything, Refresh::by_phase());
-        let mut tracker = Recursive::new(means(&data, 3), settings).unwrap();
-        tracker.reserve(&recursive_spend(&settings, 3, 1)).unwrap();
+        let settings = settings(Batch::All, Batch::All, Refresh::by_phase());
+        let mut tracker = recursive(means(&data, 3), settings);
+        tracker
+            .books()
+            .reserve(&recursive_spend(&settings, 3, 1))
+            .unwrap();
         tracker.estimate(&[0.0, 0.0]).unwrap();
         let there = tracker.estimate(&[bad, 0.0]).unwrap();
         assert_eq!(there.kind, StepKind::Anchor);
@@ -445,32 +488,32 @@ fn an_estimate_goes_on_from_where_it_was_kept() {
     let data = alike();
     let mut mean = means(&data, 3);
     let spend = Schedule::new(64)
-        .releases(level(Batch::Everything, QUIET), 3)
+        .releases(level(Batch::All, QUIET), 3)
         .spend();
-    Means::reserve(&mut mean, &spend).unwrap();
-    let mut recursion = Recursion::over(mean, clip(8.0));
-    let kept = recursion
-        .anchor(&[0.0, 0.0], Over::Everything, z(QUIET))
+    mean.books().reserve(&spend).unwrap();
+    let mut running = Running::new(DIM, clip(8.0));
+    let kept = running
+        .anchor(&mut mean, &[0.0, 0.0], Which::All, z(QUIET))
         .unwrap()
         .clone();
-    recursion
-        .vary(&[3.0, 0.0], Over::Everything, z(QUIET))
+    running
+        .vary(&mut mean, &[3.0, 0.0], Which::All, z(QUIET))
         .unwrap();
-    recursion.resume(&kept).unwrap();
-    assert_eq!(*recursion.released(), kept);
-    let there = recursion
-        .vary(&[1.0, 1.0], Over::Everything, z(QUIET))
+    running.resume(&kept).unwrap();
+    assert_eq!(*running.released(), kept);
+    let there = running
+        .vary(&mut mean, &[1.0, 1.0], Which::All, z(QUIET))
         .unwrap();
     assert!(is_near(&there.gradient, &[1.0, 1.0], 1e-4));
     // Nothing is left, and resuming and holding need nothing.
     assert!(
-        recursion
-            .vary(&[0.0, 0.0], Over::Everything, z(QUIET))
+        running
+            .vary(&mut mean, &[0.0, 0.0], Which::All, z(QUIET))
             .is_err()
     );
     assert!(
-        recursion
-            .vary(&[1.0, 1.0], Over::Everything, z(QUIET))
+        running
+            .vary(&mut mean, &[1.0, 1.0], Which::All, z(QUIET))
             .is_ok()
     );
 }
@@ -481,41 +524,35 @@ fn norms_and_values_are_releases_of_their_own() {
     let data = alike();
     let mut mean = means(&data, 3);
     let spend = Schedule::new(64)
-        .releases(level(Batch::Everything, QUIET), 3)
+        .releases(level(Batch::All, QUIET), 3)
         .spend();
-    Means::reserve(&mut mean, &spend).unwrap();
+    mean.books().reserve(&spend).unwrap();
     let point = [4.0, 2.0];
-    let ask = Ask::Field {
-        point: &point,
-        clip: clip(8.0),
-    };
+    let query = Linear::field(&point, clip(8.0));
     // (3, 4).
-    let norm = mean
-        .mean_norm(&ask, &[], Over::Everything, z(QUIET))
-        .unwrap();
+    let norm = mean.norm(query, &[], Which::All, z(QUIET)).unwrap();
     assert!((norm.number - 5.0).abs() < 7.0 * norm.noise_std + 1e-6);
     assert!((norm.noise_std / (2.0 * 8.0 * QUIET / 64.0) - 1.0).abs() < 1e-6);
-    assert_eq!(counts(Means::counts(&mean)), (1, 64.0, 64.0, 0.0, 1.0));
+    assert_eq!(counts(mean.counts()), (1, 64.0, 64.0, 0.0, 1.0));
     // 12.5 lies in [8, 16]; in [0, 8] it counts as 8.
     for (centre, expected) in [(12.0, 12.5), (4.0, 8.0)] {
-        let value = mean.mean_value(&point, centre, clip(4.0), Over::Everything, z(QUIET));
+        let value = Oracle::value(&mut mean, &point, centre, clip(4.0), Which::All, z(QUIET));
         let value = value.unwrap();
         assert!((value.number - expected).abs() < 7.0 * value.noise_std + 1e-6);
     }
-    assert_eq!(counts(Means::counts(&mean)), (3, 192.0, 64.0, 128.0, 1.0));
+    assert_eq!(counts(mean.counts()), (3, 192.0, 64.0, 128.0, 1.0));
     assert!(matches!(
-        mean.mean_norm(&ask, &[], Over::Everything, z(QUIET)),
-        Err(Refused::NotReserved { .. })
+        mean.norm(query, &[], Which::All, z(QUIET)),
+        Err(AskError::Refused(Refused::NotReserved { .. }))
     ));
-    assert_eq!(counts(Means::counts(&mean)), (3, 192.0, 64.0, 128.0, 1.0));
+    assert_eq!(counts(mean.counts()), (3, 192.0, 64.0, 128.0, 1.0));
 }
 
 #[test]
 fn batches_that_say_nothing_are_refused() {
-    let data = alike();
     let refused = |anchor, variation| {
         let settings = settings(anchor, variation, Refresh::by_phase());
-        Recursive::new(means(&data, 3), settings).err()
+        Recursive::new(DIM, settings).err()
     };
     let per = |rate| refused(Batch::Next(1), Batch::PerLength(rate));
     assert!(per(1.0).is_none());
@@ -558,38 +595,32 @@ fn what_is_refused_reads_no_record() {
         let mut mean = PrivateMean::new(&data, loss, curator).unwrap();
         let before = READ.load(Ordering::Relaxed);
         let (point, short) = ([0.0; DIM], [0.0; 1]);
-        let left = Means::records_left(&mean);
-        let field = |point| Ask::Field {
-            point,
-            clip: clip(1.0),
-        };
+        let left = mean.books().records_left();
+        let field = |point| Linear::field(point, clip(1.0));
         let accesses = [
-            Over::Everything,
-            Over::Poisson(SamplingRate::new(0.5).unwrap()),
-            Over::FixedSize(3),
-            Over::FixedSize(0),
-            Over::FixedSize(100),
-            Over::Next(5),
-            Over::Next(0),
-            Over::Next(65),
+            Which::All,
+            Which::Poisson(SamplingRate::new(0.5).unwrap()),
+            Which::FixedSize(3),
+            Which::FixedSize(0),
+            Which::FixedSize(100),
+            Which::Next(5),
+            Which::Next(0),
+            Which::Next(65),
         ];
         for over in accesses {
-            assert!(mean.mean(&field(&point), over, z(2.0)).is_err(), "{over:?}");
-            assert!(mean.mean_norm(&field(&point), &[], over, z(2.0)).is_err());
-            assert!(
-                mean.mean_value(&point, 0.0, clip(1.0), over, z(2.0))
-                    .is_err()
-            );
+            assert!(mean.mean(field(&point), over, z(2.0)).is_err(), "{over:?}");
+            assert!(mean.norm(field(&point), &[], over, z(2.0)).is_err());
+            assert!(Oracle::value(&mut mean, &point, 0.0, clip(1.0), over, z(2.0)).is_err());
         }
         assert!(matches!(
-            mean.mean(&field(&short), Over::Everything, z(1.0)),
-            Err(Refused::QueryShape { dim: DIM })
+            mean.mean(field(&short), Which::All, z(1.0)),
+            Err(AskError::Shape { dim: DIM })
         ));
         assert_eq!(READ.load(Ordering::Relaxed), before, "{adjacency}");
-        assert_eq!(Means::records_left(&mean), left);
-        assert_eq!(Means::counts(&mean), Counts::default());
+        assert_eq!(mean.books().records_left(), left);
+        assert_eq!(mean.counts(), Counts::default());
         // What was reserved is still there.
-        assert!(mean.mean(&field(&point), Over::Everything, z(1.0)).is_ok());
+        assert!(mean.mean(field(&point), Which::All, z(1.0)).is_ok());
         assert_eq!(READ.load(Ordering::Relaxed), before + 64);
     }
 }

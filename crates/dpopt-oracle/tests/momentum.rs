@@ -3,13 +3,14 @@
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_oracle::{
-    Access, Ask, ClosureLoss, Constants, Convexity, Differentiable, Estimator, Glm, Means as _,
-    Momentum, Over, PhaseRetrieval, PrivateData, PrivateGradient, PrivateMean, Regularized,
-    Regularizer, Scale, Segment, Softmax,
+    AskError, ClosureLoss, Constants, Convexity, Differentiable, Glm, Linear, Momentum, Oracle,
+    PhaseRetrieval, PrivateData, PrivateGradient, PrivateMean, Regularized, Regularizer, Scale,
+    Segment, Softmax,
 };
 use dpopt_privacy::accounting::costs::squared_mu;
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Refused, SamplingRate, Spend, UnitError,
+    Which,
 };
 
 const DIM: usize = 4;
@@ -113,7 +114,7 @@ fn agrees<L: Differentiable<Records = dpopt_oracle::Examples> + Clone>(
     let from: Vec<f64> = (0..dim).map(|_| 2.0 * next()).collect();
     let by: Vec<f64> = (0..dim).map(|_| 0.3 * next()).collect();
     let to: Vec<f64> = from.iter().zip(&by).map(|(a, b)| a + b).collect();
-    let smoothness = means.smoothness();
+    let smoothness = means.facts().smoothness;
     for radius in [0.05, 0.3, 1e3] {
         for fresh in [1e-6, 0.2, 1.0] {
             let event = Event::gaussian(z(QUIET)).repeated(2);
@@ -216,14 +217,14 @@ fn one_record_moves_a_step_by_at_most_twice_its_radius() {
             for pair in points.windows(2) {
                 let by: Vec<f64> = pair[1].iter().zip(&pair[0]).map(|(b, a)| b - a).collect();
                 let reach = (1e-3 * norm(&by)).min(2.0);
-                let ask = Ask::Momentum {
-                    segment: Segment::new(&pair[0], &pair[1], &by).unwrap(),
-                    clip: clip(1.0),
-                    momentum: momentum(fresh),
-                    radius: clip(fresh + (1.0 - fresh) * reach),
-                };
-                let mean = means.mean(&ask, Over::Everything, z(1e-3)).unwrap();
-                all.push((mean.mean, ask.radius().get()));
+                let query = Linear::momentum(
+                    Segment::new(&pair[0], &pair[1], &by).unwrap(),
+                    momentum(fresh),
+                    clip(1.0),
+                    clip(fresh + (1.0 - fresh) * reach),
+                );
+                let mean = means.mean(query, Which::All, z(1e-3)).unwrap();
+                all.push((mean.mean, query.radius().get()));
             }
             all
         };
@@ -269,25 +270,25 @@ fn every_access_reads_charges_and_counts_what_it_should() {
     let slices = Event::ParallelComposed {
         events: vec![gaussian.clone()],
     };
-    let passes = Access::SinglePass {
-        anchor: 10,
-        variation: 4,
-    };
     for (access, event, read) in [
-        (Access::FullBatch, gaussian.clone().repeated(3), 64.0),
-        (Access::FixedSize(8), fixed.repeated(3), 8.0),
-        (passes, slices, 4.0),
+        (Which::All, gaussian.clone().repeated(3), 64.0),
+        (Which::FixedSize(8), fixed.repeated(3), 8.0),
+        (Which::Next(4), slices, 4.0),
         (
-            Access::Poisson(rate),
+            Which::Poisson(rate),
             gaussian.poisson_sampled(rate).repeated(3),
             16.0,
         ),
     ] {
         let loss = Glm::Welsch;
+        let (first, anchor) = match access {
+            Which::Next(_) => (Which::Next(10), 10.0),
+            other => (other, read),
+        };
         let curator = curator(Adjacency::ReplaceOne, event.clone());
         let mut estimator = PrivateGradient::new(&data, loss, curator)
             .unwrap()
-            .with_access(access);
+            .reading(first, access);
         let gradient = |w: &[f64]| row.map(|x| loss.slope(dot(&row, w), 1.0) * x);
         let mut point = [0.0; DIM];
         estimator.refresh(&point, z(QUIET)).unwrap();
@@ -295,22 +296,17 @@ fn every_access_reads_charges_and_counts_what_it_should() {
             point = point.map(|w| w + 0.2);
             let found = estimator.advance_with_momentum(&point, momentum(0.4), z(QUIET));
             let found = found.unwrap().gradient.to_vec();
-            if !matches!(access, Access::Poisson(_)) {
+            if !matches!(access, Which::Poisson(_)) {
                 assert!(distance(&found, &gradient(&point)) < 1e-7, "{access:?}");
             }
         }
-        let anchor = if let Access::SinglePass { anchor, .. } = access {
-            anchor as f64
-        } else {
-            read
-        };
-        let counts = Estimator::counts(&estimator);
+        let counts = estimator.counts();
         assert_eq!(counts.releases, 3);
         assert_eq!(counts.records, anchor + 2.0 * read);
         assert_eq!(counts.gradients, anchor + 4.0 * read);
         let spent = estimator.settle().unwrap();
         match access {
-            Access::SinglePass { .. } => {
+            Which::Next(_) => {
                 let cost = |event| squared_mu(event, Adjacency::ReplaceOne).unwrap();
                 assert!((cost(&spent) / cost(&event) - 1.0).abs() < 1e-9);
             }
@@ -360,14 +356,20 @@ fn a_regulariser_stays_outside_of_the_momentum() {
         PrivateGradient::new(&data, Glm::Welsch, curator).unwrap()
     };
     let (from, to) = ([0.1; DIM], [0.4, -0.1, 0.2, 0.0]);
-    let step = |estimator: &mut dyn Estimator| {
-        estimator.refresh(&from, z(QUIET)).unwrap();
-        let found = estimator.advance_with_momentum(&to, momentum(0.3), z(QUIET));
-        found.unwrap().gradient.to_vec()
+    let (mut one, mut other) = (plain(), plain());
+    let mut with = Regularized::new(regularizer);
+    one.refresh(&from, z(QUIET)).unwrap();
+    let _ = with.plus(other.refresh(&from, z(QUIET)).unwrap(), &from);
+    let step = |estimator: &mut PrivateGradient<'_>| {
+        estimator
+            .advance_with_momentum(&to, momentum(0.3), z(QUIET))
+            .unwrap();
+        estimator.released().clone()
     };
-    let mut expected = step(&mut plain());
+    let mut expected = step(&mut one).gradient;
     regularizer.add_gradient(&to, &mut expected);
-    assert_eq!(step(&mut Regularized::new(plain(), regularizer)), expected);
+    let released = step(&mut other);
+    assert_eq!(with.plus(released.estimate(), &to).gradient, expected);
 }
 
 #[test]
@@ -379,9 +381,12 @@ fn what_is_refused_costs_nothing() {
     estimator.refresh(&[0.0; DIM], z(1.0)).unwrap();
     let before = estimator.released().clone();
     let short = estimator.advance_with_momentum(&[0.0; 2], momentum(0.5), z(1.0));
-    assert!(matches!(short, Err(Refused::QueryShape { dim: DIM })));
+    assert!(matches!(short, Err(AskError::Shape { dim: DIM })));
     let loud = estimator.advance_with_momentum(&[0.0; DIM], momentum(0.5), z(0.5));
-    assert!(matches!(loud, Err(Refused::NotReserved { .. })));
+    assert!(matches!(
+        loud,
+        Err(AskError::Refused(Refused::NotReserved { .. }))
+    ));
     assert_eq!(*estimator.released(), before);
     assert_eq!(estimator.curator().spent().release_count(), 1);
     // A point that is not finite is public, and answered within the longest radius, (2 - a) C.

@@ -9,15 +9,14 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use dpopt_linalg::{Design, DesignFile, FileEntry, FileLayout, JlMap, RowFile, RowFileWriter};
-use dpopt_oracle::query::{Frames, Gradient, SmoothedGradient};
+use dpopt_oracle::query::{Frames, SmoothedGradient};
 use dpopt_oracle::{
-    Access, Activation, Constants, ConvexGlm, Convexity, DataError, Differentiable, Estimator,
-    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Loss, Mlp, Momentum,
-    OutputPerturbed, Over, PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean,
-    Softmax,
+    Activation, AskError, Constants, ConvexGlm, Convexity, DataError, Differentiable,
+    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Linear, Loss, Mlp, Momentum,
+    OutputPerturbed, PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean, Softmax,
 };
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Refused, SamplingRate, Spend,
+    Adjacency, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 use tempfile::TempDir;
 
@@ -103,13 +102,13 @@ const Z: f64 = 1e-3;
 fn releases<L: Differentiable<Records = Examples>>(
     data: &PrivateData,
     loss: L,
-    access: Access,
+    access: Which<'static>,
     threads: usize,
 ) -> Vec<Vec<f64>> {
     let z = NoiseMultiplier::new(Z).unwrap();
     let event = match access {
-        Access::Poisson(rate) => Event::gaussian(z).poisson_sampled(rate),
-        Access::FixedSize(size) => Event::SampledWithoutReplacement {
+        Which::Poisson(rate) => Event::gaussian(z).poisson_sampled(rate),
+        Which::FixedSize(size) => Event::SampledWithoutReplacement {
             source_dataset_size: ROWS as u64,
             sample_size: size,
             event: Box::new(Event::gaussian(z)),
@@ -123,10 +122,12 @@ fn releases<L: Differentiable<Records = Examples>>(
         norm(0.3),
     )
     .unwrap()
-    .with_access(access)
+    .reading(access, access)
     .with_threads(NonZeroUsize::new(threads).unwrap());
     estimator.reserve(&Spend::Fixed(event.repeated(3))).unwrap();
-    let point: Vec<f64> = (0..estimator.dim()).map(|j| (j as f64).sin()).collect();
+    let point: Vec<f64> = (0..estimator.mean().dim())
+        .map(|j| (j as f64).sin())
+        .collect();
     let anchor = estimator.refresh(&point, z).unwrap().gradient.to_vec();
     let next: Vec<f64> = point.iter().map(|x| 1.25 * x).collect();
     let moved = estimator.advance(&next, z).unwrap().gradient.to_vec();
@@ -148,12 +149,12 @@ fn every_storage_block_access_and_number_of_threads_gives_the_sums_of_memory() {
             let file = from_file(&path);
             assert_eq!((file.dim(), file.public_records()), (DIM, ROWS as u64));
             for access in [
-                Access::FullBatch,
-                Access::Poisson(SamplingRate::new(0.001).unwrap()),
-                Access::Poisson(SamplingRate::new(0.6).unwrap()),
-                Access::FixedSize(1),
-                Access::FixedSize(37),
-                Access::FixedSize(ROWS as u64),
+                Which::All,
+                Which::Poisson(SamplingRate::new(0.001).unwrap()),
+                Which::Poisson(SamplingRate::new(0.6).unwrap()),
+                Which::FixedSize(1),
+                Which::FixedSize(37),
+                Which::FixedSize(ROWS as u64),
             ] {
                 let expected = releases(&memory, Glm::Logistic, access, 1);
                 let found = releases(&file, Glm::Logistic, access, threads);
@@ -186,11 +187,8 @@ fn slices_are_the_records_at_their_positions_first_and_last_included() {
             let mut all = Vec::new();
             for length in [anchor, variation] {
                 let slice = mean.curator_mut().take_slice(length).unwrap();
-                let query = Gradient {
-                    point: &point,
-                    clip: norm(1.0),
-                };
-                let found = mean.release(&query, &Over::Slice(&slice), z).unwrap();
+                let query = Linear::field(&point, norm(1.0));
+                let found = mean.release(&query, Which::Slice(&slice), z).unwrap();
                 all.push(found.unwrap().mean);
             }
             all
@@ -234,7 +232,7 @@ fn other_losses_and_queries_by_position_do_not_see_the_file() {
         let memory = in_memory(&design);
         write(&path, &design, 4001);
         let file = from_file(&path);
-        let full = Access::FullBatch;
+        let full = Which::All;
         for glm in Glm::ALL {
             assert_eq!(
                 releases(&file, glm, full, 2),
@@ -256,7 +254,7 @@ fn other_losses_and_queries_by_position_do_not_see_the_file() {
             releases(&memory, Own, full, 1)
         );
         // Frames go by the position among all records, in a sample too.
-        let smoothed = |data: &PrivateData, over: &Over<'_>, event: Event| {
+        let smoothed = |data: &PrivateData, over: Which<'_>, event: Event| {
             let z = NoiseMultiplier::new(Z).unwrap();
             let mut curator = Curator::simulated(Adjacency::ReplaceOne, 3);
             let frames = Frames::draw(&mut curator, DIM, NonZeroUsize::new(7).unwrap()).unwrap();
@@ -274,15 +272,15 @@ fn other_losses_and_queries_by_position_do_not_see_the_file() {
         let z = NoiseMultiplier::new(Z).unwrap();
         let rate = SamplingRate::new(0.05).unwrap();
         for (over, event) in [
-            (Over::Everything, Event::gaussian(z)),
+            (Which::All, Event::gaussian(z)),
             (
-                Over::Poisson(rate),
+                Which::Poisson(rate),
                 Event::gaussian(z).poisson_sampled(rate),
             ),
         ] {
             assert_eq!(
-                smoothed(&file, &over, event.clone()),
-                smoothed(&memory, &over, event)
+                smoothed(&file, over, event.clone()),
+                smoothed(&memory, over, event)
             );
         }
     }
@@ -330,7 +328,7 @@ fn perceptrons_in_a_file_are_those_in_memory_without_blocks() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("rows.dpr");
     let mlp = || Mlp::new(&[DIM, 5, 3], Activation::Tanh, Head::Softmax).unwrap();
-    let full = Access::FullBatch;
+    let full = Which::All;
     for design in designs(1201) {
         let memory = in_memory(&design);
         write(&path, &design, 4001);
@@ -399,9 +397,9 @@ fn dense_rows_in_place_give_the_sums_of_memory() {
             .with_label_bound(norm(1.5));
         let memory = in_memory(design);
         for access in [
-            Access::FullBatch,
-            Access::Poisson(SamplingRate::new(0.02).unwrap()),
-            Access::FixedSize(501),
+            Which::All,
+            Which::Poisson(SamplingRate::new(0.02).unwrap()),
+            Which::FixedSize(501),
         ] {
             assert_eq!(
                 releases(&file, Glm::Logistic, access, 4),
@@ -466,7 +464,7 @@ fn a_file_that_changes_between_two_passes_is_refused_before_the_second_is_charge
         let refused = estimator.refresh(&[0.0; DIM], z).err().unwrap();
         assert!(matches!(
             refused,
-            Refused::Unreadable {
+            AskError::Unreadable {
                 kind: ErrorKind::InvalidData,
                 ..
             }

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
-use dpopt_oracle::{Estimator, ExamplesOnDisk, Glm, PrivateData, PrivateGradient};
+use dpopt_oracle::{ExamplesOnDisk, Glm, PrivateData, PrivateGradient};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 use peak_alloc::PeakAlloc;
 use tempfile::TempDir;

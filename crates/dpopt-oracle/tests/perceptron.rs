@@ -7,10 +7,12 @@ use std::num::NonZeroUsize;
 
 use dpopt_linalg::{Design, Row, norm, norm_upper};
 use dpopt_oracle::{
-    Access, Activation, Constants, Differentiable, Estimator, Example, Examples, Head, Loss, Mlp,
-    MlpError, PrivateData, PrivateGradient, Segment, check_gradient,
+    Activation, Constants, Differentiable, Example, Examples, Head, Loss, Mlp, MlpError,
+    PrivateData, PrivateGradient, Segment, check_gradient,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend};
+use dpopt_privacy::{
+    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
+};
 
 const INPUTS: usize = 6;
 
@@ -230,7 +232,7 @@ fn sampled(mlp: &Mlp, all: &[Record], point: &[f64], threads: usize) -> Vec<f64>
         PrivateGradient::clipped(&data, mlp.clone(), curator, ClipNorm::new(0.2).unwrap())
             .unwrap()
             .with_threads(NonZeroUsize::new(threads).unwrap())
-            .with_access(Access::Poisson(rate));
+            .reading(Which::Poisson(rate), Which::Poisson(rate));
     let event = Event::gaussian(z()).poisson_sampled(rate);
     estimator.reserve(&Spend::Fixed(event)).unwrap();
     estimator.refresh(point, z()).unwrap().gradient.to_vec()
@@ -370,7 +372,7 @@ fn a_sample_may_be_empty_or_anywhere() {
         let curator = Curator::simulated(data.adjacency(), 4);
         let mut estimator = PrivateGradient::clipped(&data, mlp.clone(), curator, clip)
             .unwrap()
-            .with_access(Access::Poisson(rate));
+            .reading(Which::Poisson(rate), Which::Poisson(rate));
         let event = Event::gaussian(z()).poisson_sampled(rate);
         estimator.reserve(&Spend::Fixed(event)).unwrap();
         estimator.refresh(&point, z()).unwrap().gradient.to_vec()

@@ -1,15 +1,18 @@
 //! Estimates under prefix-sum noise: law, sensitivity in integers, charges, periods.
 
 use dpopt_oracle::{
-    Ask, Batch, ClosureLoss, Constants, Convexity, Differentiable, Level, Means, Over,
+    AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, Level, Linear, Oracle,
     PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings, PrivateData, PrivateMean, Refresh,
-    Schedule, Segment, StepKind, Tracker, share_of,
+    Schedule, Segment, StepKind, share_of,
 };
 use dpopt_privacy::accounting::costs::squared_mu;
 use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Event, NoiseMultiplier, Participation, PoolError,
-    PrefixError, PrefixKind, Refused, Spend, StepCounts,
+    PrefixError, PrefixKind, Refused, Spend, StepCounts, Which,
 };
+
+mod follow;
+use follow::{Follow, On};
 
 const KINDS: [PrefixKind; 5] = [
     PrefixKind::Independent,
@@ -68,12 +71,12 @@ fn tracker<L: Differentiable<Records = Vec<f64>>>(
     settings: PrefixSettings,
     periods: u64,
     seed: u64,
-) -> PrefixRecursive<PrivateMean<'_, L>> {
+) -> On<PrivateMean<'_, L>, PrefixRecursive> {
     let curator = Curator::simulated(data.adjacency(), seed);
-    let means = PrivateMean::new(data, loss, curator).unwrap();
-    let mut tracker = PrefixRecursive::new(means, settings).unwrap();
-    tracker.reserve(&spend(&settings, periods)).unwrap();
-    tracker
+    let mut oracle = PrivateMean::new(data, loss, curator).unwrap();
+    let tracker = PrefixRecursive::new(oracle.dim(), settings).unwrap();
+    oracle.books().reserve(&spend(&settings, periods)).unwrap();
+    On { oracle, tracker }
 }
 
 fn spend(settings: &PrefixSettings, periods: u64) -> Spend {
@@ -292,11 +295,7 @@ fn a_lie_about_a_constant_moves_a_change_by_its_radius() {
     let displacement_of: Vec<f64> = to.iter().zip(from).map(|(a, b)| a - b).collect();
     let segment = Segment::new(&from, &to, &displacement_of).unwrap();
     for radius in [1e-6, 0.01, 2.0] {
-        let ask = Ask::Change {
-            segment,
-            clip: clip(1.0),
-            radius: clip(radius),
-        };
+        let query = Linear::change(segment, clip(1.0), clip(radius));
         let run = |value: f64, in_period: bool| {
             let mut records = vec![0.5; n];
             records[7] = value;
@@ -306,17 +305,14 @@ fn a_lie_about_a_constant_moves_a_change_by_its_radius() {
             curator.reserve(&spend).unwrap();
             let mut means = PrivateMean::new(&records, loss(dim, 1e9, 1e-3), curator).unwrap();
             if !in_period {
-                return means.mean(&ask, Over::Everything, z(1e-3)).unwrap().mean;
+                return means.mean(query, Which::All, z(1e-3)).unwrap().mean;
             }
             let terms = PeriodTerms {
                 participation: Participation::Every,
                 ..terms(PrefixKind::Independent, 1, 4.0 / n as f64, 1e-3)
             };
             let mut period = means.open_period(&terms).unwrap();
-            means
-                .push(&mut period, &ask, Over::Everything)
-                .unwrap()
-                .mean
+            means.step(&mut period, query, Which::All).unwrap().mean
         };
         for in_period in [false, true] {
             // A mean is divided by 32, exactly; a period is on the lattice of the mean.
@@ -339,7 +335,7 @@ fn a_lie_about_a_constant_moves_a_change_by_its_radius() {
     }
 }
 
-fn kinds(tracker: &mut dyn Tracker, steps: u64) -> Vec<bool> {
+fn kinds<O: Oracle, T: Follow>(tracker: &mut On<O, T>, steps: u64) -> Vec<bool> {
     (1..=steps)
         .map(|t| {
             let point = [t as f64, 0.0];
@@ -396,11 +392,12 @@ fn a_record_pays_for_its_period_once() {
                 assert_eq!(*anchor, t % length == 0, "{kind} {t}");
             }
             let fresh = anchors.iter().filter(|a| **a).count() as f64;
-            let counts = tracker.counts();
+            let counts = tracker.books().counts();
             assert_eq!(counts.releases, 10);
             assert_eq!(counts.records, 4.0 * fresh + 2.0 * (10.0 - fresh));
             assert_eq!(counts.gradients, 4.0 * fresh + 2.0 * 2.0 * (10.0 - fresh));
-            let cost = squared_mu(&tracker.settle().unwrap(), Adjacency::ReplaceOne).unwrap();
+            let cost =
+                squared_mu(&tracker.books().settle().unwrap(), Adjacency::ReplaceOne).unwrap();
             assert!((cost * 9.0 - 1.0).abs() < 1e-9, "{kind} {cost}");
         }
     }
@@ -415,8 +412,8 @@ fn periods_on_all_records_are_charged_one_by_one() {
         participation: Participation::Every,
         ..terms(PrefixKind::Toeplitz, 3, 1.0 / 64.0, 5.0)
     };
-    let anchor = PeriodAnchor::FirstStep(Batch::Everything);
-    let settings = settings(anchor, Batch::Everything, period);
+    let anchor = PeriodAnchor::FirstStep(Batch::All);
+    let settings = settings(anchor, Batch::All, period);
     let two = Spend::Fixed(Event::gaussian(z(5.0)).repeated(2));
     assert_eq!(spend(&settings, 2), two);
     let mut tracker = tracker(&records, loss(2, 1.0, 1.0), settings, 2, 4);
@@ -434,13 +431,13 @@ fn periods_on_all_records_are_charged_one_by_one() {
         let refused = tracker.estimate(&[4.0, 0.0]).map(|_| ());
         assert!(matches!(
             refused,
-            Err(Refused::NotReserved { slice: None, .. })
+            Err(AskError::Refused(Refused::NotReserved { slice: None, .. }))
         ));
     }
     assert_eq!(tracker.estimate(&at).unwrap().estimate.gradient, before);
-    assert_eq!(tracker.counts().releases, 5);
+    assert_eq!(tracker.books().counts().releases, 5);
     assert_eq!(
-        tracker.settle().unwrap(),
+        tracker.books().settle().unwrap(),
         Event::gaussian(z(5.0)).repeated(2)
     );
 }
@@ -457,7 +454,7 @@ fn a_held_estimate_takes_no_step() {
     use StepKind::{Anchor, Held, Variation};
     // The second step of the period is the last; the next move begins another.
     assert_eq!(kinds, [Anchor, Held, Held, Variation, Held, Anchor]);
-    assert_eq!(tracker.counts().records, 4.0 + 2.0 + 4.0);
+    assert_eq!(tracker.books().counts().records, 4.0 + 2.0 + 4.0);
 }
 
 /// A slice that comes again, in a period that allows for it, pays once a period.
@@ -484,7 +481,10 @@ fn a_held_slice_takes_part_as_often_as_the_period_says() {
             let fourth = tracker.estimate(&[4.0, 0.0]).map(|_| ());
             assert!(matches!(
                 fourth,
-                Err(Refused::NotReserved { slice: Some(0), .. })
+                Err(AskError::Refused(Refused::NotReserved {
+                    slice: Some(0),
+                    ..
+                }))
             ));
             // Another slice has a share of its own.
             tracker.begin_phase();
@@ -497,7 +497,9 @@ fn a_held_slice_takes_part_as_often_as_the_period_says() {
                 last: 2,
                 step: 3,
             };
-            assert!(matches!(refused, Refused::Prefix(found) if found == expected));
+            assert!(
+                matches!(refused, AskError::Refused(Refused::Prefix(found)) if found == expected)
+            );
         }
     }
 }
@@ -518,13 +520,13 @@ fn an_exhausted_pool_refuses_the_step() {
     let refused = tracker.estimate(&[2.0, 2.0]).map(|_| ()).unwrap_err();
     assert!(matches!(
         refused,
-        Refused::Pool(PoolError::UsedUp { asked: 3, left: 2 })
+        AskError::Refused(Refused::Pool(PoolError::UsedUp { asked: 3, left: 2 }))
     ));
-    assert_eq!(tracker.means_mut().records_left(), 2);
+    assert_eq!(tracker.books().records_left(), 2);
     // A shorter step still fits.
     let tracked = tracker.estimate(&[2.0, 1.5]).unwrap();
     assert_eq!(tracked.kind, StepKind::Variation);
-    assert_eq!(tracker.counts().records, 20.0);
+    assert_eq!(tracker.books().counts().records, 20.0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use dpopt_linalg::{Design, JlMap, add_scaled, norm};
 use dpopt_oracle::{
-    DataError, Differentiable, Estimator, Examples, Glm, PrivateData, PrivateGradient, Records,
+    DataError, Differentiable, Examples, Glm, PrivateData, PrivateGradient, Records,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 

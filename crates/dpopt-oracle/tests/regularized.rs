@@ -1,7 +1,7 @@
 //! A regulariser adds its exact gradient to what is released, and nothing to what is spent.
 
 use dpopt_linalg::Design;
-use dpopt_oracle::{Estimator, Glm, PrivateData, PrivateGradient, Regularized, Regularizer, Scale};
+use dpopt_oracle::{Glm, PrivateData, PrivateGradient, Regularized, Regularizer, Scale};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 
 fn z() -> NoiseMultiplier {
@@ -24,19 +24,19 @@ fn the_estimates_differ_by_the_gradient_of_the_term() {
     let weight = Scale::new(0.25).unwrap();
     let spend = Spend::Fixed(Event::gaussian(z()).repeated(3));
     for term in [Regularizer::Ridge(weight), Regularizer::Nonconvex(weight)] {
-        let mut plain = estimator(&data);
-        let mut with = Regularized::new(estimator(&data), term);
-        assert_eq!((with.dim(), with.regularizer()), (2, term));
+        let (mut plain, mut inner) = (estimator(&data), estimator(&data));
+        let mut with = Regularized::new(term);
+        assert_eq!(with.regularizer(), term);
         plain.reserve(&spend).unwrap();
-        with.reserve(&spend).unwrap();
+        inner.reserve(&spend).unwrap();
         let points = [[0.0, 0.0], [0.5, -2.0], [0.5, -2.0], [1e-3, 4.0]];
         for (k, point) in points.iter().enumerate() {
             let (a, b) = if k == 0 {
                 let a = plain.refresh(point, z()).unwrap();
-                (a, with.refresh(point, z()).unwrap())
+                (a, with.plus(inner.refresh(point, z()).unwrap(), point))
             } else {
                 let a = plain.advance(point, z()).unwrap();
-                (a, with.advance(point, z()).unwrap())
+                (a, with.plus(inner.advance(point, z()).unwrap(), point))
             };
             for j in 0..2 {
                 let w = point[j];
@@ -51,11 +51,16 @@ fn the_estimates_differ_by_the_gradient_of_the_term() {
                 );
             }
             assert_eq!((a.noise_std, a.release_std), (b.noise_std, b.release_std));
+            // What a norm is shifted by.
+            let shift = with.shift(point, &[1.0, 0.0]);
+            let mut expected = vec![1.0, 0.0];
+            term.add_gradient(point, &mut expected);
+            assert_eq!(shift, expected);
         }
-        assert_eq!(plain.counts(), with.counts());
+        assert_eq!(plain.counts(), inner.counts());
         // The point that did not move cost nothing: an anchor and two variations.
-        assert_eq!(with.counts().releases, 3);
-        let spent = with.settle().unwrap().to_string();
+        assert_eq!(inner.counts().releases, 3);
+        let spent = inner.settle().unwrap().to_string();
         assert_eq!(spent, plain.settle().unwrap().to_string());
     }
 }

@@ -6,10 +6,10 @@ use dpopt_oracle::query::{
     Frames, SmoothedDifference, SmoothedGradient, smoothed_change_radius, smoothed_gradient_bound,
 };
 use dpopt_oracle::{
-    ClosureLoss, Constants, Convexity, Loss, Over, PrivateData, PrivateMean, Query, Segment,
+    AskError, ClosureLoss, Constants, Convexity, Loss, PrivateData, PrivateMean, Query, Segment,
 };
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, Spend,
+    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, Spend, Which,
 };
 
 fn z(value: f64) -> NoiseMultiplier {
@@ -152,10 +152,7 @@ fn the_mean_over_frames_is_the_smoothed_gradient() {
         frames: &frames,
         clip: ClipNorm::new(20.0).unwrap(),
     };
-    let got = mean
-        .release(&query, &Over::Everything, z(0.1))
-        .unwrap()
-        .unwrap();
+    let got = mean.release(&query, Which::All, z(0.1)).unwrap().unwrap();
     let expected = 3.0 * 0.16 + 3.0 * alpha * alpha / (dim as f64 + 2.0);
     // A frame's estimate is bounded by 3; six standard errors of 3 / sqrt(20,000).
     assert!(
@@ -204,8 +201,10 @@ fn positions_must_stay() {
         clip: ClipNorm::new(1.0).unwrap(),
     };
     assert!(matches!(
-        mean.release(&query, &Over::Everything, z(1.0)),
-        Err(Refused::Pool(PoolError::Adjacency { .. }))
+        mean.release(&query, Which::All, z(1.0)),
+        Err(AskError::Refused(Refused::Pool(
+            PoolError::Adjacency { .. }
+        )))
     ));
     assert_eq!(mean.curator().spent(), Event::NoOp);
 }

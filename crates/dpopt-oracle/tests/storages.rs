@@ -4,7 +4,7 @@
 //! equal releases mean equal sums, and the difference of two releases is that of the sums.
 
 use dpopt_linalg::{Design, distance};
-use dpopt_oracle::{Estimator, Glm, PrivateData, PrivateGradient};
+use dpopt_oracle::{Glm, PrivateData, PrivateGradient};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 
 const DIM: usize = 6;

@@ -1,15 +1,13 @@
 //! Losses of a user's own: they may be wrong in any way, and nothing shows.
 
-use dpopt_oracle::query::{
-    Gradient, GradientDifference, HessianVector, HessianVectorDifference, Value,
-};
+use dpopt_oracle::query::{HessianVector, HessianVectorDifference, Value};
 use dpopt_oracle::{
-    Access, Ask, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Estimator, Example,
-    Examples, Glm, Loss, Over, PrivateData, PrivateGradient, PrivateMean, Records, Segment,
+    AskError, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Example, Examples,
+    Glm, Linear, Loss, Momentum, PrivateData, PrivateGradient, PrivateMean, Records, Segment,
     check_constants, check_gradient,
 };
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, Spend,
+    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, Spend, Which,
 };
 
 const DIM: usize = 3;
@@ -239,10 +237,7 @@ fn queries_release_their_means() {
             centre: 0.5,
             radius: clip(3.0),
         };
-        let got = mean
-            .release(&query, &Over::Everything, z(1e-4))
-            .unwrap()
-            .unwrap();
+        let got = mean.release(&query, Which::All, z(1e-4)).unwrap().unwrap();
         assert!((got.mean[0] + 0.5 - value).abs() < 1e-4, "{loss}");
         let radius = Some(clip(constants.smoothness));
         let query = HessianVector {
@@ -250,10 +245,7 @@ fn queries_release_their_means() {
             direction: &v,
             radius,
         };
-        let got = mean
-            .release(&query, &Over::Everything, z(1e-4))
-            .unwrap()
-            .unwrap();
+        let got = mean.release(&query, Which::All, z(1e-4)).unwrap().unwrap();
         assert!(
             (0..2).all(|j| (got.mean[j] - product[j]).abs() < 1e-4),
             "{loss}"
@@ -265,10 +257,7 @@ fn queries_release_their_means() {
             direction: &v,
             radius,
         };
-        let got = mean
-            .release(&query, &Over::Everything, z(1e-4))
-            .unwrap()
-            .unwrap();
+        let got = mean.release(&query, Which::All, z(1e-4)).unwrap().unwrap();
         assert!(
             (0..2).all(|j| (got.mean[j] - change[j]).abs() < 1e-4),
             "{loss}"
@@ -279,11 +268,7 @@ fn queries_release_their_means() {
             direction: &v,
             radius: None,
         };
-        assert!(
-            mean.release(&query, &Over::Everything, z(1e-4))
-                .unwrap()
-                .is_none()
-        );
+        assert!(mean.release(&query, Which::All, z(1e-4)).unwrap().is_none());
         assert_eq!(mean.counts().releases, 3);
         assert_eq!(mean.counts().values, 50.0);
     }
@@ -324,10 +309,7 @@ fn a_single_pass_reads_each_record_once() {
         .unwrap();
     let mut estimator = PrivateGradient::new(&data, Glm::Welsch, curator)
         .unwrap()
-        .with_access(Access::SinglePass {
-            anchor: 20,
-            variation: 10,
-        });
+        .reading(Which::Next(20), Which::Next(10));
     let start = [0.0, 0.0];
     let estimate = estimator.refresh(&start, z(0.5)).unwrap();
     // Replace-one: 2 C z / 20.
@@ -340,7 +322,10 @@ fn a_single_pass_reads_each_record_once() {
     estimator.refresh(&start, z(0.5)).unwrap();
     assert!(matches!(
         estimator.refresh(&start, z(0.5)),
-        Err(Refused::Pool(PoolError::UsedUp { asked: 20, left: 0 }))
+        Err(AskError::Refused(Refused::Pool(PoolError::UsedUp {
+            asked: 20,
+            left: 0
+        })))
     ));
     let spent = estimator.settle().unwrap();
     assert_eq!(
@@ -403,10 +388,7 @@ fn overridden_passes_agree_with_the_default() {
             }
         }
     }
-    let _ = Gradient {
-        point: &[0.0],
-        clip: clip(1.0),
-    };
+    let _ = Linear::field(&[0.0], clip(1.0));
     assert_eq!(data.public_records(), 50);
     assert_eq!(vec![1u8, 2].len(), Records::len(&vec![1u8, 2]));
 }
@@ -426,7 +408,7 @@ fn a_fixed_size_mean_divides_by_its_size() {
         .unwrap();
     let mut estimator = PrivateGradient::new(&data, Glm::Welsch, curator)
         .unwrap()
-        .with_access(Access::FixedSize(10));
+        .reading(Which::FixedSize(10), Which::FixedSize(10));
     let estimate = estimator.refresh(&[0.1, 0.0], z(0.25)).unwrap();
     let radius = (-0.5f64).exp();
     assert!((estimate.release_std - 2.0 * radius * 0.25 / 10.0).abs() < 1e-12);
@@ -456,8 +438,8 @@ fn a_query_of_the_wrong_shape_is_refused_whatever_the_records() {
             ($query:expr) => {
                 refused(&|mean| {
                     matches!(
-                        mean.release(&$query, &Over::Everything, z(1.0)),
-                        Err(Refused::QueryShape { dim: 3 })
+                        mean.release(&$query, Which::All, z(1.0)),
+                        Err(AskError::Shape { dim: 3 })
                     )
                 })
             };
@@ -467,10 +449,7 @@ fn a_query_of_the_wrong_shape_is_refused_whatever_the_records() {
             centre: 0.0,
             radius
         });
-        is_refused!(Gradient {
-            point: &short,
-            clip: radius
-        });
+        is_refused!(Linear::field(&short, radius));
         // Fields of a segment may be set after it was made.
         for part in 0..3 {
             let mut segment = Segment::new(&whole, &whole, &whole).unwrap();
@@ -480,16 +459,13 @@ fn a_query_of_the_wrong_shape_is_refused_whatever_the_records() {
                 &mut segment.displacement,
             ][part] = &short;
             let clip = radius;
-            is_refused!(Ask::Change {
+            is_refused!(Linear::change(segment, clip, radius));
+            is_refused!(Linear::momentum(
                 segment,
+                Momentum::new(0.5).unwrap(),
                 clip,
                 radius
-            });
-            is_refused!(GradientDifference {
-                segment,
-                radius: Some(radius),
-                clip
-            });
+            ));
         }
         for (point, direction) in [(&short[..], &whole[..]), (&whole, &short)] {
             is_refused!(HessianVector {
@@ -527,16 +503,13 @@ fn values_are_refused_where_a_row_of_zeros_stands_for_no_record() {
         radius: clip(0.3),
     };
     assert!(matches!(
-        mean.release(&value, &Over::Everything, z(1.0)),
-        Err(Refused::ZeroRows)
+        mean.release(&value, Which::All, z(1.0)),
+        Err(AskError::ZeroRows)
     ));
     assert_eq!(mean.curator().spent(), Event::NoOp);
     // The gradient of a row of zeros is zero.
-    let gradient = Gradient {
-        point: &[9.0],
-        clip: clip(1.0),
-    };
-    assert!(mean.release(&gradient, &Over::Everything, z(1.0)).is_ok());
+    let gradient = Linear::field(&[9.0], clip(1.0));
+    assert!(mean.release(&gradient, Which::All, z(1.0)).is_ok());
 }
 
 /// A bias makes the gradient of a row of zeros something, so that exchanging a record for such a row may move a sum by
@@ -565,15 +538,12 @@ fn a_loss_of_rows_that_may_not_vanish_on_zeros_is_refused_under_zero_out() {
     fn release<L: Differentiable>(
         data: &PrivateData<L::Records>,
         loss: L,
-    ) -> Result<bool, Refused> {
+    ) -> Result<bool, AskError> {
         let mut curator = Curator::simulated(data.adjacency(), 1);
         curator.reserve(&Spend::Fixed(Event::gaussian(z(1.0))))?;
         let mut mean = PrivateMean::new(data, loss, curator).unwrap();
-        let query = Gradient {
-            point: &[0.0],
-            clip: clip(1.0),
-        };
-        let released = mean.release(&query, &Over::Everything, z(1.0))?;
+        let query = Linear::field(&[0.0], clip(1.0));
+        let released = mean.release(&query, Which::All, z(1.0))?;
         Ok(released.is_some())
     }
     let rows = |adjacency| {
@@ -583,7 +553,7 @@ fn a_loss_of_rows_that_may_not_vanish_on_zeros_is_refused_under_zero_out() {
     let zero_out = rows(Adjacency::ZeroOut);
     assert!(matches!(
         release(&zero_out, Biased::<false>),
-        Err(Refused::ZeroRows)
+        Err(AskError::ZeroRows)
     ));
     assert!(release(&zero_out, Biased::<true>).unwrap());
     assert!(release(&rows(Adjacency::ReplaceOne), Biased::<false>).unwrap());

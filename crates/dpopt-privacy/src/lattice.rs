@@ -7,6 +7,7 @@
 
 mod claimed;
 mod lanes;
+mod norm;
 mod outer;
 mod placed;
 mod row_bound;
@@ -20,6 +21,8 @@ pub use placed::FixedBlocks;
 use placed::Placed;
 pub use row_bound::RowBound;
 pub use rows::SparseRow;
+
+use zeroize::Zeroizing;
 
 use crate::adjacency::Adjacency;
 use crate::sensitive::{Access, Sensitive, Touched, Vector};
@@ -402,6 +405,11 @@ impl LatticeSum {
             adjacency,
             access: Access::of(&touched),
         }
+    }
+
+    /// The bound that it states, and its integers.
+    pub(crate) fn into_integers(self) -> (Bound, Zeroizing<Vec<i64>>) {
+        (self.stated, Zeroizing::new(self.sum))
     }
 
     /// Counts one more contribution, whatever it holds; a full sum takes no more. Counting only

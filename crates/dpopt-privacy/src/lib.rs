@@ -49,8 +49,13 @@ mod lattice;
 pub mod ledger;
 pub mod noise;
 mod prefix;
+mod refused;
+mod replay;
+mod sample;
 pub mod selection;
 mod sensitive;
+mod slice;
+pub mod ticket;
 mod which;
 
 /// The rooms of `dpopt-accounting` by the names that the modules here know.
@@ -64,11 +69,7 @@ mod units {
     pub(crate) use dpopt_accounting::*;
 }
 
-pub use curator::{
-    AtMostThen, ChangedRecord, Curator, Divergence, FixedSizeSample, PoissonSample, PoolError,
-    Refused, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
-    ReplayedRelease, SecretPositions, Slice, Spend,
-};
+pub use curator::{AtMostThen, Curator, Prefix, ReplayError, ReplayForAudits, Spend};
 pub use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, ClipNorm, Delta, Epsilon, Event, EventError, EventFile,
     EventProblem, Exhausted, Filter, FilterKind, MAX_DEPTH, MAX_NODES, Mu, NoiseMultiplier,
@@ -81,6 +82,13 @@ pub use lattice::{
     MAX_RECORDS, OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
-pub use prefix::{ErrorMeasure, Participation, Prefix, PrefixError, PrefixKind, PrefixNoise};
+pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise};
+pub use refused::Refused;
+pub use replay::{
+    ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
+};
+pub use sample::{Body, FixedSizeSample, PoissonSample, Positions, Sample, SecretPositions};
 pub use sensitive::{Payload, Reads, Scalar, Sensitive, Touched, Vector};
+pub use slice::{PoolError, Slice};
+pub use ticket::{Ticket, TicketError};
 pub use which::Which;

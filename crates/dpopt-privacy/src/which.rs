@@ -1,6 +1,6 @@
 //! Which records a release reads.
 
-use crate::curator::Slice;
+use crate::slice::Slice;
 use crate::units::SamplingRate;
 
 /// Which records a release reads: public, and known before anything is drawn or read.
@@ -16,4 +16,13 @@ pub enum Which<'a> {
     Next(u64),
     /// A slice that was taken before.
     Slice(&'a Slice),
+}
+
+/// Where a release is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// To the whole reservation.
+    Whole,
+    /// To the share of one slice of the pool.
+    Slice(u64),
 }

@@ -364,6 +364,7 @@ mod tests {
         let packages = packages(&[
             ("dpopt-linalg", &[("faer", "", "")]),
             ("dpopt-accounting", &[]),
+            ("dpopt-data", &[("dpopt-linalg", "", "")]),
             (
                 "dpopt-privacy",
                 &[("dpopt-accounting", "", ""), ("rand", "", "")],
@@ -371,7 +372,8 @@ mod tests {
             ("dpopt-oracle", &[("dpopt-linalg", "", "")]),
             ("dpopt-nonconvex", &[("dpopt-oracle", "", "")]),
             ("dpopt-minimax", &[("dpopt-privacy", "", "")]),
-            ("dpopt-theory", &[("dpopt-minimax", "", "")]),
+            ("dpopt-certify", &[("dpopt-nonconvex", "", "")]),
+            ("dpopt-theory", &[("dpopt-certify", "", "")]),
             ("dpopt", &[("dpopt-theory", "", "")]),
             ("dpopt-cli", &[("dpopt", "", "")]),
             ("xtask", &[("dpopt-cli", "", "")]),

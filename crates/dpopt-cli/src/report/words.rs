@@ -25,7 +25,6 @@ pub(super) fn adjacency(adjacency: Adjacency) -> &'static str {
              (This is weaker than exchanging a record for any other: do not compare its epsilon \
              with one for replace-one.)"
         }
-        _ => "Neighbouring data sets are those of the relation named above.",
     }
 }
 
@@ -34,7 +33,7 @@ pub(super) fn without(adjacency: Adjacency) -> &'static str {
     match adjacency {
         Adjacency::AddRemove => "left out",
         Adjacency::ZeroOut => "blanked",
-        _ => "exchanged for another",
+        Adjacency::ReplaceOne => "exchanged for another",
     }
 }
 

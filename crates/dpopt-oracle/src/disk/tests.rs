@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dpopt_linalg::{Design, Wanted};
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Refused, SamplingRate, Spend,
+    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 
 use super::source::{Blocks, ReadBlock};
 use super::{Stored, pass};
 use crate::data::PrivateData;
-use crate::estimator::{Over, PrivateMean};
+use crate::error::AskError;
 use crate::loss::Glm;
-use crate::query::Gradient;
+use crate::oracle::PrivateMean;
+use crate::query::Linear;
 use crate::records::{Examples, Slots};
 
 const ROWS: usize = 9000;
@@ -55,7 +56,7 @@ impl Blocks for &'static Medium {
         (k * BLOCK).min(ROWS)..((k + 1) * BLOCK).min(ROWS)
     }
 
-    fn unchanged(&self) -> Result<(), Refused> {
+    fn unchanged(&self) -> Result<(), AskError> {
         Ok(())
     }
 
@@ -72,9 +73,9 @@ impl ReadBlock for Head<'_> {
         k: usize,
         wanted: &Wanted<'_>,
         examples: &mut Examples,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AskError> {
         if k == self.0.fails_at.load(Ordering::Relaxed) {
-            return Err(Refused::Unreadable {
+            return Err(AskError::Unreadable {
                 path: "medium".to_owned(),
                 kind: ErrorKind::TimedOut,
             });
@@ -121,14 +122,11 @@ fn a_block_that_cant_be_read_ends_the_pass_before_anything_is_charged() {
             let mut mean = PrivateMean::new(&data, Glm::Logistic, curator)
                 .unwrap()
                 .with_threads(NonZeroUsize::new(threads).unwrap());
-            let query = Gradient {
-                point: &[0.1, 0.2],
-                clip,
-            };
-            let failed = mean.release(&query, &Over::Everything, z).unwrap_err();
+            let query = Linear::field(&[0.1, 0.2], clip);
+            let failed = mean.release(&query, Which::All, z).unwrap_err();
             assert!(matches!(
                 failed,
-                Refused::Unreadable {
+                AskError::Unreadable {
                     kind: ErrorKind::TimedOut,
                     ..
                 }
@@ -137,8 +135,8 @@ fn a_block_that_cant_be_read_ends_the_pass_before_anything_is_charged() {
             assert_eq!(mean.counts().releases, 0);
             // The one release that was reserved is still there to be made.
             medium.fails_at.store(NEVER, Ordering::Relaxed);
-            mean.release(&query, &Over::Everything, z).unwrap();
-            assert!(mean.release(&query, &Over::Everything, z).is_err());
+            mean.release(&query, Which::All, z).unwrap();
+            assert!(mean.release(&query, Which::All, z).is_err());
         }
     }
     assert_eq!(texts.len(), 1);
@@ -155,11 +153,8 @@ fn blocks_without_a_drawn_record_are_not_read() {
         .reserve(&Spend::Fixed(Event::gaussian(z).poisson_sampled(rate)))
         .unwrap();
     let mut mean = PrivateMean::new(&data, Glm::Logistic, curator).unwrap();
-    let query = Gradient {
-        point: &[0.1, 0.2],
-        clip: ClipNorm::new(1.0).unwrap(),
-    };
-    mean.release(&query, &Over::Poisson(rate), z).unwrap();
+    let query = Linear::field(&[0.1, 0.2], ClipNorm::new(1.0).unwrap());
+    mean.release(&query, Which::Poisson(rate), z).unwrap();
     // 9 records are expected in 90 blocks; 40 of them have a probability below 1e-13.
     assert!(medium.read.load(Ordering::Relaxed) < 40);
 }
@@ -177,11 +172,8 @@ fn two_blocks_are_in_memory_for_each_thread() {
         let mut mean = PrivateMean::new(&data, Glm::Logistic, curator)
             .unwrap()
             .with_threads(NonZeroUsize::new(threads).unwrap());
-        let query = Gradient {
-            point: &[0.1, 0.2],
-            clip: ClipNorm::new(1.0).unwrap(),
-        };
-        mean.release(&query, &Over::Everything, z).unwrap();
+        let query = Linear::field(&[0.1, 0.2], ClipNorm::new(1.0).unwrap());
+        mean.release(&query, Which::All, z).unwrap();
         assert_eq!(medium.read.load(Ordering::Relaxed), ROWS.div_ceil(BLOCK));
         let places = medium.buffers.lock().unwrap().len();
         assert!(

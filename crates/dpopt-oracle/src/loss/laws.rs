@@ -5,7 +5,7 @@ use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend}
 
 use super::{Constants, Differentiable, Loss, RecordOf, Segment, check_constants, check_gradient};
 use crate::data::PrivateData;
-use crate::estimator::{Estimator, PrivateGradient};
+use crate::gradient::PrivateGradient;
 use crate::records::Records;
 
 /// splitmix64, as numbers in [-1, 1).
@@ -131,7 +131,7 @@ fn releases<L: Differentiable>(
     curator.reserve(&spend).unwrap();
     let clip = ClipNorm::new(clip).unwrap();
     let mut estimator = PrivateGradient::clipped(data, loss, curator, clip).unwrap();
-    let points = points(estimator.dim(), 3, 1.0);
+    let points = points(estimator.mean().dim(), 3, 1.0);
     let near: Vec<f64> = points[1].iter().map(|x| x * (1.0 + 1e-9)).collect();
     let mut out = vec![
         estimator

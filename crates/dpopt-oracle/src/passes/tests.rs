@@ -4,7 +4,7 @@ use super::*;
 use crate::loss::{ConvexGlm, Differentiable, Glm, Loss, Scale};
 use crate::records::{Example, Examples};
 use dpopt_linalg::{Design, distance};
-use dpopt_privacy::{Delta, Event, Spend};
+use dpopt_privacy::{Delta, Event, Refused, Spend};
 
 const ORIGIN: [f64; 2] = [0.0, 0.0];
 
@@ -47,8 +47,16 @@ fn output<L: ConvexSmooth<Records = Examples> + Copy>(
     let data = data(rows, adjacency);
     let mut perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
     let terms = perturbed.terms(pass).unwrap();
-    perturbed.curator.open_pool(rows.len() as u64, 0).unwrap();
-    let slice = perturbed.curator.take_slice(pass.records).unwrap();
+    perturbed
+        .books
+        .curator_mut()
+        .open_pool(rows.len() as u64, 0)
+        .unwrap();
+    let slice = perturbed
+        .books
+        .curator_mut()
+        .take_slice(pass.records)
+        .unwrap();
     let moved = perturbed.walk(pass, &terms, pass.start, &slice);
     (moved, terms.claim.sensitivity())
 }
@@ -195,8 +203,16 @@ fn long_points_move_by_no_more_than_claimed() {
         let data = PrivateData::made_up(design, labels, one, adjacency, None).unwrap();
         let mut perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
         let terms = perturbed.terms(pass).unwrap();
-        perturbed.curator.open_pool(rows.len() as u64, 0).unwrap();
-        let slice = perturbed.curator.take_slice(pass.records).unwrap();
+        perturbed
+            .books
+            .curator_mut()
+            .open_pool(rows.len() as u64, 0)
+            .unwrap();
+        let slice = perturbed
+            .books
+            .curator_mut()
+            .take_slice(pass.records)
+            .unwrap();
         let moved = perturbed.walk(pass, &terms, pass.start, &slice);
         (moved, terms.claim.sensitivity())
     };
@@ -308,7 +324,7 @@ fn ready<'a>(data: &'a PrivateData, noise: NoiseMultiplier) -> OutputPerturbed<'
     let spend = Spend::Fixed(Event::ParallelComposed {
         events: vec![Event::gaussian(noise)],
     });
-    perturbed.reserve(&spend).unwrap();
+    perturbed.books().reserve(&spend).unwrap();
     perturbed
 }
 
@@ -320,7 +336,7 @@ fn what_is_refused_takes_no_records() {
     let short = [0.0];
     let mut refused = |pass: Pass<'_>, z: NoiseMultiplier| perturbed.pass(&pass, z).unwrap_err();
     assert!(
-        matches!(refused(pass(2, 0.8, 0.5), noise), PassError::StepTooLong { limit, .. } if (limit - 1.0 / 1.5).abs() < 1e-12)
+        matches!(refused(pass(2, 0.8, 0.5), noise), AskError::Pass(PassError::StepTooLong { limit, .. }) if (limit - 1.0 / 1.5).abs() < 1e-12)
     );
     assert!(matches!(
         refused(
@@ -330,7 +346,7 @@ fn what_is_refused_takes_no_records() {
             },
             noise
         ),
-        PassError::Shape { found: 1, dim: 2 }
+        AskError::Pass(PassError::Shape { found: 1, dim: 2 })
     ));
     for (name, bad) in [
         ("the step size", pass(2, f64::NAN, 0.5)),
@@ -352,22 +368,22 @@ fn what_is_refused_takes_no_records() {
         ("the number of records", pass(0, 0.1, 0.5)),
     ] {
         assert!(
-            matches!(refused(bad, noise), PassError::Terms { name: found, .. } if found == name),
+            matches!(refused(bad, noise), AskError::Pass(PassError::Terms { name: found, .. }) if found == name),
             "{name}"
         );
     }
     let other = NoiseMultiplier::new(1.0).unwrap();
     assert!(matches!(
         refused(pass(2, 0.1, 0.5), other),
-        PassError::Refused(Refused::NotReserved { .. })
+        AskError::Refused(Refused::NotReserved { .. })
     ));
     assert!(matches!(
         refused(pass(5, 0.1, 0.5), noise),
-        PassError::Refused(Refused::Pool(PoolError::UsedUp { asked: 5, left: 4 }))
+        AskError::Refused(Refused::Pool(PoolError::UsedUp { asked: 5, left: 4 }))
     ));
     // All four records are still there, and one slice is charged.
     perturbed.pass(&pass(4, 0.1, 0.5), noise).unwrap();
-    assert_eq!(perturbed.counts().gradients, 4.0);
+    assert_eq!(perturbed.books().counts().gradients, 4.0);
     assert!(perturbed.pass(&pass(1, 0.1, 0.5), noise).is_err());
 }
 
@@ -387,7 +403,7 @@ fn a_pool_of_more_positions_than_records_ends_with_the_records() {
         let long = pass(1000, 0.01, 1.0);
         let refused = perturbed.pass(&long, noise).unwrap_err();
         assert!(
-            matches!(refused, PassError::Refused(Refused::Pool(PoolError::UsedUp { asked: 1000, left })) if left == there),
+            matches!(refused, AskError::Refused(Refused::Pool(PoolError::UsedUp { asked: 1000, left })) if left == there),
             "{refused}"
         );
         // Nothing is lost: what is there can be read.
@@ -420,8 +436,9 @@ fn a_guarantee_says_that_the_loss_is_taken_at_its_word() {
     let noise = NoiseMultiplier::new(2.0).unwrap();
     let data = data(&[UP, DOWN], Adjacency::ZeroOut);
     let mut perturbed = ready(&data, noise);
-    perturbed.curator = Curator::protected(Adjacency::ZeroOut).unwrap();
+    *perturbed.curator_mut() = Curator::protected(Adjacency::ZeroOut).unwrap();
     perturbed
+        .books()
         .reserve(&Spend::Fixed(Event::ParallelComposed {
             events: vec![Event::gaussian(noise)],
         }))

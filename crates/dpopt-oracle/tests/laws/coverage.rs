@@ -15,14 +15,12 @@ const LOSSES: [&str; 8] = [
 ];
 
 /// Queries that do, or go through [`crate::framed`].
-const QUERIES: [&str; 10] = [
-    "Ask",
+const QUERIES: [&str; 8] = [
     "Curvature",
-    "Gradient",
-    "GradientDifference",
     "HessianMatrix",
     "HessianVector",
     "HessianVectorDifference",
+    "Linear",
     "SmoothedDifference",
     "SmoothedGradient",
     "Value",
@@ -53,21 +51,21 @@ fn implementors(folder: &Path, what: &str) -> Vec<String> {
     found
 }
 
-/// What estimators ask, each of which goes through [`crate::losses`].
+/// The three forms of the linear query, each of which goes through [`crate::losses`].
 #[test]
-fn every_ask_is_covered() {
+fn every_linear_query_is_covered() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(folder.join("src/estimator/means.rs")).unwrap();
-    let asks = text.split("pub enum Ask<'a> {").nth(1).unwrap();
-    let asks = asks.split("\n}").next().unwrap();
-    let found: Vec<&str> = asks
-        .lines()
-        .filter_map(|line| line.strip_prefix("    ")?.strip_suffix(" {"))
+    let text = std::fs::read_to_string(folder.join("src/query/linear.rs")).unwrap();
+    let found: Vec<&str> = text
+        .split("    #[must_use]\n    pub fn ")
+        .filter(|part| part.contains("-> Self {"))
+        .filter_map(|part| part.split_once('(').map(|(name, _)| name))
+        .filter(|name| !name.contains(char::is_whitespace) && *name != "within")
         .collect();
-    assert_eq!(found, ["Field", "Change", "Momentum"]);
+    assert_eq!(found, ["field", "change", "momentum"]);
     let laws = std::fs::read_to_string(folder.join("tests/laws/losses.rs")).unwrap();
-    for ask in found {
-        assert!(laws.contains(&format!("Ask::{ask} {{")), "{ask}");
+    for name in found {
+        assert!(laws.contains(&format!("Linear::{name}(")), "{name}");
     }
 }
 

@@ -3,10 +3,10 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_oracle::query::{GradientDifference, HessianVectorDifference};
+use dpopt_oracle::query::HessianVectorDifference;
 use dpopt_oracle::{
-    Activation, Differentiable, Glm, Head, MatrixFactorization, MatrixSensing, Mlp, PhaseRetrieval,
-    PrivateData, Query, Segment, Softmax,
+    Activation, Differentiable, Glm, Head, Linear, MatrixFactorization, MatrixSensing, Mlp,
+    PhaseRetrieval, PrivateData, Query, Segment, Softmax,
 };
 use dpopt_privacy::Adjacency::AddRemove;
 
@@ -56,11 +56,11 @@ fn law<T: Clone, L: Differentiable>(
     for t in [1e-6].into_iter().chain(LENGTHS) {
         let by: Vec<f64> = way.iter().map(|x| t * x).collect();
         let to: Vec<f64> = from.iter().zip(&by).map(|(a, b)| a + b).collect();
-        let query = GradientDifference {
-            segment: Segment::new(from, &to, &by).unwrap(),
-            radius: Some(norm(REACH * t)),
-            clip: norm(1e6),
-        };
+        let query = Linear::change(
+            Segment::new(from, &to, &by).unwrap(),
+            norm(1e6),
+            norm(REACH * t),
+        );
         let found = contributions(&format!("{name} at {t:e}"), &loss, &query, &data, records);
         let bound = query.bound(&loss()).unwrap().unwrap();
         let per_t: Vec<Vec<f64>> = found

@@ -2,8 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_oracle::{Loss, Over, PrivateData, PrivateMean, Query};
-use dpopt_privacy::{Adjacency, Bound, Curator, Event, NoiseMultiplier, SamplingRate, Spend};
+use dpopt_oracle::{Loss, PrivateData, PrivateMean, Query};
+use dpopt_privacy::{
+    Adjacency, Bound, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
+};
 
 /// The declared number of records: a power of two, so that dividing by it is exact, and enough for three threads.
 pub(crate) const PUBLIC: u64 = 4096;
@@ -35,14 +37,14 @@ pub(crate) fn noisy_sum<L: Loss, Q: Query<L>>(
     loss: L,
     query: &Q,
     data: &PrivateData<L::Records>,
-    over: &Over<'_>,
+    over: Which<'_>,
     threads: usize,
 ) -> Steps {
     let step = query.bound(&loss).unwrap().unwrap().step();
     let mut curator = Curator::simulated(data.adjacency(), SEED);
     let event = Event::gaussian(z());
     let (event, share) = match over {
-        Over::Poisson(rate) => (event.poisson_sampled(*rate), rate.get()),
+        Which::Poisson(rate) => (event.poisson_sampled(rate), rate.get()),
         _ => (event, 1.0),
     };
     curator.reserve(&Spend::Fixed(event)).unwrap();
@@ -119,9 +121,8 @@ pub(crate) fn contributions<T: Clone, L: Loss, Q: Query<L>>(
     records: &[T],
 ) -> Vec<Steps> {
     let bound = query.bound(&loss()).unwrap().unwrap();
-    let sum = |records: &[T], threads| {
-        noisy_sum(loss(), query, &data(records), &Over::Everything, threads)
-    };
+    let sum =
+        |records: &[T], threads| noisy_sum(loss(), query, &data(records), Which::All, threads);
     let noise = sum(&[], 1);
     let alone: Vec<Steps> = records
         .iter()
@@ -152,7 +153,7 @@ pub(crate) fn contributions<T: Clone, L: Loss, Q: Query<L>>(
         .reveal()
         .iter()
         .map(|&i| i as usize);
-    let sampled = |records: &[T]| noisy_sum(loss(), query, &data(records), &Over::Poisson(rate), 1);
+    let sampled = |records: &[T]| noisy_sum(loss(), query, &data(records), Which::Poisson(rate), 1);
     // Without records the sample is empty and the noise the same.
     let expected = total(&sampled(&[]), places.map(|i| &alone[i % records.len()]));
     assert!(sampled(&company) == expected, "{name}: a Poisson sample");

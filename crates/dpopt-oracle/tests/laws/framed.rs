@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{Frames, SmoothedDifference, SmoothedGradient};
 use dpopt_oracle::{
-    Activation, Glm, Head, Loss, MatrixFactorization, MatrixSensing, Mlp, Over, PhaseRetrieval,
+    Activation, Glm, Head, Loss, MatrixFactorization, MatrixSensing, Mlp, PhaseRetrieval,
     PrivateData, Query, Segment, Softmax,
 };
-use dpopt_privacy::{Adjacency, Curator, SamplingRate};
+use dpopt_privacy::{Adjacency, Curator, SamplingRate, Which};
 
 use crate::engine::{Steps, assert_within, minus, noisy_sum};
 use crate::records::{
@@ -38,15 +38,15 @@ fn framed<T: Clone, L: Loss, Q: Query<L>>(
     (records, nobody): (&[T], &T),
 ) -> Vec<Steps> {
     let bound = query.bound(&loss()).unwrap().unwrap();
-    let sum = |records: &[T], over: &Over<'_>, threads| {
+    let sum = |records: &[T], over: Which<'_>, threads| {
         noisy_sum(loss(), query, &data(records), over, threads)
     };
     let empty = vec![nobody.clone(); ROWS];
-    let noise = sum(&empty, &Over::Everything, 1);
+    let noise = sum(&empty, Which::All, 1);
     let alone = |record: &T, position: usize| {
         let mut all = empty.clone();
         all[position] = record.clone();
-        minus(&sum(&all, &Over::Everything, 1), &noise)
+        minus(&sum(&all, Which::All, 1), &noise)
     };
     let mut own: Vec<Vec<Steps>> = Vec::new();
     for (i, record) in records.iter().enumerate() {
@@ -77,11 +77,11 @@ fn framed<T: Clone, L: Loss, Q: Query<L>>(
     };
     for stride in [1, 7] {
         let expected = add(noise.clone(), &mut (0..ROWS), stride);
-        let found = sum(&company(ROWS, stride), &Over::Everything, 1);
+        let found = sum(&company(ROWS, stride), Which::All, 1);
         assert!(found == expected, "{name}: all together");
     }
     let rate = SamplingRate::new(0.5).unwrap();
-    let over = Over::Poisson(rate);
+    let over = Which::Poisson(rate);
     let drawn = Curator::simulated(REPLACE, 7)
         .poisson_sample(rate, ROWS)
         .unwrap();
@@ -90,9 +90,9 @@ fn framed<T: Clone, L: Loss, Q: Query<L>>(
         .reveal()
         .iter()
         .map(|&p| p as usize);
-    let expected = add(sum(&empty, &over, 1), &mut places, 5);
+    let expected = add(sum(&empty, over, 1), &mut places, 5);
     assert!(
-        sum(&company(ROWS, 5), &over, 1) == expected,
+        sum(&company(ROWS, 5), over, 1) == expected,
         "{name}: a sample"
     );
     own.into_iter().flatten().collect()
@@ -175,15 +175,7 @@ fn of_rows() {
         clip: norm(1.0),
     };
     let many: Vec<_> = (0..4096).map(|i| all.0[i % all.0.len()]).collect();
-    let sum = |threads| {
-        noisy_sum(
-            Glm::Welsch,
-            &query,
-            &data(&many),
-            &Over::Everything,
-            threads,
-        )
-    };
+    let sum = |threads| noisy_sum(Glm::Welsch, &query, &data(&many), Which::All, threads);
     let one = sum(1);
     assert!(one == sum(2) && one == sum(3));
 }

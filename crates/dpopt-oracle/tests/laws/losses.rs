@@ -3,11 +3,10 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
-    Curvature, Gradient, GradientDifference, HessianMatrix, HessianVector, HessianVectorDifference,
-    Value,
+    Curvature, HessianMatrix, HessianVector, HessianVectorDifference, Value,
 };
 use dpopt_oracle::{
-    Activation, Ask, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head,
+    Activation, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head, Linear,
     MatrixFactorization, MatrixSensing, Mlp, Momentum, Observed, PhaseRetrieval, PrivateData,
     Segment, Softmax, TwiceDifferentiable,
 };
@@ -35,7 +34,7 @@ fn first_order<T: Clone, L: Differentiable>(
     for (k, point) in points.iter().enumerate() {
         // A small radius clips all, a large one few.
         let clip = norm(if k % 2 == 0 { 0.03 } else { 1.7 });
-        let query = Gradient { point, clip };
+        let query = Linear::field(point, clip);
         let found = contributions(
             &format!("{name}, gradient {k}"),
             loss,
@@ -53,29 +52,26 @@ fn first_order<T: Clone, L: Differentiable>(
     }
     assert!(moved, "{name}: no record contributes a gradient");
     // What estimators ask.
-    let field = Ask::Field {
-        point: &points[2],
-        clip: norm(0.2),
-    };
+    let field = Linear::field(&points[2], norm(0.2));
     contributions(&format!("{name}, field"), loss, &field, data, records);
     let by: Vec<f64> = points[3]
         .iter()
         .zip(&points[2])
         .map(|(a, b)| a - b)
         .collect();
-    let change = Ask::Change {
-        segment: Segment::new(&points[2], &points[3], &by).unwrap(),
-        clip: norm(0.6),
-        radius: norm(0.2),
-    };
+    let change = Linear::change(
+        Segment::new(&points[2], &points[3], &by).unwrap(),
+        norm(0.6),
+        norm(0.2),
+    );
     contributions(&format!("{name}, change"), loss, &change, data, records);
     for (fresh, clip, radius) in [(1e-6, 0.6, 0.1), (0.3, 1.7, 0.9), (1.0, 0.03, 0.03)] {
-        let momentum = Ask::Momentum {
-            segment: Segment::new(&points[2], &points[3], &by).unwrap(),
-            clip: norm(clip),
-            momentum: Momentum::new(fresh).unwrap(),
-            radius: norm(radius),
-        };
+        let momentum = Linear::momentum(
+            Segment::new(&points[2], &points[3], &by).unwrap(),
+            Momentum::new(fresh).unwrap(),
+            norm(clip),
+            norm(radius),
+        );
         let name = format!("{name}, momentum {fresh}");
         contributions(&name, loss, &momentum, data, records);
     }
@@ -94,11 +90,11 @@ fn first_order<T: Clone, L: Differentiable>(
             .zip(&points[from])
             .map(|(a, b)| a - b)
             .collect();
-        let query = GradientDifference {
-            segment: Segment::new(&points[from], &points[to], &by).unwrap(),
-            radius: Some(norm(radius)),
-            clip: norm(0.6),
-        };
+        let query = Linear::change(
+            Segment::new(&points[from], &points[to], &by).unwrap(),
+            norm(0.6),
+            norm(radius),
+        );
         contributions(
             &format!("{name}, difference {k}"),
             loss,
@@ -165,10 +161,8 @@ fn generalised_linear() {
                 second_order(&name, &|| loss, (DIM, 1), &data, &examples());
             } else {
                 // The other stores, on one query each.
-                let query = Gradient {
-                    point: &points(DIM)[2],
-                    clip: norm(0.2),
-                };
+                let points = points(DIM);
+                let query = Linear::field(&points[2], norm(0.2));
                 contributions(&name, || loss, &query, data, &examples());
             }
         }
@@ -286,25 +280,21 @@ fn erased_records_contribute_no_gradient() {
     let erased = [([0.0; DIM], 1.0), ([f64::NAN; DIM], 0.0)];
     for store in [Store::Dense, Store::Dense32, Store::Sparse] {
         let data = |r: &_| private(store, r, AddRemove);
-        let query = Gradient { point, clip };
+        let query = Linear::field(point, clip);
         for loss in Glm::ALL {
             let found = contributions("erased", || loss, &query, data, &erased);
             zero(&format!("{loss} {store:?}"), found);
         }
     }
     for (phi, y) in [(Glm::Absolute, f64::INFINITY), (Glm::Relu, f64::NAN)] {
-        let query = Gradient {
-            point: &points(SIDE * RANK.get())[2],
-            clip,
-        };
+        let factors = points(SIDE * RANK.get());
+        let query = Linear::field(&factors[2], clip);
         let loss = || MatrixSensing::new(phi, RANK, norm(2.0));
         let data = |r: &_| private_sensed(r, AddRemove);
         let found = contributions("erased", loss, &query, data, &[([0.2; 9], y)]);
         zero("sensing", found);
-        let query = Gradient {
-            point: &points((SHAPE.0 + SHAPE.1) * RANK.get())[2],
-            clip,
-        };
+        let points = points((SHAPE.0 + SHAPE.1) * RANK.get());
+        let query = Linear::field(&points[2], clip);
         let loss = || MatrixFactorization::new(phi, RANK, norm(2.0));
         let data = |r: &_| private_observed(r, AddRemove);
         let entry = Observed {

@@ -4,10 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpopt_linalg::{Row, add_scaled};
-use dpopt_oracle::query::Gradient;
 use dpopt_oracle::{
-    Constants, Convexity, Differentiable, Example, Examples, Loss, Positions, Query, RecordOf,
-    Records,
+    Constants, Convexity, Differentiable, Example, Examples, Linear, Loss, Positions, Query,
+    RecordOf, Records,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Bound, LatticeError, LatticeSum, RowBound};
 
@@ -53,7 +52,7 @@ impl Differentiable for Twin<'_> {
     }
 }
 
-struct TwinQuery<'a>(Gradient<'a>);
+struct TwinQuery<'a>(Linear<'a>);
 
 impl<'l> Query<Twin<'l>> for TwinQuery<'_> {
     fn bound(&self, loss: &Twin<'l>) -> Result<Option<Bound>, LatticeError> {
@@ -92,7 +91,7 @@ impl<'l> Query<Twin<'l>> for TwinQuery<'_> {
                 let mut product = 0.0;
                 if let Row::Dense(x) = record.row {
                     x.iter()
-                        .zip(self.0.point)
+                        .zip(self.0.point())
                         .rev()
                         .for_each(|(x, w)| product += x * w);
                     add_scaled(&mut out, product.sin(), x);
@@ -117,10 +116,7 @@ fn passes(fault: Fault, clip: f64) -> bool {
     let calls = AtomicU64::new(0);
     let points = points(DIM);
     let point = &points[if fault == Fault::Remainder { 6 } else { 2 }];
-    let query = TwinQuery(Gradient {
-        point,
-        clip: norm(clip),
-    });
+    let query = TwinQuery(Linear::field(point, norm(clip)));
     let loss = || Twin(fault, &calls);
     let data = |r: &_| private(Store::Dense, r, AddRemove);
     let law = || contributions("a twin", loss, &query, data, &examples());

@@ -3,13 +3,13 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::{
-    Access, Batch, ConvexGlm, Counts, Drift, Estimator, Fresh, Glm, Level, Means, Momentum,
-    OutputPerturbed, Over, Pass, Passes as _, PeriodAnchor, PeriodTerms, PrefixRecursive,
-    PrefixSettings, Recursion, Recursive, RecursiveSettings, Refresh, Regularized, Regularizer,
-    Scale, Schedule, Shifted, Staged, Stages as _, Tracker, TreeRounds,
+    AskError, Batch, ConvexGlm, Counts, Drift, Estimate, Fresh, Glm, Level, Linear, Momentum,
+    Oracle, OutputPerturbed, Pass, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
+    Recursive, RecursiveSettings, Refresh, Regularized, Regularizer, Running, Scale, Schedule,
+    Tracked, TreeRounds,
 };
 use dpopt_privacy::{
-    Adjacency, Epsilon, Event, Participation, PrefixKind, Refused, SamplingRate, Spend,
+    Adjacency, Epsilon, Event, Participation, PrefixKind, SamplingRate, Spend, Which,
 };
 
 use crate::run::{
@@ -62,63 +62,101 @@ fn spend(anchor: Batch, variation: Batch, count: u64) -> Spend {
         .spend()
 }
 
+/// A step of an estimator that has its rule from a plan; none begins a phase.
+type Ask<'t> = dyn FnMut(&mut dyn Oracle, Option<&[f64]>, &mut Told) -> Result<(), AskError> + 't;
+
+macro_rules! ask {
+    ($tracker:ident) => {
+        &mut |oracle: &mut dyn Oracle, point: Option<&[f64]>, told: &mut Told| {
+            let Some(point) = point else {
+                $tracker.begin_phase();
+                return Ok(());
+            };
+            tell($tracker.estimate(oracle, point)?, told);
+            Ok(())
+        }
+    };
+}
+
+fn tell(tracked: Tracked<'_>, told: &mut Told) {
+    told.text(&format!("{:?}", tracked.kind));
+    told.estimate(tracked.estimate);
+}
+
 /// The estimates along a path, with a new phase before the last three points.
 fn track(
-    tracker: &mut dyn Tracker,
+    oracle: &mut dyn Oracle,
+    ask: &mut Ask<'_>,
     spend: &Spend,
     told: &mut Told,
-) -> Result<(Event, Counts), Refused> {
-    tracker.reserve(spend)?;
-    told.text(&tracker.draw_index(1_000).to_string());
+) -> Result<(Event, Counts), AskError> {
+    oracle.books().reserve(spend)?;
+    told.text(&oracle.books().draw_index(1_000).to_string());
     for (t, point) in points(DIM).iter().enumerate() {
         if t == 6 {
-            tracker.begin_phase();
+            ask(oracle, None, told)?;
         }
-        let tracked = tracker.estimate(point)?;
-        told.text(&format!("{:?}", tracked.kind));
-        told.estimate(tracked.estimate);
+        ask(oracle, Some(point), told)?;
     }
     let mut normals = [0.0; 3];
-    tracker.draw_normals(&mut normals)?;
+    oracle.books().draw_normals(&mut normals)?;
     told.numbers(&normals);
-    Ok((tracker.settle()?, tracker.counts()))
+    Ok((oracle.books().settle()?, oracle.books().counts()))
 }
 
 /// Anchors, variations and steps of momentum; where all records are read norms and a choice as well.
 fn walk(
-    estimator: &mut dyn Estimator,
-    whole: bool,
+    oracle: &mut dyn Oracle,
+    (anchor, variation): (Which<'_>, Which<'_>),
+    term: Option<Regularizer>,
     told: &mut Told,
-) -> Result<(Event, Counts), Refused> {
+) -> Result<(Event, Counts), AskError> {
     let points = points(DIM);
-    told.text(&estimator.draw_index(1_000).to_string());
+    let mut running = Running::new(DIM, clip(1.0));
+    let mut with = term.map(Regularized::new);
+    told.text(&oracle.books().draw_index(1_000).to_string());
     for (t, point) in points.iter().enumerate() {
-        told.estimate(match t {
-            0 | 5 => estimator.refresh(point, z(NEAR))?,
-            3 | 7 => estimator.advance_with_momentum(point, momentum(), z(FAR))?,
-            _ => estimator.advance(point, z(FAR))?,
+        let released = match t {
+            0 | 5 => running.anchor(oracle, point, anchor, z(NEAR))?,
+            3 | 7 => running.vary_with_momentum(oracle, point, variation, momentum(), z(FAR))?,
+            _ => running.vary(oracle, point, variation, z(FAR))?,
+        };
+        let estimate: Estimate<'_> = released.estimate();
+        told.estimate(match &mut with {
+            None => estimate,
+            Some(with) => with.plus(estimate, point),
         });
         if t == 4 {
-            told.text(&estimator.set_clip(clip(0.3)).to_string());
+            running.set_clip(clip(0.3));
+            told.text("true");
         }
     }
-    if whole {
+    if anchor == Which::All {
         let shift = [0.1; DIM];
-        let shifted = Shifted {
-            point: &points[3],
-            shift: &shift,
+        let total = |point: &[f64], shift: &[f64]| match &with {
+            None => shift.to_vec(),
+            Some(with) => with.shift(point, shift),
         };
-        told.number(estimator.norm(shifted, z(NEAR))?);
-        told.number(estimator.norm(Shifted::from(&points[3][..]), z(NEAR))?);
-        let among = [
-            Shifted::from(&points[1][..]),
+        let field = |k: usize| Linear::field(&points[k], running.clip());
+        let shifted = total(&points[3], &shift);
+        told.number(oracle.norm(field(3), &shifted, Which::All, z(NEAR))?);
+        let plain = total(&points[3], &[]);
+        told.number(oracle.norm(field(3), &plain, Which::All, z(NEAR))?);
+        let shifts = [
+            total(&points[1], &[]),
             shifted,
-            Shifted::from(&points[7][..]),
-            Shifted::from(&points[8][..]),
+            total(&points[7], &[]),
+            total(&points[8], &[]),
         ];
-        told.text(&estimator.least_norm(&among, epsilon())?.to_string());
+        let among = [1, 3, 7, 8].map(field);
+        let among: Vec<_> = among
+            .into_iter()
+            .zip(&shifts)
+            .map(|(field, shift)| (field, &shift[..]))
+            .collect();
+        told.text(&oracle.least_norm(&among, epsilon())?.to_string());
     }
-    Ok((estimator.settle()?, estimator.counts()))
+    Ok((oracle.books().settle()?, oracle.books().counts()))
 }
 
 /// The cases under one adjacency. One that it does not allow has no line.
@@ -129,7 +167,7 @@ struct Cases<'t> {
 }
 
 impl Cases<'_> {
-    fn line(&mut self, name: &str, told: Told, ended: Result<(Event, Counts), Refused>) {
+    fn line(&mut self, name: &str, told: Told, ended: Result<(Event, Counts), AskError>) {
         match ended {
             Ok((spent, counts)) => told.line(self.table, name, self.adjacency, &spent, counts),
             Err(refused) => eprintln!("{name}\t{}\t{refused}", self.adjacency),
@@ -139,96 +177,93 @@ impl Cases<'_> {
     /// A running estimate that is told what to read at each step, and goes on from an earlier release.
     fn running(&mut self) {
         let (data, points) = (data(self.adjacency), points(DIM));
-        let mut running = Recursion::over(means(&data, LOSS, self.threads), clip(1.0));
+        let mut oracle = means(&data, LOSS, self.threads);
+        let mut running = Running::new(DIM, clip(1.0));
         let fixed = self.adjacency != Adjacency::AddRemove;
         let whole = schedule()
-            .releases(level(Batch::Everything, NEAR), 4)
+            .releases(level(Batch::All, NEAR), 4)
             .releases(level(Batch::Poisson(rate()), FAR), 4);
         let whole = if fixed {
             whole.releases(level(Batch::Held(50), FAR), 3)
         } else {
             whole
         };
-        running.means_mut().reserve(&whole.spend()).unwrap();
+        oracle.books().reserve(&whole.spend()).unwrap();
         let mut told = Told::new();
         told.estimate(
             running
-                .anchor(&points[1], Over::Everything, z(NEAR))
+                .anchor(&mut oracle, &points[1], Which::All, z(NEAR))
                 .unwrap()
                 .estimate(),
         );
         let kept = running.released().clone();
         told.estimate(
             running
-                .vary(&points[3], Over::Poisson(rate()), z(FAR))
+                .vary(&mut oracle, &points[3], Which::Poisson(rate()), z(FAR))
                 .unwrap()
                 .estimate(),
         );
-        let over = Over::Poisson(rate());
+        let over = Which::Poisson(rate());
         let moved = running
-            .vary_with_momentum(&points[4], over, momentum(), z(FAR))
+            .vary_with_momentum(&mut oracle, &points[4], over, momentum(), z(FAR))
             .unwrap();
         told.estimate(moved.estimate());
         running.resume(&kept).unwrap();
         told.estimate(
             running
-                .vary(&points[5], Over::Everything, z(NEAR))
+                .vary(&mut oracle, &points[5], Which::All, z(NEAR))
                 .unwrap()
                 .estimate(),
         );
         if fixed {
-            let slice = Means::take_slice(running.means_mut(), 50).unwrap();
+            let slice = oracle.books().take_slice(50).unwrap();
             for point in &points[6..8] {
                 told.estimate(
                     running
-                        .vary(point, Over::Slice(&slice), z(FAR))
+                        .vary(&mut oracle, point, Which::Slice(&slice), z(FAR))
                         .unwrap()
                         .estimate(),
                 );
             }
         }
-        let ended = running
-            .means_mut()
-            .settle()
-            .map(|spent| (spent, running.means().counts()));
+        let ended = oracle.books().settle();
+        let ended = ended
+            .map(|spent| (spent, oracle.counts()))
+            .map_err(Into::into);
         self.line("running", told, ended);
     }
 
     /// Solvers' estimators, with and without a regulariser.
     fn estimators(&mut self) {
         let data = data(self.adjacency);
-        for (access, anchor, variation, name) in [
+        for (anchor, variation, read, name) in [
             (
-                Access::FullBatch,
-                Batch::Everything,
-                Batch::Everything,
+                Batch::All,
+                Batch::All,
+                (Which::All, Which::All),
                 "full batch",
             ),
             (
-                Access::Poisson(rate()),
                 Batch::Poisson(rate()),
                 Batch::Poisson(rate()),
+                (Which::Poisson(rate()), Which::Poisson(rate())),
                 "poisson",
             ),
             (
-                Access::FixedSize(40),
                 Batch::FixedSize(40),
                 Batch::FixedSize(40),
+                (Which::FixedSize(40), Which::FixedSize(40)),
                 "fixed size",
             ),
             (
-                Access::SinglePass {
-                    anchor: 50,
-                    variation: 20,
-                },
                 Batch::Next(50),
                 Batch::Next(20),
+                (Which::Next(50), Which::Next(20)),
                 "single pass",
             ),
         ] {
-            let whole = access == Access::FullBatch;
             let spend = spend(anchor, variation, 8);
-            let spend = if whole {
+            let spend = if read.0 == Which::All {
                 with_selection(spend, epsilon())
             } else {
                 spend
@@ -239,17 +274,10 @@ impl Cases<'_> {
                 Some(Regularizer::Ridge(weight)),
                 Some(Regularizer::Nonconvex(weight)),
             ] {
-                let plain = Recursion::over(means(&data, LOSS, self.threads), clip(1.0))
-                    .with_access(access);
+                let mut oracle = means(&data, LOSS, self.threads);
                 let mut told = Told::new();
-                let mut run = |estimator: &mut dyn Estimator| {
-                    estimator.reserve(&spend)?;
-                    walk(estimator, whole, &mut told)
-                };
-                let ended = match term {
-                    None => run(&mut { plain }),
-                    Some(term) => run(&mut Regularized::new(plain, term)),
-                };
+                let reserved = oracle.books().reserve(&spend).map_err(AskError::from);
+                let ended = reserved.and_then(|()| walk(&mut oracle, read, term, &mut told));
                 let term = match term {
                     None => "no term",
                     Some(Regularizer::Ridge(_)) => "ridge",
@@ -264,14 +292,14 @@ impl Cases<'_> {
     fn recursive(&mut self) {
         let data = data(self.adjacency);
         for (anchor, variation) in [
-            (Batch::Everything, Batch::Everything),
+            (Batch::All, Batch::All),
             (Batch::Poisson(rate()), Batch::Poisson(rate())),
             (Batch::FixedSize(40), Batch::FixedSize(30)),
             (Batch::Next(40), Batch::Next(12)),
             (Batch::Held(100), Batch::Held(100)),
             (Batch::Next(40), Batch::PerLength(20.0)),
-            (Batch::Everything, Batch::Poisson(rate())),
-            (Batch::Everything, Batch::Next(30)),
+            (Batch::All, Batch::Poisson(rate())),
+            (Batch::All, Batch::Next(30)),
         ] {
             for (refresh, rule) in [
                 (Refresh::every(3), "every 3"),
@@ -287,10 +315,11 @@ impl Cases<'_> {
                     variation: level(variation, FAR),
                     refresh,
                 };
-                let mut tracker =
-                    Recursive::new(means(&data, LOSS, self.threads), settings).unwrap();
+                let mut oracle = means(&data, LOSS, self.threads);
+                let mut tracker = Recursive::new(DIM, settings).unwrap();
                 let mut told = Told::new();
-                let ended = track(&mut tracker, &spend(anchor, variation, 9), &mut told);
+                let spend = spend(anchor, variation, 9);
+                let ended = track(&mut oracle, ask!(tracker), &spend, &mut told);
                 self.line(
                     &format!(
                         "recursive, {}, {}, {rule}",
@@ -301,19 +330,13 @@ impl Cases<'_> {
                     ended,
                 );
             }
-            let Ok(mut tracker) = Fresh::new(
-                means(&data, LOSS, self.threads),
-                clip(0.5),
-                level(variation, FAR),
-            ) else {
+            let Ok(mut tracker) = Fresh::new(DIM, clip(0.5), level(variation, FAR)) else {
                 continue;
             };
+            let mut oracle = means(&data, LOSS, self.threads);
             let mut told = Told::new();
-            let ended = track(
-                &mut tracker,
-                &schedule().releases(level(variation, FAR), 9).spend(),
-                &mut told,
-            );
+            let spend = schedule().releases(level(variation, FAR), 9).spend();
+            let ended = track(&mut oracle, ask!(tracker), &spend, &mut told);
             self.line(
                 &format!(
                     "fresh, {}, beside {}",
@@ -326,17 +349,27 @@ impl Cases<'_> {
         }
         let settings = RecursiveSettings {
             clip: clip(1.0),
-            anchor: level(Batch::Everything, NEAR),
-            variation: level(Batch::Everything, FAR),
+            anchor: level(Batch::All, NEAR),
+            variation: level(Batch::All, FAR),
             refresh: Refresh::every(4),
         };
-        let tracker = Recursive::new(means(&data, LOSS, self.threads), settings).unwrap();
-        let mut tracker =
-            Regularized::new(tracker, Regularizer::Nonconvex(Scale::new(0.25).unwrap()));
+        let mut oracle = means(&data, LOSS, self.threads);
+        let mut tracker = Recursive::new(DIM, settings).unwrap();
+        let mut with = Regularized::new(Regularizer::Nonconvex(Scale::new(0.25).unwrap()));
         let mut told = Told::new();
         let ended = track(
-            &mut tracker,
-            &spend(Batch::Everything, Batch::Everything, 9),
+            &mut oracle,
+            &mut |oracle, point, told| {
+                let Some(point) = point else {
+                    tracker.begin_phase();
+                    return Ok(());
+                };
+                let Tracked { estimate, kind, .. } = tracker.estimate(oracle, point)?;
+                told.text(&format!("{kind:?}"));
+                told.estimate(with.plus(estimate, point));
+                Ok(())
+            },
+            &spend(Batch::All, Batch::All, 9),
             &mut told,
         );
         self.line("recursive with a regulariser", told, ended);
@@ -353,11 +386,7 @@ impl Cases<'_> {
             PrefixKind::Banded { band: 3 },
         ] {
             for (participation, batch, share) in [
-                (
-                    Participation::Every,
-                    Batch::Everything,
-                    1.0 / RECORDS as f64,
-                ),
+                (Participation::Every, Batch::All, 1.0 / RECORDS as f64),
                 (Participation::Single, Batch::Next(25), 0.05),
                 (
                     Participation::Repeated { most: 5, apart: 1 },
@@ -386,10 +415,11 @@ impl Cases<'_> {
                     };
                     let spend = schedule().prefix(&settings, 4).unwrap().spend();
                     let name = format!("prefix, {kind}, {}, anchor {place}", batch_name(batch));
-                    match PrefixRecursive::new(means(&data, LOSS, self.threads), settings) {
+                    match PrefixRecursive::new(DIM, settings) {
                         Ok(mut tracker) => {
+                            let mut oracle = means(&data, LOSS, self.threads);
                             let mut told = Told::new();
-                            let ended = track(&mut tracker, &spend, &mut told);
+                            let ended = track(&mut oracle, ask!(tracker), &spend, &mut told);
                             self.line(&name, told, ended);
                         }
                         Err(error) => eprintln!("{name}\t{}\t{error}", self.adjacency),
@@ -403,7 +433,7 @@ impl Cases<'_> {
     fn trees(&mut self) {
         let data = data(self.adjacency);
         for (batches, name) in [
-            ([Batch::Everything; 4], "everything"),
+            ([Batch::All; 4], "everything"),
             ([60, 20, 15, 10].map(Batch::Next), "next"),
             ([Batch::Poisson(rate()); 4], "poisson"),
         ] {
@@ -419,11 +449,11 @@ impl Cases<'_> {
                 .spend();
             for radii in [vec![], vec![clip(0.9), clip(0.6), clip(0.3)]] {
                 let name = format!("tree, {name}, {} radii", radii.len());
-                let tree =
-                    TreeRounds::new(means(&data, LOSS, self.threads), clip(1.0), levels.clone());
+                let mut oracle = means(&data, LOSS, self.threads);
+                let tree = TreeRounds::new(DIM, clip(1.0), levels.clone());
                 let mut tree = tree.unwrap().with_radii(radii);
                 let mut told = Told::new();
-                let ended = track(&mut tree, &spend, &mut told);
+                let ended = track(&mut oracle, ask!(tree), &spend, &mut told);
                 self.line(&name, told, ended);
             }
         }
@@ -432,18 +462,21 @@ impl Cases<'_> {
     /// Two stages, each with a slice of its own.
     fn stages(&mut self) {
         let data = data(self.adjacency);
-        let mut stages = Staged::new(means(&data, LOSS, self.threads), clip(1.0));
+        let mut oracle = means(&data, LOSS, self.threads);
+        let mut running = Running::new(DIM, clip(1.0));
         let spend = schedule().slice(z(NEAR), 4).slice(z(FAR), 4).spend();
         let mut told = Told::new();
         let mut run = || {
-            stages.reserve(&spend)?;
+            oracle.books().reserve(&spend)?;
             for (records, multiplier) in [(100, NEAR), (60, FAR)] {
-                stages.begin_stage(records)?;
+                let slice = oracle.books().take_slice(records)?;
                 for point in &points(DIM)[..4] {
-                    told.estimate(stages.estimate(point, z(multiplier))?);
+                    let over = Which::Slice(&slice);
+                    let released = running.anchor(&mut oracle, point, over, z(multiplier))?;
+                    told.estimate(released.estimate());
                 }
             }
-            Ok((stages.settle()?, stages.counts()))
+            Ok((oracle.books().settle()?, oracle.counts()))
         };
         let ended = run();
         self.line("stages", told, ended);
@@ -458,6 +491,7 @@ impl Cases<'_> {
                 continue;
             };
             passes
+                .books()
                 .reserve(&schedule().releases(level(Batch::Next(50), NEAR), 3).spend())
                 .unwrap();
             let mut told = Told::new();
@@ -473,7 +507,9 @@ impl Cases<'_> {
                 };
                 told.mean(&passes.pass(&pass, z(NEAR)).unwrap());
             }
-            let ended = passes.settle().map(|spent| (spent, passes.counts()));
+            let ended = passes.books().settle();
+            let ended = ended.map(|spent| (spent, passes.books().counts()));
+            let ended = ended.map_err(Into::into);
             self.line(&format!("passes, {glm}"), told, ended);
         }
     }

@@ -4,12 +4,12 @@ use std::num::NonZeroUsize;
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_oracle::{
-    Activation, Ask, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
-    Head, MatrixFactorization, MatrixSensing, Means, Measurements, Mlp, Momentum, Observed,
-    ObservedEntries, Over, PeriodTerms, PhaseRetrieval, PrivateData, Schedule, Segment, Softmax,
+    Activation, AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk,
+    Glm, Head, Linear, MatrixFactorization, MatrixSensing, Measurements, Mlp, Momentum, Observed,
+    ObservedEntries, Oracle, PeriodTerms, PhaseRetrieval, PrivateData, Schedule, Segment, Softmax,
 };
 use dpopt_privacy::{
-    Adjacency, Epsilon, Participation, PrefixKind, Refused, SamplingRate, Slice, Spend,
+    Adjacency, Epsilon, Participation, PrefixKind, SamplingRate, Slice, Spend, Which,
 };
 
 use crate::run::{
@@ -32,7 +32,7 @@ pub(crate) fn all(threads: NonZeroUsize, table: &mut Table) {
     }
 }
 
-/// Which records: as `Over`, but with a slice that is not yet taken.
+/// Which records: as `Which`, but with a slice that is not yet taken.
 #[derive(Debug, Clone, Copy)]
 enum Reads {
     Everything,
@@ -55,13 +55,13 @@ impl Reads {
         SamplingRate::new(0.2).unwrap()
     }
 
-    fn over(self, slice: Option<&Slice>) -> Over<'_> {
+    fn over(self, slice: Option<&Slice>) -> Which<'_> {
         match self {
-            Reads::Everything => Over::Everything,
-            Reads::Poisson => Over::Poisson(Self::rate()),
-            Reads::FixedSize => Over::FixedSize(40),
-            Reads::Next => Over::Next(30),
-            Reads::Slice => Over::Slice(slice.unwrap()),
+            Reads::Everything => Which::All,
+            Reads::Poisson => Which::Poisson(Self::rate()),
+            Reads::FixedSize => Which::FixedSize(40),
+            Reads::Next => Which::Next(30),
+            Reads::Slice => Which::Slice(slice.unwrap()),
         }
     }
 
@@ -69,7 +69,7 @@ impl Reads {
         let schedule = Schedule::new(RECORDS as u64);
         let releases = |batch| schedule.clone().releases(level(batch, Z), releases).spend();
         match self {
-            Reads::Everything => releases(Batch::Everything),
+            Reads::Everything => releases(Batch::All),
             Reads::Poisson => releases(Batch::Poisson(Self::rate())),
             Reads::FixedSize => releases(Batch::FixedSize(40)),
             Reads::Next => releases(Batch::Next(30)),
@@ -105,47 +105,32 @@ impl Question {
 
     fn ask(
         self,
-        means: &mut impl Means<Slice = Slice>,
+        means: &mut dyn Oracle,
         (from, to): (&[f64], &[f64]),
-        over: Over<'_>,
+        over: Which<'_>,
         told: &mut Told,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AskError> {
         let step: Vec<f64> = to.iter().zip(from).map(|(to, from)| to - from).collect();
         let segment = Segment::new(from, to, &step).unwrap();
-        let field = Ask::Field {
-            point: to,
-            clip: clip(1.0),
-        };
-        let change = Ask::Change {
-            segment,
-            clip: clip(0.8),
-            radius: clip(RADIUS),
-        };
+        let field = Linear::field(to, clip(1.0));
+        let change = Linear::change(segment, clip(0.8), clip(RADIUS));
         let momentum = Momentum::new(0.3).unwrap();
         let shift: Vec<f64> = (0..to.len()).map(|j| 0.1 * j as f64 - 0.2).collect();
         match self {
-            Question::Field => told.mean(&means.mean(&field, over, z(Z))?),
+            Question::Field => told.mean(&means.mean(field, over, z(Z))?),
             Question::ClippedField => {
-                let clipped = Ask::Field {
-                    point: to,
-                    clip: clip(0.15),
-                };
-                told.mean(&means.mean(&clipped, over, z(Z))?);
+                let clipped = Linear::field(to, clip(0.15));
+                told.mean(&means.mean(clipped, over, z(Z))?);
             }
-            Question::Change => told.mean(&means.mean(&change, over, z(Z))?),
+            Question::Change => told.mean(&means.mean(change, over, z(Z))?),
             Question::Momentum => {
-                let ask = Ask::Momentum {
-                    segment,
-                    clip: clip(0.8),
-                    momentum,
-                    radius: clip(RADIUS),
-                };
-                told.mean(&means.mean(&ask, over, z(Z))?);
+                let ask = Linear::momentum(segment, momentum, clip(0.8), clip(RADIUS));
+                told.mean(&means.mean(ask, over, z(Z))?);
             }
-            Question::Norm => told.number(means.mean_norm(&field, &[], over, z(Z))?),
-            Question::NormOfChange => told.number(means.mean_norm(&change, &[], over, z(Z))?),
-            Question::ShiftedNorm => told.number(means.mean_norm(&field, &shift, over, z(Z))?),
-            Question::Value => told.number(means.mean_value(to, 0.7, clip(0.5), over, z(Z))?),
+            Question::Norm => told.number(means.norm(field, &[], over, z(Z))?),
+            Question::NormOfChange => told.number(means.norm(change, &[], over, z(Z))?),
+            Question::ShiftedNorm => told.number(means.norm(field, &shift, over, z(Z))?),
+            Question::Value => told.number(means.value(to, 0.7, clip(0.5), over, z(Z))?),
         }
         Ok(())
     }
@@ -157,10 +142,10 @@ fn questions(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
     for reads in Reads::ALL {
         for question in Question::ALL {
             let mut means = means(&data, LOSS, threads);
-            if means.reserve(&reads.spend(3)).is_err() {
+            if means.books().reserve(&reads.spend(3)).is_err() {
                 continue;
             }
-            let slice = matches!(reads, Reads::Slice).then(|| Means::take_slice(&mut means, 50));
+            let slice = matches!(reads, Reads::Slice).then(|| means.books().take_slice(50));
             // What an adjacency does not allow has no line.
             let Ok(slice) = slice.transpose() else {
                 continue;
@@ -173,7 +158,7 @@ fn questions(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
                     question.ask(&mut means, (&points[from], &points[to]), over, &mut told)
                 });
             if all.is_ok() {
-                let (spent, counts) = (means.settle().unwrap(), means.counts());
+                let (spent, counts) = (means.books().settle().unwrap(), means.counts());
                 told.line(
                     table,
                     &format!("{question:?} over {reads:?}"),
@@ -194,19 +179,17 @@ fn least_norms(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
     for (name, shift) in [("without shifts", &[][..]), ("with shifts", &shift[..])] {
         let mut means = means(&data, LOSS, threads);
         means
+            .books()
             .reserve(&with_selection(Reads::Everything.spend(1), epsilon))
             .unwrap();
-        let at = |k: usize| Ask::Field {
-            point: &points[k],
-            clip: clip(1.0),
-        };
+        let at = |k: usize| Linear::field(&points[k], clip(1.0));
         let among: Vec<_> = [0, 1, 4, 5, 6, 7, 8]
             .map(|k| (at(k), if k % 2 == 0 { shift } else { &[] }))
             .to_vec();
         let mut told = Told::new();
         told.text(&means.least_norm(&among, epsilon).unwrap().to_string());
-        told.mean(&means.mean(&at(3), Over::Everything, z(Z)).unwrap());
-        let (spent, counts) = (means.settle().unwrap(), means.counts());
+        told.mean(&means.mean(at(3), Which::All, z(Z)).unwrap());
+        let (spent, counts) = (means.books().settle().unwrap(), means.counts());
         told.line(
             table,
             &format!("least norm {name}"),
@@ -228,7 +211,7 @@ fn periods(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
         PrefixKind::Banded { band: 3 },
     ] {
         for (participation, batch) in [
-            (Participation::Every, Batch::Everything),
+            (Participation::Every, Batch::All),
             (Participation::Single, Batch::Next(30)),
             (
                 Participation::Repeated { most: 4, apart: 2 },
@@ -247,14 +230,14 @@ fn periods(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
                 .unwrap()
                 .spend();
             let mut means = means(&data, LOSS, threads);
-            if means.reserve(&spend).is_err() {
+            if means.books().reserve(&spend).is_err() {
                 continue;
             }
             let Ok(mut period) = means.open_period(&terms) else {
                 continue;
             };
             let slices = match batch {
-                Batch::Held(len) => (0..2).map(|_| Means::take_slice(&mut means, len)).collect(),
+                Batch::Held(len) => (0..2).map(|_| means.books().take_slice(len)).collect(),
                 _ => Ok(Vec::new()),
             };
             let Ok(slices) = slices else { continue };
@@ -264,29 +247,22 @@ fn periods(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
                 let step: Vec<f64> = to.iter().zip(from).map(|(to, from)| to - from).collect();
                 let segment = Segment::new(from, to, &step).unwrap();
                 let ask = if t == 0 {
-                    Ask::Field {
-                        point: to,
-                        clip: clip(1.0),
-                    }
+                    Linear::field(to, clip(1.0))
                 } else {
-                    Ask::Change {
-                        segment,
-                        clip: clip(1.0),
-                        radius: clip(RADIUS),
-                    }
+                    Linear::change(segment, clip(1.0), clip(RADIUS))
                 };
                 from = to;
                 let over = match batch {
-                    Batch::Everything => Over::Everything,
-                    Batch::Next(len) => Over::Next(len),
-                    _ => Over::Slice(&slices[t % 2]),
+                    Batch::All => Which::All,
+                    Batch::Next(len) => Which::Next(len),
+                    _ => Which::Slice(&slices[t % 2]),
                 };
                 means
-                    .push(&mut period, &ask, over)
+                    .step(&mut period, ask, over)
                     .map(|sum| told.mean(&sum))
             });
             if all.is_ok() {
-                let (spent, counts) = (means.settle().unwrap(), means.counts());
+                let (spent, counts) = (means.books().settle().unwrap(), means.counts());
                 told.line(
                     table,
                     &format!("period, {kind}, {}", batch_name(batch)),
@@ -303,20 +279,17 @@ fn periods(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
 fn draws(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
     let (data, points) = (data(adjacency), points(DIM));
     let mut means = means(&data, LOSS, threads);
-    means.reserve(&Reads::Everything.spend(3)).unwrap();
+    means.books().reserve(&Reads::Everything.spend(3)).unwrap();
     let mut told = Told::new();
     for (t, point) in points[..3].iter().enumerate() {
-        told.text(&means.draw_index(1 << (7 * t + 3)).to_string());
+        told.text(&means.books().draw_index(1 << (7 * t + 3)).to_string());
         let mut normals = vec![0.0; 7];
-        means.draw_normals(&mut normals).unwrap();
+        means.books().draw_normals(&mut normals).unwrap();
         told.numbers(&normals);
-        let ask = Ask::Field {
-            point,
-            clip: clip(1.0),
-        };
-        told.mean(&means.mean(&ask, Over::Everything, z(Z)).unwrap());
+        let ask = Linear::field(point, clip(1.0));
+        told.mean(&means.mean(ask, Which::All, z(Z)).unwrap());
     }
-    let (spent, counts) = (means.settle().unwrap(), means.counts());
+    let (spent, counts) = (means.books().settle().unwrap(), means.counts());
     told.line(table, "draws between releases", adjacency, &spent, counts);
 }
 
@@ -342,8 +315,8 @@ fn of_loss<L: Differentiable>(
         (Reads::Poisson, &[Question::Field]),
     ] {
         let mut means = means(data, loss(), threads);
-        means.reserve(&reads.spend(10)).unwrap();
-        let points = points(Means::dim(&means));
+        means.books().reserve(&reads.spend(10)).unwrap();
+        let points = points(means.dim());
         let mut told = Told::new();
         let all = questions.iter().try_for_each(|question| {
             [(1, 4), (4, 5)].into_iter().try_for_each(|(from, to)| {
@@ -356,7 +329,7 @@ fn of_loss<L: Differentiable>(
             })
         });
         if all.is_ok() {
-            let (spent, counts) = (means.settle().unwrap(), means.counts());
+            let (spent, counts) = (means.books().settle().unwrap(), means.counts());
             told.line(
                 table,
                 &format!("{name} over {reads:?}"),

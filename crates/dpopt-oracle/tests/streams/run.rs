@@ -38,7 +38,7 @@ pub(crate) fn level(batch: Batch, multiplier: f64) -> Level {
 /// A batch in the names of cases.
 pub(crate) fn batch_name(batch: Batch) -> String {
     match batch {
-        Batch::Everything => "everything".to_owned(),
+        Batch::All => "everything".to_owned(),
         Batch::Poisson(rate) => format!("poisson {}", rate.get()),
         Batch::FixedSize(size) => format!("fixed size {size}"),
         Batch::Next(len) => format!("next {len}"),

@@ -4,15 +4,15 @@
 //! Gaussian noise to an exact sum, derives its own event and takes it off the reservation; what
 //! was not reserved is refused before any noise is drawn.
 
+mod audit;
+mod grant;
+mod period;
 mod prefix;
-mod refused;
 mod release;
-mod replay;
 mod reservation;
-mod sample;
+mod sampling;
 mod select;
 mod simulate;
-mod slice;
 mod tune;
 
 use std::collections::BTreeSet;
@@ -23,21 +23,16 @@ use crate::event::Event;
 use crate::guarantee::{Guarantee, Mode};
 use crate::ledger::{Ledger, LedgerError};
 use crate::noise::{Key, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};
+use crate::refused::Refused;
+use crate::replay::Seat;
+use crate::slice::{Pool, PoolError, Slice};
 use crate::units::Delta;
+use crate::which::Account;
 
-pub use refused::Refused;
-pub use replay::{
-    ChangedRecord, Divergence, ReplayError, ReplayForAudits, ReplayReport, ReplayedMechanism,
-    ReplayedReads, ReplayedRelease,
-};
+pub use audit::{ReplayError, ReplayForAudits};
+pub use period::Prefix;
 pub use reservation::{AtMostThen, Spend};
-pub use sample::{FixedSizeSample, PoissonSample, SecretPositions};
-pub use slice::{PoolError, Slice};
-
-pub(crate) use replay::{Seat, Shares};
-pub(crate) use reservation::Account;
-use reservation::{Reservation, all_of};
-use slice::Pool;
+use reservation::{Place, Reservation, all_of};
 
 /// Holds the key, what the run may still spend and, if there is one, the shared ledger.
 ///
@@ -63,6 +58,8 @@ pub struct Curator {
     /// Whether a reservation was made after a release, so that its terms may depend on it.
     adaptive: bool,
     last_sample: Option<(u64, bool)>,
+    /// Counts what it grants, charges, reserves and settles: a ticket is good for one turn.
+    turn: u64,
     /// Whether it serves one inner run of repeat-and-select, which has one reservation.
     inner: bool,
     /// What the reservations rest on that is claimed and not enforced.
@@ -104,6 +101,7 @@ impl Curator {
             pool: None,
             adaptive: false,
             last_sample: None,
+            turn: 0,
             inner: false,
             claims: BTreeSet::new(),
             threads: NonZeroUsize::MIN,
@@ -197,6 +195,7 @@ impl Curator {
         self.adaptive |= self.spent() != Event::NoOp;
         self.reserved.push(reservation.event.clone());
         self.reservation = Some(reservation);
+        self.turn += 1;
         Ok(())
     }
 
@@ -278,6 +277,7 @@ impl Curator {
         let Some(reservation) = self.reservation.take() else {
             return Ok(Event::NoOp);
         };
+        self.turn += 1;
         let event = reservation.used();
         if event != Event::NoOp {
             self.settled.push(event.clone());
@@ -345,29 +345,20 @@ impl Curator {
 
     /// Whether a release of `event` would be paid; charges nothing.
     pub(crate) fn check(&mut self, event: &Event, account: Account) -> Result<(), Refused> {
-        self.take(event, account, true)
+        find(&mut self.reservation, event, account, self.adjacency).map(|_| ())
     }
 
     /// Pays for a release of `event`. To be called when nothing else can fail any more, and before
     /// any noise is drawn.
     pub(crate) fn charge(&mut self, event: &Event, account: Account) -> Result<(), Refused> {
-        self.check(event, account)?;
         let paid = self.reservation.as_ref().and_then(|open| open.in_ledger);
+        let place = find(&mut self.reservation, event, account, self.adjacency)?;
         if let (Some(ledger), Some(id)) = (&mut self.ledger, paid) {
             ledger.note_release(id, event, account)?;
         }
-        self.take(event, account, false)
-    }
-
-    fn take(&mut self, event: &Event, account: Account, dry: bool) -> Result<(), Refused> {
-        let adjacency = self.adjacency;
-        match &mut self.reservation {
-            Some(reservation) => reservation.take(event, account, adjacency, dry),
-            None => Err(Refused::NotReserved {
-                event: event.clone(),
-                slice: None,
-            }),
-        }
+        place.take(event);
+        self.turn += 1;
+        Ok(())
     }
 
     /// Notes a refusal on the tape of an audit, where there is one.
@@ -387,6 +378,22 @@ impl Curator {
     pub(crate) fn stream(&mut self, purpose: Purpose) -> Result<KeyedStream, Refused> {
         let id = self.stream_id(purpose)?;
         Ok(self.key.stream(id)?)
+    }
+}
+
+/// Where an open reservation has room for `event`.
+fn find<'a>(
+    reservation: &'a mut Option<Reservation>,
+    event: &Event,
+    account: Account,
+    adjacency: Adjacency,
+) -> Result<Place<'a>, Refused> {
+    match reservation {
+        Some(open) => open.find(event, account, adjacency),
+        None => Err(Refused::NotReserved {
+            event: event.clone(),
+            slice: None,
+        }),
     }
 }
 

@@ -1,16 +1,17 @@
 //! Opening a period of prefix sums.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lattice::Bound;
-use crate::noise::{Key, Purpose, RoundedGaussian, StreamId};
-use crate::prefix::{Participation, Prefix, PrefixKind, PrefixNoise, Terms};
+use crate::noise::RoundedGaussian;
+use crate::prefix::{Participation, PrefixKind, PrefixNoise};
+use crate::refused::Refused;
+use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
+use crate::slice::PoolError;
 use crate::units::NoiseMultiplier;
 
-use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
-use super::slice::PoolError;
-use super::{Curator, Refused};
+use super::Curator;
+use super::period::{Prefix, Terms};
 
 static NEXT_CURATOR: AtomicU64 = AtomicU64::new(0);
 
@@ -62,10 +63,9 @@ impl Curator {
             self.check(&terms.event, account)?;
         }
         let event = terms.event.clone();
-        // Any stream will do: the blocks of all are numbered alike.
-        let any = StreamId::new(Purpose::Noise, 0);
-        self.key.check_release(any, terms.bound.dim())?;
-        let mut period = Prefix::new(terms);
+        self.can_draw(bound)?;
+        self.turn += 1;
+        let mut period = Prefix::new(terms, self.turn);
         if let Some(account) = account {
             self.charge(&event, account)?;
         }
@@ -93,20 +93,5 @@ impl Curator {
             period = period.replayed(seat, number);
         }
         Ok(period)
-    }
-
-    /// A number that no other curator of this process has.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// How many threads may draw noise.
-    pub(crate) fn threads(&self) -> NonZeroUsize {
-        self.threads
-    }
-
-    /// The key that opens the streams of this curator.
-    pub(crate) fn key(&self) -> &Key {
-        &self.key
     }
 }

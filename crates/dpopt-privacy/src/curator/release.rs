@@ -1,22 +1,20 @@
 //! Gaussian releases, and what they read: all records, a sample, or a slice of the pool.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use rand::Rng;
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::{Bound, Claimed, LatticeError, MAX_RECORDS, SensitivityClaim};
-use crate::noise::digits::BitSource;
-use crate::noise::{Purpose, RoundedGaussian, real};
+use crate::noise::{Purpose, RoundedGaussian};
+use crate::refused::Refused;
+use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
+use crate::sample::{FixedSizeSample, PoissonSample};
 use crate::sensitive::{Access, Payload, Reads, Sensitive};
+use crate::slice::PoolError;
 use crate::units::{NoiseMultiplier, SamplingRate};
+use crate::which::Account;
 
-use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
-use super::reservation::Account;
-use super::slice::PoolError;
-use super::{Curator, FixedSizeSample, PoissonSample, Refused};
+use super::Curator;
 
 static NEXT_SAMPLE: AtomicU64 = AtomicU64::new(0);
 
@@ -38,16 +36,7 @@ impl Curator {
             }
             .into());
         }
-        let mut stream = self.stream(Purpose::Sampling)?;
-        // Rate 1 takes every record; below it the product is an exact integer below 2^64,
-        // or loses only bits under one, downwards.
-        let threshold = (rate.get() * 18_446_744_073_709_551_616.0) as u64;
-        let all = rate.get() >= 1.0;
-        let positions: Vec<u32> = (0..records)
-            .filter(|_| all || stream.next_u64() < threshold)
-            .map(|i| i as u32)
-            .collect();
-        let positions = self.replayed_sample(records as u64, positions, false);
+        let positions = self.draw_poisson(rate, records as u64)?;
         let id = self.next_sample();
         Ok(PoissonSample::new(id, rate, positions))
     }
@@ -82,25 +71,9 @@ impl Curator {
             }
             .into());
         }
-        let mut stream = self.stream(Purpose::Sampling)?;
-        let mut drawn = BTreeSet::new();
-        for last in records - size..records {
-            let position = stream.below(last + 1);
-            if !drawn.insert(position as u32) {
-                drawn.insert(last as u32);
-            }
-        }
-        let positions = self.replayed_sample(records, drawn.into_iter().collect(), true);
+        let positions = self.draw_fixed_size(size, records)?;
         let id = self.next_sample();
         Ok(FixedSizeSample::new(id, records, positions))
-    }
-
-    /// The sample of an audited run, where there is one.
-    fn replayed_sample(&self, records: u64, drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
-        match &self.replay {
-            Some(seat) => seat.sample(records, drawn, fixed),
-            None => drawn,
-        }
     }
 
     /// Names a sample: unique in the process, so that one of another curator is recognised.
@@ -117,33 +90,6 @@ impl Curator {
             Some((last, true)) if last == sample => Err(Refused::SampleUsed),
             _ => Err(Refused::ForeignSample),
         }
-    }
-
-    /// A number below `bound` (0 for a bound of 0), independent of the data; the bias is below
-    /// bound / 2^64.
-    pub fn draw_index(&mut self, bound: u64) -> u64 {
-        // Perturbations are outside the privacy analysis, so a used-up stream may repeat.
-        let Ok(mut stream) = self.stream(Purpose::Perturbation) else {
-            return 0;
-        };
-        ((u128::from(stream.next_u64()) * u128::from(bound)) >> 64) as u64
-    }
-
-    /// Fills `out` with independent standard normals that have nothing to do with the data, for
-    /// directions and perturbations; rounded to `f64`. They are **not** noise of a release: treat
-    /// them as public.
-    ///
-    /// # Errors
-    /// [`Refused::Noise`] for an empty vector, and when this purpose has no streams left.
-    pub fn draw_normals(&mut self, out: &mut [f64]) -> Result<(), Refused> {
-        let id = self.stream_id(Purpose::Perturbation)?;
-        let mut digits = vec![0; out.len()];
-        real::fill_long(&self.key, id, self.threads, &mut digits)?;
-        let unit = (-f64::from(real::LONG_BITS)).exp2();
-        for (out, digits) in out.iter_mut().zip(digits) {
-            *out = digits as f64 * unit;
-        }
-        Ok(())
     }
 
     /// Releases a sum, or the norm of one, with Gaussian noise.
@@ -269,7 +215,7 @@ impl Curator {
         self.check_release(reads, claim.bound(), noise_multiplier)
     }
 
-    fn may_rest_on(&self, argument: &'static str) -> Result<(), Refused> {
+    pub(super) fn may_rest_on(&self, argument: &'static str) -> Result<(), Refused> {
         if self.inner {
             return Err(Refused::NoGuarantee(
                 "an inner run of repeat-and-select can't pass on what its releases rest on",
@@ -294,24 +240,24 @@ impl Curator {
         bound: Bound,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<(), Refused> {
-        let granted = self.grant(reads, bound, noise_multiplier);
+        let granted = self.would_grant(reads, bound, noise_multiplier);
         self.noted(granted)
     }
 
-    fn grant(
+    fn would_grant(
         &mut self,
         reads: Reads<'_>,
         bound: Bound,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<(), Refused> {
-        let (event, account) = self.price(reads, noise_multiplier)?;
+        let (event, account) = self.old_price(reads, noise_multiplier)?;
         let steps = bound.sensitivity_in_steps(self.adjacency);
         RoundedGaussian::new((noise_multiplier.get() * steps).next_up())?;
         self.check(&event, account)
     }
 
     /// The event of a release over records that are not drawn yet, and who pays for it.
-    pub(super) fn price(
+    pub(super) fn old_price(
         &self,
         reads: Reads<'_>,
         noise_multiplier: NoiseMultiplier,

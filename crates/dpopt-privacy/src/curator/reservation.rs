@@ -6,9 +6,9 @@ use crate::accounting::costs;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::ledger::ReservationId;
+use crate::refused::Refused;
 use crate::units::NoiseMultiplier;
-
-use super::refused::Refused;
+use crate::which::Account;
 
 /// What a run may spend.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,15 +64,6 @@ pub struct AtMostThen {
     whole: Event,
 }
 
-/// Where a release is charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Account {
-    /// To the whole reservation.
-    Whole,
-    /// To the share of one slice of the pool.
-    Slice(u64),
-}
-
 /// An open reservation.
 pub(super) struct Reservation {
     /// What it is recorded, charged and guaranteed as.
@@ -98,6 +89,25 @@ enum Terms {
         made: Vec<(Event, u64)>,
         /// Leaves for after the last release under the cap, with what was reserved of each and what is left.
         then: Vec<(Event, u64, u64)>,
+    },
+}
+
+/// Where one release is taken off: there is room for it.
+pub(super) enum Place<'a> {
+    /// What is left of a leaf.
+    Leaf(&'a mut u64),
+    /// The share of a slice.
+    Share {
+        used: &'a mut BTreeMap<u64, Vec<u64>>,
+        slice: u64,
+        at: usize,
+        parts: usize,
+    },
+    /// What is used of a cap.
+    Cap {
+        used: &'a mut f64,
+        total: f64,
+        made: &'a mut Vec<(Event, u64)>,
     },
 }
 
@@ -161,14 +171,13 @@ impl Reservation {
         }
     }
 
-    /// Takes `event` off what is left; with `dry`, only says whether that would work.
-    pub(super) fn take(
+    /// Where `event` would be taken off what is left, if enough is left.
+    pub(super) fn find(
         &mut self,
         event: &Event,
         account: Account,
         adjacency: Adjacency,
-        dry: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<Place<'_>, Refused> {
         let refused = || Refused::NotReserved {
             event: event.clone(),
             slice: match account {
@@ -177,15 +186,7 @@ impl Reservation {
             },
         };
         match (&mut self.terms, account) {
-            (Terms::Fixed { whole, .. }, Account::Whole) => {
-                let (_, _, left) = whole
-                    .iter_mut()
-                    .find(|(leaf, _, left)| *left > 0 && leaf == event)
-                    .ok_or_else(refused)?;
-                if !dry {
-                    *left -= 1;
-                }
-            }
+            (Terms::Fixed { whole, .. }, Account::Whole) => leaf(whole, event).ok_or_else(refused),
             (Terms::Fixed { share, used, .. }, Account::Slice(slice)) => {
                 let at = share
                     .iter()
@@ -199,9 +200,12 @@ impl Reservation {
                         return Err(refused());
                     }
                 }
-                if !dry {
-                    used.entry(slice).or_insert_with(|| vec![0; share.len()])[at] += 1;
-                }
+                Ok(Place::Share {
+                    used,
+                    slice,
+                    at,
+                    parts: share.len(),
+                })
             }
             (
                 Terms::AtMost {
@@ -213,14 +217,7 @@ impl Reservation {
                 Account::Whole,
             ) => {
                 if !matches!(event, Event::Gaussian { .. }) {
-                    let (_, _, left) = then
-                        .iter_mut()
-                        .find(|(leaf, _, left)| *left > 0 && leaf == event)
-                        .ok_or_else(refused)?;
-                    if !dry {
-                        *left -= 1;
-                    }
-                    return Ok(());
+                    return leaf(then, event).ok_or_else(refused);
                 }
                 // What comes then has begun.
                 if then.iter().any(|(_, reserved, left)| left < reserved) {
@@ -236,17 +233,10 @@ impl Reservation {
                         cap: *cap,
                     });
                 }
-                if !dry {
-                    *used = total;
-                    match made.iter_mut().find(|(known, _)| known == event) {
-                        Some((_, count)) => *count += 1,
-                        None => made.push((event.clone(), 1)),
-                    }
-                }
+                Ok(Place::Cap { used, total, made })
             }
-            (Terms::AtMost { .. }, Account::Slice(_)) => return Err(refused()),
+            (Terms::AtMost { .. }, Account::Slice(_)) => Err(refused()),
         }
-        Ok(())
     }
 
     /// What was released so far, as one event.
@@ -291,6 +281,36 @@ impl Reservation {
             }
         }
     }
+}
+
+impl Place<'_> {
+    /// Takes `event`, for which this is the place.
+    pub(super) fn take(self, event: &Event) {
+        match self {
+            Place::Leaf(left) => *left -= 1,
+            Place::Share {
+                used,
+                slice,
+                at,
+                parts,
+            } => used.entry(slice).or_insert_with(|| vec![0; parts])[at] += 1,
+            Place::Cap { used, total, made } => {
+                *used = total;
+                match made.iter_mut().find(|(known, _)| known == event) {
+                    Some((_, count)) => *count += 1,
+                    None => made.push((event.clone(), 1)),
+                }
+            }
+        }
+    }
+}
+
+/// The leaf that is this event and of which something is left.
+fn leaf<'a>(leaves: &'a mut [(Event, u64, u64)], event: &Event) -> Option<Place<'a>> {
+    let found = leaves
+        .iter_mut()
+        .find(|(leaf, _, left)| *left > 0 && leaf == event);
+    found.map(|(_, _, left)| Place::Leaf(left))
 }
 
 fn unsupported(event: &Event, why: &'static str) -> Refused {

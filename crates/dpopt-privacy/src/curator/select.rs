@@ -2,17 +2,21 @@
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
+use crate::lattice::Bound;
 use crate::noise::{KeyedStream, Purpose};
+use crate::refused::Refused;
+use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
+use crate::sample::Body;
 use crate::selection::{
     self, AboveThreshold, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate, SelectionError,
     SensitiveQuantile, SensitiveScores, Split, Target, Terms,
 };
 use crate::sensitive::{Access, Scalar, Sensitive};
+use crate::ticket::{ForChoice, Ticket};
 use crate::units::Epsilon;
+use crate::which::{Account, Which};
 
-use super::replay::{Facts, ReplayedMechanism, ReplayedReads};
-use super::reservation::Account;
-use super::{Curator, Refused};
+use super::Curator;
 
 impl Curator {
     /// Selects a candidate by the exponential mechanism, drawn exactly.
@@ -131,6 +135,86 @@ impl Curator {
         let chosen = self.chosen(kind, event, epsilon, spread, &scores, chosen);
         zeroize::Zeroize::zeroize(&mut scores);
         Ok(chosen)
+    }
+
+    /// Grants a selection among norms of sums within `bound` over all records, each with a public
+    /// shift: see [`Curator::redeem_choice`].
+    ///
+    /// # Privacy
+    /// One [`Event::ExponentialMechanism`], charged when the ticket is redeemed.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been charged then.
+    pub fn grant_choice(
+        &mut self,
+        body: Body,
+        bound: Bound,
+        epsilon: Epsilon,
+    ) -> Result<Ticket<ForChoice>, Refused> {
+        let granted = self.grant_norms(body, bound, epsilon);
+        self.noted(granted)
+    }
+
+    fn grant_norms(
+        &mut self,
+        body: Body,
+        bound: Bound,
+        epsilon: Epsilon,
+    ) -> Result<Ticket<ForChoice>, Refused> {
+        // Below 2^34, and rounded up.
+        let spread = (2.0 * self.norm_sensitivity(bound)).ceil() as u64;
+        let rate = Rate::new(epsilon, spread)?;
+        self.can_draw(bound)?;
+        let priced = self.price(Which::All, body, Event::ExponentialMechanism { epsilon })?;
+        self.check(&priced.price.event, priced.price.account)?;
+        let (price, sample) = self.draw(priced)?;
+        let terms = ForChoice {
+            event: price.event,
+            bound,
+            epsilon,
+            spread,
+            rate,
+            scores: Vec::new(),
+        };
+        Ok(self.ticket(sample, terms))
+    }
+
+    /// Selects one of the candidates that were added to the ticket ([`Ticket::add`]) whose shifted
+    /// norm is small, by the exponential mechanism, drawn exactly.
+    ///
+    /// # Formula
+    /// `P(i)` proportional to `exp(-epsilon norm_i / (2 sensitivity))`, with the sensitivity of
+    /// one norm: the clip radius and a lattice step, twice that under replace-one.
+    ///
+    /// # Privacy
+    /// One [`Event::ExponentialMechanism`]: bounded range epsilon. One record moves every norm by
+    /// at most the sensitivity, in either direction, so the changes of two of them differ by at
+    /// most twice that.
+    ///
+    /// # Errors
+    /// [`Refused::Ticket`] for a ticket that is not good any more, [`SelectionError::NoCandidates`],
+    /// and [`Refused::Ledger`]. Nothing has been released or charged then.
+    pub fn redeem_choice(&mut self, ticket: Ticket<ForChoice>) -> Result<usize, Refused> {
+        let chosen = self.redeem_norms(&ticket);
+        self.noted(chosen)
+    }
+
+    fn redeem_norms(&mut self, ticket: &Ticket<ForChoice>) -> Result<usize, Refused> {
+        ticket.hold.check(self.now())?;
+        let terms = &ticket.terms;
+        if terms.scores.is_empty() {
+            return Err(SelectionError::NoCandidates.into());
+        }
+        let mut stream = self.pay(&terms.event)?;
+        let chosen = selection::exponential(&terms.scores, None, terms.rate, &mut stream);
+        Ok(self.chosen(
+            ReplayedMechanism::Exponential,
+            terms.event.clone(),
+            terms.epsilon,
+            terms.spread,
+            &terms.scores,
+            chosen,
+        ))
     }
 
     /// Selects a candidate by permute-and-flip, drawn exactly. Never worse in expected score than
@@ -304,7 +388,7 @@ impl Curator {
         Ok(Rate::new(epsilon, spread)?)
     }
 
-    fn same_adjacency(&self, sum: Adjacency) -> Result<(), Refused> {
+    pub(super) fn same_adjacency(&self, sum: Adjacency) -> Result<(), Refused> {
         if sum == self.adjacency {
             Ok(())
         } else {

@@ -1,12 +1,13 @@
 //! The books of a simulation, whose releases are made elsewhere.
 
-use super::reservation::Account;
-use super::{Curator, Refused};
+use super::Curator;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::guarantee::Mode;
+use crate::refused::Refused;
 use crate::sensitive::Reads;
 use crate::units::{Epsilon, NoiseMultiplier};
+use crate::which::Account;
 
 impl Curator {
     /// Takes one release off the reservation as if this curator had made it. Nothing is released,
@@ -29,7 +30,7 @@ impl Curator {
         if self.mode != Mode::Simulated {
             return Err(Refused::NotSimulated);
         }
-        let (event, account) = self.price(reads, noise_multiplier)?;
+        let (event, account) = self.old_price(reads, noise_multiplier)?;
         self.check(&event, account)?;
         if let Reads::FixedSize { size, records } = reads {
             if self.adjacency != Adjacency::ReplaceOne {

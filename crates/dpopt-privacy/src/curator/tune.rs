@@ -1,10 +1,12 @@
 //! Repeat-and-select: the best of a secret number of private runs.
 
 use crate::noise::Purpose;
+use crate::refused::Refused;
 use crate::selection::{Best, Repetitions, Tuning};
+use crate::which::Account;
 
-use super::reservation::{Account, Reservation};
-use super::{Curator, Refused, Spend};
+use super::reservation::Reservation;
+use super::{Curator, Spend};
 
 impl Curator {
     /// Makes a private run a random number of times and returns the best outcome.

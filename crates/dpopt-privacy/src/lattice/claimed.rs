@@ -5,6 +5,8 @@
 //! [`Sensitive`] that others can use: it is released by [`crate::Curator::release_claimed`], which writes
 //! down what it rests on.
 
+use zeroize::Zeroizing;
+
 use crate::adjacency::Adjacency;
 use crate::sensitive::{Access, Sensitive, Touched, Vector};
 use crate::units::ClipNorm;
@@ -82,12 +84,14 @@ impl SensitivityClaim {
         self.bound
     }
 
-    /// Seals `output`, computed from the records that `touched` says. Each coordinate is clamped, which is
-    /// 1-Lipschitz, and rounded to the lattice. An output that holds a number that is not finite counts as zero
-    /// as a whole: the claim has to cover that too. Missing coordinates count as zero.
-    #[must_use]
-    pub fn seal(self, output: &[f64], touched: Touched) -> Claimed {
-        let mut sum = vec![0; self.bound.dim()];
+    /// The adjacency of its neighbours.
+    pub(crate) fn adjacency(&self) -> Adjacency {
+        self.adjacency
+    }
+
+    /// An output on the lattice: clamped, and zero where a number is not finite.
+    pub(crate) fn integers(&self, output: &[f64]) -> Zeroizing<Vec<i64>> {
+        let mut sum = Zeroizing::new(vec![0; self.bound.dim()]);
         if output.iter().all(|x| x.is_finite()) {
             for (sum, x) in sum.iter_mut().zip(output) {
                 // Exact: the step is a power of two. A quotient that overflows is clamped like the others.
@@ -95,6 +99,15 @@ impl SensitivityClaim {
                 *sum = steps.round_ties_even() as i64;
             }
         }
+        sum
+    }
+
+    /// Seals `output`, computed from the records that `touched` says. Each coordinate is clamped, which is
+    /// 1-Lipschitz, and rounded to the lattice. An output that holds a number that is not finite counts as zero
+    /// as a whole: the claim has to cover that too. Missing coordinates count as zero.
+    #[must_use]
+    pub fn seal(self, output: &[f64], touched: Touched) -> Claimed {
+        let sum = self.integers(output).to_vec();
         Claimed {
             sealed: Sensitive {
                 payload: Vector { sum },

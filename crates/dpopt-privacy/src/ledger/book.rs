@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::chain::{self, ChainHash, WrongFormat};
-use super::checkpoint::SpentRecords;
+use super::chain::{self, WrongFormat};
 use super::disk::is_nonce;
 use super::error::{Damage, LedgerError};
+use super::hash::ChainHash;
 use super::note::RunNote;
 use super::terms::{FORMAT, Terms, VERSION};
 use crate::event::Event;
@@ -62,6 +62,19 @@ pub(super) enum Entry {
     Lapse { run: u64, cost: f64 },
     /// What a run has released in all, in the place of what it reserved.
     Settle { run: u64, cost: f64, event: Event },
+}
+
+/// How far the records of a pool were read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SpentRecords {
+    /// Name of the pool.
+    pub pool: String,
+    /// Positions below this one were read, or were about to be.
+    pub spent: u64,
+    /// Records of the pool.
+    pub records: u64,
 }
 
 /// Where a ledger stands: how much of it there is, and the hash that vouches for it.

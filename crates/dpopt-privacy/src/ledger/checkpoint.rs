@@ -4,26 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::book::Head;
+use super::book::{Head, SpentRecords};
 use super::chain::{self, WrongFormat};
 use super::error::{Damage, LedgerError};
 use super::{Flush, Ledger, disk};
 
 const FORMAT: &str = "dpopt-checkpoint";
 const VERSION: u64 = 1;
-
-/// How far the records of a pool were read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct SpentRecords {
-    /// Name of the pool.
-    pub pool: String,
-    /// Positions below this one were read, or were about to be.
-    pub spent: u64,
-    /// Records of the pool.
-    pub records: u64,
-}
 
 /// What a run leaves on the way, for another to start from.
 ///

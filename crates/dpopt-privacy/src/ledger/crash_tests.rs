@@ -10,10 +10,11 @@ use super::shelf::Shelf;
 use super::terms::Terms;
 use super::{Checkpoint, Ledger, LedgerError};
 use crate::adjacency::Adjacency;
-use crate::curator::{Curator, Refused, Spend};
+use crate::curator::{Curator, Spend};
 use crate::event::Event;
 use crate::filter::FilterKind;
 use crate::lattice::{Bound, LatticeSum};
+use crate::refused::Refused;
 use crate::sensitive::Touched;
 use crate::units::{ClipNorm, Delta, Epsilon, NoiseMultiplier};
 
@@ -345,7 +346,7 @@ fn a_full_disk_is_an_error_of_its_own_and_stops_no_paid_run() {
                         .reserve(&Event::gaussian(z).repeated(3), "test")
                         .map(|id| {
                             for _ in 0..3 {
-                                let whole = crate::curator::Account::Whole;
+                                let whole = crate::which::Account::Whole;
                                 ledger.note_release(id, &Event::gaussian(z), whole).unwrap();
                                 released += cost(30.0);
                             }

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::chain::ChainHash;
+use super::hash::ChainHash;
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
 use crate::filter::FilterKind;

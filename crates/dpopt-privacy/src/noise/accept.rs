@@ -3,8 +3,10 @@
 use super::digits::{BitSource, LazyUniform};
 use super::exponential::exp_of_minus;
 use super::limbs::Limbs;
-use super::real::HEAD_BITS;
 use super::strips::{DENSITY_WIDTH, FLOORS, Strips, TAIL_GAIN, TAIL_PARTS};
+
+/// Digits after the point that are known of every draw.
+pub(super) const HEAD_BITS: u32 = 55;
 
 /// A number of which as many digits can be had as are asked for.
 pub(super) trait Abscissa {

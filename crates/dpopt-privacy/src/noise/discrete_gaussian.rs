@@ -2,13 +2,14 @@
 
 use std::num::NonZeroUsize;
 
+use super::accept::HEAD_BITS;
 use super::accept::{Abscissa, Under};
 use super::blocks::over_blocks;
 use super::digits::BitSource;
 use super::dyadic;
 use super::error::NoiseError;
 use super::limbs::Limbs;
-use super::real::{HEAD_BITS, is_negative, sixteenths};
+use super::real::{is_negative, sixteenths};
 use super::rounded_gaussian::NoisySum;
 use super::stream::{Key, KeyedStream, StreamId};
 use super::strips::{Cell, Strips};

@@ -7,7 +7,8 @@ use super::digits::BitSource;
 use super::discrete_gaussian::DiscreteGaussian;
 use super::discrete_laplace::DiscreteLaplace;
 use super::error::NoiseError;
-use super::stream::{Key, Purpose, ReplayKeyForTests, StreamId};
+use super::purpose::Purpose;
+use super::stream::{Key, ReplayKeyForTests, StreamId};
 use super::testkit::{
     Listed, Narrow, alarms, chi_square_uniform, enumerate, kolmogorov, mass_checks, stream,
 };

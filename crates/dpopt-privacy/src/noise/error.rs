@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::stream::Purpose;
+use super::purpose::Purpose;
 
 /// Why a key, a stream or a noise distribution could not be made.
 ///

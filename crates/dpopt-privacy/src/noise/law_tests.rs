@@ -6,9 +6,10 @@ use std::num::NonZeroUsize;
 use rand::Rng;
 
 use super::digits::BitSource;
+use super::purpose::Purpose;
 use super::real::{RealNormal, is_negative};
 use super::rounded_gaussian::RoundedGaussian;
-use super::stream::{Purpose, ReplayKeyForTests, StreamId};
+use super::stream::{ReplayKeyForTests, StreamId};
 use super::strips::{Cell, Strips};
 use super::testkit::{
     Biased, Narrow, alarms, chi_square_uniform, kolmogorov, law_checks, phi_between, stream, z_test,

@@ -9,7 +9,7 @@
 
 use std::num::NonZeroUsize;
 
-use super::accept::{Abscissa, Under};
+use super::accept::{Abscissa, HEAD_BITS, Under};
 use super::blocks::{BlockSource, over_blocks};
 use super::digits::BitSource;
 use super::error::NoiseError;
@@ -18,9 +18,6 @@ use super::stream::{Key, StreamId};
 use super::strips::{BOX_BITS, Cell, Strips};
 
 pub(crate) use super::blocks::BLOCK_DRAWS;
-
-/// Digits after the point that are known of every draw.
-pub(super) const HEAD_BITS: u32 = 55;
 
 /// Digits of a word that give the place in a strip.
 const PLACE_BITS: u32 = HEAD_BITS - 6;

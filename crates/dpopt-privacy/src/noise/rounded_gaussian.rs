@@ -3,11 +3,12 @@
 use std::num::NonZeroUsize;
 
 use super::accept::Abscissa;
+use super::accept::HEAD_BITS;
 use super::blocks::over_blocks;
 use super::digits::BitSource;
 use super::dyadic;
 use super::error::NoiseError;
-use super::real::{HEAD_BITS, RealNormal, is_negative, quick};
+use super::real::{RealNormal, is_negative, quick};
 use super::stream::{Key, KeyedStream, StreamId};
 use super::strips::Strips;
 

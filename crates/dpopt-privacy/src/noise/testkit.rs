@@ -6,7 +6,8 @@ use libm::{erfc, lgamma};
 use rand::Rng;
 
 use super::digits::BitSource;
-use super::stream::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
+use super::purpose::Purpose;
+use super::stream::{KeyedStream, ReplayKeyForTests, StreamId};
 
 /// A check fails if its p-value is below this. The files of tests here make fewer than 300
 /// checks on random draws, so that a correct sampler would fail any of them for fewer than two

@@ -6,9 +6,10 @@ use super::blocks::BlockSource;
 use super::digits::BitSource;
 use super::discrete_gaussian::DiscreteGaussian;
 use super::error::NoiseError;
+use super::purpose::Purpose;
 use super::real::{BLOCK_DRAWS, LONG_BITS, RealNormal, fill_long, refine};
 use super::rounded_gaussian::RoundedGaussian;
-use super::stream::{Key, Purpose, ReplayKeyForTests, StreamId};
+use super::stream::{Key, ReplayKeyForTests, StreamId};
 use super::testkit::Narrow;
 
 const ID: StreamId = StreamId::new(Purpose::Noise, 12);

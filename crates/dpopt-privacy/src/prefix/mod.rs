@@ -4,7 +4,7 @@
 //! noise, not every x_t. Factor the matrix A of prefix sums as A = B C, add unit Gaussian noise w
 //! to C x, and release B (C x + w) = S + B w. What it costs depends on the norms of the columns of
 //! C, how accurate it is on the rows of B. [`PrefixNoise`] holds one factorisation's public
-//! numbers and [`PrefixNoise::best`] chooses; [`Prefix`] runs one on the lattice.
+//! numbers and [`PrefixNoise::best`] chooses; [`crate::Prefix`] runs one on the lattice.
 //!
 //! ```
 //! use dpopt_privacy::{ErrorMeasure, Participation, PrefixKind, PrefixNoise};
@@ -35,10 +35,9 @@ mod exactness_tests;
 
 pub use choose::ErrorMeasure;
 pub use design::PrefixNoise;
-pub use period::Prefix;
 
 pub(crate) use displacement::squared_displacement;
-pub(crate) use period::Terms;
+pub(crate) use period::PeriodNoise;
 
 /// Which factorisation the noise of a period comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,7 +92,7 @@ pub enum Participation {
 
 impl Participation {
     /// The pair (most, apart) over `len` steps.
-    fn limits(self, len: u64) -> (u64, u64) {
+    pub(crate) fn limits(self, len: u64) -> (u64, u64) {
         match self {
             Participation::Single => (1, len),
             Participation::Repeated { most, apart } => (most.min((len - 1) / apart + 1), apart),

@@ -10,10 +10,10 @@ use super::laplace::Laplace;
 use super::rate::Rate;
 use super::scores::{ScoreBound, SensitiveScores};
 use crate::adjacency::Adjacency;
-use crate::curator::{Seat, Shares};
 use crate::lattice::Bound;
 use crate::noise::KeyedStream;
 use crate::noise::digits::BitSource;
+use crate::replay::{Seat, Shares};
 use crate::sensitive::{Access, Scalar, Sensitive};
 use crate::units::Epsilon;
 

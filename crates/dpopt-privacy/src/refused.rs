@@ -9,8 +9,8 @@ use crate::ledger::LedgerError;
 use crate::noise::NoiseError;
 use crate::prefix::PrefixError;
 use crate::selection::SelectionError;
-
-use super::slice::PoolError;
+use crate::slice::PoolError;
+use crate::ticket::TicketError;
 
 /// A release, a reservation or a guarantee was refused. Nothing was released and nothing charged.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +69,9 @@ pub enum Refused {
     /// The sample does not come from this curator, or is not the last one drawn.
     #[error("the sample was not drawn by this curator, or is not its last one")]
     ForeignSample,
+    /// The ticket, or the sum that it is redeemed with, is not what was granted.
+    #[error(transparent)]
+    Ticket(#[from] TicketError),
     /// Samples of fixed size have a theorem under replace-one adjacency only.
     #[error("a sample of fixed size is accounted under replace-one adjacency, not {adjacency}")]
     FixedSizeAdjacency {

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::curator::Refused;
 use crate::event::Event;
 use crate::prefix::{PrefixNoise, squared_displacement};
+use crate::refused::Refused;
 
 use super::{
     ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
@@ -63,8 +63,8 @@ struct Secret {
     released: Vec<i128>,
 }
 
-pub(super) struct Tape {
-    pub(super) changed: ChangedRecord,
+pub(crate) struct Tape {
+    pub(crate) changed: ChangedRecord,
     entries: Vec<(Entry, Secret)>,
     /// Number of records and positions of each sample.
     samples: Vec<(u64, Vec<u32>)>,
@@ -90,12 +90,12 @@ enum Measure {
     Session(Shares),
 }
 
-pub(super) fn locked(tape: &Mutex<Tape>) -> MutexGuard<'_, Tape> {
+pub(crate) fn locked(tape: &Mutex<Tape>) -> MutexGuard<'_, Tape> {
     tape.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Seat {
-    pub(super) fn new(tape: Arc<Mutex<Tape>>, replaying: bool) -> Self {
+    pub(crate) fn new(tape: Arc<Mutex<Tape>>, replaying: bool) -> Self {
         Self { tape, replaying }
     }
 
@@ -241,7 +241,7 @@ impl Seat {
 }
 
 impl Tape {
-    pub(super) fn empty(changed: ChangedRecord) -> Self {
+    pub(crate) fn empty(changed: ChangedRecord) -> Self {
         Self {
             changed,
             entries: Vec::new(),
@@ -253,7 +253,7 @@ impl Tape {
         }
     }
 
-    pub(super) fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.at = 0;
         self.sample_at = 0;
         self.open.clear();
@@ -300,7 +300,7 @@ impl Tape {
         }
     }
 
-    pub(super) fn report(&self) -> ReplayReport {
+    pub(crate) fn report(&self) -> ReplayReport {
         let too_short = (self.at < self.entries.len()).then_some(Divergence::TooShort {
             recorded: self.entries.len(),
             replayed: self.at,

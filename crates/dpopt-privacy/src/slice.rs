@@ -156,7 +156,8 @@ impl Pool {
         self.records - self.next
     }
 
-    pub(crate) fn take(&mut self, len: u64) -> Result<Slice, PoolError> {
+    /// The number of the next slice, if it can hold `len` records.
+    pub(crate) fn next_slice(&self, len: u64) -> Result<u64, PoolError> {
         if len == 0 {
             return Err(PoolError::EmptySlice);
         }
@@ -166,9 +167,14 @@ impl Pool {
                 left: self.left(),
             });
         }
+        Ok(self.slices)
+    }
+
+    pub(crate) fn take(&mut self, len: u64) -> Result<Slice, PoolError> {
+        let number = self.next_slice(len)?;
         let slice = Slice {
             pool: self.id,
-            number: self.slices,
+            number,
             start: self.next,
             end: self.next + len,
         };

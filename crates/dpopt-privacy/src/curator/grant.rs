@@ -1,0 +1,469 @@
+//! Granting and redeeming tickets: the one place where a release is priced.
+
+use std::ops::Range;
+
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::lattice::{Bound, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS, SensitivityClaim};
+use crate::noise::{Purpose, RoundedGaussian, StreamId};
+use crate::refused::Refused;
+use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
+use crate::sample::{Body, Read, Sample};
+use crate::slice::{PoolError, Slice};
+use crate::ticket::{self, ForClaim, ForSum, Hold, Price, Ticket};
+use crate::units::{NoiseMultiplier, SamplingRate};
+use crate::which::{Account, Which};
+
+use super::Curator;
+
+/// A release that may be made, with its records not drawn yet.
+pub(super) struct Priced {
+    pub(super) price: Price,
+    draw: Draw,
+    denominator: f64,
+    blocks: Option<FixedBlocks>,
+}
+
+/// How its records are drawn.
+enum Draw {
+    Range(Range<u64>),
+    Poisson { rate: SamplingRate, positions: u64 },
+    FixedSize { size: u64, records: u64 },
+    Next { len: u64, records: u64 },
+    Slice { slice: Slice, records: u64 },
+}
+
+/// A Gaussian release of these integers.
+struct Gaussian<'a> {
+    price: &'a Price,
+    mechanism: ReplayedMechanism,
+    noise: &'a RoundedGaussian,
+    bound: Bound,
+    /// L2 sensitivity, in steps.
+    sensitivity: f64,
+}
+
+impl Curator {
+    /// Grants one release of a sum within `bound`, or of its norm, over the records that `which`
+    /// says, and draws them. Everything that can be refused is refused here, before any record is
+    /// read and before a sample is drawn or a slice taken.
+    ///
+    /// ```
+    /// use dpopt_privacy::{
+    ///     Adjacency, Body, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier,
+    ///     Positions, SamplingRate, Spend, Which,
+    /// };
+    ///
+    /// let (noise, rate) = (NoiseMultiplier::new(4.0)?, SamplingRate::new(0.5)?);
+    /// let mut curator = Curator::protected(Adjacency::AddRemove)?;
+    /// curator.reserve(&Spend::Fixed(Event::gaussian(noise).poisson_sampled(rate)))?;
+    ///
+    /// let records = [[0.6, 0.8], [30.0, 40.0], [f64::NAN, 0.0]];
+    /// let bound = Bound::new(ClipNorm::new(1.0)?, 2)?;
+    /// let ticket = curator.grant(Which::Poisson(rate), Body::declared(4, 3), bound, noise)?;
+    /// let mut sum = LatticeSum::new(bound);
+    /// if let Positions::Drawn(drawn) = ticket.sample().positions() {
+    ///     for &i in drawn.reveal() {
+    ///         sum.add_scaled(1.0, &records[i as usize]);
+    ///     }
+    /// }
+    /// let released = curator.redeem(ticket, sum)?;
+    /// assert_eq!(released.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Privacy
+    /// One event: [`Event::Gaussian`] on all records, the same on a sample, or the same charged to
+    /// the share of one slice. It is charged when the ticket is redeemed.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been drawn or charged then.
+    pub fn grant(
+        &mut self,
+        which: Which<'_>,
+        body: Body,
+        bound: Bound,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Ticket, Refused> {
+        let granted = self.grant_sum(which, body, bound, noise_multiplier);
+        self.noted(granted)
+    }
+
+    fn grant_sum(
+        &mut self,
+        which: Which<'_>,
+        body: Body,
+        bound: Bound,
+        z: NoiseMultiplier,
+    ) -> Result<Ticket, Refused> {
+        let priced = self.price(which, body, Event::gaussian(z))?;
+        let sum = bound.sensitivity_in_steps(self.adjacency);
+        let noise = self.noise(z, sum, bound)?;
+        let norm_noise = self.noise(z, self.norm_sensitivity(bound), bound)?;
+        self.check(&priced.price.event, priced.price.account)?;
+        let (price, sample) = self.draw(priced)?;
+        let terms = ForSum {
+            price,
+            bound,
+            noise,
+            norm_noise,
+        };
+        Ok(self.ticket(sample, terms))
+    }
+
+    /// As [`Curator::grant`], of an output whose sensitivity is claimed.
+    ///
+    /// # Privacy
+    /// One event, that of [`Curator::grant`], if the claim holds. What it rests on was written
+    /// down when the run reserved ([`Curator::reserve_claimed`]): before anything was read, and in
+    /// the shared ledger.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been drawn or charged then. [`Refused::ClaimNotReserved`] where
+    /// the open reservation names another argument or none.
+    pub fn grant_claimed(
+        &mut self,
+        which: Which<'_>,
+        body: Body,
+        claim: &SensitivityClaim,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Ticket<ForClaim>, Refused> {
+        let granted = self.grant_claim(which, body, claim, noise_multiplier);
+        self.noted(granted)
+    }
+
+    fn grant_claim(
+        &mut self,
+        which: Which<'_>,
+        body: Body,
+        claim: &SensitivityClaim,
+        z: NoiseMultiplier,
+    ) -> Result<Ticket<ForClaim>, Refused> {
+        self.may_rest_on(claim.argument())?;
+        self.same_adjacency(claim.adjacency())?;
+        let priced = self.price(which, body, Event::gaussian(z))?;
+        let sensitivity = claim.bound().sensitivity_in_steps(self.adjacency);
+        let noise = self.noise(z, sensitivity, claim.bound())?;
+        self.check(&priced.price.event, priced.price.account)?;
+        let (price, sample) = self.draw(priced)?;
+        let claim = *claim;
+        let terms = ForClaim {
+            price,
+            claim,
+            noise,
+        };
+        Ok(self.ticket(sample, terms))
+    }
+
+    /// Releases the sum that a ticket was granted for, with Gaussian noise.
+    ///
+    /// # Formula
+    /// step * (S + round(s Z)), with S the sum in steps, Z standard normal in each coordinate and
+    /// s = noise multiplier x sensitivity / step, rounded up. Exactly Gaussian-DP with
+    /// mu = 1 / noise multiplier (for a sum over all records).
+    ///
+    /// # Shapes
+    /// One number per coordinate of the sum, in the units of the sum.
+    ///
+    /// # Errors
+    /// [`Refused::Ticket`] for a ticket that is not good any more or a sum that was not granted;
+    /// [`Refused::Ledger`]. Nothing has been released or charged then.
+    pub fn redeem(&mut self, ticket: Ticket, sum: LatticeSum) -> Result<Vec<f64>, Refused> {
+        let released = self.redeem_sum(ticket, sum);
+        self.noted(released)
+    }
+
+    fn redeem_sum(&mut self, ticket: Ticket, sum: LatticeSum) -> Result<Vec<f64>, Refused> {
+        ticket.hold.check(self.now())?;
+        let bound = ticket.terms.bound;
+        let integers = ticket::sealed(sum, bound, self.adjacency)?;
+        let release = Gaussian {
+            price: &ticket.terms.price,
+            mechanism: ReplayedMechanism::Sum,
+            noise: &ticket.terms.noise,
+            bound,
+            sensitivity: bound.sensitivity_in_steps(self.adjacency),
+        };
+        self.release_integers(&release, integers.iter().map(|&k| i128::from(k)).collect())
+    }
+
+    /// Releases the L2 norm of the sum plus a public `shift`, in whole lattice steps, rounded
+    /// down. The shift is in the units of the sum and rounded to its lattice; coordinates that it
+    /// lacks or that are NaN are 0.
+    ///
+    /// # Privacy
+    /// The norm is 1-Lipschitz, and a public shift moves both neighbours' sums alike. So one
+    /// record moves the norm by at most the radius, and one step more for the rounding; a record
+    /// in the place of another by at most twice that. The noise is scaled to it.
+    ///
+    /// # Errors
+    /// As [`Curator::redeem`].
+    pub fn redeem_norm(
+        &mut self,
+        ticket: Ticket,
+        sum: LatticeSum,
+        shift: &[f64],
+    ) -> Result<f64, Refused> {
+        let released = self.redeem_norm_from(ticket, sum, shift);
+        self.noted(released)
+    }
+
+    fn redeem_norm_from(
+        &mut self,
+        ticket: Ticket,
+        sum: LatticeSum,
+        shift: &[f64],
+    ) -> Result<f64, Refused> {
+        ticket.hold.check(self.now())?;
+        let bound = ticket.terms.bound;
+        let integers = ticket::sealed(sum, bound, self.adjacency)?;
+        let release = Gaussian {
+            price: &ticket.terms.price,
+            mechanism: ReplayedMechanism::Norm,
+            noise: &ticket.terms.norm_noise,
+            bound,
+            sensitivity: self.norm_sensitivity(bound),
+        };
+        let norm = bound.norm_in_steps(&integers, shift);
+        let released = self.release_integers(&release, vec![norm])?;
+        Ok(released.first().copied().unwrap_or(0.0))
+    }
+
+    /// Releases an output whose sensitivity is claimed. Each coordinate is clamped, which is
+    /// 1-Lipschitz, and rounded to the lattice. An output that holds a number that is not finite
+    /// counts as zero as a whole: the claim has to cover that too. Missing coordinates count as
+    /// zero.
+    ///
+    /// # Formula
+    /// As [`Curator::redeem`].
+    ///
+    /// # Errors
+    /// As [`Curator::redeem`].
+    pub fn redeem_claimed(
+        &mut self,
+        ticket: Ticket<ForClaim>,
+        output: &[f64],
+    ) -> Result<Vec<f64>, Refused> {
+        let released = self.redeem_claim(&ticket, output);
+        self.noted(released)
+    }
+
+    fn redeem_claim(
+        &mut self,
+        ticket: &Ticket<ForClaim>,
+        output: &[f64],
+    ) -> Result<Vec<f64>, Refused> {
+        ticket.hold.check(self.now())?;
+        let bound = ticket.terms.claim.bound();
+        let integers = ticket.terms.claim.integers(output);
+        let release = Gaussian {
+            price: &ticket.terms.price,
+            mechanism: ReplayedMechanism::Sum,
+            noise: &ticket.terms.noise,
+            bound,
+            sensitivity: bound.sensitivity_in_steps(self.adjacency),
+        };
+        self.release_integers(&release, integers.iter().map(|&k| i128::from(k)).collect())
+    }
+
+    fn release_integers(
+        &mut self,
+        release: &Gaussian<'_>,
+        mut exact: Vec<i128>,
+    ) -> Result<Vec<f64>, Refused> {
+        let (price, noise) = (release.price, release.noise);
+        let id = self.stream_id(Purpose::Noise)?;
+        self.key.check_release(id, exact.len())?;
+        let recorded = self.replay.as_ref().map(|_| exact.clone());
+        // Charged first: from here on nothing can fail.
+        self.charge(&price.event, price.account)?;
+        noise.add_release(&self.key, id, self.threads, &mut exact)?;
+        let mut noisy = exact;
+        if let (Some(seat), Some(exact)) = (&self.replay, recorded) {
+            let facts = Facts {
+                mechanism: release.mechanism,
+                reads: price.reads.clone(),
+                charged: price.event.clone(),
+                noise_steps: noise.scale(),
+                radius_steps: release.bound.radius() / release.bound.step(),
+                limit: release.sensitivity / noise.scale(),
+            };
+            noisy = seat.sum(facts, exact, noisy);
+        }
+        let step = release.bound.step();
+        Ok(noisy.iter().map(|&k| k as f64 * step).collect())
+    }
+
+    /// The event of a release, who pays for it, and how its records are drawn: the only match of
+    /// its kind. `event` is that of the release on what is read.
+    pub(super) fn price(
+        &self,
+        which: Which<'_>,
+        body: Body,
+        event: Event,
+    ) -> Result<Priced, Refused> {
+        let Body { records, positions } = body;
+        let adjacency = self.adjacency;
+        let of_samples = |rate| FixedBlocks::of_samples(adjacency, rate);
+        Ok(match which {
+            Which::All => Priced {
+                price: Price {
+                    event,
+                    account: Account::Whole,
+                    reads: ReplayedReads::All,
+                },
+                draw: Draw::Range(0..positions),
+                denominator: records as f64,
+                blocks: FixedBlocks::of_all(adjacency),
+            },
+            Which::Poisson(rate) => {
+                at_most(positions)?;
+                Priced {
+                    price: Price {
+                        event: event.poisson_sampled(rate),
+                        account: Account::Whole,
+                        reads: ReplayedReads::Poisson(rate),
+                    },
+                    draw: Draw::Poisson { rate, positions },
+                    denominator: records as f64 * rate.get(),
+                    blocks: of_samples(rate),
+                }
+            }
+            Which::FixedSize(size) => {
+                // There is a theorem for no other.
+                if adjacency != Adjacency::ReplaceOne {
+                    return Err(Refused::FixedSizeAdjacency { adjacency });
+                }
+                if size == 0 || size > records {
+                    return Err(Refused::SampleSize { size, records });
+                }
+                at_most(records)?;
+                let rate = SamplingRate::new(size as f64 / records as f64);
+                Priced {
+                    price: Price {
+                        event: Event::SampledWithoutReplacement {
+                            source_dataset_size: records,
+                            sample_size: size,
+                            event: Box::new(event),
+                        },
+                        account: Account::Whole,
+                        reads: ReplayedReads::FixedSize { size, records },
+                    },
+                    draw: Draw::FixedSize { size, records },
+                    denominator: size as f64,
+                    blocks: rate.ok().and_then(of_samples),
+                }
+            }
+            Which::Next(len) => {
+                let pool = self.pool.as_ref().ok_or(PoolError::NotOpen)?;
+                let number = pool.next_slice(len)?;
+                Priced {
+                    price: Price {
+                        event,
+                        account: Account::Slice(number),
+                        reads: ReplayedReads::Slices(vec![number]),
+                    },
+                    draw: Draw::Next { len, records },
+                    denominator: len as f64,
+                    blocks: FixedBlocks::of_all(adjacency),
+                }
+            }
+            Which::Slice(slice) => {
+                let account = self.account_of(slice.pool(), slice.number())?;
+                Priced {
+                    price: Price {
+                        event,
+                        account,
+                        reads: ReplayedReads::Slices(vec![slice.number()]),
+                    },
+                    denominator: slice.len() as f64,
+                    draw: Draw::Slice {
+                        slice: slice.clone(),
+                        records,
+                    },
+                    blocks: FixedBlocks::of_all(adjacency),
+                }
+            }
+        })
+    }
+
+    /// Draws the records of a release that may be made.
+    pub(super) fn draw(&mut self, priced: Priced) -> Result<(Price, Sample), Refused> {
+        let read = match priced.draw {
+            Draw::Range(range) => Read::Range(range),
+            Draw::Poisson { rate, positions } => Read::Drawn(self.draw_poisson(rate, positions)?),
+            Draw::FixedSize { size, records } => Read::Drawn(self.draw_fixed_size(size, records)?),
+            Draw::Next { len, records } => of_slice(self.take_slice(len)?, records),
+            Draw::Slice { slice, records } => of_slice(slice, records),
+        };
+        let sample = Sample {
+            read,
+            denominator: priced.denominator,
+            blocks: priced.blocks,
+            adjacency: self.adjacency,
+        };
+        Ok((priced.price, sample))
+    }
+
+    /// A ticket that is good from here on.
+    pub(super) fn ticket<For>(&mut self, sample: Sample, terms: For) -> Ticket<For> {
+        self.turn += 1;
+        Ticket {
+            hold: self.now(),
+            sample,
+            terms,
+        }
+    }
+
+    /// What a ticket has to hold to be good now.
+    pub(super) fn now(&self) -> Hold {
+        Hold {
+            curator: self.id,
+            turn: self.turn,
+        }
+    }
+
+    /// Noise for this sensitivity in steps, if a release within `bound` can be drawn at all.
+    fn noise(
+        &self,
+        z: NoiseMultiplier,
+        sensitivity: f64,
+        bound: Bound,
+    ) -> Result<RoundedGaussian, Refused> {
+        self.can_draw(bound)?;
+        // Rounded up: the product errs by less than one unit in the last place.
+        Ok(RoundedGaussian::new((z.get() * sensitivity).next_up())?)
+    }
+
+    /// Refuses a release of so many coordinates, and one in a fork.
+    pub(super) fn can_draw(&self, bound: Bound) -> Result<(), Refused> {
+        // Any stream will do: the blocks of all are numbered alike.
+        let any = StreamId::new(Purpose::Noise, 0);
+        Ok(self.key.check_release(any, bound.dim())?)
+    }
+
+    /// L2 sensitivity of the norm of a sum, rounded down to a whole step, in steps.
+    pub(super) fn norm_sensitivity(&self, bound: Bound) -> f64 {
+        // Exact: below 2^32, with at most 53 bits.
+        bound.sensitivity_in_steps(self.adjacency) + self.adjacency.sum_sensitivity()
+    }
+}
+
+/// A slice, and its positions: a pool of more positions than there are records is a mistake of
+/// the caller. Their number is public wherever there are slices.
+fn of_slice(slice: Slice, records: u64) -> Read {
+    let Range { start, end } = slice.positions();
+    let end = end.min(records);
+    Read::Slice(slice, start.min(end)..end)
+}
+
+/// Refuses to draw from more records than a sum can hold.
+fn at_most(records: u64) -> Result<(), LatticeError> {
+    if records > MAX_RECORDS {
+        return Err(LatticeError::TooManyRecords {
+            records,
+            limit: MAX_RECORDS,
+        });
+    }
+    Ok(())
+}

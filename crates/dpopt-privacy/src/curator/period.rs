@@ -1,0 +1,488 @@
+//! A period of prefix sums on the lattice: exact sums, exact noise, one charge.
+
+use std::collections::BTreeMap;
+
+use zeroize::Zeroizing;
+
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::lattice::{Bound, LatticeSum};
+use crate::noise::{Purpose, RoundedGaussian, StreamId};
+use crate::prefix::{Participation, PeriodNoise, PrefixError, PrefixNoise};
+use crate::refused::Refused;
+use crate::replay::Seat;
+use crate::sample::Body;
+use crate::sensitive::{Access, Reads, Sensitive, Vector};
+use crate::ticket::{self, ForStep, Ticket, TicketError};
+use crate::which::{Account, Which};
+
+use super::Curator;
+
+/// An open period: takes one private sum a step and returns the prefix sum with noise.
+///
+/// # Privacy
+/// The running sum without noise and the noise itself live here only, are overwritten when this
+/// is dropped, and can be neither read, copied, printed nor written out. What the period costs
+/// was paid when it was opened, or is paid by each slice at its first step; stopping early is
+/// allowed at any time. The argument is in `docs/privacy/prefix-sums.md`.
+///
+/// ```
+/// use dpopt_privacy::{
+///     Adjacency, Body, Bound, ClipNorm, Curator, LatticeSum, NoiseMultiplier, Participation,
+///     Positions, PrefixKind, PrefixNoise, Spend, Which,
+/// };
+///
+/// // Four steps on disjoint slices, each record in one of them.
+/// let z = NoiseMultiplier::new(2.0)?;
+/// let noise = PrefixNoise::new(PrefixKind::Toeplitz, 4, Participation::Single)?;
+/// let mut curator = Curator::protected(Adjacency::ReplaceOne)?;
+/// let share = dpopt_privacy::Event::ParallelComposed { events: vec![noise.event(z)?] };
+/// curator.reserve(&Spend::Fixed(share))?;
+/// curator.open_pool(400, 0)?;
+///
+/// let bound = Bound::new(ClipNorm::new(1.0)?, 3)?;
+/// let mut period = curator.prefix(noise.kind(), bound, noise.len(), z, noise.participation())?;
+/// for _ in 0..4 {
+///     let ticket = period.grant(Which::Next(100), Body::of(400), &mut curator)?;
+///     let mut sum = LatticeSum::new(bound);
+///     if let Positions::Range(range) = ticket.sample().positions() {
+///         for _record in range {
+///             sum.add_scaled(1.0, &[0.1, -0.2, 0.3]);
+///         }
+///     }
+///     let prefix_sum = period.redeem(ticket, sum, &mut curator)?;
+///     assert_eq!(prefix_sum.len(), 3);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// ```compile_fail
+/// fn copy(period: &dpopt_privacy::Prefix) -> dpopt_privacy::Prefix { period.clone() }
+/// ```
+///
+/// ```compile_fail
+/// fn print(period: dpopt_privacy::Prefix) { println!("{period:?}"); }
+/// ```
+pub struct Prefix {
+    terms: Terms,
+    /// The exact prefix sum, in lattice steps.
+    sum: Zeroizing<Vec<i128>>,
+    /// The stream of each step so far.
+    steps: Vec<StreamId>,
+    /// For each slice that took part: how often, and the last step.
+    took_part: BTreeMap<u64, (u64, u64)>,
+    noise: PeriodNoise,
+    /// Whether the noise of a step failed half-way.
+    broken: bool,
+    /// In an audit: its number on the tape.
+    replay: Option<(Seat, u64)>,
+    /// Its number at the curator.
+    number: u64,
+}
+
+/// What a period was opened with: public.
+pub(super) struct Terms {
+    pub(crate) noise: PrefixNoise,
+    pub(crate) bound: Bound,
+    /// What a record's part costs.
+    pub(crate) event: Event,
+    /// Standard deviation of the unit noise, in lattice steps.
+    pub(crate) scale: RoundedGaussian,
+    /// The curator that opened it.
+    pub(crate) curator: u64,
+}
+
+/// A step that asks to be taken.
+struct Step {
+    bound: Bound,
+    adjacency: Adjacency,
+    access: Access,
+}
+
+/// A step that may be taken.
+struct Granted {
+    /// The slice it reads, where it reads one.
+    slice: Option<u64>,
+    /// Who pays for it now.
+    payer: Option<Account>,
+}
+
+impl Prefix {
+    pub(super) fn new(terms: Terms, number: u64) -> Self {
+        Self {
+            number,
+            sum: Zeroizing::new(vec![0; terms.bound.dim()]),
+            steps: Vec::new(),
+            broken: false,
+            replay: None,
+            took_part: BTreeMap::new(),
+            noise: PeriodNoise::new(&terms.noise, terms.bound.dim(), terms.scale),
+            terms,
+        }
+    }
+
+    /// The public numbers of the noise.
+    #[must_use]
+    pub fn noise(&self) -> &PrefixNoise {
+        &self.terms.noise
+    }
+
+    /// The bound that every step must have.
+    #[must_use]
+    pub fn bound(&self) -> Bound {
+        self.terms.bound
+    }
+
+    /// Steps taken.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps.len() as u64
+    }
+
+    /// Standard deviation of the noise in prefix sum `step`, counted from 1, in each coordinate
+    /// and in the units of the sum (rounding adds at most half a lattice step); none beyond the
+    /// period.
+    #[must_use]
+    pub fn standard_deviation(&self, step: u64) -> Option<f64> {
+        let relative = self.terms.noise.variance(step)?.sqrt() / self.terms.noise.sensitivity();
+        Some(relative * self.terms.scale.scale() * self.terms.bound.step())
+    }
+
+    /// Grants the next step, over the records that `which` says, and draws them. The sum that
+    /// redeems it must be within the bound of the period.
+    ///
+    /// # Privacy
+    /// On all records the step was paid for when the period was opened; a slice pays when the
+    /// first step that it takes part in is redeemed.
+    ///
+    /// # Errors
+    /// [`Refused`]: a step after the last, other records than the participation says, a slice that
+    /// took part before, a slice of another pool, another curator, a reservation that does not
+    /// pay. Nothing is drawn or charged then.
+    pub fn grant(
+        &self,
+        which: Which<'_>,
+        body: Body,
+        curator: &mut Curator,
+    ) -> Result<Ticket<ForStep>, Refused> {
+        let granted = self.grant_step(which, body, curator);
+        curator.noted(granted)
+    }
+
+    fn grant_step(
+        &self,
+        which: Which<'_>,
+        body: Body,
+        curator: &mut Curator,
+    ) -> Result<Ticket<ForStep>, Refused> {
+        if curator.id != self.terms.curator {
+            return Err(PrefixError::OtherCurator.into());
+        }
+        if self.broken {
+            return Err(PrefixError::Broken.into());
+        }
+        let len = self.terms.noise.len();
+        if self.steps() >= len {
+            return Err(PrefixError::Finished { len }.into());
+        }
+        let priced = curator.price(which, body, self.terms.event.clone())?;
+        let slice = match priced.price.account {
+            Account::Whole => None,
+            Account::Slice(slice) => Some(slice),
+        };
+        let every = self.terms.noise.participation() == Participation::Every;
+        // A sample would cost another event than the period does.
+        if every != slice.is_none() || priced.price.event != self.terms.event {
+            let expected = self.expected();
+            return Err(PrefixError::WrongRecords { expected }.into());
+        }
+        let mut payer = None;
+        if let Some(slice) = slice {
+            self.check_turn(slice)?;
+            if !self.took_part.contains_key(&slice) {
+                let account = priced.price.account;
+                curator.check(&self.terms.event, account)?;
+                payer = Some(account);
+            }
+        }
+        curator.can_draw(self.terms.bound)?;
+        let (_, sample) = curator.draw(priced)?;
+        let terms = ForStep {
+            period: self.number,
+            slice,
+            payer,
+        };
+        Ok(curator.ticket(sample, terms))
+    }
+
+    /// Takes the granted step: adds its sum and releases the sum of all so far, with noise.
+    ///
+    /// # Formula
+    /// step · (S_t + N_t), with S_t the exact sum in lattice steps. For the Toeplitz kinds
+    /// N_t = round(s (B w)_t), with w standard normal and s the scale of the unit noise; for the
+    /// others the N_t come from rounded Gaussians of scale s on steps or nodes.
+    ///
+    /// # Shapes
+    /// One number per coordinate, in the units of the sums.
+    ///
+    /// # Errors
+    /// [`Refused::Ticket`] for a ticket that is not good any more, or of another period, and for a
+    /// sum that was not granted; [`Refused::Ledger`]. Nothing is released or added then.
+    pub fn redeem(
+        &mut self,
+        ticket: Ticket<ForStep>,
+        sum: LatticeSum,
+        curator: &mut Curator,
+    ) -> Result<Vec<f64>, Refused> {
+        let released = self.redeem_step(ticket, sum, curator);
+        curator.noted(released)
+    }
+
+    fn redeem_step(
+        &mut self,
+        ticket: Ticket<ForStep>,
+        sum: LatticeSum,
+        curator: &mut Curator,
+    ) -> Result<Vec<f64>, Refused> {
+        ticket.hold.check(curator.now())?;
+        let ForStep {
+            period,
+            slice,
+            payer,
+        } = ticket.terms;
+        if (self.terms.curator, self.number) != (curator.id, period) {
+            return Err(TicketError::OtherPeriod.into());
+        }
+        let integers = ticket::sealed(sum, self.terms.bound, curator.adjacency)?;
+        self.step(slice, payer, &integers, curator)
+    }
+
+    /// Takes the next sum and releases the sum of all so far, with noise.
+    ///
+    /// # Formula
+    /// step · (S_t + N_t), with S_t the exact sum in lattice steps. For the Toeplitz kinds
+    /// N_t = round(s (B w)_t), with w standard normal and s the scale of the unit noise; for the
+    /// others the N_t come from rounded Gaussians of scale s on steps or nodes.
+    ///
+    /// # Shapes
+    /// One number per coordinate, in the units of the sums.
+    ///
+    /// # Privacy
+    /// On all records the step was paid for when the period was opened; a slice pays here, at the
+    /// first step it takes part in.
+    ///
+    /// # Errors
+    /// [`Refused`]: a step after the last, another bound or adjacency, other records than the
+    /// participation says, a slice that took part before, a slice of another pool, another
+    /// curator, a reservation that does not pay. Nothing is released or added then.
+    pub fn push(
+        &mut self,
+        sum: Sensitive<Vector>,
+        curator: &mut Curator,
+    ) -> Result<Vec<f64>, Refused> {
+        let released = self.take(sum, curator);
+        curator.noted(released)
+    }
+
+    /// The period of an audited run.
+    pub(super) fn replayed(mut self, seat: &Seat, number: u64) -> Self {
+        self.replay = Some((seat.clone(), number));
+        self
+    }
+
+    fn take(&mut self, sum: Sensitive<Vector>, curator: &mut Curator) -> Result<Vec<f64>, Refused> {
+        let step = Step {
+            bound: sum.bound,
+            adjacency: sum.adjacency,
+            access: sum.access,
+        };
+        let Granted { slice, payer } = self.would_grant(step, curator)?;
+        self.step(slice, payer, &sum.payload.sum, curator)
+    }
+
+    /// Takes a step that is granted.
+    fn step(
+        &mut self,
+        slice: Option<u64>,
+        payer: Option<Account>,
+        integers: &[i64],
+        curator: &mut Curator,
+    ) -> Result<Vec<f64>, Refused> {
+        let id = curator.stream_id(Purpose::Noise)?;
+        curator.key.check_release(id, self.sum.len())?;
+        // Charged first: from here on nothing can fail.
+        if let Some(account) = payer {
+            curator.charge(&self.terms.event, account)?;
+        }
+        curator.turn += 1;
+        self.steps.push(id);
+        if let Some(slice) = slice {
+            let entry = self.took_part.entry(slice).or_default();
+            *entry = (entry.0 + 1, self.steps.len() as u64);
+        }
+        for (total, &x) in self.sum.iter_mut().zip(integers) {
+            *total = total.wrapping_add(i128::from(x));
+        }
+        let mut noisy = Zeroizing::new(vec![0; self.sum.len()]);
+        self.broken = true;
+        self.noise.next(
+            &curator.key,
+            &self.steps,
+            self.terms.scale,
+            curator.threads,
+            &mut noisy,
+        )?;
+        self.broken = false;
+        let step = self.terms.bound.step();
+        let released = self.sum.iter().zip(noisy.iter());
+        let mut released: Zeroizing<Vec<i128>> =
+            Zeroizing::new(released.map(|(s, n)| s.wrapping_add(*n)).collect());
+        if let Some((seat, number)) = &self.replay {
+            let slices = slice.map(|_| self.took_part.keys().copied().collect());
+            let exact = integers.iter().map(|&x| i128::from(x)).collect();
+            *released = seat.step(*number, slices, exact, released.to_vec());
+        }
+        Ok(released.iter().map(|&k| k as f64 * step).collect())
+    }
+
+    /// Whether a step within `bound`, over records that are not read yet, would be granted. Charges and draws
+    /// nothing.
+    ///
+    /// # Errors
+    /// What [`Prefix::push`] would return, its own streams of noise excepted.
+    pub fn check_step(
+        &self,
+        reads: Reads<'_>,
+        bound: Bound,
+        curator: &mut Curator,
+    ) -> Result<(), Refused> {
+        let granted = self.foresee(reads, bound, curator);
+        curator.noted(granted)
+    }
+
+    fn foresee(
+        &self,
+        reads: Reads<'_>,
+        bound: Bound,
+        curator: &mut Curator,
+    ) -> Result<(), Refused> {
+        let access = match reads {
+            Reads::All => Access::All,
+            Reads::Slice(slice) => Access::Slice {
+                pool: slice.pool(),
+                slice: slice.number(),
+            },
+            Reads::NextSlice => {
+                let (pool, slice) = curator.next_slice()?;
+                Access::Slice { pool, slice }
+            }
+            Reads::Poisson(_) | Reads::FixedSize { .. } => {
+                return Err(PrefixError::WrongRecords {
+                    expected: self.expected(),
+                }
+                .into());
+            }
+        };
+        let step = Step {
+            bound,
+            adjacency: curator.adjacency(),
+            access,
+        };
+        self.would_grant(step, curator).map(|_| ())
+    }
+
+    /// Who pays for the step; an error where it is refused. Changes nothing.
+    fn would_grant(&self, step: Step, curator: &mut Curator) -> Result<Granted, Refused> {
+        if curator.id != self.terms.curator {
+            return Err(PrefixError::OtherCurator.into());
+        }
+        if step.adjacency != curator.adjacency() {
+            return Err(Refused::AdjacencyMismatch {
+                sum: step.adjacency,
+                curator: curator.adjacency(),
+            });
+        }
+        let len = self.terms.noise.len();
+        if self.broken {
+            return Err(PrefixError::Broken.into());
+        }
+        if self.steps() >= len {
+            return Err(PrefixError::Finished { len }.into());
+        }
+        if step.bound != self.terms.bound {
+            return Err(PrefixError::OtherBound {
+                dim: step.bound.dim(),
+                radius: step.bound.radius(),
+                period_dim: self.terms.bound.dim(),
+                period_radius: self.terms.bound.radius(),
+            }
+            .into());
+        }
+        let slice = match self.slice_of(step.access)? {
+            Some((pool, slice)) => {
+                // First whose it is: other pools number their slices alike.
+                let account = curator.account_of(pool, slice)?;
+                self.check_turn(slice)?;
+                Some((slice, account))
+            }
+            None => None,
+        };
+        let payer = slice
+            .filter(|(slice, _)| !self.took_part.contains_key(slice))
+            .map(|(_, account)| account);
+        if let Some(account) = payer {
+            curator.check(&self.terms.event, account)?;
+        }
+        Ok(Granted {
+            slice: slice.map(|(slice, _)| slice),
+            payer,
+        })
+    }
+
+    /// What a step is taken over.
+    fn expected(&self) -> &'static str {
+        match self.terms.noise.participation() {
+            Participation::Every => "all records",
+            _ => "a slice",
+        }
+    }
+
+    /// The pool and slice of a step's records; nothing where it reads all of them.
+    fn slice_of(&self, access: Access) -> Result<Option<(u64, u64)>, PrefixError> {
+        match (self.terms.noise.participation(), access) {
+            (Participation::Every, Access::All) => Ok(None),
+            (Participation::Every, _) => Err(PrefixError::WrongRecords {
+                expected: self.expected(),
+            }),
+            (_, Access::Slice { pool, slice }) => Ok(Some((pool, slice))),
+            _ => Err(PrefixError::WrongRecords {
+                expected: self.expected(),
+            }),
+        }
+    }
+
+    /// Whether the slice may take part in the next step.
+    fn check_turn(&self, slice: u64) -> Result<(), PrefixError> {
+        let noise = &self.terms.noise;
+        let (most, apart) = noise.participation().limits(noise.len());
+        let step = self.steps() + 1;
+        match self.took_part.get(&slice) {
+            Some(&(times, last)) if times >= most || step - last < apart => {
+                Err(PrefixError::TookPart {
+                    slice,
+                    times,
+                    last,
+                    step,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Terms {
+    /// Where a period over all records is charged when it is opened.
+    pub(crate) fn opening(&self) -> Option<Account> {
+        (self.noise.participation() == Participation::Every).then_some(Account::Whole)
+    }
+}

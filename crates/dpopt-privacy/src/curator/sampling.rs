@@ -1,0 +1,82 @@
+//! What a curator draws that is no noise of a release: samples, indices, directions.
+
+use std::collections::BTreeSet;
+
+use rand::Rng;
+
+use crate::noise::digits::BitSource;
+use crate::noise::{Purpose, real};
+use crate::refused::Refused;
+use crate::units::SamplingRate;
+
+use super::Curator;
+
+impl Curator {
+    /// A number below `bound` (0 for a bound of 0), independent of the data; the bias is below
+    /// bound / 2^64.
+    pub fn draw_index(&mut self, bound: u64) -> u64 {
+        // Perturbations are outside the privacy analysis, so a used-up stream may repeat.
+        let Ok(mut stream) = self.stream(Purpose::Perturbation) else {
+            return 0;
+        };
+        ((u128::from(stream.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Fills `out` with independent standard normals that have nothing to do with the data, for
+    /// directions and perturbations; rounded to `f64`. They are **not** noise of a release: treat
+    /// them as public.
+    ///
+    /// # Errors
+    /// [`Refused::Noise`] for an empty vector, and when this purpose has no streams left.
+    pub fn draw_normals(&mut self, out: &mut [f64]) -> Result<(), Refused> {
+        let id = self.stream_id(Purpose::Perturbation)?;
+        let mut digits = vec![0; out.len()];
+        real::fill_long(&self.key, id, self.threads, &mut digits)?;
+        let unit = (-f64::from(real::LONG_BITS)).exp2();
+        for (out, digits) in out.iter_mut().zip(digits) {
+            *out = digits as f64 * unit;
+        }
+        Ok(())
+    }
+
+    /// Each of `positions` positions enters with probability `rate` (rounded down to a multiple
+    /// of 2^-64), independently.
+    pub(super) fn draw_poisson(
+        &mut self,
+        rate: SamplingRate,
+        positions: u64,
+    ) -> Result<Vec<u32>, Refused> {
+        let mut stream = self.stream(Purpose::Sampling)?;
+        // Rate 1 takes every record; below it the product is an exact integer below 2^64,
+        // or loses only bits under one, downwards.
+        let threshold = (rate.get() * 18_446_744_073_709_551_616.0) as u64;
+        let all = rate.get() >= 1.0;
+        let drawn: Vec<u32> = (0..positions)
+            .filter(|_| all || stream.next_u64() < threshold)
+            .map(|i| i as u32)
+            .collect();
+        Ok(self.replayed_sample(positions, drawn, false))
+    }
+
+    /// `size` of `records` positions, all subsets of that size being equally likely (Floyd's
+    /// algorithm, with exactly uniform integers).
+    pub(super) fn draw_fixed_size(&mut self, size: u64, records: u64) -> Result<Vec<u32>, Refused> {
+        let mut stream = self.stream(Purpose::Sampling)?;
+        let mut drawn = BTreeSet::new();
+        for last in records - size..records {
+            let position = stream.below(last + 1);
+            if !drawn.insert(position as u32) {
+                drawn.insert(last as u32);
+            }
+        }
+        Ok(self.replayed_sample(records, drawn.into_iter().collect(), true))
+    }
+
+    /// The sample of an audited run, where there is one.
+    fn replayed_sample(&self, records: u64, drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
+        match &self.replay {
+            Some(seat) => seat.sample(records, drawn, fixed),
+            None => drawn,
+        }
+    }
+}
