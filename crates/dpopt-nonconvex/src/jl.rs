@@ -248,6 +248,21 @@ impl JlPlan {
         Ok(Self::by_hand(jl, budget, JlBranch::Given, shape, base))
     }
 
+    /// As [`JlPlan::in_branch`] over a solver.
+    ///
+    /// # Errors
+    /// As [`JlPlan::in_branch`].
+    pub fn within(
+        branch: JlBranch,
+        jl: &JlFacts,
+        budget: &Budget,
+        solver: &Solver,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let base = JlFacts::base(solver, budget, max_steps);
+        Self::in_branch(branch, jl, budget, &base)
+    }
+
     /// As [`JlPlan::with_embedded_dim`] over a solver.
     ///
     /// # Errors

@@ -68,6 +68,17 @@ pub enum BoundSense {
     PopulationWithProbability,
 }
 
+impl BoundSense {
+    /// Whether the bound is for the population that the records were drawn from.
+    #[must_use]
+    pub fn of_population(self) -> bool {
+        matches!(
+            self,
+            BoundSense::PopulationMean | BoundSense::PopulationWithProbability
+        )
+    }
+}
+
 impl std::fmt::Display for BoundSense {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -68,6 +68,23 @@ impl Unit {
     }
 }
 
+/// As a product of powers, such as "loss length^-1".
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let powers = [("loss", self.loss), ("length", self.length)];
+        let mut before = "";
+        for (name, power) in powers.into_iter().filter(|(_, power)| *power != 0) {
+            f.write_str(before)?;
+            match power {
+                1 => f.write_str(name)?,
+                _ => write!(f, "{name}^{power}")?,
+            }
+            before = " ";
+        }
+        Ok(())
+    }
+}
+
 impl<'a> Item<'a> {
     /// A number in a unit.
     #[must_use]

@@ -1,6 +1,8 @@
 //! Pages of ordinary, hostile and extreme runs.
 
-use dpopt::nonconvex::{BoundSense, Budget, PublicFacts, Solver, StatedBound, Stop};
+use dpopt::nonconvex::{
+    BoundSense, Budget, Plan as _, PublicFacts, SpiderBoostPlan, StatedBound, Stop,
+};
 use dpopt::oracle::Glm;
 use dpopt::privacy::{Adjacency, Delta, Epsilon};
 
@@ -41,7 +43,7 @@ fn stated(value: f64) -> StatedBound {
         epsilon: Epsilon::new(1.0).unwrap(),
         delta: Delta::new(1e-6).unwrap(),
     };
-    let plan = Solver::SpiderBoost.plan(&facts, &budget, 1_000).unwrap();
+    let plan = SpiderBoostPlan::new(&facts, &budget, 1_000).unwrap();
     let mut bound = plan.bound_at(Stop::Completed).unwrap();
     bound.value = value;
     bound

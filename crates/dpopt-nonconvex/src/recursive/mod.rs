@@ -7,6 +7,8 @@
 mod descent;
 mod outline;
 mod passes;
+#[cfg(test)]
+mod tests;
 
 use dpopt_solver::{Access, BoundSense, BoundedQuantity, Item, PublicFacts, Terms, Unit, Value};
 
