@@ -9,7 +9,7 @@ use dpopt_nonconvex::{
     Stop,
 };
 use dpopt_oracle::{
-    Answer, AskError, Books, Convexity, Glm, Loss as _, Oracle, OracleFacts, PrivateData,
+    self as oracle, AskError, Books, Convexity, Glm, Loss as _, Oracle, OracleFacts, PrivateData,
     PrivateMean, Question, Regularizer, Scale,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
@@ -70,13 +70,13 @@ impl<P: Problem, O: Oracle> Oracle for Errors<'_, P, O> {
     fn books(&mut self) -> &mut Books {
         self.inner.books()
     }
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+    fn answer(&mut self, question: Question<'_>) -> Result<oracle::Answer, AskError> {
         let of = match &question {
             Question::Mean { of, .. } => (of.point().to_vec(), of.before().is_some()),
             other => panic!("{}", other.kind()),
         };
         let answer = self.inner.answer(question)?;
-        let (Answer::Mean(released), (point, change)) = (&answer, of) else {
+        let (oracle::Answer::Mean(released), (point, change)) = (&answer, of) else {
             panic!("no mean");
         };
         if !change {
