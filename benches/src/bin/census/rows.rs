@@ -1,12 +1,12 @@
 //! One row of the table: a solver planned, run, certified and scored.
 
 use dpopt::certify::{GlmMean, GradientNormPlan, auc, first_order};
-use dpopt::nonconvex::{
-    Budget, ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, NoObserver, PlanError, PublicFacts,
-    Solver, SolverPlan,
-};
+use dpopt::nonconvex::{JlBranch, JlFacts, JlPlan, NOISY_GD_THEORY, SOLVERS, SPIDERBOOST};
 use dpopt::oracle::{Glm, PrivateMean};
 use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu};
+use dpopt::solver::{
+    Budget, ExtraFacts, GlmRun, Limits, NoObserver, Plan, PlanError, PublicFacts, Solver,
+};
 
 use crate::data::Census;
 use crate::options::Options;
@@ -18,7 +18,7 @@ const CERTIFICATE_SHARE: f64 = 0.1;
 /// Error probability of the certificate's interval.
 const FAILURE: f64 = 0.05;
 /// Plans cut nothing: no run is that long.
-const MAX_STEPS: u64 = 1_000_000_000_000;
+const MOST_STEPS: u64 = 1_000_000_000_000;
 /// A row whose first run is shorter, in seconds, is run three times.
 const CHEAP: f64 = 30.0;
 /// A plan on projected rows, which are dense, that reads more entries is run only with `--all`: some hours.
@@ -44,11 +44,26 @@ pub(crate) struct Setting<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// With a claimed radius, where one is needed.
-    Plain(Solver, Option<f64>),
+    Plain(&'static Solver, Option<f64>),
     /// The branch with the least bound, the identity included.
-    Projected(Solver),
+    Projected(&'static Solver),
     /// Without a claim about the rank, and with a projection.
-    RankFree(Solver),
+    RankFree(&'static Solver),
+}
+
+/// A plan, as it is or under a projection.
+enum Found {
+    Plain(Box<dyn Plan>),
+    Projected(JlPlan),
+}
+
+impl Found {
+    fn plan(&self) -> &dyn Plan {
+        match self {
+            Found::Plain(plan) => plan.as_ref(),
+            Found::Projected(plan) => plan,
+        }
+    }
 }
 
 /// A row.
@@ -117,10 +132,11 @@ impl<'a> Setting<'a> {
         })
     }
 
-    /// All rows, in the order of [`Solver::ALL`], projections last.
+    /// All rows, in the order of [`SOLVERS`], projections last. No table of data has a KL condition.
     pub(crate) fn rows(&self, options: &Options) -> Result<Vec<Row>, Failure> {
-        let plain = Solver::ALL.into_iter().flat_map(|solver| {
-            let radii: Vec<Option<f64>> = if solver.needs_a_radius() {
+        let tables = SOLVERS.iter().copied().filter(|solver| !solver.needs.kl);
+        let plain = tables.flat_map(|solver| {
+            let radii: Vec<Option<f64>> = if solver.needs.radius {
                 options.radii.iter().copied().map(Some).collect()
             } else {
                 vec![None]
@@ -129,9 +145,9 @@ impl<'a> Setting<'a> {
             radii.into_iter().map(kind)
         });
         let projected = [
-            Kind::Projected(Solver::SpiderBoost),
-            Kind::RankFree(Solver::SpiderBoost),
-            Kind::RankFree(Solver::NoisyGdTheory),
+            Kind::Projected(&SPIDERBOOST),
+            Kind::RankFree(&SPIDERBOOST),
+            Kind::RankFree(&NOISY_GD_THEORY),
         ];
         let mut rows = Vec::new();
         for kind in plain.chain(projected) {
@@ -171,34 +187,37 @@ impl<'a> Setting<'a> {
         })
     }
 
-    fn plan(&self, kind: Kind) -> Result<SolverPlan, PlanError> {
+    fn plan(&self, kind: Kind) -> Result<Found, PlanError> {
         let jl = JlFacts {
             facts: self.facts,
             rank: None,
             seed: MAP_SEED,
         };
-        let plan = match kind {
+        let limits = Limits::steps(MOST_STEPS);
+        Ok(match kind {
             Kind::Plain(solver, radius) => {
                 let mut extra = ExtraFacts::default();
                 extra.radius = radius;
-                return solver.plan_with(&self.facts, &extra, &self.budget, MAX_STEPS);
+                Found::Plain(solver.plan(&self.facts, &extra, &self.budget, &limits)?)
             }
-            Kind::Projected(solver) => JlPlan::new(&jl, &self.budget, solver, MAX_STEPS)?,
-            Kind::RankFree(solver) => {
-                JlPlan::in_branch(JlBranch::RankFree, &jl, &self.budget, &|facts, rank| {
-                    solver.plan_within(facts, rank, &self.budget, MAX_STEPS)
-                })?
+            Kind::Projected(solver) => {
+                Found::Projected(JlPlan::new(&jl, &self.budget, solver, MOST_STEPS)?)
             }
-        };
-        Ok(SolverPlan::Projected(Box::new(plan)))
+            Kind::RankFree(solver) => Found::Projected(JlPlan::in_branch(
+                JlBranch::RankFree,
+                &jl,
+                &self.budget,
+                &|facts, rank| {
+                    let mut extra = ExtraFacts::default();
+                    extra.rank = rank;
+                    solver.plan(facts, &extra, &self.budget, &limits)
+                },
+            )?),
+        })
     }
 
-    fn planned(
-        &self,
-        name: &str,
-        plan: &SolverPlan,
-        options: &Options,
-    ) -> Result<Planned, Failure> {
+    fn planned(&self, name: &str, found: &Found, options: &Options) -> Result<Planned, Failure> {
+        let plan = found.plan();
         let (run, certificate) = (plan.spend(), self.certificate.spend());
         let both = Event::composed(vec![run.event().clone(), certificate.event().clone()]);
         let (_, epsilon) = Accountant::least(&both, self.budget.delta, self.facts.adjacency)?;
@@ -211,20 +230,20 @@ impl<'a> Setting<'a> {
             runs: Vec::new(),
         };
         let mut width = self.facts.dim;
-        if let SolverPlan::Projected(jl) = plan {
-            width = jl.rows;
-            planned.note = match jl.branch {
+        if let Found::Projected(jl) = found {
+            width = jl.dim();
+            planned.note = match jl.branch() {
                 JlBranch::Identity => {
                     Some("no projection has a smaller bound: the base itself".to_owned())
                 }
-                _ => Some(format!("{} rows", jl.rows)),
+                _ => Some(format!("{width} dimensions")),
             };
-            if jl.branch == JlBranch::Identity {
+            if jl.branch() == JlBranch::Identity {
                 return Ok(planned);
             }
         }
         let entries = plan.gradients() * width as f64;
-        if matches!(plan, SolverPlan::Projected(_)) && entries > MOST_ENTRIES && !options.all {
+        if matches!(found, Found::Projected(_)) && entries > MOST_ENTRIES && !options.all {
             let words = format!(", not run: it would read {entries:.1e} entries");
             planned.note = planned.note.map(|note| note + &words);
             return Ok(planned);
@@ -252,7 +271,7 @@ impl<'a> Setting<'a> {
         Ok(planned)
     }
 
-    fn run(&self, name: &str, repeat: u64, plan: &SolverPlan) -> Result<Run, Failure> {
+    fn run(&self, name: &str, repeat: u64, plan: &dyn Plan) -> Result<Run, Failure> {
         let private = &self.data.private;
         let curator = |purpose| {
             let seed = seed(&[name, &self.loss.to_string(), purpose])
@@ -261,7 +280,7 @@ impl<'a> Setting<'a> {
             Curator::simulated(self.facts.adjacency, seed)
         };
         let on = GlmRun::new(private, self.loss, curator("run")).with_threads(self.threads);
-        let (seconds, done) = timed(|| plan.run_on(on, &mut NoObserver));
+        let (seconds, done) = timed(|| on.run(plan, &mut NoObserver));
         let (outcome, _) = done?;
         let mut mean = PrivateMean::new(private, self.loss, curator("certificate"))?
             .with_threads(self.threads);
