@@ -21,7 +21,7 @@ enum May {
 
 /// The layers of `docs/architecture.md`. An arrow that is not here does not exist; adding one
 /// means editing that document too.
-const LAYERS: [(&str, May); 14] = [
+const LAYERS: [(&str, May); 15] = [
     ("dpopt-linalg", May::Only(&[])),
     ("dpopt-accounting", May::Only(&[])),
     ("dpopt-data", May::Only(&["dpopt-linalg"])),
@@ -31,18 +31,23 @@ const LAYERS: [(&str, May); 14] = [
         May::Only(&["dpopt-linalg", "dpopt-privacy"]),
     ),
     (
-        "dpopt-nonconvex",
+        "dpopt-solver",
         May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
     ),
     (
+        "dpopt-nonconvex",
+        May::Only(&["dpopt-solver", "dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
+    ),
+    (
         "dpopt-minimax",
-        May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
+        May::Only(&["dpopt-solver", "dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
     ),
     (
         "dpopt-certify",
         May::Only(&[
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
@@ -54,6 +59,7 @@ const LAYERS: [(&str, May); 14] = [
             "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
@@ -66,6 +72,7 @@ const LAYERS: [(&str, May); 14] = [
             "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-data",
             "dpopt-oracle",
             "dpopt-linalg",
