@@ -36,17 +36,25 @@ const LAYERS: [(&str, May); 15] = [
     ),
     (
         "dpopt-nonconvex",
-        May::Only(&["dpopt-solver", "dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
+        May::Only(&[
+            "dpopt-solver",
+            "dpopt-oracle",
+            "dpopt-linalg",
+            "dpopt-privacy",
+        ]),
     ),
     (
         "dpopt-minimax",
-        May::Only(&["dpopt-solver", "dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
+        May::Only(&[
+            "dpopt-solver",
+            "dpopt-oracle",
+            "dpopt-linalg",
+            "dpopt-privacy",
+        ]),
     ),
     (
         "dpopt-certify",
         May::Only(&[
-            "dpopt-nonconvex",
-            "dpopt-minimax",
             "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
@@ -340,7 +348,7 @@ mod tests {
             ("dpopt-oracle", &[("dpopt-linalg", "", "")]),
             ("dpopt-nonconvex", &[("dpopt-oracle", "", "")]),
             ("dpopt-minimax", &[("dpopt-privacy", "", "")]),
-            ("dpopt-certify", &[("dpopt-nonconvex", "", "")]),
+            ("dpopt-certify", &[("dpopt-solver", "", "")]),
             ("dpopt-theory", &[("dpopt-certify", "", "")]),
             ("dpopt", &[("dpopt-theory", "", "")]),
             ("dpopt-cli", &[("dpopt", "", "")]),
