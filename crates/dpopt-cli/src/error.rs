@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use dpopt::data::tabular::TabularError;
 use dpopt::nonconvex::{PlanError, RunError};
-use dpopt::oracle::{DataError, EstimatorError, PassError};
+use dpopt::oracle::{DataError, EstimatorError};
 use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 
 use crate::exit::Exit;

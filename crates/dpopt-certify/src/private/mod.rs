@@ -86,7 +86,7 @@ pub enum PrivateCertificateError {
     /// The release was refused.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// The release could not be evaluated.
+    /// What was released could not be evaluated.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
