@@ -4,7 +4,9 @@ const TEXT: &str = "\
 usage: cargo xtask <command>
 
   validate   everything CI runs, in CI's order; stops at the first failure
-  tidy       the house rules: crate edges, module docs, links, forbidden words
+  tidy [circles]
+             the house rules: crate edges, circles of files, module docs, links, forbidden words; with circles what
+             the files of each circle take from each other
   bench [--quick] [--json FILE] [--peers VENV | --census DIR [--plans] [--all] [--threads N] [--radius R]...
         [--loss NAME]... [--epsilon E]... [--only SOLVER]...]
              times of the accountants, the samplers and the clipped pass against their targets, medians;

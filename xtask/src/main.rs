@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         ["kills"] => kills::run(&repository_root()),
         ["verify-rates", options @ ..] => theory::run(&repository_root(), "verify_rates", options),
         ["tidy"] => tidy::run(&repository_root()),
+        ["tidy", "circles"] => tidy::circles(&repository_root()),
         [] | ["help" | "--help" | "-h"] => help::run(),
         other => Err(help::unknown(other)),
     };

@@ -4,11 +4,12 @@
 //! problems, each with a file, a line and a reason. Every rule is tested on an input that keeps it
 //! and on a twin that breaks it.
 
-mod code;
+mod circles;
 mod crates;
 mod forbidden;
 mod links;
 mod package;
+mod rust;
 mod signatures;
 mod sources;
 mod supply;
@@ -18,13 +19,14 @@ mod tree;
 
 use std::path::Path;
 
+pub(crate) use package::TEST_COMMAND;
 use tree::{Problem, Tree};
 
 /// Checks the repository at `root` and prints what is wrong.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let packages = crates::workspace(root)?;
-    let mut problems = check(&tree, &packages);
+    let mut problems = check(&tree, &packages, &circles::KNOWN);
     problems.extend(supply::versions(&tree));
     problems.extend(supply::licences(root)?);
     for problem in &problems {
@@ -42,6 +44,12 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
 }
 
+/// Prints the circles of files at `root`, with what they take from each other.
+pub(crate) fn circles(root: &Path) -> Result<(), String> {
+    circles::print(&Tree::read(root)?);
+    Ok(())
+}
+
 /// The libraries that somebody may depend on alone, by name.
 pub(crate) fn libraries(root: &Path) -> Result<Vec<String>, String> {
     let packages = crates::workspace(root)?.into_iter();
@@ -52,13 +60,15 @@ pub(crate) fn libraries(root: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Every rule, on files and crates that were read before.
-fn check(tree: &Tree, packages: &[crates::Package]) -> Vec<Problem> {
+fn check(tree: &Tree, packages: &[crates::Package], known: &[circles::Known]) -> Vec<Problem> {
     let mut problems = Vec::new();
     problems.extend(crates::edges(tree, packages));
     problems.extend(crates::external(tree, packages));
     problems.extend(crates::solvers_never_draw(tree, packages));
     problems.extend(signatures::faer_outside_linalg(tree));
     problems.extend(signatures::faer_in_linalg_signatures(tree));
+    problems.extend(circles::shrinking(tree, known));
+    problems.extend(sources::readable(tree));
     problems.extend(sources::module_docs(tree));
     problems.extend(sources::length(tree));
     problems.extend(forbidden::words(tree));
@@ -73,8 +83,7 @@ fn check(tree: &Tree, packages: &[crates::Package]) -> Vec<Problem> {
 #[cfg(test)]
 mod tests {
     use super::testing::{Folder, reasons};
-    use super::{check, crates, tree::Tree};
-    use crate::validate::TEST_COMMAND;
+    use super::{TEST_COMMAND, check, crates, tree::Tree};
 
     const MANIFEST: &str = "\
 [package]
@@ -109,7 +118,7 @@ workspace = true
     fn problems(folder: &Folder) -> Vec<String> {
         let tree = Tree::read(folder.path()).expect("the folder is readable");
         let packages = crates::workspace(folder.path()).expect("cargo reads the manifests");
-        reasons(&check(&tree, &packages))
+        reasons(&check(&tree, &packages, &[]))
     }
 
     #[test]
@@ -146,9 +155,17 @@ workspace = true
         );
         folder.write(
             "crates/dpopt-odd/src/lib.rs",
-            &format!("//! Odd.\nuse faer::Mat;\n// {}work/x\n", '/'),
+            &format!(
+                "//! Odd.\nuse faer::Mat;\n// {}work/x\nmod a;\npub struct F(a::G);\n",
+                '/'
+            ),
         );
         folder.write("docs/a.md", "[x](nowhere.md)\n");
+        folder.write(
+            "crates/dpopt-odd/src/a.rs",
+            "//! A.\nuse crate::F;\npub(crate) struct G;\n",
+        );
+        folder.write("crates/dpopt-odd/src/b.rs", "//! B.\nfn {\n");
         let found = problems(&folder).join("\n");
         for piece in [
             "crates/dpopt-linalg/Cargo.toml:1: licence",
@@ -160,6 +177,8 @@ workspace = true
             "crates/dpopt-odd/src/lib.rs:2: faer",
             "crates/dpopt-odd/src/lib.rs:3: forbidden",
             "docs/a.md:1: link",
+            ": 1 circle(s) of 2 file(s)",
+            "crates/dpopt-odd/src/b.rs:2: not Rust",
         ] {
             assert!(found.contains(piece), "no {piece:?} in\n{found}");
         }

@@ -5,10 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-use crate::tidy;
-
-/// The command that runs the tests. The README tells its readers this one; `tidy` checks that.
-pub(crate) const TEST_COMMAND: &str = "cargo test --workspace --all-features";
+use crate::tidy::{self, TEST_COMMAND};
 
 /// The short form of `cargo xtask verify-rates`, in the profile of the tests, whose dependencies are built by then.
 const RATES_COMMAND: &str =

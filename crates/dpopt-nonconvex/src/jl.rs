@@ -216,9 +216,7 @@ impl JlPlan {
             best => {
                 let bound = best.and_then(|plan| plan.predicted_bound());
                 let mu = budget.mu()?.get();
-                Err(jl
-                    .facts
-                    .vacuous("jl", bound.unwrap_or(least_vacuous), mu))
+                Err(jl.facts.vacuous("jl", bound.unwrap_or(least_vacuous), mu))
             }
         }
     }
@@ -397,7 +395,11 @@ impl Plan for JlPlan {
 
     fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
         let mut beside = Vec::new();
-        beside.extend(self.jl.rank.map(|rank| Item::count("rank", rank.get() as u64)));
+        beside.extend(
+            self.jl
+                .rank
+                .map(|rank| Item::count("rank", rank.get() as u64)),
+        );
         beside.push(Item::count("seed", self.jl.seed));
         Some(("facts", beside))
     }

@@ -232,10 +232,7 @@ fn every_stop_has_its_name() {
     let plan = plan(NormQueries::Relative, AdaptiveSelection::Last);
     let mut watch = |_: &Release<'_>| ControlFlow::Break(());
     let run = plan.run(&mut Scripted::new(&[]), &mut watch).unwrap();
-    assert_eq!(
-        (run.stop, run.steps, run.norms),
-        (Stop::ByObserver, 0, 1)
-    );
+    assert_eq!((run.stop, run.steps, run.norms), (Stop::ByObserver, 0, 1));
 
     let smallest = self::plan(NormQueries::Relative, AdaptiveSelection::SmallestNorm);
     // A norm that is accepted on a scale so small that the gradient to match is not paid for.
@@ -244,10 +241,7 @@ fn every_stop_has_its_name() {
     let run = smallest
         .run(&mut Scripted::new(&tiny), &mut NoObserver)
         .unwrap();
-    assert_eq!(
-        (run.stop, run.steps),
-        (Stop::GradientUnpaid, 0)
-    );
+    assert_eq!((run.stop, run.steps), (Stop::GradientUnpaid, 0));
 
     let run = plan
         .run(&mut Scripted::new(&[f64::INFINITY]), &mut NoObserver)
@@ -385,7 +379,10 @@ fn bounds_go_the_right_way() {
                 .with_max_steps(steps);
             let plan =
                 AdaptiveGdPlan::new(&facts(records, dim), &budget(epsilon), settings).unwrap();
-            (plan.risk_bound(&kl).unwrap(), plan.predicted_bound().unwrap())
+            (
+                plan.risk_bound(&kl).unwrap(),
+                plan.predicted_bound().unwrap(),
+            )
         };
         let base = bounds(10_000_000, 20, 1.0, u64::MAX);
         for other in [
@@ -444,11 +441,7 @@ fn it_learns_from_records_within_its_budget() {
             let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
             let mut estimator = PrivateMean::new(&data, Glm::Sigmoid, curator).unwrap();
             let run = plan.run(&mut estimator, &mut NoObserver).unwrap();
-            assert!(
-                run.steps > 5,
-                "{norms:?} {selection:?}: {:?}",
-                run.stop
-            );
+            assert!(run.steps > 5, "{norms:?} {selection:?}: {:?}", run.stop);
             let guarantee = estimator
                 .curator()
                 .guarantee(Delta::new(DELTA).unwrap())

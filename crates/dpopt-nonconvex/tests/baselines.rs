@@ -11,9 +11,7 @@ use dpopt_oracle::{
     Answer, Convexity, FnOracle, Glm, Mean, Offers, Oracle, OracleFacts, PrivateData, PrivateMean,
     Question,
 };
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Delta, Epsilon, SamplingRate,
-};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, SamplingRate};
 
 fn facts() -> PublicFacts {
     PublicFacts {
@@ -121,12 +119,11 @@ fn a_decaying_clip_takes_the_noise_along() {
     let curator = Curator::protected(data.adjacency()).unwrap();
     let mut estimator = PrivateMean::new(&data, Glm::Logistic, curator).unwrap();
     let mut noise = Vec::new();
-    plan
-        .run(&mut estimator, &mut |release: &Release<'_>| {
-            noise.push(release.noise_norm);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    plan.run(&mut estimator, &mut |release: &Release<'_>| {
+        noise.push(release.noise_norm);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     for (step, noise) in noise.iter().enumerate() {
         let expected = 3f64.sqrt() * plan.noise_std() * 0.5f64.powi(step as i32);
         assert!(

@@ -90,7 +90,10 @@ fn plans() -> Vec<(String, Box<dyn Plan>)> {
             let plan = solver.plan(&facts, extra, &budget, &limits);
             plan.unwrap_or_else(|error| panic!("{solver}: {error}"))
         };
-        SOLVERS.iter().map(move |solver| (*solver, plan(solver))).collect::<Vec<_>>()
+        SOLVERS
+            .iter()
+            .map(move |solver| (*solver, plan(solver)))
+            .collect::<Vec<_>>()
     };
     let mut plans: Vec<(String, Box<dyn Plan>)> = planned(&extra(), 200)
         .into_iter()
@@ -188,10 +191,17 @@ fn a_run_to_its_end_states_the_bound_of_its_plan() {
         } else {
             BoundedQuantity::GradientNorm
         };
-        assert_eq!((bound.quantity, bound.sense), (quantity, plan.bound_sense()), "{name}");
+        assert_eq!(
+            (bound.quantity, bound.sense),
+            (quantity, plan.bound_sense()),
+            "{name}"
+        );
     }
     // All named solvers that state one among them.
-    let named = SOLVERS.iter().filter(|solver| solver.states_a_bound()).count();
+    let named = SOLVERS
+        .iter()
+        .filter(|solver| solver.states_a_bound())
+        .count();
     assert!(stated >= named + 5, "{stated}");
 }
 
@@ -238,7 +248,10 @@ fn a_plan_by_hand_has_no_bound() {
         ($plan:expr, $of:ident) => {{
             let plan = $plan.unwrap();
             let hand = $of::by_hand(&facts, &budget, plan.schedule().clone());
-            (Box::new(plan) as Box<dyn Plan>, Box::new(hand) as Box<dyn Plan>)
+            (
+                Box::new(plan) as Box<dyn Plan>,
+                Box::new(hand) as Box<dyn Plan>,
+            )
         }};
     }
     let descent = NoisyGdPlan::theory(&facts, &budget, 60);

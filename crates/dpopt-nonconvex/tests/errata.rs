@@ -66,7 +66,8 @@ fn printed_anchor_noise_wastes_all_but_a_trace_of_the_budget() {
     let f = facts(100_000, 10);
     let plan = spiderboost(&f);
     let mu1 = plan.anchor_share().sqrt() * budget(1.0, DELTA).mu().unwrap().get();
-    let spent = |sigma: f64| 2.0 * (plan.schedule().anchors() as f64).sqrt() / (f.records as f64 * sigma);
+    let spent =
+        |sigma: f64| 2.0 * (plan.schedule().anchors() as f64).sqrt() / (f.records as f64 * sigma);
     assert!((spent(plan.anchor_noise_std()) / mu1 - 1.0).abs() < 1e-9);
     let printed = plan.anchor_noise_std() * (f.records as f64).sqrt();
     assert!((spent(printed) / mu1 * (f.records as f64).sqrt() - 1.0).abs() < 1e-9);
@@ -91,7 +92,10 @@ fn phases_have_no_unit_and_the_printed_one_has() {
         ..f
     };
     let same = spiderboost(&other);
-    assert_eq!((plan.steps(), plan.schedule().phase), (same.steps(), same.schedule().phase));
+    assert_eq!(
+        (plan.steps(), plan.schedule().phase),
+        (same.steps(), same.schedule().phase)
+    );
     let bounds = [plan, same].map(|plan| plan.predicted_bound().unwrap());
     assert!((bounds[1] / bounds[0] / 64.0 - 1.0).abs() < 1e-9);
     assert!((printed(&f) / printed(&other) / 65_536.0 - 1.0).abs() < 1e-9);
@@ -112,7 +116,8 @@ fn the_printed_phase_gives_no_descent() {
     let drift = (phase - 1.0) * f.dim as f64 * s2 * s2;
     assert!(drift > 4.7 * 2.0 && drift < 4.9 * 2.0, "{drift}");
     let plan = spiderboost(&f);
-    let ours = (plan.schedule().phase - 1) as f64 * f.dim as f64 * plan.variation_noise_scale().powi(2);
+    let ours =
+        (plan.schedule().phase - 1) as f64 * f.dim as f64 * plan.variation_noise_scale().powi(2);
     assert!(ours <= 2.0 && ours > 1.9, "{ours}");
 }
 
@@ -230,8 +235,13 @@ fn printed_constants_of_the_embedding_cost_accuracy() {
     let base = SpiderBoostPlan::new(plan.base().facts(), &all, MAX_STEPS).unwrap();
     assert_eq!(base.spend(), plan.spend());
     let squared = |count: u64, z: NoiseMultiplier| count as f64 / z.get().powi(2);
-    let spent = squared(base.schedule().anchors(), base.schedule().anchor_noise_multiplier)
-        + squared(base.schedule().variations(), base.schedule().variation_noise_multiplier);
+    let spent = squared(
+        base.schedule().anchors(),
+        base.schedule().anchor_noise_multiplier,
+    ) + squared(
+        base.schedule().variations(),
+        base.schedule().variation_noise_multiplier,
+    );
     assert!((spent.sqrt() / mu - 1.0).abs() < 1e-8);
     let printed = PublicFacts {
         lipschitz: 2.0,
@@ -264,7 +274,10 @@ fn changes_cost_two_gradients() {
     let f = facts(100_000, 10);
     let plan = spiderboost(&f);
     let n = f.records as f64;
-    let (anchors, variations) = (plan.schedule().anchors() as f64, plan.schedule().variations() as f64);
+    let (anchors, variations) = (
+        plan.schedule().anchors() as f64,
+        plan.schedule().variations() as f64,
+    );
     assert_eq!(plan.gradients(), n * (anchors + 2.0 * variations));
     let settings = TreeSettings::new(TreeTarget::Mean);
     let f = facts(10_000_000, 10);

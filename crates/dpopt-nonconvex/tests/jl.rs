@@ -85,8 +85,13 @@ fn a_plan_within_a_rank_satisfies_its_proof() {
         assert!((bound / plan.predicted_bound().unwrap() - 1.0).abs() < 1e-9);
         // All of the budget: N1/z1^2 + N2/z2^2 = mu^2.
         let share = |count: u64, z: f64| count as f64 / (z * z);
-        let spent = share(plan.schedule().anchors(), plan.schedule().anchor_noise_multiplier.get())
-            + share(plan.schedule().variations(), plan.schedule().variation_noise_multiplier.get());
+        let spent = share(
+            plan.schedule().anchors(),
+            plan.schedule().anchor_noise_multiplier.get(),
+        ) + share(
+            plan.schedule().variations(),
+            plan.schedule().variation_noise_multiplier.get(),
+        );
         assert!((spent.sqrt() / budget().mu().unwrap().get() - 1.0).abs() < 1e-12);
         let plain = SpiderBoostPlan::new(&facts(n, d), &budget(), STEPS);
         if let Ok(plain) = plain {
@@ -120,15 +125,13 @@ fn at_full_rank_the_plans_are_the_plain_ones() {
 #[test]
 fn branches_are_compared_by_their_bounds() {
     // So few columns that no projection helps.
-    let plan = JlPlan::new(
-        &jl(10_000, 100, Some(5)),
-        &budget(),
-        &SPIDERBOOST,
-        STEPS,
-    )
-    .unwrap();
+    let plan = JlPlan::new(&jl(10_000, 100, Some(5)), &budget(), &SPIDERBOOST, STEPS).unwrap();
     assert_eq!(
-        (plan.branch(), plan.shape().embedded_dim, plan.shape().stretch),
+        (
+            plan.branch(),
+            plan.shape().embedded_dim,
+            plan.shape().stretch
+        ),
         (JlBranch::Identity, 100, 1.0)
     );
     assert!(plan.map().unwrap().is_identity());
@@ -160,7 +163,10 @@ fn branches_are_compared_by_their_bounds() {
         assert!((excess - 4.0 * n.ln() / plan.shape().embedded_dim as f64).abs() < 1e-9);
         assert_eq!(plan.spend(), plan.base().spend());
         let mu = budget().mu().unwrap().get();
-        let rank = plan.jl_facts().rank.unwrap_or(rank(plan.shape().embedded_dim));
+        let rank = plan
+            .jl_facts()
+            .rank
+            .unwrap_or(rank(plan.shape().embedded_dim));
         let facts = plan.base().facts();
         let spider = SpiderBoostPlan::within_rank(facts, &budget(), STEPS, rank).unwrap();
         let spider = spider.schedule();
@@ -177,12 +183,7 @@ fn what_is_missing_or_vacuous_is_said() {
     let base = base_of(&SPIDERBOOST, STEPS);
     let missing = JlPlan::in_branch(JlBranch::Rank, &jl(10_000, 5_000, None), &budget, &base);
     assert_eq!(missing.err(), Some(PlanError::RankMissing));
-    let vacuous = JlPlan::new(
-        &jl(500, 100_000, None),
-        &budget,
-        &SPIDERBOOST,
-        STEPS,
-    );
+    let vacuous = JlPlan::new(&jl(500, 100_000, None), &budget, &SPIDERBOOST, STEPS);
     assert!(
         matches!(vacuous, Err(PlanError::Vacuous { .. })),
         "{vacuous:?}"
@@ -194,7 +195,11 @@ fn what_is_missing_or_vacuous_is_said() {
     // With a given k it runs, and states no bound.
     let given = JlPlan::with_embedded_dim(50, &wide, &budget, &unbound).unwrap();
     assert_eq!(
-        (given.branch(), given.predicted_bound(), given.shape().embedded_dim),
+        (
+            given.branch(),
+            given.predicted_bound(),
+            given.shape().embedded_dim
+        ),
         (JlBranch::Given, None, 50)
     );
     let full = JlPlan::with_embedded_dim(5_000, &wide, &budget, &unbound).unwrap();

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, KlSpiderPlan,
-    KlSpiderSettings, KlSpiderVersion, NoObserver, NormQueries, Plan as _, PlanError, ProximalFacts,
-    ProximalPlan, ProximalReads, ProximalSettings, PublicFacts, Release, Stop,
+    KlSpiderSettings, KlSpiderVersion, NoObserver, NormQueries, Plan as _, PlanError,
+    ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts, Release, Stop,
 };
 use dpopt_oracle::{
     Answer, AskError, Convexity, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Question,
@@ -278,7 +278,10 @@ fn the_largest_norm_that_counts_as_converged_is_within_the_bound() {
                 });
             };
             asked = Some(noise.get());
-            Ok(Answer::Number(Number::new(norm, noise.get() * 2.0 * 2.0 / 1e4)))
+            Ok(Answer::Number(Number::new(
+                norm,
+                noise.get() * 2.0 * 2.0 / 1e4,
+            )))
         });
         let run = first.run(&mut oracle, &mut NoObserver);
         let converged = run.is_ok_and(|run| run.stop == Stop::Converged);

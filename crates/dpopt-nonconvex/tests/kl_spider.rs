@@ -289,7 +289,7 @@ fn plans_scale_with_their_units() {
         let kl = base.kl().of_scaled_loss(loss).unwrap();
         let kl = kl.of_scaled_argument(length).unwrap();
         let settings = KlSpiderSettings::new(BETA);
-        let scaled = KlSpiderPlan::new(&facts, &kl, &base.budget(), settings, MAX_STEPS).unwrap();
+        let scaled = KlSpiderPlan::new(&facts, &kl, base.budget(), settings, MAX_STEPS).unwrap();
         assert!((scaled.excess_bound() / (base.excess_bound() * loss) - 1.0).abs() < 1e-4);
         assert!((scaled.radius() * length / base.radius() - 1.0).abs() < 1e-3);
         assert_eq!(scaled.phases().len(), base.phases().len());

@@ -31,11 +31,7 @@ fn budget(epsilon: f64) -> Budget {
 }
 
 /// With a KL condition that any solver takes.
-fn planned(
-    solver: &Solver,
-    facts: &PublicFacts,
-    epsilon: f64,
-) -> Result<Box<dyn Plan>, PlanError> {
+fn planned(solver: &Solver, facts: &PublicFacts, epsilon: f64) -> Result<Box<dyn Plan>, PlanError> {
     let kl = KlCondition::new(1.0, 2.0).unwrap();
     let extra = ExtraFacts::default().with_kl(kl);
     solver.plan(facts, &extra, &budget(epsilon), &Limits::steps(MAX_STEPS))
@@ -124,7 +120,10 @@ fn check(plan: &SpiderBoostPlan) {
     let (steps, phase, share) = (plan.steps(), plan.schedule().phase, plan.anchor_share());
     // Counting the loop.
     let anchors = (0..steps).filter(|t| t % phase == 0).count() as u64;
-    assert_eq!((plan.schedule().anchors(), plan.schedule().variations()), (anchors, steps - anchors));
+    assert_eq!(
+        (plan.schedule().anchors(), plan.schedule().variations()),
+        (anchors, steps - anchors)
+    );
     assert!(phase >= 1 && phase <= steps);
     // (D) holds, and the phase is the longest for which it does.
     assert!(drift(f, mu, steps, phase, share) <= 2.0 * (1.0 + 1e-12));
@@ -149,8 +148,10 @@ fn check(plan: &SpiderBoostPlan) {
         ((plan.schedule().anchors() + 2 * plan.schedule().variations()) * f.records) as f64
     );
     // The whole of mu is spent: N1/z1^2 + N2/z2^2 = mu^2.
-    let spent = plan.schedule().anchors() as f64 / plan.schedule().anchor_noise_multiplier.get().powi(2)
-        + plan.schedule().variations() as f64 / plan.schedule().variation_noise_multiplier.get().powi(2);
+    let spent = plan.schedule().anchors() as f64
+        / plan.schedule().anchor_noise_multiplier.get().powi(2)
+        + plan.schedule().variations() as f64
+            / plan.schedule().variation_noise_multiplier.get().powi(2);
     assert!((spent / (mu * mu) - 1.0).abs() < 1e-12, "{spent} {mu}");
 }
 
@@ -273,7 +274,10 @@ fn add_remove_halves_the_noise() {
             .with_parameters(100, 1.0, 0.0, 1.0)
             .unwrap()
     };
-    assert_eq!(at(&replace).schedule().noise_multiplier, at(&remove).schedule().noise_multiplier);
+    assert_eq!(
+        at(&replace).schedule().noise_multiplier,
+        at(&remove).schedule().noise_multiplier
+    );
     assert_eq!(at(&replace).noise_std(), 2.0 * at(&remove).noise_std());
     // Half the sensitivity is as good as twice the records.
     let twice = facts(10, 20_000, Adjacency::ReplaceOne);
@@ -430,6 +434,10 @@ fn leaving_out_most_of_the_grid_loses_nothing() {
         let (steps, phase, bound) = exhaustive(&f, mu, most);
         let found = plan.predicted_bound().unwrap().powi(2);
         assert!((found / bound - 1.0).abs() < 1e-9, "{dim} {records}");
-        assert_eq!((plan.steps(), plan.schedule().phase), (steps, phase), "{dim} {records}");
+        assert_eq!(
+            (plan.steps(), plan.schedule().phase),
+            (steps, phase),
+            "{dim} {records}"
+        );
     }
 }

@@ -11,9 +11,7 @@ use dpopt_oracle::{
     Answer, AskError, Books, Convexity, Glm, Mean, Offers, Oracle, OracleFacts, PrivateData,
     PrivateMean, Question,
 };
-use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon,
-};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
 const MAX_STEPS: u64 = 1 << 40;
 
@@ -93,12 +91,7 @@ impl<F: Fn(&[f64], &mut [f64])> Noisy<F> {
 
 impl<F: Fn(&[f64], &mut [f64])> Oracle for Noisy<F> {
     fn facts(&self) -> OracleFacts {
-        OracleFacts::new(
-            self.out.len(),
-            1_000,
-            Adjacency::ReplaceOne,
-            Offers::MEANS,
-        )
+        OracleFacts::new(self.out.len(), 1_000, Adjacency::ReplaceOne, Offers::MEANS)
     }
 
     fn books(&mut self) -> &mut Books {
@@ -129,10 +122,11 @@ fn a_plan_spends_its_budget_and_its_numbers_are_in_order() {
             facts.public.adjacency = adjacency;
             for reads in [ProximalReads::Everything, ProximalReads::Poisson] {
                 let plan = plan(&facts, reads);
-                let spent =
-                    plan.accountant()
-                        .unwrap()
-                        .epsilon(plan.spend().event(), budget().delta, adjacency);
+                let spent = plan.accountant().unwrap().epsilon(
+                    plan.spend().event(),
+                    budget().delta,
+                    adjacency,
+                );
                 let spent = spent.unwrap();
                 assert!((3.99..=4.0).contains(&spent), "{spent}");
                 if reads == ProximalReads::Everything {

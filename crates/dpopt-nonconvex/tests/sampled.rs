@@ -6,9 +6,7 @@ use dpopt_nonconvex::{
     Budget, Plan as _, PlanError, PublicFacts, Release, SampledSpiderBoostPlan,
     SampledSpiderBoostSchedule, SpiderBoostPlan, Stop,
 };
-use dpopt_oracle::{
-    ClosureLoss, Constants, Convexity, Differentiable, PrivateData, PrivateMean,
-};
+use dpopt_oracle::{ClosureLoss, Constants, Convexity, Differentiable, PrivateData, PrivateMean};
 use dpopt_privacy::{
     Accountant, Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier, Spend,
 };
@@ -61,8 +59,14 @@ fn plans_satisfy_their_formulas_and_cost_the_budget() {
             let f = facts(dim, records, adjacency);
             let p = plan(&f);
             let (n, d, t) = (records as f64, dim as f64, p.steps() as f64);
-            assert_eq!(p.schedule().anchors(), p.steps().div_ceil(p.schedule().phase));
-            assert_eq!(p.schedule().anchors() + p.schedule().variations(), p.steps());
+            assert_eq!(
+                p.schedule().anchors(),
+                p.steps().div_ceil(p.schedule().phase)
+            );
+            assert_eq!(
+                p.schedule().anchors() + p.schedule().variations(),
+                p.steps()
+            );
             let least = (p.schedule().phase as f64).max(n / t.sqrt());
             assert_eq!(p.schedule().batch as f64, least.ceil().min(n));
             let (b, z1, z2) = (
@@ -70,7 +74,11 @@ fn plans_satisfy_their_formulas_and_cost_the_budget() {
                 p.schedule().anchor_noise_multiplier.get(),
                 p.schedule().variation_noise_multiplier.get(),
             );
-            let sampling = if p.schedule().batch < records { 1.0 / b } else { 0.0 };
+            let sampling = if p.schedule().batch < records {
+                1.0 / b
+            } else {
+                0.0
+            };
             let drift = (p.schedule().phase - 1) as f64 * (d * (s * z2 / b).powi(2) + sampling);
             assert!(drift <= 2.0, "{drift}");
             let bound = (4.0 * 0.5 / t + d * (s * z1 / n).powi(2)).sqrt();

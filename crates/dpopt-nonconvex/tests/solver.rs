@@ -62,7 +62,10 @@ fn plans(
         .iter()
         .map(|solver| {
             let plan = planned(solver, facts, budget, max_steps);
-            (solver.name, plan.unwrap_or_else(|e| panic!("{solver}: {e}")))
+            (
+                solver.name,
+                plan.unwrap_or_else(|e| panic!("{solver}: {e}")),
+            )
         })
         .collect();
     let selects = AdaptiveSettings::new()

@@ -144,8 +144,9 @@ fn plans_satisfy_their_formulas() {
             for dim in [1, 10, 2_000] {
                 let f = facts(dim, records);
                 let p = plan(&f, target);
-                let expected: Vec<u64> =
-                    (0..=p.schedule().depth).map(|j| (p.schedule().batches[0] >> j).max(1)).collect();
+                let expected: Vec<u64> = (0..=p.schedule().depth)
+                    .map(|j| (p.schedule().batches[0] >> j).max(1))
+                    .collect();
                 assert_eq!(p.schedule().batches, expected);
                 assert!(p.schedule().batches[0] >= p.schedule().leaves());
                 let per_round: u64 = p.schedule().batches[0]
@@ -155,10 +156,21 @@ fn plans_satisfy_their_formulas() {
                 assert_eq!(p.schedule().records_per_round(), per_round);
                 assert!(p.schedule().rounds * per_round <= records);
                 assert!(p.gradients() <= 2.0 * records as f64);
-                assert_eq!(p.schedule().step_length, p.schedule().reach / p.schedule().leaves() as f64);
+                assert_eq!(
+                    p.schedule().step_length,
+                    p.schedule().reach / p.schedule().leaves() as f64
+                );
                 let rounds = p.schedule().rounds as f64;
-                let error = need(&f, mu, &p.schedule().batches, p.schedule().reach, rounds, target);
-                let drive = 0.5 / (rounds * p.schedule().reach) + 0.5 * p.schedule().reach / p.schedule().leaves() as f64;
+                let error = need(
+                    &f,
+                    mu,
+                    &p.schedule().batches,
+                    p.schedule().reach,
+                    rounds,
+                    target,
+                );
+                let drive = 0.5 / (rounds * p.schedule().reach)
+                    + 0.5 * p.schedule().reach / p.schedule().leaves() as f64;
                 let bound = if target == MEAN {
                     drive + 2.0 * error
                 } else {
@@ -169,8 +181,14 @@ fn plans_satisfy_their_formulas() {
                     "{records} {dim}: {} {bound}",
                     p.aim().unwrap()
                 );
-                assert_eq!(p.predicted_bound(), (target != RULE).then_some(p.aim().unwrap()));
-                assert_eq!(p.schedule().threshold, (target != MEAN).then_some(2.0 * (p.aim().unwrap() / 3.0)));
+                assert_eq!(
+                    p.predicted_bound(),
+                    (target != RULE).then_some(p.aim().unwrap())
+                );
+                assert_eq!(
+                    p.schedule().threshold,
+                    (target != MEAN).then_some(2.0 * (p.aim().unwrap() / 3.0))
+                );
             }
         }
     }
@@ -206,7 +224,8 @@ fn trees_beat_the_baseline_and_the_rates_are_theirs() {
             let f = facts(10, n as u64);
             TreeSpiderPlan::new(&f, &budget(1.0), settings, MOST)
                 .unwrap()
-                .aim().unwrap()
+                .aim()
+                .unwrap()
         };
         (aim(1e15) / aim(1e11)).ln() / 1e4f64.ln()
     };

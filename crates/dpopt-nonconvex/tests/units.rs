@@ -1,12 +1,12 @@
 //! Plans in other units: a loss in cents for euros, rows in millimetres for metres. What has no unit must not change, and
 //! everything else must scale as its item says.
 
+use dpopt_nonconvex::{BoundedQuantity, ConvexFacts};
 use dpopt_nonconvex::{
     Budget, ExtraFacts, Item, JlFacts, JlPlan, KlCondition, Limits, Plan, PublicFacts, PublicRank,
     RecursiveGdPlan, RecursiveSgdPlan, SOLVERS, SPIDERBOOST, TreeSettings, TreeSpiderPlan,
     TreeTarget, Unit, Value,
 };
-use dpopt_nonconvex::{BoundedQuantity, ConvexFacts};
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 
@@ -158,11 +158,11 @@ fn plans_follow_their_units() {
             let (old, new) = (numbers(&**old), numbers(&**new));
             assert_eq!(old.len(), new.len(), "{name}, loss {loss}, rows {rows}");
             for ((item, old, unit), (_, new, _)) in old.iter().zip(&new) {
-                let factor =
-                    loss.powi(i32::from(unit.loss)) * rows.powi(-i32::from(unit.length));
+                let factor = loss.powi(i32::from(unit.loss)) * rows.powi(-i32::from(unit.length));
                 let expected = old * factor;
                 assert!(
-                    (new - expected).abs() <= 1e-6 * expected.abs() || new == old && old.is_infinite(),
+                    (new - expected).abs() <= 1e-6 * expected.abs()
+                        || new == old && old.is_infinite(),
                     "{name}, loss {loss}, rows {rows}: {item} was {old:?}, times {factor:?} it became {new:?}"
                 );
             }

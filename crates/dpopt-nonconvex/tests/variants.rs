@@ -99,10 +99,19 @@ fn bounds_are_their_formulas_and_costs_the_budget() {
         let p = spider(&f);
         let bound = spider_bound(&f, p.schedule());
         assert!((p.predicted_bound().unwrap() / bound - 1.0).abs() < 1e-9);
-        let anchors = (0..p.steps()).filter(|t| t % p.schedule().phase == 0).count() as u64;
-        assert_eq!((p.schedule().anchors(), p.schedule().variations()), (anchors, p.steps() - anchors));
-        let (z1, z2) = (p.schedule().anchor_noise_multiplier, p.schedule().variation_noise_multiplier);
-        let spent = p.schedule().anchors() as f64 / z1.get().powi(2) + p.schedule().variations() as f64 / z2.get().powi(2);
+        let anchors = (0..p.steps())
+            .filter(|t| t % p.schedule().phase == 0)
+            .count() as u64;
+        assert_eq!(
+            (p.schedule().anchors(), p.schedule().variations()),
+            (anchors, p.steps() - anchors)
+        );
+        let (z1, z2) = (
+            p.schedule().anchor_noise_multiplier,
+            p.schedule().variation_noise_multiplier,
+        );
+        let spent = p.schedule().anchors() as f64 / z1.get().powi(2)
+            + p.schedule().variations() as f64 / z2.get().powi(2);
         assert!((spent / mu2 - 1.0).abs() < 1e-12);
         let expected = vec![
             (Event::gaussian(z1), p.schedule().anchors()),
@@ -115,10 +124,16 @@ fn bounds_are_their_formulas_and_costs_the_budget() {
         // The planner's c is on a grid; the best one is a little better.
         let ratio = p.predicted_bound().unwrap().powi(2) / bound;
         assert!((1.0 - 1e-9..1.0 + 1e-6).contains(&ratio), "{ratio}");
-        let (z0, z) = (p.schedule().anchor_noise_multiplier, p.schedule().noise_multiplier);
+        let (z0, z) = (
+            p.schedule().anchor_noise_multiplier,
+            p.schedule().noise_multiplier,
+        );
         let spent = z0.get().powi(-2) + (p.steps() - 1) as f64 / z.get().powi(2);
         assert!((spent / mu2 - 1.0).abs() < 1e-12);
-        let expected = vec![(Event::gaussian(z0), 1), (Event::gaussian(z), p.steps() - 1)];
+        let expected = vec![
+            (Event::gaussian(z0), 1),
+            (Event::gaussian(z), p.steps() - 1),
+        ];
         assert_eq!(p.spend().event().leaves(), expected);
         costs_one(p.spend().event());
     }
@@ -145,7 +160,11 @@ fn bounds_are_those_of_another_search() {
             "{dim} {records}: {bound}"
         );
         // It takes no more steps for it.
-        assert!((plan.steps() as f64) < 1.1 * steps + 1.0, "{}", plan.steps());
+        assert!(
+            (plan.steps() as f64) < 1.1 * steps + 1.0,
+            "{}",
+            plan.steps()
+        );
         let bound = storm(&f).predicted_bound().unwrap();
         assert!(
             (bound / recursive - 1.0).abs() < 0.01,
@@ -475,7 +494,8 @@ fn ledgers_and_counters_are_the_plans() {
         let mut estimator = estimator(&data, 3);
         let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
         assert_eq!(outcome.spent.leaves(), plan.spend().event().leaves());
-        let gradients = (plan.schedule().anchors() + 2 * plan.schedule().variations()) as f64 * ROWS as f64;
+        let gradients =
+            (plan.schedule().anchors() + 2 * plan.schedule().variations()) as f64 * ROWS as f64;
         assert_eq!(
             (outcome.counts.gradients, plan.gradients()),
             (gradients, gradients)

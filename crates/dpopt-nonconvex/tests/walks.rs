@@ -108,7 +108,10 @@ fn noisy_gd(steps: u64, noise: f64) -> NoisyGdPlan {
 }
 
 /// The same plan with something else in its schedule.
-fn spider(plan: &SpiderBoostPlan, change: impl FnOnce(&mut SpiderBoostSchedule)) -> SpiderBoostPlan {
+fn spider(
+    plan: &SpiderBoostPlan,
+    change: impl FnOnce(&mut SpiderBoostSchedule),
+) -> SpiderBoostPlan {
     let mut schedule = *plan.schedule();
     change(&mut schedule);
     SpiderBoostPlan::by_hand(plan.facts(), plan.budget(), schedule)
@@ -215,7 +218,8 @@ fn the_ledger_lists_the_planned_releases() {
         assert_eq!(estimator.curator().spent().leaves(), expected);
         assert_eq!(plan.spend().event().leaves(), expected);
         // N1 n + 2 N2 n.
-        let gradients = (plan.schedule().anchors() + 2 * plan.schedule().variations()) as f64 * ROWS as f64;
+        let gradients =
+            (plan.schedule().anchors() + 2 * plan.schedule().variations()) as f64 * ROWS as f64;
         assert_eq!(outcome.counts.gradients, gradients);
         assert_eq!(plan.gradients(), gradients);
         assert_eq!(outcome.counts.passes, gradients / ROWS as f64);
@@ -271,7 +275,9 @@ impl Oracle for Elsewhere<'_> {
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         let over = self.over;
         match question {
-            Question::Mean { of, noise, .. } => self.inner.answer(Question::Mean { of, over, noise }),
+            Question::Mean { of, noise, .. } => {
+                self.inner.answer(Question::Mean { of, over, noise })
+            }
             other => self.inner.answer(other),
         }
     }
@@ -281,9 +287,7 @@ impl Oracle for Elsewhere<'_> {
 fn another_sampling_rate_is_refused_at_the_first_release() {
     let data = data(Adjacency::ReplaceOne);
     let other = Which::Poisson(SamplingRate::new(0.5).unwrap());
-    let refused = |error: RunError| {
-        matches!(error, RunError::Refused(Refused::NotReserved { .. }))
-    };
+    let refused = |error: RunError| matches!(error, RunError::Refused(Refused::NotReserved { .. }));
     for over in [Which::All, other] {
         let inner = estimator(&data, 1);
         let mut oracle = Elsewhere { inner, over };
@@ -296,7 +300,9 @@ fn another_sampling_rate_is_refused_at_the_first_release() {
     let inner = estimator(&data, 1);
     let mut sampling = Elsewhere { inner, over: other };
     let plan = spiderboost(4, 2, 1.0, 1.0);
-    assert!(refused(plan.run(&mut sampling, &mut NoObserver).unwrap_err()));
+    assert!(refused(
+        plan.run(&mut sampling, &mut NoObserver).unwrap_err()
+    ));
     // A plan with another rate than it reserved.
     let schedule = DpSgdSchedule {
         sampling_rate: SamplingRate::new(0.5).unwrap(),
@@ -325,7 +331,9 @@ fn an_observer_can_stop_a_run() {
             stop_after: Some(3),
             ..Log::default()
         };
-        let plan = spider(&spiderboost(20, 4, 1.0, 1.0), |schedule| schedule.output = rule);
+        let plan = spider(&spiderboost(20, 4, 1.0, 1.0), |schedule| {
+            schedule.output = rule;
+        });
         let mut first = estimator(&data, 5);
         let outcome = plan.run(&mut first, &mut log).unwrap();
         stopped(&outcome, &first);
@@ -348,7 +356,9 @@ fn an_observer_can_stop_a_run() {
 fn each_output_rule_returns_its_point() {
     let data = data(Adjacency::ReplaceOne);
     let run = |rule, seed| {
-        let plan = spider(&spiderboost(6, 3, 1.0, 1.0), |schedule| schedule.output = rule);
+        let plan = spider(&spiderboost(6, 3, 1.0, 1.0), |schedule| {
+            schedule.output = rule;
+        });
         let mut log = Log::default();
         let outcome = plan.run(&mut estimator(&data, seed), &mut log).unwrap();
         (outcome.point, log)
@@ -413,10 +423,7 @@ fn another_dimension_is_an_error_before_any_reservation() {
     let mut estimator = estimator(&data, 1);
     assert!(matches!(
         plan.run(&mut estimator, &mut NoObserver),
-        Err(RunError::Dimension {
-            plan: 4,
-            oracle: 3
-        })
+        Err(RunError::Dimension { plan: 4, oracle: 3 })
     ));
     assert_eq!(estimator.curator().reserved().release_count(), 0);
 }
@@ -455,7 +462,9 @@ fn a_bad_starting_point_is_an_error_before_any_reservation() {
 #[test]
 fn a_step_of_zero_releases_nothing_and_is_not_charged() {
     let data = data(Adjacency::ReplaceOne);
-    let plan = spider(&spiderboost(12, 4, 1.0, 2.0), |schedule| schedule.step_size = 0.0);
+    let plan = spider(&spiderboost(12, 4, 1.0, 2.0), |schedule| {
+        schedule.step_size = 0.0;
+    });
     let mut walker = estimator(&data, 1);
     let outcome = plan.run(&mut walker, &mut NoObserver).unwrap();
     assert_eq!(outcome.spent.leaves(), vec![(Event::gaussian(z(1.0)), 3)]);

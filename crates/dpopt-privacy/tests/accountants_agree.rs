@@ -5,7 +5,7 @@ use dpopt_privacy::{
     Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, Mu, NoiseMultiplier,
     SamplingRate,
 };
-use rand::{RngExt, SeedableRng};
+use dpopt_testkit::Draws;
 
 /// Random events; more of them take minutes and showed nothing else.
 const CASES: u32 = 36;
@@ -109,11 +109,11 @@ fn event(list: &List) -> Event {
     )
 }
 
-struct Draw(chacha20::ChaCha8Rng);
+struct Draw(Draws);
 
 impl Draw {
     fn within(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.0.random::<f64>()
+        low + (high - low) * self.0.uniform()
     }
 
     fn power(&mut self, low: f64, high: f64) -> f64 {
@@ -121,7 +121,7 @@ impl Draw {
     }
 
     fn one_in(&mut self, n: u32) -> bool {
-        self.0.random::<u32>() % n == 0
+        self.0.below(u64::from(n)) == 0
     }
 
     fn release(&mut self) -> (f64, f64, u64) {
@@ -137,7 +137,7 @@ impl Draw {
     }
 
     fn delta(&mut self) -> f64 {
-        match self.0.random::<u32>() % 4 {
+        match self.0.below(4) {
             0 => self.power(-300.0, -15.0),
             1 => 1.0 - self.power(-9.0, -0.3),
             _ => self.power(-15.0, -1.0),
@@ -204,7 +204,7 @@ fn check(list: &List, delta: Delta, adjacency: Adjacency, lattice: bool) -> bool
 
 #[test]
 fn random_events_agree() {
-    let mut draw = Draw(chacha20::ChaCha8Rng::seed_from_u64(1));
+    let mut draw = Draw(Draws::new(1));
     let mut answered = 0;
     for case in 0..CASES {
         let kinds = if draw.one_in(4) { 2 } else { 1 };

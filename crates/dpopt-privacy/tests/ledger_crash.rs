@@ -10,6 +10,7 @@ use dpopt_privacy::{
     Adjacency, Bound, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, LatticeSum,
     Ledger, LedgerError, NoiseMultiplier, Refused, Spend, Touched,
 };
+use dpopt_testkit::Draws;
 
 /// Says in the environment of a child what it is for.
 const ROLE: &str = "DPOPT_LEDGER_TEST_ROLE";
@@ -179,22 +180,9 @@ fn wait_for(child: &mut BufReader<impl Read>, words: &[&str]) -> String {
     }
 }
 
-/// splitmix64 (Steele, Lea and Flood 2014), for the same moments in every test run.
-struct Mixer(u64);
-
-impl Mixer {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 #[test]
 fn a_process_killed_at_any_moment_has_paid_for_what_it_released() {
-    let mut mixer = Mixer(4);
+    let mut mixer = Draws::new(4);
     let (mut releases, mut resumed) = (0, 0);
     for _ in 0..KILLS / KILLS_PER_LEDGER {
         let folder = tempfile::tempdir().unwrap();
@@ -440,7 +428,7 @@ fn a_flipped_bit_is_found_and_its_line_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = lived_in(folder.path());
     let bytes = std::fs::read(&path).unwrap();
-    let mut mixer = Mixer(9);
+    let mut mixer = Draws::new(9);
     let last = bytes.len() - 80;
     let mut bits: Vec<usize> = (0..2500)
         .map(|_| mixer.below(8 * bytes.len() as u64) as usize)

@@ -73,8 +73,7 @@ impl<'a> GlmRun<'a> {
             let outcome = plan.run_with(&mut passes, run)?;
             return Ok((outcome, passes.into_curator()));
         }
-        let mut means =
-            PrivateMean::new(data, self.loss, self.curator)?.with_threads(self.threads);
+        let mut means = PrivateMean::new(data, self.loss, self.curator)?.with_threads(self.threads);
         let outcome = plan.run_with(&mut means, run)?;
         Ok((outcome, means.into_curator()))
     }

@@ -110,8 +110,7 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// number, and the proofs are about the true one.
     fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
         let counted = self.facts().adjacency.record_count_is_public();
-        self.bound()
-            .filter(|_| counted && self.bound_covers(stop))
+        self.bound().filter(|_| counted && self.bound_covers(stop))
     }
 
     /// What the starting point satisfies already; a bound on the gradient norm that is not below it says nothing.

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{MapError, distance, norm};
 use dpopt_oracle::{
-    Answer, AskError, Books, DataError, Estimate, EstimatorError, Linear, NotConvexSmooth, Offers, Oracle,
-    OracleFacts, PassError, Question, Regularized, Regularizer,
+    Answer, AskError, Books, DataError, Estimate, EstimatorError, Linear, NotConvexSmooth, Offers,
+    Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
 };
 use dpopt_privacy::{Refused, UnitError};
 

@@ -1,12 +1,11 @@
 //! Which crate may depend on which: the layers, and external crates with an owner.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use cargo_metadata::{CargoOpt, Metadata, MetadataCommand, TargetKind};
+use toml::de::DeTable;
 
 use super::tree::{Problem, Tree};
-use crate::validate::cargo;
 
 /// The table that an unknown crate must be added to.
 const HERE: &str = "xtask/src/tidy/crates.rs";
@@ -22,7 +21,7 @@ enum May {
 
 /// The layers of `docs/architecture.md`. An arrow that is not here does not exist; adding one
 /// means editing that document too.
-const LAYERS: [(&str, May); 13] = [
+const LAYERS: [(&str, May); 15] = [
     ("dpopt-linalg", May::Only(&[])),
     ("dpopt-accounting", May::Only(&[])),
     ("dpopt-data", May::Only(&["dpopt-linalg"])),
@@ -32,18 +31,23 @@ const LAYERS: [(&str, May); 13] = [
         May::Only(&["dpopt-linalg", "dpopt-privacy"]),
     ),
     (
-        "dpopt-nonconvex",
+        "dpopt-solver",
         May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
     ),
     (
+        "dpopt-nonconvex",
+        May::Only(&["dpopt-solver", "dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
+    ),
+    (
         "dpopt-minimax",
-        May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
+        May::Only(&["dpopt-solver", "dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
     ),
     (
         "dpopt-certify",
         May::Only(&[
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
@@ -55,6 +59,7 @@ const LAYERS: [(&str, May); 13] = [
             "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
@@ -67,6 +72,7 @@ const LAYERS: [(&str, May); 13] = [
             "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-data",
             "dpopt-oracle",
             "dpopt-linalg",
@@ -76,10 +82,14 @@ const LAYERS: [(&str, May); 13] = [
     ("dpopt-cli", May::Only(&["dpopt"])),
     ("xtask", May::Anything),
     ("dpopt-benches", May::Anything),
+    (TESTKIT, May::Only(&[])),
 ];
 
+/// Made-up numbers: any library but a solver may depend on it for its tests.
+const TESTKIT: &str = "dpopt-testkit";
+
 /// External crates that only some of ours may name, and why.
-const OWNED: [(&str, &[&str], &str); 10] = [
+const OWNED: [(&str, &[&str], &str); 11] = [
     (
         "faer",
         &["dpopt-linalg"],
@@ -109,6 +119,11 @@ const OWNED: [(&str, &[&str], &str); 10] = [
         "rand",
         &["dpopt-privacy", "dpopt-certify", "dpopt-theory"],
         "noise is drawn by the curator; the others sample public functions and make data up",
+    ),
+    (
+        "rand_chacha",
+        &[TESTKIT],
+        "it leaves its state behind, and the generator of noise has one alias",
     ),
     (
         "rand_distr",
@@ -148,99 +163,65 @@ struct Dependency {
 
 /// Asks cargo for the crates of the workspace at `root`.
 pub(super) fn workspace(root: &Path) -> Result<Vec<Package>, String> {
-    parse(&metadata(root, &["--no-deps"])?)
+    let metadata = asked(MetadataCommand::new().no_deps(), root)?;
+    let packages = metadata.packages.iter();
+    Ok(packages
+        .map(|package| Package::of(package, &metadata.workspace_root))
+        .collect())
 }
 
-/// What `cargo metadata` says of the workspace at `root`.
-pub(super) fn metadata(root: &Path, options: &[&str]) -> Result<String, String> {
-    let output = Command::new(cargo())
-        .args(["metadata", "--format-version", "1"])
-        .args(options)
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("cargo metadata failed: {}", why.trim()));
-    }
-    String::from_utf8(output.stdout).map_err(|error| error.to_string())
+/// Asks cargo for all crates that the workspace at `root` is built from, on any platform.
+pub(super) fn resolved(root: &Path) -> Result<Metadata, String> {
+    asked(MetadataCommand::new().features(CargoOpt::AllFeatures), root)
 }
 
-/// Reads the answer of `cargo metadata --no-deps`.
-fn parse(json: &str) -> Result<Vec<Package>, String> {
-    let metadata: Value =
-        serde_json::from_str(json).map_err(|error| format!("cargo metadata: {error}"))?;
-    let root = text(&metadata, "workspace_root")?;
-    let mut packages = Vec::new();
-    for package in list(&metadata, "packages")? {
-        let manifest = text(package, "manifest_path")?;
-        let mut dependencies = Vec::new();
-        for dependency in list(package, "dependencies")? {
-            dependencies.push(Dependency {
-                name: text(dependency, "name")?.to_owned(),
-                rename: dependency["rename"].as_str().map(str::to_owned),
-                kind: dependency["kind"].as_str().unwrap_or("normal").to_owned(),
-                local: dependency["path"].is_string(),
-            });
-        }
-        packages.push(Package {
-            name: text(package, "name")?.to_owned(),
-            manifest: manifest
-                .strip_prefix(root)
-                .unwrap_or(manifest)
-                .trim_start_matches('/')
-                .to_owned(),
-            is_published_library: is_published_library(package),
-            dependencies,
+fn asked(command: &mut MetadataCommand, root: &Path) -> Result<Metadata, String> {
+    let answer = command.current_dir(root).exec();
+    answer.map_err(|error| format!("cargo metadata: {error}"))
+}
+
+impl Package {
+    fn of(package: &cargo_metadata::Package, root: &cargo_metadata::camino::Utf8Path) -> Self {
+        let manifest = &package.manifest_path;
+        let is_library = package
+            .targets
+            .iter()
+            .any(|target| target.kind == [TargetKind::Lib]);
+        let dependencies = package.dependencies.iter().map(|dependency| Dependency {
+            name: dependency.name.clone(),
+            rename: dependency.rename.clone(),
+            kind: dependency.kind.to_string(),
+            local: dependency.path.is_some(),
         });
+        Self {
+            name: package.name.to_string(),
+            manifest: manifest.strip_prefix(root).unwrap_or(manifest).to_string(),
+            // `publish = false` is an empty list of registries.
+            is_published_library: is_library && package.publish.is_none(),
+            dependencies: dependencies.collect(),
+        }
     }
-    Ok(packages)
-}
-
-fn is_published_library(package: &Value) -> bool {
-    let targets = package["targets"].as_array();
-    let has_library = targets
-        .into_iter()
-        .flatten()
-        .any(|target| target["kind"] == serde_json::json!(["lib"]));
-    // `publish = false` is an empty list of registries.
-    has_library && package["publish"].is_null()
-}
-
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
-    value[key]
-        .as_str()
-        .ok_or_else(|| format!("cargo metadata: no text `{key}`"))
-}
-
-pub(super) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
-    value[key]
-        .as_array()
-        .ok_or_else(|| format!("cargo metadata: no list `{key}`"))
 }
 
 /// The line of the manifest that names a dependency; one if it is not spelled out.
 fn line_of(tree: &Tree, package: &Package, dependency: &Dependency) -> usize {
+    /// The byte at which `key` stands in some table of dependencies.
+    fn place(table: &DeTable<'_>, key: &str) -> Option<usize> {
+        table.iter().find_map(|(name, value)| {
+            let inner = value.get_ref().as_table()?;
+            if !name.get_ref().ends_with("dependencies") {
+                return place(inner, key);
+            }
+            let mut keys = inner.keys();
+            Some(keys.find(|found| found.get_ref() == key)?.span().start)
+        })
+    }
     let key = dependency.rename.as_ref().unwrap_or(&dependency.name);
-    let names_it = |line: &str| {
-        let line = line.trim();
-        let line = match line.strip_prefix('[') {
-            // [dependencies.name]
-            Some(header) => match header.rsplit_once("dependencies.") {
-                Some((_, name)) => name,
-                None => return false,
-            },
-            None => line,
-        };
-        line.trim_start_matches('"')
-            .strip_prefix(key.as_str())
-            .is_some_and(|rest| rest.starts_with(['.', ' ', '=', '"', ']']))
-    };
     let text = tree.text(&package.manifest).unwrap_or_default();
-    text.lines()
-        .position(names_it)
-        .map_or(1, |before| before + 1)
+    let place = DeTable::parse(text)
+        .ok()
+        .and_then(|t| place(t.get_ref(), key));
+    place.map_or(1, |at| text[..at].matches('\n').count() + 1)
 }
 
 fn problem(tree: &Tree, package: &Package, dependency: &Dependency, why: &str) -> Problem {
@@ -265,6 +246,10 @@ pub(super) fn edges(tree: &Tree, packages: &[Package]) -> Vec<Problem> {
         };
         let May::Only(allowed) = may else { continue };
         for dependency in &package.dependencies {
+            let made_up = dependency.name == TESTKIT && dependency.kind == "dev";
+            if made_up && !SOLVERS.contains(&package.name.as_str()) {
+                continue;
+            }
             let ours = dependency.local
                 || packages.iter().any(|p| p.name == dependency.name)
                 || LAYERS.iter().any(|(name, _)| *name == dependency.name);
@@ -315,11 +300,9 @@ pub(super) fn solvers_never_draw(tree: &Tree, packages: &[Package]) -> Vec<Probl
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::testing::reasons;
     use super::super::tree::Tree;
-    use super::{Package, edges, external, parse, solvers_never_draw};
+    use super::{Dependency, Package, edges, external, solvers_never_draw};
 
     /// A crate and its dependencies as (name, kind, rename).
     type Crate<'a> = (&'a str, &'a [(&'a str, &'a str, &'a str)]);
@@ -327,36 +310,21 @@ mod tests {
     /// A workspace as cargo would describe it.
     fn packages(crates: &[Crate<'_>]) -> Vec<Package> {
         let ours = |name: &str| crates.iter().any(|(other, _)| *other == name);
-        let packages: Vec<_> = crates
-            .iter()
-            .map(|(name, dependencies)| {
-                let dependencies: Vec<_> = dependencies
-                    .iter()
-                    .map(|&(name, kind, rename)| {
-                        json!({
-                            "name": name,
-                            "kind": (!kind.is_empty()).then_some(kind),
-                            "rename": (!rename.is_empty()).then_some(rename),
-                            "path": ours(name).then(|| format!("/r/crates/{name}")),
-                        })
-                    })
-                    .collect();
-                json!({
-                    "name": name,
-                    "manifest_path": format!("/r/crates/{name}/Cargo.toml"),
-                    "dependencies": dependencies,
+        let package = |(name, dependencies): &Crate<'_>| Package {
+            name: (*name).to_owned(),
+            manifest: format!("crates/{name}/Cargo.toml"),
+            is_published_library: true,
+            dependencies: dependencies
+                .iter()
+                .map(|&(name, kind, rename)| Dependency {
+                    name: name.to_owned(),
+                    rename: (!rename.is_empty()).then(|| rename.to_owned()),
+                    kind: if kind.is_empty() { "normal" } else { kind }.to_owned(),
+                    local: ours(name),
                 })
-            })
-            .collect();
-        let metadata = json!({ "packages": packages, "workspace_root": "/r" });
-        parse(&metadata.to_string()).expect("well formed")
-    }
-
-    #[test]
-    fn metadata_without_the_expected_keys_is_an_error() {
-        assert!(parse("[]").is_err());
-        assert!(parse("{").is_err());
-        assert!(parse(r#"{"workspace_root": "/r", "packages": [{}]}"#).is_err());
+                .collect(),
+        };
+        crates.iter().map(package).collect()
     }
 
     #[test]
@@ -403,6 +371,20 @@ mod tests {
         assert!(found[1].contains("`dpopt-nonconvex` may not depend on `dpopt-minimax` (build)"));
         assert!(found[2].contains("(dev)"));
         assert!(found[3].contains("`dpopt-cli` may not depend on `dpopt-privacy`"));
+    }
+
+    #[test]
+    fn made_up_numbers_are_for_tests_and_not_for_solvers() {
+        let of = |name, kind| {
+            let packages = packages(&[
+                (name, &[("dpopt-testkit", kind, "")]),
+                ("dpopt-testkit", &[]),
+            ]);
+            edges(&Tree::of(&[]), &packages).len()
+        };
+        assert_eq!(of("dpopt-linalg", "dev"), 0);
+        assert_eq!(of("dpopt-linalg", ""), 1);
+        assert_eq!(of("dpopt-nonconvex", "dev"), 1);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Words that must not be committed: unfinished code, switched-off tests, paths of one machine.
 
-use super::code::is_word;
 use super::tree::{Problem, Tree};
 
 /// This file holds the list and its tests, so it is the one that is not searched.
@@ -37,6 +36,11 @@ pub(super) fn words(tree: &Tree) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Whether a character can be part of an identifier.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// Whether `word` stands in `line` and is not the tail of a longer name or a relative path.

@@ -2,7 +2,9 @@
 
 use super::crates::Package;
 use super::tree::{Problem, Tree};
-use crate::validate::TEST_COMMAND;
+
+/// The command that `validate` runs the tests with. The README tells its readers this one.
+pub(crate) const TEST_COMMAND: &str = "cargo test --workspace --all-features";
 
 /// Files that must exist and say something.
 const REQUIRED: [&str; 4] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"];
@@ -16,11 +18,11 @@ pub(super) fn manifests(tree: &Tree, packages: &[Package]) -> Vec<Problem> {
             problems.push(Problem::new(path, 1, "the manifest is not in the tree"));
             continue;
         };
-        if !inherits(text, "lints", "") {
+        if !inherits(text, &["lints"]) {
             let why = "lints are not the workspace's: add `[lints]` with `workspace = true`";
             problems.push(Problem::new(path, 1, why));
         }
-        if !inherits(text, "package", "license") {
+        if !inherits(text, &["package", "license"]) {
             let why = "licence is not the workspace's: add `license.workspace = true`";
             problems.push(Problem::new(path, 1, why));
         }
@@ -48,39 +50,23 @@ pub(super) fn readme_names_the_test_command(tree: &Tree) -> Vec<Problem> {
     }
 }
 
-/// Whether a manifest says `workspace = true` for a key of a table (for the table itself, if the
-/// key is empty), in any of the ways that TOML has.
-fn inherits(manifest: &str, table: &str, key: &str) -> bool {
-    let mut section = String::new();
-    for line in manifest.lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        let line: String = line.chars().filter(|c| !c.is_whitespace()).collect();
-        if let Some(header) = line.strip_prefix('[') {
-            section = header.trim_end_matches(']').to_owned();
-            continue;
-        }
-        let Some((name, value)) = line.split_once('=') else {
-            continue;
-        };
-        let path = [section.as_str(), name].join(".");
-        let path = path.trim_matches('.');
-        let wanted = [table, key].join(".");
-        let wanted = wanted.trim_matches('.');
-        let dotted = path.strip_suffix(".workspace") == Some(wanted) && value == "true";
-        let inline = path == wanted && value == "{workspace=true}";
-        if dotted || inline {
-            return true;
-        }
-    }
-    false
+/// Whether a manifest says `workspace = true` at a path.
+fn inherits(manifest: &str, path: &[&str]) -> bool {
+    let Ok(manifest) = manifest.parse::<toml::Table>() else {
+        return false;
+    };
+    let inner = |table: &toml::Table, key: &&str| table.get(*key)?.as_table().cloned();
+    path.iter()
+        .try_fold(manifest, |table, key| inner(&table, key))
+        .and_then(|table| table.get("workspace")?.as_bool())
+        .unwrap_or(false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::reasons;
     use super::super::tree::Tree;
-    use super::{REQUIRED, inherits, readme_names_the_test_command, required_files};
-    use crate::validate::TEST_COMMAND;
+    use super::{REQUIRED, TEST_COMMAND, inherits, readme_names_the_test_command, required_files};
 
     #[test]
     fn inheriting_is_recognised_in_every_spelling() {
@@ -89,14 +75,14 @@ mod tests {
             "lints.workspace = true\n[package]\n",
             "lints = { workspace = true }\n",
         ] {
-            assert!(inherits(manifest, "lints", ""), "{manifest}");
+            assert!(inherits(manifest, &["lints"]), "{manifest}");
         }
         for manifest in [
             "[package]\nname = \"a\"\nlicense.workspace = true\n",
             "[package]\nlicense = { workspace = true }\n",
             "[package.license]\nworkspace = true\n",
         ] {
-            assert!(inherits(manifest, "package", "license"), "{manifest}");
+            assert!(inherits(manifest, &["package", "license"]), "{manifest}");
         }
     }
 
@@ -110,7 +96,7 @@ mod tests {
             "[dependencies]\nworkspace = true\n",
             "[lints]\n[features]\nworkspace = true\n",
         ] {
-            assert!(!inherits(manifest, "lints", ""), "{manifest}");
+            assert!(!inherits(manifest, &["lints"]), "{manifest}");
         }
         for manifest in [
             "[package]\nlicense = \"MIT\"\n",
@@ -118,7 +104,7 @@ mod tests {
             "license.workspace = true\n",
             "[package]\nlicense-file.workspace = true\n",
         ] {
-            assert!(!inherits(manifest, "package", "license"), "{manifest}");
+            assert!(!inherits(manifest, &["package", "license"]), "{manifest}");
         }
     }
 

@@ -1,6 +1,11 @@
 //! No faer type in a public signature: the adapter crate hides it, and no other crate names it.
 
-use super::code::{code_only, find_words, is_word, line_of};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::visit::{self, Visit};
+use syn::{File, Visibility};
+
+use super::rust::{idents, imports, line_of};
 use super::tree::{Problem, Tree};
 
 /// The one folder that may name faer.
@@ -8,13 +13,11 @@ const LINALG: &str = "crates/dpopt-linalg/";
 
 /// Outside the adapter crate, no code names faer at all (comments and texts may).
 pub(super) fn faer_outside_linalg(tree: &Tree) -> Vec<Problem> {
+    let why = "faer is named outside dpopt-linalg; add what is needed to that crate";
     let mut problems = Vec::new();
-    for (path, text) in tree.rust().filter(|(path, _)| !path.starts_with(LINALG)) {
-        let code = code_only(text);
-        for at in find_words(&code, "faer") {
-            let why = "faer is named outside dpopt-linalg; add what is needed to that crate";
-            problems.push(Problem::new(path, line_of(&code, at), why));
-        }
+    for (path, file) in tree.syntax().filter(|(path, _)| !path.starts_with(LINALG)) {
+        let names = idents(file).into_iter().filter(|name| name == "faer");
+        problems.extend(names.map(|name| Problem::new(path, line_of(&name), why)));
     }
     problems
 }
@@ -23,139 +26,180 @@ pub(super) fn faer_outside_linalg(tree: &Tree) -> Vec<Problem> {
 pub(super) fn faer_in_linalg_signatures(tree: &Tree) -> Vec<Problem> {
     let sources = format!("{LINALG}src/");
     let mut problems = Vec::new();
-    for (path, text) in tree.rust().filter(|(path, _)| path.starts_with(&sources)) {
-        let code = code_only(text);
-        let names = match names_of_faer(&code) {
-            Ok(names) => names,
-            Err(at) => {
-                let why = "a glob import of faer hides its names from the check of signatures";
-                problems.push(Problem::new(path, line_of(&code, at), why));
-                continue;
-            }
-        };
-        for (at, signature) in public_signatures(&code) {
-            if let Some(name) = names
-                .iter()
-                .find(|name| !find_words(signature, name).is_empty())
-            {
-                let why = format!("faer in a public signature (`{name}`)");
-                problems.push(Problem::new(path, line_of(&code, at), why));
-            }
+    for (path, file) in tree.syntax().filter(|(path, _)| path.starts_with(&sources)) {
+        let names = Names::of(file);
+        if let Some(line) = names.glob {
+            let why = "a glob import of faer hides its names from the check of signatures";
+            problems.push(Problem::new(path, line, why));
+            continue;
+        }
+        for (line, name) in Signatures::of(file, &names) {
+            let why = format!("faer in a public signature (`{name}`)");
+            problems.push(Problem::new(path, line, why));
         }
     }
     problems
 }
 
-/// `faer`, and the names under which this file imports or abbreviates parts of it; the offset of
-/// a glob import as an error.
-fn names_of_faer(code: &str) -> Result<Vec<String>, usize> {
-    let mut names = vec!["faer".to_owned()];
-    for at in find_words(code, "use") {
-        let statement = until(&code[at..], &[';']);
-        if find_words(statement, "faer").is_empty() {
-            continue;
-        }
-        let mut module = "";
-        for piece in statement["use".len()..].split(['{', '}', ',']) {
-            let piece = piece.trim();
-            let leaf = piece.rsplit("::").next().unwrap_or_default().trim();
-            match leaf {
-                "*" => return Err(at),
-                "self" => names.push(module.to_owned()),
-                "" => {}
-                _ => {
-                    let alias = leaf.rsplit_once(" as ").map_or(leaf, |(_, alias)| alias);
-                    names.push(alias.trim().to_owned());
+/// `faer`, and the names under which a file imports or abbreviates parts of it.
+struct Names {
+    names: Vec<String>,
+    /// The line of a glob import.
+    glob: Option<usize>,
+}
+
+impl Names {
+    fn of(file: &File) -> Self {
+        let names = vec!["faer".to_owned()];
+        let mut all = Self { names, glob: None };
+        all.visit_file(file);
+        // An abbreviation may stand above the import.
+        all.visit_file(file);
+        all
+    }
+
+    /// The first of the names in a piece of code.
+    fn first_in(&self, code: &impl ToTokens) -> Option<String> {
+        let words = idents(code).into_iter().map(|word| word.to_string());
+        words.into_iter().find(|word| self.names.contains(word))
+    }
+}
+
+impl<'ast> Visit<'ast> for Names {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        for import in imports(&item.tree) {
+            if import.path.iter().any(|word| word == "faer") {
+                match import.name {
+                    Some(name) => self.names.push(name),
+                    None => self.glob = Some(line_of(item)),
                 }
             }
-            if let Some(path) = piece.strip_suffix("::") {
-                module = path.rsplit("::").next().unwrap_or_default();
-            }
         }
     }
-    for at in find_words(code, "type") {
-        let alias = until(&code[at + "type".len()..], &[';']);
-        let mentions = |name: &String| !find_words(alias, name).is_empty();
-        let own = alias.trim().split(|c| !is_word(c)).next();
-        if let (true, Some(own)) = (names.iter().any(mentions), own) {
-            names.push(own.to_owned());
+
+    fn visit_item_type(&mut self, item: &'ast syn::ItemType) {
+        if self.first_in(item).is_some() {
+            self.names.push(item.ident.to_string());
         }
     }
-    names.retain(|name| !name.is_empty() && name != "_");
-    Ok(names)
 }
 
-/// Offset and text of everything that other crates see: `pub` items and fields (not
-/// `pub(crate)`), whole bodies of public enums and traits, headers of implementations that name a
-/// public type or trait of this file.
-fn public_signatures(code: &str) -> Vec<(usize, &str)> {
-    let mut signatures = Vec::new();
-    let mut public = Vec::new();
-    for at in find_words(code, "pub") {
-        let item = &code[at + "pub".len()..];
-        let words: Vec<&str> = item.split_whitespace().take(3).collect();
-        let kind = match words.first() {
-            Some(first) if !first.starts_with('(') => *first,
-            _ => continue,
+/// Everything that other crates see: `pub` items and fields (not `pub(crate)`), whole bodies of public enums and traits,
+/// headers of implementations that name a public type or trait of the file.
+struct Signatures<'a> {
+    names: &'a Names,
+    /// Lines and names of faer's that were found.
+    found: Vec<(usize, String)>,
+    public: Vec<syn::Ident>,
+    headers: Vec<(usize, TokenStream)>,
+}
+
+impl<'a> Signatures<'a> {
+    fn of(file: &File, names: &'a Names) -> Vec<(usize, String)> {
+        let mut all = Self {
+            names,
+            found: Vec::new(),
+            public: Vec::new(),
+            headers: Vec::new(),
         };
-        let signature = match kind {
-            "enum" | "trait" | "union" => body(item),
-            "unsafe" if words.get(1) == Some(&"trait") => body(item),
-            "struct" => until(item, &['{', ';', '(']),
-            "use" => until(item, &[';']),
-            "fn" | "const" | "static" | "type" | "mod" | "unsafe" | "async" | "extern" => {
-                until(item, &['{', ';'])
-            }
-            _ => until(item, &[',', '}', ')', ';']),
-        };
-        signatures.push((at, signature));
-        let name = words.iter().skip_while(|word| **word == "unsafe").nth(1);
-        if let ("enum" | "trait" | "union" | "struct" | "unsafe", Some(name)) = (kind, name) {
-            public.push(name.split(|c| !is_word(c)).next().unwrap_or_default());
+        all.visit_file(file);
+        for (line, header) in all.headers {
+            let of_public = idents(&header).iter().any(|word| all.public.contains(word));
+            let name = names.first_in(&header).filter(|_| of_public);
+            all.found.extend(name.map(|name| (line, name)));
+        }
+        all.found
+    }
+
+    /// Checks what is seen of something public.
+    fn see(&mut self, vis: &Visibility, seen: &impl ToTokens) {
+        if let Visibility::Public(public) = vis {
+            let name = self.names.first_in(seen);
+            self.found.extend(name.map(|name| (line_of(public), name)));
         }
     }
-    for at in find_words(code, "impl") {
-        let line = code[..at].rsplit('\n').next().unwrap_or_default().trim();
-        let header = until(&code[at..], &['{']);
-        let names_public = |name: &&str| !find_words(header, name).is_empty();
-        if (line.is_empty() || line == "unsafe") && public.iter().any(names_public) {
-            signatures.push((at, header));
+
+    /// The same for something whose implementations count.
+    fn define(&mut self, vis: &Visibility, ident: &syn::Ident, seen: &impl ToTokens) {
+        self.see(vis, seen);
+        if matches!(vis, Visibility::Public(_)) {
+            self.public.push(ident.clone());
         }
     }
-    signatures
 }
 
-/// The text up to the first of `stops` that is outside all brackets (arrows are no brackets).
-fn until<'a>(text: &'a str, stops: &[char]) -> &'a str {
-    let mut depth = 0_usize;
-    let mut before = ' ';
-    for (at, c) in text.char_indices() {
-        if depth == 0 && stops.contains(&c) {
-            return &text[..at];
-        }
-        match c {
-            '(' | '[' | '{' | '<' => depth += 1,
-            '>' if before == '-' || before == '=' => {}
-            ')' | ']' | '}' | '>' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        before = c;
+impl<'ast> Visit<'ast> for Signatures<'_> {
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.see(&item.vis, &item.sig);
     }
-    text
-}
 
-/// The text up to the end of the first pair of braces.
-fn body(text: &str) -> &str {
-    let mut depth = 0_usize;
-    for (at, c) in text.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth <= 1 => return &text[..at],
-            '}' => depth -= 1,
-            _ => {}
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.see(&item.vis, &item.sig);
+    }
+
+    fn visit_impl_item_const(&mut self, item: &'ast syn::ImplItemConst) {
+        self.see(&item.vis, &item.ty);
+    }
+
+    fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
+        self.see(&item.vis, &item.ty);
+    }
+
+    fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
+        self.see(&item.vis, &item.ty);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast syn::ItemType) {
+        self.see(&item.vis, item);
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.see(&item.vis, item);
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        self.define(&item.vis, &item.ident, item);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        self.define(&item.vis, &item.ident, item);
+    }
+
+    fn visit_item_union(&mut self, item: &'ast syn::ItemUnion) {
+        self.define(&item.vis, &item.ident, item);
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        let (generics, bounds) = (&item.generics, &item.generics.where_clause);
+        let seen = [generics.to_token_stream(), bounds.to_token_stream()];
+        self.define(
+            &item.vis,
+            &item.ident,
+            &seen.into_iter().collect::<TokenStream>(),
+        );
+        visit::visit_item_struct(self, item);
+    }
+
+    fn visit_field(&mut self, field: &'ast syn::Field) {
+        self.see(&field.vis, &field.ty);
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        // All but the braces and what is in them.
+        let mut header: Vec<TokenTree> = item.to_token_stream().into_iter().collect();
+        header.pop();
+        let header = header.into_iter().collect();
+        self.headers.push((line_of(item), header));
+        visit::visit_item_impl(self, item);
+    }
+
+    /// What a macro makes is not known here, so that all that it has counts.
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        if let Some(public) = idents(item).iter().find(|word| *word == "pub") {
+            let name = self.names.first_in(item);
+            self.found.extend(name.map(|name| (line_of(public), name)));
         }
     }
-    text
 }
 
 #[cfg(test)]
@@ -216,8 +260,8 @@ impl fmt::Display for Hidden {}
         let import = "use faer::{Mat, linalg::{self, solvers::Svd as Decomposition}};\n";
         for item in [
             "pub fn f(m: faer::Mat<f64>) {}",
-            "pub fn f(\n    n: [usize; 2],\n    m: &Mat<f64>,\n) -> f64 {",
-            "pub fn f() -> Decomposition<f64> {",
+            "pub fn f(\n    n: [usize; 2],\n    m: &Mat<f64>,\n) -> f64 {}",
+            "pub fn f() -> Decomposition<f64> {}",
             "pub fn f<T: Into<Mat<f64>>>(t: T) {}",
             "pub unsafe fn f(m: Mat<f64>) {}",
             "pub const fn f(m: &linalg::Thing) {}",
@@ -233,7 +277,8 @@ impl fmt::Display for Hidden {}
             "pub struct A(f64, pub Mat<f64>);",
             "pub struct A;\nimpl From<Mat<f64>> for A {}",
             "pub trait A {}\nimpl A for Mat<f64> {}",
-            "type M = Mat<f64>;\npub fn f() -> M {",
+            "type M = Mat<f64>;\npub fn f() -> M {}",
+            "macro_rules! a { () => { pub fn f(m: Mat<f64>) {} } }",
             "pub mod inner { pub fn f(m: faer::Mat<f64>) {} }",
         ] {
             let found = lines(&format!("{import}{item}\n"));

@@ -1,19 +1,33 @@
 //! Rust files: each says what it is for, and none is too long to read.
 
+use quote::ToTokens;
+use syn::{Attribute, Expr, ExprLit, Lit, Meta};
+
 use super::tree::{Problem, Tree};
+
+/// Cases that must not compile are written to show one error each.
+const CASES: &str = "/tests/compile_fail/";
 
 /// The most lines a Rust file may have.
 const LONGEST: usize = 700;
 
 /// Every Rust file starts with module docs, before any item (inner attributes may come first).
 pub(super) fn module_docs(tree: &Tree) -> Vec<Problem> {
-    tree.rust()
-        // Cases that must not compile are written to show one error each.
-        .filter(|(path, _)| !path.contains("/tests/compile_fail/"))
-        .filter(|(_, text)| !starts_with_docs(text))
-        .map(|(path, _)| {
-            let why = "no module docs: start the file with `//!` and what it is for";
-            Problem::new(path, 1, why)
+    let why = "no module docs: start the file with `//!` and what it is for";
+    tree.syntax()
+        .filter(|(path, _)| !path.contains(CASES))
+        .filter(|(_, file)| !file.attrs.iter().any(says_something))
+        .map(|(path, _)| Problem::new(path, 1, why))
+        .collect()
+}
+
+/// Every Rust file can be read, so that the other rules see it.
+pub(super) fn readable(tree: &Tree) -> Vec<Problem> {
+    tree.unreadable()
+        .filter(|(path, _)| !path.contains(CASES))
+        .map(|(path, error)| {
+            let line = error.span().start().line;
+            Problem::new(path, line, format!("not Rust: {error}"))
         })
         .collect()
 }
@@ -29,39 +43,31 @@ pub(super) fn length(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-fn starts_with_docs(text: &str) -> bool {
-    let mut open = 0_usize;
-    for line in text.lines() {
-        let line = line.trim();
-        if let Some(docs) = line.strip_prefix("//!").or(line.strip_prefix("/*!")) {
-            // A first line without words may be followed by one that has some.
-            if docs.trim().is_empty() {
-                continue;
-            }
-            return true;
-        }
-        let comment = line.starts_with("//") && !line.starts_with("///");
-        if open == 0 && (line.is_empty() || comment) {
-            continue;
-        }
-        if open == 0 && !line.starts_with("#![") {
-            return false;
-        }
-        // An inner attribute, perhaps over several lines.
-        let opened = open + line.matches('[').count();
-        open = opened.saturating_sub(line.matches(']').count());
-    }
-    false
+/// Whether an attribute of a file is documentation with words in it.
+fn says_something(attribute: &Attribute) -> bool {
+    let Meta::NameValue(docs) = &attribute.meta else {
+        return false;
+    };
+    let text = match &docs.value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => text.value(),
+        // A file that is included.
+        other => other.to_token_stream().to_string(),
+    };
+    docs.path.is_ident("doc") && !text.trim().is_empty()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::reasons;
     use super::super::tree::Tree;
-    use super::{LONGEST, length, module_docs};
+    use super::{LONGEST, length, module_docs, readable};
 
     fn documented(text: &str) -> bool {
-        module_docs(&Tree::of(&[("crates/a/src/lib.rs", text)])).is_empty()
+        let tree = Tree::of(&[("crates/a/src/lib.rs", text)]);
+        module_docs(&tree).is_empty() && readable(&tree).is_empty()
     }
 
     #[test]
@@ -72,6 +78,7 @@ mod tests {
             "#![allow(\n    lint,\n    reason = \"x\"\n)]\n\n//! What it is.\nfn f() {}\n",
             "//!\n//! What it is.\n",
             "/*! What it is. */\n",
+            "#![doc = include_str!(\"a.md\")]\n",
         ] {
             assert!(documented(text), "{text:?}");
         }

@@ -1,5 +1,6 @@
 //! The repository's files in memory, and what can be wrong with one.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -38,6 +39,8 @@ impl fmt::Display for Problem {
 /// All files by path from the root; a file that is not UTF-8 has no text.
 pub(super) struct Tree {
     files: BTreeMap<String, Option<String>>,
+    /// The Rust files, once somebody asked for one.
+    parsed: OnceCell<BTreeMap<String, syn::Result<syn::File>>>,
 }
 
 impl Tree {
@@ -60,7 +63,7 @@ impl Tree {
                 Err(error) => return Err(format!("{path}: {error}")),
             }
         }
-        Ok(Self { files })
+        Ok(Self::from(files))
     }
 
     /// A tree from paths and texts.
@@ -70,7 +73,12 @@ impl Tree {
             .iter()
             .map(|(path, text)| ((*path).to_owned(), Some((*text).to_owned())))
             .collect();
-        Self { files }
+        Self::from(files)
+    }
+
+    fn from(files: BTreeMap<String, Option<String>>) -> Self {
+        let parsed = OnceCell::new();
+        Self { files, parsed }
     }
 
     /// How many files there are.
@@ -105,6 +113,24 @@ impl Tree {
     /// The Rust files with their paths.
     pub(super) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(|(path, _)| path.ends_with(".rs"))
+    }
+
+    fn parsed(&self) -> impl Iterator<Item = (&str, &syn::Result<syn::File>)> {
+        let parse = |(path, text): (&str, &str)| (path.to_owned(), syn::parse_file(text));
+        let parsed = self.parsed.get_or_init(|| self.rust().map(parse).collect());
+        parsed.iter().map(|(path, file)| (path.as_str(), file))
+    }
+
+    /// The Rust files as syntax trees.
+    pub(super) fn syntax(&self) -> impl Iterator<Item = (&str, &syn::File)> {
+        let files = self.parsed();
+        files.filter_map(|(path, file)| Some((path, file.as_ref().ok()?)))
+    }
+
+    /// The files that end in `.rs` and are not Rust.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = (&str, &syn::Error)> {
+        let files = self.parsed();
+        files.filter_map(|(path, file)| Some((path, file.as_ref().err()?)))
     }
 }
 

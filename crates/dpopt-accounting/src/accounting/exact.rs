@@ -24,7 +24,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod complex;
 mod contour;
 mod moments;
 mod pair;

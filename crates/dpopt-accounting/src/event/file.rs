@@ -1,9 +1,8 @@
 //! Files of events: one event, a list of them, or what a run wrote about itself.
 
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use super::json::{Fields, NodesSeed, Reader, Seed};
+use super::json::{self, Builder, Fields, Json, kind, wrong};
 use super::{Event, EventError, EventProblem};
 use crate::adjacency::Adjacency;
 use crate::units::Delta;
@@ -32,8 +31,26 @@ impl EventFile {
     /// # Errors
     /// [`EventError`] with the path of the offending event, its place in a list included.
     pub fn from_json(text: &str) -> Result<Self, EventError> {
-        super::json::read_with(text, |reader, deserializer| {
-            FileSeed(reader).deserialize(deserializer)
+        let json = json::parse(text)?;
+        let mut events = Builder::default();
+        let fields = match &json {
+            Json::List(_) => return Ok(Event::composed(events.events(&json, 1)?).into()),
+            Json::Object(fields) => Fields::read(fields, "the file")?,
+            Json::Leaf(_) => return Err(wrong("", EventProblem::NoEvent)),
+        };
+        if fields.is_an_event() {
+            return events.event(&json, 0).map(Self::from);
+        }
+        let event = match (events.inner(&fields, 0)?, events.all_inner(&fields, 0)?) {
+            (Some(event), None) => event,
+            (None, Some(events)) => Event::composed(events),
+            (Some(_), Some(_)) => return Err(wrong("events", EventProblem::TwoCompositions)),
+            (None, None) => return Err(wrong("", EventProblem::NoEvent)),
+        };
+        Ok(Self {
+            event,
+            delta: field(&fields, "delta", "a number above 0 and below 1")?,
+            adjacency: field(&fields, "adjacency", "replace-one, add-remove or zero-out")?,
         })
     }
 }
@@ -49,68 +66,18 @@ impl From<Event> for EventFile {
     }
 }
 
-struct FileSeed<'a>(&'a Reader);
-
-impl<'de> DeserializeSeed<'de> for FileSeed<'_> {
-    type Value = EventFile;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<EventFile, D::Error> {
-        let reader = self.0;
-        reader.located(deserializer.deserialize_any(self))
-    }
-}
-
-impl<'de> Visitor<'de> for FileSeed<'_> {
-    type Value = EventFile;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an event, a list of events, or an object with `event` or `events`")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<EventFile, A::Error> {
-        let events = NodesSeed(self.0.node(1)).visit_seq(seq)?;
-        Ok(Event::composed(events).into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<EventFile, A::Error> {
-        let reader = self.0;
-        let mut fields = Fields::read(reader.node(0), map, Seed::File)?;
-        if fields.is_an_event() {
-            return fields.into_event(reader).map(EventFile::from);
-        }
-        let event = match (fields.event.take(), fields.events.take()) {
-            (Some(event), None) => event,
-            (None, Some(events)) => Event::composed(events),
-            (Some(_), Some(_)) => {
-                return Err(reader.fail("events", EventProblem::TwoCompositions));
-            }
-            (None, None) => return Err(reader.fail("", EventProblem::NoEvent)),
-        };
-        Ok(EventFile {
-            event,
-            delta: field(reader, &fields, "delta", "a number above 0 and below 1")?,
-            adjacency: field(
-                reader,
-                &fields,
-                "adjacency",
-                "replace-one, add-remove or zero-out",
-            )?,
-        })
-    }
-}
-
-fn field<T: for<'de> Deserialize<'de>, E: serde::de::Error>(
-    reader: &Reader,
-    fields: &Fields,
+fn field<T: for<'de> Deserialize<'de>>(
+    fields: &Fields<'_>,
     name: &'static str,
     needs: &'static str,
-) -> Result<Option<T>, E> {
-    let Some(value) = fields.get(name) else {
+) -> Result<Option<T>, EventError> {
+    let Some(json) = fields.get(name) else {
         return Ok(None);
     };
-    T::deserialize(value)
-        .map(Some)
-        .map_err(|_| reader.fail(name, super::json::kind(needs, value)))
+    match json.leaf().map(T::deserialize) {
+        Some(Ok(value)) => Ok(Some(value)),
+        _ => Err(kind(name, needs, json)),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Events as JSON objects in the shape of `DpEvent.to_named_tuple`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -145,391 +146,226 @@ impl Serialize for Nodes<'_> {
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Reader::default().node(0).deserialize(deserializer)
+        let json = Levels::new(&Cell::new(false)).deserialize(deserializer)?;
+        Builder::default()
+            .event(&json, 0)
+            .map_err(serde::de::Error::custom)
     }
 }
 
 pub(super) fn read(text: &str) -> Result<Event, EventError> {
-    read_with(text, |reader, deserializer| {
-        reader.node(0).deserialize(deserializer)
-    })
+    Builder::default().event(&parse(text)?, 0)
 }
 
-/// The whole of `text` by `read`, with the place of the first failure.
-pub(super) fn read_with<'de, T>(
-    text: &'de str,
-    read: impl FnOnce(
-        &Reader,
-        &mut serde_json::Deserializer<serde_json::de::StrRead<'de>>,
-    ) -> Result<T, serde_json::Error>,
-) -> Result<T, EventError> {
-    let reader = Reader::default();
+/// A JSON value. Unlike `serde_json::Value` it keeps a key that is there twice, so that it can be refused: the last one
+/// would win.
+pub(super) enum Json {
+    /// No list and no object.
+    Leaf(Value),
+    List(Vec<Json>),
+    Object(Vec<(String, Json)>),
+}
+
+impl Json {
+    pub(super) fn leaf(&self) -> Option<&Value> {
+        match self {
+            Json::Leaf(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// The whole of a text.
+pub(super) fn parse(text: &str) -> Result<Json, EventError> {
+    let too_deep = Cell::new(false);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let found = read(&reader, &mut deserializer);
-    match found.and_then(|found| deserializer.end().map(|()| found)) {
-        Ok(found) => Ok(found),
-        Err(error) => Err(reader.failure.take().unwrap_or_else(|| EventError {
-            path: String::new(),
-            problem: EventProblem::Json(error.to_string()),
-        })),
-    }
-}
-
-enum Step {
-    Field(&'static str),
-    Index(usize),
-}
-
-/// Where the reading of one text is.
-#[derive(Default)]
-pub(super) struct Reader {
-    nodes: Cell<u64>,
-    path: RefCell<Vec<Step>>,
-    /// The first failure; later ones only pass it on.
-    failure: RefCell<Option<EventError>>,
-}
-
-impl Reader {
-    pub(super) fn node(&self, depth: usize) -> NodeSeed<'_> {
-        NodeSeed {
-            reader: self,
-            depth,
-        }
-    }
-
-    pub(super) fn fail<E: serde::de::Error>(&self, field: &str, problem: EventProblem) -> E {
-        let mut path = String::new();
-        for step in self.path.borrow().iter() {
-            match step {
-                Step::Field(name) => path = join(path, name),
-                Step::Index(index) => path.push_str(&format!("[{index}]")),
-            }
-        }
-        let error = EventError {
-            path: join(path, field),
-            problem,
-        };
-        let message = E::custom(&error);
-        self.failure.borrow_mut().get_or_insert(error);
-        message
-    }
-
-    /// Gives an error of the parser the path at which it happened.
-    pub(super) fn located<T, E: serde::de::Error>(&self, result: Result<T, E>) -> Result<T, E> {
-        result.map_err(|error| {
-            if self.failure.borrow().is_some() {
-                error
-            } else {
-                self.fail("", EventProblem::Json(error.to_string()))
-            }
+    let json = Levels::new(&too_deep).deserialize(&mut deserializer);
+    json.and_then(|json| deserializer.end().map(|()| json))
+        .map_err(|error| match too_deep.get() {
+            true => wrong("", EventProblem::TooDeep),
+            false => wrong("", EventProblem::Json(error.to_string())),
         })
-    }
-
-    fn inside<T, E>(&self, step: Step, f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        self.path.borrow_mut().push(step);
-        let result = f();
-        self.path.borrow_mut().pop();
-        result
-    }
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct NodeSeed<'a> {
-    reader: &'a Reader,
-    depth: usize,
+/// Reads a value with at most so many more levels: two for each level of events, and a few for what stands beside them.
+/// One level less than `serde_json` reads, so that the error has a type.
+struct Levels<'a> {
+    left: usize,
+    too_deep: &'a Cell<bool>,
 }
 
-impl<'de> DeserializeSeed<'de> for NodeSeed<'_> {
-    type Value = Event;
+impl<'a> Levels<'a> {
+    fn new(too_deep: &'a Cell<bool>) -> Self {
+        let left = 2 * MAX_DEPTH + 6;
+        Self { left, too_deep }
+    }
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Event, D::Error> {
-        let reader = self.reader;
-        if self.depth > MAX_DEPTH {
-            return Err(reader.fail("", EventProblem::TooDeep));
-        }
-        reader.nodes.set(reader.nodes.get() + 1);
-        if reader.nodes.get() > MAX_NODES {
-            return Err(reader.fail("", EventProblem::TooMany));
-        }
-        reader.located(deserializer.deserialize_any(self))
+    fn inner<E: serde::de::Error>(&self) -> Result<Self, E> {
+        let Some(left) = self.left.checked_sub(1) else {
+            self.too_deep.set(true);
+            return Err(E::custom(EventProblem::TooDeep));
+        };
+        let too_deep = self.too_deep;
+        Ok(Self { left, too_deep })
     }
 }
 
-macro_rules! not_an_object {
+impl<'de> DeserializeSeed<'de> for Levels<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+macro_rules! leaves {
     ($($visit:ident: $kind:ty),*) => {
-        $(fn $visit<E: serde::de::Error>(self, _: $kind) -> Result<Event, E> {
-            Err(self.reader.fail("", EventProblem::NotAnObject))
+        $(fn $visit<E: serde::de::Error>(self, value: $kind) -> Result<Json, E> {
+            Ok(Json::Leaf(value.into()))
         })*
     };
 }
 
-impl<'de> Visitor<'de> for NodeSeed<'_> {
-    type Value = Event;
+impl<'de> Visitor<'de> for Levels<'_> {
+    type Value = Json;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("an event as a JSON object")
     }
 
-    not_an_object!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
+    leaves!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Event, E> {
-        Err(self.reader.fail("", EventProblem::NotAnObject))
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Json, E> {
+        Ok(Json::Leaf(Value::Null))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Event, A::Error> {
-        Err(self.reader.fail("", EventProblem::NotAnObject))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Event, A::Error> {
-        Fields::read(self, map, Seed::Event)?.into_event(self.reader)
-    }
-}
-
-/// What an object is expected to be.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Seed {
-    Event,
-    /// An event, or an object that has events.
-    File,
-}
-
-pub(super) struct NodesSeed<'a>(pub(super) NodeSeed<'a>);
-
-impl<'de> DeserializeSeed<'de> for NodesSeed<'_> {
-    type Value = Vec<Event>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Event>, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for NodesSeed<'_> {
-    type Value = Vec<Event>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a list of events")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<Event>, A::Error> {
-        let reader = self.0.reader;
-        let mut events = Vec::new();
-        loop {
-            let next = reader.inside(Step::Index(events.len()), || {
-                reader.located(seq.next_element_seed(self.0))
-            })?;
-            match next {
-                Some(event) => events.push(event),
-                None => return Ok(events),
-            }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = seq.next_element_seed(self.inner()?)? {
+            list.push(value);
         }
+        Ok(Json::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(key) = map.next_key()? {
+            fields.push((key, map.next_value_seed(self.inner()?)?));
+        }
+        Ok(Json::Object(fields))
     }
 }
 
-pub(super) fn kind(needs: &'static str, got: &Value) -> EventProblem {
+pub(super) fn wrong(path: &str, problem: EventProblem) -> EventError {
+    let path = path.to_owned();
+    EventError { path, problem }
+}
+
+/// The value of a field, or an item of a list, is not of the right kind.
+pub(super) fn kind(field: &str, needs: &'static str, got: &Json) -> EventError {
     let mut got = match got {
-        Value::Array(_) => "a list".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-        other => other.to_string(),
+        Json::List(_) => "a list".to_owned(),
+        Json::Object(_) => "an object".to_owned(),
+        Json::Leaf(leaf) => leaf.to_string(),
     };
     if got.len() > 40 {
         got = "a long text".to_owned();
     }
-    EventProblem::Kind { needs, got }
+    wrong(field, EventProblem::Kind { needs, got })
 }
 
-type Wrong = (String, EventProblem);
+fn inside(place: &str, error: EventError) -> EventError {
+    let path = join(place.to_owned(), &error.path);
+    EventError { path, ..error }
+}
 
-/// The fields of one object, as they were read.
+/// Makes events of one text, and counts them.
 #[derive(Default)]
-pub(super) struct Fields {
-    keys: std::collections::HashSet<String>,
-    module: Option<String>,
-    class: Option<String>,
-    values: Vec<(String, Value)>,
-    pub(super) event: Option<Event>,
-    pub(super) events: Option<Vec<Event>>,
+pub(super) struct Builder {
+    nodes: u64,
 }
 
-impl Fields {
-    /// Reads an object, in which no field may be twice.
-    pub(super) fn read<'de, A: MapAccess<'de>>(
-        node: NodeSeed<'_>,
-        mut map: A,
-        seed: Seed,
-    ) -> Result<Self, A::Error> {
-        let reader = node.reader;
-        let mut raw = Self::default();
-        while let Some(key) = reader.located(map.next_key::<String>())? {
-            if raw.is_foreign() {
-                match key.as_str() {
-                    "class_name" | "module_name" => {}
-                    _ => {
-                        reader.located(map.next_value::<IgnoredAny>())?;
-                        continue;
-                    }
-                }
-            }
-            if !raw.keys.insert(key.clone()) {
-                let class = raw.class.unwrap_or_else(|| {
-                    let what = match seed {
-                        Seed::Event => "an event",
-                        Seed::File => "the file",
-                    };
-                    what.to_owned()
-                });
-                let field = key.clone();
-                return Err(reader.fail(&key, EventProblem::UnknownField { class, field }));
-            }
-            match key.as_str() {
-                "event" => {
-                    let child = reader.node(node.depth + 1);
-                    raw.event =
-                        Some(reader.inside(Step::Field("event"), || map.next_value_seed(child))?);
-                }
-                "events" => {
-                    let children = NodesSeed(reader.node(node.depth + 1));
-                    raw.events = Some(reader.inside(Step::Field("events"), || {
-                        reader.located(map.next_value_seed(children))
-                    })?);
-                }
-                _ => {
-                    let value: Value = reader.located(map.next_value())?;
-                    match (key.as_str(), value) {
-                        ("class_name", Value::String(name)) => raw.class = Some(name),
-                        ("module_name", Value::String(name)) => raw.module = Some(name),
-                        ("class_name" | "module_name", other) => {
-                            return Err(reader.fail(&key, kind("a name", &other)));
-                        }
-                        (_, value) => raw.values.push((key, value)),
-                    }
-                }
-            }
+impl Builder {
+    /// The event below `depth` others.
+    pub(super) fn event(&mut self, json: &Json, depth: usize) -> Result<Event, EventError> {
+        self.nodes += 1;
+        if depth > MAX_DEPTH {
+            return Err(wrong("", EventProblem::TooDeep));
         }
-        Ok(raw)
-    }
-
-    /// Whether they say that they are an event's.
-    pub(super) fn is_an_event(&self) -> bool {
-        self.class.is_some()
-    }
-
-    /// The event that they make up.
-    pub(super) fn into_event<E: serde::de::Error>(self, reader: &Reader) -> Result<Event, E> {
-        self.build()
-            .and_then(|event| match event.check_fields() {
-                Ok(()) => Ok(event),
-                Err((field, problem)) => Err((field.to_owned(), problem)),
-            })
-            .map_err(|(field, problem)| reader.fail(&field, problem))
-    }
-
-    /// A field other than the class and inner events, where it is there.
-    pub(super) fn get(&self, field: &str) -> Option<&Value> {
-        self.values
-            .iter()
-            .find(|(key, _)| key == field)
-            .map(|(_, value)| value)
-    }
-
-    /// Whether the class is already known to be unknown.
-    fn is_foreign(&self) -> bool {
-        self.class
-            .as_deref()
-            .is_some_and(|name| class_of(self.module.as_deref(), name).is_none())
-    }
-
-    fn missing(&self, field: &'static str) -> Wrong {
-        let class = self.class.clone().unwrap_or_else(|| "an event".to_owned());
-        (field.to_owned(), EventProblem::Missing { class, field })
-    }
-
-    fn value(&self, field: &'static str) -> Result<&Value, Wrong> {
-        self.get(field).ok_or_else(|| self.missing(field))
-    }
-
-    fn real(&self, field: &'static str) -> Result<f64, Wrong> {
-        let value = self.value(field)?;
-        value
-            .as_f64()
-            .ok_or_else(|| (field.to_owned(), kind("a number", value)))
-    }
-
-    fn unit<T>(
-        &self,
-        field: &'static str,
-        make: fn(f64) -> Result<T, UnitError>,
-    ) -> Result<T, Wrong> {
-        let value = self.real(field)?;
-        make(value).map_err(|error| {
-            let needs = match error {
-                UnitError::NotAProbability { .. } => "a number above 0 and at most 1",
-                _ => POSITIVE,
-            };
-            (field.to_owned(), EventProblem::Range { needs, value })
-        })
-    }
-
-    fn whole(&self, field: &'static str) -> Result<u64, Wrong> {
-        let value = self.value(field)?;
-        value
-            .as_u64()
-            .ok_or_else(|| (field.to_owned(), kind(AT_LEAST_ONE, value)))
-    }
-
-    fn steps(&self) -> Result<StepCounts, Wrong> {
-        const FIELD: &str = "step_counts";
-        match self.value(FIELD)? {
-            Value::Array(list) => list
-                .iter()
-                .enumerate()
-                .map(|(i, value)| {
-                    let wrong = || (format!("{FIELD}[{i}]"), kind(AT_LEAST_ONE, value));
-                    value.as_u64().ok_or_else(wrong)
-                })
-                .collect::<Result<_, _>>()
-                .map(StepCounts::Many),
-            _ => self.whole(FIELD).map(StepCounts::One),
+        if self.nodes > MAX_NODES {
+            return Err(wrong("", EventProblem::TooMany));
         }
-    }
-
-    fn shape(&self) -> Result<f64, Wrong> {
-        match self.value("shape")? {
-            Value::String(text) if text == "inf" || text == "Infinity" => Ok(f64::INFINITY),
-            _ => self.real("shape"),
-        }
-    }
-
-    fn build(mut self) -> Result<Event, Wrong> {
-        let Some(name) = self.class.clone() else {
-            return Err(self.missing("class_name"));
+        let Json::Object(fields) = json else {
+            return Err(wrong("", EventProblem::NotAnObject));
         };
-        let Some((_, class, known)) = class_of(self.module.as_deref(), &name) else {
-            let class_name = match self.module.as_deref() {
+        let event = self.build(&Fields::read(fields, "an event")?, depth)?;
+        match event.check_fields() {
+            Ok(()) => Ok(event),
+            Err((field, problem)) => Err(wrong(field, problem)),
+        }
+    }
+
+    /// The events of a list.
+    pub(super) fn events(&mut self, json: &Json, depth: usize) -> Result<Vec<Event>, EventError> {
+        let Json::List(list) = json else {
+            return Err(kind("", "a list of events", json));
+        };
+        let one = |(i, json)| {
+            self.event(json, depth)
+                .map_err(|error| inside(&format!("[{i}]"), error))
+        };
+        list.iter().enumerate().map(one).collect()
+    }
+
+    /// The inner event of a file or of an event at `depth`, where there is one.
+    pub(super) fn inner(
+        &mut self,
+        fields: &Fields<'_>,
+        depth: usize,
+    ) -> Result<Option<Event>, EventError> {
+        let read = fields.get("event").map(|json| self.event(json, depth + 1));
+        read.transpose().map_err(|error| inside("event", error))
+    }
+
+    /// The inner events of a file or of an event at `depth`, where there are some.
+    pub(super) fn all_inner(
+        &mut self,
+        fields: &Fields<'_>,
+        depth: usize,
+    ) -> Result<Option<Vec<Event>>, EventError> {
+        let read = fields
+            .get("events")
+            .map(|json| self.events(json, depth + 1));
+        read.transpose().map_err(|error| inside("events", error))
+    }
+
+    fn build(&mut self, fields: &Fields<'_>, depth: usize) -> Result<Event, EventError> {
+        let Some(name) = fields.class else {
+            return Err(fields.missing("class_name"));
+        };
+        let Some((_, class, known)) = class_of(fields.module, name) else {
+            let class_name = match fields.module {
                 Some(module) if module != THEIRS => format!("{module}.{name}"),
-                _ => name,
+                _ => name.to_owned(),
             };
             return Ok(Event::Unsupported { class_name });
         };
         // A field that changes the mathematics must never be dropped silently.
-        for key in &self.keys {
-            if key != "module_name" && key != "class_name" && !known.contains(&key.as_str()) {
-                let field = key.clone();
-                return Err((
-                    key.clone(),
-                    EventProblem::UnknownField { class: name, field },
-                ));
-            }
+        let names = ["module_name", "class_name"];
+        let mut keys = fields.values.keys();
+        if let Some(key) = keys.find(|key| !names.contains(key) && !known.contains(key)) {
+            return Err(fields.unknown(key, name));
         }
-        let event = match (self.event.take(), known.contains(&"event")) {
-            (None, true) => return Err(self.missing("event")),
+        let event = match (self.inner(fields, depth)?, known.contains(&"event")) {
+            (None, true) => return Err(fields.missing("event")),
             (event, _) => Box::new(event.unwrap_or(Event::NoOp)),
         };
-        let events = match (self.events.take(), known.contains(&"events")) {
-            (None, true) => return Err(self.missing("events")),
+        let events = match (self.all_inner(fields, depth)?, known.contains(&"events")) {
+            (None, true) => return Err(fields.missing("events")),
             (events, _) => events.unwrap_or_default(),
         };
-        let noise = || self.unit("noise_multiplier", NoiseMultiplier::new);
-        let epsilon = || self.unit("epsilon", Epsilon::new);
+        let noise = || fields.unit("noise_multiplier", NoiseMultiplier::new);
+        let epsilon = || fields.unit("epsilon", Epsilon::new);
         Ok(match *class {
             "NoOpDpEvent" => Event::NoOp,
             "NonPrivateDpEvent" => Event::NonPrivate,
@@ -541,56 +377,56 @@ impl Fields {
                 noise_multiplier: noise()?,
             },
             "DiscreteLaplaceDpEvent" => Event::DiscreteLaplace {
-                noise_parameter: self.real("noise_parameter")?,
-                sensitivity: self.whole("sensitivity")?,
+                noise_parameter: fields.real("noise_parameter")?,
+                sensitivity: fields.whole("sensitivity")?,
             },
             "RandomizedResponseDpEvent" => Event::RandomizedResponse {
-                noise_parameter: self.real("noise_parameter")?,
-                num_buckets: self.whole("num_buckets")?,
+                noise_parameter: fields.real("noise_parameter")?,
+                num_buckets: fields.whole("num_buckets")?,
             },
             "PoissonSampledDpEvent" => Event::PoissonSampled {
-                sampling_probability: self.unit("sampling_probability", SamplingRate::new)?,
+                sampling_probability: fields.unit("sampling_probability", SamplingRate::new)?,
                 event,
             },
             "SampledWithReplacementDpEvent" => Event::SampledWithReplacement {
-                source_dataset_size: self.whole("source_dataset_size")?,
-                sample_size: self.whole("sample_size")?,
+                source_dataset_size: fields.whole("source_dataset_size")?,
+                sample_size: fields.whole("sample_size")?,
                 event,
             },
             "SampledWithoutReplacementDpEvent" => Event::SampledWithoutReplacement {
-                source_dataset_size: self.whole("source_dataset_size")?,
-                sample_size: self.whole("sample_size")?,
+                source_dataset_size: fields.whole("source_dataset_size")?,
+                sample_size: fields.whole("sample_size")?,
                 event,
             },
             "SelfComposedDpEvent" => Event::SelfComposed {
                 event,
-                count: self.whole("count")?,
+                count: fields.whole("count")?,
             },
             "ComposedDpEvent" => Event::Composed { events },
             "ParallelComposedDpEvent" => Event::ParallelComposed { events },
             "SingleEpochTreeAggregationDpEvent" => Event::SingleEpochTreeAggregation {
                 noise_multiplier: noise()?,
-                step_counts: self.steps()?,
+                step_counts: fields.steps()?,
             },
             "PrefixSumsDpEvent" => Event::PrefixSums {
                 noise_multiplier: noise()?,
-                step_counts: self.steps()?,
+                step_counts: fields.steps()?,
             },
             "RepeatAndSelectDpEvent" => Event::RepeatAndSelect {
                 event,
-                mean: self.real("mean")?,
-                shape: self.shape()?,
+                mean: fields.real("mean")?,
+                shape: fields.shape()?,
             },
             "ZCDpEvent" => Event::ZCdp {
-                rho: self.unit("rho", Rho::new)?,
-                xi: match self.value("xi") {
-                    Ok(_) => self.real("xi")?,
+                rho: fields.unit("rho", Rho::new)?,
+                xi: match fields.value("xi") {
+                    Ok(_) => fields.real("xi")?,
                     Err(_) => 0.0,
                 },
             },
             "EpsilonDeltaDpEvent" => Event::EpsilonDelta {
-                epsilon: self.real("epsilon")?,
-                delta: self.real("delta")?,
+                epsilon: fields.real("epsilon")?,
+                delta: fields.real("delta")?,
             },
             "ExponentialMechanismDpEvent" => Event::ExponentialMechanism {
                 epsilon: epsilon()?,
@@ -609,4 +445,116 @@ impl Fields {
             },
         })
     }
+}
+
+/// The fields of one object.
+pub(super) struct Fields<'a> {
+    class: Option<&'a str>,
+    module: Option<&'a str>,
+    values: BTreeMap<&'a str, &'a Json>,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of `what`, in which none may be twice.
+    pub(super) fn read(fields: &'a [(String, Json)], what: &str) -> Result<Self, EventError> {
+        let mut read = Self {
+            class: None,
+            module: None,
+            values: BTreeMap::new(),
+        };
+        for (key, json) in fields {
+            if read.values.insert(key, json).is_some() {
+                return Err(read.unknown(key, read.class.unwrap_or(what)));
+            }
+            let name = match key.as_str() {
+                "class_name" => &mut read.class,
+                "module_name" => &mut read.module,
+                _ => continue,
+            };
+            let Json::Leaf(Value::String(text)) = json else {
+                return Err(kind(key, "a name", json));
+            };
+            *name = Some(text);
+        }
+        Ok(read)
+    }
+
+    /// Whether they say that they are an event's.
+    pub(super) fn is_an_event(&self) -> bool {
+        self.class.is_some()
+    }
+
+    pub(super) fn get(&self, field: &str) -> Option<&'a Json> {
+        self.values.get(field).copied()
+    }
+
+    fn unknown(&self, field: &str, class: &str) -> EventError {
+        let problem = EventProblem::UnknownField {
+            class: class.to_owned(),
+            field: field.to_owned(),
+        };
+        wrong(field, problem)
+    }
+
+    fn missing(&self, field: &'static str) -> EventError {
+        let class = self.class.unwrap_or("an event").to_owned();
+        wrong(field, EventProblem::Missing { class, field })
+    }
+
+    fn value(&self, field: &'static str) -> Result<&'a Json, EventError> {
+        self.get(field).ok_or_else(|| self.missing(field))
+    }
+
+    fn real(&self, field: &'static str) -> Result<f64, EventError> {
+        let json = self.value(field)?;
+        json.leaf()
+            .and_then(Value::as_f64)
+            .ok_or_else(|| kind(field, "a number", json))
+    }
+
+    fn unit<T>(
+        &self,
+        field: &'static str,
+        make: fn(f64) -> Result<T, UnitError>,
+    ) -> Result<T, EventError> {
+        let value = self.real(field)?;
+        make(value).map_err(|error| {
+            let needs = match error {
+                UnitError::NotAProbability { .. } => "a number above 0 and at most 1",
+                _ => POSITIVE,
+            };
+            wrong(field, EventProblem::Range { needs, value })
+        })
+    }
+
+    fn whole(&self, field: &'static str) -> Result<u64, EventError> {
+        whole(field, self.value(field)?)
+    }
+
+    fn steps(&self) -> Result<StepCounts, EventError> {
+        const FIELD: &str = "step_counts";
+        match self.value(FIELD)? {
+            Json::List(list) => list
+                .iter()
+                .enumerate()
+                .map(|(i, json)| whole(&format!("{FIELD}[{i}]"), json))
+                .collect::<Result<_, _>>()
+                .map(StepCounts::Many),
+            json => whole(FIELD, json).map(StepCounts::One),
+        }
+    }
+
+    fn shape(&self) -> Result<f64, EventError> {
+        let text = self.value("shape")?.leaf().and_then(Value::as_str);
+        match text {
+            Some("inf" | "Infinity") => Ok(f64::INFINITY),
+            _ => self.real("shape"),
+        }
+    }
+}
+
+fn whole(field: &str, json: &Json) -> Result<u64, EventError> {
+    json.leaf()
+        .and_then(Value::as_u64)
+        .ok_or_else(|| kind(field, AT_LEAST_ONE, json))
 }

@@ -385,9 +385,9 @@ fn path(stack: &[(&Event, usize)]) -> String {
     out
 }
 
-/// A field of the event at `path`.
+/// A field, or a place in the list, at `path`.
 pub(super) fn join(mut path: String, field: &str) -> String {
-    if !path.is_empty() && !field.is_empty() {
+    if !path.is_empty() && !field.is_empty() && !field.starts_with('[') {
         path.push('.');
     }
     path.push_str(field);

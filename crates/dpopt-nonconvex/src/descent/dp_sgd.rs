@@ -213,11 +213,16 @@ impl DpSgdPlan {
             ..
         } = schedule;
         Self {
-            terms: Terms::new(facts, budget, steps, spend(facts, noise_multiplier, rate, steps))
-                .with_gradients(steps as f64 * facts.records as f64 * rate.get())
-                .with_clip(schedule.clip)
-                .with_access(Access::Poisson(rate))
-                .with_output(schedule.output),
+            terms: Terms::new(
+                facts,
+                budget,
+                steps,
+                spend(facts, noise_multiplier, rate, steps),
+            )
+            .with_gradients(steps as f64 * facts.records as f64 * rate.get())
+            .with_clip(schedule.clip)
+            .with_access(Access::Poisson(rate))
+            .with_output(schedule.output),
             schedule,
             accountant: None,
         }
@@ -262,7 +267,13 @@ impl DpSgdPlan {
             self.facts().dim,
             Which::Poisson(schedule.sampling_rate),
             schedule.noise_multiplier,
-            (0..clips).map(|step| if decays { schedule.clip_at(step) } else { schedule.clip }),
+            (0..clips).map(|step| {
+                if decays {
+                    schedule.clip_at(step)
+                } else {
+                    schedule.clip
+                }
+            }),
         )
     }
 }

@@ -28,7 +28,10 @@ impl Fresh {
         let clips = clips.into_iter().map(ClipNorm::new);
         let clips: Vec<ClipNorm> = clips.collect::<Result<_, _>>().map_err(RunError::Clip)?;
         // A plan without steps asks for nothing.
-        let first = clips.first().copied().unwrap_or(ClipNorm::new(1.0).map_err(RunError::Clip)?);
+        let first = clips
+            .first()
+            .copied()
+            .unwrap_or(ClipNorm::new(1.0).map_err(RunError::Clip)?);
         Ok(Self {
             running: Running::new(dim, first),
             over,

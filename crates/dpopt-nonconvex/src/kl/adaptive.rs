@@ -5,8 +5,8 @@
 //! `docs/theory/adaptive-gd.md`. As printed it spends many times its budget: what a step costs is computed there from a noisy
 //! norm, and here from the noise that is really added, before the release and under a filter.
 
-use dpopt_privacy::accounting::zcdp;
 use dpopt_oracle::Offers;
+use dpopt_privacy::accounting::zcdp;
 use dpopt_privacy::{Epsilon, Event, Mu, NoiseMultiplier, Spend};
 use dpopt_solver::{
     Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, Plan, PlanError, PublicFacts, RunError,
@@ -395,7 +395,8 @@ impl AdaptiveGdPlan {
                 needed((self.for_steps() - norm).min(0.5 * self.mu * self.mu))
             }
             NormQueries::Relative => {
-                let (mut left, mut scale, mut least) = (self.for_steps(), self.clip(), f64::INFINITY);
+                let (mut left, mut scale, mut least) =
+                    (self.for_steps(), self.clip(), f64::INFINITY);
                 for number in 0..1_000 {
                     left -= self.norm_multiplier(number, scale).powi(-2);
                     // Written so that what is no number ends it.

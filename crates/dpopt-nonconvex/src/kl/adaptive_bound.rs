@@ -100,8 +100,8 @@ impl AdaptiveGdPlan {
             AdaptiveSelection::SmallestNorm => smallest.map(|upper| upper.min(self.seen(least))),
             AdaptiveSelection::Exponential { .. } => {
                 let epsilon = self.selection_epsilon?.get();
-                let gap =
-                    2.0 * self.sensitivity() / epsilon * (2.0 * (steps + 1.0) / self.settings.beta).ln();
+                let gap = 2.0 * self.sensitivity() / epsilon
+                    * (2.0 * (steps + 1.0) / self.settings.beta).ln();
                 smallest.map(|upper| upper.min(least) + gap)
             }
         }
@@ -124,7 +124,9 @@ impl AdaptiveGdPlan {
             },
             (AdaptiveSelection::Exponential { .. }, Some(epsilon)) => {
                 let points = (self.settings.max_steps as f64).min(self.most_norms()) + 1.0;
-                least + 2.0 * self.sensitivity() / epsilon.get() * (2.0 * points / self.settings.beta).ln()
+                least
+                    + 2.0 * self.sensitivity() / epsilon.get()
+                        * (2.0 * points / self.settings.beta).ln()
             }
             _ => return None,
         };
@@ -190,7 +192,9 @@ impl AdaptiveGdPlan {
     /// At most so much has been asked for where the budget ends a run above an excess.
     fn cost_above(&self, kl: &KlCondition, phi: f64) -> f64 {
         let (gamma, power) = (kl.gamma(), 4.0 / kl.kappa());
-        let steps = self.steps_above(kl, phi).min(self.settings.max_steps as f64);
+        let steps = self
+            .steps_above(kl, phi)
+            .min(self.settings.max_steps as f64);
         let norm = kl.gradient_norm_at(phi);
         let reached = self.reached(steps, norm);
         let area = gamma.powi(4) * integral(power, phi, self.facts().initial_gap);

@@ -197,8 +197,9 @@ impl Walk for AdaptiveWalk<'_> {
                 }
                 None => Some(Stop::NormUnpaid),
             },
-            Next::Gradient(norm) => (!self.ask_gradient(step, norm, point, oracle)?)
-                .then_some(Stop::GradientUnpaid),
+            Next::Gradient(norm) => {
+                (!self.ask_gradient(step, norm, point, oracle)?).then_some(Stop::GradientUnpaid)
+            }
         };
         if let Some(stop) = unpaid
             && !self.ask_closing(stop, point, oracle)?

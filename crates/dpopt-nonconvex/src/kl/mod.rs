@@ -7,9 +7,7 @@ mod proximal;
 mod spider;
 mod tail;
 
-pub use adaptive::{
-    ADAPTIVE_GD, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NormQueries,
-};
+pub use adaptive::{ADAPTIVE_GD, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NormQueries};
 pub use proximal::{
     PROXIMAL_POINT, ProximalFacts, ProximalPlan, ProximalReads, ProximalRound, ProximalSchedule,
     ProximalSettings,

@@ -236,7 +236,10 @@ impl Plan for RecursiveSgdPlan {
         };
         vec![
             Item::plain("outline", Value::Group(self.outline.items())),
-            Item::plain("stages", Value::Rows(self.stages.iter().map(stage).collect())),
+            Item::plain(
+                "stages",
+                Value::Rows(self.stages.iter().map(stage).collect()),
+            ),
             Item::ratio("noise_multiplier", self.noise_multiplier.get()),
         ]
     }

@@ -9,9 +9,7 @@ use dpopt_oracle::{
     Oracle, OracleFacts, OutputPerturbed, PrivateData, PrivateMean, Question, Scale,
 };
 use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Which,
-};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Which};
 use dpopt_solver::{Budget, NoObserver, Plan, PlanError, Release, RunError, Stop};
 
 use super::*;

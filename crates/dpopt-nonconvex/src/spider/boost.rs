@@ -308,11 +308,7 @@ impl Plan for SpiderBoostPlan {
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
         Ok(Box::new(Spider {
-            estimate: PhasedEstimate::new(
-                self.schedule.phases(),
-                start.len(),
-                self.schedule.clip,
-            )?,
+            estimate: PhasedEstimate::new(self.schedule.phases(), start.len(), self.schedule.clip)?,
             step_size: self.schedule.step_size,
         }))
     }

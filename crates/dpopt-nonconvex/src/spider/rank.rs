@@ -88,7 +88,8 @@ impl Search<'_> {
             for &share in shares {
                 let descends = |q| self.descends(steps, share, q);
                 let phase = longest_that_fits(steps, descends);
-                let slow = longest_that_fits(phase, |q| self.growth(steps, share, q) <= BEST_GROWTH);
+                let slow =
+                    longest_that_fits(phase, |q| self.growth(steps, share, q) <= BEST_GROWTH);
                 for phase in [phase, slow] {
                     let share = if phase == 1 { 1.0 } else { share };
                     let bound = optimisation + self.noise(steps, share, phase);

@@ -215,8 +215,8 @@ impl SampledSpiderBoostPlan {
             .releases(variation, variations)
             .spend();
         // N1 n + 2 N2 b2.
-        let gradients = anchors as f64 * facts.records as f64
-            + 2.0 * variations as f64 * schedule.batch as f64;
+        let gradients =
+            anchors as f64 * facts.records as f64 + 2.0 * variations as f64 * schedule.batch as f64;
         let access = match variation.batch {
             Batch::Poisson(rate) => Access::Poisson(rate),
             Batch::FixedSize(size) => Access::FixedSize(size),
@@ -356,8 +356,9 @@ fn sample(facts: &PublicFacts, batch: u64) -> Batch {
     let size = batch.max(1);
     match facts.adjacency {
         Adjacency::ReplaceOne => Batch::FixedSize(size),
-        _ => SamplingRate::new(size as f64 / facts.records as f64)
-            .map_or(Batch::All, Batch::Poisson),
+        _ => {
+            SamplingRate::new(size as f64 / facts.records as f64).map_or(Batch::All, Batch::Poisson)
+        }
     }
 }
 

@@ -156,11 +156,7 @@ impl Cases<'_> {
     /// Projected solvers in each branch.
     fn projected(&mut self) {
         let budget = budget();
-        for solver in [
-            &NOISY_GD_THEORY,
-            &SPIDERBOOST,
-            &NORMALIZED_SPIDER,
-        ] {
+        for solver in [&NOISY_GD_THEORY, &SPIDERBOOST, &NORMALIZED_SPIDER] {
             let jl = JlFacts {
                 facts: PublicFacts {
                     smoothness: 1.0,
@@ -180,12 +176,7 @@ impl Cases<'_> {
                 self.run(&format!("projected {}, {name}", solver.name), plan, None);
             }
         }
-        for solver in [
-            &NOISY_GD,
-            &SPIDERBOOST,
-            &SAMPLED_SPIDERBOOST,
-            &STORM,
-        ] {
+        for solver in [&NOISY_GD, &SPIDERBOOST, &SAMPLED_SPIDERBOOST, &STORM] {
             let jl = JlFacts {
                 facts: self.facts(WIDE),
                 rank: None,
@@ -240,9 +231,8 @@ impl Cases<'_> {
 
     /// Runs a plan, unless there is none.
     fn run(&mut self, name: &str, plan: Result<Box<dyn Plan>, PlanError>, start: Option<&[f64]>) {
-        let plan = match plan {
-            Ok(plan) => plan,
-            Err(error) => return eprintln!("{name}\t{}\t{error}", self.adjacency),
+        let Ok(plan) = plan else {
+            return;
         };
         let data = self.data(plan.facts().dim);
         let on = GlmRun::new(&data, LOSS, self.curator())

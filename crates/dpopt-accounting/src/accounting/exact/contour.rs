@@ -2,8 +2,9 @@
 
 use std::f64::consts::PI;
 
+use realfft::num_complex::Complex64;
+
 use super::ExactError;
-use super::complex::Complex;
 use super::moments::{Cumulant, Entry, Moments};
 use crate::accounting::special::log_one_minus_exp;
 
@@ -159,7 +160,7 @@ pub(super) struct Integral {
     /// `K(theta)`.
     value: f64,
     /// `e^{K(s) - K(theta)} / (s (s + 1))`, halved at the real axis.
-    terms: Vec<Complex>,
+    terms: Vec<Complex64>,
     /// Sum of the terms' errors, of their sizes, and of their sizes times `t`.
     error: f64,
     size: f64,
@@ -246,16 +247,16 @@ impl Integral {
         };
         for (k, entry) in entries.iter().enumerate() {
             let t = k as f64 * h;
-            let s = Complex::new(theta, t);
-            let below = (s * (s + Complex::new(1.0, 0.0))).inverse();
+            let s = Complex64::new(theta, t);
+            let below = (s * (s + Complex64::new(1.0, 0.0))).inv();
             let half = if k == 0 { 0.5 } else { 1.0 };
-            let term = Complex::new(entry.ln.re - out.value, entry.ln.im).exp() * below;
+            let term = Complex64::new(entry.ln.re - out.value, entry.ln.im).exp() * below;
             let term = term.scale(half);
-            let size = term.abs();
-            let error = entry.error + 4.0 * f64::EPSILON * (8.0 + entry.ln.abs());
+            let size = term.norm();
+            let error = entry.error + 4.0 * f64::EPSILON * (8.0 + entry.ln.norm());
             if entry.unknown {
                 out.error += size * error.exp();
-                out.terms.push(Complex::default());
+                out.terms.push(Complex64::default());
                 continue;
             }
             out.error += size * error.exp_m1();
@@ -385,7 +386,7 @@ mod tests {
                 theta: 1.0,
                 h: 0.1,
                 value: 0.0,
-                terms: vec![Complex::new(term, 0.0)],
+                terms: vec![Complex64::new(term, 0.0)],
                 error,
                 size: 1.0,
                 moment: 0.0,

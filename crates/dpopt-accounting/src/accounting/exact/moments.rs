@@ -1,8 +1,9 @@
 //! What the contour integral needs to know of a mechanism: its moment function
 //! `E_P[e^{s L}]` on the real axis and at complex arguments, with error bounds.
 
+use realfft::num_complex::Complex64;
+
 use super::ExactError;
-use super::complex::Complex;
 
 /// Value and first two derivatives of `log E_P[e^{theta L}]` at a real theta.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,7 +16,7 @@ pub(super) struct Cumulant {
 /// `log E_P[e^{s L}]` at one complex argument, up to a multiple of `2 pi i`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Entry {
-    pub(super) ln: Complex,
+    pub(super) ln: Complex64,
     /// Bound on the error of `ln`.
     pub(super) error: f64,
     /// `ln.re` is only an upper bound and the rest says nothing.
@@ -91,10 +92,10 @@ impl Moments for Gaussian {
 
     fn table(&self, theta: f64, h: f64, out: &mut [Entry]) -> Result<(), ExactError> {
         for (k, entry) in out.iter_mut().enumerate() {
-            let s = Complex::new(theta, k as f64 * h);
-            let ln = (s * (s + Complex::new(1.0, 0.0))).scale(0.5 * self.mu_squared);
-            let size = 0.5 * self.mu_squared * s.abs() * (s.abs() + 1.0);
-            entry.ln = entry.ln + ln;
+            let s = Complex64::new(theta, k as f64 * h);
+            let ln = (s * (s + Complex64::new(1.0, 0.0))).scale(0.5 * self.mu_squared);
+            let size = 0.5 * self.mu_squared * s.norm() * (s.norm() + 1.0);
+            entry.ln += ln;
             entry.error += size * (self.error + 8.0 * f64::EPSILON);
         }
         Ok(())

@@ -9,7 +9,8 @@
 //!
 //! under a standard normal x.
 
-use super::complex::Complex;
+use realfft::num_complex::Complex64;
+
 use crate::accounting::special::LN_SQRT_2PI;
 
 /// Unit of rounding.
@@ -38,10 +39,10 @@ pub(super) struct Node {
     pub(super) ln_weight: f64,
     pub(super) angle: f64,
     /// The privacy loss; its imaginary part is not negative.
-    pub(super) loss: Complex,
+    pub(super) loss: Complex64,
     /// Step times density times what remains of the loss when its first-order term, whose
     /// mean is zero, is taken away.
-    pub(super) rest: Complex,
+    pub(super) rest: Complex64,
     /// Relative error of weight and loss.
     pub(super) error: f64,
     /// Bound on the rounding error of `rest`.
@@ -50,15 +51,15 @@ pub(super) struct Node {
 
 /// `m` at one point: `log m`, `m - 1`, and whether the latter is small.
 struct Mix {
-    ln: Complex,
-    change: Complex,
+    ln: Complex64,
+    change: Complex64,
     small: bool,
 }
 
 /// `(log(1 + w) (1 + w) - w) / w^2` when `times` and `(w - log(1 + w)) / w^2` otherwise, for
 /// |w| < 0.1 (the remainder of the series is below 1e-18).
-fn second_order(w: Complex, times: bool) -> Complex {
-    let mut sum = Complex::default();
+fn second_order(w: Complex64, times: bool) -> Complex64 {
+    let mut sum = Complex64::default();
     for k in (2..=20_u32).rev() {
         let k = f64::from(k);
         let coefficient = if times {
@@ -66,7 +67,7 @@ fn second_order(w: Complex, times: bool) -> Complex {
         } else {
             1.0 / k
         };
-        sum = Complex::new(coefficient, 0.0) - w * sum;
+        sum = Complex64::new(coefficient, 0.0) - w * sum;
     }
     sum * w * w
 }
@@ -115,25 +116,25 @@ impl Pair {
     fn mix(&self, u: f64, v: f64) -> Mix {
         let q = self.rate;
         if u > 30.0 {
-            let tail = Complex::polar(-u, -v).scale((1.0 - q) / q);
+            let tail = polar(-u, -v).scale((1.0 - q) / q);
             return Mix {
-                ln: Complex::new(q.ln() + u, v) + tail.ln_1p(),
-                change: Complex::default(),
+                ln: Complex64::new(q.ln() + u, v) + ln_1p(tail),
+                change: Complex64::default(),
                 small: false,
             };
         }
         let (sin, cos) = v.sin_cos();
         let half = (0.5 * v).sin();
-        let change = Complex::new(
+        let change = Complex64::new(
             q * (u.exp_m1() * cos - 2.0 * half * half),
             q * u.exp() * sin,
         );
-        let size = change.abs();
+        let size = change.norm();
         let ln = if size < 0.5 {
-            change.ln_1p()
+            ln_1p(change)
         } else {
             // The sum itself: near q = 1 it cancels less than 1 + change does.
-            Complex::new(1.0 - q + q * u.exp() * cos, change.im).ln()
+            Complex64::new(1.0 - q + q * u.exp() * cos, change.im).ln()
         };
         Mix {
             ln,
@@ -147,21 +148,21 @@ impl Pair {
     pub(super) fn node(&self, x: f64, y: f64, step: f64) -> Node {
         let v = y / self.sigma;
         let ln_phi = step.ln() - 0.5 * (x * x - y * y) - LN_SQRT_2PI;
-        let phi = Complex::polar(ln_phi, -x * y);
+        let phi = polar(ln_phi, -x * y);
         let up = self.mix(self.exponent(x), v);
         let reach = x.abs() / self.sigma + 0.5 / (self.sigma * self.sigma);
         let error = ULP * (16.0 + x * x + 12.0 * reach);
-        let one = Complex::new(1.0, 0.0);
-        let times_mix = |mix: &Mix| Complex::polar(ln_phi + mix.ln.re, mix.ln.im - x * y);
+        let one = Complex64::new(1.0, 0.0);
+        let times_mix = |mix: &Mix| polar(ln_phi + mix.ln.re, mix.ln.im - x * y);
         let (ln_weight, angle, loss, rest, size) = match self.direction {
             Direction::Remove => {
                 let weight = times_mix(&up);
                 let (rest, size) = if up.small {
                     let rest = phi * second_order(up.change, true);
-                    (rest, rest.abs())
+                    (rest, rest.norm())
                 } else {
                     let loss_part = weight * (up.ln - one);
-                    (loss_part + phi, loss_part.abs() + phi.abs())
+                    (loss_part + phi, loss_part.norm() + phi.norm())
                 };
                 (ln_phi + up.ln.re, up.ln.im - x * y, up.ln, rest, size)
             }
@@ -169,11 +170,11 @@ impl Pair {
                 let loss = -up.ln;
                 let (rest, size) = if up.small {
                     let rest = phi * second_order(up.change, false);
-                    (rest, rest.abs())
+                    (rest, rest.norm())
                 } else {
                     let shifted = times_mix(&up);
                     let loss_part = phi * (loss - one);
-                    (shifted + loss_part, shifted.abs() + loss_part.abs())
+                    (shifted + loss_part, shifted.norm() + loss_part.norm())
                 };
                 (ln_phi, x * y, loss.conj(), rest.conj(), size)
             }
@@ -186,12 +187,12 @@ impl Pair {
                         second_order(down.change, false),
                         -(up.change * down.ln),
                     ];
-                    let size = parts.iter().map(|p| p.abs()).sum::<f64>() * phi.abs();
+                    let size = parts.iter().map(|p| p.norm()).sum::<f64>() * phi.norm();
                     (phi * (parts[0] + parts[1] + parts[2]), size)
                 } else {
                     let (weight, other) = (times_mix(&up), times_mix(&down));
                     let loss_part = weight * (loss - one);
-                    (loss_part + other, loss_part.abs() + other.abs())
+                    (loss_part + other, loss_part.norm() + other.norm())
                 };
                 (ln_phi + up.ln.re, up.ln.im - x * y, loss, rest, size)
             }
@@ -252,4 +253,18 @@ impl Pair {
         }
         Some(out)
     }
+}
+
+/// `e^{ln_size + i angle}`.
+pub(super) fn polar(ln_size: f64, angle: f64) -> Complex64 {
+    Complex64::from_polar(ln_size.exp(), angle)
+}
+
+/// `log(1 + z)`, relatively accurate near zero.
+pub(super) fn ln_1p(z: Complex64) -> Complex64 {
+    if z.re.abs() > 0.5 || z.im.abs() > 0.5 {
+        return (z + Complex64::new(1.0, 0.0)).ln();
+    }
+    let excess = 2.0 * z.re + z.re * z.re + z.im * z.im;
+    Complex64::new(0.5 * excess.ln_1p(), z.im.atan2(1.0 + z.re))
 }

@@ -1,10 +1,11 @@
 //! Moment functions of Poisson-sampled Gaussians: on the real axis to find the saddle point, at
 //! equally spaced complex arguments for the integral, and a bound on their decay.
 
+use realfft::num_complex::Complex64;
+
 use super::ExactError;
-use super::complex::Complex;
 use super::moments::{Cumulant, Entry, Moments};
-use super::pair::{NEGLIGIBLE, Node, Pair, ULP};
+use super::pair::{NEGLIGIBLE, Node, Pair, ULP, ln_1p, polar};
 use crate::accounting::special::exp_minus_linear;
 
 /// Most nodes on one line.
@@ -299,7 +300,7 @@ struct Table<'a> {
     scale: f64,
     excess: bool,
     nodes: Vec<Node>,
-    rest: Complex,
+    rest: Complex64,
     rest_error: f64,
     rule_error: f64,
     left_out: f64,
@@ -313,10 +314,10 @@ struct Block {
     turn_real: Vec<f64>,
     turn_imaginary: Vec<f64>,
     /// Sum of weights and of weights times losses of the nodes above.
-    mass: Complex,
-    mean: Complex,
+    mass: Complex64,
+    mean: Complex64,
     /// Sums of weight times `(loss * size)^j / j!` of the other nodes.
-    series: [Complex; TERMS + 1],
+    series: [Complex64; TERMS + 1],
     error: f64,
 }
 
@@ -332,10 +333,10 @@ impl<'a> Table<'a> {
             .into_iter()
             .map(|k| pair.node(k as f64 * rule.step, rule.height, rule.step))
             .collect();
-        let mut rest = Complex::default();
+        let mut rest = Complex64::default();
         let mut rest_error = 0.0;
         for node in &nodes {
-            rest = rest + node.rest;
+            rest += node.rest;
             rest_error += node.rest_error;
         }
         Ok(Self {
@@ -353,51 +354,51 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn argument(&self, k: usize) -> Complex {
-        Complex::new(self.theta, k as f64 * self.h)
+    fn argument(&self, k: usize) -> Complex64 {
+        Complex64::new(self.theta, k as f64 * self.h)
     }
 
     fn block(&self, from: usize, to: usize, block: &mut Block) {
-        let size = self.argument(to).abs();
+        let size = self.argument(to).norm();
         let t = from as f64 * self.h;
         *block = Block::default();
         let run = 4.0 * (to - from) as f64 * ULP;
         for node in &self.nodes {
-            let reach = size * node.loss.abs();
+            let reach = size * node.loss.norm();
             let weight = if self.excess {
-                Complex::polar(node.ln_weight, node.angle)
+                polar(node.ln_weight, node.angle)
             } else {
-                Complex::default()
+                Complex64::default()
             };
             if self.excess && reach <= 1.0 {
                 let unit = node.loss.scale(size);
                 let mut term = weight * unit;
                 for j in 2..=TERMS {
                     term = (term * unit).scale(1.0 / j as f64);
-                    block.series[j] = block.series[j] + term;
+                    block.series[j] += term;
                 }
-                block.error += (4.0 * node.error + 100.0 * ULP) * weight.abs() * reach * reach;
+                block.error += (4.0 * node.error + 100.0 * ULP) * weight.norm() * reach * reach;
                 continue;
             }
-            let now = Complex::polar(
+            let now = polar(
                 node.ln_weight + self.theta * node.loss.re - t * node.loss.im - self.scale,
                 node.angle + self.theta * node.loss.im + t * node.loss.re,
             );
-            let magnitude = now.abs();
-            let plain = weight.abs() * (1.0 + reach);
+            let magnitude = now.norm();
+            let plain = weight.norm() * (1.0 + reach);
             let error = 4.0 * node.error + 8.0 * ULP + run;
             if magnitude + plain < 1e-30 {
                 block.error += magnitude + plain;
                 continue;
             }
             block.error += error * (magnitude * (1.0 + reach) + plain);
-            let turn = Complex::polar(-self.h * node.loss.im, self.h * node.loss.re);
+            let turn = polar(-self.h * node.loss.im, self.h * node.loss.re);
             block.real.push(now.re);
             block.imaginary.push(now.im);
             block.turn_real.push(turn.re);
             block.turn_imaginary.push(turn.im);
-            block.mass = block.mass + weight;
-            block.mean = block.mean + weight * node.loss;
+            block.mass += weight;
+            block.mean += weight * node.loss;
         }
         while !block.real.len().is_multiple_of(LANES) {
             block.real.push(0.0);
@@ -429,13 +430,13 @@ impl<'a> Table<'a> {
             let length = if from < 512 { 64 } else { 128 };
             let to = (from + length).min(out.len());
             self.block(from, to, &mut block);
-            let size = self.argument(to).abs();
+            let size = self.argument(to).norm();
             for (k, entry) in (from..to).zip(&mut out[from..to]) {
                 let s = self.argument(k);
                 let mut sum = advance(&mut block);
                 if self.excess {
                     let unit = s.scale(1.0 / size);
-                    let mut series = Complex::default();
+                    let mut series = Complex64::default();
                     for j in (2..=TERMS).rev() {
                         series = block.series[j] + series * unit;
                     }
@@ -448,13 +449,13 @@ impl<'a> Table<'a> {
     }
 
     /// Adds `count log M` to the entry.
-    fn enter(&self, sum: Complex, error: f64, entry: &mut Entry) {
+    fn enter(&self, sum: Complex64, error: f64, entry: &mut Entry) {
         let moment = if self.excess {
-            sum + Complex::new(1.0, 0.0)
+            sum + Complex64::new(1.0, 0.0)
         } else {
             sum
         };
-        let size = moment.abs();
+        let size = moment.norm();
         let relative = error / size;
         if !(relative < 0.1) {
             // Nothing but a bound on the size is known.
@@ -462,17 +463,17 @@ impl<'a> Table<'a> {
             entry.unknown = true;
             return;
         }
-        let ln = if self.excess { sum.ln_1p() } else { sum.ln() };
-        let ln = ln + Complex::new(self.scale, 0.0);
-        entry.ln = entry.ln + ln.scale(self.count);
-        entry.error += self.count * (relative / (1.0 - relative) + 8.0 * ULP * ln.abs());
+        let ln = if self.excess { ln_1p(sum) } else { sum.ln() };
+        let ln = ln + Complex64::new(self.scale, 0.0);
+        entry.ln += ln.scale(self.count);
+        entry.error += self.count * (relative / (1.0 - relative) + 8.0 * ULP * ln.norm());
     }
 }
 
 const LANES: usize = 4;
 
 /// The sum over the nodes, which are then turned on by one step.
-fn advance(block: &mut Block) -> Complex {
+fn advance(block: &mut Block) -> Complex64 {
     let mut sum_real = [0.0; LANES];
     let mut sum_imaginary = [0.0; LANES];
     let nodes = block
@@ -495,7 +496,7 @@ fn advance(block: &mut Block) -> Complex {
             imaginary[lane] = re * b + im * a;
         }
     }
-    Complex::new(sum_real.iter().sum(), sum_imaginary.iter().sum())
+    Complex64::new(sum_real.iter().sum(), sum_imaginary.iter().sum())
 }
 
 #[cfg(test)]
@@ -515,15 +516,15 @@ mod tests {
     ];
 
     /// The plain definition, on a fine grid of the real axis.
-    fn direct(pair: &Pair, s: Complex) -> Complex {
+    fn direct(pair: &Pair, s: Complex64) -> Complex64 {
         let step = 0.002 * pair.sigma.min(1.0);
         let end = ((1.0 + 2.0 * s.re) / pair.sigma + 12.0) / step;
-        let mut sum = Complex::default();
+        let mut sum = Complex64::default();
         for k in -(end as i64)..=(end as i64) {
             let node = pair.node(k as f64 * step, 0.0, step);
             // On the real axis the add direction's conjugate is no different.
             let z = s.scale(node.loss.re);
-            sum = sum + Complex::polar(node.ln_weight + z.re, z.im);
+            sum += polar(node.ln_weight + z.re, z.im);
         }
         sum
     }
@@ -542,15 +543,15 @@ mod tests {
                 let mut entries = vec![Entry::default(); 150];
                 sampled.table(theta, h, &mut entries).unwrap();
                 for k in [0, 1, 2, 17, 63, 64, 149] {
-                    let truth = direct(&pair, Complex::new(theta, k as f64 * h));
+                    let truth = direct(&pair, Complex64::new(theta, k as f64 * h));
                     let entry = entries[k];
                     if entry.unknown {
                         continue;
                     }
                     let got = entry.ln.scale(1.0 / count).exp();
-                    let error = (got - truth).abs() / truth.abs();
+                    let error = (got - truth).norm() / truth.norm();
                     // The sum on the real axis cancels; it is good to this itself.
-                    let own = 1e-13 * direct(&pair, Complex::new(theta, 0.0)).re / truth.abs();
+                    let own = 1e-13 * direct(&pair, Complex64::new(theta, 0.0)).re / truth.norm();
                     assert!(
                         error <= entry.error / count + own,
                         "{pair:?} {h} {k}: {error:e}, bound {:e}, own {own:e}",

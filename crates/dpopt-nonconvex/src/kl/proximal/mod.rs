@@ -381,7 +381,10 @@ impl Plan for ProximalPlan {
         ];
         items.extend(self.accountant.map(|name| Item::word("accountant", name)));
         items.extend([
-            Item::plain("rounds", Value::Rows(schedule.rounds.iter().map(round).collect())),
+            Item::plain(
+                "rounds",
+                Value::Rows(schedule.rounds.iter().map(round).collect()),
+            ),
             Item::number("radius", self.radius, Unit::LENGTH),
         ]);
         items

@@ -191,11 +191,7 @@ fn calibrated(
         });
     };
     let rate = SamplingRate::new((batch / facts.records as f64).min(1.0))?;
-    let event = |z| -> Event {
-        spend(facts, Some(rate), z, steps)
-            .event()
-            .clone()
-    };
+    let event = |z| -> Event { spend(facts, Some(rate), z, steps).event().clone() };
     let accountant = Accountant::tightest_for(
         &event(NoiseMultiplier::new(chosen.multiplier)?),
         facts.adjacency,

@@ -220,7 +220,8 @@ impl KlSpiderPlan {
             KlSpiderVersion::PaperPhases => search.paper_phases(),
             KlSpiderVersion::PaperConstants => search.paper_constants(),
         };
-        let (drafts, squared, anchor_share) = planned.map_err(|bound| facts.vacuous_risk(SOLVER, bound, mu))?;
+        let (drafts, squared, anchor_share) =
+            planned.map_err(|bound| facts.vacuous_risk(SOLVER, bound, mu))?;
         let walked = |draft: &Draft| draft.updates * draft.step_length;
         let radius = drafts.iter().map(walked).sum();
         let bound = drafts.last().map_or(facts.initial_gap, |last| last.target);
@@ -363,14 +364,21 @@ impl Plan for KlSpiderPlan {
         vec![
             Item::ratio("kappa", self.kl.kappa()),
             Item::ratio("failure", self.settings.failure),
-            Item::plain("phases", Value::Rows(self.phases.iter().map(phase).collect())),
+            Item::plain(
+                "phases",
+                Value::Rows(self.phases.iter().map(phase).collect()),
+            ),
             Item::number("clip", self.clip(), Unit::GRADIENT),
             Item::number("radius", self.radius, Unit::LENGTH),
         ]
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
-        Ok(Box::new(KlWalk::new(&self.phases, start.len(), self.clip())?))
+        Ok(Box::new(KlWalk::new(
+            &self.phases,
+            start.len(),
+            self.clip(),
+        )?))
     }
 
     /// All phases were walked, or the last ended at a short estimate.

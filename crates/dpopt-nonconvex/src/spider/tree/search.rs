@@ -51,10 +51,7 @@ fn largest_root(records: u64, depth: u32) -> Option<u64> {
     if records_per_round(low, depth) > records {
         low = least;
     }
-    let high = low
-        .max(mean)
-        .saturating_add(2 * least + 2)
-        .min(records + 1);
+    let high = low.max(mean).saturating_add(2 * least + 2).min(records + 1);
     Some(bisect(low, high, |root| {
         records_per_round(root, depth) <= records
     }))
