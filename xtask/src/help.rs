@@ -11,7 +11,7 @@ usage: cargo xtask <command>
         [--loss NAME]... [--epsilon E]... [--only SOLVER]...]
              times of the accountants, the samplers and the clipped pass against their targets, medians;
              with --peers the clipped steps of the tools in that virtual environment beside ours; with --census
-             every solver on the files train.csv.gz and test.csv.gz in DIR, as Markdown (docs/census.md)
+             every solver on the files train.csv.gz and test.csv.gz in DIR, as Markdown (docs/measured/census.md)
   verify-rates [--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
                [--memory-gib G] [--list]
              every rate that theory promises, measured, with broken twins that must be caught; with --out a

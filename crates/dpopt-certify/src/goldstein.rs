@@ -105,8 +105,7 @@ pub struct Goldstein {
 /// For public data only.
 ///
 /// # References
-/// The project's notes on Goldstein stationarity, section 7.2; Zhang et al. 2020 for the segment
-/// from x along -g (INGD).
+/// Zhang et al. 2020, for the segment from x along -g (INGD).
 pub fn goldstein<O: Objective + ?Sized>(
     objective: &O,
     point: &[f64],

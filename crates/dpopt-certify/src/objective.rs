@@ -1,4 +1,4 @@
-//! What a certificate is asked of: a mean loss on public records, or a function in closed form.
+//! The objective of a certificate: a mean loss on public records, or a function in closed form.
 
 use dpopt_linalg::add_scaled;
 use dpopt_oracle::{

@@ -23,9 +23,6 @@ const CELLS: usize = 2048;
 /// # Errors
 /// [`CertificateError::OutOfRange`] for a distance or radius that is negative or not finite,
 /// [`CertificateError::NotFinite`] for a slope that is not.
-///
-/// # References
-/// The project's notes on Goldstein stationarity, section 7.1.
 pub fn radial_goldstein(
     distance: f64,
     radius: f64,

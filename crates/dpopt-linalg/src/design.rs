@@ -36,7 +36,7 @@ pub enum DesignError {
         /// Number of columns.
         columns: usize,
     },
-    /// An entry is none that the storage can hold (bytes: a multiple of the scale by 0 to 255;
+    /// The storage can't hold an entry (bytes: a multiple of the scale by 0 to 255;
     /// one-hot: the one value).
     #[error("row {row}, column {column}: the entry can't be held by this kind of design")]
     BadEntry {

@@ -71,7 +71,7 @@ pub enum DesignFileError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -117,12 +117,12 @@ pub enum DesignFileError {
         /// Number of rows.
         rows: usize,
     },
-    /// The layout is none that a design can have.
+    /// No design can have this layout.
     #[error("{path}: {source}")]
     Design {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: DesignError,
     },

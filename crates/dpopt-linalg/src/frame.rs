@@ -28,7 +28,7 @@ pub fn orthonormalise(vectors: &mut [f64], dim: usize) -> bool {
             }
         }
         let length = norm(current);
-        // Written so that a length that is not a number is refused.
+        // Written so that a NaN length is refused.
         if !(length > 1e-8 * before) {
             return false;
         }

@@ -111,7 +111,7 @@ impl Hull {
         self.points.len() / self.dim.max(1)
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()

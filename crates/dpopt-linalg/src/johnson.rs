@@ -24,7 +24,7 @@ pub enum MapError {
         /// d.
         columns: usize,
     },
-    /// What it is applied to has another dimension.
+    /// The argument has another dimension.
     #[error("the map takes {expected} coordinates, got {got}")]
     Dimension {
         /// Coordinates that the map takes.

@@ -20,7 +20,7 @@ const LOOK: usize = 8;
 /// Coordinates that a change of basis treats at a time.
 const CHUNK: usize = 512;
 
-/// Which end of the spectrum.
+/// An end of the spectrum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The least eigenvalue.
@@ -32,7 +32,7 @@ pub enum End {
 /// How far to go.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LanczosSettings {
-    /// Vectors kept at a time: memory is so many times d numbers. At least 4.
+    /// Vectors kept at a time, each of d numbers. At least 4.
     pub basis: usize,
     /// Both the residual and [`ExtremeEigenvalue::beyond`] have to fall below this times the norm
     /// of the operator. In (0, 1); below about 1e-14 rounding is in the way.
@@ -269,7 +269,7 @@ struct Run<P> {
     basis: Vec<Vec<f64>>,
     /// The projection of the operator on the basis, (capacity, capacity), row-major, symmetric.
     projected: Vec<f64>,
-    /// What is left of the last product outside the span of the basis, and its norm.
+    /// The part of the last product outside the span of the basis, and its norm.
     rest: Vec<f64>,
     beta: f64,
     scale: f64,

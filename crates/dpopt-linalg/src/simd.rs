@@ -18,7 +18,7 @@ pub(crate) const SINGLES: usize = 16;
 
 /// A kernel written once for all widths.
 pub(crate) trait Kernel {
-    /// What it computes.
+    /// The type of its result.
     type Output;
     /// Runs it; implementations are `#[inline(always)]`, so that it is compiled for each width.
     fn run<L: Lanes>(self, lanes: L) -> Self::Output;
@@ -36,7 +36,7 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     pulp::Arch::new().dispatch(Portable(kernel))
 }
 
-/// What this processor has, asked once: asking costs as much as a short row.
+/// The instructions of this processor, asked once: asking costs as much as a short row.
 #[cfg(target_arch = "x86_64")]
 static WIDTH: LazyLock<Width> = LazyLock::new(|| {
     if let Some(simd) = pulp::x86::V4::try_new() {

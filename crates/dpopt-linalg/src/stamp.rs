@@ -1,4 +1,4 @@
-//! What tells that an open file was changed.
+//! A stamp that tells whether an open file was changed.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 pub(crate) struct Stamp {
     pub(crate) length: u64,
     modified: Option<SystemTime>,
-    /// Of the last change of the file or what is known of it, which can't be set by hand.
+    /// The time of the last change of the file or of its metadata, which can't be set by hand.
     changed: Option<(i64, i64)>,
 }
 

@@ -209,7 +209,7 @@ impl Bound {
     }
 }
 
-/// What a bound leaves for rounding: sqrt(d)/2 steps to the lattice, and one step for everything else.
+/// The slack of a bound for rounding: sqrt(d)/2 steps to the lattice, and one step for everything else.
 fn slack(dim: usize, step: f64) -> f64 {
     ((dim as f64).sqrt() * 0.5 + 1.0) * step
 }
@@ -275,11 +275,11 @@ fn pow2(exponent: i32) -> f64 {
 /// fn print(sum: dpopt_privacy::LatticeSum) { println!("{sum:?}"); }
 /// ```
 pub struct LatticeSum {
-    /// What each contribution is clipped to.
+    /// The radius that contributions are clipped to.
     bound: Bound,
-    /// What the sealed sum states: `bound`, or a longer radius on the same lattice.
+    /// The bound that the sealed sum states: `bound`, or a longer radius on the same lattice.
     stated: Bound,
-    /// What each contribution is multiplied by before it is clipped.
+    /// The factor of each contribution before it is clipped.
     weight: f64,
     sum: Vec<i64>,
     added: u64,

@@ -1,6 +1,6 @@
 //! Problems with known constants, simulation, rate checks and audits.
 //!
-//! What theory promises is checked here against what is measured:
+//! The promises of theory, checked against measurements:
 //!
 //! - the problem zoo: [`RampBowl`], [`RobustGlm`], [`Radial`] powers and their log-periodic, weakly
 //!   convex and nonsmooth relatives, [`Wells`], and the instances of lower bounds, with exact values,

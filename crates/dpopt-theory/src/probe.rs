@@ -11,7 +11,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 
 use crate::problem::{Problem, SecondOrderProblem};
 
-/// What a [`Finding`] is about.
+/// The subject of a [`Finding`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Audited {
@@ -41,7 +41,7 @@ pub enum Audited {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was probed.
+    /// The probed constant.
     pub audited: Audited,
     /// The constant that was claimed, or the tolerance.
     pub claimed: f64,

@@ -34,7 +34,7 @@ pub struct CurvaturePlan {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PrivateCurvature {
-    /// What was released.
+    /// The released number.
     pub released: f64,
     /// Standard deviation of its noise.
     pub noise_std: f64,
@@ -68,7 +68,7 @@ impl CurvaturePlan {
         })
     }
 
-    /// What it costs.
+    /// Its cost.
     #[must_use]
     pub fn spend(&self) -> Spend {
         Spend::Fixed(Event::gaussian(self.noise_multiplier))

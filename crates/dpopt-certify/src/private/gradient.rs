@@ -57,7 +57,7 @@ pub struct GradientNormPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PrivateGradientNorm {
-    /// What was released; may be negative.
+    /// The released number; may be negative.
     pub released: f64,
     /// Standard deviation of its noise.
     pub noise_std: f64,
@@ -94,7 +94,7 @@ impl GradientNormPlan {
         })
     }
 
-    /// What it costs.
+    /// Its cost.
     #[must_use]
     pub fn spend(&self) -> Spend {
         Spend::Fixed(Event::gaussian(self.noise_multiplier))

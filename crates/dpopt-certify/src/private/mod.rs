@@ -38,11 +38,11 @@ pub enum PrivateCertificateError {
         "{what} could only be told to within an interval of width {width:.4e}, and less than {limit:.4e} is needed: more records (now {records}) or more budget (now mu = {mu:.4}) would help"
     )]
     Vacuous {
-        /// What was to be certified.
+        /// The quantity to certify.
         what: &'static str,
         /// Width of the interval.
         width: f64,
-        /// What it had to be below: the resolution asked for, or the range of the quantity.
+        /// The upper limit: the resolution asked for, or the range of the quantity.
         limit: f64,
         /// n.
         records: u64,
@@ -68,7 +68,7 @@ pub enum PrivateCertificateError {
     /// The data are not those that were planned for.
     #[error("planned for {planned} {what}, the data have {found}")]
     OtherData {
-        /// What differs.
+        /// The fact that differs.
         what: &'static str,
         /// In the plan.
         planned: u64,
@@ -86,12 +86,12 @@ pub enum PrivateCertificateError {
     /// The release was refused.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// What was released could not be evaluated.
+    /// The release could not be evaluated.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
 
-/// What is known of a number, with the probability that it is wrong.
+/// An interval for a number, with the probability that it is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Interval {
@@ -117,7 +117,7 @@ impl Interval {
     }
 }
 
-/// What all plans have in common.
+/// The common part of all plans.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Terms {
     facts: PublicFacts,

@@ -103,7 +103,7 @@ impl LeastEigenvaluePlan {
         })
     }
 
-    /// What it costs.
+    /// Its cost.
     #[must_use]
     pub fn spend(&self) -> Spend {
         Spend::Fixed(Event::gaussian(self.noise_multiplier))

@@ -2,7 +2,7 @@
 
 use super::{Design, DesignError, Store, check_columns};
 
-/// Which rows of a whole are wanted.
+/// The wanted rows of a whole.
 #[derive(Debug, Clone)]
 pub enum Wanted<'a> {
     /// Neighbouring ones.
@@ -21,7 +21,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -209,7 +209,7 @@ impl Design {
         }
     }
 
-    /// Sets the factors of rows of bytes. One that is none (negative, not finite) erases its row.
+    /// Sets the factors of rows of bytes. An invalid one (negative, not finite) erases its row.
     pub(crate) fn set_factors(&mut self, factors: impl Iterator<Item = f32>) {
         if let Store::Bytes { scales, .. } = &mut self.store {
             for (scale, factor) in scales.iter_mut().zip(factors) {

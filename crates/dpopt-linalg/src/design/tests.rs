@@ -1,4 +1,4 @@
-//! What every storage must do alike.
+//! Laws that every storage obeys.
 
 use super::*;
 

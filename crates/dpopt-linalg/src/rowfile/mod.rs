@@ -59,12 +59,12 @@ const MAX_NOTE: u64 = 1 << 24;
 pub struct RowFileError {
     /// The file.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason.
     #[source]
     pub problem: RowFileProblem,
 }
 
-/// What is wrong with a file of rows.
+/// Errors of a file of rows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowFileProblem {

@@ -103,7 +103,7 @@ impl RowFile {
         Some(self.header.row_norm).filter(|&norm| norm > 0.0)
     }
 
-    /// What the writer noted: the schema, for a table.
+    /// The writer's note: the schema, for a table.
     #[must_use]
     pub fn note(&self) -> &str {
         &self.note
@@ -194,7 +194,7 @@ impl RowReader<'_> {
     /// Reads rows of block `k` and their labels. `wanted` are numbers of rows of the file, all of this block; `design` comes
     /// from [`RowFile::empty`]; neither it nor `labels` keeps anything of what it held.
     ///
-    /// A row of a sparse storage whose columns don't increase or are out of range is an empty one, and a factor that is none
+    /// A row of a sparse storage whose columns don't increase or are out of range is an empty one, and an invalid factor
     /// erases its row: a [`super::RowFileWriter`] writes neither.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ pub struct RowFileWriter {
     name: String,
     header: Header,
     block_bytes: usize,
-    /// Of the block that is being filled: rows, labels and lengths, factors, column numbers, entries.
+    /// The block that is being filled: rows, labels and lengths, factors, column numbers, entries.
     count: usize,
     labels: Vec<u8>,
     lengths: Vec<u8>,
@@ -98,7 +98,7 @@ impl RowFileWriter {
         })
     }
 
-    /// Blocks of about so many bytes instead of 256 KiB; at most 8 MiB, and for dense rows before the first of them.
+    /// Sets the size of blocks in bytes, instead of about 256 KiB; at most 8 MiB, and for dense rows before the first of them.
     #[must_use]
     pub fn with_block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes.min(MAX_BLOCK_BYTES as usize / 2);

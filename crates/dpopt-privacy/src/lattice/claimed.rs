@@ -34,7 +34,7 @@ impl SensitivityClaim {
     /// coordinate is put by rounding to nearest.
     ///
     /// # Privacy
-    /// Nothing here checks the claim. Who releases such an output has to reserve in the name of `argument`
+    /// Nothing here checks the claim. A release of such an output needs a reservation that names `argument`
     /// ([`crate::Curator::reserve_claimed`]), and the guarantee names it.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl SensitivityClaim {
             .unwrap_or(sensitivity);
         let bound = Bound::new(radius, dim)?;
         let limit = MOST_STEPS * bound.step();
-        // Written so that a reach that is not a number is refused.
+        // Written so that a NaN reach is refused.
         if !(reach <= limit) {
             return Err(LatticeError::ReachTooLong { reach, limit });
         }

@@ -34,7 +34,7 @@ pub(super) fn dispatch<K: Kernel>(kernel: K) {
     pulp::Arch::new().dispatch(Portable(kernel));
 }
 
-/// What this processor has, asked once: asking costs as much as a short row.
+/// The instructions of this processor, asked once: asking costs as much as a short row.
 #[cfg(target_arch = "x86_64")]
 static WIDTH: LazyLock<Width> = LazyLock::new(|| {
     if let Some(simd) = pulp::x86::V4::try_new() {

@@ -13,7 +13,7 @@ const MOST: u64 = 160;
 /// The widest block. It bounds how many records are added in double precision.
 pub(super) const WIDEST: u64 = 1 << 20;
 
-/// Which positions of the data share a floating-point sum.
+/// The positions of the data that share a floating-point sum.
 ///
 /// Block b holds positions b width to (b + 1) width - 1. The width is public and so is a record's position, so a record
 /// that is exchanged, zeroed, drawn into a sample or not drawn changes the sum of one block and

@@ -1,4 +1,4 @@
-//! What is learnt of a row once, so that multiples of it can be added without reading it twice.
+//! A bound of a row, measured once, so that multiples of it can be added without reading it twice.
 
 use super::{norm_inflation, shrunk_norm};
 

@@ -174,7 +174,7 @@ enum Multiple {
     Extreme,
 }
 
-/// What clipping a scale needs of a bound.
+/// The part of a bound that clipping a scale needs.
 #[derive(Clone, Copy)]
 struct Clip {
     clip: f64,
@@ -218,7 +218,7 @@ impl Clip {
 /// The clipped scales of a batch, in lattice steps: [`Clip::multiple`] for many rows at once.
 struct Steps<'a> {
     clip: Clip,
-    /// What each scale is multiplied by first.
+    /// The factor of each scale.
     weight: f64,
     scales: &'a [f64],
     bounds: &'a [RowBound],

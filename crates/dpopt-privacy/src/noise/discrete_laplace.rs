@@ -37,7 +37,7 @@ impl DiscreteLaplace {
 
     /// Noise of parameter `a`, per lattice step: `1/a` is its scale in steps.
     ///
-    /// What is accounted must be this number: where it comes from a division that is not exact,
+    /// The accounted number must be this one: where it comes from a division that is not exact,
     /// round it down.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What can be refused when noise is set up. Drawing itself cannot fail.
+//! Refusals when noise is set up. Drawing itself cannot fail.
 
 use thiserror::Error;
 
@@ -36,7 +36,7 @@ pub enum NoiseError {
     NoEntropy {
         /// How many bytes were asked for.
         bytes: usize,
-        /// What the operating system said.
+        /// The operating system's error.
         reason: String,
     },
     /// A block number does not fit into a stream identifier.

@@ -131,7 +131,7 @@ pub(crate) struct FixedPoint {
 /// Digits after the point that [`fill_long`] gives.
 pub(crate) const LONG_BITS: u32 = HEAD_BITS + u64::BITS;
 
-/// What [`fill_long`] puts where a number is too large for it.
+/// The value that [`fill_long`] puts where a number is too large for it.
 pub(crate) const TOO_LONG: i128 = 1 << 126;
 
 /// Fills `out` with the first digits of the independent standard normals `w_0, w_1, …` of one

@@ -89,7 +89,7 @@ impl RoundedGaussian {
 
     /// Noise with standard deviation `scale` before rounding, in lattice steps.
     ///
-    /// What is accounted must be this number: where it comes from a division that is not exact,
+    /// The accounted number must be this one: where it comes from a division that is not exact,
     /// round it up.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub(super) struct Strips {
     density: [u64; EDGES],
 }
 
-/// What a box number stands for.
+/// The meaning of a box number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
     /// A box under the curve, in this strip.
@@ -74,7 +74,7 @@ impl Strips {
         (number < self.inside_count).then(|| u64::from(self.inside[number]))
     }
 
-    /// What the low 14 bits of a word stand for.
+    /// The meaning of the low 14 bits of a word.
     #[inline]
     pub(super) fn cell(&self, word: u64) -> Cell {
         if let Some(strip) = self.inside(word) {

@@ -264,7 +264,7 @@ pub(super) fn kolmogorov(mut uniforms: Vec<f64>) -> f64 {
     (2.0 * (-2.0 * n * distance * distance).exp()).min(1.0)
 }
 
-/// Which of these checks a sample fails.
+/// The checks that a sample fails.
 pub(super) fn alarms(checks: &[(&'static str, f64)]) -> Vec<&'static str> {
     for (name, p) in checks {
         assert!((0.0..=1.0 + 1e-12).contains(p), "{name}: p-value {p}");

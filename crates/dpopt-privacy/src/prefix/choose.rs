@@ -2,7 +2,7 @@
 
 use super::{Participation, PrefixError, PrefixKind, PrefixNoise};
 
-/// What is to be small over the prefix sums of a period.
+/// The error to minimise over the prefix sums of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorMeasure {

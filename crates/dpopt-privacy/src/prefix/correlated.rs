@@ -30,8 +30,8 @@ pub(super) struct Recurrence {
 impl Recurrence {
     /// For noise whose worst variance is `worst` times that of w.
     ///
-    /// A number may have 126 bits; so many are kept before the point that the worst noise overflows
-    /// them at 16 standard deviations (probability below 1e-56; the exact path takes over then).
+    /// A number may have 126 bits; the part before the point is so large that the worst noise overflows
+    /// it at 16 standard deviations (probability below 1e-56; the exact path takes over then).
     pub(super) fn new(factor: &Factor, worst: f64) -> Self {
         let before = (16.0 * worst.sqrt()).log2().ceil() as u32;
         Self::with_bits(

@@ -135,7 +135,7 @@ impl PrefixNoise {
         self.squared_sensitivity * (sum / self.len as f64)
     }
 
-    /// What one record's part in a period costs, exactly.
+    /// The exact cost of one record's part in a period.
     ///
     /// # Formula
     /// A Gaussian release of this noise multiplier; for a tree in which every record is in one

@@ -17,7 +17,7 @@ fn steps(len: usize) -> Vec<StreamId> {
         .collect()
 }
 
-/// The noise of all steps with so many digits on the fast path, and how often the exact path was
+/// The noise of all steps with `bits` known bits on the fast path, and how often the exact path was
 /// needed.
 fn run(key: &Key, factor: &Factor, len: usize, bits: u32, scale: f64) -> (Vec<Vec<i128>>, usize) {
     let steps = steps(len);

@@ -39,7 +39,7 @@ pub use design::PrefixNoise;
 pub(crate) use displacement::squared_displacement;
 pub(crate) use period::PeriodNoise;
 
-/// Which factorisation the noise of a period comes from.
+/// The factorisation behind the noise of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PrefixKind {
@@ -161,7 +161,7 @@ pub enum PrefixError {
     /// The step reads other records than the participation says.
     #[error("a step of this period must be a sum over {expected}")]
     WrongRecords {
-        /// What is expected.
+        /// The expected value.
         expected: &'static str,
     },
     /// The slice took part too often, or too short a time ago.
@@ -183,7 +183,7 @@ pub enum PrefixError {
     Broken,
 }
 
-/// Which nodes of the tree are released.
+/// The nodes of the tree that are released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nodes {
     /// Those that some prefix is made of.

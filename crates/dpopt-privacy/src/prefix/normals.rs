@@ -13,7 +13,7 @@ use crate::noise::{Key, NoiseError, StreamId};
 /// Most digits after the point that [`fill`] gives.
 pub(super) const MAX_BITS: u32 = real::LONG_BITS;
 
-/// What [`fill`] puts where a number does not fit.
+/// The value that [`fill`] puts where a number does not fit.
 pub(super) const TOO_LARGE: i128 = real::TOO_LONG;
 
 /// Fills `out` with `⌊|w| 2^bits⌋` and the sign of w: within one unit of `w 2^bits`, for `bits` up

@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Depth of the tree for so many steps, from an independent computation.
+    /// Depth of the tree for a number of steps, from an independent computation.
     #[test]
     fn levels_agree_with_reference_values() {
         for (len, depth) in [

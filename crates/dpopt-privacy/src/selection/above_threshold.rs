@@ -23,7 +23,7 @@ pub const MAX_ANSWERS: u32 = 1 << 16;
 /// Largest size of a threshold in steps, 2^62.
 const MAX_THRESHOLD: f64 = 4_611_686_018_427_387_904.0;
 
-/// What will be compared with the threshold.
+/// The quantity that is compared with the threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Queries {
@@ -235,7 +235,7 @@ impl Moves {
     }
 }
 
-/// What a run is opened with, checked.
+/// The checked terms of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     moves: Moves,

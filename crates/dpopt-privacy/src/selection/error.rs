@@ -1,4 +1,4 @@
-//! What can be refused when a selection is set up. None of it depends on what records hold, and on
+//! Refusals when a selection is set up. None of it depends on what records hold, and on
 //! how many there are only beyond 2^32.
 
 use crate::adjacency::Adjacency;

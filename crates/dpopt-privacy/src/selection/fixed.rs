@@ -1,6 +1,6 @@
 //! Non-negative fixed-point numbers of any precision, and `exp(−x)` with a proved error.
 //!
-//! A number is a list of 64-bit limbs, least significant first: so many for the fraction and two
+//! A number is a list of 64-bit limbs, least significant first: a fixed number for the fraction and two
 //! above them, so it is below 2^128. One unit of the last place is called an ulp. Operations that
 //! are not exact round down by less than one ulp each; callers carry the error.
 
@@ -78,7 +78,7 @@ impl Fixed {
         }
     }
 
-    /// Adds so many ulps.
+    /// Adds a number of ulps.
     pub(super) fn add_ulps(&mut self, ulps: u128) {
         let mut other = Self(vec![0; self.0.len()]);
         other.0[0] = ulps as u64;
@@ -171,7 +171,7 @@ impl Fixed {
     }
 }
 
-/// `exp(−rate · d)` for whole numbers `d`, to so many limbs.
+/// `exp(−rate · d)` for whole numbers `d`, to `limbs` limbs.
 ///
 /// # Error
 /// Below [`Powers::error`] ulps. `x < 1` is rounded down by less than an ulp, and no term of its

@@ -17,7 +17,7 @@ pub const MAX_TARGET: u32 = 1 << 20;
 /// Largest size of an edge in units of the common last place, 2^61.
 const MAX_EDGE_BITS: u32 = 61;
 
-/// Which quantile: a fraction strictly between 0 and 1, such as 1/2 for the median.
+/// The quantile: a fraction strictly between 0 and 1, such as 1/2 for the median.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     numerator: u32,
@@ -82,7 +82,7 @@ impl Target {
     }
 }
 
-/// What the mechanism takes to be equally likely without data.
+/// The base measure: what is equally likely without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BaseMeasure {
@@ -179,7 +179,7 @@ impl QuantileBins {
     }
 
     /// The bin of a value: from its lower edge up to below its upper one. Values beyond the
-    /// edges count in the bin at that end, a value that is not a number in none.
+    /// edges count in the bin at that end, a NaN in none.
     fn bin_of(&self, value: f64) -> Option<usize> {
         // The first edge is below every bin, the last above.
         let inner = &self.edges[1..self.edges.len() - 1];

@@ -49,7 +49,7 @@ impl Tuning {
         Ok(Self { run, mean, shape })
     }
 
-    /// What one run may spend.
+    /// The budget of one run.
     #[must_use]
     pub fn run(&self) -> &Event {
         &self.run
@@ -76,7 +76,7 @@ impl Tuning {
 /// The best of several runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Best<T> {
-    /// What the run returned.
+    /// The result of the run.
     pub value: T,
     /// Its score.
     pub score: f64,
@@ -87,7 +87,7 @@ pub(crate) struct Repetitions(Law);
 
 enum Law {
     Binomial(Choice<Binomial>),
-    /// The number is the sum of so many draws.
+    /// The number of draws that are added up.
     Poisson(Choice<Poisson>, u32),
 }
 

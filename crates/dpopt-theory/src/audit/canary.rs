@@ -65,7 +65,7 @@ impl Canary {
         }
     }
 
-    /// Makes so many runs, half of them in each world.
+    /// Sets the number of runs, half of them in each world.
     #[must_use]
     pub fn with_runs(mut self, quick: u64, full: u64) -> Self {
         (self.quick, self.full) = (quick, full);

@@ -64,7 +64,7 @@ impl TranscriptMeter {
         }
     }
 
-    /// Makes so many runs.
+    /// Sets the number of runs.
     #[must_use]
     pub fn with_runs(mut self, quick: u64, full: u64) -> Self {
         (self.quick, self.full) = (quick, full);

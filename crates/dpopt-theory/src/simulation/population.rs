@@ -41,7 +41,7 @@ pub trait Population {
     }
 }
 
-/// A problem in closed form as a population: one record, which is the problem itself, so many times.
+/// A problem in closed form as a population: one record, which is the problem itself, repeated.
 pub struct ClosedForm<'a, P: ?Sized> {
     problem: &'a P,
     records: [u64; 1],

@@ -1,4 +1,4 @@
-//! What is claimed of adaptive noisy gradient descent, and the twins that must be caught.
+//! Claims about adaptive noisy gradient descent, and the twins that must be caught.
 //!
 //! Excess risk is measured on powers r^tau/tau, whose KL condition is tight everywhere, kappa = tau/(tau - 1): the mean over
 //! starting radii from 1/4 to 1, because at kappa = 2 each step divides the risk, and from one radius the result goes down in
@@ -23,7 +23,7 @@ use dpopt_certify::random::Normals;
 
 /// L0 of tilted records with X = 1 on problems whose gradients are at most 1 long.
 const CLIP: f64 = 2.0;
-/// Of the budgets: small, because mu goes down to 1e-3.
+/// The delta of the budgets: small, because mu goes down to 1e-3.
 const DELTA: f64 = 1e-10;
 /// Few dimensions.
 const FEW: f64 = 20.0;

@@ -1,10 +1,10 @@
-//! What is claimed, and how a claim is made testable.
+//! Claims, and how a claim is made testable.
 
 use serde::{Deserialize, Serialize};
 
 use super::error::VerifyError;
 
-/// What a claim varies.
+/// The argument that a claim varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -39,7 +39,7 @@ impl Axis {
     }
 }
 
-/// What the measured exponent should be.
+/// The expected exponent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -61,11 +61,11 @@ pub struct Claim {
     pub theorem: String,
     /// The solver.
     pub solver: String,
-    /// What is measured.
+    /// The measured quantity.
     pub quantity: String,
     /// The family of problems.
     pub family: String,
-    /// What is varied.
+    /// The argument that is varied.
     pub axis: Axis,
     /// The exponent p.
     pub predicted: f64,
@@ -110,7 +110,7 @@ impl Claim {
         }
     }
 
-    /// Who makes the claim: solver and theorem.
+    /// The solver and the theorem behind the claim.
     #[must_use]
     pub fn by(mut self, solver: &str, theorem: &str) -> Self {
         self.solver = solver.to_owned();
@@ -125,7 +125,7 @@ impl Claim {
         self
     }
 
-    /// What is measured, where it isn't the norm of the gradient.
+    /// The measured quantity, where it isn't the norm of the gradient.
     #[must_use]
     pub fn measuring(mut self, quantity: &str) -> Self {
         self.quantity = quantity.to_owned();
@@ -205,14 +205,14 @@ impl Design {
         }
     }
 
-    /// With a family of so many problems.
+    /// Sets the number of problems of the family.
     #[must_use]
     pub fn with_members(mut self, members: usize) -> Self {
         self.members = members;
         self
     }
 
-    /// With so many seeds.
+    /// Sets the number of seeds.
     #[must_use]
     pub fn with_seeds(mut self, seeds: usize) -> Self {
         self.seeds = seeds;
@@ -232,7 +232,7 @@ impl Design {
 pub struct Trial {
     /// The argument.
     pub x: f64,
-    /// Which problem of the family, from 0.
+    /// The index of the problem in the family, from 0.
     pub member: usize,
     /// How large the family is.
     pub members: usize,
@@ -240,7 +240,7 @@ pub struct Trial {
     pub seed: u64,
 }
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Measured {
@@ -250,7 +250,7 @@ pub struct Measured {
     pub square: f64,
     /// The planner's bound on the root mean square, where it has one.
     pub bound: Option<f64>,
-    /// What no solver can be below, in the mean over seeds and on the worst problem, where a lower bound says so.
+    /// The lower bound for every solver, in the mean over seeds and on the worst problem, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<f64>,
 }
@@ -321,7 +321,7 @@ pub trait Experiment: Sync + Send {
     }
 }
 
-/// What rows begin with that no run has confirmed.
+/// The prefixes of rows that no run has confirmed.
 const UNCONFIRMED: [&str; 2] = ["spiderboost-second-term/", "spiderboost-within-rank/rank"];
 
 fn is_unconfirmed(experiment: &dyn Experiment) -> bool {
@@ -342,7 +342,7 @@ impl Registry {
         Self::default()
     }
 
-    /// What this library claims.
+    /// The claims of this library.
     #[must_use]
     pub fn builtin() -> Self {
         let mut experiments = super::descent::experiments();
@@ -359,7 +359,7 @@ impl Registry {
         Self { experiments }
     }
 
-    /// Rows that are designed, and that no run has confirmed. `docs/rates.md` says what is known of them.
+    /// Rows that are designed, and that no run has confirmed. `docs/measured/rates.md` says what is known of them.
     #[must_use]
     pub fn unconfirmed() -> Self {
         let mut experiments = super::floors::experiments();
@@ -368,7 +368,7 @@ impl Registry {
         Self { experiments }
     }
 
-    /// What this library claims of low rank and random projections, confirmed or not.
+    /// The claims of this library about low rank and random projections, confirmed or not.
     #[must_use]
     pub fn projections() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What can be wrong with a verification, apart from a claim that fails.
+//! Errors of a verification, apart from a claim that fails.
 
 use crate::rates::FitError;
 
@@ -9,7 +9,7 @@ pub enum VerifyError {
     /// No experiment has this name.
     #[error("no experiment is called `{only}`; known: {}", known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The value asked for.
         only: String,
         /// The names that there are.
         known: Vec<String>,
@@ -78,7 +78,7 @@ pub enum VerifyError {
         file: String,
         /// The line, counted from 1.
         line: usize,
-        /// What the reader says.
+        /// The reader's error.
         why: String,
     },
     /// A file could not be read or written.
@@ -86,7 +86,7 @@ pub enum VerifyError {
     Io {
         /// The file.
         file: String,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// A slope could not be fitted.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::claim::{Effort, Measured};
 use super::error::VerifyError;
 
-/// Which trial: experiment, argument, problem, seed.
+/// The place of a trial: experiment, argument, problem, seed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) id: String,
@@ -19,7 +19,7 @@ pub(super) struct Place {
     pub(super) seed: usize,
 }
 
-/// What it gave, or why it failed.
+/// Its result, or why it failed.
 pub(super) type Outcome = Result<Measured, String>;
 
 #[derive(Serialize, Deserialize)]
@@ -32,7 +32,7 @@ struct Line {
     failed: Option<String>,
 }
 
-/// What trials depend on, beside their place.
+/// The settings that trials depend on, beside their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) effort: Effort,

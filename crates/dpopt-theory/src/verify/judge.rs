@@ -24,7 +24,7 @@ pub enum Status {
     Fail,
 }
 
-/// What was measured at one argument.
+/// The measurement at one argument.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Point {
@@ -32,7 +32,7 @@ pub struct Point {
     pub x: f64,
     /// Mean error over seeds: of the worst problem of the family, or over all of them.
     pub error: f64,
-    /// What it was divided by before the fit.
+    /// The number it was divided by before the fit.
     pub correction: f64,
     /// The planner's bound, the least one over the family.
     pub bound: Option<f64>,
@@ -52,7 +52,7 @@ pub struct Row {
     /// The claim.
     #[serde(flatten)]
     pub claim: Claim,
-    /// The fitted exponent; not a number where there is none.
+    /// The fitted exponent; NaN without a fit.
     pub measured: f64,
     /// Its interval: the hull of that of the regression and that of resampled seeds.
     pub ci: [f64; 2],
@@ -72,7 +72,7 @@ pub struct Row {
     pub failed: usize,
     /// The verdict.
     pub status: Status,
-    /// What speaks against the claim; for a control, by what it was caught.
+    /// The reasons against the claim; for a control, what caught it.
     pub why: Vec<String>,
     /// The points.
     pub data: Vec<Point>,
@@ -229,7 +229,7 @@ pub(super) fn judge(
     })
 }
 
-/// What in a fitted exponent speaks against the claim.
+/// The reasons of a fitted exponent against the claim.
 fn against(claim: &Claim, measured: f64, ci: [f64; 2]) -> Vec<String> {
     let mut why = Vec::new();
     let (predicted, tolerance) = (claim.predicted, claim.tolerance);
@@ -266,7 +266,7 @@ fn combine(worst: bool, members: &[Vec<f64>]) -> f64 {
     }
 }
 
-/// Of at least one number; 0 of none.
+/// The mean; 0 of an empty list.
 fn mean(v: &[f64]) -> f64 {
     v.iter().sum::<f64>() / v.len().max(1) as f64
 }

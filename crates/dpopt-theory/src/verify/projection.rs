@@ -1,4 +1,4 @@
-//! What is claimed of generalised linear problems of low rank: with a random projection, and without.
+//! Claims about generalised linear problems of low rank: with a random projection, and without.
 //!
 //! Family: [`RampGlm`] over slopes at fixed ratios to the plan's bound, r directions in d dimensions. (The hardest slope is of the size
 //! of the error; a grid that goes along with the bound has it at the same place for each argument, and ten slopes do for sixty.) A projected run embeds the directions by

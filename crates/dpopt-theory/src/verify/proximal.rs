@@ -1,4 +1,4 @@
-//! What is claimed of private proximal point, and the twin that must be caught.
+//! Claims about private proximal point, and the twin that must be caught.
 //!
 //! Powers of the radius below 2, on which the KL condition is tight everywhere, as the mean of records that are tilted apart: the
 //! mean gradient is exact. The theorem is an upper bound with logarithms, so the measured excess is divided by the planner's
@@ -170,7 +170,7 @@ impl ProximalExperiment {
         let setting = self.setting(trial.x);
         let profile = WeaklyConvex::new(1.5, 0.03, 10.0)?;
         let problem = Radial::new(profile, setting.dim, 1.0, 1.3)?;
-        // Tilts of length 1 besides, as in the notes.
+        // Tilts of length 1 besides.
         let lipschitz = problem.lipschitz() + 1.0;
         let plan = plan(&problem, lipschitz, &setting, 1e-3)?;
         let mut oracle = closed_gradients(&problem, &plan, trial.seed);

@@ -1,4 +1,4 @@
-//! What is claimed of recursive regularisation, with both inner solvers, and the twins that must be caught.
+//! Claims about recursive regularisation, with both inner solvers, and the twins that must be caught.
 //!
 //! The rows run the paper's schedule (weights that double), because its logarithms are those of the theorem: T stages
 //! on n/T records each, and a sum over T stages, make T^2 of the private and T^(3/2) of the statistical term, T about
@@ -30,10 +30,10 @@ use dpopt_certify::random::Normals;
 /// The paper's growth of the weights.
 const GROWTH: f64 = 2.0;
 const MAX_STEPS: u64 = 10_000_000;
-/// Of the budgets: small, because the private rows have a privacy parameter of 1e-4.
+/// The delta of the budgets: small, because the private rows have a privacy parameter of 1e-4.
 const DELTA: f64 = 1e-10;
 
-/// What is broken, if anything.
+/// The broken part, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Twin {
     Honest,

@@ -10,7 +10,7 @@ use super::error::VerifyError;
 use super::journal::{Header, Journal, Outcome, Place};
 use super::judge::{Cells, Report, judge};
 
-/// What trials depend on that is not in their header: raised when seeds or experiments change.
+/// Version of what trials depend on beside their header: raised when seeds or experiments change.
 const VERSION: u32 = 1;
 
 /// How far a run is.
@@ -77,14 +77,14 @@ impl<'a> Verification<'a> {
         self
     }
 
-    /// On so many threads. The report does not depend on it.
+    /// Sets the number of threads. The report does not depend on it.
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// With trials of at most so many bytes.
+    /// Sets the most memory of a trial, in bytes.
     #[must_use]
     pub fn with_memory(mut self, bytes: f64) -> Self {
         self.memory = bytes;
@@ -276,7 +276,7 @@ impl<'a> Verification<'a> {
     }
 }
 
-/// A solver that panics, or measures what is no number, has failed this trial.
+/// A solver that panics, or measures NaN, has failed this trial.
 fn attempt(experiment: &dyn Experiment, trial: &Trial) -> Outcome {
     let run = std::panic::AssertUnwindSafe(|| experiment.trial(trial));
     match std::panic::catch_unwind(run) {

@@ -1,4 +1,4 @@
-//! What is claimed of SpiderBoost with sampled variations, and the twins that must be caught.
+//! Claims about SpiderBoost with sampled variations, and the twins that must be caught.
 //!
 //! Poisson samples under add/remove and samples of fixed size under replace-one, over records that differ in slope and in curvature; otherwise as in `descent.rs`:
 //! the worst over a grid of ramp slopes of the mean over all points of a run, which is the expectation of the

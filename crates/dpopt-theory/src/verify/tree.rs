@@ -1,4 +1,4 @@
-//! What is claimed of tree-based private SPIDER for population risk, and the twins that must be caught.
+//! Claims about tree-based private SPIDER for population risk, and the twins that must be caught.
 //!
 //! Records are drawn from a population of eight kinds, so large that slices are independent samples. They differ
 //! in slope and in curvature ([`TiltedProblem`] over [`RampBowl`]), and their mean is the ramp-bowl problem,
@@ -42,7 +42,7 @@ enum Who {
     LipschitzNoise,
 }
 
-/// What dominates: the sampling of records, or noise.
+/// The dominating error: the sampling of records, or noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Regime {
     Statistical,
@@ -290,7 +290,7 @@ impl Experiment for TreeExperiment {
     }
 }
 
-/// Eight kinds of record, so many of each: four tilts, along four sign patterns that are nearly orthogonal, and their opposites.
+/// Eight kinds of record, equally many of each: four tilts, along four sign patterns that are nearly orthogonal, and their opposites.
 pub(super) fn population(
     dim: usize,
     copies: u64,

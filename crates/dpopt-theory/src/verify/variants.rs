@@ -1,4 +1,4 @@
-//! What is claimed of the variants of SpiderBoost, normalised Spider and STORM, and the twins that must be caught.
+//! Claims about the variants of SpiderBoost, normalised Spider and STORM, and the twins that must be caught.
 //!
 //! As in `descent.rs`: the worst, over a grid of ramp slopes, of the mean over all points of a run, which is the
 //! expectation of the output's gradient norm given the run.

@@ -21,7 +21,7 @@ use crate::problem::{Problem, ProblemConstants, ProblemError, positive};
 /// mean of signs, so the root mean square errors of G private answers, t1 and t2 per unit of displacement, are Omega(L0 sqrt(G d)/(n mu)) and
 /// Omega(L1 sqrt(G d)/(n mu)), up to logarithms. In the bound (F0 t2 t1/G)^(1/3) + t1/sqrt G for methods of G queries, G cancels.
 ///
-/// Source: arXiv 2206.00846, Lemma 4 and Theorem 10, as in the project's notes, section 4.6.
+/// Source: arXiv 2206.00846, Lemma 4 and Theorem 10, with the errata of `docs/rates.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Barrier {
     half: usize,
@@ -132,7 +132,7 @@ impl Problem for BarrierMean {
         2 * self.loss.half
     }
 
-    /// Of every record; the mean's own is that times the size of the mean record.
+    /// The bound for every record; the mean's own is that times the size of the mean record.
     fn lipschitz(&self) -> f64 {
         self.loss.lipschitz
     }

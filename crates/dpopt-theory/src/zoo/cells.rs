@@ -33,8 +33,6 @@ pub struct Answer {
 /// m is at most the trace over the number of cells, so at most X^2/cells for rows of norm X. If every one of n < d records had a
 /// row of its own, gamma^2 >= n/(2 X^2); a noise of norm 2 L0 sqrt(d)/(n mu) in the gradient, with L0 >= X Y, then leaves an excess of up to
 /// gamma^2 4 L0^2 d/(n mu)^2 >= 2 Y^2 d/(n mu^2), which is above F0 unless n > 4 d/mu^2. Records have to share rows.
-///
-/// Source: the project's notes on the KL condition, section 7.1 (real-shape demonstrations).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellSquares {
     dim: usize,
@@ -222,7 +220,7 @@ impl Problem for CellSquaresMean {
         self.loss.dim
     }
 
-    /// Of each record, for ||w|| <= R.
+    /// The bound for each record, for ||w|| <= R.
     fn lipschitz(&self) -> f64 {
         self.loss.lipschitz()
     }

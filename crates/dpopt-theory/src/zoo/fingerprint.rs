@@ -21,8 +21,7 @@ use crate::problem::ProblemError;
 /// The random biases matter: with p = 0 the point w = 0 would be a good answer without any data.
 ///
 /// # References
-/// Bun, Ullman and Vadhan 2014; Dwork, Smith, Steinke, Ullman and Vadhan 2015; the project's notes
-/// on arXiv 2206.00846, sections 4.6 and 7.3 (10, 11).
+/// Bun, Ullman and Vadhan 2014; Dwork, Smith, Steinke, Ullman and Vadhan 2015.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fingerprint {
     biases: Vec<f64>,

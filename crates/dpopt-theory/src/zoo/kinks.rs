@@ -14,8 +14,6 @@ use crate::problem::ProblemConstants;
 /// In closed form: 0 where |r - 1| <= a or r <= a, else sqrt(1 - (a/r)^2). (phi' is constant on the
 /// ball, so the shortest axial part is where cos t is least: at rho^2 = r^2 - a^2, the tangent.) The
 /// tangent point is in the ball always, so that holds on both sides of the ring.
-///
-/// Source: the project's notes on nonsmooth problems, section 7.1, P1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Ring;
 
@@ -67,8 +65,6 @@ impl Profile for Ring {
 /// - KL, for r <= R, with kappa = 1: (gamma phi')^1 >= phi iff gamma >= (1 + r) ln(1 + r), which grows:
 ///   gamma = (1 + R) ln(1 + R).
 /// - Range, for r <= R: ln(1 + R).
-///
-/// Source: the project's notes on nonsmooth problems, section 7.1, P2.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Logarithm;
 

@@ -28,8 +28,6 @@ use crate::problem::{ProblemConstants, ProblemError, positive};
 /// - KL with kappa = tau/(tau-1): F^(1/kappa)/phi' is A^(1/kappa - 1) times a periodic function of t;
 ///   gamma is its maximum over a period (found to 1e-9, and rounded up by that).
 /// - Range: phi grows, so phi(R).
-///
-/// Source: the project's notes on the KL condition, section 7.1, RLP.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogPeriodic {
     scale: f64,

@@ -20,8 +20,6 @@ use crate::problem::{ProblemConstants, ProblemError};
 /// - KL with kappa = tau/(tau-1) and gamma = tau^(1/tau - 1), **tight everywhere**: F = r^tau/tau and
 ///   (gamma r^(tau-1))^kappa = gamma^kappa r^tau with gamma^kappa = 1/tau.
 /// - Range R^tau/tau; F0 = start^tau/tau.
-///
-/// Source: the project's notes on the KL condition, section 7.1, POW.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Power {
     tau: f64,

@@ -12,8 +12,6 @@ use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem
 /// - KL with kappa = 2 and gamma = 1/(sqrt(2) s): ||grad F||^2 = 2 (u^2 + v^2) F >= 2 s^2 F. The saddle at (u, v) = 0, where it
 ///   would fail, is outside.
 /// - F0 = (a^2 - 1)^2/2, as the minimisers u v = 1 form a curve with F = 0. One of them, (1, 1), is inside if R >= sqrt(2) |a - 1|.
-///
-/// Source: the project's notes on the KL condition, section 7.1, UV.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Product {
     start: f64,

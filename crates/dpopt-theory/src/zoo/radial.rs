@@ -21,7 +21,7 @@ pub trait Profile {
         Vec::new()
     }
 
-    /// What holds for phi(||w||) at radii up to `reach`; `centre` and `radius` are filled in by
+    /// The constants of phi(||w||) at radii up to `reach`; `centre` and `radius` are filled in by
     /// [`Radial`], `initial_gap` too.
     fn constants(&self, reach: f64) -> ProblemConstants;
 }
@@ -33,10 +33,6 @@ pub trait Profile {
 /// With r = ||w - c|| and e = (w - c)/r: grad F = phi'(r) e, hess F = phi''(r) e e^T +
 /// (phi'(r)/r) (I - e e^T). For a unit vector at angle t to e the third derivative is
 /// phi''' cos^3 t + 3 k cos t sin^2 t with k = (phi'' - phi'/r)/r.
-///
-/// # References
-/// The project's notes on the KL condition (arXiv 2311.13447), section 7.1, and on nonsmooth
-/// problems, section 7.1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Radial<P> {
     profile: P,

@@ -42,8 +42,6 @@ pub enum Ramp {
 /// the gradient stays at least g/2) with noise that keeps the bowl's gradient away from zero.
 /// The error at a single g is no rate: **the worst mean over a grid of slopes is what a bound is
 /// compared with.**
-///
-/// Source: the project's notes on arXiv 2206.00846, problem P1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RampBowl {
     dim: usize,

@@ -19,8 +19,6 @@ const STEPS: usize = 100;
 ///
 /// A solver that reads private records clips their gradients to X, the regulariser apart
 /// ([`Regularized`](dpopt_oracle::Regularized)), and knows F0 <= ln 2 only.
-///
-/// Source: the project's notes on the KL condition, section 1.3 (strong convexity) and 7.1 (real-shape demonstrations).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RidgeLogistic {
     rows: Vec<Vec<f64>>,

@@ -10,7 +10,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
 use crate::simulation::WeightedRecords;
 
-/// What a [`RobustGlm`] is made from.
+/// The settings of a [`RobustGlm`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RobustGlmShape {
     /// Number of coefficients d.
@@ -25,7 +25,7 @@ pub struct RobustGlmShape {
     pub row_norm: f64,
     /// Norm of the planted coefficients.
     pub planted: f64,
-    /// One atom in so many has a label that has nothing to do with its row; 0 for none.
+    /// One atom in this number has a label that does not depend on its row; 0: no such atom.
     pub outlier_every: usize,
 }
 
@@ -45,8 +45,6 @@ pub struct RobustGlmShape {
 ///
 /// Value, gradient and Hessian are exact sums over the atoms; the least eigenvalue is that of U^T hess
 /// U, or 0 if that is larger and r < d. `data` and `loss` are the same problem record by record.
-///
-/// Source: the project's notes on arXiv 2206.00846, section 7.1, P2.
 #[derive(Clone)]
 pub struct RobustGlm {
     loss: Glm,

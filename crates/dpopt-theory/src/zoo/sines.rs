@@ -16,7 +16,7 @@ use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem
 ///   sqrt(x^2 + 3)/(2x - 3) < 0.6. So m is 0.1755, where 1/32 is the constant of the literature.
 /// - F0 = d h(c); the range for ||w - c|| <= R is at most R^2 + 3d.
 ///
-/// Source: Karimi, Nutini and Schmidt 2016; the project's notes on the KL condition, section 7.1, SIN.
+/// Source: Karimi, Nutini and Schmidt 2016.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sines {
     dim: usize,

@@ -16,8 +16,6 @@ use crate::problem::{ProblemConstants, ProblemError, positive};
 /// - L1: the largest of phi'' and phi'/r, found on a grid and refined (to 1e-9, and rounded up by that).
 /// - KL with kappa = 1 and gamma the largest phi/phi', likewise; at 0 the quotient is 0.
 /// - Range phi(R). No constant of the Hessian is stated.
-///
-/// Source: the project's notes on the KL condition, section 7.1, SP.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Softplus {
     slope: f64,

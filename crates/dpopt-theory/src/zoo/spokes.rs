@@ -8,7 +8,7 @@ use dpopt_certify::random::Normals;
 /// Rows x_j = (e_0 + e_j)/sqrt 2, j = 1..N, N = 4n, uniformly distributed, under Huber's loss of <w, x> with delta = 1: X = L0 = L1 = 1.
 ///
 /// # Formula
-/// Of a sample of n rows take w_0 = 0 and w_j = sqrt 2 where row j was drawn, else -sqrt 2. Then <w, x_j> = 1 or -1, and the slope is the
+/// For a sample of n rows take w_0 = 0 and w_j = sqrt 2 where row j was drawn, else -sqrt 2. Then <w, x_j> = 1 or -1, and the slope is the
 /// same: on the sample always 1. With s <= 1/4 the share of rows that were drawn at least once, coordinate 0 of the
 /// gradient is 1/sqrt 2 on the sample and (2s - 1)/sqrt 2 for the population. So the two are at least
 ///
@@ -17,9 +17,7 @@ use dpopt_certify::random::Normals;
 /// apart, for every n and every sample, at a point of norm sqrt(8n). The printed Lemma E.2 bounds the difference over all w
 /// by something that goes to 0 with n: its cover of points is chosen for each record, where it has to serve all of them.
 ///
-/// What is true needs the rank, a bound on ||w||, or one pass: `docs/theory/errata-faster-rates.md`.
-///
-/// Source: the project's notes on arXiv 2206.00846, erratum E17.
+/// What is true needs the rank, a bound on ||w||, or one pass: erratum E17 in `docs/theory/jl.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spokes {
     /// How often each row was drawn.

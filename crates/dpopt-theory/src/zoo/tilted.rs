@@ -54,9 +54,6 @@ impl Tilt {
 /// The bounds S, X and ||a|| <= 1 are public; records beyond them are clipped like any others. A
 /// linear tilt alone makes differences of gradients free of sampling noise; the share and the wave
 /// don't.
-///
-/// Source: the project's notes on arXiv 2206.00846, section 7.1, P1 (share and direction), and on
-/// arXiv 2410.07889, section 7.1 (wave).
 #[derive(Debug, Clone)]
 pub struct TiltedProblem<P> {
     problem: P,

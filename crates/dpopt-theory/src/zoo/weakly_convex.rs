@@ -17,8 +17,6 @@ use crate::problem::{ProblemConstants, ProblemError, positive};
 /// - KL with kappa = tau/(tau-1) > 2 (of the small radii, where phi is r^tau/tau) and gamma the
 ///   largest phi^(1/kappa)/phi', likewise. At 0 it is tau^(1/tau - 1).
 /// - Range: phi(R).
-///
-/// Source: the project's notes on the KL condition, section 7.1, WC.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WeaklyConvex {
     tau: f64,

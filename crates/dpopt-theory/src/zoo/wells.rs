@@ -19,8 +19,6 @@ use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem
 ///   largest size over c and r is 48/(25 sqrt 5) = 0.8587, at c = 1, r = 1/2. (For r^2 <= 1/2 the
 ///   largest is at c = 1; beyond, at c^2 = s^2/(3 r^2), it is 2/(sqrt 3 s^2), at most 0.77.)
 /// - F0 <= 2 sum b, by F >= -2 sum b: an upper bound (the first part costs something at the wells).
-///
-/// Source: the project's notes on second-order points (arXiv 2410.07889), section 7.1, WELLS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wells {
     dim: usize,

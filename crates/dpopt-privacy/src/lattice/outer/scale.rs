@@ -18,7 +18,7 @@ impl Measured {
     }
 }
 
-/// What the matrices of one record are multiplied by.
+/// The scale of one record's matrices.
 pub(super) struct Scales {
     /// The exponent that norms are taken relative to.
     reference: i32,

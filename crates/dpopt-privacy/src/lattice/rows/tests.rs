@@ -387,7 +387,7 @@ fn a_batch_of_scales_is_clipped_as_each_alone() {
                     }
                     // All entries are zero, or the steps are.
                     Multiple::Zero if plain => assert!(norm == 0.0 || steps[0] == 0.0),
-                    // The careful way finds the zero of a scale that is no number, too.
+                    // The careful way finds the zero of a NaN scale, too.
                     Multiple::Zero => {
                         assert!(norm == f64::INFINITY || norm == 0.0 || !scale.is_finite());
                     }
