@@ -215,12 +215,7 @@ impl<'a> Setting<'a> {
         })
     }
 
-    fn planned(
-        &self,
-        name: &str,
-        made: &Made,
-        options: &Options,
-    ) -> Result<Planned, Failure> {
+    fn planned(&self, name: &str, made: &Made, options: &Options) -> Result<Planned, Failure> {
         let plan = made.plan();
         let (run, certificate) = (plan.spend(), self.certificate.spend());
         let both = Event::composed(vec![run.event().clone(), certificate.event().clone()]);
