@@ -4,16 +4,16 @@ use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, KlSpiderPlan,
     KlSpiderSettings, NoObserver, NormQueries, Plan, PublicFacts, Release, ReleaseKind, Stop,
 };
-use dpopt_oracle::{Answer, AskError, Books, Convexity, Oracle, OracleFacts, Question};
+use dpopt_oracle::{Answer, AskError, Books, Convexity, Mean, Oracle, OracleFacts, Question};
 use dpopt_privacy::accounting::costs;
-use dpopt_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier};
+use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::{
     AuditTape, PrintedAdaptive, Settings, Status, Target as _, TranscriptMeter,
 };
 use dpopt_theory::verify::TwoPointCanary;
 use dpopt_theory::{
-    PlaneOracle, Power, Problem, Radial, Ramp, RampBowl, SimulatedOracle, Tilt, TiltedProblem,
-    TwoPoint, Within,
+    PlaneOracle, Population, Power, Problem, Radial, Ramp, RampBowl, SimulatedOracle, Tilt,
+    TiltedProblem, TwoPoint, Within,
 };
 
 /// rho = 1 of zCDP is mu = sqrt 2: epsilon 6.86 at delta 1e-6, by the trade-off curve of Gaussians.
@@ -329,27 +329,21 @@ fn it_is_no_better_than_any_private_solver_can_be() {
     assert!(!twin.passes(), "{twin:?}");
 }
 
-/// Means with so many times the noise.
-struct Quiet<O> {
-    inner: O,
-    factor: f64,
-}
+/// Means without noise.
+struct Quiet<P: Population>(SimulatedOracle<P>);
 
-impl<O: Oracle> Oracle for Quiet<O> {
+impl<P: Population> Oracle for Quiet<P> {
     fn facts(&self) -> OracleFacts {
-        self.inner.facts()
+        self.0.facts()
     }
     fn books(&mut self) -> &mut Books {
-        self.inner.books()
+        self.0.books()
     }
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        self.inner.answer(match question {
-            Question::Mean { of, over, noise } => {
-                let noise = NoiseMultiplier::new(self.factor * noise.get()).unwrap();
-                Question::Mean { of, over, noise }
-            }
-            other => other,
-        })
+        match question {
+            Question::Mean { of, .. } => Ok(Answer::Mean(Mean::new(self.0.exact(of), 0.0))),
+            other => self.0.answer(other),
+        }
     }
 }
 
@@ -363,11 +357,15 @@ fn with_no_noise_to_speak_of_it_is_gradient_descent() {
             .with_norms(norms)
             .with_selection(AdaptiveSelection::Last)
             .with_max_steps(30);
-        let plan = AdaptiveGdPlan::new(&facts(1e15, dim, &problem), &budget(), settings).unwrap();
-        // As exact as the grid of numbers allows: the gradients' own noise is what is turned off.
-        let inner = SimulatedOracle::new(&problem, 1_000_000_000_000_000, Adjacency::ReplaceOne, 1);
-        let factor = 1e-9 / plan.gradient_ratio();
-        let mut quiet = Quiet { inner, factor };
+        let plan = AdaptiveGdPlan::new(&facts(1e10, dim, &problem), &budget(), settings).unwrap();
+        // The gradients' own noise is what is turned off.
+        let records = plan.facts().records;
+        let mut quiet = Quiet(SimulatedOracle::new(
+            &problem,
+            records,
+            Adjacency::ReplaceOne,
+            1,
+        ));
         let run = plan.run(&mut quiet, &mut NoObserver).unwrap();
         let mut radius = 1.0f64;
         for _ in 0..run.steps {

@@ -62,7 +62,7 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
     }
     let extra = ExtraFacts::default()
         .with_radius(radius)
-        .with_kl(KlCondition::new(1.0, 1.5).unwrap())
+        .with_kl(KlCondition::new(1.0, 2.0).unwrap())
         .with_weak_convexity(0.1);
     for factor in [1, 10, 100, 1_000, 10_000, 100_000] {
         let more = PublicFacts {

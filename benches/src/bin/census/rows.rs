@@ -1,12 +1,12 @@
 //! One row of the table: a solver planned, run, certified and scored.
 
 use dpopt::certify::{GlmMean, GradientNormPlan, auc, first_order};
-use dpopt::nonconvex::{JlBranch, JlFacts, JlPlan, NOISY_GD_THEORY, SOLVERS, SPIDERBOOST};
+use dpopt::nonconvex::{
+    Budget, ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, Limits, NOISY_GD_THEORY, NoObserver,
+    Plan, PlanError, PublicFacts, SOLVERS, SPIDERBOOST, Solver,
+};
 use dpopt::oracle::{Glm, PrivateMean};
 use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu};
-use dpopt::solver::{
-    Budget, ExtraFacts, GlmRun, Limits, NoObserver, Plan, PlanError, PublicFacts, Solver,
-};
 
 use crate::data::Census;
 use crate::options::Options;
@@ -18,7 +18,7 @@ const CERTIFICATE_SHARE: f64 = 0.1;
 /// Error probability of the certificate's interval.
 const FAILURE: f64 = 0.05;
 /// Plans cut nothing: no run is that long.
-const MOST_STEPS: u64 = 1_000_000_000_000;
+const MAX_STEPS: u64 = 1_000_000_000_000;
 /// A row whose first run is shorter, in seconds, is run three times.
 const CHEAP: f64 = 30.0;
 /// A plan on projected rows, which are dense, that reads more entries is run only with `--all`: some hours.
@@ -51,17 +51,17 @@ enum Kind {
     RankFree(&'static Solver),
 }
 
-/// A plan, as it is or under a projection.
-enum Found {
+/// A plan, over a projection or without.
+enum Made {
     Plain(Box<dyn Plan>),
     Projected(JlPlan),
 }
 
-impl Found {
+impl Made {
     fn plan(&self) -> &dyn Plan {
         match self {
-            Found::Plain(plan) => plan.as_ref(),
-            Found::Projected(plan) => plan,
+            Made::Plain(plan) => &**plan,
+            Made::Projected(plan) => plan,
         }
     }
 }
@@ -132,10 +132,10 @@ impl<'a> Setting<'a> {
         })
     }
 
-    /// All rows, in the order of [`SOLVERS`], projections last. No table of data has a KL condition.
+    /// All rows, in the order of [`SOLVERS`], projections last. A KL condition is not known here.
     pub(crate) fn rows(&self, options: &Options) -> Result<Vec<Row>, Failure> {
-        let tables = SOLVERS.iter().copied().filter(|solver| !solver.needs.kl);
-        let plain = tables.flat_map(|solver| {
+        let known = SOLVERS.iter().filter(|solver| !solver.needs.kl);
+        let plain = known.flat_map(|&solver| {
             let radii: Vec<Option<f64>> = if solver.needs.radius {
                 options.radii.iter().copied().map(Some).collect()
             } else {
@@ -164,7 +164,7 @@ impl<'a> Setting<'a> {
     fn row(&self, kind: Kind, options: &Options) -> Result<Row, Failure> {
         let name = kind.name();
         let mut times = Vec::new();
-        let mut plan = Err(PlanError::NoBaseBound);
+        let mut plan: Result<Made, PlanError> = Err(PlanError::NoBaseBound);
         for _ in 0..TIMES {
             let (seconds, found) = timed(|| self.plan(kind));
             (plan, times) = (found, [times, vec![1e3 * seconds]].concat());
@@ -187,37 +187,36 @@ impl<'a> Setting<'a> {
         })
     }
 
-    fn plan(&self, kind: Kind) -> Result<Found, PlanError> {
+    fn plan(&self, kind: Kind) -> Result<Made, PlanError> {
         let jl = JlFacts {
             facts: self.facts,
             rank: None,
             seed: MAP_SEED,
         };
-        let limits = Limits::steps(MOST_STEPS);
+        let limits = Limits::steps(MAX_STEPS);
         Ok(match kind {
             Kind::Plain(solver, radius) => {
                 let mut extra = ExtraFacts::default();
                 extra.radius = radius;
-                Found::Plain(solver.plan(&self.facts, &extra, &self.budget, &limits)?)
+                Made::Plain(solver.plan(&self.facts, &extra, &self.budget, &limits)?)
             }
             Kind::Projected(solver) => {
-                Found::Projected(JlPlan::new(&jl, &self.budget, solver, MOST_STEPS)?)
+                Made::Projected(JlPlan::new(&jl, &self.budget, solver, MAX_STEPS)?)
             }
-            Kind::RankFree(solver) => Found::Projected(JlPlan::in_branch(
-                JlBranch::RankFree,
-                &jl,
-                &self.budget,
-                &|facts, rank| {
+            Kind::RankFree(solver) => {
+                let base = |facts: &PublicFacts, rank| {
                     let mut extra = ExtraFacts::default();
                     extra.rank = rank;
                     solver.plan(facts, &extra, &self.budget, &limits)
-                },
-            )?),
+                };
+                let plan = JlPlan::in_branch(JlBranch::RankFree, &jl, &self.budget, &base)?;
+                Made::Projected(plan)
+            }
         })
     }
 
-    fn planned(&self, name: &str, found: &Found, options: &Options) -> Result<Planned, Failure> {
-        let plan = found.plan();
+    fn planned(&self, name: &str, made: &Made, options: &Options) -> Result<Planned, Failure> {
+        let plan = made.plan();
         let (run, certificate) = (plan.spend(), self.certificate.spend());
         let both = Event::composed(vec![run.event().clone(), certificate.event().clone()]);
         let (_, epsilon) = Accountant::least(&both, self.budget.delta, self.facts.adjacency)?;
@@ -230,20 +229,20 @@ impl<'a> Setting<'a> {
             runs: Vec::new(),
         };
         let mut width = self.facts.dim;
-        if let Found::Projected(jl) = found {
-            width = jl.dim();
+        if let Made::Projected(jl) = made {
+            width = jl.shape().embedded_dim;
             planned.note = match jl.branch() {
                 JlBranch::Identity => {
                     Some("no projection has a smaller bound: the base itself".to_owned())
                 }
-                _ => Some(format!("{width} dimensions")),
+                _ => Some(format!("{width} rows")),
             };
             if jl.branch() == JlBranch::Identity {
                 return Ok(planned);
             }
         }
         let entries = plan.gradients() * width as f64;
-        if matches!(found, Found::Projected(_)) && entries > MOST_ENTRIES && !options.all {
+        if matches!(made, Made::Projected(_)) && entries > MOST_ENTRIES && !options.all {
             let words = format!(", not run: it would read {entries:.1e} entries");
             planned.note = planned.note.map(|note| note + &words);
             return Ok(planned);

@@ -86,7 +86,7 @@ pub enum PrivateCertificateError {
     /// The release was refused.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// What was released could not be evaluated.
+    /// The release could not be evaluated.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }

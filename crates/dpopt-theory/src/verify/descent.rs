@@ -1,4 +1,4 @@
-//! Claims about SpiderBoost and noisy gradient descent, and the twins that must be caught.
+//! What is claimed of SpiderBoost and noisy gradient descent, and the twins that must be caught.
 //!
 //! Error of a point of an experiment: the worst, over a logarithmic grid of ramp slopes, of the mean
 //! over runs of the output's gradient norm, on [`RampBowl`]. The output is uniform over the points
