@@ -1,9 +1,16 @@
 //! Nonconvex optimisation under differential privacy: plan, run, certify.
 //!
-//! This crate re-exports the layers; it has no logic of its own.
+//! This crate re-exports the layers; it has no logic of its own. [`prelude`] has what most programs need.
+//!
+//! | task | example, below `crates/dpopt/examples/` |
+//! | --- | --- |
+//! | plan, run, certify | `plan_run_certify.rs`, and below |
+//! | a loss of one's own | `own_loss.rs` |
+//! | a solver of one's own, registered | `own_solver.rs` |
+//! | what training with other software cost | `account_elsewhere.rs` |
+//! | one budget for several runs | `shared_budget.rs` |
 //!
 //! ```
-//! use std::ops::ControlFlow;
 //! use dpopt::prelude::*;
 //!
 //! // Sixty records with two features each; in real use read them from somewhere.
