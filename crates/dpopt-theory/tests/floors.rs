@@ -3,7 +3,7 @@
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
     Budget, ConvexFacts, ExtraFacts, KlCondition, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule,
-    Plan, PlanError, PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan,
+    Plan, PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan,
     SampledSpiderBoostSchedule, Solver, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Convexity, Differentiable, Loss, PrivateData, PrivateMean, Records};
@@ -60,18 +60,25 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
         }
         _ => {}
     }
-    let extra = ExtraFacts::default()
-        .with_radius(radius)
+    let mut extra = ExtraFacts::default()
         .with_kl(KlCondition::new(1.0, 2.0).unwrap())
         .with_weak_convexity(0.1);
-    for factor in [1, 10, 100, 1_000, 10_000, 100_000] {
+    if solver.needs.radius {
+        extra = extra.with_radius(radius);
+    }
+    let mut reason = None;
+    for (factor, steps) in [1, 10, 100, 1_000, 10_000, 100_000]
+        .map(|factor| (factor, MAX_STEPS))
+        .into_iter()
+        .chain([(1_000, 100 * MAX_STEPS), (100_000, 100 * MAX_STEPS)])
+    {
         let more = PublicFacts {
             records: factor * facts.records,
             ..*facts
         };
-        match solver.plan(&more, &extra, budget, &Limits::steps(MAX_STEPS)) {
+        match solver.plan(&more, &extra, budget, &Limits::steps(steps)) {
             Ok(_) if solver.name == "sampled-spiderboost" => {
-                let plan = SampledSpiderBoostPlan::new(&more, budget, MAX_STEPS).unwrap();
+                let plan = SampledSpiderBoostPlan::new(&more, budget, steps).unwrap();
                 let schedule = SampledSpiderBoostSchedule {
                     batch: plan.schedule().batch / factor,
                     ..*plan.schedule()
@@ -79,11 +86,10 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
                 return Box::new(SampledSpiderBoostPlan::by_hand(facts, budget, schedule));
             }
             Ok(plan) => return plan,
-            Err(PlanError::Vacuous { .. } | PlanError::Unaffordable { .. }) => {}
-            Err(error) => panic!("{solver}: {error}"),
+            Err(error) => reason = Some(error),
         }
     }
-    panic!("{solver} can't be planned");
+    panic!("{solver} can't be planned: {reason:?}");
 }
 
 /// One step of 1/L1, clipped to what the records can be.

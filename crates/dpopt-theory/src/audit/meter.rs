@@ -124,7 +124,7 @@ impl Target for TranscriptMeter {
         });
         let most = |f: fn(&Dearest) -> f64| parts.iter().map(f).fold(0.0, f64::max);
         let problem = parts.iter().find_map(|part| part.problem.clone());
-        let claimed = plans.iter().map(|plan| plan.mu()).fold(0.0, f64::max);
+        let claimed = plans.iter().map(AdaptiveGdPlan::mu).fold(0.0, f64::max);
         let claim = Claim::gaussian(claimed, DELTA)?;
         let share = most(|part| part.share);
         Ok(Row {

@@ -57,7 +57,7 @@ struct GlmExperiment {
 
 /// A plan with a bound, over a projection or without.
 enum Planned {
-    Projected(JlPlan, f64),
+    Projected(Box<JlPlan>, f64),
     Whole(Box<dyn Plan>, f64),
 }
 
@@ -257,7 +257,7 @@ fn plan(who: Who, setting: &Setting) -> Result<Planned, TrialError> {
         };
         let jl = JlPlan::in_branch(branch, &jl, budget, &spider)?;
         let bound = bound(&jl)?;
-        return Ok(Planned::Projected(jl, bound));
+        return Ok(Planned::Projected(Box::new(jl), bound));
     }
     let plan: Box<dyn Plan> = match who {
         Who::NoisyRank => Box::new(NoisyGdPlan::within_rank(facts, budget, MAX_STEPS, rank)?),
