@@ -11,7 +11,7 @@ fn decimal(units: f64, exponent: i32) -> f64 {
 
 /// Multiples of 1, 2 or 5 times a power of ten in `[lo, hi]`, about `target` of them and never
 /// more than `2 * target + 1`. With `whole`, integers only.
-pub(super) fn linear_ticks(lo: f64, hi: f64, target: usize, whole: bool) -> Vec<f64> {
+fn linear_ticks(lo: f64, hi: f64, target: usize, whole: bool) -> Vec<f64> {
     if !(lo.is_finite() && hi.is_finite() && lo <= hi && target > 0) {
         return Vec::new();
     }
@@ -45,7 +45,7 @@ pub(super) fn linear_ticks(lo: f64, hi: f64, target: usize, whole: bool) -> Vec<
 
 /// Ticks for a logarithmic axis: 1-2-5 in each decade, or whole decades when those would be too
 /// many, or 1-2-5 steps of the value itself when the range is narrow.
-pub(super) fn log_ticks(lo: f64, hi: f64, target: usize) -> Vec<f64> {
+fn log_ticks(lo: f64, hi: f64, target: usize) -> Vec<f64> {
     if !(lo > 0.0 && hi.is_finite() && lo <= hi && target > 0) {
         return Vec::new();
     }
@@ -145,12 +145,14 @@ impl Axis {
 }
 
 /// Whether a logarithmic axis has a place for `value`. Subnormal numbers count as zero.
-pub(super) fn drawable(value: f64) -> bool {
+#[must_use]
+pub fn drawable(value: f64) -> bool {
     value.is_normal() && value > 0.0
 }
 
 /// A number to three significant digits (integers below a million in full).
-pub(super) fn number(value: f64) -> String {
+#[must_use]
+pub fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e6 {
         return plain(value, 0);
     }
@@ -158,7 +160,8 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A cost: four significant digits, never less than `value`.
-pub(super) fn at_least(value: f64) -> String {
+#[must_use]
+pub fn at_least(value: f64) -> String {
     if !value.is_finite() || value <= 0.0 {
         return number(value);
     }
@@ -171,7 +174,8 @@ pub(super) fn at_least(value: f64) -> String {
 }
 
 /// A probability in per cent with one decimal, never less than `value`.
-pub(super) fn percent_at_least(value: f64) -> String {
+#[must_use]
+pub fn percent_at_least(value: f64) -> String {
     let nearest = format!("{:.1}", 100.0 * value);
     let shown = nearest.parse::<f64>().unwrap_or(100.0);
     let shown = if shown < 100.0 * value * (1.0 - 1e-12) {
@@ -259,7 +263,8 @@ fn superscript(exponent: i32) -> String {
 }
 
 /// Seconds as a person says them.
-pub(super) fn duration(seconds: f64) -> String {
+#[must_use]
+pub fn duration(seconds: f64) -> String {
     if !(seconds.is_finite() && seconds >= 0.0) {
         return "unknown".to_owned();
     }
