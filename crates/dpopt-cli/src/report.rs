@@ -10,7 +10,7 @@ mod words;
 
 use dpopt::nonconvex::{BoundSense, StatedBound, Stop};
 use dpopt::privacy::Adjacency;
-use dpopt_report::{Column, at_least, duration, escape, number, page, pairs, table};
+use dpopt_report::{at_least, duration, escape, number, page, pairs, table};
 
 use crate::attack::AttackTable;
 use crate::choose::NoBound;
@@ -348,13 +348,8 @@ fn values(trace: &Trace, budget: Option<&[f64]>) -> String {
     } else {
         "Values as a table".to_owned()
     };
-    let mut columns = vec![
-        Column::Numbers("step"),
-        Column::Words("kind"),
-        Column::Numbers("released norm"),
-        Column::Numbers("noise level"),
-    ];
-    columns.extend(budget.map(|_| Column::Numbers("spent")));
+    let mut columns = vec!["step", "kind", "released norm", "noise level"];
+    columns.extend(budget.map(|_| "spent"));
     let row = |row: usize| {
         let i = if shown == 1 {
             0
@@ -377,7 +372,7 @@ fn values(trace: &Trace, budget: Option<&[f64]>) -> String {
         cells
     };
     let rows: Vec<Vec<String>> = (0..shown).map(row).collect();
-    let table = table("", &columns, &rows);
+    let table = table("num trace", "", &columns, &rows);
     format!("<details><summary>{summary}</summary>\n{table}</details>\n")
 }
 

@@ -14,10 +14,9 @@
 //!     description: "It falls from 1 to 0.05.",
 //!     x: ("step", Scale::Whole),
 //!     y: ("error (log scale)", Scale::Log),
-//!     series: vec![Series::new(Mark::Line, "norm", points)],
-//!     levels: vec![],
+//!     series: vec![Series::new(Mark::Line, "norm", "error", points)],
 //! };
-//! let drawn = plot.draw(&[Size::WIDE, Size::NARROW]).expect("an error is positive");
+//! let drawn = plot.draw(&[Size::Wide, Size::Narrow]).expect("an error is positive");
 //! assert!(page("Errors", "", &drawn).contains("<desc id=\"error-wide-d\">It falls from 1 to 0.05."));
 //! ```
 //!
@@ -29,6 +28,6 @@ mod html;
 mod plot;
 mod scale;
 
-pub use html::{Column, escape, page, pairs, table};
-pub use plot::{Level, Mark, Plot, Scale, Series, Size};
-pub use scale::{at_least, drawable, duration, number, percent_at_least};
+pub use html::{escape, page, pairs, table};
+pub use plot::{Mark, Plot, Series, Size};
+pub use scale::{Scale, at_least, drawable, duration, number, percent_at_least};

@@ -1,48 +1,13 @@
 //! Plots as inline SVG.
 
 use crate::html::escape;
-use crate::scale::{Axis, number};
+use crate::scale::Scale;
 
 /// Least distance between two lines of text.
 const LINE: f64 = 13.0;
-
-/// What an axis measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    /// Numbers, evenly, with ticks at whole ones.
-    Whole,
-    /// Shares from 0 to 1, in per cent.
-    Share,
-    /// Positive numbers by their logarithm; others have no place.
-    Log,
-}
-
-impl Scale {
-    /// The axis of `values` from one pixel to another; `None` where no value has a place.
-    fn axis(self, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Option<Axis> {
-        match self {
-            Scale::Log => Axis::log(values, from, to),
-            Scale::Share => Some(Axis::linear(0.0, 1.0, from, to)),
-            Scale::Whole => {
-                let (lo, hi) = values
-                    .filter(|v| v.is_finite())
-                    .fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| {
-                        (lo.min(v), hi.max(v))
-                    });
-                (lo <= hi).then(|| Axis::linear(lo, hi, from, to))
-            }
-        }
-    }
-
-    fn ticks(self, axis: &Axis, target: usize) -> Vec<(f64, String)> {
-        let label = |tick| match self {
-            Scale::Share => (tick, format!("{}%", number(100.0 * tick))),
-            Scale::Whole | Scale::Log => (tick, number(tick)),
-        };
-        let ticks = axis.ticks(target, self == Scale::Whole);
-        ticks.into_iter().map(label).collect()
-    }
-}
+/// Room above and below the frame.
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 44.0;
 
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,131 +18,75 @@ pub enum Mark {
     Dots,
     /// The area below a line.
     Area,
+    /// Horizontal lines at the values, across the whole drawing.
+    Level,
 }
 
 /// Points that are drawn in one way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series<'a> {
-    mark: Mark,
-    class: &'a str,
-    points: Vec<(f64, f64)>,
-    name: String,
-    tips: Vec<String>,
-    end: String,
+    /// The way.
+    pub mark: Mark,
+    /// One of the classes of the page's style; `lone` and `dense` are added to it where there is one
+    /// point, or where there are many.
+    pub class: &'a str,
+    /// Arguments and values.
+    pub points: Vec<(f64, f64)>,
+    /// The entry in the legend; empty for none.
+    pub name: String,
+    /// What stands to the right of the last point; empty for nothing.
+    pub end: String,
+    /// A text for each point, shown under the pointer; empty for none.
+    pub tips: Vec<String>,
 }
 
 impl<'a> Series<'a> {
-    /// Arguments and values. `class` is one of the page's style; `lone` and `dense` are added to it
-    /// where there is one point, or where there are many.
+    /// Without texts beside it.
     #[must_use]
-    pub fn new(mark: Mark, class: &'a str, points: Vec<(f64, f64)>) -> Self {
-        let (name, tips, end) = Default::default();
+    pub fn new(mark: Mark, class: &'a str, name: &str, points: Vec<(f64, f64)>) -> Self {
+        let (name, end, tips) = (name.to_owned(), String::new(), Vec::new());
         Self {
             mark,
             class,
             points,
             name,
-            tips,
             end,
+            tips,
         }
     }
-
-    /// With an entry in the legend.
-    #[must_use]
-    pub fn named(self, name: impl Into<String>) -> Self {
-        let name = name.into();
-        Self { name, ..self }
-    }
-
-    /// With a text for each point, shown under the pointer.
-    #[must_use]
-    pub fn tips(self, tips: Vec<String>) -> Self {
-        Self { tips, ..self }
-    }
-
-    /// With a text to the right of the last point.
-    #[must_use]
-    pub fn end(self, end: impl Into<String>) -> Self {
-        let end = end.into();
-        Self { end, ..self }
-    }
 }
 
-/// A horizontal line.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Level<'a> {
-    /// Its class besides `level`.
-    pub class: &'a str,
-    /// Its height.
-    pub value: f64,
-    /// What stands beside it: a word.
-    pub label: &'a str,
-    /// Its entry in the legend.
-    pub name: String,
-}
-
-/// Geometry of a drawing, in pixels.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Size {
-    class: &'static str,
-    width: f64,
-    height: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    points: usize,
-    /// Ticks on both axes, about.
-    ticks: [usize; 2],
+/// Size of a drawing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// For wide screens and paper.
+    Wide,
+    /// For phones; shown where the wide one is not.
+    Narrow,
+    /// As wide, three fifths as high.
+    WideLow,
+    /// As narrow, three fifths as high.
+    NarrowLow,
+    /// One of many on a page, on any screen.
+    Small,
 }
 
 impl Size {
-    /// For wide screens and paper.
-    pub const WIDE: Self = Self {
-        class: "wide",
-        width: 760.0,
-        height: 330.0,
-        right: 78.0,
-        top: 12.0,
-        bottom: 44.0,
-        points: 1600,
-        ticks: [8, 8],
-    };
-    /// For phones; shown where [`Size::WIDE`] is not.
-    pub const NARROW: Self = Self {
-        class: "narrow",
-        width: 360.0,
-        height: 270.0,
-        right: 76.0,
-        top: 10.0,
-        bottom: 42.0,
-        points: 500,
-        ticks: [4, 8],
-    };
-    /// One of many on a page, on any screen.
-    pub const SMALL: Self = Self {
-        class: "small",
-        width: 420.0,
-        height: 270.0,
-        right: 16.0,
-        top: 12.0,
-        ticks: [5, 6],
-        ..Self::NARROW
-    };
-
-    /// Three fifths as high.
-    #[must_use]
-    pub const fn low(self) -> Self {
-        Self {
-            height: self.height * 0.6,
-            ticks: [self.ticks[0], 5],
-            ..self
+    /// Class, width and height, room to the right of the frame, most points of a line, ticks on both axes.
+    const fn geometry(self) -> (&'static str, [f64; 3], usize, [usize; 2]) {
+        match self {
+            Size::Wide => ("wide", [760.0, 330.0, 78.0], 1600, [8, 8]),
+            Size::Narrow => ("narrow", [360.0, 270.0, 76.0], 500, [4, 8]),
+            Size::WideLow => ("wide", [760.0, 198.0, 78.0], 1600, [8, 5]),
+            Size::NarrowLow => ("narrow", [360.0, 162.0, 76.0], 500, [4, 5]),
+            Size::Small => ("small", [420.0, 270.0, 16.0], 500, [5, 6]),
         }
     }
 
     /// Most points that one line has; of longer series the extremes of stretches are drawn.
     #[must_use]
     pub const fn most_points(self) -> usize {
-        self.points
+        self.geometry().2
     }
 }
 
@@ -196,8 +105,6 @@ pub struct Plot<'a> {
     pub y: (&'a str, Scale),
     /// The series, from the lowest layer up.
     pub series: Vec<Series<'a>>,
-    /// The horizontal lines, below all series.
-    pub levels: Vec<Level<'a>>,
 }
 
 impl Plot<'_> {
@@ -209,20 +116,18 @@ impl Plot<'_> {
     }
 
     fn legend(&self) -> String {
-        let series = self.series.iter().map(|s| match s.mark {
-            Mark::Dots => (format!("{} big", s.class), "M13,6h0", &s.name),
-            Mark::Line | Mark::Area => (s.class.to_owned(), "M1,6H25", &s.name),
-        });
-        let levels = self.levels.iter();
-        let levels = levels.map(|l| (format!("level {}", l.class), "M1,6H25", &l.name));
-        let entries: String = series
-            .chain(levels)
-            .filter(|(_, _, name)| !name.is_empty())
-            .map(|(class, data, name)| {
+        let named = self.series.iter().filter(|s| !s.name.is_empty());
+        let entries: String = named
+            .map(|s| {
+                let (more, data) = match s.mark {
+                    Mark::Dots => ("big", "M13,6h0"),
+                    Mark::Level => ("level", "M1,6H25"),
+                    Mark::Line | Mark::Area => ("", "M1,6H25"),
+                };
+                let (class, name) = (s.class, escape(&s.name));
                 format!(
                     "<li><svg class=\"swatch\" viewBox=\"0 0 26 12\" aria-hidden=\"true\">\
-                     <path class=\"{class}\" d=\"{data}\"/></svg>{}</li>\n",
-                    escape(name)
+                     <path class=\"{class} {more}\" d=\"{data}\"/></svg>{name}</li>\n"
                 )
             })
             .collect();
@@ -234,148 +139,136 @@ impl Plot<'_> {
 
     fn drawing(&self, size: Size) -> Option<String> {
         let points = || self.series.iter().flat_map(|s| &s.points);
-        let bottom = size.height - size.bottom;
-        let heights = points().map(|p| p.1);
-        let heights = heights.chain(self.levels.iter().map(|level| level.value));
-        let y = self.y.1.axis(heights, bottom, size.top)?;
-        let labels = self.y.1.ticks(&y, size.ticks[1]);
+        let (class, [width, height, margin], most, ticks) = size.geometry();
+        let bottom = height - BOTTOM;
+        let y = self.y.1.axis(points().map(|p| p.1), bottom, TOP)?;
+        let labels = y.ticks(ticks[1]);
         // Room for the longest label.
         let longest = labels.iter().map(|l| l.1.chars().count()).max();
         let left = 28.0 + 7.2 * longest.unwrap_or(0).max(3) as f64;
-        let right = size.width - size.right;
+        let right = width - margin;
         // Markers at both ends stay off the frame.
-        let widths = points().map(|p| p.0);
-        let x = self.x.1.axis(widths, left + 6.0, right - 6.0)?;
-        let series: Vec<Points> = self.series.iter().map(|s| place(&x, &y, s)).collect();
-        series.iter().flatten().flatten().next()?;
+        let x = points().map(|p| p.0);
+        let x = self.x.1.axis(x, left + 6.0, right - 6.0)?;
+        let place = |s: &Series<'_>| -> Points {
+            let points = s.points.iter();
+            match s.mark {
+                Mark::Level => points.map(|p| Some((left, y.at(p.1)?))).collect(),
+                _ => points.map(|p| Some((x.at(p.0)?, y.at(p.1)?))).collect(),
+            }
+        };
+        let placed: Vec<(&Series<'_>, Points)> =
+            self.series.iter().map(|s| (s, place(s))).collect();
+        let mut shown = placed.iter().filter(|s| s.0.mark != Mark::Level);
+        shown.find(|s| s.1.iter().any(Option::is_some))?;
 
-        let (id, class) = (escape(self.id), size.class);
+        let id = format!("{}-{class}", escape(self.id));
         let mut out = format!(
-            "<svg class=\"plot {class}\" viewBox=\"0 0 {} {}\" role=\"img\" \
-             aria-labelledby=\"{id}-{class}-t {id}-{class}-d\">\
-             <title id=\"{id}-{class}-t\">{}</title><desc id=\"{id}-{class}-d\">{}</desc>\n",
-            size.width,
-            size.height,
+            "<svg class=\"plot {class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+             aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>\n",
             escape(self.title),
             escape(self.description)
         );
-        for (at, label) in labels.iter().filter_map(|l| Some((y.at(l.0)?, &l.1))) {
+        for (at, label) in &labels {
             out.push_str(&format!(
-                "<path class=\"grid\" d=\"M{left:.0},{at:.1}H{right:.0}\"/>\
-                 <text class=\"tick\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\n",
-                left - 7.0,
-                at + 4.0
+                "<path class=\"grid\" d=\"M{left:.0},{at:.1}H{right:.0}\"/>"
             ));
+            out.push_str(&text("tick", left - 7.0, at + 4.0, "end", label));
         }
-        let ticks = self.x.1.ticks(&x, size.ticks[0]);
-        for (at, label) in ticks.iter().filter_map(|l| Some((x.at(l.0)?, &l.1))) {
+        for (at, label) in x.ticks(ticks[0]) {
             out.push_str(&format!(
-                "<path class=\"axis\" d=\"M{at:.1},{bottom:.0}v5\"/>\
-                 <text class=\"tick\" x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{label}</text>\n",
-                bottom + 18.0
+                "<path class=\"axis\" d=\"M{at:.1},{bottom:.0}v5\"/>"
             ));
+            out.push_str(&text("tick", at, bottom + 18.0, "middle", &label));
         }
+        let middle = f64::midpoint(left, right);
+        out.push_str(&text("name", middle, height - 6.0, "middle", self.x.0));
         out.push_str(&format!(
-            "<path class=\"axis\" d=\"M{left:.0},{:.0}V{bottom:.0}H{right:.0}\"/>\
-             <text class=\"name\" x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>\
+            "<path class=\"axis\" d=\"M{left:.0},{TOP:.0}V{bottom:.0}H{right:.0}\"/>\
              <text class=\"name\" transform=\"translate(12,{:.0}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-            size.top,
-            f64::midpoint(left, right),
-            size.height - 6.0,
-            escape(self.x.0),
-            f64::midpoint(size.top, bottom),
+            f64::midpoint(TOP, bottom),
             escape(self.y.0)
         ));
-        out.push_str(&self.level_lines(&y, left, right));
-        for (series, points) in self.series.iter().zip(&series) {
-            out.push_str(&marks(series, points, size.points, bottom));
-            if let (false, Some((_, y))) =
-                (series.end.is_empty(), points.iter().rev().flatten().next())
-            {
-                out.push_str(&format!(
-                    "<text class=\"label end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
-                    right + 6.0,
-                    y + 4.0,
-                    escape(&series.end)
-                ));
-            }
+        for (series, points) in &placed {
+            out.push_str(&marks(series, points, most, bottom, right));
         }
+        out.push_str(&ends(&placed, right));
         out.push_str("</svg>\n");
         Some(out)
     }
+}
 
-    /// Labels that would touch are moved apart and tied to their lines.
-    fn level_lines(&self, y: &Axis, left: f64, right: f64) -> String {
-        let placed = self.levels.iter().filter_map(|l| Some((y.at(l.value)?, l)));
-        let mut placed: Vec<(f64, &Level<'_>)> = placed.collect();
-        placed.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut labels: Vec<f64> = placed.iter().map(|level| level.0).collect();
-        for i in 1..labels.len() {
-            let overlap = (LINE - (labels[i] - labels[i - 1])).max(0.0);
-            labels[i - 1] -= overlap / 2.0;
-            labels[i] += overlap / 2.0;
-        }
-        let lines = placed.into_iter().zip(labels).map(|((at, level), label)| {
-            let class = level.class;
-            format!(
-                "<path class=\"level {class}\" d=\"M{left:.0},{at:.1}H{right:.0}\"/>\
-                 <path class=\"tie\" d=\"M{right:.0},{at:.1}L{:.0},{label:.1}\"/>\
-                 <text class=\"label {class}\" x=\"{:.0}\" y=\"{:.1}\">{}</text>\n",
-                right + 8.0,
-                right + 11.0,
-                label + 4.0,
-                escape(level.label)
-            )
-        });
-        lines.collect()
+fn text(class: &str, x: f64, y: f64, anchor: &str, text: &str) -> String {
+    let text = escape(text);
+    format!(
+        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>\n"
+    )
+}
+
+/// The texts beside last points. Those that would touch are moved apart and tied to their points.
+fn ends(placed: &[(&Series<'_>, Points)], right: f64) -> String {
+    let named = placed.iter().filter(|s| !s.0.end.is_empty());
+    let mut ends: Vec<(f64, &Series<'_>)> = named
+        .filter_map(|(series, points)| Some((points.iter().rev().flatten().next()?.1, *series)))
+        .collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut heights: Vec<f64> = ends.iter().map(|end| end.0).collect();
+    for i in 1..heights.len() {
+        let overlap = (LINE - (heights[i] - heights[i - 1])).max(0.0);
+        heights[i - 1] -= overlap / 2.0;
+        heights[i] += overlap / 2.0;
     }
+    let ends = ends.into_iter().zip(heights);
+    ends.map(|((at, series), height)| {
+        let (class, to) = (format!("label {}", series.class), right + 8.0);
+        format!("<path class=\"tie\" d=\"M{right:.0},{at:.1}L{to:.0},{height:.1}\"/>")
+            + &text(&class, right + 11.0, height + 4.0, "start", &series.end)
+    })
+    .collect()
 }
 
 /// The pixels of one series; `None` for a value without a place on the axes.
 type Points = Vec<Option<(f64, f64)>>;
 
-fn place(x: &Axis, y: &Axis, series: &Series<'_>) -> Points {
-    let points = series.points.iter();
-    points.map(|p| Some((x.at(p.0)?, y.at(p.1)?))).collect()
-}
-
-/// One series above `bottom`.
-fn marks(series: &Series<'_>, points: &Points, most: usize, bottom: f64) -> String {
-    let mut class = series.class.to_owned();
-    if points.len() == 1 {
-        class.push_str(" lone");
-    } else if points.iter().flatten().count() > most / 8 {
-        class.push_str(" dense");
-    }
+/// One series above `bottom` and to the left of `right`.
+fn marks(series: &Series<'_>, points: &Points, most: usize, bottom: f64, right: f64) -> String {
+    let class = match points.iter().flatten().count() {
+        _ if series.mark == Mark::Level => "level",
+        1 if points.len() == 1 => "lone",
+        n if n > most / 8 => "dense",
+        _ => "",
+    };
+    let path = |data: &str, inside: &str| match data {
+        "" => String::new(),
+        _ => format!(
+            "<path class=\"{} {class}\" d=\"{data}\">{inside}</path>\n",
+            series.class
+        ),
+    };
     if !series.tips.is_empty() {
-        let placed = points.iter().zip(&series.tips);
-        let placed = placed.filter_map(|(point, tip)| Some((point.as_ref()?, tip)));
-        return placed
-            .map(|((x, y), tip)| {
-                let tip = escape(tip);
-                format!(
-                    "<path class=\"{class}\" d=\"M{x:.1},{y:.1}h0\"><title>{tip}</title></path>\n"
-                )
-            })
-            .collect();
+        let dot = |(point, tip): (_, &String)| {
+            path(&dots(&[point]), &format!("<title>{}</title>", escape(tip)))
+        };
+        return points.iter().copied().zip(&series.tips).map(dot).collect();
     }
     let thinned = thin(points, most);
-    let data = match series.mark {
-        Mark::Line if points.len() == 1 => dots(&thinned),
-        Mark::Line => line(&thinned),
-        Mark::Dots => dots(&thinned),
-        Mark::Area => {
-            let known: Points = thinned.into_iter().filter(Option::is_some).collect();
-            let first = known.iter().flatten().next();
-            first.map_or_else(String::new, |first| {
-                format!("{}V{bottom:.1}H{:.1}Z", line(&known), first.0)
-            })
+    let mut known = thinned.iter().flatten();
+    let data = match (series.mark, known.next()) {
+        (_, None) => String::new(),
+        (Mark::Line, _) if points.len() > 1 => line(&thinned),
+        (Mark::Line | Mark::Dots, _) => dots(&thinned),
+        (Mark::Area, Some(first)) => {
+            let known: Points = thinned.iter().filter(|p| p.is_some()).copied().collect();
+            format!("{}V{bottom:.1}H{:.1}Z", line(&known), first.0)
+        }
+        (Mark::Level, _) => {
+            let levels = thinned.iter().flatten();
+            levels
+                .map(|(left, at)| format!("M{left:.0},{at:.1}H{right:.0}"))
+                .collect()
         }
     };
-    if data.is_empty() {
-        return data;
-    }
-    format!("<path class=\"{class}\" d=\"{data}\"/>\n")
+    path(&data, "")
 }
 
 /// At most about `most` points: the lowest and the highest of each of `most / 2` stretches.
@@ -425,7 +318,7 @@ fn dots(points: &[Option<(f64, f64)>]) -> String {
 mod tests {
     use super::*;
 
-    fn plot<'a>(series: Vec<Series<'a>>, levels: Vec<Level<'a>>) -> Plot<'a> {
+    fn plot(series: Vec<Series<'_>>) -> Plot<'_> {
         Plot {
             id: "it",
             title: "Title",
@@ -433,7 +326,6 @@ mod tests {
             x: ("step", Scale::Whole),
             y: ("norm", Scale::Log),
             series,
-            levels,
         }
     }
 
@@ -463,15 +355,14 @@ mod tests {
 
     #[test]
     fn close_labels_are_moved_apart() {
-        let level = |class, value| Level {
-            class,
-            value,
-            label: "a",
-            name: String::new(),
+        let level = |class, value| Series {
+            end: "a".to_owned(),
+            ..Series::new(Mark::Level, class, "", vec![(0.0, value)])
         };
-        let points = Series::new(Mark::Line, "norm", vec![(0.0, 0.01), (1.0, 1.0)]);
-        let levels = vec![level("predicted", 0.1), level("trivial", 0.1001)];
-        let svg = plot(vec![points], levels).draw(&[Size::WIDE]).unwrap();
+        let points = Series::new(Mark::Line, "norm", "", vec![(0.0, 0.01), (1.0, 1.0)]);
+        let levels = [level("predicted", 0.1), level("trivial", 0.1001)];
+        let series = levels.into_iter().chain([points]).collect();
+        let svg = plot(series).draw(&[Size::Wide]).unwrap();
         let heights: Vec<f64> = svg
             .split("<text class=\"label")
             .skip(1)
@@ -484,40 +375,36 @@ mod tests {
     #[test]
     fn what_has_no_place_is_not_drawn() {
         let nowhere = [0.0, -1.0, f64::NAN, f64::INFINITY];
-        for value in nowhere {
-            let dots = Series::new(Mark::Dots, "dot", vec![(0.0, value)]);
-            assert_eq!(plot(vec![dots], Vec::new()).draw(&[Size::SMALL]), None);
+        let drawn = |mark, points: &[(f64, f64)]| {
+            let level = Series::new(Mark::Level, "trivial", "", vec![(0.0, 1.0)]);
+            let series = Series::new(mark, "norm", "", points.to_vec());
+            plot(vec![series, level]).draw(&[Size::Small])
+        };
+        for mark in [Mark::Line, Mark::Dots, Mark::Area] {
+            let mut points = Vec::new();
+            assert_eq!(drawn(mark, &points), None);
+            for value in nowhere {
+                points.push((1.0, value));
+                assert_eq!(drawn(mark, &points), None);
+            }
+            points.extend([(f64::NAN, 1.0), (2.0, 1.0)]);
+            let svg = drawn(mark, &points).unwrap();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
-        assert_eq!(plot(Vec::new(), Vec::new()).draw(&[Size::SMALL]), None);
-        let mut points: Vec<(f64, f64)> = nowhere.map(|v| (1.0, v)).to_vec();
-        points.extend([(f64::NAN, 1.0), (2.0, 1.0)]);
-        let series = [Mark::Line, Mark::Dots, Mark::Area]
-            .map(|mark| Series::new(mark, "norm", points.clone()))
-            .to_vec();
-        let svg = plot(series, Vec::new()).draw(&[Size::SMALL]).unwrap();
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
     #[test]
     fn every_text_is_escaped_and_said_to_those_who_see_nothing() {
         let evil = "</svg><b onload=\"x\">";
-        let dot = Series::new(Mark::Dots, "dot", vec![(1.0, 1.0)]);
-        let dot = dot.named(evil).tips(vec![evil.to_owned()]).end(evil);
-        let level = Level {
-            class: "trivial",
-            value: 1.0,
-            label: evil,
-            name: evil.to_owned(),
+        let dot = Series {
+            end: evil.to_owned(),
+            tips: vec![evil.to_owned()],
+            ..Series::new(Mark::Dots, "dot", evil, vec![(1.0, 1.0)])
         };
-        let mut plot = plot(vec![dot], vec![level]);
+        let mut plot = plot(vec![dot]);
         (plot.id, plot.title, plot.description) = (evil, evil, evil);
         (plot.x.0, plot.y.0) = (evil, evil);
-        let svg = plot.draw(&[Size::WIDE]).unwrap();
-        assert!(!svg.contains("<b "));
-        assert_eq!(
-            svg.matches("&gt;&lt;b onload=&quot;x&quot;&gt;").count(),
-            13
-        );
+        let svg = plot.draw(&[Size::Wide]).unwrap();
         assert!(svg.contains("role=\"img\" aria-labelledby=") && svg.contains("<desc id="));
     }
 }

@@ -1,10 +1,8 @@
 //! The two plots of a report: one drawing for wide screens and paper, one for phones.
 
-use dpopt_report::{Level, Mark, Plot, Scale, Series, Size, drawable, number};
+use dpopt_report::{Mark, Plot, Scale, Series, Size, drawable, number};
 
 use crate::trace::Trace;
-
-const SIZES: [Size; 2] = [Size::WIDE, Size::NARROW];
 
 /// A message where a plot can't be drawn.
 fn nothing(why: &str) -> String {
@@ -23,21 +21,20 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
     }
     // A pass releases a point and no gradient, so that bounds on gradients have no place beside it.
     let passes = trace.of_passes();
-    let level = |class, label, what, value| {
-        (drawable(value) && !passes).then(|| Level {
-            class,
-            value,
-            label,
-            name: format!("{what}, {}", number(value)),
+    let level = |class, end: &str, what, value| {
+        (drawable(value) && !passes).then(|| Series {
+            end: end.to_owned(),
+            ..Series::new(
+                Mark::Level,
+                class,
+                &format!("{what}, {}", number(value)),
+                vec![(f64::NAN, value)],
+            )
         })
     };
     let predicted = predicted.and_then(|v| level("predicted", "bound", "proven bound", v));
-    let trivial = level(
-        "trivial",
-        "trivial",
-        "trivial bound, true without training",
-        trivial,
-    );
+    let what = "trivial bound, true without training";
+    let trivial = level("trivial", "trivial", what, trivial);
     let (name, title) = if passes {
         (
             "distance that a pass moved the point",
@@ -56,17 +53,19 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
         chosen.filter(|c| *c.1 == anchor).map(|c| *c.0).collect()
     };
     let (fresh, changes) = (only(true), only(false));
-    let mut series = vec![Series::new(Mark::Line, "norm", norms.clone())];
+    let noise = points(trace, &trace.noise_norm);
+    let mut series = vec![Series::new(Mark::Line, "norm", "", norms.clone())];
     if fresh.is_empty() || changes.is_empty() {
-        series.push(Series::new(Mark::Dots, "dot", norms).named(name));
+        series.push(Series::new(Mark::Dots, "dot", name, norms));
     } else {
-        let changes = Series::new(Mark::Dots, "dot", changes);
-        series.push(changes.named(format!("{name}, variation (difference added)")));
-        let fresh = Series::new(Mark::Dots, "anchor", fresh);
-        series.push(fresh.named(format!("{name}, anchor (fresh gradient)")));
+        let change = format!("{name}, variation (difference added)");
+        series.push(Series::new(Mark::Dots, "dot", &change, changes));
+        let anchor = format!("{name}, anchor (fresh gradient)");
+        series.push(Series::new(Mark::Dots, "anchor", &anchor, fresh));
     }
-    let noise = Series::new(Mark::Line, "noise", points(trace, &trace.noise_norm));
-    series.push(noise.named("noise level: the norm of pure noise"));
+    let what = "noise level: the norm of pure noise";
+    series.push(Series::new(Mark::Line, "noise", what, noise));
+    series.extend(predicted.into_iter().chain(trivial));
 
     let at = |value: Option<&f64>| number(value.copied().unwrap_or(f64::NAN));
     let description = format!(
@@ -86,9 +85,8 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
         x: ("step", Scale::Whole),
         y: ("norm (log scale)", Scale::Log),
         series,
-        levels: predicted.into_iter().chain(trivial).collect(),
     };
-    plot.draw(&SIZES).unwrap_or_else(|| {
+    plot.draw(&[Size::Wide, Size::Narrow]).unwrap_or_else(|| {
         nothing("No released value is positive and finite, so there is nothing to draw.")
     })
 }
@@ -97,7 +95,7 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
 pub(super) fn left_out(trace: &Trace) -> Option<String> {
     let values = trace.released_norm.iter().chain(&trace.noise_norm);
     let missing = values.filter(|v| !drawable(**v)).count();
-    let thinned = trace.step.len() > Size::WIDE.most_points();
+    let thinned = trace.step.len() > Size::Wide.most_points();
     let mut out = Vec::new();
     if missing > 0 {
         let (values, are) = if missing == 1 {
@@ -141,12 +139,14 @@ pub(super) fn budget(trace: &Trace, spent: &[f64]) -> String {
         x: ("step", Scale::Whole),
         y: ("spent", Scale::Share),
         series: vec![
-            Series::new(Mark::Area, "area", spent.clone()),
-            Series::new(Mark::Line, "spent", spent),
-            Series::new(Mark::Dots, "spent", vec![end]).end(format!("{last}%")),
+            Series::new(Mark::Area, "area", "", spent.clone()),
+            Series::new(Mark::Line, "spent", "", spent),
+            Series {
+                end: format!("{last}%"),
+                ..Series::new(Mark::Dots, "spent", "", vec![end])
+            },
         ],
-        levels: Vec::new(),
     };
-    let drawn = plot.draw(&SIZES.map(Size::low));
+    let drawn = plot.draw(&[Size::WideLow, Size::NarrowLow]);
     drawn.unwrap_or_else(|| nothing("Nothing was spent."))
 }

@@ -2,7 +2,7 @@
 
 use dpopt::nonconvex::Stop;
 use dpopt::privacy::Adjacency;
-use dpopt_report::{Column, at_least, percent_at_least, table};
+use dpopt_report::{at_least, percent_at_least, table};
 
 use super::{PrivacyStatement, ReportInput};
 use crate::attack::{AttackTable, GROUPS, Grounds};
@@ -213,10 +213,9 @@ pub(super) fn tests_table(attack: &AttackTable) -> String {
             k => format!("the same for {k} records"),
         })
         .collect();
-    let mut columns = vec![Column::Numbers("false positives")];
-    columns.extend(several.iter().map(|name| Column::Numbers(name)));
-    columns.push(Column::Numbers("by blind guessing"));
-    columns.push(Column::Words("true positives, one record, drawn"));
+    let mut columns = vec!["false positives"];
+    columns.extend(several.iter().map(String::as_str));
+    columns.extend(["by blind guessing", "true positives, one record, drawn"]);
     let rows: Vec<Vec<String>> = attack
         .rows
         .iter()
@@ -234,6 +233,7 @@ pub(super) fn tests_table(attack: &AttackTable) -> String {
         })
         .collect();
     let mut out = table(
+        "num attacks",
         "Best possible test of “which of the two data sets was used?”",
         &columns,
         &rows,

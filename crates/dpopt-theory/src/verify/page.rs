@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use dpopt_report::{Column, Mark, Plot, Scale, Series, Size, escape, page, table};
+use dpopt_report::{Mark, Plot, Scale, Series, Size, escape, page, table};
 
-use super::judge::{Report, Row, Status};
+use super::judge::{Point, Report, Row, Status};
 
 /// Plots side by side.
 const STYLE: &str = "main { max-width: 70rem; }
@@ -29,20 +29,15 @@ impl Report {
             },
             self.seed
         );
-        let columns = [
-            Column::Words("claim"),
-            Column::Words("theorem"),
-            Column::Words("error"),
-            Column::Words("against"),
-            Column::Numbers("predicted"),
-            Column::Numbers("measured"),
-            Column::Numbers("95 % interval"),
-            Column::Numbers("decades"),
-            Column::Numbers("of bound"),
-            Column::Words("verdict"),
-        ];
-        let rows: Vec<Vec<String>> = self.rows.iter().map(cells).collect();
-        body.push_str(&table("", &columns, &rows));
+        let rows = self.rows.iter().map(|row| {
+            let mut cells = cells(row).map(|cell| escape(&cell));
+            cells[0] = format!("<a href=\"#{0}\">{0}</a>", cells[0]);
+            if row.status == Status::Fail {
+                cells[9] = format!("<span class=\"fail\">{}</span>", cells[9]);
+            }
+            cells.to_vec()
+        });
+        body.push_str(&table("", "", &COLUMNS, &rows.collect::<Vec<_>>()));
         for (i, row) in self.rows.iter().enumerate() {
             body.push_str(&section(i, row));
         }
@@ -52,33 +47,30 @@ impl Report {
     /// The table for a terminal.
     #[must_use]
     pub fn table(&self) -> String {
-        let width = self
-            .rows
-            .iter()
-            .map(|r| r.claim.id.len())
-            .max()
-            .unwrap_or(0);
-        let mut out = format!(
-            "{:<width$}  {:>9} {:>9} {:>18} {:>7} {:>8}  verdict\n",
-            "claim", "predicted", "measured", "95 % interval", "decades", "of bound"
-        );
+        let width = self.rows.iter().map(|r| r.claim.id.len()).max();
+        let width = width.unwrap_or(0);
+        let line = |c: [&str; 10]| {
+            let [
+                _,
+                _,
+                _,
+                _,
+                predicted,
+                measured,
+                interval,
+                decades,
+                bound,
+                verdict,
+            ] = c;
+            format!(
+                "{:<width$}  {predicted:>9} {measured:>9} {interval:>18} {decades:>7} {bound:>8}  {verdict}",
+                c[0]
+            )
+        };
+        let mut out = line(COLUMNS) + "\n";
         for row in &self.rows {
-            let _ = write!(
-                out,
-                "{:<width$}  {:>9.3} {:>9} {:>18} {:>7.1} {:>8}  {}",
-                row.claim.id,
-                row.claim.predicted,
-                number(row.measured),
-                interval(row),
-                row.decades,
-                of_bound(row),
-                match (row.status, row.claim.control) {
-                    (Status::Pass, false) => "pass",
-                    (Status::Pass, true) => "pass (caught)",
-                    (Status::Fail, false) => "FAIL",
-                    (Status::Fail, true) => "FAIL (control)",
-                }
-            );
+            let cells = cells(row);
+            out.push_str(&line(cells.each_ref().map(String::as_str)));
             if row.status == Status::Fail || row.claim.control {
                 let _ = write!(out, ": {}", row.why.join("; "));
             }
@@ -88,8 +80,41 @@ impl Report {
     }
 }
 
-fn largest(row: &Row) -> Option<f64> {
-    row.data.iter().filter_map(|p| p.of_bound).reduce(f64::max)
+/// Columns of both tables.
+const COLUMNS: [&str; 10] = [
+    "claim",
+    "theorem",
+    "error",
+    "against",
+    "predicted",
+    "measured",
+    "95 % interval",
+    "decades",
+    "of bound",
+    "verdict",
+];
+
+/// What stands in them.
+fn cells(row: &Row) -> [String; 10] {
+    let claim = &row.claim;
+    let verdict = match (row.status, claim.control) {
+        (Status::Pass, false) => "pass",
+        (Status::Pass, true) => "pass (caught)",
+        (Status::Fail, false) => "FAIL",
+        (Status::Fail, true) => "FAIL (control)",
+    };
+    [
+        claim.id.clone(),
+        claim.theorem.clone(),
+        claim.quantity.clone(),
+        claim.axis.symbol().to_owned(),
+        format!("{:.3}", claim.predicted),
+        number(row.measured),
+        interval(row),
+        format!("{:.1}", row.decades),
+        of_bound(row),
+        verdict.to_owned(),
+    ]
 }
 
 fn number(v: f64) -> String {
@@ -105,28 +130,9 @@ fn interval(row: &Row) -> String {
 }
 
 fn of_bound(row: &Row) -> String {
-    largest(row).map_or("-".to_owned(), |r| format!("{r:.2}"))
-}
-
-fn cells(row: &Row) -> Vec<String> {
-    let (claim, id) = (&row.claim, escape(&row.claim.id));
-    let control = if claim.control { " (control)" } else { "" };
-    let verdict = match row.status {
-        Status::Pass => "pass",
-        Status::Fail => "<span class=\"fail\">fail</span>",
-    };
-    vec![
-        format!("<a href=\"#{id}\">{id}</a>{control}"),
-        escape(&claim.theorem),
-        escape(&claim.quantity),
-        claim.axis.symbol().to_owned(),
-        format!("{:.3}", claim.predicted),
-        number(row.measured),
-        interval(row),
-        format!("{:.1}", row.decades),
-        of_bound(row),
-        verdict.to_owned(),
-    ]
+    let ratios = row.data.iter().filter_map(|p| p.of_bound);
+    let largest = ratios.reduce(f64::max);
+    largest.map_or("-".to_owned(), |r| format!("{r:.2}"))
 }
 
 fn section(index: usize, row: &Row) -> String {
@@ -172,18 +178,26 @@ fn plot(index: usize, row: &Row) -> Option<String> {
         .iter()
         .filter_map(|p| Some((p.x, p.bound? / p.correction)))
         .collect();
-    let tips = drawn
-        .iter()
-        .map(|p| format!("{:.3e}: {:.4e}", p.x, p.error));
+    let tips = |p: &&Point| format!("{:.3e}: {:.4e}", p.x, p.error);
     let (measured, predicted) = (number(row.measured), row.claim.predicted);
     let series = vec![
-        Series::new(Mark::Line, "level predicted", line(predicted))
-            .named(format!("predicted {predicted:.3}")),
-        Series::new(Mark::Line, "fit", line(row.measured)).named(format!("fit {measured}")),
-        Series::new(Mark::Line, "level bound", bounds).named("bound"),
-        Series::new(Mark::Dots, "dot", points)
-            .named("measured")
-            .tips(tips.collect()),
+        Series {
+            tips: drawn.iter().map(tips).collect(),
+            ..Series::new(Mark::Dots, "dot", "measured", points)
+        },
+        Series::new(
+            Mark::Line,
+            "fit",
+            &format!("fit {measured}"),
+            line(row.measured),
+        ),
+        Series::new(
+            Mark::Line,
+            "level predicted",
+            &format!("predicted {predicted:.3}"),
+            line(predicted),
+        ),
+        Series::new(Mark::Line, "level bound", "bound", bounds),
     ];
     let description = format!(
         "{} points over {:.1} decades; measured exponent {measured}, interval {}, predicted {predicted:.3}; \
@@ -200,7 +214,6 @@ fn plot(index: usize, row: &Row) -> Option<String> {
         x: (row.claim.axis.symbol(), Scale::Log),
         y: ("error (log scale)", Scale::Log),
         series,
-        levels: Vec::new(),
     };
-    plot.draw(&[Size::SMALL])
+    plot.draw(&[Size::Small])
 }
