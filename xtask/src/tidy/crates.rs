@@ -21,7 +21,7 @@ enum May {
 
 /// The layers of `docs/architecture.md`. An arrow that is not here does not exist; adding one
 /// means editing that document too.
-const LAYERS: [(&str, May); 15] = [
+const LAYERS: [(&str, May); 16] = [
     ("dpopt-linalg", May::Only(&[])),
     ("dpopt-accounting", May::Only(&[])),
     ("dpopt-data", May::Only(&["dpopt-linalg"])),
@@ -31,18 +31,31 @@ const LAYERS: [(&str, May); 15] = [
         May::Only(&["dpopt-linalg", "dpopt-privacy"]),
     ),
     (
-        "dpopt-nonconvex",
+        "dpopt-solver",
         May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
     ),
     (
+        "dpopt-nonconvex",
+        May::Only(&[
+            "dpopt-solver",
+            "dpopt-oracle",
+            "dpopt-linalg",
+            "dpopt-privacy",
+        ]),
+    ),
+    (
         "dpopt-minimax",
-        May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
+        May::Only(&[
+            "dpopt-solver",
+            "dpopt-oracle",
+            "dpopt-linalg",
+            "dpopt-privacy",
+        ]),
     ),
     (
         "dpopt-certify",
         May::Only(&[
-            "dpopt-nonconvex",
-            "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
@@ -55,6 +68,7 @@ const LAYERS: [(&str, May); 15] = [
             "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
@@ -67,6 +81,7 @@ const LAYERS: [(&str, May); 15] = [
             "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-data",
             "dpopt-oracle",
             "dpopt-linalg",
@@ -333,11 +348,15 @@ mod tests {
                 &[("dpopt-accounting", "", ""), ("rand", "", "")],
             ),
             ("dpopt-oracle", &[("dpopt-linalg", "", "")]),
-            ("dpopt-nonconvex", &[("dpopt-oracle", "", "")]),
-            ("dpopt-report", &[]),
+            ("dpopt-solver", &[("dpopt-oracle", "", "")]),
+            ("dpopt-nonconvex", &[("dpopt-solver", "", "")]),
             ("dpopt-minimax", &[("dpopt-privacy", "", "")]),
-            ("dpopt-certify", &[("dpopt-nonconvex", "", "")]),
-            ("dpopt-theory", &[("dpopt-certify", "", ""), ("dpopt-report", "", "")]),
+            ("dpopt-certify", &[("dpopt-solver", "", "")]),
+            (
+                "dpopt-theory",
+                &[("dpopt-certify", "", ""), ("dpopt-report", "", "")],
+            ),
+            ("dpopt-report", &[]),
             ("dpopt", &[("dpopt-theory", "", "")]),
             ("dpopt-cli", &[("dpopt", "", ""), ("dpopt-report", "", "")]),
             ("xtask", &[("dpopt-cli", "", "")]),

@@ -9,7 +9,7 @@ use dpopt_oracle::{
     Oracle, OracleFacts, OutputPerturbed, PrivateData, PrivateMean, Question, Scale,
 };
 use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Which};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Refused, Which};
 use dpopt_solver::{Budget, NoObserver, Plan, PlanError, Release, RunError, Stop};
 
 use super::*;
@@ -378,5 +378,5 @@ fn both_run_on_private_records() {
     // A run reads half of the records here, and no record is read twice: a third run has too few.
     assert!(plan.run(&mut passes, &mut NoObserver).is_ok());
     let again = plan.run(&mut passes, &mut NoObserver);
-    assert!(matches!(again, Err(RunError::Pass(_))), "{again:?}");
+    assert!(matches!(again, Err(RunError::Refused(Refused::Pool(_)))), "{again:?}");
 }
