@@ -11,7 +11,7 @@ fn decimal(units: f64, exponent: i32) -> f64 {
 
 /// Multiples of 1, 2 or 5 times a power of ten in `[lo, hi]`, about `target` of them and never
 /// more than `2 * target + 1`. With `whole`, integers only.
-pub(super) fn linear_ticks(lo: f64, hi: f64, target: usize, whole: bool) -> Vec<f64> {
+fn linear_ticks(lo: f64, hi: f64, target: usize, whole: bool) -> Vec<f64> {
     if !(lo.is_finite() && hi.is_finite() && lo <= hi && target > 0) {
         return Vec::new();
     }
@@ -21,13 +21,8 @@ pub(super) fn linear_ticks(lo: f64, hi: f64, target: usize, whole: bool) -> Vec<
     } else {
         0
     };
-    let mut units = 1.0;
-    for candidate in [1.0, 2.0, 5.0, 10.0] {
-        units = candidate;
-        if decimal(candidate, exponent) >= raw {
-            break;
-        }
-    }
+    let fits = |units: &f64| decimal(*units, exponent) >= raw;
+    let mut units = [1.0, 2.0, 5.0].into_iter().find(fits).unwrap_or(10.0);
     if whole && exponent < 0 {
         (units, exponent) = (1.0, 0);
     }
@@ -45,7 +40,7 @@ pub(super) fn linear_ticks(lo: f64, hi: f64, target: usize, whole: bool) -> Vec<
 
 /// Ticks for a logarithmic axis: 1-2-5 in each decade, or whole decades when those would be too
 /// many, or 1-2-5 steps of the value itself when the range is narrow.
-pub(super) fn log_ticks(lo: f64, hi: f64, target: usize) -> Vec<f64> {
+fn log_ticks(lo: f64, hi: f64, target: usize) -> Vec<f64> {
     if !(lo > 0.0 && hi.is_finite() && lo <= hi && target > 0) {
         return Vec::new();
     }
@@ -73,84 +68,105 @@ pub(super) fn log_ticks(lo: f64, hi: f64, target: usize) -> Vec<f64> {
     decades.into_iter().step_by(stride).collect()
 }
 
+/// What an axis measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Numbers, evenly, with ticks at whole ones.
+    Whole,
+    /// Shares from 0 to 1, in per cent.
+    Share,
+    /// Positive numbers by their logarithm; others have no place.
+    Log,
+}
+
 /// Maps values to pixels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
+    scale: Scale,
     lo: f64,
     hi: f64,
-    log: bool,
     from: f64,
     to: f64,
 }
 
-impl Axis {
-    /// `[lo, hi]` to pixels `[from, to]`. An empty range is widened.
-    pub(super) fn linear(lo: f64, hi: f64, from: f64, to: f64) -> Self {
-        let (lo, hi) = if hi > lo {
-            (lo, hi)
-        } else {
-            (lo - 0.5, lo + 0.5)
-        };
-        Self {
-            lo,
-            hi,
-            log: false,
-            from,
-            to,
-        }
+impl Scale {
+    fn has(self, value: f64) -> bool {
+        value.is_finite() && (self != Scale::Log || drawable(value))
     }
 
-    /// A logarithmic axis around the positive finite ones of `values`, with some air; `None` when
-    /// there are none.
-    pub(super) fn log(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Option<Self> {
-        let (lo, hi) = values
-            .filter(|v| drawable(*v))
-            .fold((f64::INFINITY, 0.0f64), |(lo, hi), v| {
-                (lo.min(v), hi.max(v))
-            });
+    /// The axis of `values` from one pixel to another; `None` where no value has a place.
+    pub(crate) fn axis(
+        self,
+        values: impl Iterator<Item = f64>,
+        from: f64,
+        to: f64,
+    ) -> Option<Axis> {
+        let ends = (f64::INFINITY, f64::NEG_INFINITY);
+        let values = values.filter(|v| self.has(*v));
+        let (lo, hi) = values.fold(ends, |(lo, hi), v| (lo.min(v), hi.max(v)));
         if !(lo <= hi) {
             return None;
         }
-        let air = (hi / lo).powf(0.06).clamp(1.12, 10.0);
-        Some(Self {
-            lo: (lo / air).max(f64::MIN_POSITIVE),
-            hi: (hi * air).min(f64::MAX),
-            log: true,
+        let (lo, hi) = match self {
+            Scale::Share => (0.0, 1.0),
+            Scale::Whole if lo == hi => (lo - 0.5, hi + 0.5),
+            Scale::Whole => (lo, hi),
+            Scale::Log => {
+                let air = (hi / lo).powf(0.06).clamp(1.12, 10.0);
+                ((lo / air).max(f64::MIN_POSITIVE), (hi * air).min(f64::MAX))
+            }
+        };
+        let scale = self;
+        Some(Axis {
+            scale,
+            lo,
+            hi,
             from,
             to,
         })
     }
+}
 
-    pub(super) fn ticks(&self, target: usize, whole: bool) -> Vec<f64> {
-        if self.log {
-            log_ticks(self.lo, self.hi, target)
-        } else {
-            linear_ticks(self.lo, self.hi, target, whole)
-        }
+impl Axis {
+    /// Pixels and labels of about `target` ticks.
+    pub(crate) fn ticks(&self, target: usize) -> Vec<(f64, String)> {
+        let ticks = match self.scale {
+            Scale::Log => log_ticks(self.lo, self.hi, target),
+            scale => linear_ticks(self.lo, self.hi, target, scale == Scale::Whole),
+        };
+        let label = |tick| match self.scale {
+            Scale::Share => format!("{}%", number(100.0 * tick)),
+            Scale::Whole | Scale::Log => number(tick),
+        };
+        let placed = ticks.into_iter();
+        placed
+            .filter_map(|tick| Some((self.at(tick)?, label(tick))))
+            .collect()
     }
 
     /// The pixel of `value`; `None` where the axis has no place for it.
-    pub(super) fn at(&self, value: f64) -> Option<f64> {
-        let share = if self.log {
-            if !drawable(value) {
-                return None;
-            }
-            (value.log10() - self.lo.log10()) / (self.hi.log10() - self.lo.log10())
-        } else {
-            (value - self.lo) / (self.hi - self.lo)
-        };
-        let pixel = self.from + share * (self.to - self.from);
+    pub(crate) fn at(&self, value: f64) -> Option<f64> {
+        if !self.scale.has(value) {
+            return None;
+        }
+        let [value, lo, hi] = [value, self.lo, self.hi].map(|v| match self.scale {
+            Scale::Log => v.log10(),
+            Scale::Whole | Scale::Share => v,
+        });
+        let pixel = self.from + (value - lo) / (hi - lo) * (self.to - self.from);
         pixel.is_finite().then_some(pixel)
     }
 }
 
 /// Whether a logarithmic axis has a place for `value`. Subnormal numbers count as zero.
-pub(super) fn drawable(value: f64) -> bool {
+#[must_use]
+pub fn drawable(value: f64) -> bool {
     value.is_normal() && value > 0.0
 }
 
 /// A number to three significant digits (integers below a million in full).
-pub(super) fn number(value: f64) -> String {
+#[must_use]
+pub fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e6 {
         return plain(value, 0);
     }
@@ -158,7 +174,8 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A cost: four significant digits, never less than `value`.
-pub(super) fn at_least(value: f64) -> String {
+#[must_use]
+pub fn at_least(value: f64) -> String {
     if !value.is_finite() || value <= 0.0 {
         return number(value);
     }
@@ -171,7 +188,8 @@ pub(super) fn at_least(value: f64) -> String {
 }
 
 /// A probability in per cent with one decimal, never less than `value`.
-pub(super) fn percent_at_least(value: f64) -> String {
+#[must_use]
+pub fn percent_at_least(value: f64) -> String {
     let nearest = format!("{:.1}", 100.0 * value);
     let shown = nearest.parse::<f64>().unwrap_or(100.0);
     let shown = if shown < 100.0 * value * (1.0 - 1e-12) {
@@ -242,24 +260,17 @@ fn trim(text: &str) -> &str {
 }
 
 fn superscript(exponent: i32) -> String {
-    exponent
-        .to_string()
-        .chars()
-        .map(|c| match c {
-            '-' => '⁻',
-            '1' => '¹',
-            '2' => '²',
-            '3' => '³',
-            c => c
-                .to_digit(10)
-                .and_then(|d| char::from_u32(0x2070 + d))
-                .unwrap_or(c),
-        })
-        .collect()
+    let digits = exponent.to_string();
+    let raised = digits.chars().map(|c| match c.to_digit(10) {
+        Some(digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit as usize).unwrap_or(c),
+        None => '⁻',
+    });
+    raised.collect()
 }
 
 /// Seconds as a person says them.
-pub(super) fn duration(seconds: f64) -> String {
+#[must_use]
+pub fn duration(seconds: f64) -> String {
     if !(seconds.is_finite() && seconds >= 0.0) {
         return "unknown".to_owned();
     }
@@ -353,18 +364,21 @@ mod tests {
             assert!(log_ticks(lo, hi, 6).is_empty());
         }
         assert!(log_ticks(0.0, 1.0, 6).is_empty());
-        assert!(Axis::log([0.0, f64::NAN, -1.0].into_iter(), 0.0, 1.0).is_none());
+        let none = Scale::Log.axis([0.0, f64::NAN, -1.0].into_iter(), 0.0, 1.0);
+        assert!(none.is_none());
     }
 
     #[test]
     fn axes_survive_the_ends_of_the_numbers() {
-        let axis = Axis::log([f64::MIN_POSITIVE, f64::MAX].into_iter(), 0.0, 100.0).unwrap();
+        let ends = [f64::MIN_POSITIVE, f64::MAX].into_iter();
+        let axis = Scale::Log.axis(ends, 0.0, 100.0).unwrap();
         let (low, high) = (axis.at(f64::MIN_POSITIVE), axis.at(f64::MAX));
         assert!((0.0..=100.0).contains(&low.unwrap()));
         assert!((0.0..=100.0).contains(&high.unwrap()));
         assert_eq!(axis.at(0.0), None);
-        assert!(axis.ticks(8, false).len() >= 2);
-        assert_eq!(Axis::linear(3.0, 3.0, 0.0, 10.0).at(3.0), Some(5.0));
+        assert!(axis.ticks(8).len() >= 2);
+        let one = Scale::Whole.axis([3.0].into_iter(), 0.0, 10.0).unwrap();
+        assert_eq!(one.at(3.0), Some(5.0));
     }
 
     #[test]
