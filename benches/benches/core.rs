@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use dpopt::nonconvex::{ExtraFacts, KlCondition, Limits, SOLVERS};
 use dpopt::prelude::*;
 use dpopt::privacy::noise::{Purpose, ReplayKeyForTests, RoundedGaussian, StreamId};
 use dpopt::privacy::{Spend, accounting::calibrate};
@@ -85,11 +86,14 @@ fn planning(c: &mut Criterion) {
     };
     let mut group = c.benchmark_group("plan");
     group.sample_size(20);
-    let extra = ExtraFacts::default().with_radius(1.0);
-    for solver in Solver::ALL {
+    let extra = ExtraFacts::default()
+        .with_radius(1.0)
+        .with_kl(KlCondition::polyak_lojasiewicz(1.0).unwrap());
+    let limits = Limits::steps(100_000);
+    for solver in SOLVERS {
         group.bench_function(BenchmarkId::from_parameter(solver), |b| {
             // A plan that says nothing takes as long.
-            b.iter(|| black_box(solver.plan_with(&facts, &extra, &budget, 100_000).is_ok()));
+            b.iter(|| black_box(solver.plan(&facts, &extra, &budget, &limits).is_ok()));
         });
     }
     group.finish();

@@ -6,10 +6,10 @@ use std::time::Instant;
 use dpopt_linalg::{Design, Row};
 use dpopt_oracle::query::{Frames, SmoothedGradient, smoothed_gradient_bound};
 use dpopt_oracle::{
-    Activation, Differentiable, Estimator, Example, Examples, Glm, Head, Loss, Mlp, Over,
-    PrivateData, PrivateGradient, PrivateMean,
+    Activation, AskError, Differentiable, Example, Examples, Glm, Head, Loss, Mlp, PrivateData,
+    PrivateGradient, PrivateMean,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend, Which};
 
 use crate::pass::numbers;
 
@@ -82,7 +82,7 @@ pub fn logistic(
     data: &PrivateData,
     columns: usize,
     threads: NonZeroUsize,
-) -> Result<impl FnMut() -> Result<f64, Refused>, Failure> {
+) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
     let point = (0..columns).map(|j| (j as f64).sin()).collect();
     gradient(data, Glm::Logistic, point, threads)
 }
@@ -94,7 +94,7 @@ pub fn logistic(
 pub fn perceptron(
     data: &PrivateData,
     threads: NonZeroUsize,
-) -> Result<impl FnMut() -> Result<f64, Refused>, Failure> {
+) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
     let mlp = Mlp::new(&SIZES, Activation::Relu, Head::Softmax)?;
     let point = mlp.initial_point(1);
     gradient(data, mlp, point, threads)
@@ -105,7 +105,7 @@ fn gradient<L: Differentiable<Records = Examples>>(
     loss: L,
     point: Vec<f64>,
     threads: NonZeroUsize,
-) -> Result<impl FnMut() -> Result<f64, Refused>, Failure> {
+) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
     let clip = ClipNorm::new(CLIP)?;
     let mut estimator =
         PrivateGradient::clipped(data, loss, curator(), clip)?.with_threads(threads);
@@ -125,7 +125,7 @@ pub fn zeroth_order(
     data: &PrivateData,
     columns: usize,
     threads: NonZeroUsize,
-) -> Result<impl FnMut() -> Result<f64, Refused>, Failure> {
+) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
     let mut curator = curator();
     let frames = Frames::draw(&mut curator, columns, NonZeroUsize::MIN)?;
     let point: Vec<f64> = (0..columns).map(|j| (j as f64).sin()).collect();
@@ -141,7 +141,7 @@ pub fn zeroth_order(
             frames: &frames,
             clip,
         };
-        let released = mean.release(&query, &Over::Everything, z)?;
+        let released = mean.release(&query, Which::All, z)?;
         Ok(released.map_or(0.0, |released| released.mean[0]))
     })
 }

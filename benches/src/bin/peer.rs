@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Says that it is ready, then times a step for each line.
 fn answer(
-    mut step: impl FnMut() -> Result<f64, dpopt_privacy::Refused>,
+    mut step: impl FnMut() -> Result<f64, dpopt_oracle::AskError>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     step()?;
     let mut out = std::io::stdout().lock();

@@ -33,7 +33,7 @@ mod tests;
 
 use dpopt_linalg::{HullError, LanczosError, SpectrumError};
 
-pub use dpopt_nonconvex::KlCondition;
+pub use dpopt_solver::KlCondition;
 pub use first::{FirstOrder, first_order};
 pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
 pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};

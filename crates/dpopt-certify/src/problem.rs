@@ -1,6 +1,6 @@
 //! Problems whose objective is known in closed form.
 
-use dpopt_nonconvex::{KlCondition, PlanError};
+use dpopt_solver::{KlCondition, PlanError};
 
 /// What is known of an objective F, each number with a proof on the problem's own page. All hold in
 /// the ball of radius `radius` around `centre` (everywhere, if that is infinite); infinity says that

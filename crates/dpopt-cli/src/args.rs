@@ -3,13 +3,14 @@
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-use dpopt::nonconvex::Solver;
+use dpopt::nonconvex::{Solver, solver};
 use dpopt::oracle::{Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
 };
 use serde::Serialize;
 
+use crate::choose::offered;
 use crate::names::hint;
 
 /// More threads help no run here.
@@ -19,7 +20,7 @@ const MAX_THREADS: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SolverArg {
     Auto,
-    Named(Solver),
+    Named(&'static Solver),
 }
 
 /// The help text of a flag that takes one.
@@ -27,8 +28,12 @@ pub(crate) fn solver_help() -> String {
     format!(
         "auto, {}. auto: noisy-gd for a convex loss; otherwise whichever of spiderboost and noisy-gd-theory has the \
          smaller proven bound, and noisy-gd where neither bound says anything. It sees public facts only",
-        Solver::names()
+        names().join(", ")
     )
+}
+
+fn names() -> Vec<&'static str> {
+    offered().map(|solver| solver.name).collect()
 }
 
 impl FromStr for SolverArg {
@@ -38,12 +43,20 @@ impl FromStr for SolverArg {
         if name == "auto" {
             return Ok(Self::Auto);
         }
-        name.parse()
-            .map(Self::Named)
-            .map_err(|error: dpopt::nonconvex::UnknownSolver| {
-                let known = Solver::ALL.map(Solver::name).into_iter().chain(["auto"]);
-                format!("{error}, or auto{}", hint(name, known))
-            })
+        if let Some(solver) = offered().find(|solver| solver.name == name) {
+            return Ok(Self::Named(solver));
+        }
+        if let Ok(solver) = solver(name) {
+            return Err(format!(
+                "{solver} needs a KL condition, which no table of data has by itself"
+            ));
+        }
+        let known = names();
+        let listed = known.join(", ");
+        let meant = hint(name, known.into_iter().chain(["auto"]));
+        Err(format!(
+            "no solver is called `{name}`; known: {listed}, or auto{meant}"
+        ))
     }
 }
 
@@ -264,9 +277,11 @@ mod tests {
     #[test]
     fn auto_and_names_are_read() {
         assert_eq!("auto".parse(), Ok(SolverArg::Auto));
-        for solver in Solver::ALL {
+        for solver in offered() {
             assert_eq!(solver.to_string().parse(), Ok(SolverArg::Named(solver)));
         }
+        let kl = "kl-spider".parse::<SolverArg>();
+        assert!(kl.is_err_and(|message| message.contains("KL condition")));
         assert!(
             "sgd"
                 .parse::<SolverArg>()

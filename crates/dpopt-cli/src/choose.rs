@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use dpopt::nonconvex::{
-    AutoReason, BoundSense, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan, Outcome, PlanError,
-    PublicFacts, PublicRank, Solver, SolverPlan, StatedBound, Stop,
+    Auto, AutoReason, BoundSense, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan, Limits, Outcome,
+    Plan, PlanError, PublicFacts, PublicRank, SOLVERS, Solver, StatedBound, Stop, auto,
 };
 
 use crate::args::{self, SolverArg};
@@ -76,8 +76,8 @@ impl FromStr for Project {
 
 /// A planned solver.
 pub(crate) struct Chosen {
-    pub(crate) solver: Solver,
-    pub(crate) plan: SolverPlan,
+    pub(crate) solver: &'static Solver,
+    pub(crate) plan: Box<dyn Plan>,
     /// The line of the public rule that picked it; none where the user named it.
     pub(crate) picked: Option<AutoReason>,
     /// Public claims that it was planned with: name, value.
@@ -117,23 +117,13 @@ impl Chosen {
         if self.resumed {
             self.plan.facts().lipschitz
         } else {
-            self.plan.as_plan().trivial_bound()
+            self.plan.trivial_bound()
         }
     }
 
     /// What public facts tell already of a run that may learn nothing; none where they tell nothing.
     pub(crate) fn may_learn_nothing(&self) -> Option<String> {
-        let SolverPlan::AdaptiveGd(plan) = &self.plan else {
-            return None;
-        };
-        let (least, most) = (plan.least_norm_of_a_step(), self.trivial_bound());
-        (plan.predicted_bound.is_none()).then(|| {
-            format!(
-                "{} has no bound for these public facts: it makes a first step only if the gradient norm at the start is seen to be at \
-                 least {least:.4} (it is at most {most:.4}); otherwise it spends its budget and returns the starting point",
-                self.solver
-            )
-        })
+        self.plan.warning(self.trivial_bound())
     }
 
     /// Why this solver.
@@ -200,7 +190,7 @@ impl ChooseArgs {
     fn check(&self, solver: SolverArg) -> Result<(), CliError> {
         let useless = |flag, problem: String| Err(CliError::flag(flag, problem));
         if let (Some(radius), SolverArg::Named(solver)) = (self.radius, solver)
-            && !solver.needs_a_radius()
+            && !solver.needs.radius
         {
             return useless(
                 "--radius",
@@ -208,14 +198,18 @@ impl ChooseArgs {
             );
         }
         if let (Some(_), SolverArg::Auto) = (self.radius, solver) {
-            let problem = "auto picks no solver that uses it; name recursive-gd or recursive-sgd";
-            return useless("--radius", problem.to_owned());
+            let problem = format!(
+                "auto picks no solver that uses it; name {}",
+                listed(|solver| solver.needs.radius)
+            );
+            return useless("--radius", problem);
         }
         if let (Some(rank), SolverArg::Named(solver), None) = (self.rank, solver, self.project)
-            && !solver.uses_a_rank()
+            && !solver.uses_rank
         {
             let problem = format!(
-                "{solver} has no use for it (got {rank}); spiderboost, noisy-gd-theory and --project have"
+                "{solver} has no use for it (got {rank}); {} and --project have",
+                listed(|solver| solver.uses_rank)
             );
             return useless("--rank", problem);
         }
@@ -223,16 +217,21 @@ impl ChooseArgs {
             return Ok(());
         };
         match solver {
-            SolverArg::Named(solver) if solver.needs_a_radius() => {
+            SolverArg::Named(solver) if solver.needs.radius => {
                 let problem = format!(
                     "{solver} needs a bound on the distance to a minimiser, and projected rows have other minimisers"
                 );
                 useless("--project", problem)
             }
-            SolverArg::Named(Solver::TreeSpider) if !matches!(project, Project::To(_)) => {
-                let problem = "the bound of tree-spider is for a population, and no branch of the projection has a proof for it; \
-                               give a number of dimensions";
-                useless("--project", problem.to_owned())
+            SolverArg::Named(solver)
+                if solver.bound.is_some_and(|(_, sense)| sense.of_population())
+                    && !matches!(project, Project::To(_)) =>
+            {
+                let problem = format!(
+                    "the bound of {solver} is for a population, and no branch of the projection has a proof for it; give a \
+                     number of dimensions"
+                );
+                useless("--project", problem)
             }
             _ => Ok(()),
         }
@@ -261,7 +260,7 @@ impl ChooseArgs {
                 };
                 let picked = (solver == SolverArg::Auto).then_some(AutoReason::LeastBound);
                 let (solver, plan) = self.projected(solver, project, &jl, budget)?;
-                (solver, SolverPlan::Projected(Box::new(plan)), picked)
+                (solver, Box::new(plan) as Box<dyn Plan>, picked)
             }
             None => self.plain(solver, facts, &extra, budget)?,
         };
@@ -280,35 +279,38 @@ impl ChooseArgs {
         facts: &PublicFacts,
         extra: &ExtraFacts,
         budget: &Budget,
-    ) -> Result<(Solver, SolverPlan, Option<AutoReason>), PlanError> {
+    ) -> Result<(&'static Solver, Box<dyn Plan>, Option<AutoReason>), PlanError> {
         let solver = match solver {
             SolverArg::Named(solver) => solver,
             SolverArg::Auto => {
                 let cap = self.max_steps.unwrap_or(STEPS_WITH_BOUND);
-                let choice = Solver::auto_within(facts, extra.rank, budget, cap)?;
+                let choice = auto(facts, extra, budget, &Limits::steps(cap))?;
                 let cap = self.cap(choice.solver);
                 // The rule compares bounds at the large cap; a solver without one gets the small cap.
                 let plan = if choice.plan.steps() > cap {
-                    choice.solver.plan_with(facts, extra, budget, cap)?
+                    choice
+                        .solver
+                        .plan(facts, extra, budget, &Limits::steps(cap))?
                 } else {
                     choice.plan
                 };
                 return Ok((choice.solver, plan, Some(choice.reason)));
             }
         };
-        let plan = solver.plan_with(facts, extra, budget, self.cap(solver))?;
+        let limits = Limits::steps(self.cap(solver));
+        let plan = solver.plan(facts, extra, budget, &limits)?;
         Ok((solver, plan, None))
     }
 
-    /// The base solver and the plan; with auto the one of the two that `auto` compares whose projected bound is
-    /// the smaller one.
+    /// The base solver and the plan; with auto that of the solvers compared by `auto` whose projected bound is the
+    /// smallest.
     fn projected(
         &self,
         solver: SolverArg,
         project: Project,
         jl: &JlFacts,
         budget: &Budget,
-    ) -> Result<(Solver, JlPlan), CliError> {
+    ) -> Result<(&'static Solver, JlPlan), CliError> {
         let dim = jl.facts.dim;
         if let Project::To(rows) = project
             && rows >= dim
@@ -316,37 +318,51 @@ impl ChooseArgs {
             let problem = format!("{rows} dimensions are no fewer than the {dim} features");
             return Err(CliError::flag("--project", problem));
         }
-        let plan = |solver: Solver| -> Result<JlPlan, PlanError> {
+        let plan = |solver: &Solver| -> Result<JlPlan, PlanError> {
             let cap = self.cap(solver);
-            let base = |facts: &PublicFacts, rank| solver.plan_within(facts, rank, budget, cap);
             match project {
                 Project::Auto => JlPlan::new(jl, budget, solver, cap),
-                Project::Rank => JlPlan::in_branch(JlBranch::Rank, jl, budget, &base),
-                Project::RankFree => JlPlan::in_branch(JlBranch::RankFree, jl, budget, &base),
-                Project::To(rows) => JlPlan::with_rows(rows, jl, budget, &base),
+                Project::Rank => JlPlan::within(JlBranch::Rank, jl, budget, solver, cap),
+                Project::RankFree => JlPlan::within(JlBranch::RankFree, jl, budget, solver, cap),
+                Project::To(rows) => JlPlan::given(rows, jl, budget, solver, cap),
             }
         };
         if let SolverArg::Named(solver) = solver {
             return Ok((solver, plan(solver)?));
         }
-        let (spider, descent) = (plan(Solver::SpiderBoost), plan(Solver::NoisyGdTheory));
-        match (spider, descent) {
-            (Ok(spider), Ok(descent)) if descent.predicted_bound < spider.predicted_bound => {
-                Ok((Solver::NoisyGdTheory, descent))
-            }
-            (Ok(spider), _) => Ok((Solver::SpiderBoost, spider)),
-            (Err(PlanError::Vacuous { .. }), Ok(descent)) => Ok((Solver::NoisyGdTheory, descent)),
-            (Err(error), _) => Err(error.into()),
+        let compared = SOLVERS.iter().filter(|solver| solver.auto == Auto::ByBound);
+        let mut best: Result<(&'static Solver, JlPlan), PlanError> = Err(PlanError::NoBaseBound);
+        for solver in compared {
+            let found = plan(solver).map(|plan| (*solver, plan));
+            best = match (best, found) {
+                (Ok(old), Ok(new)) if new.1.predicted_bound() > old.1.predicted_bound() => Ok(old),
+                (_, Ok(new)) => Ok(new),
+                (Ok(old), Err(PlanError::Vacuous { .. })) => Ok(old),
+                (_, Err(error)) => Err(error),
+            };
         }
+        Ok(best?)
     }
 
-    fn cap(&self, solver: Solver) -> u64 {
+    fn cap(&self, solver: &Solver) -> u64 {
         self.max_steps.unwrap_or(if solver.states_a_bound() {
             STEPS_WITH_BOUND
         } else {
             STEPS
         })
     }
+}
+
+/// The names of some solvers, in words.
+fn listed(which: impl Fn(&Solver) -> bool) -> String {
+    let found = offered().filter(|solver| which(solver));
+    let names: Vec<&str> = found.map(|solver| solver.name).collect();
+    names.join(", ")
+}
+
+/// The solvers that a table of data can be planned for: no table has a KL condition by itself.
+pub(crate) fn offered() -> impl Iterator<Item = &'static Solver> {
+    SOLVERS.iter().copied().filter(|solver| !solver.needs.kl)
 }
 
 #[cfg(test)]

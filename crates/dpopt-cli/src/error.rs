@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use dpopt::data::tabular::TabularError;
 use dpopt::nonconvex::{PlanError, RunError};
-use dpopt::oracle::{DataError, EstimatorError, PassError};
+use dpopt::oracle::{DataError, EstimatorError};
 use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 
 use crate::exit::Exit;
@@ -123,10 +123,6 @@ impl CliError {
 
     /// A refusal by the shared ledger is told from other refusals.
     pub(crate) fn from_run(error: RunError) -> Self {
-        let error = match error {
-            RunError::Pass(PassError::Refused(refused)) => RunError::Refused(refused),
-            other => other,
-        };
         match error {
             RunError::Refused(Refused::Ledger(refusal)) => Self::from_ledger(refusal),
             other => Self::Run(other),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dpopt::data::tabular::Schema;
 use dpopt::linalg::Design;
-use dpopt::nonconvex::Solver;
+use dpopt::nonconvex::{Solver, solver};
 use dpopt::oracle::Glm;
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +17,18 @@ const FORMAT: &str = "dpopt-model-1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Model {
     format: String,
-    pub(crate) solver: Solver,
+    #[serde(deserialize_with = "by_name")]
+    pub(crate) solver: &'static Solver,
     pub(crate) loss: Glm,
     pub(crate) privacy: Statement,
     pub(crate) schema: Schema,
     weights: Vec<Weight>,
+}
+
+/// A solver by its name.
+fn by_name<'de, D: serde::Deserializer<'de>>(name: D) -> Result<&'static Solver, D::Error> {
+    let name = String::deserialize(name)?;
+    solver(&name).map_err(serde::de::Error::custom)
 }
 
 /// The weight of one feature.
@@ -34,7 +41,7 @@ struct Weight {
 impl Model {
     /// Names the coordinates of `point` after the schema's features.
     pub(crate) fn new(
-        solver: Solver,
+        solver: &'static Solver,
         loss: Glm,
         privacy: Statement,
         schema: Schema,

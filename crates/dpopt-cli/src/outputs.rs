@@ -1,7 +1,7 @@
 //! The files that `train --out` leaves beside the model: `events.json` and `report.html`.
 
 use dpopt::data::tabular::Schema;
-use dpopt::nonconvex::PublicFacts;
+use dpopt::nonconvex::{Item, PublicFacts, Unit, Value};
 use dpopt::oracle::Glm;
 use dpopt::privacy::{Adjacency, Delta, Event, Mode};
 use serde::Serialize;
@@ -104,7 +104,7 @@ impl Outputs<'_> {
             solver: &chosen.solver.to_string(),
             solver_reason: chosen.picked.map(|reason| reason.to_string()),
             loss: &self.loss.to_string(),
-            plan: plan_rows(chosen)?,
+            plan: rows(&chosen.plan.items(), &["accountant"]),
             public_facts: self.public_facts(),
             privacy: PrivacyStatement {
                 epsilon: statement.epsilon,
@@ -201,44 +201,43 @@ impl Outputs<'_> {
     }
 }
 
-/// Every number of the plan by name, its facts left out.
-pub(crate) fn plan_rows(chosen: &Chosen) -> Result<Vec<(String, String)>, CliError> {
-    let all = serde_json::to_value(&chosen.plan)?;
-    let hidden = ["facts", "budget", "accountant", "predicted_bound"];
-    Ok(numbers(&all, &hidden))
-}
-
-/// All that is in a JSON object, by name, but for names that are `hidden`, at any depth: objects in it are taken apart under
-/// the names of their parts, and so are objects in lists, with a number before.
-pub(crate) fn numbers(value: &serde_json::Value, hidden: &[&str]) -> Vec<(String, String)> {
-    use serde_json::Value;
+/// Items by name, but for those that are `hidden`, at any depth: groups and other plans are taken apart under the names of
+/// their parts, and so are rows, with a number before.
+pub(crate) fn rows(items: &[Item<'_>], hidden: &[&str]) -> Vec<(String, String)> {
     let mut out = Vec::new();
-    for (name, value) in value.as_object().into_iter().flatten() {
-        let words = name.replace('_', " ");
-        match value {
-            _ if hidden.contains(&name.as_str()) => {}
-            Value::Object(_) => out.extend(numbers(value, hidden)),
-            Value::Array(items) if items.iter().any(Value::is_object) => {
+    for item in items.iter().filter(|item| !hidden.contains(&item.name)) {
+        let words = item.name.replace('_', " ");
+        let plain = match &item.value {
+            Value::Group(items) => {
+                out.extend(rows(items, hidden));
+                continue;
+            }
+            Value::Plan(plan) => {
+                out.extend(rows(&plan.items(), hidden));
+                continue;
+            }
+            Value::Rows(all) => {
                 let one = words.strip_suffix('s').unwrap_or(&words);
-                for (i, item) in items.iter().enumerate() {
-                    let parts = numbers(item, hidden).into_iter();
+                for (i, row) in all.iter().enumerate() {
+                    let parts = rows(row, hidden).into_iter();
                     out.extend(
                         parts.map(|(part, value)| (format!("{one} {}: {part}", i + 1), value)),
                     );
                 }
+                continue;
             }
-            value => out.push((words, plain(value))),
-        }
+            Value::Count(count) => count.to_string(),
+            Value::Number(None) => "none".to_owned(),
+            Value::Number(Some(number)) if item.unit == Unit::NONE => format!("{number:?}"),
+            Value::Number(Some(number)) => format!("{number:?} {}", item.unit),
+            Value::Flag(flag) => flag.to_string(),
+            Value::Word(word) => word.clone(),
+            Value::Counts(counts) => format!("{counts:?}"),
+            other => format!("{other:?}"),
+        };
+        out.push((words, plain));
     }
     out
-}
-
-/// A JSON value as people write it.
-fn plain(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {

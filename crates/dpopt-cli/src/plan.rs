@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use dpopt::nonconvex::{BoundSense, Budget, PublicFacts, Solver, SolverPlan};
-use dpopt::oracle::{Access, Convexity, Glm};
+use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts, Solver};
+use dpopt::oracle::{Convexity, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
 use serde::Serialize;
 
 use crate::args::{self, SolverArg};
 use crate::choose::ChooseArgs;
 use crate::error::CliError;
-use crate::outputs::numbers;
+use crate::outputs::rows;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
@@ -64,7 +64,7 @@ pub(crate) struct PlanArgs {
 
 #[derive(Serialize)]
 struct Json<'a> {
-    solver: Solver,
+    solver: &'static Solver,
     solver_reason: String,
     records: u64,
     dim: usize,
@@ -81,7 +81,7 @@ struct Json<'a> {
     gradients: f64,
     passes: f64,
     event: &'a Event,
-    plan: &'a SolverPlan,
+    plan: &'a dyn Plan,
 }
 
 impl PlanArgs {
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         gradients: chosen.plan.gradients(),
         passes: chosen.plan.gradients() / facts.records as f64,
         event: spend.event(),
-        plan: &chosen.plan,
+        plan: &*chosen.plan,
     };
     if let Some(warning) = chosen.may_learn_nothing() {
         warn(&warning);
@@ -196,8 +196,8 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         ),
     );
     line("releases", plan.event.to_string());
-    let shown_above = ["steps", "predicted_bound", "budget", "accountant"];
-    for (name, value) in numbers(&serde_json::to_value(plan.plan)?, &shown_above) {
+    let shown_above = ["steps", "accountant"];
+    for (name, value) in rows(&plan.plan.items(), &shown_above) {
         line(&name, value);
     }
     Ok(out)

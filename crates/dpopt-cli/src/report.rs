@@ -4,22 +4,19 @@
 //! post-processing. Every string is escaped.
 
 mod plot;
-mod scale;
 #[cfg(test)]
 mod tests;
 mod words;
 
 use dpopt::nonconvex::{BoundSense, StatedBound, Stop};
 use dpopt::privacy::Adjacency;
+use dpopt_report::{at_least, duration, escape, number, page, pairs, table};
 
 use crate::attack::AttackTable;
 use crate::choose::NoBound;
 use crate::statement::AllRuns;
 use crate::summary::Times;
 use crate::trace::Trace;
-use scale::{at_least, duration, number};
-
-const STYLE: &str = include_str!("report/report.css");
 
 /// Rows of the table that stands in for the plots.
 const TABLE_ROWS: usize = 24;
@@ -100,60 +97,9 @@ pub(crate) struct ReportInput<'a> {
 
 /// Makes the page.
 pub(crate) fn render(input: &ReportInput<'_>) -> String {
-    let mut out = String::with_capacity(64 * 1024);
-    out.push_str(&format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        escape(input.title)
-    ));
-    out.push_str(&header(input));
-    out.push_str(&privacy(input));
-    out.push_str(&released(input));
-    out.push_str(&plan(input));
-    out.push_str(&metrics(input));
-    out.push_str(&files(input));
-    out.push_str(&footer(input));
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
-}
-
-/// Escapes text for HTML, in elements and in quoted attributes. Control characters, and those that
-/// change the direction of what follows, are shown as replacements.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(c),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// A table of names and values.
-fn pairs(caption: &str, rows: &[(String, String)]) -> String {
-    let mut out = format!(
-        "<table class=\"pairs\"><caption>{}</caption><tbody>\n",
-        escape(caption)
-    );
-    for (name, value) in rows {
-        out.push_str(&format!(
-            "<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n",
-            escape(name),
-            escape(value)
-        ));
-    }
-    out.push_str("</tbody></table>\n");
-    out
+    let parts = [header, privacy, released, plan, metrics, files, footer];
+    let body: String = parts.iter().map(|part| part(input)).collect();
+    page(input.title, "", &body)
 }
 
 fn plural(count: u64, one: &str) -> String {
@@ -295,6 +241,7 @@ fn privacy(input: &ReportInput<'_>) -> String {
         out.push_str("<p>No public facts were listed.</p>\n");
     } else {
         out.push_str(&pairs(
+            "",
             "Used without noise: the guarantee protects none of these.",
             &input.public_facts,
         ));
@@ -401,39 +348,32 @@ fn values(trace: &Trace, budget: Option<&[f64]>) -> String {
     } else {
         "Values as a table".to_owned()
     };
-    let mut out = format!(
-        "<details><summary>{summary}</summary>\n<div class=\"scroll\"><table class=\"num\"><thead><tr>\
-         <th scope=\"col\">step</th><th scope=\"col\" class=\"word\">kind</th><th scope=\"col\">released norm\
-         </th><th scope=\"col\">noise level</th>{}</tr></thead><tbody>\n",
-        if budget.is_some() {
-            "<th scope=\"col\">spent</th>"
-        } else {
-            ""
-        }
-    );
-    for row in 0..shown {
+    let mut columns = vec!["step", "kind", "released norm", "noise level"];
+    columns.extend(budget.map(|_| "spent"));
+    let row = |row: usize| {
         let i = if shown == 1 {
             0
         } else {
             row * (length - 1) / (shown - 1)
         };
-        let spent = budget
-            .and_then(|b| b.get(i))
-            .map_or_else(String::new, |b| format!("<td>{}%</td>", number(100.0 * b)));
-        out.push_str(&format!(
-            "<tr><td>{}</td><td class=\"word\">{}</td><td>{}</td><td>{}</td>{spent}</tr>\n",
-            trace.step[i],
-            match (trace.anchor[i], trace.of_passes()) {
-                (true, _) => "anchor",
-                (false, true) => "pass",
-                (false, false) => "variation",
-            },
+        let kind = match (trace.anchor[i], trace.of_passes()) {
+            (true, _) => "anchor",
+            (false, true) => "pass",
+            (false, false) => "variation",
+        };
+        let mut cells = vec![
+            trace.step[i].to_string(),
+            kind.to_owned(),
             number(trace.released_norm[i]),
-            number(trace.noise_norm[i])
-        ));
-    }
-    out.push_str("</tbody></table></div></details>\n");
-    out
+            number(trace.noise_norm[i]),
+        ];
+        let spent = budget.and_then(|b| b.get(i));
+        cells.extend(spent.map(|b| format!("{}%", number(100.0 * b))));
+        cells
+    };
+    let rows: Vec<Vec<String>> = (0..shown).map(row).collect();
+    let table = table("num trace", "", &columns, &rows);
+    format!("<details><summary>{summary}</summary>\n{table}</details>\n")
 }
 
 fn plan(input: &ReportInput<'_>) -> String {
@@ -462,7 +402,7 @@ fn plan(input: &ReportInput<'_>) -> String {
         });
     }
     if !input.plan.is_empty() {
-        out.push_str(&pairs("Everything the plan fixed", &input.plan));
+        out.push_str(&pairs("", "Everything the plan fixed", &input.plan));
     }
     out.push_str("</section>\n");
     out
@@ -476,7 +416,7 @@ fn metrics(input: &ReportInput<'_>) -> String {
         "<section>\n<h2>Test metrics</h2>\n<p>Computed without noise on test data that was \
          <strong>declared outside the protection</strong>. The guarantee says nothing about those \
          records.</p>\n{}</section>\n",
-        pairs("On data declared outside the protection", rows)
+        pairs("", "On data declared outside the protection", rows)
     )
 }
 
@@ -484,18 +424,8 @@ fn files(input: &ReportInput<'_>) -> String {
     if input.files.is_empty() {
         return String::new();
     }
-    let mut out = String::from(
-        "<section>\n<h2>Files</h2>\n<table class=\"pairs\"><caption>Written by this run</caption><tbody>\n",
-    );
-    for (name, what) in &input.files {
-        out.push_str(&format!(
-            "<tr><th scope=\"row\"><code>{}</code></th><td>{}</td></tr>\n",
-            escape(name),
-            escape(what)
-        ));
-    }
-    out.push_str("</tbody></table>\n</section>\n");
-    out
+    let files = pairs("files", "Written by this run", &input.files);
+    format!("<section>\n<h2>Files</h2>\n{files}</section>\n")
 }
 
 fn footer(input: &ReportInput<'_>) -> String {

@@ -66,7 +66,7 @@ pub(crate) fn learnt_nothing(resumed: bool) -> &'static str {
 
 #[derive(Serialize)]
 struct Json<'a> {
-    solver: Solver,
+    solver: &'static Solver,
     solver_reason: String,
     loss: Glm,
     records: u64,

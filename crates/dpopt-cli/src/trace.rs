@@ -1,6 +1,6 @@
 //! What a run released, step by step: public values only.
 
-use dpopt::nonconvex::{Release, ReleaseKind, SolverPlan};
+use dpopt::nonconvex::{Plan, Release, ReleaseKind};
 
 /// Most releases kept: all of them at the default numbers of steps.
 const MOST: u64 = 100_000;
@@ -38,7 +38,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// For a run of `plan`.
-    pub(crate) fn new(plan: &SolverPlan) -> Self {
+    pub(crate) fn new(plan: &dyn Plan) -> Self {
         Self {
             stride: plan.steps().div_ceil(MOST).max(1),
             trace: Trace::default(),
@@ -47,7 +47,7 @@ impl Recorder {
     }
 
     /// Notes a release of `plan`: every stride-th one, and the last planned one.
-    pub(crate) fn add(&mut self, release: &Release<'_>, plan: &SolverPlan) {
+    pub(crate) fn add(&mut self, release: &Release<'_>, plan: &dyn Plan) {
         // The length of an estimate is shown, not that of the mean alone which an adaptive run asks for before it.
         if release.kind == ReleaseKind::Norm {
             return;

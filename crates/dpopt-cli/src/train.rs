@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dpopt::data::formats::Format;
-use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, PublicFacts, Release, SolverPlan, Stop};
+use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
 use dpopt::oracle::{Glm, PrivateData};
 use dpopt::privacy::{
     Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
@@ -135,7 +135,7 @@ pub(crate) struct TrainArgs {
 
 /// Watches a run: keeps what was released, writes checkpoints, moves the bar, stops on a signal.
 struct Watcher<'a> {
-    plan: &'a SolverPlan,
+    plan: &'a dyn Plan,
     record: Recorder,
     progress: Progress,
     interrupt: Interrupt,
@@ -294,7 +294,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         warn(&warning);
         warnings.push(warning);
     }
-    if data.is_in_a_file() && chosen.plan.needs_records_in_memory() {
+    if data.is_in_a_file() && (args.how.projects() || chosen.solver.needs.memory) {
         let problem = format!(
             "the records stay in their file, and {} needs them in memory",
             if args.how.projects() {
@@ -312,10 +312,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let mut curator = Curator::protected(data.adjacency())?;
     let budget_file = match ledger {
         Some(ledger) => {
-            let mut file = ledger.open(&chosen.plan)?;
+            let mut file = ledger.open(&*chosen.plan)?;
             let path = args.ledger.path();
             if let Some(path) = path.filter(|_| start.is_some() && !args.quiet) {
-                let words = resume_in_words(path, &mut file, &chosen.plan);
+                let words = resume_in_words(path, &mut file, &*chosen.plan);
                 tell(&words.map_err(CliError::Ledger)?);
             }
             let file = file.with_note(args.ledger.note(args.out.as_deref())?);
@@ -519,7 +519,7 @@ fn descend(
     interrupt: &Interrupt,
     saver: Saver,
 ) -> Result<Finished, CliError> {
-    let plan = &job.chosen.plan;
+    let plan = &*job.chosen.plan;
     let threads = args
         .threads
         .or_else(|| std::thread::available_parallelism().ok())
@@ -539,8 +539,8 @@ fn descend(
     let clock = Stopwatch::start();
     let run = GlmRun::new(data, args.loss, curator)
         .with_threads(threads)
-        .from(job.start);
-    let result = plan.run_on(run, &mut watcher);
+        .starting_at(job.start);
+    let result = run.run(plan, &mut watcher);
     let seconds = clock.seconds();
     watcher.progress.finish();
     let (outcome, curator) = result.map_err(|error| {

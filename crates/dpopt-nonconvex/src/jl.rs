@@ -4,17 +4,17 @@
 //! errata E15 and E16 of `docs/theory/jl.md`: rows are rescaled after the map whatever it did to them, so that no
 //! part of delta pays for the map's luck, and the branch without a rank rests on Gordon's inequality.
 
-use dpopt_linalg::{JlMap, MapError};
-use dpopt_oracle::{Access, DataError, Estimator, PrivateData};
-use dpopt_privacy::{ClipNorm, Spend};
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::{BoundSense, Plan};
-use crate::rank::PublicRank;
-use crate::run::{Observer, Outcome, RunError, Stop};
-use crate::solver::Solver;
-use crate::solver_plan::SolverPlan;
+use dpopt_linalg::{JlMap, MapError};
+use dpopt_oracle::{DataError, Offers, PrivateData};
+use dpopt_privacy::ClipNorm;
+use dpopt_solver::search::geometric;
+use dpopt_solver::{
+    BoundSense, BoundedQuantity, Budget, ExtraFacts, Item, Limits, Plan, PlanError, PublicFacts,
+    PublicRank, RunError, Solver, Stop, Terms, Unit, Value, Walk,
+};
+use serde::{Deserialize, Serialize};
 
 /// Ratio of neighbouring trial values of k. Tuned: bounds are flat in k.
 const RATIO: f64 = 1.35;
@@ -24,7 +24,7 @@ const MOST: f64 = 40.0;
 const GORDON: f64 = 0.752_496;
 
 /// What a planner may know of a generalised linear problem f(w; (x, y)) = phi(<w, x>, y).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JlFacts {
     /// Facts of the problem as it is. `initial_gap` has to bound the mean of phi(0, y) - inf phi(., y), as that of
     /// the built-in losses does: then it holds for any rows, rescaled ones included.
@@ -33,6 +33,21 @@ pub struct JlFacts {
     pub rank: Option<PublicRank>,
     /// Seed of the map: public, and chosen before anybody saw a record.
     pub seed: u64,
+}
+
+impl JlFacts {
+    /// A solver as a base of such plans.
+    fn base<'a>(
+        solver: &'a Solver,
+        budget: &'a Budget,
+        max_steps: u64,
+    ) -> impl Fn(&PublicFacts, Option<PublicRank>) -> Result<Box<dyn Plan>, PlanError> + 'a {
+        move |facts, rank| {
+            let mut extra = ExtraFacts::default();
+            extra.rank = rank;
+            solver.plan(facts, &extra, budget, &Limits::steps(max_steps))
+        }
+    }
 }
 
 /// Which argument a projected plan rests on.
@@ -48,6 +63,17 @@ pub enum JlBranch {
     RankFree,
     /// A dimension that the caller gave; no bound is stated.
     Given,
+}
+
+impl std::fmt::Display for JlBranch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            JlBranch::Identity => "identity",
+            JlBranch::Rank => "rank",
+            JlBranch::RankFree => "rank-free",
+            JlBranch::Given => "given",
+        })
+    }
 }
 
 /// A plan that embeds the rows in k dimensions, runs a base solver there, and lifts its point.
@@ -69,33 +95,30 @@ pub enum JlBranch {
 ///
 /// # References
 /// arXiv 2206.00846, Algorithm 4; Davidson and Szarek 2001 (least singular value); Gordon 1988.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone)]
 pub struct JlPlan {
-    /// The facts it was made from.
-    pub facts: JlFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
-    /// The argument behind its bound.
-    pub branch: JlBranch,
+    terms: Terms,
+    jl: JlFacts,
+    branch: JlBranch,
+    shape: JlShape,
+    distortion: f64,
+    slack: f64,
+    base: Arc<dyn Plan>,
+}
+
+/// What a map does to the rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JlShape {
     /// k: dimension in which the base solver runs.
-    pub rows: usize,
+    pub embedded_dim: usize,
     /// tau: what square row norms may grow by.
     pub stretch: f64,
     /// sqrt(tau) X: the bound that every embedded row is rescaled to.
     pub row_norm: ClipNorm,
-    /// What the base bound is multiplied by; infinite where no bound is stated.
-    pub distortion: f64,
-    /// What is added to it; infinite where no bound is stated.
-    pub slack: f64,
-    /// Bound on the mean of the gradient norm at the lifted output.
-    pub predicted_bound: Option<f64>,
-    /// The base solver's plan.
-    pub base: SolverPlan,
 }
 
 /// A base solver: plans for facts of an embedded problem and a bound on its rank.
-type Base<'a> = &'a dyn Fn(&PublicFacts, Option<PublicRank>) -> Result<SolverPlan, PlanError>;
+type Base<'a> = &'a dyn Fn(&PublicFacts, Option<PublicRank>) -> Result<Box<dyn Plan>, PlanError>;
 
 impl JlPlan {
     /// The plan with the least bound among all branches, with `solver` as the base.
@@ -106,21 +129,18 @@ impl JlPlan {
     pub fn new(
         jl: &JlFacts,
         budget: &Budget,
-        solver: Solver,
+        solver: &Solver,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        let mut best: Result<Self, PlanError> = Self::identity(jl, budget, &|facts, rank| {
-            solver.plan_within(facts, rank, budget, max_steps)
-        });
+        let base = JlFacts::base(solver, budget, max_steps);
+        let mut best: Result<Self, PlanError> = Self::identity(jl, budget, &base);
         for branch in [JlBranch::Rank, JlBranch::RankFree] {
             if branch == JlBranch::Rank && jl.rank.is_none() {
                 continue;
             }
-            let found = Self::in_branch(branch, jl, budget, &|facts, rank| {
-                solver.plan_within(facts, rank, budget, max_steps)
-            });
+            let found = Self::in_branch(branch, jl, budget, &base);
             best = match (best, found) {
-                (Ok(old), Ok(new)) if new.predicted_bound < old.predicted_bound => Ok(new),
+                (Ok(old), Ok(new)) if new.predicted_bound() < old.predicted_bound() => Ok(new),
                 (Err(PlanError::Vacuous { .. }), found) => found,
                 (old, Ok(_) | Err(PlanError::Vacuous { .. })) => old,
                 (_, Err(error)) => return Err(error),
@@ -154,10 +174,10 @@ impl JlPlan {
         };
         let mut best: Option<Self> = None;
         let mut least_vacuous = f64::INFINITY;
-        let mut trial = low;
-        while (trial.ceil() as usize) < dim && trial <= high {
-            let rows = trial.ceil() as usize;
-            trial *= RATIO;
+        for rows in geometric(low, high, RATIO).map(|trial| trial.ceil() as usize) {
+            if rows >= dim {
+                break;
+            }
             let (stretch, facts) = embedded_facts(&jl.facts, rows);
             let plan = match base(&facts, jl.rank) {
                 Ok(plan) => plan,
@@ -167,89 +187,175 @@ impl JlPlan {
                 }
                 Err(error) => return Err(error),
             };
-            let g = empirical_bound(&plan).ok_or(PlanError::NoBaseBound)?;
+            let g = empirical_bound(&*plan).ok_or(PlanError::NoBaseBound)?;
             let (distortion, slack) = match branch {
                 JlBranch::Rank => rank_terms(jl, rows, g),
                 _ => gordon_terms(&jl.facts, rows),
             };
             let bound = distortion * g + slack;
-            if best.as_ref().and_then(|b| b.predicted_bound) <= Some(bound) && best.is_some() {
+            if best.as_ref().and_then(Plan::predicted_bound) <= Some(bound) && best.is_some() {
                 continue;
             }
-            best = Some(Self {
-                facts: *jl,
-                budget: *budget,
-                branch,
-                rows,
+            let shape = JlShape {
+                embedded_dim: rows,
                 stretch,
                 row_norm: ClipNorm::new(facts.row_norm)?,
+            };
+            let plan = Self::by_hand(jl, budget, branch, shape, plan);
+            best = Some(Self {
+                terms: plan.terms.stating(Some(bound)),
                 distortion,
                 slack,
-                predicted_bound: Some(bound),
-                base: plan,
+                ..plan
             });
         }
         match best {
-            Some(plan) if plan.predicted_bound < Some(jl.facts.trivial_bound()) => Ok(plan),
+            Some(plan) if plan.predicted_bound() < Some(jl.facts.trivial_bound()) => Ok(plan),
             // No k below d: the map that changes nothing.
             None if least_vacuous == f64::INFINITY => Self::identity(jl, budget, base),
-            best => Err(PlanError::Vacuous {
-                solver: "jl",
-                bound: best
-                    .and_then(|plan| plan.predicted_bound)
-                    .unwrap_or(least_vacuous),
-                trivial: jl.facts.trivial_bound(),
-                records: jl.facts.records,
-                dim,
-                mu: budget.mu()?.get(),
-            }),
+            best => {
+                let bound = best.and_then(|plan| plan.predicted_bound());
+                let mu = budget.mu()?.get();
+                Err(jl.facts.vacuous("jl", bound.unwrap_or(least_vacuous), mu))
+            }
         }
     }
 
-    /// A plan with k = `rows`, for base solvers that state no bound; k >= d means the identity.
+    /// A plan with k = `embedded_dim`, for base solvers that state no bound; k >= d means the identity.
     ///
     /// # Errors
     /// Those of `base`.
-    pub fn with_rows(
-        rows: usize,
+    pub fn with_embedded_dim(
+        embedded_dim: usize,
         jl: &JlFacts,
         budget: &Budget,
         base: Base<'_>,
     ) -> Result<Self, PlanError> {
         jl.facts.check()?;
-        if rows >= jl.facts.dim {
+        if embedded_dim >= jl.facts.dim {
             return Self::identity(jl, budget, base);
         }
-        JlMap::gaussian(rows, jl.facts.dim, jl.seed)?;
-        let (stretch, facts) = embedded_facts(&jl.facts, rows);
-        Ok(Self {
-            facts: *jl,
-            budget: *budget,
-            branch: JlBranch::Given,
-            rows,
+        JlMap::gaussian(embedded_dim, jl.facts.dim, jl.seed)?;
+        let (stretch, facts) = embedded_facts(&jl.facts, embedded_dim);
+        let shape = JlShape {
+            embedded_dim,
             stretch,
             row_norm: ClipNorm::new(facts.row_norm)?,
+        };
+        let base = base(&facts, jl.rank)?;
+        Ok(Self::by_hand(jl, budget, JlBranch::Given, shape, base))
+    }
+
+    /// As [`JlPlan::in_branch`] over a solver.
+    ///
+    /// # Errors
+    /// As [`JlPlan::in_branch`].
+    pub fn within(
+        branch: JlBranch,
+        jl: &JlFacts,
+        budget: &Budget,
+        solver: &Solver,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let base = JlFacts::base(solver, budget, max_steps);
+        Self::in_branch(branch, jl, budget, &base)
+    }
+
+    /// As [`JlPlan::with_embedded_dim`] over a solver.
+    ///
+    /// # Errors
+    /// Those of the solver's plan.
+    pub fn given(
+        embedded_dim: usize,
+        jl: &JlFacts,
+        budget: &Budget,
+        solver: &Solver,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let base = JlFacts::base(solver, budget, max_steps);
+        Self::with_embedded_dim(embedded_dim, jl, budget, &base)
+    }
+
+    /// A plan of a given shape over a base plan in as many dimensions. It states no bound.
+    #[must_use]
+    pub fn by_hand(
+        jl: &JlFacts,
+        budget: &Budget,
+        branch: JlBranch,
+        shape: JlShape,
+        base: Box<dyn Plan>,
+    ) -> Self {
+        let sense = match branch {
+            JlBranch::Identity => base.bound_sense(),
+            _ => BoundSense::MeanOverProjections,
+        };
+        Self {
+            terms: Terms::new(&jl.facts, budget, base.steps(), base.spend())
+                .with_gradients(base.gradients())
+                .with_clip(base.clip())
+                .with_access(base.access())
+                .with_output(base.output())
+                .bounding(BoundedQuantity::GradientNorm, sense),
+            jl: *jl,
+            branch,
+            shape,
             distortion: f64::INFINITY,
             slack: f64::INFINITY,
-            predicted_bound: None,
-            base: base(&facts, jl.rank)?,
-        })
+            base: base.into(),
+        }
     }
 
     fn identity(jl: &JlFacts, budget: &Budget, base: Base<'_>) -> Result<Self, PlanError> {
-        let plan = base(&jl.facts, jl.rank)?;
-        Ok(Self {
-            facts: *jl,
-            budget: *budget,
-            branch: JlBranch::Identity,
-            rows: jl.facts.dim,
+        let base = base(&jl.facts, jl.rank)?;
+        let bound = base.predicted_bound();
+        let shape = JlShape {
+            embedded_dim: jl.facts.dim,
             stretch: 1.0,
             row_norm: ClipNorm::new(jl.facts.row_norm)?,
+        };
+        let plan = Self::by_hand(jl, budget, JlBranch::Identity, shape, base);
+        Ok(Self {
+            terms: plan.terms.stating(bound),
             distortion: 1.0,
             slack: 0.0,
-            predicted_bound: plan.predicted_bound(),
-            base: plan,
+            ..plan
         })
+    }
+
+    /// What it was told of the problem.
+    #[must_use]
+    pub fn jl_facts(&self) -> &JlFacts {
+        &self.jl
+    }
+
+    /// The argument behind its bound.
+    #[must_use]
+    pub fn branch(&self) -> JlBranch {
+        self.branch
+    }
+
+    /// What its map does to the rows.
+    #[must_use]
+    pub fn shape(&self) -> &JlShape {
+        &self.shape
+    }
+
+    /// What the base bound is multiplied by; infinite where no bound is stated.
+    #[must_use]
+    pub fn distortion(&self) -> f64 {
+        self.distortion
+    }
+
+    /// What is added to it; infinite where no bound is stated.
+    #[must_use]
+    pub fn slack(&self) -> f64 {
+        self.slack
+    }
+
+    /// The base solver's plan.
+    #[must_use]
+    pub fn base(&self) -> &dyn Plan {
+        &*self.base
     }
 
     /// The map.
@@ -257,96 +363,87 @@ impl JlPlan {
     /// # Errors
     /// [`MapError`] for a dimension that no map can have.
     pub fn map(&self) -> Result<JlMap, MapError> {
+        let dim = self.jl.facts.dim;
         match self.branch {
-            JlBranch::Identity => JlMap::identity(self.facts.facts.dim),
-            _ => JlMap::gaussian(self.rows, self.facts.facts.dim, self.facts.seed),
+            JlBranch::Identity => JlMap::identity(dim),
+            _ => JlMap::gaussian(self.shape.embedded_dim, dim, self.jl.seed),
         }
     }
 
-    /// The records that the base solver's estimator has to read.
+    /// The records that the base solver has to read.
     ///
     /// # Privacy
     /// See [`PrivateData::embedded`].
     ///
     /// # Errors
     /// [`DataError`] when the rows have not the plan's dimension.
-    pub fn embed(&self, data: &PrivateData) -> Result<PrivateData, DataError> {
-        data.embedded(&self.map()?, self.row_norm)
-    }
-
-    /// The releases of the plan: those of the base.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        self.base.spend()
-    }
-
-    /// Runs the base plan from the origin on an estimator over the **embedded** records ([`JlPlan::embed`]), set as the base
-    /// plan asks, and lifts the point. The observer sees points of the embedded problem. A tree runs on an estimator of its
-    /// own, and its point is lifted by [`JlPlan::map`].
-    ///
-    /// # Errors
-    /// [`RunError`].
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.lift(self.base.run(estimator, observer)?)
+    pub fn embedded(&self, data: &PrivateData) -> Result<PrivateData, DataError> {
+        data.embedded(&self.map()?, self.shape.row_norm)
     }
 }
 
-impl JlPlan {
-    /// The outcome with its point lifted.
-    pub(crate) fn lift(&self, outcome: Outcome) -> Result<Outcome, RunError> {
-        let point = self.map()?.lift(&outcome.point)?;
-        // A base starts at the origin, and so does its lifted walk.
-        let origin = vec![0.0; point.len()];
-        let bound = self.bound_at(outcome.stop);
-        Ok(outcome.with_point(point, &origin, bound))
-    }
-}
-
+/// It runs on an oracle over the **embedded** records ([`JlPlan::embedded`]); its observer sees points of the embedded problem, and
+/// the point is lifted at the end.
 impl Plan for JlPlan {
-    /// Those of the problem as it is, before the projection.
-    fn facts(&self) -> &PublicFacts {
-        &self.facts.facts
+    fn name(&self) -> &'static str {
+        self.base.name()
     }
 
-    fn steps(&self) -> u64 {
-        self.base.steps()
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
+        let mut beside = Vec::new();
+        beside.extend(
+            self.jl
+                .rank
+                .map(|rank| Item::count("rank", rank.get() as u64)),
+        );
+        beside.push(Item::count("seed", self.jl.seed));
+        Some(("facts", beside))
     }
 
-    fn gradients(&self) -> f64 {
-        self.base.gradients()
+    fn items(&self) -> Vec<Item<'_>> {
+        vec![
+            Item::word("branch", self.branch),
+            Item::count("rows", self.shape.embedded_dim as u64),
+            Item::ratio("stretch", self.shape.stretch),
+            Item::number("row_norm", self.shape.row_norm.get(), Unit::ROW),
+            Item::ratio("distortion", self.distortion),
+            Item::number("slack", self.slack, Unit::GRADIENT),
+            Item::plain("base", Value::Plan(&*self.base)),
+        ]
     }
 
-    /// That of the base solver, for embedded rows.
-    fn clip(&self) -> f64 {
-        self.base.clip()
+    fn dim(&self) -> usize {
+        self.shape.embedded_dim
     }
 
-    fn access(&self) -> Access {
-        self.base.access()
+    fn needs(&self) -> Offers {
+        self.base.needs()
     }
 
-    fn predicted_bound(&self) -> Option<f64> {
-        self.predicted_bound
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        if start.iter().any(|w| *w != 0.0) {
+            return Err(RunError::StartProjected {
+                solver: self.name(),
+            });
+        }
+        self.base.walk(start)
+    }
+
+    fn embed(&self, data: &PrivateData) -> Result<Option<PrivateData>, RunError> {
+        Ok(Some(self.embedded(data)?))
+    }
+
+    fn lift(&self, point: Vec<f64>) -> Result<Vec<f64>, RunError> {
+        Ok(self.map()?.lift(&point)?)
     }
 
     /// What the proof of the base's bound covers.
     fn bound_covers(&self, stop: Stop) -> bool {
-        self.base.as_plan().bound_covers(stop)
-    }
-
-    fn bound_sense(&self) -> BoundSense {
-        match self.branch {
-            JlBranch::Identity => self.base.bound_sense(),
-            _ => BoundSense::MeanOverProjections,
-        }
+        self.base.bound_covers(stop)
     }
 
     fn share_spent(&self, step: u64) -> f64 {
@@ -357,7 +454,7 @@ impl Plan for JlPlan {
 /// What the base bounds of the mean norm of the gradient of the mean over these records, which is what the distortions are proved
 /// for. A bound on the gradient of the population is no such thing: a fresh record lies in the hull of none. Nor is one that holds
 /// with some probability: it says nothing of the mean.
-fn empirical_bound(base: &SolverPlan) -> Option<f64> {
+fn empirical_bound(base: &dyn Plan) -> Option<f64> {
     match base.bound_sense() {
         BoundSense::PopulationMean
         | BoundSense::PopulationWithProbability

@@ -6,7 +6,7 @@
 //! 1. **plan**: from [`PublicFacts`] and a [`Budget`], before any record is read. A plan holds all
 //!    derived parameters, what will be spent, its cost, and the bound that it predicts (if there is
 //!    one). A plan whose bound says no more than the starting point already does is an error.
-//! 2. **run**: against an [`Estimator`](dpopt_oracle::Estimator). The spend is reserved first; the
+//! 2. **run**: against an [`Oracle`](dpopt_oracle::Oracle). The spend is reserved first; the
 //!    solver never draws noise, clips, charges, or sees a record.
 //! 3. **certify**: see `dpopt-theory`.
 //!
@@ -27,54 +27,39 @@
 //! | [`ProximalPlan`] | KL exponent from 2 on, weakly convex | excess risk, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
-//! [`Solver`] is any of them by name, [`SolverPlan`] a plan of any: what all have in common is [`Plan`], and
-//! [`SolverPlan::run_on`] builds the estimator that a plan needs.
+//! [`SOLVERS`] lists all of them by name, and what each needs; a plan of any is a [`Plan`], which runs on any oracle that
+//! answers what it asks. [`GlmRun`] makes the oracle for records in a table.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
-mod bound;
-mod dp_adam;
-mod dp_sgd;
-mod facts;
-mod horizon;
+mod descent;
 mod jl;
 mod kl;
-mod noisy_gd;
-mod normalized_spider;
-mod phases;
-mod plan;
-mod rank;
 mod recursive;
-mod run;
-mod sampled_spiderboost;
-mod solver;
-mod solver_plan;
-mod spiderboost;
-mod storm;
-mod tree_spider;
-mod trial_steps;
+mod registry;
+mod spider;
 
-pub use bound::{BoundedQuantity, StatedBound};
-pub use dp_adam::DpAdamPlan;
-pub use dp_sgd::DpSgdPlan;
-pub use facts::{Budget, PlanError, PublicFacts};
-pub use jl::{JlBranch, JlFacts, JlPlan};
+pub use dpopt_solver::*;
+
+pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
+pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
+pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
+pub use jl::{JlBranch, JlFacts, JlPlan, JlShape};
 pub use kl::{
-    AdaptiveGdPlan, AdaptiveOutcome, AdaptiveSelection, AdaptiveSettings, KlCondition, KlPhase,
-    KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NormQueries, ProximalFacts, ProximalPlan,
-    ProximalReads, ProximalRound, ProximalSettings, ReleasedNorm,
+    ADAPTIVE_GD, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, KL_SPIDER, KlPhase,
+    KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NormQueries, PROXIMAL_POINT, ProximalFacts,
+    ProximalPlan, ProximalReads, ProximalRound, ProximalSchedule, ProximalSettings,
 };
-pub use noisy_gd::NoisyGdPlan;
-pub use normalized_spider::NormalizedSpiderPlan;
-pub use plan::{BoundSense, Plan};
-pub use rank::PublicRank;
 pub use recursive::{
-    ConvexFacts, GdStage, Outline, PassPlan, RecursiveGdPlan, RecursiveSgdPlan, SgdStage,
-    StageOutline,
+    ConvexFacts, GdStage, Outline, PassPlan, RECURSIVE_GD, RECURSIVE_SGD, RecursiveGdPlan,
+    RecursiveSgdPlan, SgdStage, StageOutline,
 };
-pub use run::{NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, RunError, Stop};
-pub use sampled_spiderboost::SampledSpiderBoostPlan;
-pub use solver::{AutoReason, Choice, ExtraFacts, Solver, UnknownSolver};
-pub use solver_plan::{GlmRun, SolverPlan};
-pub use spiderboost::SpiderBoostPlan;
-pub use storm::StormPlan;
-pub use tree_spider::{TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget};
+pub use registry::{AutoReason, Choice, SOLVERS, auto, solver};
+pub use spider::boost::{SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule};
+pub use spider::normalized::{NORMALIZED_SPIDER, NormalizedSpiderPlan, NormalizedSpiderSchedule};
+pub use spider::sampled::{
+    SAMPLED_SPIDERBOOST, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
+};
+pub use spider::storm::{STORM, StormPlan, StormSchedule};
+pub use spider::tree::{
+    TREE_SPIDER, TreeNoise, TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
+};

@@ -5,16 +5,16 @@ use std::ops::ControlFlow;
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, NoObserver,
-    NormQueries, Plan as _, PlanError, PublicFacts, Release, ReleaseKind, RunError, Stop,
+    NormQueries, Plan as _, PlanError, PublicFacts, Release, ReleaseKind, Run, RunError, Stop,
 };
 use dpopt_oracle::{
-    Convexity, Counts, Estimate, Estimator, Glm, Number, PrivateData, PrivateGradient, Regularized,
-    Regularizer, Scale, Shifted,
+    Answer, AskError, Books, Convexity, FnOracle, Glm, Mean, Number, Offers, Oracle, OracleFacts,
+    PrivateData, PrivateMean, Question, Regularizer, Scale,
 };
 use dpopt_privacy::accounting::costs;
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, Ledger, LedgerError,
-    NoiseMultiplier, Refused, Spend,
+    NoiseMultiplier, Reads, Refused,
 };
 
 const DELTA: f64 = 1e-6;
@@ -53,9 +53,7 @@ fn plan(norms: NormQueries, selection: AdaptiveSelection) -> AdaptiveGdPlan {
 struct Scripted {
     norms: Vec<f64>,
     asked: Vec<(&'static str, f64)>,
-    books: Curator,
-    point: Vec<f64>,
-    gradient: Vec<f64>,
+    books: Books,
     selects: usize,
 }
 
@@ -64,63 +62,52 @@ impl Scripted {
         Self {
             norms: norms.to_vec(),
             asked: Vec::new(),
-            books: Curator::simulated(Adjacency::ReplaceOne, 1),
-            point: Vec::new(),
-            gradient: Vec::new(),
+            books: Books::new(Curator::simulated(Adjacency::ReplaceOne, 1), 100_000),
             selects: 0,
         }
     }
 
     fn pay(&mut self, what: &'static str, z: NoiseMultiplier) -> Result<(), Refused> {
-        self.books.charge_simulated(dpopt_privacy::Reads::All, z)?;
+        self.books.curator_mut().charge_simulated(Reads::All, z)?;
         self.asked.push((what, z.get()));
         Ok(())
     }
 }
 
-impl Estimator for Scripted {
-    fn dim(&self) -> usize {
-        3
+impl Oracle for Scripted {
+    fn facts(&self) -> OracleFacts {
+        let offers = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS;
+        OracleFacts::new(3, 100_000, Adjacency::ReplaceOne, offers)
     }
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.books.reserve(spend)
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
     }
-    fn refresh(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.pay("gradient", z)?;
-        self.point = point.to_vec();
-        self.gradient = vec![point[0] - 1.0, point[1], point[2]];
-        Ok(Estimate::new(&self.gradient, 0.0, 0.0))
-    }
-    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.refresh(point, z)
-    }
-    fn offers_norms(&self) -> bool {
-        true
-    }
-    fn norm(&mut self, at: Shifted<'_>, z: NoiseMultiplier) -> Result<Number, Refused> {
-        let number = self
-            .asked
-            .iter()
-            .filter(|(what, _)| *what == "norm")
-            .count();
-        self.pay("norm", z)?;
-        let exact = (at.point[0] - 1.0).hypot(at.point[1].hypot(at.point[2]));
-        let std = z.get() * 2.0 * 2.0 / 1e5;
-        Ok(Number::new(*self.norms.get(number).unwrap_or(&exact), std))
-    }
-    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
-        self.books.charge_simulated_selection(epsilon)?;
-        self.selects += 1;
-        Ok(among.len() - 1)
-    }
-    fn draw_index(&mut self, _: u64) -> u64 {
-        0
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.books.settle()
-    }
-    fn counts(&self) -> Counts {
-        Counts::default()
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        Ok(match question {
+            Question::Mean { of, noise, .. } => {
+                self.pay("gradient", noise)?;
+                let w = of.point();
+                Answer::Mean(Mean::new(vec![w[0] - 1.0, w[1], w[2]], 0.0))
+            }
+            Question::Norm { of, noise, .. } => {
+                let norms = self.asked.iter().filter(|(what, _)| *what == "norm");
+                let number = norms.count();
+                self.pay("norm", noise)?;
+                let w = of.point();
+                let exact = (w[0] - 1.0).hypot(w[1].hypot(w[2]));
+                let std = noise.get() * 2.0 * 2.0 / 1e5;
+                let norm = *self.norms.get(number).unwrap_or(&exact);
+                Answer::Number(Number::new(norm, std))
+            }
+            Question::LeastNorm { among, epsilon } => {
+                self.books
+                    .curator_mut()
+                    .charge_simulated_selection(epsilon)?;
+                self.selects += 1;
+                Answer::Chosen(among.len() - 1)
+            }
+            other => panic!("{other:?}"),
+        })
     }
 }
 
@@ -140,10 +127,10 @@ fn a_negative_norm_never_makes_a_step() {
         } else {
             Stop::Diverged
         };
-        assert_eq!((run.outcome.stop, run.outcome.steps), (expected, 0));
+        assert_eq!((run.stop, run.steps), (expected, 0));
         assert_eq!(estimator.asked.len(), 1);
         let paid = estimator.asked[0].1.powi(-2);
-        assert!((squared_mu(&run.outcome.spent) / paid - 1.0).abs() < 1e-9);
+        assert!((squared_mu(&run.spent) / paid - 1.0).abs() < 1e-9);
     }
     // The scale is halved and the norm asked for again, at four times the price and a little more for the tail.
     let relative = plan(NormQueries::Relative, AdaptiveSelection::Last);
@@ -155,9 +142,9 @@ fn a_negative_norm_never_makes_a_step() {
         let ratio = pair[0].1 / pair[1].1;
         assert!((2.0..2.5).contains(&ratio), "{ratio}");
     }
-    assert!(run.outcome.steps > 0 && run.norms > run.outcome.steps);
+    assert!(run.steps > 0 && run.norms > run.steps);
     let total: f64 = asked.iter().map(|(_, z)| z.powi(-2)).sum();
-    assert!((squared_mu(&run.outcome.spent) / total - 1.0).abs() < 1e-9);
+    assert!((squared_mu(&run.spent) / total - 1.0).abs() < 1e-9);
 }
 
 /// With norms that are always negative the run asks until the budget does not pay any more, and makes no step.
@@ -166,12 +153,12 @@ fn norms_that_stay_negative_use_up_the_budget_and_no_more() {
     let plan = plan(NormQueries::Relative, AdaptiveSelection::SmallestNorm);
     let mut estimator = Scripted::new(&[-1.0; 400]);
     let run = plan.run(&mut estimator, &mut NoObserver).unwrap();
-    assert_eq!((run.outcome.stop, run.outcome.steps), (Stop::NormUnpaid, 0));
+    assert_eq!((run.stop, run.steps), (Stop::NormUnpaid, 0));
     assert!(run.norms > 5 && run.norms < 60, "{}", run.norms);
-    let spent = squared_mu(&run.outcome.spent);
+    let spent = squared_mu(&run.spent);
     // A quarter of the next price, at least, was spent; and no more than there was.
-    assert!(spent <= plan.mu * plan.mu && spent > 0.05 * plan.mu * plan.mu);
-    assert_eq!(run.outcome.point, [0.0; 3]);
+    assert!(spent <= plan.mu() * plan.mu() && spent > 0.05 * plan.mu() * plan.mu());
+    assert_eq!(run.point, [0.0; 3]);
 }
 
 #[test]
@@ -186,11 +173,11 @@ fn it_asks_as_its_formula_says() {
         };
         let run = plan.run(&mut estimator, &mut watch).unwrap();
         // Without noise a step of 1/L1 leads to the minimiser, where every norm is 0.
-        assert_eq!(run.outcome.point, [1.0, 0.0, 0.0]);
+        assert_eq!(run.point, [1.0, 0.0, 0.0]);
         // And the closing step of relative norms, from there to there, with all that was left.
         let steps = if norms == NormQueries::Fixed { 1 } else { 2 };
-        assert_eq!(run.outcome.steps, steps);
-        let left = squared_mu(&run.outcome.spent) / plan.mu.powi(2);
+        assert_eq!(run.steps, steps);
+        let left = squared_mu(&run.spent) / plan.mu().powi(2);
         assert!(
             norms == NormQueries::Fixed || (left - 1.0).abs() < 1e-6,
             "{left}"
@@ -208,8 +195,8 @@ fn it_asks_as_its_formula_says() {
         let z = |union: f64| (2.0 * (2.0 * union / 0.05).ln()).sqrt();
         let (first, theta, reach) = match norms {
             NormQueries::Fixed => {
-                let all = (1e5 * plan.mu / 2f64.sqrt()).floor();
-                ((1e5 / (2f64.sqrt() * plan.mu)).sqrt(), 0.5, root + z(all))
+                let all = (1e5 * plan.mu() / 2f64.sqrt()).floor();
+                ((1e5 / (2f64.sqrt() * plan.mu())).sqrt(), 0.5, root + z(all))
             }
             _ => (
                 2.0 / (4.0 * z(2.0)) / delta,
@@ -229,8 +216,8 @@ fn it_asks_as_its_formula_says() {
             );
         }
         match norms {
-            NormQueries::Fixed => assert_eq!(run.outcome.stop, Stop::Converged),
-            _ => assert_eq!(run.outcome.stop, Stop::NormUnpaid),
+            NormQueries::Fixed => assert_eq!(run.stop, Stop::Converged),
+            _ => assert_eq!(run.stop, Stop::NormUnpaid),
         }
     }
 }
@@ -240,15 +227,12 @@ fn every_stop_has_its_name() {
     let capped = AdaptiveSettings::new().with_max_steps(1);
     let one = AdaptiveGdPlan::new(&facts(100_000, 3), &budget(4.0), capped).unwrap();
     let run = one.run(&mut Scripted::new(&[]), &mut NoObserver).unwrap();
-    assert_eq!((run.outcome.stop, run.outcome.steps), (Stop::StepCap, 1));
+    assert_eq!((run.stop, run.steps), (Stop::StepCap, 1));
 
     let plan = plan(NormQueries::Relative, AdaptiveSelection::Last);
     let mut watch = |_: &Release<'_>| ControlFlow::Break(());
     let run = plan.run(&mut Scripted::new(&[]), &mut watch).unwrap();
-    assert_eq!(
-        (run.outcome.stop, run.outcome.steps, run.norms),
-        (Stop::ByObserver, 0, 1)
-    );
+    assert_eq!((run.stop, run.steps, run.norms), (Stop::ByObserver, 0, 1));
 
     let smallest = self::plan(NormQueries::Relative, AdaptiveSelection::SmallestNorm);
     // A norm that is accepted on a scale so small that the gradient to match is not paid for.
@@ -257,66 +241,35 @@ fn every_stop_has_its_name() {
     let run = smallest
         .run(&mut Scripted::new(&tiny), &mut NoObserver)
         .unwrap();
-    assert_eq!(
-        (run.outcome.stop, run.outcome.steps),
-        (Stop::GradientUnpaid, 0)
-    );
+    assert_eq!((run.stop, run.steps), (Stop::GradientUnpaid, 0));
 
     let run = plan
         .run(&mut Scripted::new(&[f64::INFINITY]), &mut NoObserver)
         .unwrap();
-    assert_eq!((run.outcome.stop, run.outcome.steps), (Stop::Diverged, 0));
-}
-
-/// Releases gradients and nothing else.
-struct NoNorms(bool);
-
-impl Estimator for NoNorms {
-    fn dim(&self) -> usize {
-        3
-    }
-    fn reserve(&mut self, _: &Spend) -> Result<(), Refused> {
-        self.0 = true;
-        Ok(())
-    }
-    fn refresh(&mut self, _: &[f64], _: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        Err(Refused::NotOffered { what: "gradients" })
-    }
-    fn advance(&mut self, _: &[f64], _: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        Err(Refused::NotOffered { what: "changes" })
-    }
-    fn draw_index(&mut self, _: u64) -> u64 {
-        0
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(Event::NoOp)
-    }
-    fn counts(&self) -> Counts {
-        Counts::default()
-    }
+    assert_eq!((run.stop, run.steps), (Stop::Diverged, 0));
 }
 
 #[test]
 fn what_can_not_run_reserves_nothing() {
     let plan = plan(NormQueries::Relative, AdaptiveSelection::Last);
-    let mut estimator = NoNorms(false);
-    let refused = plan.run(&mut estimator, &mut NoObserver);
-    assert!(matches!(refused, Err(RunError::NoNorms { .. })));
-    assert!(matches!(
-        estimator.norm(
-            Shifted::from(&[0.0; 3][..]),
-            NoiseMultiplier::new(1.0).unwrap()
-        ),
-        Err(Refused::NotOffered { .. })
-    ));
-    let refused = plan.run_from(&[0.0, f64::NAN, 0.0], &mut estimator, &mut NoObserver);
+    // It releases gradients and nothing else.
+    let facts = OracleFacts::new(3, 100_000, Adjacency::ReplaceOne, Offers::MEANS);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    let mut oracle = FnOracle::new(facts, curator, |_, question| {
+        Err(AskError::NotOffered {
+            what: question.kind(),
+        })
+    });
+    let refused = plan.run(&mut oracle, &mut NoObserver);
+    assert!(matches!(refused, Err(RunError::NotOffered { what, .. }) if what == "norms"));
+    let refused = plan.run_from(&[0.0, f64::NAN, 0.0], &mut oracle, &mut NoObserver);
     assert!(matches!(
         refused,
         Err(RunError::Start { coordinate: 1, .. })
     ));
-    let refused = plan.run_from(&[0.0], &mut estimator, &mut NoObserver);
+    let refused = plan.run_from(&[0.0], &mut oracle, &mut NoObserver);
     assert!(matches!(refused, Err(RunError::StartDimension { .. })));
-    assert!(!estimator.0);
+    assert_eq!(oracle.books().curator().reserved(), Event::NoOp);
 }
 
 #[test]
@@ -364,7 +317,7 @@ fn bounds_are_those_of_the_closed_forms() {
         facts.initial_gap = 0.3;
         let relative = AdaptiveGdPlan::new(&facts, &budget(1.0), AdaptiveSettings::new()).unwrap();
         let bound = relative.risk_bound(&kl).unwrap();
-        let (delta, m, eta) = (4.0 / 1e8, relative.mu.powi(2), 1.0);
+        let (delta, m, eta) = (4.0 / 1e8, relative.mu().powi(2), 1.0);
         // The tails of as many norms and steps as a run can make.
         let most = 1e5f64;
         let z2 = 2.0 * (2.0 * most * most / 0.05).ln();
@@ -382,14 +335,14 @@ fn bounds_are_those_of_the_closed_forms() {
         let settings = AdaptiveSettings::new().with_norms(NormQueries::Fixed);
         let fixed = AdaptiveGdPlan::new(&facts, &budget(1.0), settings).unwrap();
         let bound = fixed.risk_bound(&kl).unwrap();
-        let norms = 1e8 * fixed.mu / 2f64.sqrt();
+        let norms = 1e8 * fixed.mu() / 2f64.sqrt();
         let z = (2.0 * (2.0 * norms / 0.05).ln()).sqrt();
         let q = 20f64.sqrt() + z;
-        let psi = z * delta * (1e8 / (2f64.sqrt() * fixed.mu)).sqrt();
+        let psi = z * delta * (1e8 / (2f64.sqrt() * fixed.mu())).sqrt();
         let g = 1.022;
         let mut closed = (2.0 * gamma * psi).powf(kappa) + eta * psi * psi / 4.0;
-        closed = closed.max((gamma * (8f64.sqrt() * q * delta / fixed.mu + psi)).powf(kappa));
-        closed = closed.max((8.0 * g * gamma * q * delta / fixed.mu).powf(kappa));
+        closed = closed.max((gamma * (8f64.sqrt() * q * delta / fixed.mu() + psi)).powf(kappa));
+        closed = closed.max((8.0 * g * gamma * q * delta / fixed.mu()).powf(kappa));
         closed = closed
             .max((1024.0 * g / (3.0 * eta) * p * gamma.powi(4) * (q * delta).powi(2) / m).powf(p));
         if kappa < 2.0 {
@@ -426,7 +379,10 @@ fn bounds_go_the_right_way() {
                 .with_max_steps(steps);
             let plan =
                 AdaptiveGdPlan::new(&facts(records, dim), &budget(epsilon), settings).unwrap();
-            (plan.risk_bound(&kl).unwrap(), plan.predicted_bound.unwrap())
+            (
+                plan.risk_bound(&kl).unwrap(),
+                plan.predicted_bound().unwrap(),
+            )
         };
         let base = bounds(10_000_000, 20, 1.0, u64::MAX);
         for other in [
@@ -483,22 +439,16 @@ fn it_learns_from_records_within_its_budget() {
                 .with_max_steps(40);
             let plan = AdaptiveGdPlan::new(&table_facts(20_000), &budget(2.0), settings).unwrap();
             let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
-            let clip = ClipNorm::new(plan.clip).unwrap();
-            let mut estimator =
-                PrivateGradient::clipped(&data, Glm::Sigmoid, curator, clip).unwrap();
+            let mut estimator = PrivateMean::new(&data, Glm::Sigmoid, curator).unwrap();
             let run = plan.run(&mut estimator, &mut NoObserver).unwrap();
-            assert!(
-                run.outcome.steps > 5,
-                "{norms:?} {selection:?}: {:?}",
-                run.outcome.stop
-            );
+            assert!(run.steps > 5, "{norms:?} {selection:?}: {:?}", run.stop);
             let guarantee = estimator
                 .curator()
                 .guarantee(Delta::new(DELTA).unwrap())
                 .unwrap();
             assert!(guarantee.epsilon() <= 2.0, "{}", guarantee.epsilon());
             // The split of a selection is by zCDP, of which the accountants know better.
-            let least = if plan.selection_epsilon.is_some() {
+            let least = if plan.selection_epsilon().is_some() {
                 1.2
             } else {
                 1.9
@@ -506,24 +456,24 @@ fn it_learns_from_records_within_its_budget() {
             assert!(guarantee.epsilon() > least, "{}", guarantee.epsilon());
             let mut gaussians = 0.0;
             let mut selections = 0;
-            for (leaf, count) in run.outcome.spent.leaves() {
+            for (leaf, count) in run.spent.leaves() {
                 match leaf {
                     Event::Gaussian { .. } => gaussians += count as f64 * squared_mu(&leaf),
                     Event::ExponentialMechanism { epsilon } => {
-                        assert_eq!(Some(epsilon), plan.selection_epsilon);
+                        assert_eq!(Some(epsilon), plan.selection_epsilon());
                         selections += count;
                     }
                     other => panic!("{other}"),
                 }
             }
-            assert!(gaussians <= plan.mu * plan.mu * (1.0 + 1e-8));
-            assert_eq!(selections, u64::from(plan.selection_epsilon.is_some()));
+            assert!(gaussians <= plan.mu() * plan.mu() * (1.0 + 1e-8));
+            assert_eq!(selections, u64::from(plan.selection_epsilon().is_some()));
             // The bound from what was released is true at this size, and says something.
             if selection != AdaptiveSelection::Last {
                 let bound = plan.bound_after(&run).unwrap();
-                assert!(bound < plan.facts.trivial_bound(), "{bound}");
+                assert!(bound < plan.facts().trivial_bound(), "{bound}");
             }
-            points.push(run.outcome.point);
+            points.push(run.point);
         }
     }
     // The rows' first feature tells the label.
@@ -555,8 +505,7 @@ fn a_killed_run_is_paid_and_the_next_plan_gets_the_rest() {
             .unwrap()
             .with_ledger(open())
             .unwrap();
-        let clip = ClipNorm::new(plan.clip).unwrap();
-        let mut estimator = PrivateGradient::clipped(&data, Glm::Sigmoid, curator, clip).unwrap();
+        let mut estimator = PrivateMean::new(&data, Glm::Sigmoid, curator).unwrap();
         let mut last = start.to_vec();
         let watched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             plan.run_from(start, &mut estimator, &mut |release: &Release<'_>| {
@@ -568,7 +517,7 @@ fn a_killed_run_is_paid_and_the_next_plan_gets_the_rest() {
                 ControlFlow::Continue(())
             })
         }));
-        (plan.mu, last, watched.ok().map(Result::unwrap))
+        (plan.mu(), last, watched.ok().map(Result::unwrap))
     };
     let (mu, checkpoint, killed) = run(&budget(1.0), &[0.0; 3], true);
     assert!(killed.is_none() && checkpoint != [0.0; 3]);
@@ -594,7 +543,7 @@ fn a_killed_run_is_paid_and_the_next_plan_gets_the_rest() {
     let (second, _, done) = run(&rest, &checkpoint, false);
     let done = done.unwrap();
     let state = open().state().unwrap();
-    let spent = squared_mu(&done.outcome.spent);
+    let spent = squared_mu(&done.spent);
     assert!(spent <= second * second);
     // Settled: the second run is charged for what it released.
     assert!((state.used - drawn - spent).abs() < 1e-6 * state.used);
@@ -609,35 +558,23 @@ fn a_regularised_run_asks_for_norms_of_the_whole() {
     facts.smoothness += 1.0;
     let plan = AdaptiveGdPlan::new(&facts, &budget(4.0), settings).unwrap();
     let curator = Curator::simulated(Adjacency::ReplaceOne, 3);
-    let clip = ClipNorm::new(plan.clip).unwrap();
-    let inner = PrivateGradient::clipped(&data, Glm::Sigmoid, curator, clip).unwrap();
+    let mut means = PrivateMean::new(&data, Glm::Sigmoid, curator).unwrap();
     let far = [3.0, 0.0, 0.0];
-    let mut estimator = Regularized::new(inner, Regularizer::Ridge(Scale::new(1.0).unwrap()));
-    assert!(estimator.offers_norms());
-    estimator.reserve(&plan.spend()).unwrap();
-    let norm = estimator
-        .norm(Shifted::from(&far[..]), NoiseMultiplier::new(50.0).unwrap())
-        .unwrap();
+    let ridge = Regularizer::Ridge(Scale::new(1.0).unwrap());
+    let mut first = None;
+    let mut watch = |release: &Release<'_>| {
+        first.get_or_insert((release.kind, release.norm, release.noise_norm));
+        ControlFlow::Continue(())
+    };
+    let with_ridge = Run::new(&mut watch)
+        .starting_at(Some(&far))
+        .with_regularizer(ridge);
+    let run = plan.run_with(&mut means, with_ridge).unwrap();
+    assert!(run.steps > 0 && run.point[0] < 1.5, "{run:?}");
     // The loss's own gradient is at most L0 long, that of the regulariser 3.
-    assert!(
-        (norm.number - 3.0).abs() < plan.clip + 6.0 * norm.noise_std,
-        "{norm:?}"
-    );
-    assert!(matches!(
-        estimator.norm(
-            Shifted::from(&far[..2]),
-            NoiseMultiplier::new(50.0).unwrap()
-        ),
-        Err(Refused::QueryShape { dim: 3 })
-    ));
-    estimator.settle().unwrap();
-    let run = plan
-        .run_from(&far, &mut estimator, &mut NoObserver)
-        .unwrap();
-    assert!(
-        run.outcome.steps > 0 && run.outcome.point[0] < 1.5,
-        "{run:?}"
-    );
+    let (kind, norm, std) = first.unwrap();
+    assert_eq!(kind, ReleaseKind::Norm);
+    assert!((norm - 3.0).abs() < plan.clip() + 6.0 * std, "{norm} {std}");
 }
 
 /// A start whose norm is seen to be well above what a step needs is left; one below is returned, with the budget spent.
@@ -647,17 +584,17 @@ fn a_first_step_needs_the_norm_that_the_plan_says() {
         for selection in [AdaptiveSelection::SmallestNorm, AdaptiveSelection::Last] {
             let plan = plan(norms, selection);
             let least = plan.least_norm_of_a_step();
-            assert!(least > 0.0 && least < plan.clip, "{norms:?} {least}");
+            assert!(least > 0.0 && least < plan.clip(), "{norms:?} {least}");
             for (norm, moves) in [(0.7 * least, false), (1.6 * least, true)] {
                 let mut estimator = Scripted::new(&[norm; 400]);
                 let run = plan.run(&mut estimator, &mut NoObserver).unwrap();
                 let gradient = estimator.asked.iter().any(|(what, _)| *what == "gradient");
                 // A closing step is made with what is left, whatever was seen.
-                if plan.closing_share == 0.0 {
-                    assert_eq!(run.outcome.steps > 0, moves, "{norms:?} {norm} {least}");
+                if plan.closing_share() == 0.0 {
+                    assert_eq!(run.steps > 0, moves, "{norms:?} {norm} {least}");
                     assert_eq!(gradient, moves);
                 } else {
-                    assert_eq!(run.outcome.steps > 1, moves, "{norms:?} {norm} {least}");
+                    assert_eq!(run.steps > 1, moves, "{norms:?} {norm} {least}");
                 }
             }
         }

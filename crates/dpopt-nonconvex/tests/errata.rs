@@ -2,11 +2,12 @@
 //! `docs/theory/errata-faster-rates.md`; "printed" values are computed here from the paper's formulas.
 
 use dpopt_nonconvex::{
-    Budget, JlBranch, JlFacts, JlPlan, NoisyGdPlan, PlanError, PublicFacts, PublicRank,
-    SampledSpiderBoostPlan, SolverPlan, SpiderBoostPlan, TreeSettings, TreeSpiderPlan, TreeTarget,
+    Budget, JlBranch, JlFacts, JlPlan, NoisyGdPlan, Plan, PlanError, PublicFacts, PublicRank,
+    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, SpiderBoostPlan, TreeSettings,
+    TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{
-    ClosureLoss, Constants, Convexity, Differentiable, PrivateData, PrivateMean, Tracker as _,
+    ClosureLoss, Constants, Convexity, Differentiable, Oracle as _, PrivateData, PrivateMean,
 };
 use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{
@@ -64,14 +65,15 @@ fn real_constant() -> f64 {
 fn printed_anchor_noise_wastes_all_but_a_trace_of_the_budget() {
     let f = facts(100_000, 10);
     let plan = spiderboost(&f);
-    let mu1 = plan.anchor_share.sqrt() * budget(1.0, DELTA).mu().unwrap().get();
-    let spent = |sigma: f64| 2.0 * (plan.anchors as f64).sqrt() / (f.records as f64 * sigma);
-    assert!((spent(plan.anchor_noise_std) / mu1 - 1.0).abs() < 1e-9);
-    let printed = plan.anchor_noise_std * (f.records as f64).sqrt();
+    let mu1 = plan.anchor_share().sqrt() * budget(1.0, DELTA).mu().unwrap().get();
+    let spent =
+        |sigma: f64| 2.0 * (plan.schedule().anchors() as f64).sqrt() / (f.records as f64 * sigma);
+    assert!((spent(plan.anchor_noise_std()) / mu1 - 1.0).abs() < 1e-9);
+    let printed = plan.anchor_noise_std() * (f.records as f64).sqrt();
     assert!((spent(printed) / mu1 * (f.records as f64).sqrt() - 1.0).abs() < 1e-9);
-    let bound = (2.0 / plan.steps as f64 + f.dim as f64 * printed * printed).sqrt();
+    let bound = (2.0 / plan.steps() as f64 + f.dim as f64 * printed * printed).sqrt();
     assert!(bound > f.trivial_bound(), "{bound}");
-    assert!(plan.predicted_bound.unwrap() < 0.01);
+    assert!(plan.predicted_bound().unwrap() < 0.01);
 }
 
 /// E3: T and q have no unit, so a plan stays as it is when losses or points are measured in other units. The printed
@@ -90,8 +92,11 @@ fn phases_have_no_unit_and_the_printed_one_has() {
         ..f
     };
     let same = spiderboost(&other);
-    assert_eq!((plan.steps, plan.phase), (same.steps, same.phase));
-    let bounds = [plan, same].map(|plan| plan.predicted_bound.unwrap());
+    assert_eq!(
+        (plan.steps(), plan.schedule().phase),
+        (same.steps(), same.schedule().phase)
+    );
+    let bounds = [plan, same].map(|plan| plan.predicted_bound().unwrap());
     assert!((bounds[1] / bounds[0] / 64.0 - 1.0).abs() < 1e-9);
     assert!((printed(&f) / printed(&other) / 65_536.0 - 1.0).abs() < 1e-9);
 }
@@ -111,7 +116,8 @@ fn the_printed_phase_gives_no_descent() {
     let drift = (phase - 1.0) * f.dim as f64 * s2 * s2;
     assert!(drift > 4.7 * 2.0 && drift < 4.9 * 2.0, "{drift}");
     let plan = spiderboost(&f);
-    let ours = (plan.phase - 1) as f64 * f.dim as f64 * plan.variation_noise_scale.powi(2);
+    let ours =
+        (plan.schedule().phase - 1) as f64 * f.dim as f64 * plan.variation_noise_scale().powi(2);
     assert!(ours <= 2.0 && ours > 1.9, "{ours}");
 }
 
@@ -134,8 +140,8 @@ fn the_printed_batch_can_be_larger_than_the_data() {
     assert!(batch > 2.0 * n, "{batch}");
     let plan =
         SampledSpiderBoostPlan::new(&facts(3_000, 10), &budget(1.0, DELTA), MAX_STEPS).unwrap();
-    let least = (plan.phase as f64).max(3_000.0 / (plan.steps as f64).sqrt());
-    assert_eq!(plan.batch, least.ceil().min(3_000.0) as u64);
+    let least = (plan.schedule().phase as f64).max(3_000.0 / (plan.steps() as f64).sqrt());
+    assert_eq!(plan.schedule().batch, least.ceil().min(3_000.0) as u64);
 }
 
 /// E6: n = 20 passes the printed condition without the logarithm, and q is below one there. The planner has no
@@ -174,29 +180,35 @@ fn a_sampled_change_is_divided_by_its_batch() {
         adjacency,
         ..facts(2_000, 1)
     };
-    let mut plan = SampledSpiderBoostPlan::new(&f, &budget(1.0, DELTA), MAX_STEPS).unwrap();
-    plan.batch = 500;
+    let plan = SampledSpiderBoostPlan::new(&f, &budget(1.0, DELTA), MAX_STEPS).unwrap();
     let small = NoiseMultiplier::new(1e-3).unwrap();
-    (
-        plan.anchor_noise_multiplier,
-        plan.variation_noise_multiplier,
-    ) = (small, small);
+    let schedule = SampledSpiderBoostSchedule {
+        batch: 500,
+        anchor_noise_multiplier: small,
+        variation_noise_multiplier: small,
+        ..*plan.schedule()
+    };
+    let plan = SampledSpiderBoostPlan::by_hand(&f, &budget(1.0, DELTA), schedule);
     let (mut sum, runs) = (0.0, 100);
     for seed in 0..runs {
-        let means = PrivateMean::new(&data, slope(), Curator::simulated(adjacency, seed)).unwrap();
-        let mut tracker = plan.estimator(means).unwrap();
+        let curator = Curator::simulated(adjacency, seed);
+        let mut means = PrivateMean::new(&data, slope(), curator).unwrap();
+        let mut spider = plan.estimate().unwrap();
         let rate = SamplingRate::new(0.25).unwrap();
         let events = vec![
             Event::gaussian(small),
             Event::gaussian(small).poisson_sampled(rate),
         ];
-        tracker
+        means
+            .books()
             .reserve(&Spend::Fixed(Event::Composed { events }))
             .unwrap();
-        tracker.begin_phase();
-        let before = tracker.estimate(&[0.2]).unwrap().estimate.gradient[0];
-        let after = tracker.estimate(&[0.1]).unwrap().estimate.gradient[0];
-        sum += before - after;
+        spider.begin_phase();
+        let mut at = |point: f64| {
+            let tracked = spider.estimate(&mut means, &[point]).unwrap();
+            tracked.estimate.gradient[0]
+        };
+        sum += at(0.2) - at(0.1);
     }
     let change = sum / runs as f64;
     assert!((change / 0.1 - 1.0).abs() < 0.024, "{change}");
@@ -214,25 +226,30 @@ fn printed_constants_of_the_embedding_cost_accuracy() {
         seed: 0,
     };
     let plan = JlPlan::in_branch(JlBranch::Rank, &jl, &all, &|facts, _| {
-        SpiderBoostPlan::new(facts, &all, MAX_STEPS).map(SolverPlan::SpiderBoost)
+        let plan = SpiderBoostPlan::new(facts, &all, MAX_STEPS)?;
+        Ok(Box::new(plan) as Box<dyn Plan>)
     })
     .unwrap();
-    assert!(plan.stretch < 2.0);
+    assert!(plan.shape().stretch < 2.0);
     let mu = gdp::mu_for(all.epsilon, all.delta).unwrap().get();
-    let SolverPlan::SpiderBoost(base) = &plan.base else {
-        panic!("another base");
-    };
+    let base = SpiderBoostPlan::new(plan.base().facts(), &all, MAX_STEPS).unwrap();
+    assert_eq!(base.spend(), plan.spend());
     let squared = |count: u64, z: NoiseMultiplier| count as f64 / z.get().powi(2);
-    let spent = squared(base.anchors, base.anchor_noise_multiplier)
-        + squared(base.variations, base.variation_noise_multiplier);
+    let spent = squared(
+        base.schedule().anchors(),
+        base.schedule().anchor_noise_multiplier,
+    ) + squared(
+        base.schedule().variations(),
+        base.schedule().variation_noise_multiplier,
+    );
     assert!((spent.sqrt() / mu - 1.0).abs() < 1e-8);
     let printed = PublicFacts {
         lipschitz: 2.0,
         smoothness: 2.0,
-        ..*plan.base.facts()
+        ..*plan.base().facts()
     };
     let printed = SpiderBoostPlan::new(&printed, &budget(1.0, 0.5 * DELTA), MAX_STEPS).unwrap();
-    let ratio = printed.predicted_bound.unwrap() / plan.base.predicted_bound().unwrap();
+    let ratio = printed.predicted_bound().unwrap() / plan.base().predicted_bound().unwrap();
     assert!(ratio > 1.15, "{ratio}");
 }
 
@@ -257,13 +274,16 @@ fn changes_cost_two_gradients() {
     let f = facts(100_000, 10);
     let plan = spiderboost(&f);
     let n = f.records as f64;
-    let (anchors, variations) = (plan.anchors as f64, plan.variations as f64);
+    let (anchors, variations) = (
+        plan.schedule().anchors() as f64,
+        plan.schedule().variations() as f64,
+    );
     assert_eq!(plan.gradients(), n * (anchors + 2.0 * variations));
     let settings = TreeSettings::new(TreeTarget::Mean);
     let f = facts(10_000_000, 10);
     let tree = TreeSpiderPlan::new(&f, &budget(1.0, DELTA), settings, MAX_STEPS).unwrap();
-    let read = tree.records_per_round() as f64 * tree.rounds as f64;
-    assert!(tree.depth > 0 && read <= 1e7);
+    let read = tree.schedule().records_per_round() as f64 * tree.schedule().rounds as f64;
+    assert!(tree.schedule().depth > 0 && read <= 1e7);
     assert!(tree.gradients() > read && tree.gradients() <= 2.0 * read);
 }
 
@@ -280,8 +300,8 @@ fn classical_noise_is_too_much_or_too_little() {
     for epsilon in [1.0, 10.0] {
         let plan = NoisyGdPlan::theory(&facts(100_000, 10), &budget(epsilon, DELTA), MAX_STEPS);
         let plan = plan.unwrap();
-        let mu = (plan.steps as f64).sqrt() / plan.noise_multiplier.get();
-        let spent = gdp::delta(Mu::new(mu).unwrap(), plan.budget.epsilon);
+        let mu = (plan.steps() as f64).sqrt() / plan.schedule().noise_multiplier.get();
+        let spent = gdp::delta(Mu::new(mu).unwrap(), plan.budget().epsilon);
         assert!(spent <= DELTA && spent > 0.999 * DELTA, "{spent}");
     }
 }

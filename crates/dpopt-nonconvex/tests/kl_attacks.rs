@@ -5,11 +5,13 @@ use std::ops::ControlFlow;
 
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, KlSpiderPlan,
-    KlSpiderSettings, KlSpiderVersion, NoObserver, NormQueries, PlanError, ProximalFacts,
-    ProximalPlan, ProximalReads, ProximalSettings, PublicFacts, Release, Stop,
+    KlSpiderSettings, KlSpiderVersion, NoObserver, NormQueries, Plan as _, PlanError,
+    ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts, Release, Stop,
 };
-use dpopt_oracle::{Convexity, Counts, Estimate, Estimator, Number, Shifted};
-use dpopt_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_oracle::{
+    Answer, AskError, Convexity, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Question,
+};
+use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon};
 
 const BETA: f64 = 0.05;
 const VERSIONS: [KlSpiderVersion; 3] = [
@@ -65,17 +67,17 @@ fn survival(dim: usize, y: f64) -> f64 {
 /// What one step can leave of an excess of at most `most`, over a grid of what it may be, from steps, errors and the constants.
 fn worst_after(plan: &KlSpiderPlan, step: f64, error: f64, stop_below: f64, most: f64) -> f64 {
     let smoothness = plan
-        .settings
+        .settings()
         .objective_smoothness
-        .unwrap_or(plan.facts.smoothness);
+        .unwrap_or(plan.facts().smoothness);
     let loss = 0.5 * smoothness * step * step;
-    let level = plan.kl.excess_bound(error + stop_below);
+    let level = plan.kl().excess_bound(error + stop_below);
     // Below the level: <grad F, g>/||g|| is at least ||g|| - ||e||, and ||g|| at least the threshold.
     let mut worst = level.min(most) + (loss - step * (stop_below - error)).max(0.0);
     for k in 0..=48 {
         let excess = level + (most - level) * f64::from(k) / 48.0;
         if excess >= level {
-            let norm = plan.kl.gradient_norm_at(excess);
+            let norm = plan.kl().gradient_norm_at(excess);
             worst = worst.max(excess + loss - step * (norm * norm - error * error).sqrt());
         }
     }
@@ -110,20 +112,20 @@ fn certificates_of_kl_spider_hold_on_hostile_facts() {
 }
 
 fn check(plan: &KlSpiderPlan) {
-    let mu = plan.budget.mu().unwrap().get();
-    let (mut cost, mut failure, mut excess) = (0.0, 0.0, plan.facts.initial_gap);
-    for phase in &plan.phases {
+    let mu = plan.budget().mu().unwrap().get();
+    let (mut cost, mut failure, mut excess) = (0.0, 0.0, plan.facts().initial_gap);
+    for phase in plan.phases() {
         let changes = (phase.updates - 1) as f64;
         let z = phase.variation_noise_multiplier.get();
         cost += phase.anchor_noise_multiplier.get().powi(-2) + changes * z.powi(-2);
         // Noise from multipliers and clips, not from what the plan says of it.
-        let unit = 2.0 / plan.facts.records as f64;
-        let clip = (plan.facts.smoothness * phase.step_length).min(2.0 * plan.clip);
-        let anchor = phase.anchor_noise_multiplier.get() * unit * plan.clip;
+        let unit = 2.0 / plan.facts().records as f64;
+        let clip = (plan.facts().smoothness * phase.step_length).min(2.0 * plan.clip());
+        let anchor = phase.anchor_noise_multiplier.get() * unit * plan.clip();
         let change = z * unit * clip;
         let variance = anchor * anchor + changes * change * change;
         let sums = if changes > 0.0 { 2.0 } else { 1.0 };
-        failure += sums * survival(plan.facts.dim, phase.allowed_error / variance.sqrt());
+        failure += sums * survival(plan.facts().dim, phase.allowed_error / variance.sqrt());
         let (error, stop) = (phase.allowed_error, phase.stop_below);
         let before = excess;
         for _ in 0..phase.updates {
@@ -139,7 +141,7 @@ fn check(plan: &KlSpiderPlan) {
         assert!(phase.target < before);
         excess = phase.target;
     }
-    assert_eq!(excess, plan.excess_bound);
+    assert_eq!(excess, plan.excess_bound());
     assert!(cost <= mu * mu * (1.0 + 1e-12) && cost > mu * mu * (1.0 - 1e-9));
     assert!(failure <= BETA * (1.0 + 1e-6), "{failure}");
 }
@@ -155,7 +157,7 @@ fn a_refusal_names_no_bound_below_the_gap() {
                 .with_objective_smoothness(40.0);
             let facts = facts(1_000_000, 20, 40.0, 0.5);
             match KlSpiderPlan::new(&facts, &kl, &budget(4.0), settings, most_steps) {
-                Ok(plan) => assert!(plan.steps() <= most_steps && plan.excess_bound < 0.5),
+                Ok(plan) => assert!(plan.steps() <= most_steps && plan.excess_bound() < 0.5),
                 Err(PlanError::VacuousRisk { bound, .. }) => assert!(bound >= 0.5, "{bound}"),
                 Err(other) => panic!("{other}"),
             }
@@ -177,7 +179,7 @@ fn ill_conditioned_losses_are_planned_or_refused() {
     };
     let long = plan(3e4).unwrap();
     assert_eq!(long.steps(), 150_000);
-    assert!(long.excess_bound < 0.5);
+    assert!(long.excess_bound() < 0.5);
     assert!(matches!(plan(1e18), Err(PlanError::VacuousRisk { bound, .. }) if bound >= 0.5));
 }
 
@@ -189,36 +191,18 @@ fn short_changes_have_noise_of_their_own() {
         let settings = KlSpiderSettings::new(BETA).with_objective_smoothness(1.0);
         let facts = facts(300_000, 2, records_smoothness, 0.5);
         let plan = KlSpiderPlan::new(&facts, &kl, &budget(2.0), settings, 20_000).unwrap();
-        assert!(plan.steps() > plan.phases.len() as u64);
+        assert!(plan.steps() > plan.phases().len() as u64);
         check(&plan);
     }
 }
 
-/// Answers with a gradient of zero.
-struct Silent(Vec<f64>);
-
-impl Estimator for Silent {
-    fn dim(&self) -> usize {
-        self.0.len()
-    }
-    fn reserve(&mut self, _: &Spend) -> Result<(), Refused> {
-        Ok(())
-    }
-    fn refresh(&mut self, _: &[f64], _: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        Ok(Estimate::new(&self.0, 0.0, 0.0))
-    }
-    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.refresh(point, z)
-    }
-    fn draw_index(&mut self, _: u64) -> u64 {
-        0
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(Event::NoOp)
-    }
-    fn counts(&self) -> Counts {
-        Counts::default()
-    }
+/// Answers with one gradient.
+fn silent(gradient: [f64; 4]) -> impl Oracle {
+    let facts = OracleFacts::new(4, 100_000, Adjacency::ReplaceOne, Offers::MEANS);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    FnOracle::new(facts, curator, move |_, _| {
+        Ok(Answer::Mean(Mean::new(gradient.to_vec(), 0.0)))
+    })
 }
 
 fn proximal(kappa: f64, records: u64, weak_convexity: f64) -> ProximalFacts {
@@ -239,7 +223,7 @@ fn a_far_start_is_no_panic() {
     let plan = ProximalPlan::with_settings(&proximal(3.0, 100_000, 0.0), &budget(4.0), settings);
     let plan = plan.unwrap();
     for (far, length) in [(1e12, 2.0), (1e12, 1e300), (-1e300, 1.0)] {
-        let run = plan.run_from(&[far; 4], &mut Silent(vec![length; 4]), &mut NoObserver);
+        let run = plan.run_from(&[far; 4], &mut silent([length; 4]), &mut NoObserver);
         let run = run.unwrap();
         assert!(run.point.iter().all(|w| w.is_finite()), "{:?}", run.stop);
     }
@@ -254,8 +238,8 @@ fn proximal_plans_of_extreme_facts_are_made_or_refused_with_numbers() {
                 let gap = facts.public.initial_gap;
                 match ProximalPlan::new(&facts, &budget(4.0), 3_000) {
                     Ok(plan) => {
-                        assert!(plan.predicted_risk < gap && plan.steps() <= 3_000);
-                        assert!(plan.radius.is_finite());
+                        assert!(plan.predicted_risk() < gap && plan.steps() <= 3_000);
+                        assert!(plan.radius().is_finite());
                     }
                     Err(PlanError::VacuousRisk { bound, .. }) => {
                         assert!(
@@ -267,44 +251,6 @@ fn proximal_plans_of_extreme_facts_are_made_or_refused_with_numbers() {
                 }
             }
         }
-    }
-}
-
-/// Answers norms from a script.
-struct Scripted {
-    norms: Vec<f64>,
-    asked: Vec<f64>,
-}
-
-impl Estimator for Scripted {
-    fn dim(&self) -> usize {
-        42_025
-    }
-    fn reserve(&mut self, _: &Spend) -> Result<(), Refused> {
-        Ok(())
-    }
-    fn refresh(&mut self, _: &[f64], _: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        Err(Refused::NotOffered { what: "gradients" })
-    }
-    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.refresh(point, z)
-    }
-    fn offers_norms(&self) -> bool {
-        true
-    }
-    fn norm(&mut self, _: Shifted<'_>, z: NoiseMultiplier) -> Result<Number, Refused> {
-        let number = self.norms[self.asked.len()];
-        self.asked.push(z.get());
-        Ok(Number::new(number, z.get() * 2.0 * 2.0 / 1e4))
-    }
-    fn draw_index(&mut self, _: u64) -> u64 {
-        0
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(Event::NoOp)
-    }
-    fn counts(&self) -> Counts {
-        Counts::default()
     }
 }
 
@@ -321,13 +267,26 @@ fn the_largest_norm_that_counts_as_converged_is_within_the_bound() {
     };
     let first = plan(0.5);
     let ends = |norm: f64| {
-        let mut scripted = Scripted {
-            norms: vec![norm],
-            asked: Vec::new(),
-        };
-        let run = first.run(&mut scripted, &mut NoObserver);
-        let converged = run.is_ok_and(|run| run.outcome.stop == Stop::Converged);
-        (converged, scripted.asked[0])
+        let mut asked = None;
+        let offers = Offers::MEANS | Offers::NORMS;
+        let facts = OracleFacts::new(42_025, 10_000, Adjacency::ReplaceOne, offers);
+        let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        let mut oracle = FnOracle::new(facts, curator, |_, question| {
+            let Question::Norm { noise, .. } = question else {
+                return Err(AskError::NotOffered {
+                    what: question.kind(),
+                });
+            };
+            asked = Some(noise.get());
+            Ok(Answer::Number(Number::new(
+                norm,
+                noise.get() * 2.0 * 2.0 / 1e4,
+            )))
+        });
+        let run = first.run(&mut oracle, &mut NoObserver);
+        let converged = run.is_ok_and(|run| run.stop == Stop::Converged);
+        drop(oracle);
+        (converged, asked.unwrap())
     };
     let (mut low, mut high) = (0.0, 2.0);
     for _ in 0..100 {
@@ -378,6 +337,6 @@ fn bounds_do_not_jump_next_to_kappa_two() {
 fn a_watched_proximal_run_returns_its_start_before_the_first_round_is_done() {
     let plan = ProximalPlan::new(&proximal(3.0, 100_000, 0.0), &budget(4.0), 300).unwrap();
     let mut stop = |_: &Release<'_>| ControlFlow::Break(());
-    let run = plan.run_from(&[7.0; 4], &mut Silent(vec![1.0; 4]), &mut stop);
+    let run = plan.run_from(&[7.0; 4], &mut silent([1.0; 4]), &mut stop);
     assert_eq!(run.unwrap().point, [7.0; 4]);
 }

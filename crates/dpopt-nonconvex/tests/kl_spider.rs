@@ -5,11 +5,13 @@
 //! 1/tau, and kappa = tau/(tau - 1), tight everywhere.
 
 use dpopt_nonconvex::{
-    Budget, KlCondition, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NoObserver, PlanError,
-    PublicFacts, Release, ReleaseKind, Stop,
+    Budget, KlCondition, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NoObserver, Plan as _,
+    PlanError, PublicFacts, Release, ReleaseKind, Stop,
 };
-use dpopt_oracle::{Convexity, Counts, Estimate, Estimator};
-use dpopt_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_oracle::{
+    Answer, AskError, Books, Convexity, Mean, Offers, Oracle, OracleFacts, Question,
+};
+use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier};
 use std::ops::ControlFlow;
 
 const BETA: f64 = 0.05;
@@ -81,7 +83,7 @@ fn softplus(records: u64) -> KlSpiderPlan {
 
 fn squared_mu(plan: &KlSpiderPlan) -> f64 {
     let of = |z: NoiseMultiplier| z.get().powi(-2);
-    let phases = plan.phases.iter().map(|phase| {
+    let phases = plan.phases().iter().map(|phase| {
         of(phase.anchor_noise_multiplier)
             + (phase.updates - 1) as f64 * of(phase.variation_noise_multiplier)
     });
@@ -95,10 +97,10 @@ fn plans_spend_their_budget_and_no_more() {
         for records in [300_000, 100_000_000] {
             for version in VERSIONS {
                 let plan = plan(tau, records, version).unwrap();
-                let mu = plan.budget.mu().unwrap().get();
+                let mu = plan.budget().mu().unwrap().get();
                 let total = squared_mu(&plan);
                 assert!((total / (mu * mu) - 1.0).abs() < 1e-12, "{tau} {version:?}");
-                for phase in &plan.phases {
+                for phase in plan.phases() {
                     for value in [
                         phase.target,
                         phase.step_length,
@@ -113,7 +115,7 @@ fn plans_spend_their_budget_and_no_more() {
         }
     }
     let one = softplus(100_000);
-    let mu = one.budget.mu().unwrap().get();
+    let mu = one.budget().mu().unwrap().get();
     assert!((squared_mu(&one) / (mu * mu) - 1.0).abs() < 1e-12);
 }
 
@@ -127,10 +129,10 @@ fn every_phase_reaches_its_target_in_exact_arithmetic() {
         .collect();
     plans.push(softplus(30_000));
     for plan in &plans {
-        let (gamma, kappa) = (plan.kl.gamma(), plan.kl.kappa());
-        let smoothness = plan.facts.smoothness;
-        let mut excess = plan.facts.initial_gap;
-        for phase in &plan.phases {
+        let (gamma, kappa) = (plan.kl().gamma(), plan.kl().kappa());
+        let smoothness = plan.facts().smoothness;
+        let mut excess = plan.facts().initial_gap;
+        for phase in plan.phases() {
             let (error, s) = (phase.allowed_error, phase.step_length);
             let gradient = error + phase.stop_below;
             let level = (gamma * gradient).powf(kappa);
@@ -148,20 +150,20 @@ fn every_phase_reaches_its_target_in_exact_arithmetic() {
             assert!(excess <= phase.target * (1.0 + 1e-9), "{kappa} {phase:?}");
             excess = phase.target;
         }
-        assert_eq!(plan.excess_bound, excess);
+        assert_eq!(plan.excess_bound(), excess);
         let walked: f64 = plan
-            .phases
+            .phases()
             .iter()
             .map(|p| p.updates as f64 * p.step_length)
             .sum();
-        assert!((plan.radius / walked - 1.0).abs() < 1e-12);
+        assert!((plan.radius() / walked - 1.0).abs() < 1e-12);
     }
     // The paper's phases, by the inequality that they are made from: the ratio is at most 1 + N D/Q, D = 1/8.
     for tau in [2.0, 3.0, 4.0, 11.0] {
         let plan = plan(tau, 100_000, KlSpiderVersion::PaperPhases).unwrap();
-        let mut before = plan.facts.initial_gap;
-        for phase in &plan.phases {
-            let condition = plan.kl.condition_number(tau - 1.0, phase.target);
+        let mut before = plan.facts().initial_gap;
+        for phase in plan.phases() {
+            let condition = plan.kl().condition_number(tau - 1.0, phase.target);
             let most = 1.0 + phase.updates as f64 * 0.125 / condition;
             assert!(
                 before / phase.target <= most * (1.0 + 1e-9),
@@ -178,8 +180,8 @@ fn noise_is_within_what_is_allowed() {
     for tau in [2.0, 3.0] {
         for version in VERSIONS {
             let plan = plan(tau, 1_000_000, version).unwrap();
-            let count = plan.phases.len() as f64;
-            for phase in &plan.phases {
+            let count = plan.phases().len() as f64;
+            for phase in plan.phases() {
                 let variations = (phase.updates - 1) as f64;
                 let variance =
                     phase.anchor_noise_std.powi(2) + variations * phase.variation_noise_std.powi(2);
@@ -198,7 +200,7 @@ fn noise_is_within_what_is_allowed() {
 /// The least n (to 2%) from which the certified excess is at most `share` of F0, and the number of phases there.
 fn regime(tau: f64, share: f64, version: KlSpiderVersion) -> (f64, usize) {
     let good = |n: f64| match plan(tau, n as u64, version) {
-        Ok(plan) => plan.excess_bound <= share * plan.facts.initial_gap * (1.0 + 1e-12),
+        Ok(plan) => plan.excess_bound() <= share * plan.facts().initial_gap * (1.0 + 1e-12),
         Err(_) => false,
     };
     let (mut low, mut high) = (10f64, 1e9f64);
@@ -210,7 +212,7 @@ fn regime(tau: f64, share: f64, version: KlSpiderVersion) -> (f64, usize) {
             low = middle;
         }
     }
-    let phases = plan(tau, high as u64, version).unwrap().phases.len();
+    let phases = plan(tau, high as u64, version).unwrap().phases().len();
     (high, phases)
 }
 
@@ -252,13 +254,13 @@ fn more_of_anything_helps() {
     for tau in [2.0, 4.0] {
         let mut before = f64::INFINITY;
         for records in [200, 1_000, 10_000, 1_000_000, 1_000_000_000] {
-            let bound = plan(tau, records, free).unwrap().excess_bound;
+            let bound = plan(tau, records, free).unwrap().excess_bound();
             assert!(bound < before, "{tau} {records}");
             before = bound;
         }
         // The rate: three decades of n take kappa decades off the bound.
         let kappa = tau / (tau - 1.0);
-        let decades = |n: u64| plan(tau, n, free).unwrap().excess_bound.log10();
+        let decades = |n: u64| plan(tau, n, free).unwrap().excess_bound().log10();
         let slope = (decades(1_000_000_000) - decades(1_000_000)) / 3.0;
         assert!((slope + kappa).abs() < 0.03, "{tau} {slope}");
     }
@@ -269,7 +271,7 @@ fn more_of_anything_helps() {
         KlSpiderPlan::new(&facts, &kl(2.0), &budget(1.0), settings, most).unwrap()
     };
     let (short, long) = (plan(20), plan(MAX_STEPS));
-    assert!(short.steps() <= 20 && short.excess_bound > long.excess_bound);
+    assert!(short.steps() <= 20 && short.excess_bound() > long.excess_bound());
 }
 
 /// Loss in other units, and length: the same multipliers and counts, and the bound in those units.
@@ -279,19 +281,19 @@ fn plans_scale_with_their_units() {
     for tau in [2.0, 3.0] {
         let base = plan(tau, 100_000, KlSpiderVersion::FreePhases).unwrap();
         let facts = PublicFacts {
-            lipschitz: base.facts.lipschitz * loss * length,
-            smoothness: base.facts.smoothness * loss * length * length,
-            initial_gap: base.facts.initial_gap * loss,
-            ..base.facts
+            lipschitz: base.facts().lipschitz * loss * length,
+            smoothness: base.facts().smoothness * loss * length * length,
+            initial_gap: base.facts().initial_gap * loss,
+            ..*base.facts()
         };
-        let kl = base.kl.of_scaled_loss(loss).unwrap();
+        let kl = base.kl().of_scaled_loss(loss).unwrap();
         let kl = kl.of_scaled_argument(length).unwrap();
         let settings = KlSpiderSettings::new(BETA);
-        let scaled = KlSpiderPlan::new(&facts, &kl, &base.budget, settings, MAX_STEPS).unwrap();
-        assert!((scaled.excess_bound / (base.excess_bound * loss) - 1.0).abs() < 1e-4);
-        assert!((scaled.radius * length / base.radius - 1.0).abs() < 1e-3);
-        assert_eq!(scaled.phases.len(), base.phases.len());
-        for (a, b) in scaled.phases.iter().zip(&base.phases) {
+        let scaled = KlSpiderPlan::new(&facts, &kl, base.budget(), settings, MAX_STEPS).unwrap();
+        assert!((scaled.excess_bound() / (base.excess_bound() * loss) - 1.0).abs() < 1e-4);
+        assert!((scaled.radius() * length / base.radius() - 1.0).abs() < 1e-3);
+        assert_eq!(scaled.phases().len(), base.phases().len());
+        for (a, b) in scaled.phases().iter().zip(base.phases()) {
             let (za, zb) = (
                 a.anchor_noise_multiplier.get(),
                 b.anchor_noise_multiplier.get(),
@@ -413,7 +415,8 @@ struct Told {
     script: Vec<Vec<f64>>,
     /// (anchor?, point, multiplier) of each release.
     asked: Vec<(bool, Vec<f64>, f64)>,
-    reserved: Option<Spend>,
+    books: Books,
+    /// The last estimate.
     gradient: Vec<f64>,
 }
 
@@ -424,7 +427,7 @@ impl Told {
             error: 0.0,
             script: Vec::new(),
             asked: Vec::new(),
-            reserved: None,
+            books: Books::new(Curator::simulated(Adjacency::ReplaceOne, 1), 1_000),
             gradient: vec![0.0; 20],
         }
     }
@@ -433,7 +436,9 @@ impl Told {
         radius(point).powf(self.tau) / self.tau
     }
 
-    fn answer(&mut self, anchor: bool, point: &[f64], z: NoiseMultiplier) -> Estimate<'_> {
+    /// The estimate at a point, less what is known of it already.
+    fn tell(&mut self, anchor: bool, point: &[f64], z: NoiseMultiplier) -> Vec<f64> {
+        let before = std::mem::replace(&mut self.gradient, vec![0.0; 20]);
         let index = self.asked.len();
         self.asked.push((anchor, point.to_vec(), z.get()));
         if let Some(scripted) = self.script.get(index) {
@@ -449,7 +454,11 @@ impl Told {
             }
             self.gradient[1] += self.error;
         }
-        Estimate::new(&self.gradient, 0.0, 0.0)
+        if anchor {
+            return self.gradient.clone();
+        }
+        let both = self.gradient.iter().zip(&before);
+        both.map(|(new, old)| new - old).collect()
     }
 }
 
@@ -458,28 +467,20 @@ fn radius(point: &[f64]) -> f64 {
     ((point[0] - 1.0).powi(2) + rest).sqrt()
 }
 
-impl Estimator for Told {
-    fn dim(&self) -> usize {
-        20
+impl Oracle for Told {
+    fn facts(&self) -> OracleFacts {
+        // Changes of a smooth field: none is clipped, and none is of radius zero.
+        OracleFacts::new(20, 1_000, Adjacency::ReplaceOne, Offers::MEANS).with_constants(2.0, 1.0)
     }
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.reserved = Some(spend.clone());
-        Ok(())
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
     }
-    fn refresh(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        Ok(self.answer(true, point, z))
-    }
-    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        Ok(self.answer(false, point, z))
-    }
-    fn draw_index(&mut self, _: u64) -> u64 {
-        0
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(Event::NoOp)
-    }
-    fn counts(&self) -> Counts {
-        Counts::default()
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let Question::Mean { of, noise, .. } = question else {
+            panic!("{question:?}");
+        };
+        let mean = self.tell(of.before().is_none(), of.point(), noise);
+        Ok(Answer::Mean(Mean::new(mean, 0.0)))
     }
 }
 
@@ -492,8 +493,8 @@ fn phases_contract_without_noise_and_with_all_that_is_allowed() {
             let mut told = Told::new(tau);
             let mut at_anchors = Vec::new();
             let mut phase = 0;
-            told.error = share * plan.phases[0].allowed_error;
-            let smallest = plan.phases.last().unwrap().allowed_error;
+            told.error = share * plan.phases()[0].allowed_error;
+            let smallest = plan.phases().last().unwrap().allowed_error;
             if share > 0.0 {
                 // One error for the whole run has to be what the last phase allows.
                 told.error = share * smallest;
@@ -507,12 +508,12 @@ fn phases_contract_without_noise_and_with_all_that_is_allowed() {
                     ControlFlow::Continue(())
                 })
                 .unwrap();
-            assert_eq!(phase, plan.phases.len());
-            for (point, phase) in at_anchors[1..].iter().zip(&plan.phases) {
+            assert_eq!(phase, plan.phases().len());
+            for (point, phase) in at_anchors[1..].iter().zip(plan.phases()) {
                 assert!(told.excess(point) <= phase.target, "{tau} {share}");
             }
-            assert!(told.excess(&outcome.point) <= plan.excess_bound);
-            assert!(radius(&outcome.point) <= 1.0 && plan.radius > 1.0);
+            assert!(told.excess(&outcome.point) <= plan.excess_bound());
+            assert!(radius(&outcome.point) <= 1.0 && plan.radius() > 1.0);
         }
     }
 }
@@ -521,10 +522,10 @@ fn phases_contract_without_noise_and_with_all_that_is_allowed() {
 #[test]
 fn a_phase_that_stops_returns_the_point_it_stopped_at() {
     let plan = plan(3.0, 100_000, KlSpiderVersion::FreePhases).unwrap();
-    assert!(plan.phases[1].updates >= 2 && plan.phases.len() >= 3);
+    assert!(plan.phases()[1].updates >= 2 && plan.phases().len() >= 3);
     let short = |k: usize| {
         let mut g = vec![0.0; 20];
-        g[3] = 0.999 * plan.phases[k].stop_below;
+        g[3] = 0.999 * plan.phases()[k].stop_below;
         g
     };
     let mut long = vec![0.0; 20];
@@ -532,14 +533,14 @@ fn a_phase_that_stops_returns_the_point_it_stopped_at() {
     // Phase 1 ends at t = 0, phase 2 at t = 1, and all others at once.
     let mut told = Told::new(3.0);
     told.script = vec![short(0), long, short(1)];
-    told.script.extend((2..plan.phases.len()).map(short));
+    told.script.extend((2..plan.phases().len()).map(short));
     let outcome = plan.run(&mut told, &mut NoObserver).unwrap();
     let kinds: Vec<bool> = told.asked.iter().map(|(anchor, ..)| *anchor).collect();
     assert_eq!(kinds[..4], [true, true, false, true]);
-    assert_eq!(told.asked.len(), plan.phases.len() + 1);
+    assert_eq!(told.asked.len(), plan.phases().len() + 1);
     assert_eq!(told.asked[1].1, vec![0.0; 20]);
     let mut moved = vec![0.0; 20];
-    moved[2] = -plan.phases[1].step_length;
+    moved[2] = -plan.phases()[1].step_length;
     assert_eq!(told.asked[2].1, moved);
     assert_eq!(told.asked[3].1, moved);
     assert_eq!(outcome.point, moved);
@@ -561,19 +562,17 @@ fn releases_are_counted_and_none_is_wasted() {
         assert_eq!(outcome.steps, plan.steps());
         assert_eq!(told.asked.len() as u64, plan.steps());
         // The last update is kept: the point is all steps away from the start, in a straight line.
-        assert!((outcome.point[5] + plan.radius).abs() < 1e-9 * plan.radius);
-        let Some(Spend::Fixed(event)) = &told.reserved else {
-            panic!("not reserved");
-        };
-        assert_eq!(event.release_count(), plan.steps());
+        assert!((outcome.point[5] + plan.radius()).abs() < 1e-9 * plan.radius());
+        let reserved: Event = told.books.curator().reserved();
+        assert_eq!(reserved.release_count(), plan.steps());
         let anchors = told.asked.iter().filter(|(anchor, ..)| *anchor).count();
-        assert_eq!(anchors, plan.phases.len());
+        assert_eq!(anchors, plan.phases().len());
         assert_eq!(
             plan.full_gradients(),
             (2 * plan.steps()) as f64 - anchors as f64
         );
         let mut at = 0;
-        for phase in &plan.phases {
+        for phase in plan.phases() {
             for t in 0..phase.updates {
                 let (anchor, _, z) = &told.asked[at];
                 let expected = if t == 0 {

@@ -4,16 +4,14 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, norm};
 use dpopt_nonconvex::{
-    Budget, KlCondition, NoObserver, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
-    ProximalSettings, PublicFacts, Release, RunError, Stop,
+    Access, Budget, KlCondition, NoObserver, Plan as _, PlanError, ProximalFacts, ProximalPlan,
+    ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, Release, RunError, Stop,
 };
 use dpopt_oracle::{
-    Access, Convexity, Counts, Estimate, Estimator, Glm, PrivateData, PrivateGradient,
+    Answer, AskError, Books, Convexity, Glm, Mean, Offers, Oracle, OracleFacts, PrivateData,
+    PrivateMean, Question,
 };
-use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused,
-    Spend,
-};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
 const MAX_STEPS: u64 = 1 << 40;
 
@@ -74,7 +72,7 @@ struct Noisy<F> {
     noise_std: f64,
     normals: Normals,
     out: Vec<f64>,
-    reserved: Option<Spend>,
+    books: Books,
     asked: u64,
 }
 
@@ -85,50 +83,34 @@ impl<F: Fn(&[f64], &mut [f64])> Noisy<F> {
             noise_std,
             normals: Normals(seed),
             out: vec![0.0; dim],
-            reserved: None,
+            books: Books::new(Curator::simulated(Adjacency::ReplaceOne, 1), 1_000),
             asked: 0,
         }
     }
 }
 
-impl<F: Fn(&[f64], &mut [f64])> Estimator for Noisy<F> {
-    fn dim(&self) -> usize {
-        self.out.len()
+impl<F: Fn(&[f64], &mut [f64])> Oracle for Noisy<F> {
+    fn facts(&self) -> OracleFacts {
+        OracleFacts::new(self.out.len(), 1_000, Adjacency::ReplaceOne, Offers::MEANS)
     }
 
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.reserved = Some(spend.clone());
-        Ok(())
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
     }
 
-    fn refresh(&mut self, point: &[f64], _: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let Question::Mean { of, .. } = question else {
+            panic!("{question:?}");
+        };
+        assert!(of.before().is_none());
         self.asked += 1;
-        (self.gradient)(point, &mut self.out);
+        (self.gradient)(of.point(), &mut self.out);
         if self.noise_std > 0.0 {
             for g in &mut self.out {
                 *g += self.noise_std * self.normals.normal();
             }
         }
-        Ok(Estimate::new(&self.out, self.noise_std, self.noise_std))
-    }
-
-    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.refresh(point, z)
-    }
-
-    fn draw_index(&mut self, _: u64) -> u64 {
-        0
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(self
-            .reserved
-            .as_ref()
-            .map_or(Event::NoOp, |s| s.event().clone()))
-    }
-
-    fn counts(&self) -> Counts {
-        Counts::default()
+        Ok(Answer::Mean(Mean::new(self.out.clone(), self.noise_std)))
     }
 }
 
@@ -140,30 +122,32 @@ fn a_plan_spends_its_budget_and_its_numbers_are_in_order() {
             facts.public.adjacency = adjacency;
             for reads in [ProximalReads::Everything, ProximalReads::Poisson] {
                 let plan = plan(&facts, reads);
-                let spent =
-                    plan.accountant
-                        .epsilon(plan.spend().event(), budget().delta, adjacency);
+                let spent = plan.accountant().unwrap().epsilon(
+                    plan.spend().event(),
+                    budget().delta,
+                    adjacency,
+                );
                 let spent = spent.unwrap();
                 assert!((3.99..=4.0).contains(&spent), "{spent}");
                 if reads == ProximalReads::Everything {
                     // sum of sensitivity^2/sigma^2 over all releases is mu^2.
-                    let share = plan.noise_std * 5_000.0 / (adjacency.sum_sensitivity() * 2.0);
+                    let share = plan.noise_std() * 5_000.0 / (adjacency.sum_sensitivity() * 2.0);
                     let mu = budget().mu().unwrap().get();
                     let total = plan.steps() as f64 / (share * share);
                     assert!((total / (mu * mu) - 1.0).abs() < 1e-12);
-                    assert_eq!(plan.accountant, Accountant::Gdp);
+                    assert_eq!(plan.accountant(), Some(Accountant::Gdp));
                 }
                 let mut before = facts.public.initial_gap;
-                for round in &plan.rounds {
+                for round in plan.rounds() {
                     assert!(round.risk < before && round.risk > 0.0);
                     assert!(round.gap > 0.0 && round.gap < round.risk);
                     assert!(round.steps > 0 && round.radius > 0.0);
                     assert_eq!(round.modulus, 2.0 * round.weight);
                     before = round.risk;
                 }
-                assert_eq!(plan.predicted_risk, before);
-                let radius: f64 = plan.rounds.iter().map(|round| round.radius).sum();
-                assert_eq!(plan.radius, radius);
+                assert_eq!(plan.predicted_risk(), before);
+                let radius: f64 = plan.rounds().iter().map(|round| round.radius).sum();
+                assert_eq!(plan.radius(), radius);
             }
         }
     }
@@ -174,7 +158,7 @@ fn a_plan_spends_its_budget_and_its_numbers_are_in_order() {
 fn the_weight_follows_the_target() {
     for kappa in [2.0, 3.0, 4.0] {
         let plan = plan(&facts(kappa, 100_000, 10), ProximalReads::Everything);
-        let middle = &plan.rounds[5..plan.rounds.len() - 5];
+        let middle = &plan.rounds()[5..plan.rounds().len() - 5];
         let scaled = middle
             .iter()
             .map(|round| round.weight * round.risk.powf((kappa - 2.0) / kappa));
@@ -207,7 +191,7 @@ fn the_bound_is_far_below_that_of_the_notes() {
             }
             best = notes;
         }
-        let ours = plan(&facts, ProximalReads::Everything).predicted_risk;
+        let ours = plan(&facts, ProximalReads::Everything).predicted_risk();
         assert!(ours * least < best, "{ours:e} {best:e} at {kappa}");
     }
 }
@@ -232,7 +216,7 @@ fn samples_save_gradients() {
         let full = auto.gradients() / n;
         assert!(3.0 * full < paper, "{full} {paper}");
         // And the bound is hardly worse: the slack to the power kappa/2.
-        assert!(auto.predicted_risk < all.predicted_risk * 1.25f64.powf(1.5) * 1.05);
+        assert!(auto.predicted_risk() < all.predicted_risk() * 1.25f64.powf(1.5) * 1.05);
         assert!(matches!(auto.access(), Access::Poisson(_)));
         // Also without samples, for a bound that is a little larger.
         let loose = ProximalSettings::new(MAX_STEPS)
@@ -253,15 +237,15 @@ fn weak_convexity_makes_rounds_and_not_the_rate() {
     facts.weak_convexity = Some(2.486);
     let bent = plan(&facts, ProximalReads::Everything);
     assert!(
-        bent.rounds
+        bent.rounds()
             .iter()
             .all(|round| round.modulus > 0.0 && 2.0 * round.weight > 2.486)
     );
     facts.weak_convexity = Some(0.0);
     let flat = plan(&facts, ProximalReads::Everything);
-    assert!(bent.rounds.len() > 3 * flat.rounds.len());
-    assert!(flat.predicted_risk < bent.predicted_risk);
-    assert!(bent.predicted_risk < 2.0 * flat.predicted_risk);
+    assert!(bent.rounds().len() > 3 * flat.rounds().len());
+    assert!(flat.predicted_risk() < bent.predicted_risk());
+    assert!(bent.predicted_risk() < 2.0 * flat.predicted_risk());
 }
 
 #[test]
@@ -327,14 +311,15 @@ fn bad_facts_are_refused_with_their_numbers() {
 
 /// A plan of one round with this weight and these steps.
 fn one_round(dim: usize, weight: f64, steps: u64, radius: f64) -> ProximalPlan {
-    let mut plan = plan(&facts(3.0, 10_000, dim), ProximalReads::Everything);
-    plan.rounds.truncate(1);
-    let round = &mut plan.rounds[0];
+    let facts = facts(3.0, 10_000, dim);
+    let mut schedule = plan(&facts, ProximalReads::Everything).schedule().clone();
+    schedule.rounds.truncate(1);
+    let round = &mut schedule.rounds[0];
     round.weight = weight;
     round.modulus = 2.0 * weight;
     round.steps = steps;
     round.radius = radius;
-    plan
+    ProximalPlan::by_hand(&facts, &budget(), schedule)
 }
 
 /// Without noise a round ends at the proximal point of |w|^1.5/1.5, which has a closed form: with r the radius of the point and
@@ -425,7 +410,7 @@ fn the_mean_gap_of_a_quadratic_is_the_known_one() {
 fn a_stopped_run_returns_its_last_whole_round() {
     let plan = plan(&facts(3.0, 1_000, 2), ProximalReads::Everything);
     let ends: Vec<u64> = plan
-        .rounds
+        .rounds()
         .iter()
         .scan(0, |sum, round| {
             *sum += round.steps;
@@ -435,7 +420,7 @@ fn a_stopped_run_returns_its_last_whole_round() {
     let stop_at = ends[1] + 3;
     let start = [0.3, -0.4];
     let (mut centres, mut round) = (vec![start.to_vec()], 0);
-    let mut estimator = Noisy::new(2, plan.noise_std, 5, |w: &[f64], out: &mut [f64]| {
+    let mut estimator = Noisy::new(2, plan.noise_std(), 5, |w: &[f64], out: &mut [f64]| {
         out.copy_from_slice(&[w[0], w[1]]);
     });
     let outcome = plan
@@ -445,7 +430,7 @@ fn a_stopped_run_returns_its_last_whole_round() {
                 round += 1;
             }
             let off = distance(release.point, &centres[round]);
-            assert!(off <= plan.rounds[round].radius * (1.0 + 1e-9));
+            assert!(off <= plan.rounds()[round].radius * (1.0 + 1e-9));
             if release.step == stop_at {
                 return ControlFlow::Break(());
             }
@@ -454,7 +439,7 @@ fn a_stopped_run_returns_its_last_whole_round() {
         .unwrap();
     assert_eq!(outcome.stop, Stop::ByObserver);
     assert_eq!(outcome.point, centres[2]);
-    assert_eq!(estimator.reserved, Some(plan.spend()));
+    assert_eq!(&estimator.books.curator().reserved(), plan.spend().event());
     // The first of them is the average of the points of the first round: not the start.
     assert_ne!(centres[1], start.to_vec());
 }
@@ -492,13 +477,12 @@ fn a_loss_with_kinks_runs_on_private_records() {
         .with_slack(1.0);
     let plan = ProximalPlan::with_settings(&facts, &budget(), settings).unwrap();
     let curator = Curator::simulated(Adjacency::ReplaceOne, 3);
-    let clip = ClipNorm::new(plan.clip).unwrap();
-    let mut estimator = PrivateGradient::clipped(&data, Glm::Absolute, curator, clip).unwrap();
+    let mut estimator = PrivateMean::new(&data, Glm::Absolute, curator).unwrap();
     let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
     let excess: f64 = outcome.point.iter().map(|w| 0.5 * (w - target).abs()).sum();
     assert_eq!(outcome.stop, Stop::Completed);
     assert!(
-        excess <= plan.predicted_risk && plan.predicted_risk < target,
+        excess <= plan.predicted_risk() && plan.predicted_risk() < target,
         "{excess}"
     );
     assert_eq!(&outcome.spent, plan.spend().event());
@@ -510,15 +494,19 @@ fn a_loss_with_kinks_runs_on_private_records() {
 #[test]
 fn the_worst_samples_keep_the_gap() {
     let facts = facts(3.0, 1_000, 1);
-    let mut plan = plan(&facts, ProximalReads::Poisson);
-    let rate = plan.sampling_rate.unwrap().get();
-    plan.rounds.truncate(1);
-    let (round, lipschitz) = (plan.rounds[0], facts.public.lipschitz);
+    let planned = plan(&facts, ProximalReads::Poisson);
+    let rate = planned.schedule().sampling_rate.unwrap().get();
+    let schedule = ProximalSchedule {
+        rounds: planned.rounds()[..1].to_vec(),
+        ..planned.schedule().clone()
+    };
+    let plan = ProximalPlan::by_hand(&facts, &budget(), schedule);
+    let (round, lipschitz) = (plan.rounds()[0], facts.public.lipschitz);
     let batch = rate * 1_000.0;
     let mut worst: f64 = 0.0;
     for seed in 0..60 {
         let coins = std::cell::RefCell::new(Normals(seed + 1_000));
-        let mut estimator = Noisy::new(1, plan.noise_std, seed, |_: &[f64], out: &mut [f64]| {
+        let mut estimator = Noisy::new(1, plan.noise_std(), seed, |_: &[f64], out: &mut [f64]| {
             let mut coins = coins.borrow_mut();
             let (mut sum, mut at) = (0.0, 0.0);
             // From one sampled record to the next: geometric gaps.

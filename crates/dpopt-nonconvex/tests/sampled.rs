@@ -3,11 +3,10 @@
 use std::ops::ControlFlow;
 
 use dpopt_nonconvex::{
-    Budget, PlanError, PublicFacts, Release, SampledSpiderBoostPlan, SpiderBoostPlan, Stop,
+    Budget, Plan as _, PlanError, PublicFacts, Release, SampledSpiderBoostPlan,
+    SampledSpiderBoostSchedule, SpiderBoostPlan, Stop,
 };
-use dpopt_oracle::{
-    ClosureLoss, Constants, Convexity, Differentiable, PrivateData, PrivateMean, Tracker as _,
-};
+use dpopt_oracle::{ClosureLoss, Constants, Convexity, Differentiable, PrivateData, PrivateMean};
 use dpopt_privacy::{
     Accountant, Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier, Spend,
 };
@@ -38,6 +37,16 @@ fn plan(f: &PublicFacts) -> SampledSpiderBoostPlan {
     SampledSpiderBoostPlan::new(f, &budget(1.0), 1_000_000).unwrap()
 }
 
+/// The same plan with something else in its schedule.
+fn with(
+    plan: &SampledSpiderBoostPlan,
+    change: impl FnOnce(&mut SampledSpiderBoostSchedule),
+) -> SampledSpiderBoostPlan {
+    let mut schedule = *plan.schedule();
+    change(&mut schedule);
+    SampledSpiderBoostPlan::by_hand(plan.facts(), plan.budget(), schedule)
+}
+
 fn cost(event: &Event, adjacency: Adjacency) -> f64 {
     let delta = Delta::new(DELTA).unwrap();
     Accountant::least(event, delta, adjacency).unwrap().1
@@ -49,31 +58,41 @@ fn plans_satisfy_their_formulas_and_cost_the_budget() {
         for (dim, records) in [(10, 3_000), (10, 30_000), (100, 30_000)] {
             let f = facts(dim, records, adjacency);
             let p = plan(&f);
-            let (n, d, t) = (records as f64, dim as f64, p.steps as f64);
-            assert_eq!(p.anchors, p.steps.div_ceil(p.phase));
-            assert_eq!(p.anchors + p.variations, p.steps);
-            let least = (p.phase as f64).max(n / t.sqrt());
-            assert_eq!(p.batch as f64, least.ceil().min(n));
-            let (b, z1, z2) = (
-                p.batch as f64,
-                p.anchor_noise_multiplier.get(),
-                p.variation_noise_multiplier.get(),
+            let (n, d, t) = (records as f64, dim as f64, p.steps() as f64);
+            assert_eq!(
+                p.schedule().anchors(),
+                p.steps().div_ceil(p.schedule().phase)
             );
-            let sampling = if p.batch < records { 1.0 / b } else { 0.0 };
-            let drift = (p.phase - 1) as f64 * (d * (s * z2 / b).powi(2) + sampling);
+            assert_eq!(
+                p.schedule().anchors() + p.schedule().variations(),
+                p.steps()
+            );
+            let least = (p.schedule().phase as f64).max(n / t.sqrt());
+            assert_eq!(p.schedule().batch as f64, least.ceil().min(n));
+            let (b, z1, z2) = (
+                p.schedule().batch as f64,
+                p.schedule().anchor_noise_multiplier.get(),
+                p.schedule().variation_noise_multiplier.get(),
+            );
+            let sampling = if p.schedule().batch < records {
+                1.0 / b
+            } else {
+                0.0
+            };
+            let drift = (p.schedule().phase - 1) as f64 * (d * (s * z2 / b).powi(2) + sampling);
             assert!(drift <= 2.0, "{drift}");
             let bound = (4.0 * 0.5 / t + d * (s * z1 / n).powi(2)).sqrt();
-            assert!((p.predicted_bound.unwrap() / bound - 1.0).abs() < 1e-12);
+            assert!((p.predicted_bound().unwrap() / bound - 1.0).abs() < 1e-12);
             let found = cost(p.spend().event(), adjacency);
             assert!(found <= 1.0 + 1e-9 && found > 0.98, "{adjacency} {found}");
             assert_eq!(
                 p.gradients(),
-                p.anchors as f64 * n + 2.0 * p.variations as f64 * b
+                p.schedule().anchors() as f64 * n + 2.0 * p.schedule().variations() as f64 * b
             );
             // Sampling saves gradients and does not improve the bound.
             let whole = SpiderBoostPlan::new(&f, &budget(1.0), 1_000_000).unwrap();
-            assert!(p.predicted_bound.unwrap() > 0.99 * whole.predicted_bound.unwrap());
-            assert!(p.gradients() / t < 0.5 * whole.gradients() / whole.steps as f64);
+            assert!(p.predicted_bound().unwrap() > 0.99 * whole.predicted_bound().unwrap());
+            assert!(p.gradients() / t < 0.5 * whole.gradients() / whole.steps() as f64);
         }
     }
 }
@@ -105,10 +124,11 @@ fn each_adjacency_gets_its_own_sample_and_another_is_no_claim() {
     let fixed_size = |event: &Event| matches!(event, Event::SampledWithoutReplacement { sample_size, .. } if *sample_size < 3_000);
     assert!(has(&fixed, &fixed_size) && !has(&poisson, &fixed_size));
     // Replacing a record moves a sum twice as far, so the same releases have half the multipliers then, and cost more.
-    let mut same = plan(&facts(10, 3_000, Adjacency::AddRemove));
-    let half = |z: NoiseMultiplier| NoiseMultiplier::new(0.5 * z.get()).unwrap();
-    same.anchor_noise_multiplier = half(same.anchor_noise_multiplier);
-    same.variation_noise_multiplier = half(same.variation_noise_multiplier);
+    let half = |z: &mut NoiseMultiplier| *z = NoiseMultiplier::new(0.5 * z.get()).unwrap();
+    let same = with(&plan(&facts(10, 3_000, Adjacency::AddRemove)), |schedule| {
+        half(&mut schedule.anchor_noise_multiplier);
+        half(&mut schedule.variation_noise_multiplier);
+    });
     let delta = Delta::new(DELTA).unwrap();
     let other = Accountant::least(same.spend().event(), delta, Adjacency::ReplaceOne);
     assert!(other.unwrap().1 > 1.5);
@@ -136,22 +156,23 @@ fn loss() -> impl Differentiable<Records = Vec<Record>> {
 fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
     for (adjacency, s) in [(Adjacency::AddRemove, 1.0), (Adjacency::ReplaceOne, 2.0)] {
         let records: Vec<Record> = vec![[1.0, -1.0]; 2_000];
-        let mut p = plan(&facts(2, 2_000, adjacency));
-        (p.steps, p.phase, p.anchors, p.variations, p.batch) = (6, 3, 2, 4, 300);
+        let p = with(&plan(&facts(2, 2_000, adjacency)), |schedule| {
+            (schedule.steps, schedule.phase, schedule.batch) = (6, 3, 300);
+        });
         let data = PrivateData::made_up_of(records, adjacency, Some(2_000)).unwrap();
-        let means = PrivateMean::new(&data, loss(), Curator::simulated(adjacency, 5)).unwrap();
-        let mut tracker = p.estimator(means).unwrap();
+        let curator = Curator::simulated(adjacency, 5);
+        let mut means = PrivateMean::new(&data, loss(), curator).unwrap();
         let (mut noises, mut points) = (Vec::new(), Vec::new());
         let outcome = p
-            .run(&mut tracker, &mut |release: &Release<'_>| {
+            .run(&mut means, &mut |release: &Release<'_>| {
                 noises.push(release.noise_norm / 2f64.sqrt());
                 points.push(release.point.to_vec());
                 ControlFlow::Continue(())
             })
             .unwrap();
         assert_eq!(outcome.stop, Stop::Completed);
-        let z1 = p.anchor_noise_multiplier.get();
-        let z2 = p.variation_noise_multiplier.get();
+        let z1 = p.schedule().anchor_noise_multiplier.get();
+        let z2 = p.schedule().variation_noise_multiplier.get();
         for t in 0..6 {
             let anchor = t % 3 == 0;
             let moved = if t == 0 {
@@ -172,17 +193,18 @@ fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
             );
         }
         // Nominal counts, whatever a sample held.
-        assert_eq!(tracker.counts().gradients, p.gradients());
+        assert_eq!(means.counts().gradients, p.gradients());
         assert_eq!(p.gradients(), 2.0 * 2_000.0 + 2.0 * 4.0 * 300.0);
         let spent = cost(&outcome.spent, adjacency);
         let planned = cost(p.spend().event(), adjacency);
         assert!((spent / planned - 1.0).abs() < 1e-9);
     }
     let p = plan(&facts(10, 3_000, Adjacency::ReplaceOne));
-    let mut wrong = p.clone();
-    let double = |z: NoiseMultiplier| NoiseMultiplier::new(2.0 * z.get()).unwrap();
-    wrong.anchor_noise_multiplier = double(p.anchor_noise_multiplier);
-    wrong.variation_noise_multiplier = double(p.variation_noise_multiplier);
+    let double = |z: &mut NoiseMultiplier| *z = NoiseMultiplier::new(2.0 * z.get()).unwrap();
+    let wrong = with(&p, |schedule| {
+        double(&mut schedule.anchor_noise_multiplier);
+        double(&mut schedule.variation_noise_multiplier);
+    });
     assert!(cost(wrong.spend().event(), Adjacency::ReplaceOne) < 0.6);
 }
 

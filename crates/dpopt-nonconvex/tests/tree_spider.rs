@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
-    Budget, NoObserver, Outcome, OutputRule, PlanError, PublicFacts, Release, ReleaseKind,
-    RunError, Solver, Stop, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
+    Budget, ExtraFacts, Limits, NoObserver, Outcome, OutputRule, Plan as _, PlanError, PublicFacts,
+    Release, ReleaseKind, RunError, Stop, TREE_SPIDER, TreeNoise, TreeSettings, TreeSpiderPlan,
+    TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{
-    ClosureLoss, Constants, Convexity, Differentiable, Means as _, PrivateData, PrivateMean,
-    Tracker,
+    Answer, AskError, Books, ClosureLoss, Constants, Convexity, Differentiable, Oracle,
+    OracleFacts, PrivateData, PrivateMean, Question,
 };
 use dpopt_privacy::accounting::special::ndtr;
 use dpopt_privacy::{
@@ -127,7 +128,7 @@ fn the_table_is_reproduced_and_beaten() {
             (spec / printed - 1.0).abs() < 0.05,
             "{dim} {records}: {spec} {printed}"
         );
-        let ours = plan(&f, target).aim / 3.0;
+        let ours = plan(&f, target).aim().unwrap() / 3.0;
         assert!(
             ours < printed && ours > 0.6 * printed,
             "{dim} {records}: {ours} {printed}"
@@ -143,33 +144,51 @@ fn plans_satisfy_their_formulas() {
             for dim in [1, 10, 2_000] {
                 let f = facts(dim, records);
                 let p = plan(&f, target);
-                let expected: Vec<u64> =
-                    (0..=p.depth).map(|j| (p.batches[0] >> j).max(1)).collect();
-                assert_eq!(p.batches, expected);
-                assert!(p.batches[0] >= p.leaves());
-                let per_round: u64 = p.batches[0]
-                    + (1..p.batches.len())
-                        .map(|j| p.batches[j] << (j - 1))
+                let expected: Vec<u64> = (0..=p.schedule().depth)
+                    .map(|j| (p.schedule().batches[0] >> j).max(1))
+                    .collect();
+                assert_eq!(p.schedule().batches, expected);
+                assert!(p.schedule().batches[0] >= p.schedule().leaves());
+                let per_round: u64 = p.schedule().batches[0]
+                    + (1..p.schedule().batches.len())
+                        .map(|j| p.schedule().batches[j] << (j - 1))
                         .sum::<u64>();
-                assert_eq!(p.records_per_round(), per_round);
-                assert!(p.rounds * per_round <= records);
+                assert_eq!(p.schedule().records_per_round(), per_round);
+                assert!(p.schedule().rounds * per_round <= records);
                 assert!(p.gradients() <= 2.0 * records as f64);
-                assert_eq!(p.step_length, p.reach / p.leaves() as f64);
-                let rounds = p.rounds as f64;
-                let error = need(&f, mu, &p.batches, p.reach, rounds, target);
-                let drive = 0.5 / (rounds * p.reach) + 0.5 * p.reach / p.leaves() as f64;
+                assert_eq!(
+                    p.schedule().step_length,
+                    p.schedule().reach / p.schedule().leaves() as f64
+                );
+                let rounds = p.schedule().rounds as f64;
+                let error = need(
+                    &f,
+                    mu,
+                    &p.schedule().batches,
+                    p.schedule().reach,
+                    rounds,
+                    target,
+                );
+                let drive = 0.5 / (rounds * p.schedule().reach)
+                    + 0.5 * p.schedule().reach / p.schedule().leaves() as f64;
                 let bound = if target == MEAN {
                     drive + 2.0 * error
                 } else {
                     3.0 * error.max(drive)
                 };
                 assert!(
-                    (p.aim / bound - 1.0).abs() < 1e-9,
+                    (p.aim().unwrap() / bound - 1.0).abs() < 1e-9,
                     "{records} {dim}: {} {bound}",
-                    p.aim
+                    p.aim().unwrap()
                 );
-                assert_eq!(p.predicted_bound, (target != RULE).then_some(p.aim));
-                assert_eq!(p.threshold, (target != MEAN).then_some(2.0 * (p.aim / 3.0)));
+                assert_eq!(
+                    p.predicted_bound(),
+                    (target != RULE).then_some(p.aim().unwrap())
+                );
+                assert_eq!(
+                    p.schedule().threshold,
+                    (target != MEAN).then_some(2.0 * (p.aim().unwrap() / 3.0))
+                );
             }
         }
     }
@@ -205,7 +224,8 @@ fn trees_beat_the_baseline_and_the_rates_are_theirs() {
             let f = facts(10, n as u64);
             TreeSpiderPlan::new(&f, &budget(1.0), settings, MOST)
                 .unwrap()
-                .aim
+                .aim()
+                .unwrap()
         };
         (aim(1e15) / aim(1e11)).ln() / 1e4f64.ln()
     };
@@ -265,8 +285,13 @@ fn bad_requests_are_typed_and_carry_numbers() {
             })
         ));
     }
-    let plan = Solver::TreeSpider
-        .plan(&facts(10, 1_000_000), &budget(1.0), MOST)
+    let plan = TREE_SPIDER
+        .plan(
+            &facts(10, 1_000_000),
+            &ExtraFacts::default(),
+            &budget(1.0),
+            &Limits::steps(MOST),
+        )
         .unwrap();
     assert!(plan.predicted_bound().unwrap() < 0.2 && plan.clip() == 1.0);
 }
@@ -313,15 +338,32 @@ fn various(count: usize) -> Vec<Record> {
 fn shaped(records: u64, rounds: u64, batches: &[u64], step: f64, noise: f64) -> TreeSpiderPlan {
     let mut f = facts(DIM, records);
     (f.lipschitz, f.smoothness) = (8.0, 2.0);
-    let mut p = plan(&f, MEAN);
-    p.depth = batches.len() as u32 - 1;
-    p.rounds = rounds;
-    p.batches = batches.to_vec();
-    p.step_length = step;
-    p.reach = step * p.leaves() as f64 * f.smoothness;
-    p.noise_multiplier = NoiseMultiplier::new(noise).unwrap();
-    p.output = OutputRule::SmallestReleasedNorm;
-    p
+    let p = plan(&f, MEAN);
+    let depth = batches.len() as u32 - 1;
+    let schedule = TreeSpiderSchedule {
+        depth,
+        rounds,
+        batches: batches.to_vec(),
+        step_length: step,
+        reach: step * f64::from(1u32 << depth) * f.smoothness,
+        noise_multiplier: NoiseMultiplier::new(noise).unwrap(),
+        output: OutputRule::SmallestReleasedNorm,
+        ..p.schedule().clone()
+    };
+    TreeSpiderPlan::by_hand(&f, &budget(1.0), *p.settings(), schedule)
+}
+
+/// The same plan with something else in its schedule.
+fn with(plan: &TreeSpiderPlan, change: impl FnOnce(&mut TreeSpiderSchedule)) -> TreeSpiderPlan {
+    let mut schedule = plan.schedule().clone();
+    change(&mut schedule);
+    TreeSpiderPlan::by_hand(plan.facts(), plan.budget(), *plan.settings(), schedule)
+}
+
+fn with_noise(plan: &TreeSpiderPlan, noise: TreeNoise) -> TreeSpiderPlan {
+    let settings = plan.settings().with_noise(noise);
+    let schedule = plan.schedule().clone();
+    TreeSpiderPlan::by_hand(plan.facts(), plan.budget(), settings, schedule)
 }
 
 struct Run {
@@ -334,15 +376,11 @@ struct Run {
 
 fn walk(p: &TreeSpiderPlan, records: &[Record], seed: u64) -> Run {
     let data = PrivateData::made_up_of(records.to_vec(), Adjacency::ReplaceOne, None).unwrap();
-    let means = PrivateMean::new(
-        &data,
-        loss(),
-        Curator::simulated(Adjacency::ReplaceOne, seed),
-    );
-    let mut tracker = p.estimator(means.unwrap()).unwrap();
+    let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
+    let mut means = PrivateMean::new(&data, loss(), curator).unwrap();
     let (mut points, mut norms, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
     let outcome = p
-        .run(&mut tracker, &mut |release: &Release<'_>| {
+        .run(&mut means, &mut |release: &Release<'_>| {
             points.push(release.point.to_vec());
             norms.push(release.norm);
             kinds.push(release.kind);
@@ -354,7 +392,7 @@ fn walk(p: &TreeSpiderPlan, records: &[Record], seed: u64) -> Run {
         points,
         norms,
         kinds,
-        left: tracker.means_mut().records_left(),
+        left: means.books().records_left(),
     }
 }
 
@@ -409,8 +447,8 @@ fn the_walk_is_the_recursion_of_the_paper() {
             let per_round: u64 =
                 batches[0] + (1..=depth).map(|j| batches[j] << (j - 1)).sum::<u64>();
             let records = various(3 * per_round as usize + 5);
-            let mut p = shaped(records.len() as u64, 3, &batches, 0.02, 1e-8);
-            p.settings.noise = noise;
+            let p = shaped(records.len() as u64, 3, &batches, 0.02, 1e-8);
+            let p = with_noise(&p, noise);
             let run = walk(&p, &records, 4);
             let mut paper = ByRecursion {
                 records: &records,
@@ -467,11 +505,12 @@ fn with_equal_records_it_is_normalised_descent() {
 #[test]
 fn an_early_stop_leaves_later_records_unread_and_a_full_run_says_so() {
     let records = vec![[-1.0, 0.5, 0.25]; 400];
-    let mut p = shaped(400, 8, &[16, 8, 4, 2], 0.02, 1e-8);
+    let p = shaped(400, 8, &[16, 8, 4, 2], 0.02, 1e-8);
     let full = walk(&p, &records, 1);
     assert_eq!(full.outcome.stop, Stop::Completed);
     // Between the norms of leaves 10 and 11: stops at 11, the fourth leaf of the second round.
-    p.threshold = Some(0.5 * (full.norms[10] + full.norms[11]));
+    let between = 0.5 * (full.norms[10] + full.norms[11]);
+    let p = with(&p, |schedule| schedule.threshold = Some(between));
     let early = walk(&p, &records, 1);
     assert_eq!(early.outcome.stop, Stop::SmallEstimate);
     assert_eq!((early.outcome.steps, early.points.len()), (12, 12));
@@ -480,7 +519,7 @@ fn an_early_stop_leaves_later_records_unread_and_a_full_run_says_so() {
     let read = (16 + 4 * 2 + 2 * 4 + 8) + (16 + 2 + 4 + 2);
     assert_eq!(early.left, 400 - read);
     // A run that never stops returns the leaf of the smallest estimate.
-    p.threshold = Some(1e-12);
+    let p = with(&p, |schedule| schedule.threshold = Some(1e-12));
     let never = walk(&p, &records, 1);
     assert_eq!(never.outcome.stop, Stop::Completed);
     let best = (0..64)
@@ -493,28 +532,42 @@ fn an_early_stop_leaves_later_records_unread_and_a_full_run_says_so() {
 fn it_is_refused_where_it_can_not_run() {
     let p = shaped(40, 1, &[8, 4], 0.1, 1.0);
     // Twice the rounds that the records are enough for: what was released stays, the rest is refused.
-    let mut long = p.clone();
-    long.rounds = 8;
+    let long = with(&p, |schedule| schedule.rounds = 8);
     let data = PrivateData::made_up_of(various(40), Adjacency::ReplaceOne, None).unwrap();
     let means =
         || PrivateMean::new(&data, loss(), Curator::simulated(Adjacency::ReplaceOne, 1)).unwrap();
-    let error = long
-        .run(&mut long.estimator(means()).unwrap(), &mut NoObserver)
-        .unwrap_err();
+    let error = long.run(&mut means(), &mut NoObserver).unwrap_err();
     assert!(
         matches!(error, RunError::Refused(Refused::Pool(_))),
         "{error}"
     );
     // Another noise than the plan's is not in the reservation.
-    let mut quiet = p.clone();
-    quiet.noise_multiplier = NoiseMultiplier::new(0.5).unwrap();
-    let mut tracker = quiet.estimator(means()).unwrap();
-    let error = p.run(&mut tracker, &mut NoObserver).unwrap_err();
+    let mut quiet = Quiet(means());
+    let error = p.run(&mut quiet, &mut NoObserver).unwrap_err();
     assert!(
         matches!(error, RunError::Refused(Refused::NotReserved { .. })),
         "{error}"
     );
-    assert_eq!(tracker.counts().releases, 0);
+    assert_eq!(quiet.0.counts().releases, 0);
+}
+
+/// Asks for half of the noise.
+struct Quiet<O>(O);
+
+impl<O: Oracle> Oracle for Quiet<O> {
+    fn facts(&self) -> OracleFacts {
+        self.0.facts()
+    }
+    fn books(&mut self) -> &mut Books {
+        self.0.books()
+    }
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let Question::Mean { of, over, noise } = question else {
+            return self.0.answer(question);
+        };
+        let noise = NoiseMultiplier::new(0.5 * noise.get()).unwrap();
+        self.0.answer(Question::Mean { of, over, noise })
+    }
 }
 
 /// The noise of the last leaf of a round in path mode is exactly normal, of the variance sigma_0^2 + sum_j sigma_j^2.
@@ -524,8 +577,7 @@ fn it_is_refused_where_it_can_not_run() {
 fn the_last_leaf_has_the_planned_noise() {
     let records = vec![[-0.5, 0.25, 0.125]; 64];
     let batches = [7u64, 3, 1];
-    let mut p = shaped(64, 1, &batches, 0.05, 0.2);
-    p.settings.noise = TreeNoise::Path;
+    let p = with_noise(&shaped(64, 1, &batches, 0.05, 0.2), TreeNoise::Path);
     let variance = |sizes: [f64; 3], radius: &dyn Fn(i32) -> f64| -> f64 {
         (0..3)
             .map(|j| (2.0 * 0.2 * radius(j) / sizes[j as usize]).powi(2))
@@ -535,7 +587,7 @@ fn the_last_leaf_has_the_planned_noise() {
         if j == 0 {
             8.0
         } else {
-            p.reach * 0.5f64.powi(j)
+            p.schedule().reach * 0.5f64.powi(j)
         }
     };
     let right = variance([7.0, 3.0, 1.0], &path);
@@ -545,17 +597,17 @@ fn the_last_leaf_has_the_planned_noise() {
     for seed in 0..400 {
         let data = PrivateData::made_up_of(records.clone(), Adjacency::ReplaceOne, None).unwrap();
         let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
-        let mut tracker = p
-            .estimator(PrivateMean::new(&data, loss(), curator).unwrap())
-            .unwrap();
-        tracker.reserve(&p.spend()).unwrap();
+        let mut means = PrivateMean::new(&data, loss(), curator).unwrap();
+        let mut tree = p.estimate().unwrap();
+        means.books().reserve(&p.spend()).unwrap();
         let mut w = vec![0.0; DIM];
         let mut last = Vec::new();
         for _ in 0..4 {
-            let g = tracker.estimate(&w).unwrap().estimate.gradient.to_vec();
+            let g = tree.estimate(&mut means, &w).unwrap();
+            let g = g.estimate.gradient.to_vec();
             let exact = gradient(&records, &w);
             last = g.iter().zip(&exact).map(|(g, e)| g - e).collect();
-            let scale = p.step_length / norm(&g);
+            let scale = p.schedule().step_length / norm(&g);
             w.iter_mut().zip(&g).for_each(|(w, g)| *w -= scale * g);
         }
         residuals.extend(last);
@@ -601,15 +653,16 @@ fn the_printed_threshold_stops_at_the_start_whatever_the_gradient() {
     assert!(c > 3e4 && 3.0 * c * alpha > 1e3, "{c} {alpha}");
     // A gradient of sqrt(3), far above the 0.3 that it could reach here.
     let records = vec![[-1.0, 1.0, 1.0]; 400];
-    let mut printed = shaped(400, 8, &[16, 8, 4, 2], 0.1, 1e-3);
-    printed.threshold = Some(2.0 * c * alpha);
+    let printed = with(&shaped(400, 8, &[16, 8, 4, 2], 0.1, 1e-3), |schedule| {
+        schedule.threshold = Some(2.0 * c * alpha);
+    });
     let run = walk(&printed, &records, 1);
     assert_eq!(
         (run.outcome.stop, run.outcome.steps),
         (Stop::SmallEstimate, 1)
     );
     assert_eq!(run.outcome.point, vec![0.0; DIM]);
-    printed.threshold = None;
-    let repaired = walk(&printed, &records, 1);
+    let repaired = with(&printed, |schedule| schedule.threshold = None);
+    let repaired = walk(&repaired, &records, 1);
     assert!(norm(&gradient(&records, &repaired.outcome.point)) < 0.3);
 }

@@ -1,15 +1,16 @@
 //! Plans in other units: a loss in cents for euros, rows in millimetres for metres. What has no unit must not change, and
-//! bounds must scale as gradients do.
+//! everything else must scale as its item says.
 
+use dpopt_nonconvex::{BoundedQuantity, ConvexFacts};
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, JlFacts, JlPlan, NoisyGdPlan, PublicFacts,
-    PublicRank, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan, Solver, SpiderBoostPlan,
-    TreeSettings, TreeSpiderPlan, TreeTarget,
+    Budget, ExtraFacts, Item, JlFacts, JlPlan, KlCondition, Limits, Plan, PublicFacts, PublicRank,
+    RecursiveGdPlan, RecursiveSgdPlan, SOLVERS, SPIDERBOOST, TreeSettings, TreeSpiderPlan,
+    TreeTarget, Unit, Value,
 };
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 
-const STEPS: u64 = 1 << 40;
+const STEPS: u64 = 1 << 12;
 
 fn facts(records: u64, dim: usize) -> PublicFacts {
     PublicFacts {
@@ -42,194 +43,128 @@ fn budget() -> Budget {
     }
 }
 
-/// What of a plan has no unit, then what has that of a gradient, then that of a step along one, then that of a step.
-#[derive(Debug, Default)]
-struct Shape {
-    numbers: Vec<f64>,
-    gradients: Vec<f64>,
-    step_sizes: Vec<f64>,
-    lengths: Vec<f64>,
-}
-
-fn shapes(f: &PublicFacts, radius: f64) -> Vec<(&'static str, Shape)> {
-    let b = budget();
-    let gd = |plan: NoisyGdPlan| Shape {
-        numbers: vec![
-            plan.steps as f64,
-            plan.momentum,
-            plan.noise_multiplier.get(),
-        ],
-        gradients: vec![
-            plan.clip,
-            plan.noise_std,
-            plan.predicted_bound.unwrap_or(0.0),
-        ],
-        step_sizes: vec![plan.step_size],
-        ..Shape::default()
-    };
-    let sgd = |plan: &DpSgdPlan| Shape {
-        numbers: vec![
-            plan.steps as f64,
-            plan.momentum,
-            plan.sampling_rate.get(),
-            plan.noise_multiplier.get(),
-            plan.clip_decay,
-        ],
-        gradients: vec![plan.clip, plan.noise_std],
-        step_sizes: vec![plan.step_size],
-        ..Shape::default()
-    };
-    let spider = |plan: SpiderBoostPlan| Shape {
-        numbers: vec![
-            plan.steps as f64,
-            plan.phase as f64,
-            plan.anchor_share,
-            plan.variation_noise_multiplier.get(),
-        ],
-        gradients: vec![plan.clip, plan.predicted_bound.unwrap()],
-        step_sizes: vec![plan.step_size],
-        ..Shape::default()
-    };
-    let tree = |target| {
-        let settings = TreeSettings::new(target).even_if_vacuous();
-        let plan = TreeSpiderPlan::new(f, &b, settings, STEPS).unwrap();
-        Shape {
-            numbers: vec![
-                plan.rounds as f64,
-                f64::from(plan.depth),
-                plan.batches[0] as f64,
-            ],
-            gradients: vec![plan.clip, plan.aim, plan.reach],
-            lengths: vec![plan.step_length],
-            ..Shape::default()
+/// Every solver's plan, and others of some, in units of `loss` and `rows`.
+fn plans(loss: f64, rows: f64) -> Vec<(String, Box<dyn Plan>)> {
+    let (base, budget) = (facts(20_000, 12), budget());
+    let facts = scaled(&base, loss, rows);
+    let radius = 1.5 / rows;
+    let kl = KlCondition::new(1.0, 2.0).unwrap();
+    let kl = kl.of_scaled_loss(loss).unwrap();
+    let kl = kl.of_scaled_argument(rows).unwrap();
+    let rank = PublicRank::new(3).unwrap();
+    let mut plans: Vec<(String, Box<dyn Plan>)> = Vec::new();
+    for solver in SOLVERS {
+        let mut extra = ExtraFacts::default()
+            .with_kl(kl)
+            .with_weak_convexity(0.5 * loss * rows * rows);
+        if solver.needs.radius {
+            // Its bound says nothing at this size: planned below.
+            continue;
         }
-    };
-    let sampled = SampledSpiderBoostPlan::new(f, &b, 1 << 12).unwrap();
+        let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(STEPS));
+        let plan = plan.unwrap_or_else(|error| panic!("{solver}: {error}"));
+        plans.push((solver.to_string(), plan));
+        if solver.uses_rank {
+            extra = extra.with_rank(rank);
+            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(STEPS));
+            plans.push((format!("{solver} within a rank"), plan.unwrap()));
+        }
+    }
     let convex = ConvexFacts {
-        public: *f,
+        public: facts,
         radius: Some(radius),
     };
-    let stages = |outline: &dpopt_nonconvex::Outline| {
-        let mut shape = Shape {
-            numbers: vec![outline.growth, outline.stages.len() as f64],
-            gradients: vec![outline.bound],
-            ..Shape::default()
-        };
-        shape
-            .lengths
-            .extend(outline.stages.iter().map(|stage| stage.radius));
-        shape
-            .step_sizes
-            .extend(outline.stages.iter().map(|stage| 1.0 / stage.modulus));
-        shape
+    let gd = RecursiveGdPlan::even_if_vacuous(&convex, &budget, 1 << 40);
+    plans.push(("recursive-gd".to_owned(), Box::new(gd.unwrap())));
+    let sgd = RecursiveSgdPlan::even_if_vacuous(&convex, &budget);
+    plans.push(("recursive-sgd".to_owned(), Box::new(sgd.unwrap())));
+    for target in [
+        TreeTarget::HighProbability { failure: 0.05 },
+        TreeTarget::Heuristic { safety: 1.5 },
+    ] {
+        let settings = TreeSettings::new(target).even_if_vacuous();
+        let plan = TreeSpiderPlan::new(&facts, &budget, settings, STEPS);
+        plans.push((format!("{target:?}"), Box::new(plan.unwrap())));
+    }
+    let wide = PublicFacts {
+        dim: 300_000,
+        records: 200_000,
+        ..facts
     };
-    let gd_stages = RecursiveGdPlan::even_if_vacuous(&convex, &b, STEPS).unwrap();
-    let sgd_stages = RecursiveSgdPlan::even_if_vacuous(&convex, &b).unwrap();
-    let adam = DpAdamPlan::new(f, &b, STEPS).unwrap();
-    let rank = PublicRank::new(3).unwrap();
     let jl = JlFacts {
-        facts: PublicFacts {
-            dim: 300_000,
-            records: 10 * f.records,
-            ..*f
-        },
+        facts: wide,
         rank: Some(rank),
         seed: 1,
     };
-    let jl = JlPlan::new(&jl, &b, Solver::SpiderBoost, 1 << 20).unwrap();
-    vec![
-        (
-            "noisy-gd-theory",
-            gd(NoisyGdPlan::theory(f, &b, STEPS).unwrap()),
-        ),
-        ("noisy-gd", gd(NoisyGdPlan::momentum(f, &b, STEPS).unwrap())),
-        (
-            "noisy-gd-within-rank",
-            gd(NoisyGdPlan::within_rank(f, &b, STEPS, rank).unwrap()),
-        ),
-        ("dp-sgd", sgd(&DpSgdPlan::new(f, &b, STEPS).unwrap())),
-        (
-            "dp-sgd-decay",
-            sgd(&DpSgdPlan::decaying(f, &b, STEPS).unwrap()),
-        ),
-        (
-            "dp-adam",
-            Shape {
-                // Adam's step size is a length: the size of a gradient cancels.
-                lengths: vec![adam.releases.step_size],
-                gradients: vec![adam.stabiliser, adam.releases.noise_std],
-                ..Shape::default()
-            },
-        ),
-        (
-            "spiderboost",
-            spider(SpiderBoostPlan::new(f, &b, STEPS).unwrap()),
-        ),
-        (
-            "spiderboost-within-rank",
-            spider(SpiderBoostPlan::within_rank(f, &b, STEPS, rank).unwrap()),
-        ),
-        (
-            "sampled-spiderboost",
-            Shape {
-                numbers: vec![
-                    sampled.steps as f64,
-                    sampled.phase as f64,
-                    sampled.batch as f64,
-                    sampled.variation_noise_multiplier.get(),
-                ],
-                gradients: vec![sampled.clip, sampled.predicted_bound.unwrap()],
-                step_sizes: vec![sampled.step_size],
-                ..Shape::default()
-            },
-        ),
-        ("tree-mean", tree(TreeTarget::Mean)),
-        (
-            "tree-hp",
-            tree(TreeTarget::HighProbability { failure: 0.05 }),
-        ),
-        (
-            "tree-heuristic",
-            tree(TreeTarget::Heuristic { safety: 1.5 }),
-        ),
-        ("recursive-gd", stages(&gd_stages.outline)),
-        ("recursive-sgd", stages(&sgd_stages.outline)),
-        (
-            "jl",
-            Shape {
-                numbers: vec![jl.rows as f64, jl.stretch, jl.distortion],
-                gradients: vec![jl.slack, jl.predicted_bound.unwrap()],
-                ..Shape::default()
-            },
-        ),
-    ]
+    let plan = JlPlan::new(&jl, &budget, &SPIDERBOOST, 1 << 20).unwrap();
+    plans.push(("jl".to_owned(), Box::new(plan)));
+    plans
+}
+
+/// All numbers of a plan, with their units.
+fn numbers(plan: &dyn Plan) -> Vec<(String, f64, Unit)> {
+    let mut found = Vec::new();
+    for item in plan.items() {
+        collect("", &item, &mut found);
+    }
+    let unit = match plan.bound().map(|bound| bound.quantity) {
+        Some(BoundedQuantity::ExcessRisk) => Unit::LOSS,
+        _ => Unit::GRADIENT,
+    };
+    if let Some(bound) = plan.bound() {
+        found.push(("bound".to_owned(), bound.value, unit));
+    }
+    found.push(("clip".to_owned(), plan.clip(), Unit::GRADIENT));
+    found.push(("gradients".to_owned(), plan.gradients(), Unit::NONE));
+    found
+}
+
+fn collect(before: &str, item: &Item<'_>, found: &mut Vec<(String, f64, Unit)>) {
+    let name = format!("{before}{}", item.name);
+    match &item.value {
+        Value::Count(count) => found.push((name, *count as f64, Unit::NONE)),
+        Value::Number(Some(number)) => found.push((name, *number, item.unit)),
+        Value::Counts(counts) => {
+            found.extend(counts.iter().map(|n| (name.clone(), *n as f64, Unit::NONE)));
+        }
+        Value::Group(items) => {
+            for item in items {
+                collect(&format!("{name}."), item, found);
+            }
+        }
+        Value::Rows(rows) => {
+            for (i, row) in rows.iter().enumerate() {
+                for item in row {
+                    collect(&format!("{name}[{i}]."), item, found);
+                }
+            }
+        }
+        Value::Plan(plan) => found.extend(numbers(*plan)),
+        _ => {}
+    }
 }
 
 #[test]
 fn plans_follow_their_units() {
-    let base = facts(20_000, 12);
-    let before = shapes(&base, 1.5);
-    // Powers of two: all roundings are the same.
+    let before = plans(1.0, 1.0);
+    // Powers of four: all roundings are the same, those of roots too.
     for (loss, rows) in [
         (2f64.powi(-20), 1.0),
         (1.0, 2f64.powi(14)),
         (2f64.powi(30), 2f64.powi(-9)),
     ] {
-        let after = shapes(&scaled(&base, loss, rows), 1.5 / rows);
+        let after = plans(loss, rows);
         for ((name, old), (_, new)) in before.iter().zip(&after) {
-            for (olds, news, factor) in [
-                (&old.numbers, &new.numbers, 1.0),
-                (&old.gradients, &new.gradients, loss * rows),
-                (&old.step_sizes, &new.step_sizes, 1.0 / (loss * rows * rows)),
-                (&old.lengths, &new.lengths, 1.0 / rows),
-            ] {
-                assert_eq!(olds.len(), news.len(), "{name}");
-                for (old, new) in olds.iter().zip(news) {
-                    assert!(
-                        (new - old * factor).abs() <= 1e-6 * (old * factor).abs(),
-                        "{name}, loss {loss}, rows {rows}: {old:?} times {factor} became {new:?}"
-                    );
-                }
+            let (old, new) = (numbers(&**old), numbers(&**new));
+            assert_eq!(old.len(), new.len(), "{name}, loss {loss}, rows {rows}");
+            for ((item, old, unit), (_, new, _)) in old.iter().zip(&new) {
+                let factor = loss.powi(i32::from(unit.loss)) * rows.powi(-i32::from(unit.length));
+                let expected = old * factor;
+                assert!(
+                    (new - expected).abs() <= 1e-6 * expected.abs()
+                        || new == old && old.is_infinite(),
+                    "{name}, loss {loss}, rows {rows}: {item} was {old:?}, times {factor:?} it became {new:?}"
+                );
             }
         }
     }

@@ -4,16 +4,17 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    Budget, NoObserver, NoisyGdPlan, NormalizedSpiderPlan, OutputRule, PlanError, PublicFacts,
-    Release, RunError, SpiderBoostPlan, Stop, StormPlan,
+    Budget, NoObserver, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, OutputRule,
+    Plan as _, PlanError, PublicFacts, Release, RunError, SpiderBoostPlan, Stop, StormPlan,
+    StormSchedule,
 };
 use dpopt_oracle::{
-    Convexity, Counts, Estimate, Estimator, Glm, Momentum, PrivateData, PrivateGradient,
+    Answer, AskError, Books, Convexity, Glm, Momentum, Oracle, OracleFacts, PrivateData,
+    PrivateMean, Question,
 };
 use dpopt_privacy::accounting::special::ndtr;
 use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused,
-    Spend,
+    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier,
 };
 use proptest::prelude::*;
 
@@ -62,8 +63,7 @@ fn unit(f: &PublicFacts, z: NoiseMultiplier) -> f64 {
 }
 
 /// The bound of normalised Spider, summed up step by step.
-fn spider_bound(p: &NormalizedSpiderPlan) -> f64 {
-    let f = &p.facts;
+fn spider_bound(f: &PublicFacts, p: &NormalizedSpiderSchedule) -> f64 {
     let fresh = unit(f, p.anchor_noise_multiplier) * f.lipschitz;
     let radius = (f.smoothness * p.step_length).min(2.0 * f.lipschitz);
     let change = unit(f, p.variation_noise_multiplier) * radius;
@@ -76,8 +76,7 @@ fn spider_bound(p: &NormalizedSpiderPlan) -> f64 {
 }
 
 /// The square of STORM's bound for the best c, and its condition.
-fn storm_bound(p: &StormPlan) -> f64 {
-    let f = &p.facts;
+fn storm_bound(f: &PublicFacts, p: &StormSchedule) -> f64 {
     let (t, a) = (p.steps as f64, p.momentum.fresh());
     let theta = p.step_size * f.smoothness;
     let d = f.dim as f64;
@@ -98,28 +97,43 @@ fn bounds_are_their_formulas_and_costs_the_budget() {
         let f = facts(dim, records);
         let mu2 = budget(1.0).mu().unwrap().get().powi(2);
         let p = spider(&f);
-        let bound = spider_bound(&p);
-        assert!((p.predicted_bound.unwrap() / bound - 1.0).abs() < 1e-9);
-        let anchors = (0..p.steps).filter(|t| t % p.phase == 0).count() as u64;
-        assert_eq!((p.anchors, p.variations), (anchors, p.steps - anchors));
-        let (z1, z2) = (p.anchor_noise_multiplier, p.variation_noise_multiplier);
-        let spent = p.anchors as f64 / z1.get().powi(2) + p.variations as f64 / z2.get().powi(2);
+        let bound = spider_bound(&f, p.schedule());
+        assert!((p.predicted_bound().unwrap() / bound - 1.0).abs() < 1e-9);
+        let anchors = (0..p.steps())
+            .filter(|t| t % p.schedule().phase == 0)
+            .count() as u64;
+        assert_eq!(
+            (p.schedule().anchors(), p.schedule().variations()),
+            (anchors, p.steps() - anchors)
+        );
+        let (z1, z2) = (
+            p.schedule().anchor_noise_multiplier,
+            p.schedule().variation_noise_multiplier,
+        );
+        let spent = p.schedule().anchors() as f64 / z1.get().powi(2)
+            + p.schedule().variations() as f64 / z2.get().powi(2);
         assert!((spent / mu2 - 1.0).abs() < 1e-12);
         let expected = vec![
-            (Event::gaussian(z1), p.anchors),
-            (Event::gaussian(z2), p.variations),
+            (Event::gaussian(z1), p.schedule().anchors()),
+            (Event::gaussian(z2), p.schedule().variations()),
         ];
         assert_eq!(p.spend().event().leaves(), expected);
         costs_one(p.spend().event());
         let p = storm(&f);
-        let bound = storm_bound(&p);
+        let bound = storm_bound(&f, p.schedule());
         // The planner's c is on a grid; the best one is a little better.
-        let ratio = p.predicted_bound.unwrap().powi(2) / bound;
+        let ratio = p.predicted_bound().unwrap().powi(2) / bound;
         assert!((1.0 - 1e-9..1.0 + 1e-6).contains(&ratio), "{ratio}");
-        let (z0, z) = (p.anchor_noise_multiplier, p.noise_multiplier);
-        let spent = z0.get().powi(-2) + (p.steps - 1) as f64 / z.get().powi(2);
+        let (z0, z) = (
+            p.schedule().anchor_noise_multiplier,
+            p.schedule().noise_multiplier,
+        );
+        let spent = z0.get().powi(-2) + (p.steps() - 1) as f64 / z.get().powi(2);
         assert!((spent / mu2 - 1.0).abs() < 1e-12);
-        let expected = vec![(Event::gaussian(z0), 1), (Event::gaussian(z), p.steps - 1)];
+        let expected = vec![
+            (Event::gaussian(z0), 1),
+            (Event::gaussian(z), p.steps() - 1),
+        ];
         assert_eq!(p.spend().event().leaves(), expected);
         costs_one(p.spend().event());
     }
@@ -140,14 +154,18 @@ fn bounds_are_those_of_another_search() {
     for (dim, records, normalized, steps, recursive) in TABLE {
         let f = facts(dim, records);
         let plan = spider(&f);
-        let bound = plan.predicted_bound.unwrap();
+        let bound = plan.predicted_bound().unwrap();
         assert!(
             (bound / normalized - 1.0).abs() < 0.01,
             "{dim} {records}: {bound}"
         );
         // It takes no more steps for it.
-        assert!((plan.steps as f64) < 1.1 * steps + 1.0, "{}", plan.steps);
-        let bound = storm(&f).predicted_bound.unwrap();
+        assert!(
+            (plan.steps() as f64) < 1.1 * steps + 1.0,
+            "{}",
+            plan.steps()
+        );
+        let bound = storm(&f).predicted_bound().unwrap();
         assert!(
             (bound / recursive - 1.0).abs() < 0.01,
             "{dim} {records}: {bound}"
@@ -169,18 +187,18 @@ fn bounds_approach_their_closed_forms() {
     for records in [30_000, 300_000] {
         let f = facts(10, records);
         let scale = 0.5f64.cbrt() * x(&f).powf(2.0 / 3.0);
-        let bound = spider(&f).predicted_bound.unwrap() / scale;
+        let bound = spider(&f).predicted_bound().unwrap() / scale;
         let closed = 3.0 * 8f64.sqrt().cbrt();
         assert!(bound < 1.02 * closed && bound > 0.98 * closed, "{bound}");
         for theta in [0.5, 0.25, 0.125] {
             let plan = StormPlan::with_step(&f, &budget(1.0), theta, MAX_STEPS).unwrap();
-            let bound = plan.predicted_bound.unwrap() / scale;
+            let bound = plan.predicted_bound().unwrap() / scale;
             let closed = 1.5f64.sqrt() * (128.0 / (1.0 - theta)).powf(1.0 / 6.0);
             assert!(bound < 1.03 * closed && bound > closed, "{theta}: {bound}");
         }
         // SpiderBoost's is 3.89.
         let boost = SpiderBoostPlan::new(&f, &budget(1.0), MAX_STEPS).unwrap();
-        let ratio = storm(&f).predicted_bound.unwrap() / boost.predicted_bound.unwrap();
+        let ratio = storm(&f).predicted_bound().unwrap() / boost.predicted_bound().unwrap();
         assert!((0.73..0.77).contains(&ratio), "{ratio}");
     }
 }
@@ -194,9 +212,9 @@ fn storm_is_never_worse_than_noisy_gradient_descent() {
         let (Ok(plan), Ok(descent)) = (plan, descent) else {
             panic!("vacuous at {dim} {records} {steps}");
         };
-        let ratio = plan.predicted_bound.unwrap() / descent.predicted_bound.unwrap();
+        let ratio = plan.predicted_bound().unwrap() / descent.predicted_bound().unwrap();
         assert!(ratio < 1.01, "{dim} {records} {steps}: {ratio}");
-        assert!(plan.steps <= steps);
+        assert!(plan.steps() <= steps);
     }
 }
 
@@ -211,36 +229,36 @@ proptest! {
     ) {
         let f = facts(dim, records);
         if let Ok(plan) = NormalizedSpiderPlan::new(&f, &budget(1.0), MAX_STEPS) {
-            let best = plan.predicted_bound.unwrap();
-            let mu = plan.budget.mu().unwrap().get();
+            let best = plan.predicted_bound().unwrap();
+            let mu = plan.budget().mu().unwrap().get();
             for (steps, length, phase, share) in &scale {
-                let mut other = plan.clone();
-                other.steps = ((plan.steps as f64 * steps) as u64).max(1);
-                other.phase = ((plan.phase as f64 * phase) as u64).clamp(1, other.steps);
-                other.anchors = other.steps.div_ceil(other.phase);
-                other.variations = other.steps - other.anchors;
+                let planned = plan.schedule();
+                let mut other = *planned;
+                other.steps = ((planned.steps as f64 * steps) as u64).max(1);
+                other.phase = ((planned.phase as f64 * phase) as u64).clamp(1, other.steps);
                 other.step_length *= length;
-                let share = if other.variations == 0 { 1.0 } else { *share };
+                let share = if other.variations() == 0 { 1.0 } else { *share };
                 let z = |count: u64, part: f64| {
                     NoiseMultiplier::new((count as f64 / part).sqrt() / mu).unwrap()
                 };
-                other.anchor_noise_multiplier = z(other.anchors, share);
-                if other.variations > 0 {
-                    other.variation_noise_multiplier = z(other.variations, 1.0 - share);
+                other.anchor_noise_multiplier = z(other.anchors(), share);
+                if other.variations() > 0 {
+                    other.variation_noise_multiplier = z(other.variations(), 1.0 - share);
                 }
                 for floor in [0.6, 1.0] {
-                    other.floor = plan.floor * floor;
-                    prop_assert!(spider_bound(&other) > best * 0.99, "{plan:?} {other:?}");
+                    other.floor = planned.floor * floor;
+                    prop_assert!(spider_bound(&f, &other) > best * 0.99, "{plan:?} {other:?}");
                 }
             }
         }
         if let Ok(plan) = StormPlan::new(&f, &budget(1.0), MAX_STEPS) {
-            let best = plan.predicted_bound.unwrap().powi(2);
-            let mu = plan.budget.mu().unwrap().get();
+            let best = plan.predicted_bound().unwrap().powi(2);
+            let mu = plan.budget().mu().unwrap().get();
             for (steps, fresh, _, share) in &scale {
-                let mut other = plan.clone();
-                other.steps = ((plan.steps as f64 * steps) as u64).max(2);
-                let a = plan.momentum.fresh() * fresh;
+                let planned = plan.schedule();
+                let mut other = *planned;
+                other.steps = ((planned.steps as f64 * steps) as u64).max(2);
+                let a = planned.momentum.fresh() * fresh;
                 if !(a < 1.0) {
                     continue;
                 }
@@ -254,7 +272,7 @@ proptest! {
                 let noise = dim as f64 * unit(&f, other.noise_multiplier).powi(2);
                 // Outside of (S) there is no bound.
                 if (1.0 - a).powi(2) * theta * theta * noise < (1.0 - theta) * a * (2.0 - a) {
-                    prop_assert!(storm_bound(&other) > best * 0.98, "{plan:?} {other:?}");
+                    prop_assert!(storm_bound(&f, &other) > best * 0.98, "{plan:?} {other:?}");
                 }
             }
         }
@@ -351,8 +369,8 @@ fn exact_gradient(point: &[f64]) -> Vec<f64> {
     mean
 }
 
-fn estimator(data: &PrivateData, seed: u64) -> PrivateGradient<'_> {
-    PrivateGradient::new(data, LOSS, Curator::simulated(data.adjacency(), seed)).unwrap()
+fn estimator(data: &PrivateData, seed: u64) -> PrivateMean<'_, Glm> {
+    PrivateMean::new(data, LOSS, Curator::simulated(data.adjacency(), seed)).unwrap()
 }
 
 fn z(value: f64) -> NoiseMultiplier {
@@ -366,25 +384,45 @@ fn small_facts() -> PublicFacts {
 
 /// Plans of a stated shape and noise.
 fn small_spider(steps: u64, phase: u64, noise: (f64, f64)) -> NormalizedSpiderPlan {
-    let mut plan = NormalizedSpiderPlan::new(&small_facts(), &budget(1e4), 1000).unwrap();
-    plan.steps = steps;
-    plan.phase = phase;
-    plan.anchors = steps.div_ceil(phase);
-    plan.variations = steps - plan.anchors;
-    plan.anchor_noise_multiplier = z(noise.0);
-    plan.variation_noise_multiplier = z(noise.1);
-    plan.step_length = 0.05;
-    plan
+    let plan = NormalizedSpiderPlan::new(&small_facts(), &budget(1e4), 1000).unwrap();
+    let schedule = NormalizedSpiderSchedule {
+        steps,
+        phase,
+        anchor_noise_multiplier: z(noise.0),
+        variation_noise_multiplier: z(noise.1),
+        step_length: 0.05,
+        ..*plan.schedule()
+    };
+    NormalizedSpiderPlan::by_hand(&small_facts(), &budget(1e4), schedule)
 }
 
 fn small_storm(steps: u64, fresh: f64, noise: (f64, f64)) -> StormPlan {
-    let mut plan = StormPlan::new(&small_facts(), &budget(1e4), 1000).unwrap();
-    plan.steps = steps;
-    plan.momentum = Momentum::new(fresh).unwrap();
-    plan.step_size = 0.5;
-    plan.anchor_noise_multiplier = z(noise.0);
-    plan.noise_multiplier = z(noise.1);
-    plan
+    let plan = StormPlan::new(&small_facts(), &budget(1e4), 1000).unwrap();
+    let schedule = StormSchedule {
+        steps,
+        momentum: Momentum::new(fresh).unwrap(),
+        step_size: 0.5,
+        anchor_noise_multiplier: z(noise.0),
+        noise_multiplier: z(noise.1),
+        ..*plan.schedule()
+    };
+    StormPlan::by_hand(&small_facts(), &budget(1e4), schedule)
+}
+
+/// The same plan with something else in its schedule.
+fn with_spider(
+    plan: &NormalizedSpiderPlan,
+    change: impl FnOnce(&mut NormalizedSpiderSchedule),
+) -> NormalizedSpiderPlan {
+    let mut schedule = *plan.schedule();
+    change(&mut schedule);
+    NormalizedSpiderPlan::by_hand(plan.facts(), plan.budget(), schedule)
+}
+
+fn to_the_last(plan: &StormPlan) -> StormPlan {
+    let mut schedule = *plan.schedule();
+    schedule.output = OutputRule::Last;
+    StormPlan::by_hand(plan.facts(), plan.budget(), schedule)
 }
 
 /// As the law of `walks.rs`: noise of a few lattice steps, which these gradients do not amplify.
@@ -420,9 +458,9 @@ fn without_noise_the_walks_are_descent() {
     for floor in [0.0, 0.03] {
         let expected = descend(&|g| 0.05 / g.max(floor));
         for phase in [1, 5, 24] {
-            let mut plan = small_spider(24, phase, (1e-9, 1e-9));
-            plan.floor = floor;
-            plan.output = OutputRule::Last;
+            let plan = with_spider(&small_spider(24, phase, (1e-9, 1e-9)), |schedule| {
+                (schedule.floor, schedule.output) = (floor, OutputRule::Last);
+            });
             compare(&expected, &|seen| {
                 let mut watch = |release: &Release<'_>| {
                     seen.push(release.point.to_vec());
@@ -435,8 +473,7 @@ fn without_noise_the_walks_are_descent() {
         }
     }
     for fresh in [1e-3, 0.3, 1.0] {
-        let mut plan = small_storm(24, fresh, (1e-9, 1e-9));
-        plan.output = OutputRule::Last;
+        let plan = to_the_last(&small_storm(24, fresh, (1e-9, 1e-9)));
         compare(&descend(&|_| 0.5), &|seen| {
             let mut watch = |release: &Release<'_>| {
                 seen.push(release.point.to_vec());
@@ -457,7 +494,8 @@ fn ledgers_and_counters_are_the_plans() {
         let mut estimator = estimator(&data, 3);
         let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
         assert_eq!(outcome.spent.leaves(), plan.spend().event().leaves());
-        let gradients = (plan.anchors + 2 * plan.variations) as f64 * ROWS as f64;
+        let gradients =
+            (plan.schedule().anchors() + 2 * plan.schedule().variations()) as f64 * ROWS as f64;
         assert_eq!(
             (outcome.counts.gradients, plan.gradients()),
             (gradients, gradients)
@@ -484,55 +522,33 @@ fn ledgers_and_counters_are_the_plans() {
     }
 }
 
-/// Keeps (point, estimate, deviation of the release).
+/// Keeps (point, estimate, deviation of the release), with the estimates put together from the releases.
 struct Spy<'a, 'b> {
-    inner: &'a mut PrivateGradient<'b>,
+    inner: &'a mut PrivateMean<'b, Glm>,
     seen: Vec<(Vec<f64>, Vec<f64>, f64)>,
 }
 
-impl Spy<'_, '_> {
-    fn keep(&mut self, point: &[f64], (gradient, all, last): (Vec<f64>, f64, f64)) -> Estimate<'_> {
-        self.seen.push((point.to_vec(), gradient, last));
-        Estimate::new(&self.seen[self.seen.len() - 1].1, all, last)
+impl Oracle for Spy<'_, '_> {
+    fn facts(&self) -> OracleFacts {
+        self.inner.facts()
     }
-}
-
-fn owned(e: Estimate<'_>) -> (Vec<f64>, f64, f64) {
-    (e.gradient.to_vec(), e.noise_std, e.release_std)
-}
-
-impl Estimator for Spy<'_, '_> {
-    fn dim(&self) -> usize {
-        self.inner.dim()
+    fn books(&mut self) -> &mut Books {
+        self.inner.books()
     }
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.inner.reserve(spend)
-    }
-    fn refresh(&mut self, w: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        let e = owned(self.inner.refresh(w, z)?);
-        Ok(self.keep(w, e))
-    }
-    fn advance(&mut self, w: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        let e = owned(self.inner.advance(w, z)?);
-        Ok(self.keep(w, e))
-    }
-    fn advance_with_momentum(
-        &mut self,
-        w: &[f64],
-        a: Momentum,
-        z: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        let e = owned(self.inner.advance_with_momentum(w, a, z)?);
-        Ok(self.keep(w, e))
-    }
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.inner.draw_index(bound)
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.inner.settle()
-    }
-    fn counts(&self) -> Counts {
-        self.inner.counts()
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let Question::Mean { of, over, noise } = question else {
+            return self.inner.answer(question);
+        };
+        let released = self.inner.mean(of, over, noise)?;
+        let mut estimate = released.mean.clone();
+        if let (Some((_, momentum)), Some((_, last, _))) = (of.before(), self.seen.last()) {
+            for (sum, last) in estimate.iter_mut().zip(last) {
+                *sum += momentum.kept() * last;
+            }
+        }
+        let (point, std) = (of.point().to_vec(), released.noise_std);
+        self.seen.push((point, estimate, std));
+        Ok(Answer::Mean(released))
     }
 }
 
@@ -566,7 +582,7 @@ fn errors_shrink_by_the_momentum_and_take_in_fresh_noise() {
         let exact = exact_gradient(point);
         estimate.iter().zip(&exact).map(|(g, v)| g - v).collect()
     };
-    let run = |run: &dyn Fn(&mut dyn Estimator)| {
+    let run = |run: &dyn Fn(&mut dyn Oracle)| {
         let mut inner = estimator(&data, 11);
         let mut spy = Spy {
             inner: &mut inner,
@@ -594,10 +610,11 @@ fn errors_shrink_by_the_momentum_and_take_in_fresh_noise() {
         // The test can tell: without the shrinking it is another law.
         assert!(fresh < 0.1 || !is_standard_normal(&wrong), "{fresh}");
     }
-    let mut plan = small_spider(1200, 4, (0.7, 1.3));
-    plan.floor = 0.0;
+    let plan = with_spider(&small_spider(1200, 4, (0.7, 1.3)), |schedule| {
+        schedule.floor = 0.0;
+    });
     let seen = run(&|spy| drop(plan.run(spy, &mut NoObserver).unwrap()));
-    let sigma = 2.0 * (constants.smoothness * plan.step_length) * 1.3 / ROWS as f64;
+    let sigma = 2.0 * (constants.smoothness * plan.schedule().step_length) * 1.3 / ROWS as f64;
     let mut noise = Vec::new();
     for t in (0..1200).filter(|t| t % 4 != 0) {
         assert!((seen[t].2 / sigma - 1.0).abs() < 1e-9);
@@ -611,8 +628,7 @@ fn errors_shrink_by_the_momentum_and_take_in_fresh_noise() {
 fn a_walk_goes_on_from_a_point() {
     let data = data();
     let start = [0.3, -0.1, 0.2];
-    let mut plan = small_storm(3, 0.4, (1e-9, 1e-9));
-    plan.output = OutputRule::Last;
+    let plan = to_the_last(&small_storm(3, 0.4, (1e-9, 1e-9)));
     let outcome = plan
         .run_from(&start, &mut estimator(&data, 1), &mut NoObserver)
         .unwrap();
@@ -636,43 +652,4 @@ fn a_walk_goes_on_from_a_point() {
             RunError::StartDimension { plan: 3, start: 2 }
         ));
     }
-}
-
-/// An estimator that knows anchors and variations only is refused at the first step of momentum.
-#[test]
-fn an_estimator_without_momentum_refuses() {
-    struct Plain<'a>(PrivateGradient<'a>);
-    impl Estimator for Plain<'_> {
-        fn dim(&self) -> usize {
-            self.0.dim()
-        }
-        fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-            self.0.reserve(spend)
-        }
-        fn refresh(&mut self, w: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-            self.0.refresh(w, z)
-        }
-        fn advance(&mut self, w: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-            self.0.advance(w, z)
-        }
-        fn draw_index(&mut self, bound: u64) -> u64 {
-            self.0.draw_index(bound)
-        }
-        fn settle(&mut self) -> Result<Event, Refused> {
-            self.0.settle()
-        }
-        fn counts(&self) -> Counts {
-            self.0.counts()
-        }
-    }
-    let data = data();
-    let mut plain = Plain(estimator(&data, 1));
-    let error = small_storm(5, 0.4, (1.0, 1.0))
-        .run(&mut plain, &mut NoObserver)
-        .unwrap_err();
-    assert!(matches!(
-        error,
-        RunError::Refused(Refused::NotOffered { .. })
-    ));
-    assert_eq!(plain.0.curator().spent().release_count(), 1);
 }

@@ -4,14 +4,18 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    Budget, DpSgdPlan, NoObserver, NoisyGdPlan, Outcome, OutputRule, PublicFacts, Release,
-    ReleaseKind, RunError, SpiderBoostPlan, Stop,
+    Budget, DpSgdPlan, DpSgdSchedule, NoObserver, NoisyGdPlan, NoisyGdSchedule, Outcome,
+    OutputRule, Plan as _, PublicFacts, Release, ReleaseKind, RunError, SpiderBoostPlan,
+    SpiderBoostSchedule, Stop,
 };
-use dpopt_oracle::{Access, Counts, Estimate, Estimator, Glm, PrivateData, PrivateGradient};
+use dpopt_oracle::{
+    Answer, AskError, Books, Counts, Glm, Oracle, OracleFacts, PrivateData, PrivateMean, Question,
+    Running,
+};
 use dpopt_privacy::accounting::special::ndtr;
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, SamplingRate,
-    Spend,
+    Spend, Which,
 };
 
 const DIM: usize = 3;
@@ -73,8 +77,8 @@ fn budget() -> Budget {
     }
 }
 
-fn estimator(data: &PrivateData, seed: u64) -> PrivateGradient<'_> {
-    PrivateGradient::new(data, LOSS, Curator::simulated(data.adjacency(), seed)).unwrap()
+fn estimator(data: &PrivateData, seed: u64) -> PrivateMean<'_, Glm> {
+    PrivateMean::new(data, LOSS, Curator::simulated(data.adjacency(), seed)).unwrap()
 }
 
 fn z(value: f64) -> NoiseMultiplier {
@@ -83,23 +87,40 @@ fn z(value: f64) -> NoiseMultiplier {
 
 /// A SpiderBoost plan of a stated shape and noise.
 fn spiderboost(steps: u64, phase: u64, anchor: f64, variation: f64) -> SpiderBoostPlan {
-    let mut plan = SpiderBoostPlan::new(&facts(Adjacency::ReplaceOne), &budget(), 1000).unwrap();
-    plan.steps = steps;
-    plan.phase = phase;
-    plan.anchors = steps.div_ceil(phase);
-    plan.variations = steps - plan.anchors;
-    plan.anchor_noise_multiplier = z(anchor);
-    plan.variation_noise_multiplier = z(variation);
-    plan
+    let facts = facts(Adjacency::ReplaceOne);
+    let plan = SpiderBoostPlan::new(&facts, &budget(), 1000).unwrap();
+    let schedule = SpiderBoostSchedule {
+        steps,
+        phase,
+        anchor_noise_multiplier: z(anchor),
+        variation_noise_multiplier: z(variation),
+        ..*plan.schedule()
+    };
+    SpiderBoostPlan::by_hand(&facts, &budget(), schedule)
 }
 
 fn noisy_gd(steps: u64, noise: f64) -> NoisyGdPlan {
-    let mut plan = NoisyGdPlan::theory(&facts(Adjacency::ReplaceOne), &budget(), 1000)
+    let plan = NoisyGdPlan::theory(&facts(Adjacency::ReplaceOne), &budget(), 1000)
         .unwrap()
         .with_parameters(steps, 0.5, 0.0, LOSS.constants(1.0).lipschitz)
         .unwrap();
-    plan.noise_multiplier = z(noise);
-    plan
+    descent(&plan, |schedule| schedule.noise_multiplier = z(noise))
+}
+
+/// The same plan with something else in its schedule.
+fn spider(
+    plan: &SpiderBoostPlan,
+    change: impl FnOnce(&mut SpiderBoostSchedule),
+) -> SpiderBoostPlan {
+    let mut schedule = *plan.schedule();
+    change(&mut schedule);
+    SpiderBoostPlan::by_hand(plan.facts(), plan.budget(), schedule)
+}
+
+fn descent(plan: &NoisyGdPlan, change: impl FnOnce(&mut NoisyGdSchedule)) -> NoisyGdPlan {
+    let mut schedule = *plan.schedule();
+    change(&mut schedule);
+    NoisyGdPlan::by_hand(plan.facts(), plan.budget(), schedule)
 }
 
 /// All points at which a gradient was released, and the kinds of the releases.
@@ -141,11 +162,12 @@ fn without_noise_both_walks_are_gradient_descent() {
     // steps; Welsch gradients here do not amplify.
     let data = data(Adjacency::ReplaceOne);
     for phase in [1, 2, 7, 24] {
-        let mut plan = spiderboost(24, phase, 1e-9, 1e-9);
-        plan.output = OutputRule::Last;
+        let plan = spider(&spiderboost(24, phase, 1e-9, 1e-9), |schedule| {
+            schedule.output = OutputRule::Last;
+        });
         let mut log = Log::default();
         let outcome = plan.run(&mut estimator(&data, 1), &mut log).unwrap();
-        let expected = descent_points(24, plan.step_size);
+        let expected = descent_points(24, plan.schedule().step_size);
         assert!(norm(&expected[24]) > 0.1, "the walk goes somewhere");
         for (seen, expected) in log.points.iter().chain([&outcome.point]).zip(&expected) {
             assert!(distance(seen, expected) < 1e-7, "{seen:?} {expected:?}");
@@ -161,10 +183,10 @@ fn without_noise_both_walks_are_gradient_descent() {
 #[test]
 fn momentum_is_the_heavy_ball() {
     let data = data(Adjacency::ReplaceOne);
-    let mut plan = noisy_gd(20, 1e-9)
+    let plan = noisy_gd(20, 1e-9)
         .with_parameters(20, 0.4, 0.7, LOSS.constants(1.0).lipschitz)
         .unwrap();
-    plan.noise_multiplier = z(1e-9);
+    let plan = descent(&plan, |schedule| schedule.noise_multiplier = z(1e-9));
     let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
     let (mut w, mut last) = (vec![0.0; DIM], vec![0.0; DIM]);
     for _ in 0..20 {
@@ -186,17 +208,18 @@ fn the_ledger_lists_the_planned_releases() {
         let mut log = Log::default();
         let outcome = plan.run(&mut estimator, &mut log).unwrap();
         let count = |kind| log.kinds.iter().filter(|k| **k == kind).count() as u64;
-        assert_eq!(count(ReleaseKind::Anchor), plan.anchors);
-        assert_eq!(count(ReleaseKind::Variation), plan.variations);
-        let mut expected = vec![(Event::gaussian(z(1.0)), plan.anchors)];
-        if plan.variations > 0 {
-            expected.push((Event::gaussian(z(2.0)), plan.variations));
+        assert_eq!(count(ReleaseKind::Anchor), plan.schedule().anchors());
+        assert_eq!(count(ReleaseKind::Variation), plan.schedule().variations());
+        let mut expected = vec![(Event::gaussian(z(1.0)), plan.schedule().anchors())];
+        if plan.schedule().variations() > 0 {
+            expected.push((Event::gaussian(z(2.0)), plan.schedule().variations()));
         }
         assert_eq!(outcome.spent.leaves(), expected);
         assert_eq!(estimator.curator().spent().leaves(), expected);
         assert_eq!(plan.spend().event().leaves(), expected);
         // N1 n + 2 N2 n.
-        let gradients = (plan.anchors + 2 * plan.variations) as f64 * ROWS as f64;
+        let gradients =
+            (plan.schedule().anchors() + 2 * plan.schedule().variations()) as f64 * ROWS as f64;
         assert_eq!(outcome.counts.gradients, gradients);
         assert_eq!(plan.gradients(), gradients);
         assert_eq!(outcome.counts.passes, gradients / ROWS as f64);
@@ -213,8 +236,7 @@ fn counts_of_the_other_walks() {
     assert_eq!(outcome.counts.gradients, plan.gradients());
     // A Poisson sample's count is nominal, whatever it held.
     let plan = dp_sgd(0.25);
-    let mut sampled = estimator(&data, 1).with_access(Access::Poisson(plan.sampling_rate));
-    let outcome = plan.run(&mut sampled, &mut NoObserver).unwrap();
+    let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
     assert_eq!(outcome.counts.gradients, 8.0 * 0.25 * ROWS as f64);
     assert_eq!(outcome.counts.gradients, plan.gradients());
     assert_eq!(outcome.counts.releases, 8);
@@ -237,37 +259,63 @@ fn dp_sgd(rate: f64) -> DpSgdPlan {
     .unwrap()
 }
 
+/// Answers over other records than it was asked about.
+struct Elsewhere<'a> {
+    inner: PrivateMean<'a, Glm>,
+    over: Which<'static>,
+}
+
+impl Oracle for Elsewhere<'_> {
+    fn facts(&self) -> OracleFacts {
+        self.inner.facts()
+    }
+    fn books(&mut self) -> &mut Books {
+        self.inner.books()
+    }
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let over = self.over;
+        match question {
+            Question::Mean { of, noise, .. } => {
+                self.inner.answer(Question::Mean { of, over, noise })
+            }
+            other => self.inner.answer(other),
+        }
+    }
+}
+
 #[test]
 fn another_sampling_rate_is_refused_at_the_first_release() {
     let data = data(Adjacency::ReplaceOne);
-    let other = SamplingRate::new(0.5).unwrap();
-    for access in [Access::FullBatch, Access::Poisson(other)] {
-        let mut estimator = estimator(&data, 1).with_access(access);
-        let error = dp_sgd(0.25)
-            .run(&mut estimator, &mut NoObserver)
-            .unwrap_err();
-        assert!(matches!(
-            error,
-            RunError::Refused(Refused::NotReserved { .. })
-        ));
-        assert_eq!(estimator.curator().spent().release_count(), 0);
-        assert_eq!(estimator.counts(), Counts::default());
+    let other = Which::Poisson(SamplingRate::new(0.5).unwrap());
+    let refused = |error: RunError| matches!(error, RunError::Refused(Refused::NotReserved { .. }));
+    for over in [Which::All, other] {
+        let inner = estimator(&data, 1);
+        let mut oracle = Elsewhere { inner, over };
+        let error = dp_sgd(0.25).run(&mut oracle, &mut NoObserver).unwrap_err();
+        assert!(refused(error));
+        assert_eq!(oracle.inner.curator().spent().release_count(), 0);
+        assert_eq!(oracle.inner.counts(), Counts::default());
     }
-    // A plan for all records on an estimator that samples.
-    let mut sampling = estimator(&data, 1).with_access(Access::Poisson(other));
-    let error = spiderboost(4, 2, 1.0, 1.0)
-        .run(&mut sampling, &mut NoObserver)
-        .unwrap_err();
-    assert!(matches!(
-        error,
-        RunError::Refused(Refused::NotReserved { .. })
+    // A plan for all records on an oracle that samples.
+    let inner = estimator(&data, 1);
+    let mut sampling = Elsewhere { inner, over: other };
+    let plan = spiderboost(4, 2, 1.0, 1.0);
+    assert!(refused(
+        plan.run(&mut sampling, &mut NoObserver).unwrap_err()
     ));
+    // A plan with another rate than it reserved.
+    let schedule = DpSgdSchedule {
+        sampling_rate: SamplingRate::new(0.5).unwrap(),
+        ..*dp_sgd(0.25).schedule()
+    };
+    let plan = DpSgdPlan::by_hand(&facts(Adjacency::ReplaceOne), &budget(), schedule);
+    assert_ne!(plan.spend(), dp_sgd(0.25).spend());
 }
 
 #[test]
 fn an_observer_can_stop_a_run() {
     let data = data(Adjacency::ReplaceOne);
-    let stopped = |outcome: &Outcome, estimator: &PrivateGradient<'_>| {
+    let stopped = |outcome: &Outcome, estimator: &PrivateMean<'_, Glm>| {
         assert_eq!((outcome.stop, outcome.steps), (Stop::ByObserver, 3));
         assert_eq!(outcome.spent.release_count(), 3);
         assert_eq!(estimator.curator().spent().release_count(), 3);
@@ -283,8 +331,9 @@ fn an_observer_can_stop_a_run() {
             stop_after: Some(3),
             ..Log::default()
         };
-        let mut plan = spiderboost(20, 4, 1.0, 1.0);
-        plan.output = rule;
+        let plan = spider(&spiderboost(20, 4, 1.0, 1.0), |schedule| {
+            schedule.output = rule;
+        });
         let mut first = estimator(&data, 5);
         let outcome = plan.run(&mut first, &mut log).unwrap();
         stopped(&outcome, &first);
@@ -293,8 +342,7 @@ fn an_observer_can_stop_a_run() {
             assert!(log.points.contains(&outcome.point));
         }
 
-        let mut plan = noisy_gd(20, 1.0);
-        plan.output = rule;
+        let plan = descent(&noisy_gd(20, 1.0), |schedule| schedule.output = rule);
         let mut second = estimator(&data, 5);
         let mut log = Log {
             stop_after: Some(3),
@@ -308,8 +356,9 @@ fn an_observer_can_stop_a_run() {
 fn each_output_rule_returns_its_point() {
     let data = data(Adjacency::ReplaceOne);
     let run = |rule, seed| {
-        let mut plan = spiderboost(6, 3, 1.0, 1.0);
-        plan.output = rule;
+        let plan = spider(&spiderboost(6, 3, 1.0, 1.0), |schedule| {
+            schedule.output = rule;
+        });
         let mut log = Log::default();
         let outcome = plan.run(&mut estimator(&data, seed), &mut log).unwrap();
         (outcome.point, log)
@@ -344,12 +393,12 @@ fn a_walk_that_leaves_the_range_of_numbers_stops_before() {
         OutputRule::Uniform,
         OutputRule::SmallestReleasedNorm,
     ] {
-        let mut spider = spiderboost(20, 4, 100.0, 100.0);
-        spider.step_size = 1e308;
-        spider.output = rule;
-        let mut plain = noisy_gd(20, 100.0);
-        plain.step_size = 1e308;
-        plain.output = rule;
+        let spider = spider(&spiderboost(20, 4, 100.0, 100.0), |schedule| {
+            (schedule.step_size, schedule.output) = (1e308, rule);
+        });
+        let plain = descent(&noisy_gd(20, 100.0), |schedule| {
+            (schedule.step_size, schedule.output) = (1e308, rule);
+        });
         let outcomes = [
             spider.run(&mut estimator(&data, 1), &mut NoObserver),
             plain.run(&mut estimator(&data, 1), &mut NoObserver),
@@ -374,10 +423,7 @@ fn another_dimension_is_an_error_before_any_reservation() {
     let mut estimator = estimator(&data, 1);
     assert!(matches!(
         plan.run(&mut estimator, &mut NoObserver),
-        Err(RunError::Dimension {
-            plan: 4,
-            estimator: 3
-        })
+        Err(RunError::Dimension { plan: 4, oracle: 3 })
     ));
     assert_eq!(estimator.curator().reserved().release_count(), 0);
 }
@@ -416,8 +462,9 @@ fn a_bad_starting_point_is_an_error_before_any_reservation() {
 #[test]
 fn a_step_of_zero_releases_nothing_and_is_not_charged() {
     let data = data(Adjacency::ReplaceOne);
-    let mut plan = spiderboost(12, 4, 1.0, 2.0);
-    plan.step_size = 0.0;
+    let plan = spider(&spiderboost(12, 4, 1.0, 2.0), |schedule| {
+        schedule.step_size = 0.0;
+    });
     let mut walker = estimator(&data, 1);
     let outcome = plan.run(&mut walker, &mut NoObserver).unwrap();
     assert_eq!(outcome.spent.leaves(), vec![(Event::gaussian(z(1.0)), 3)]);
@@ -425,60 +472,45 @@ fn a_step_of_zero_releases_nothing_and_is_not_charged() {
     // Also with nothing left to spend.
     let mut held = estimator(&data, 1);
     let event = Event::gaussian(z(1.0));
-    held.reserve(&Spend::Fixed(event)).unwrap();
+    held.books().reserve(&Spend::Fixed(event)).unwrap();
+    let clip = ClipNorm::new(LOSS.constants(1.0).lipschitz).unwrap();
+    let mut running = Running::new(DIM, clip);
     let point = [0.1, -0.2, 0.3];
-    let before = held.refresh(&point, z(1.0)).unwrap().gradient.to_vec();
-    let after = held.advance(&point, z(1.0)).unwrap();
-    assert_eq!((after.gradient, after.release_std), (&before[..], 0.0));
-    // A step however small is a release, and refused.
-    assert!(
-        held.advance(&[0.1, -0.2, 0.3f64.next_up()], z(1.0))
-            .is_err()
+    let (all, one) = (Which::All, z(1.0));
+    let before = running.anchor(&mut held, &point, all, one).unwrap().clone();
+    let after = running.vary(&mut held, &point, all, one).unwrap();
+    assert_eq!(
+        (&after.gradient, after.release_std),
+        (&before.gradient, 0.0)
     );
+    // A step however small is a release, and refused.
+    let near = [0.1, -0.2, 0.3f64.next_up()];
+    assert!(running.vary(&mut held, &near, all, one).is_err());
 }
 
-/// Passes everything on and keeps the estimates.
+/// Passes everything on and keeps the releases.
 struct Spy<'a, 'b> {
-    inner: &'a mut PrivateGradient<'b>,
-    /// (is an anchor, point, estimate, release deviation).
+    inner: &'a mut PrivateMean<'b, Glm>,
+    /// (is an anchor, point, mean, deviation).
     seen: Vec<(bool, Vec<f64>, Vec<f64>, f64)>,
 }
 
-impl Spy<'_, '_> {
-    fn keep(&mut self, anchor: bool, point: &[f64], gradient: Vec<f64>, noise: (f64, f64)) {
-        self.seen.push((anchor, point.to_vec(), gradient, noise.1));
+impl Oracle for Spy<'_, '_> {
+    fn facts(&self) -> OracleFacts {
+        self.inner.facts()
     }
-}
-
-impl Estimator for Spy<'_, '_> {
-    fn dim(&self) -> usize {
-        self.inner.dim()
+    fn books(&mut self) -> &mut Books {
+        self.inner.books()
     }
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.inner.reserve(spend)
-    }
-    fn refresh(&mut self, w: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        let e = self.inner.refresh(w, z)?;
-        let (gradient, noise) = (e.gradient.to_vec(), (e.noise_std, e.release_std));
-        self.keep(true, w, gradient, noise);
-        let last = &self.seen[self.seen.len() - 1].2;
-        Ok(Estimate::new(last, noise.0, noise.1))
-    }
-    fn advance(&mut self, w: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        let e = self.inner.advance(w, z)?;
-        let (gradient, noise) = (e.gradient.to_vec(), (e.noise_std, e.release_std));
-        self.keep(false, w, gradient, noise);
-        let last = &self.seen[self.seen.len() - 1].2;
-        Ok(Estimate::new(last, noise.0, noise.1))
-    }
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.inner.draw_index(bound)
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.inner.settle()
-    }
-    fn counts(&self) -> Counts {
-        self.inner.counts()
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let Question::Mean { of, over, noise } = question else {
+            return self.inner.answer(question);
+        };
+        let released = self.inner.mean(of, over, noise)?;
+        let (anchor, point) = (of.before().is_none(), of.point().to_vec());
+        let (mean, std) = (released.mean.clone(), released.noise_std);
+        self.seen.push((anchor, point, mean, std));
+        Ok(Answer::Mean(released))
     }
 }
 
@@ -526,15 +558,14 @@ fn every_release_has_the_stated_law() {
                 assert!((std / sigma - 1.0).abs() < 1e-9);
                 anchors.extend(estimate.iter().zip(&exact).map(|(e, g)| (e - g) / sigma));
             } else {
-                let (_, before, last, _) = &spy.seen[t - 1];
+                let (_, before, ..) = &spy.seen[t - 1];
                 let start = exact_gradient(before);
                 let reach = constants.smoothness * distance(point, before);
                 let radius = reach.min(2.0 * constants.lipschitz);
                 let sigma = s * radius * 1.3 / ROWS as f64;
                 assert!((std / sigma - 1.0).abs() < 1e-9);
                 for j in 0..DIM {
-                    let released = estimate[j] - last[j];
-                    variations.push((released - (exact[j] - start[j])) / sigma);
+                    variations.push((estimate[j] - (exact[j] - start[j])) / sigma);
                 }
             }
         }
@@ -552,12 +583,15 @@ fn the_law_test_sees_ten_per_cent_of_scale() {
     let mut inner = estimator(&data, 13);
     let noise = z(0.7);
     let event = Event::gaussian(noise).repeated(1200);
-    inner.reserve(&Spend::Fixed(event)).unwrap();
+    inner.books().reserve(&Spend::Fixed(event)).unwrap();
+    let clip = ClipNorm::new(LOSS.constants(1.0).lipschitz).unwrap();
+    let mut running = Running::new(DIM, clip);
     let exact = exact_gradient(&[0.0; DIM]);
     let sigma = 2.0 * LOSS.constants(1.0).lipschitz * 0.7 / ROWS as f64;
     let mut samples = Vec::new();
     for _ in 0..1200 {
-        let estimate = inner.refresh(&[0.0; DIM], noise).unwrap();
+        let estimate = running.anchor(&mut inner, &[0.0; DIM], Which::All, noise);
+        let estimate = estimate.unwrap();
         let residual = estimate.gradient.iter().zip(&exact);
         samples.extend(residual.map(|(e, g)| 1.1 * (e - g) / sigma));
     }

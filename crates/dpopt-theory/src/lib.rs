@@ -9,9 +9,9 @@
 //! - [`Probe`]: an attempt to refute the constants of any problem;
 //! - [`WeightedRecords`]: records with multiplicities, so that 10^9 records cost what the distinct
 //!   ones do;
-//! - [`SimulatedMeans`], [`SimulatedEstimator`]: the private means and the estimator over such
-//!   records, or over a problem in closed form, with plain floating-point noise of the right size.
-//!   They protect nobody and state no guarantee;
+//! - [`SimulatedOracle`]: the oracle of a protected run over such records, or over a problem in
+//!   closed form, with plain floating-point noise of the right size. It protects nobody and states
+//!   no guarantee;
 //! - [`LogLogFit`]: the slope of a measured rate, with a confidence interval;
 //! - [`audit`]: attacks on the guarantees themselves, with broken twins that they must catch.
 //!
@@ -33,9 +33,9 @@ pub use problem::{
 };
 pub use rates::{FitError, LogLogFit};
 pub use simulation::{
-    ClosedForm, FloatPrefixNoise, NoiseRule, PlaneEstimator, Population, RampGlm,
-    SimulatedEstimator, SimulatedMeans, SimulatedPeriod, SimulatedSlice, SpanEstimator,
-    SpanGradient, Unread, WeightedError, WeightedLoss, WeightedRecords, in_span,
+    ClosedForm, FloatPrefixNoise, NoiseRule, PlaneOracle, Population, RampGlm, SimulatedOracle,
+    SpanGradient, SpanOracle, Unread, WeightedError, WeightedLoss, WeightedRecords, Within,
+    in_span,
 };
 pub use zoo::{
     Answer, Barrier, BarrierMean, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint,

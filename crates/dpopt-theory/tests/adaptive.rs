@@ -2,21 +2,19 @@
 
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, KlSpiderPlan,
-    KlSpiderSettings, NoObserver, NormQueries, PublicFacts, Release, ReleaseKind, Stop,
+    KlSpiderSettings, NoObserver, NormQueries, Plan, PublicFacts, Release, ReleaseKind, Stop,
 };
-use dpopt_oracle::{Convexity, Estimator as _};
+use dpopt_oracle::{Answer, AskError, Books, Convexity, Mean, Oracle, OracleFacts, Question};
 use dpopt_privacy::accounting::costs;
-use dpopt_privacy::{Adjacency, ClipNorm, Delta, Epsilon};
+use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::{
     AuditTape, PrintedAdaptive, Settings, Status, Target as _, TranscriptMeter,
 };
 use dpopt_theory::verify::TwoPointCanary;
 use dpopt_theory::{
-    ClosedForm, PlaneEstimator, Power, Problem, Radial, Ramp, RampBowl, SimulatedEstimator, Tilt,
-    TiltedProblem, TwoPoint,
+    PlaneOracle, Population, Power, Problem, Radial, Ramp, RampBowl, SimulatedOracle, Tilt,
+    TiltedProblem, TwoPoint, Within,
 };
-
-type OnPowers<'a> = SimulatedEstimator<ClosedForm<'a, Radial<Power>>>;
 
 /// rho = 1 of zCDP is mu = sqrt 2: epsilon 6.86 at delta 1e-6, by the trade-off curve of Gaussians.
 fn budget() -> Budget {
@@ -89,28 +87,27 @@ fn repaired_spends_what_it_says() {
         for records in [1e4, 1e6, 10f64.powf(6.5)] {
             let problem = power(2.0);
             let settings = AdaptiveSettings::new().with_norms(norms);
-            let mut plan =
+            let plan =
                 AdaptiveGdPlan::new(&facts(records, 20, &problem), &budget(), settings).unwrap();
-            plan.facts.dim = 2;
             for seed in 0..8 {
                 let mut plane =
-                    PlaneEstimator::new(problem.clone(), 20.0, 2.0, records as u64, seed).unwrap();
+                    PlaneOracle::new(problem.clone(), 20.0, records as u64, seed).unwrap();
                 // What is charged is 1/z^2 of the noise that is seen, whatever was released.
                 let mut seen = 0.0;
                 let delta = 4.0 / records;
                 let mut watch = |release: &Release<'_>| {
                     let std = match release.kind {
                         ReleaseKind::Norm => release.noise_norm,
-                        _ => release.noise_norm / plan.root_dim,
+                        _ => release.noise_norm / (release.point.len() as f64).sqrt(),
                     };
                     seen += (delta / std).powi(2);
                     std::ops::ControlFlow::Continue(())
                 };
-                let run = plan.run(&mut plane, &mut watch).unwrap();
-                let spent = costs::squared_mu(&run.outcome.spent, Adjacency::ReplaceOne).unwrap();
+                let run = Within::new(&plan, 2).run(&mut plane, &mut watch).unwrap();
+                let spent = costs::squared_mu(&run.spent, Adjacency::ReplaceOne).unwrap();
                 assert!((spent / seen - 1.0).abs() < 1e-6, "{spent} and {seen}");
-                assert!(spent <= plan.mu * plan.mu * (1.0 + 2e-9));
-                assert!(run.outcome.steps > 2);
+                assert!(spent <= plan.mu() * plan.mu() * (1.0 + 2e-9));
+                assert!(run.steps > 2);
             }
         }
     }
@@ -134,24 +131,19 @@ fn the_plane_has_the_law_of_all_dimensions() {
     let whole = Radial::new(Power::new(2.0).unwrap(), dim, 1.0, 1.0).unwrap();
     let settings = AdaptiveSettings::new().with_selection(AdaptiveSelection::Last);
     let plan = AdaptiveGdPlan::new(&facts(3e4, dim, &whole), &budget(), settings).unwrap();
-    let mut flat = plan.clone();
-    flat.facts.dim = 2;
-    let clip = ClipNorm::new(2.0).unwrap();
+    let flat = Within::new(&plan, 2);
     let logs = |plane: bool| -> (f64, f64) {
         let runs = 400;
         let values: Vec<f64> = (0..runs)
             .map(|seed| {
                 let excess = if plane {
-                    let mut plane =
-                        PlaneEstimator::new(power(2.0), dim as f64, 2.0, 30_000, seed).unwrap();
+                    let mut plane = PlaneOracle::new(power(2.0), dim as f64, 30_000, seed).unwrap();
                     let run = flat.run(&mut plane, &mut NoObserver).unwrap();
-                    plane.problem().value(&run.outcome.point)
+                    plane.problem().value(&run.point)
                 } else {
-                    let mut all =
-                        SimulatedEstimator::new(&whole, 30_000, Adjacency::ReplaceOne, seed)
-                            .with_clip(clip);
+                    let mut all = SimulatedOracle::new(&whole, 30_000, Adjacency::ReplaceOne, seed);
                     let run = plan.run(&mut all, &mut NoObserver).unwrap();
-                    Problem::value(&whole, &run.outcome.point)
+                    Problem::value(&whole, &run.point)
                 };
                 excess.ln()
             })
@@ -185,19 +177,16 @@ fn records_that_differ_change_nothing() {
         median(
             (0..15)
                 .map(|seed| {
-                    let clip = ClipNorm::new(2.0).unwrap();
                     let point = if weighted {
-                        let mut estimator =
-                            SimulatedEstimator::weighted(&loss, &data, Adjacency::ReplaceOne, seed)
-                                .with_clip(clip);
-                        plan.run(&mut estimator, &mut NoObserver).unwrap()
+                        let mut oracle =
+                            SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, seed);
+                        plan.run(&mut oracle, &mut NoObserver).unwrap()
                     } else {
-                        let mut estimator =
-                            SimulatedEstimator::new(&whole, 100_000, Adjacency::ReplaceOne, seed)
-                                .with_clip(clip);
-                        plan.run(&mut estimator, &mut NoObserver).unwrap()
+                        let mut oracle =
+                            SimulatedOracle::new(&whole, 100_000, Adjacency::ReplaceOne, seed);
+                        plan.run(&mut oracle, &mut NoObserver).unwrap()
                     };
-                    Problem::value(&whole, &point.outcome.point)
+                    Problem::value(&whole, &point.point)
                 })
                 .collect(),
         )
@@ -218,19 +207,20 @@ fn bounds_hold_where_there_is_a_condition_and_where_there_is_none() {
             let problem = power(tau);
             let settings = AdaptiveSettings::new().with_norms(norms);
             let settings = settings.with_selection(AdaptiveSelection::Last);
-            let mut plan =
+            let plan =
                 AdaptiveGdPlan::new(&facts(records, dim as usize, &problem), &budget(), settings)
                     .unwrap();
             let kl = KlCondition::new(tau.powf(1.0 / tau - 1.0), tau / (tau - 1.0)).unwrap();
             let bound = plan.risk_bound(&kl).unwrap();
-            plan.facts.dim = 2;
             for seed in 0..20 {
                 let mut plane =
-                    PlaneEstimator::new(problem.clone(), dim, 2.0, records as u64, seed).unwrap();
-                let run = plan.run(&mut plane, &mut NoObserver).unwrap();
-                let excess = plane.problem().value(&run.outcome.point);
+                    PlaneOracle::new(problem.clone(), dim, records as u64, seed).unwrap();
+                let run = Within::new(&plan, 2)
+                    .run(&mut plane, &mut NoObserver)
+                    .unwrap();
+                let excess = plane.problem().value(&run.point);
                 assert!(excess <= bound, "{norms:?} {tau}: {excess} above {bound}");
-                assert!(!matches!(run.outcome.stop, Stop::Diverged | Stop::StepCap));
+                assert!(!matches!(run.stop, Stop::Diverged | Stop::StepCap));
             }
         }
         for selection in [
@@ -244,20 +234,19 @@ fn bounds_hold_where_there_is_a_condition_and_where_there_is_none() {
                     .with_selection(selection);
                 let plan =
                     AdaptiveGdPlan::new(&facts(1e6, 6, &problem), &budget(), settings).unwrap();
-                let mut estimator =
-                    SimulatedEstimator::new(&problem, 1_000_000, Adjacency::ReplaceOne, 1)
-                        .with_clip(ClipNorm::new(2.0).unwrap());
-                let run = plan.run(&mut estimator, &mut NoObserver).unwrap();
+                let mut oracle =
+                    SimulatedOracle::new(&problem, 1_000_000, Adjacency::ReplaceOne, 1);
+                let run = plan.run(&mut oracle, &mut NoObserver).unwrap();
                 let mut gradient = [0.0; 6];
-                problem.gradient(&run.outcome.point, &mut gradient);
+                problem.gradient(&run.point, &mut gradient);
                 let exact = dpopt_linalg::norm(&gradient);
                 let after = plan.bound_after(&run).unwrap();
-                let before = plan.predicted_bound.unwrap();
+                let before = plan.predicted_bound().unwrap();
                 assert!(
                     exact <= after && after <= 1.001 * before,
                     "{exact} {after} {before}"
                 );
-                assert_eq!(estimator.counts().passes > 0.0, run.outcome.steps > 0);
+                assert_eq!(oracle.counts().passes > 0.0, run.steps > 0);
             }
         }
     }
@@ -270,7 +259,6 @@ fn it_gets_near_kl_spider_without_knowing_the_condition() {
     let dim = 20;
     let whole = Radial::new(Power::new(2.0).unwrap(), dim, 1.0, 1.0).unwrap();
     let kl = KlCondition::new(0.5f64.sqrt(), 2.0).unwrap();
-    let clip = ClipNorm::new(2.0).unwrap();
     for records in [1e4, 1e5, 1e6] {
         let facts = facts(records, dim, &whole);
         let spider = KlSpiderPlan::new(
@@ -281,29 +269,25 @@ fn it_gets_near_kl_spider_without_knowing_the_condition() {
             u64::MAX >> 1,
         )
         .unwrap();
-        let mean = |run: &dyn Fn(&mut OnPowers<'_>) -> Vec<f64>| {
+        let mean = |plan: &dyn Plan| {
             let runs = 60;
             let total: f64 = (0..runs)
                 .map(|seed| {
-                    let mut estimator = SimulatedEstimator::new(
-                        &whole,
-                        records as u64,
-                        Adjacency::ReplaceOne,
-                        seed,
-                    )
-                    .with_clip(clip);
-                    Problem::value(&whole, &run(&mut estimator))
+                    let mut oracle =
+                        SimulatedOracle::new(&whole, records as u64, Adjacency::ReplaceOne, seed);
+                    let run = plan.run(&mut oracle, &mut NoObserver).unwrap();
+                    Problem::value(&whole, &run.point)
                 })
                 .sum();
             total / runs as f64
         };
-        let told = mean(&|estimator| spider.run(estimator, &mut NoObserver).unwrap().point);
+        let told = mean(&spider);
         let adaptive = |norms, selection| {
             let settings = AdaptiveSettings::new()
                 .with_norms(norms)
                 .with_selection(selection);
             let plan = AdaptiveGdPlan::new(&facts, &budget(), settings).unwrap();
-            mean(&|estimator| plan.run(estimator, &mut NoObserver).unwrap().outcome.point)
+            mean(&plan)
         };
         let last = adaptive(NormQueries::Relative, AdaptiveSelection::Last);
         assert!(last < 3.0 * told, "{last} against {told} at n = {records}");
@@ -334,10 +318,8 @@ fn it_is_no_better_than_any_private_solver_can_be() {
                     .with_selection(AdaptiveSelection::Last)
                     .with_max_steps(30_000);
                 let plan = AdaptiveGdPlan::new(&public, &budget(), settings)?;
-                let mut estimator =
-                    SimulatedEstimator::new(problem, count, Adjacency::ReplaceOne, seed)
-                        .with_clip(ClipNorm::new(1.2).unwrap());
-                Ok(plan.run(&mut estimator, &mut NoObserver)?.outcome.point[0])
+                let mut oracle = SimulatedOracle::new(problem, count, Adjacency::ReplaceOne, seed);
+                Ok(plan.run(&mut oracle, &mut NoObserver)?.point[0])
             })
             .unwrap()
     };
@@ -345,6 +327,24 @@ fn it_is_no_better_than_any_private_solver_can_be() {
     assert!(reading.passes(), "{reading:?}");
     let twin = run(false);
     assert!(!twin.passes(), "{twin:?}");
+}
+
+/// Means without noise.
+struct Quiet<P: Population>(SimulatedOracle<P>);
+
+impl<P: Population> Oracle for Quiet<P> {
+    fn facts(&self) -> OracleFacts {
+        self.0.facts()
+    }
+    fn books(&mut self) -> &mut Books {
+        self.0.books()
+    }
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        match question {
+            Question::Mean { of, .. } => Ok(Answer::Mean(Mean::new(self.0.exact(of), 0.0))),
+            other => self.0.answer(other),
+        }
+    }
 }
 
 /// rho to infinity: gradient descent with steps of 1/L1.
@@ -357,20 +357,22 @@ fn with_no_noise_to_speak_of_it_is_gradient_descent() {
             .with_norms(norms)
             .with_selection(AdaptiveSelection::Last)
             .with_max_steps(30);
-        let plan = AdaptiveGdPlan::new(&facts(1e15, dim, &problem), &budget(), settings).unwrap();
-        let mut quiet = plan.clone();
-        // As exact as the grid of numbers allows: the gradients' own noise is what is turned off.
-        quiet.gradient_ratio = 1e-9;
-        let mut estimator =
-            SimulatedEstimator::new(&problem, 1_000_000_000_000_000, Adjacency::ReplaceOne, 1)
-                .with_clip(ClipNorm::new(2.0).unwrap());
-        let run = quiet.run(&mut estimator, &mut NoObserver).unwrap();
+        let plan = AdaptiveGdPlan::new(&facts(1e10, dim, &problem), &budget(), settings).unwrap();
+        // The gradients' own noise is what is turned off.
+        let records = plan.facts().records;
+        let mut quiet = Quiet(SimulatedOracle::new(
+            &problem,
+            records,
+            Adjacency::ReplaceOne,
+            1,
+        ));
+        let run = plan.run(&mut quiet, &mut NoObserver).unwrap();
         let mut radius = 1.0f64;
-        for _ in 0..run.outcome.steps {
+        for _ in 0..run.steps {
             radius -= radius.powi(3) / 3.0;
         }
-        let found = problem.radius_of(&run.outcome.point);
-        assert_eq!(run.outcome.stop, Stop::StepCap);
+        let found = problem.radius_of(&run.point);
+        assert_eq!(run.stop, Stop::StepCap);
         assert!((found - radius).abs() < 1e-6, "{found} and {radius}");
     }
 }

@@ -2,11 +2,11 @@
 //! `docs/theory/errata-faster-rates.md`.
 
 use dpopt_linalg::{JlMap, distance, norm};
-use dpopt_oracle::{Access, Estimator as _};
-use dpopt_privacy::{Adjacency, Event, NoiseMultiplier, Spend};
+use dpopt_oracle::{Oracle as _, Running};
+use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Spend, Which};
 use dpopt_theory::{
     Audited, Barrier, Finding, Fingerprint, LeCam, Majority, MeanBall, Probe, Problem,
-    ProblemConstants, SimulatedEstimator, Spokes, WeightedRecords,
+    ProblemConstants, SimulatedOracle, Spokes, WeightedRecords,
 };
 
 /// E17: the gradient on a sample and that of the population are 1.06 apart at a point of norm sqrt(8n), for every n and every
@@ -153,9 +153,11 @@ fn private_oracles_are_as_bad_as_the_barrier_says() {
     let (mut anchors, mut changes) = (0.0, 0.0);
     let runs = 200;
     for seed in 0..runs {
-        let mut estimator = SimulatedEstimator::weighted(&loss, &data, Adjacency::ReplaceOne, seed)
-            .with_access(Access::FullBatch);
-        estimator
+        let mut oracle = SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, seed);
+        let lipschitz = oracle.facts().lipschitz;
+        let mut running = Running::new(2 * half, ClipNorm::new(lipschitz).unwrap());
+        oracle
+            .books()
             .reserve(&Spend::Fixed(Event::gaussian(z).repeated(2)))
             .unwrap();
         let gradient = |w: &[f64]| {
@@ -163,9 +165,11 @@ fn private_oracles_are_as_bad_as_the_barrier_says() {
             exact.gradient(w, &mut out);
             out
         };
-        let first = estimator.refresh(&from, z).unwrap().gradient.to_vec();
+        let first = running.anchor(&mut oracle, &from, Which::All, z).unwrap();
+        let first = first.gradient.clone();
         anchors += distance(&first, &gradient(&from)).powi(2);
-        let second = estimator.advance(&to, z).unwrap().gradient.to_vec();
+        let second = running.vary(&mut oracle, &to, Which::All, z).unwrap();
+        let second = second.gradient.clone();
         let apart = |new: &[f64], old: &[f64]| -> Vec<f64> {
             new.iter().zip(old).map(|(a, b)| a - b).collect()
         };

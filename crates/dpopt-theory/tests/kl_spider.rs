@@ -1,22 +1,21 @@
 //! KL Spider on records: its noise, its distance from the lower bound, and regularised and over-parameterised problems through the
-//! real estimator.
+//! real oracle.
 //!
 //! Seeds are fixed. Where a test is statistical its false-alarm rate over seeds is stated.
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Budget, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, PublicFacts, Stop,
+    Budget, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, Plan as _, PublicFacts, Run,
+    Stop,
 };
 use dpopt_oracle::{
-    Convexity, Counts, Estimate, Estimator, Glm, Loss as _, PrivateData, PrivateGradient,
-    Regularized, Regularizer, Scale,
+    self as oracle, AskError, Books, Convexity, Glm, Loss as _, Oracle, OracleFacts, PrivateData,
+    PrivateMean, Question, Regularizer, Scale,
 };
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend,
-};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
 use dpopt_theory::{
-    Answer, CellSquares, Fingerprint, Power, Problem, Radial, RidgeLogistic, SimulatedEstimator,
-    Tilt, TiltedProblem, TiltedSquare, WeightedRecords,
+    Answer, CellSquares, Fingerprint, Power, Problem, Radial, RidgeLogistic, SimulatedOracle, Tilt,
+    TiltedProblem, TiltedSquare, WeightedRecords,
 };
 
 const MAX_STEPS: u64 = 1 << 40;
@@ -55,61 +54,48 @@ fn facts(records: u64, dim: usize, constants: [f64; 3]) -> PublicFacts {
 
 /// Keeps, for each number of variations since the anchor, the sum of the squared errors of estimates over their stated
 /// variance.
-struct Errors<'a, P, E> {
+struct Errors<'a, P, O> {
     problem: &'a P,
-    inner: E,
+    inner: O,
     since: usize,
+    estimate: Vec<f64>,
+    variance: f64,
     sums: &'a mut Vec<(f64, f64)>,
 }
 
-impl<P: Problem, E: Estimator> Errors<'_, P, E> {
-    fn note(&mut self, point: &[f64], gradient: &[f64], std: f64) {
+impl<P: Problem, O: Oracle> Oracle for Errors<'_, P, O> {
+    fn facts(&self) -> OracleFacts {
+        self.inner.facts()
+    }
+    fn books(&mut self) -> &mut Books {
+        self.inner.books()
+    }
+    fn answer(&mut self, question: Question<'_>) -> Result<oracle::Answer, AskError> {
+        let of = match &question {
+            Question::Mean { of, .. } => (of.point().to_vec(), of.before().is_some()),
+            other => panic!("{}", other.kind()),
+        };
+        let answer = self.inner.answer(question)?;
+        let (oracle::Answer::Mean(released), (point, change)) = (&answer, of) else {
+            panic!("no mean");
+        };
+        if !change {
+            self.estimate = vec![0.0; point.len()];
+            self.variance = 0.0;
+        }
+        self.since = if change { self.since + 1 } else { 0 };
+        dpopt_linalg::add_scaled(&mut self.estimate, 1.0, &released.mean);
+        self.variance += released.noise_std.powi(2);
         let mut exact = vec![0.0; point.len()];
-        self.problem.gradient(point, &mut exact);
-        let square: f64 = exact
-            .iter()
-            .zip(gradient)
-            .map(|(a, b)| (a - b).powi(2))
-            .sum();
+        self.problem.gradient(&point, &mut exact);
+        let square = dpopt_linalg::distance(&exact, &self.estimate).powi(2);
         if self.sums.len() <= self.since {
             self.sums.resize(self.since + 1, (0.0, 0.0));
         }
         let (total, count) = &mut self.sums[self.since];
-        *total += square / (point.len() as f64 * std * std);
+        *total += square / (point.len() as f64 * self.variance);
         *count += 1.0;
-    }
-}
-
-impl<P: Problem, E: Estimator> Estimator for Errors<'_, P, E> {
-    fn dim(&self) -> usize {
-        self.inner.dim()
-    }
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.inner.reserve(spend)
-    }
-    fn refresh(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        let estimate = self.inner.refresh(point, z)?;
-        let (gradient, std) = (estimate.gradient.to_vec(), estimate.noise_std);
-        self.since = 0;
-        self.note(point, &gradient, std);
-        self.inner.advance(point, z)
-    }
-    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        let estimate = self.inner.advance(point, z)?;
-        let (gradient, std) = (estimate.gradient.to_vec(), estimate.noise_std);
-        self.since += 1;
-        self.note(point, &gradient, std);
-        // A second change to the same point releases nothing.
-        self.inner.advance(point, z)
-    }
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.inner.draw_index(bound)
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.inner.settle()
-    }
-    fn counts(&self) -> Counts {
-        self.inner.counts()
+        Ok(answer)
     }
 }
 
@@ -122,22 +108,25 @@ fn errors_have_the_variance_of_the_plan() {
     let facts = facts(100_000, 20, [2.0, 2.0, 1.0 / 3.0]);
     let kl = KlCondition::new(3f64.powf(-2.0 / 3.0), 1.5).unwrap();
     let settings = KlSpiderSettings::new(BETA);
-    let mut plan = KlSpiderPlan::new(&facts, &kl, &budget(1.0), settings, MAX_STEPS).unwrap();
-    for phase in &mut plan.phases {
+    let budget = budget(1.0);
+    let plan = KlSpiderPlan::new(&facts, &kl, &budget, settings, MAX_STEPS).unwrap();
+    let mut phases = plan.phases().to_vec();
+    for phase in &mut phases {
         phase.stop_below = f64::MIN_POSITIVE;
     }
+    let plan = KlSpiderPlan::by_hand(&facts, &kl, &budget, settings, phases);
     let mut sums = Vec::new();
     for seed in 0..40 {
-        let inner = SimulatedEstimator::new(&problem, facts.records, facts.adjacency, seed)
-            .with_clip(ClipNorm::new(plan.clip).unwrap());
         let mut spy = Errors {
             problem: &problem,
-            inner,
+            inner: SimulatedOracle::new(&problem, facts.records, facts.adjacency, seed),
             since: 0,
+            estimate: Vec::new(),
+            variance: 0.0,
             sums: &mut sums,
         };
         let (mut at, mut since) = (0, 0);
-        let phases = &plan.phases;
+        let phases = plan.phases();
         let outcome = plan
             .run(&mut spy, &mut |release: &dpopt_nonconvex::Release<'_>| {
                 let phase = &phases[at];
@@ -174,11 +163,10 @@ fn the_bound_is_exceeded_sometimes_and_seldom() {
     let settings = KlSpiderSettings::new(0.5);
     let budget = budget(2f64.sqrt());
     let plan = KlSpiderPlan::new(&facts, &kl, &budget, settings, MAX_STEPS).unwrap();
-    let clip = ClipNorm::new(plan.clip).unwrap();
     let above = (0..300).filter(|seed| {
-        let inner = SimulatedEstimator::new(&problem, facts.records, facts.adjacency, *seed);
-        let outcome = plan.run(&mut inner.with_clip(clip), &mut NoObserver);
-        problem.value(&outcome.unwrap().point) > plan.excess_bound
+        let mut oracle = SimulatedOracle::new(&problem, facts.records, facts.adjacency, *seed);
+        let outcome = plan.run(&mut oracle, &mut NoObserver);
+        problem.value(&outcome.unwrap().point) > plan.excess_bound()
     });
     let above = above.count();
     assert!((4..=150).contains(&above), "{above} of 300");
@@ -203,15 +191,15 @@ fn a_billion_tilted_records_are_learned() {
     let kl = KlCondition::polyak_lojasiewicz(1.0).unwrap();
     let settings = KlSpiderSettings::new(BETA);
     let plan = KlSpiderPlan::new(&facts, &kl, &budget(1.0), settings, MAX_STEPS).unwrap();
-    assert!(plan.excess_bound < 1e-14, "{}", plan.excess_bound);
+    assert!(plan.excess_bound() < 1e-14, "{}", plan.excess_bound());
     for seed in 0..8 {
-        let mut estimator = SimulatedEstimator::weighted(&loss, &data, facts.adjacency, seed);
-        let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
+        let mut oracle = SimulatedOracle::weighted(&loss, &data, facts.adjacency, seed);
+        let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
         let excess = problem.value(&outcome.point);
         assert!(
-            excess <= plan.excess_bound,
+            excess <= plan.excess_bound(),
             "{excess} {}",
-            plan.excess_bound
+            plan.excess_bound()
         );
     }
 }
@@ -239,15 +227,13 @@ fn the_excess_is_within_thirty_times_the_lower_bound() {
         let records = Fingerprint::new(dim, n, size, seed).unwrap();
         let problem = loss.over(records.mean());
         let data = WeightedRecords::new(records.records().to_vec(), vec![1; n]).unwrap();
-        let clip = ClipNorm::new(plan.clip).unwrap();
-        let mut estimator =
-            SimulatedEstimator::weighted(&loss, &data, facts.adjacency, seed).with_clip(clip);
-        let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
+        let mut oracle = SimulatedOracle::weighted(&loss, &data, facts.adjacency, seed);
+        let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
         let excess = problem.value(&outcome.point) + problem.initial_gap();
         assert!(
-            excess <= plan.excess_bound,
+            excess <= plan.excess_bound(),
             "{excess} {}",
-            plan.excess_bound
+            plan.excess_bound()
         );
         total += excess;
     }
@@ -256,7 +242,7 @@ fn the_excess_is_within_thirty_times_the_lower_bound() {
     assert!(ratio <= 30.0, "{ratio}");
 }
 
-/// Ridge logistic regression with a public weight, through the protected estimator's own sums and curator: strongly convex, so kappa = 2
+/// Ridge logistic regression with a public weight, through the protected oracle's own sums and curator: strongly convex, so kappa = 2
 /// with gamma = 1/sqrt(2 lambda); the regulariser is exact, and only the gradients of the loss are clipped.
 #[test]
 fn ridge_logistic_regression_is_learned_to_the_bound() {
@@ -296,21 +282,21 @@ fn ridge_logistic_regression_is_learned_to_the_bound() {
     let kl = KlCondition::polyak_lojasiewicz(ridge).unwrap();
     let plan = KlSpiderPlan::new(&facts, &kl, &budget(1.0), settings, 2_000).unwrap();
     assert!(
-        plan.excess_bound < 1e-3 * 2f64.ln(),
+        plan.excess_bound() < 1e-3 * 2f64.ln(),
         "{}",
-        plan.excess_bound
+        plan.excess_bound()
     );
     for seed in 0..2 {
         let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
-        let clip = ClipNorm::new(plan.clip).unwrap();
-        let inner = PrivateGradient::clipped(&data, Glm::Logistic, curator, clip).unwrap();
-        let mut estimator = Regularized::new(inner, regularizer);
-        let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
+        let mut means = PrivateMean::new(&data, Glm::Logistic, curator).unwrap();
+        let mut observer = NoObserver;
+        let run = Run::new(&mut observer).with_regularizer(regularizer);
+        let outcome = plan.run_with(&mut means, run).unwrap();
         let excess = problem.excess(&outcome.point);
         assert!(
-            excess > 0.0 && excess <= plan.excess_bound,
+            excess > 0.0 && excess <= plan.excess_bound(),
             "{excess} {}",
-            plan.excess_bound
+            plan.excess_bound()
         );
     }
 }
@@ -354,17 +340,17 @@ fn over_parameterised_least_squares_are_learned_to_the_bound() {
     let settings = KlSpiderSettings::new(BETA).with_objective_smoothness(loss.mean_smoothness());
     let plan = KlSpiderPlan::new(&facts, &kl, &budget(1.0), settings, 1_000).unwrap();
     // The constants hold where the run can go.
-    assert!(plan.radius <= reach, "{}", plan.radius);
-    assert!(plan.excess_bound < 1e-3, "{}", plan.excess_bound);
+    assert!(plan.radius() <= reach, "{}", plan.radius());
+    assert!(plan.excess_bound() < 1e-3, "{}", plan.excess_bound());
     let problem = loss.clone().over(means).unwrap();
     for seed in 0..4 {
-        let mut estimator = SimulatedEstimator::weighted(&loss, &data, facts.adjacency, seed);
-        let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
+        let mut oracle = SimulatedOracle::weighted(&loss, &data, facts.adjacency, seed);
+        let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
         let excess = problem.value(&outcome.point);
         assert!(
-            excess <= plan.excess_bound,
+            excess <= plan.excess_bound(),
             "{excess} {}",
-            plan.excess_bound
+            plan.excess_bound()
         );
     }
 }

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::JlMap;
 use dpopt_nonconvex::{
-    Budget, JlBranch, JlFacts, JlPlan, NoisyGdPlan, PlanError, PublicFacts, PublicRank, Release,
-    SolverPlan, SpiderBoostPlan,
+    Budget, JlBranch, JlFacts, JlPlan, NoisyGdPlan, Plan, PlanError, PublicFacts, PublicRank,
+    Release, SpiderBoostPlan,
 };
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::verify::{Registry, Verification};
-use dpopt_theory::{RampGlm, SpanEstimator, in_span};
+use dpopt_theory::{RampGlm, SpanOracle, in_span};
 
 const STEPS: u64 = 1_000_000;
 const RANK: usize = 5;
@@ -46,7 +46,7 @@ fn slopes() -> Vec<f64> {
 
 /// The worst over slopes of the mean over runs and points of the original gradient's norm.
 fn worst(
-    plan: &SolverPlan,
+    plan: &dyn Plan,
     projection: Option<(usize, f64, usize)>,
     slopes: &[f64],
     runs: u64,
@@ -69,7 +69,7 @@ fn worst(
                     RampGlm::embedded(&images, slope, row_norm)
                 }
             };
-            let mut estimator = SpanEstimator::new(
+            let mut oracle = SpanOracle::new(
                 problem.clone(),
                 plan.facts().dim,
                 plan.facts().records,
@@ -78,7 +78,7 @@ fn worst(
             );
             let (mut sum, mut points) = (0.0, 0.0);
             let walk = in_span(plan, RANK).unwrap();
-            walk.run(&mut estimator, &mut |release: &Release<'_>| {
+            walk.run(&mut oracle, &mut |release: &Release<'_>| {
                 sum += problem.original_norm(&release.point[..RANK]);
                 points += 1.0;
                 ControlFlow::Continue(())
@@ -91,13 +91,16 @@ fn worst(
     worst
 }
 
-/// A plan, its bound, and the rows, norm bound and columns of its projection.
-type Planned = (SolverPlan, f64, Option<(usize, f64, usize)>);
+/// The rows, norm bound and columns of a projection.
+fn projection(jl: &JlPlan) -> (usize, f64, usize) {
+    let shape = jl.shape();
+    (shape.embedded_dim, shape.row_norm.get(), jl.facts().dim)
+}
 
 /// Bound and measured error; the error of a plan that was refused as vacuous is that of the origin, 1/2.
-fn row(plan: Result<Planned, PlanError>) -> (f64, f64) {
+fn row<P: Plan>(plan: Result<P, PlanError>, error: impl FnOnce(&P) -> f64) -> (f64, f64) {
     match plan {
-        Ok((plan, bound, projection)) => (bound, worst(&plan, projection, &slopes(), 2)),
+        Ok(plan) => (plan.predicted_bound().unwrap(), error(&plan)),
         Err(PlanError::Vacuous { bound, .. }) => (bound, 0.5),
         Err(error) => panic!("{error}"),
     }
@@ -110,31 +113,21 @@ fn projected(dim: usize, base_knows_rank: bool) -> (f64, f64) {
         rank: Some(rank),
         seed: 0,
     };
-    let base = |facts: &PublicFacts, _: Option<PublicRank>| {
-        if base_knows_rank {
-            SpiderBoostPlan::within_rank(facts, &budget(), STEPS, rank)
+    let base = |facts: &PublicFacts, _: Option<PublicRank>| -> Result<Box<dyn Plan>, PlanError> {
+        Ok(Box::new(if base_knows_rank {
+            SpiderBoostPlan::within_rank(facts, &budget(), STEPS, rank)?
         } else {
-            SpiderBoostPlan::new(facts, &budget(), STEPS)
-        }
-        .map(SolverPlan::SpiderBoost)
+            SpiderBoostPlan::new(facts, &budget(), STEPS)?
+        }))
     };
     row(
-        JlPlan::in_branch(JlBranch::Rank, &jl, &budget(), &base).map(|plan| {
-            let bound = plan.predicted_bound.unwrap();
-            (
-                plan.base,
-                bound,
-                Some((plan.rows, plan.row_norm.get(), dim)),
-            )
-        }),
+        JlPlan::in_branch(JlBranch::Rank, &jl, &budget(), &base),
+        |jl| worst(jl.base(), Some(projection(jl)), &slopes(), 2),
     )
 }
 
-fn unprojected(plan: Result<SolverPlan, PlanError>) -> (f64, f64) {
-    row(plan.map(|plan| {
-        let bound = plan.predicted_bound().unwrap();
-        (plan, bound, None)
-    }))
+fn unprojected<P: Plan>(plan: Result<P, PlanError>) -> (f64, f64) {
+    row(plan, |plan| worst(plan, None, &slopes(), 2))
 }
 
 #[test]
@@ -146,16 +139,10 @@ fn the_projection_crosses_the_plain_solver() {
     let mut table = Vec::new();
     for dim in [300, 1_000, 2_000, 4_000, 8_000] {
         let facts = facts(dim);
-        let plain = unprojected(
-            SpiderBoostPlan::new(&facts, &budget(), STEPS).map(SolverPlan::SpiderBoost),
-        );
-        let ranked = unprojected(
-            SpiderBoostPlan::within_rank(&facts, &budget(), STEPS, rank)
-                .map(SolverPlan::SpiderBoost),
-        );
-        let noisy = unprojected(
-            NoisyGdPlan::within_rank(&facts, &budget(), STEPS, rank).map(SolverPlan::NoisyGd),
-        );
+        let plain = unprojected(SpiderBoostPlan::new(&facts, &budget(), STEPS));
+        let within = SpiderBoostPlan::within_rank(&facts, &budget(), STEPS, rank);
+        let ranked = unprojected(within);
+        let noisy = unprojected(NoisyGdPlan::within_rank(&facts, &budget(), STEPS, rank));
         let line = [
             plain,
             projected(dim, false),
@@ -206,23 +193,21 @@ fn many_records_make_the_projection_pay_within_a_rank_too() {
             seed: 0,
         };
         let jl = JlPlan::in_branch(JlBranch::Rank, &jl, &budget(), &|facts, _| {
-            SpiderBoostPlan::within_rank(facts, &budget(), steps, rank).map(SolverPlan::SpiderBoost)
+            let base = SpiderBoostPlan::within_rank(facts, &budget(), steps, rank)?;
+            Ok(Box::new(base))
         })
         .unwrap();
-        let bounds = [
-            jl.predicted_bound.unwrap(),
-            spider.predicted_bound.unwrap(),
-            noisy.predicted_bound.unwrap(),
-        ];
-        let plans = [
-            (jl.base.clone(), Some((jl.rows, jl.row_norm.get(), dim))),
-            (SolverPlan::SpiderBoost(spider), None),
-            (SolverPlan::NoisyGd(noisy), None),
+        let of = |plan: &dyn Plan| plan.predicted_bound().unwrap();
+        let bounds = [of(&jl), of(&spider), of(&noisy)];
+        let plans: [(&dyn Plan, _); 3] = [
+            (jl.base(), Some(projection(&jl))),
+            (&spider, None),
+            (&noisy, None),
         ];
         let mut errors = [0.0; 3];
-        for ((error, (plan, projection)), bound) in errors.iter_mut().zip(&plans).zip(bounds) {
+        for ((error, (plan, projection)), bound) in errors.iter_mut().zip(plans).zip(bounds) {
             let slopes = [0.5, 0.8, 1.2, 1.8, 2.7].map(|ratio| ratio * bound);
-            *error = worst(plan, *projection, &slopes, 1);
+            *error = worst(plan, projection, &slopes, 1);
             assert!(*error <= bound, "{dim}: {error} above {bound}");
         }
         let best_other = bounds[1].min(bounds[2]);

@@ -1,12 +1,12 @@
 //! Private proximal point on weighted records, with samples.
 
 use dpopt_nonconvex::{
-    Budget, NoObserver, ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts,
-    Stop,
+    Budget, NoObserver, Plan as _, ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings,
+    PublicFacts, Stop,
 };
 use dpopt_oracle::Convexity;
-use dpopt_privacy::{Adjacency, ClipNorm, Delta, Epsilon};
-use dpopt_theory::{Power, Problem as _, Radial, SimulatedEstimator, Tilt, TiltedProblem};
+use dpopt_privacy::{Adjacency, Delta, Epsilon};
+use dpopt_theory::{Power, Problem as _, Radial, SimulatedOracle, Tilt, TiltedProblem};
 
 const DIM: usize = 10;
 const TILT: f64 = 0.3;
@@ -54,14 +54,12 @@ fn samples_keep_the_bound_and_save_gradients() {
         let excess = plans.each_ref().map(|plan| {
             let mut worst: f64 = 0.0;
             for seed in 0..3 {
-                let mut estimator = SimulatedEstimator::weighted(&loss, &data, adjacency, seed)
-                    .with_clip(ClipNorm::new(plan.clip).unwrap())
-                    .with_access(plan.access());
-                let outcome = plan.run(&mut estimator, &mut NoObserver).unwrap();
+                let mut oracle = SimulatedOracle::weighted(&loss, &data, adjacency, seed);
+                let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
                 assert_eq!(outcome.stop, Stop::Completed);
                 worst = worst.max(problem.value(&outcome.point));
             }
-            assert!(worst <= plan.predicted_risk, "{worst}");
+            assert!(worst <= plan.predicted_risk(), "{worst}");
             worst
         });
         assert!(plans[0].gradients() < 0.1 * plans[1].gradients());

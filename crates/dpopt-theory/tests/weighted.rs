@@ -7,19 +7,19 @@
 use std::collections::BTreeMap;
 
 use dpopt_linalg::{Design, norm};
-use dpopt_oracle::query::{Gradient, GradientDifference, HessianVector, Value};
+use dpopt_oracle::query::{HessianVector, Value};
 use dpopt_oracle::{
-    Ask, Differentiable as _, Examples, Glm, Means, Over, PeriodTerms, PrivateData, PrivateMean,
-    Segment, TwiceDifferentiable as _,
+    AskError, Differentiable as _, Examples, Glm, Linear, Oracle, PeriodTerms, PrivateData,
+    PrivateMean, Segment, TwiceDifferentiable as _,
 };
 use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Participation, PrefixKind, PrefixNoise,
-    Refused, SamplingRate, Spend,
+    SamplingRate, Spend, Which,
 };
 use dpopt_theory::{
-    ClosedForm, Power, Problem as _, Radial, SecondOrderProblem as _, SimulatedMeans, Tilt,
-    TiltedProblem, WeightedError, WeightedLoss, WeightedRecords,
+    Power, Problem as _, Radial, SecondOrderProblem as _, SimulatedOracle, Tilt, TiltedProblem,
+    WeightedError, WeightedRecords,
 };
 
 const DRAWS: usize = 40_000;
@@ -202,34 +202,20 @@ fn exact_means_are_those_of_the_expanded_data() {
         }
     }
     let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-14);
-    let query = Gradient {
-        point: &w,
-        clip: clip(0.2),
-    };
+    let query = Linear::field(&w, clip(0.2));
     let mean = data.mean(&loss, &query).unwrap().unwrap();
     assert!(close(&mean, &means[0]), "{mean:?} {means:?}");
     let displacement = [w[0] - v[0], w[1] - v[1]];
     let segment = Segment::new(&v, &w, &displacement).unwrap();
-    let query = GradientDifference {
-        segment,
-        radius: Some(clip(0.15)),
-        clip: clip(0.2),
-    };
+    let query = Linear::change(segment, clip(0.2), clip(0.15));
     let mean = data.mean(&loss, &query).unwrap().unwrap();
     assert!(close(&mean, &means[1]), "{mean:?} {means:?}");
-    // The means that estimators stand on give the same.
-    let simulated = SimulatedMeans::new(WeightedLoss::new(&loss, &data), Adjacency::ReplaceOne, 1);
-    let field = Ask::Field {
-        point: &w,
-        clip: clip(0.2),
-    };
-    assert!(close(&simulated.exact(&field), &means[0]));
-    let change = Ask::Change {
-        segment,
-        clip: clip(0.2),
-        radius: clip(0.15),
-    };
-    assert!(close(&simulated.exact(&change), &means[1]));
+    // The simulated oracle gives the same.
+    let simulated = SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, 1);
+    let field = Linear::field(&w, clip(0.2));
+    assert!(close(&simulated.exact(field), &means[0]));
+    let change = Linear::change(segment, clip(0.2), clip(0.15));
+    assert!(close(&simulated.exact(change), &means[1]));
     // Values have no gradient, and points must fit.
     let value = Value {
         point: &w,
@@ -245,18 +231,15 @@ fn exact_means_are_those_of_the_expanded_data() {
         })
         .sum();
     assert!((mean - by_hand).abs() < 1e-14);
-    let query = Gradient {
-        point: &[0.0; 3],
-        clip: clip(1.0),
-    };
+    let query = Linear::field(&[0.0; 3], clip(1.0));
     let wrong = data.mean(&loss, &query);
     assert_eq!(wrong, Err(WeightedError::QueryShape { dim: 2 }));
 }
 
 /// Everything that a run can ask, in one order: each answer's noise, or the refusal.
-fn tour<M: Means>(means: &mut M, spend: &Spend) -> Vec<String> {
+fn tour(means: &mut dyn Oracle, spend: &Spend) -> Vec<String> {
     let mut log = Vec::new();
-    let mut say = |what: Result<f64, Refused>| {
+    let mut say = |what: Result<f64, AskError>| {
         log.push(match what {
             Ok(std) => format!("{std:.6e}"),
             // Pools and slices are numbered over the process: the variant is enough.
@@ -265,59 +248,62 @@ fn tour<M: Means>(means: &mut M, spend: &Spend) -> Vec<String> {
     };
     let w = [0.3, -0.4];
     let origin = [0.0, 0.0];
-    let field = Ask::Field {
-        point: &w,
-        clip: clip(0.5),
-    };
-    let change = Ask::Change {
-        segment: Segment::new(&origin, &w, &w).unwrap(),
-        clip: clip(0.5),
-        radius: clip(0.25),
-    };
+    let field = Linear::field(&w, clip(0.5));
+    let change = Linear::change(
+        Segment::new(&origin, &w, &w).unwrap(),
+        clip(0.5),
+        clip(0.25),
+    );
     let rate = SamplingRate::new(0.5).unwrap();
+    say(means.mean(field, Which::All, z(2.0)).map(|m| m.noise_std));
     say(means
-        .mean(&field, Over::Everything, z(2.0))
-        .map(|m| m.noise_std));
-    say(means.reserve(spend).map(|()| 0.0));
-    say(means.reserve(spend).map(|()| 0.0));
+        .books()
+        .reserve(spend)
+        .map(|()| 0.0)
+        .map_err(Into::into));
+    say(means
+        .books()
+        .reserve(spend)
+        .map(|()| 0.0)
+        .map_err(Into::into));
     for over in [
-        Over::Everything,
-        Over::Poisson(rate),
-        Over::FixedSize(3),
-        Over::FixedSize(0),
-        Over::FixedSize(7),
-        Over::Next(2),
-        Over::Next(0),
-        Over::Next(9),
+        Which::All,
+        Which::Poisson(rate),
+        Which::FixedSize(3),
+        Which::FixedSize(0),
+        Which::FixedSize(7),
+        Which::Next(2),
+        Which::Next(0),
+        Which::Next(9),
     ] {
-        say(means.mean(&field, over, z(2.0)).map(|m| m.noise_std));
-        say(means.mean(&change, over, z(2.0)).map(|m| m.noise_std));
-        say(means.mean(&field, over, z(3.0)).map(|m| m.noise_std));
+        say(means.mean(field, over, z(2.0)).map(|m| m.noise_std));
+        say(means.mean(change, over, z(2.0)).map(|m| m.noise_std));
+        say(means.mean(field, over, z(3.0)).map(|m| m.noise_std));
         say(means
-            .mean_value(&w, 0.2, clip(0.5), over, z(2.0))
+            .value(&w, 0.2, clip(0.5), over, z(2.0))
             .map(|m| m.noise_std));
     }
-    say(Ok(means.records_left() as f64));
-    match means.take_slice(1) {
+    say(Ok(means.books().records_left() as f64));
+    match means.books().take_slice(1) {
         Ok(slice) => {
-            say(Ok(means.slice_len(&slice) as f64));
+            say(Ok(slice.len() as f64));
             say(means
-                .mean(&field, Over::Slice(&slice), z(2.0))
+                .mean(field, Which::Slice(&slice), z(2.0))
                 .map(|m| m.noise_std));
             say(means
-                .mean(&field, Over::Slice(&slice), z(2.0))
+                .mean(field, Which::Slice(&slice), z(2.0))
                 .map(|m| m.noise_std));
             say(means
-                .mean(&field, Over::Slice(&slice), z(2.0))
+                .mean(field, Which::Slice(&slice), z(2.0))
                 .map(|m| m.noise_std));
         }
-        Err(refused) => say(Err(refused)),
+        Err(refused) => say(Err(refused.into())),
     }
     for (participation, over) in [
-        (Participation::Every, Over::Everything),
-        (Participation::Every, Over::Next(1)),
-        (Participation::Single, Over::Next(1)),
-        (Participation::Single, Over::Everything),
+        (Participation::Every, Which::All),
+        (Participation::Every, Which::Next(1)),
+        (Participation::Single, Which::Next(1)),
+        (Participation::Single, Which::All),
     ] {
         let terms = PeriodTerms {
             kind: PrefixKind::Toeplitz,
@@ -329,15 +315,15 @@ fn tour<M: Means>(means: &mut M, spend: &Spend) -> Vec<String> {
         match means.open_period(&terms) {
             Ok(mut period) => {
                 for _ in 0..3 {
-                    say(means.push(&mut period, &field, over).map(|m| m.noise_std));
+                    say(means.step(&mut period, field, over).map(|m| m.noise_std));
                 }
             }
             Err(refused) => say(Err(refused)),
         }
     }
-    let counts = means.counts();
+    let counts = means.books().counts();
     log.push(format!("{counts:?}"));
-    log.push(format!("{:?}", means.settle().unwrap()));
+    log.push(format!("{:?}", means.books().settle().unwrap()));
     log
 }
 
@@ -384,7 +370,7 @@ fn the_books_are_those_of_a_protected_run() {
             let private = expanded(adjacency);
             let curator = Curator::simulated(adjacency, 5);
             let mut real = PrivateMean::new(&private, loss, curator).unwrap();
-            let mut simulated = SimulatedMeans::new(WeightedLoss::new(&loss, &data), adjacency, 5);
+            let mut simulated = SimulatedOracle::weighted(&loss, &data, adjacency, 5);
             let (real, simulated) = (tour(&mut real, spend), tour(&mut simulated, spend));
             assert_eq!(real, simulated, "{adjacency} {spend:?}");
             granted += real.iter().filter(|line| line.contains('e')).count();
@@ -400,10 +386,7 @@ fn sampled_means_have_the_right_mean_and_variance() {
     let loss = Glm::Welsch;
     let rate = SamplingRate::new(0.4).unwrap();
     let w = [0.3, -0.4];
-    let field = Ask::Field {
-        point: &w,
-        clip: clip(1.0),
-    };
+    let field = Linear::field(&w, clip(1.0));
     let fixed = Event::SampledWithoutReplacement {
         source_dataset_size: 6,
         sample_size: 2,
@@ -411,10 +394,10 @@ fn sampled_means_have_the_right_mean_and_variance() {
     };
     let sampled = Event::gaussian(z(0.5)).poisson_sampled(rate);
     let count = 20_000;
-    let mut means = SimulatedMeans::new(WeightedLoss::new(&loss, &data), Adjacency::ReplaceOne, 9);
+    let mut means = SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, 9);
     let all = Event::composed(vec![fixed.repeated(count), sampled.repeated(count)]);
-    means.reserve(&Spend::Fixed(all)).unwrap();
-    let exact = means.exact(&field);
+    means.books().reserve(&Spend::Fixed(all)).unwrap();
+    let exact = means.exact(field);
     let contribution = |i: usize| {
         let score = ROWS[i][0] * w[0] + ROWS[i][1] * w[1];
         loss.slope(score, f64::from(LABELS[i])) * ROWS[i][0]
@@ -429,11 +412,11 @@ fn sampled_means_have_the_right_mean_and_variance() {
         square * 0.6 / (0.4 * 36.0),
         spread / 5.0 / 2.0 * (1.0 - 2.0 / 6.0),
     ];
-    let overs = [Over::Poisson(rate), Over::FixedSize(2)];
+    let overs = [Which::Poisson(rate), Which::FixedSize(2)];
     for (over, by_sampling) in overs.into_iter().zip(by_sampling) {
         let (mut sum, mut squares, mut noise) = (0.0, 0.0, 0.0);
         for _ in 0..count {
-            let mean = means.mean(&field, over, z(0.5)).unwrap();
+            let mean = means.mean(field, over, z(0.5)).unwrap();
             let off = mean.mean[0] - exact[0];
             sum += off;
             squares += off * off;
@@ -456,19 +439,15 @@ fn sampled_means_have_the_right_mean_and_variance() {
 fn prefix_sums_have_the_noise_of_their_factorisation() {
     let problem = Radial::new(Power::new(3.0).unwrap(), 400, 0.5, 1.0).unwrap();
     let point = problem.at_radius(0.7);
-    let field = Ask::Field {
-        point: &point,
-        clip: clip(1.0),
-    };
+    let field = Linear::field(&point, clip(1.0));
     for kind in [PrefixKind::Tree, PrefixKind::Toeplitz, PrefixKind::Honaker] {
         let planned = PrefixNoise::new(kind, 5, Participation::Every).unwrap();
         let records = 1000;
-        let mut means =
-            SimulatedMeans::new(ClosedForm::new(&problem, records), Adjacency::AddRemove, 3);
+        let mut means = SimulatedOracle::new(&problem, records, Adjacency::AddRemove, 3);
         let z = z(1.5);
         let periods = 20;
         let event = planned.event(z).unwrap().repeated(periods);
-        means.reserve(&Spend::Fixed(event)).unwrap();
+        means.books().reserve(&Spend::Fixed(event)).unwrap();
         let share = clip(1.0 / records as f64);
         let terms = PeriodTerms {
             kind,
@@ -485,7 +464,7 @@ fn prefix_sums_have_the_noise_of_their_factorisation() {
             let mut period = means.open_period(&terms).unwrap();
             let mut before = vec![0.0; 400];
             for t in 1..=5_u64 {
-                let mean = means.push(&mut period, &field, Over::Everything).unwrap();
+                let mean = means.step(&mut period, field, Which::All).unwrap();
                 let std = planned.variance(t).unwrap().sqrt() * 1.5 * share.get();
                 assert!((mean.noise_std / std - 1.0).abs() < 1e-9);
                 let noise: Vec<f64> = mean
@@ -500,7 +479,7 @@ fn prefix_sums_have_the_noise_of_their_factorisation() {
                 }
                 before = noise;
             }
-            assert!(means.push(&mut period, &field, Over::Everything).is_err());
+            assert!(means.step(&mut period, field, Which::All).is_err());
         }
         let n = 400.0 * periods as f64;
         for square in squares {
@@ -546,10 +525,7 @@ fn a_thousand_million_tilted_records() {
     assert!(slopes.worst < 1e-8, "{slopes:?}");
     let mut gradient = vec![0.0; 4];
     for point in points {
-        let query = Gradient {
-            point,
-            clip: clip(9.0),
-        };
+        let query = Linear::field(point, clip(9.0));
         problem.gradient(point, &mut gradient);
         let mean = data.mean(&loss, &query).unwrap().unwrap();
         assert!(dpopt_linalg::distance(&mean, &gradient) < 1e-14);
@@ -580,17 +556,14 @@ fn a_thousand_million_tilted_records() {
             assert!((product[j] - (up[j] - down[j]) / 2e-5).abs() < 1e-8);
         }
     }
-    let mut means = SimulatedMeans::new(WeightedLoss::new(&loss, &data), Adjacency::ReplaceOne, 4);
+    let mut means = SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, 4);
     let rate = SamplingRate::new(1e-3).unwrap();
     let event = Event::gaussian(z(1.0)).poisson_sampled(rate).repeated(50);
-    means.reserve(&Spend::Fixed(event)).unwrap();
-    let field = Ask::Field {
-        point: &[0.2; 4],
-        clip: clip(3.0),
-    };
+    means.books().reserve(&Spend::Fixed(event)).unwrap();
+    let field = Linear::field(&[0.2; 4], clip(3.0));
     problem.gradient(&[0.2; 4], &mut gradient);
     for _ in 0..50 {
-        let mean = means.mean(&field, Over::Poisson(rate), z(1.0)).unwrap();
+        let mean = means.mean(field, Which::Poisson(rate), z(1.0)).unwrap();
         // Sampling: at most L0/sqrt(q n) = 2e-3 in all; noise: 6e-6 in each coordinate.
         assert!(dpopt_linalg::distance(&mean.mean, &gradient) < 6.0 * 2.2e-3);
     }

@@ -1,9 +1,16 @@
 //! Nonconvex optimisation under differential privacy: plan, run, certify.
 //!
-//! This crate re-exports the layers; it has no logic of its own.
+//! This crate re-exports the layers; it has no logic of its own. [`prelude`] has what most programs need.
+//!
+//! | task | example, below `crates/dpopt/examples/` |
+//! | --- | --- |
+//! | plan, run, certify | `plan_run_certify.rs`, and below |
+//! | a loss of one's own | `own_loss.rs` |
+//! | a solver of one's own, registered | `own_solver.rs` |
+//! | what training with other software cost | `account_elsewhere.rs` |
+//! | one budget for several runs | `shared_budget.rs` |
 //!
 //! ```
-//! use std::ops::ControlFlow;
 //! use dpopt::prelude::*;
 //!
 //! // Sixty records with two features each; in real use read them from somewhere.
@@ -21,12 +28,12 @@
 //!     data.public_records(), data.dim(), data.adjacency(), data.row_norm(),
 //!     loss.constants(data.row_norm()))?;
 //! let budget = Budget { epsilon: Epsilon::new(1.0)?, delta: Delta::new(1e-6)? };
-//! let choice = Solver::auto(&facts, &budget, 2000)?;
+//! let choice = auto(&facts, &ExtraFacts::default(), &budget, &Limits::steps(2000))?;
 //!
-//! // Run: an estimator draws, clips and charges; the solver walks.
+//! // Run: an oracle draws, clips and charges; the solver walks.
 //! let curator = Curator::protected(data.adjacency())?;
 //! let run = GlmRun::new(&data, loss, curator);
-//! let (outcome, curator) = choice.plan.run_on(run, &mut NoObserver)?;
+//! let (outcome, curator) = run.run(&*choice.plan, &mut NoObserver)?;
 //!
 //! // State what it cost.
 //! let guarantee = curator.guarantee(budget.delta)?;
@@ -42,6 +49,7 @@ pub use dpopt_linalg as linalg;
 pub use dpopt_nonconvex as nonconvex;
 pub use dpopt_oracle as oracle;
 pub use dpopt_privacy as privacy;
+pub use dpopt_solver as solver;
 #[cfg(feature = "theory")]
 pub use dpopt_theory as theory;
 
@@ -50,15 +58,15 @@ pub mod prelude {
     pub use dpopt_certify::{GlmMean, MeanLoss, Verdict, first_order, goldstein, second_order};
     pub use dpopt_linalg::Design;
     pub use dpopt_nonconvex::{
-        Budget, ExtraFacts, GlmRun, NoObserver, Observer, Outcome, PublicFacts, Release, Solver,
-        SolverPlan, Stop,
+        Budget, ExtraFacts, GlmRun, Limits, NoObserver, Observer, Outcome, Plan, PublicFacts,
+        Release, Run, SOLVERS, Solver, Stop, auto,
     };
     pub use dpopt_oracle::{
-        Access, Estimator, Glm, PrivateData, PrivateGradient, PublicData, PublicRecords,
-        Regularized, Regularizer, Softmax,
+        ClosureLoss, Glm, Loss, Oracle, PrivateData, PrivateGradient, PrivateMean, PublicData,
+        PublicRecords, Regularizer, Softmax,
     };
     pub use dpopt_privacy::{
         Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, Guarantee,
-        NoiseMultiplier, SamplingRate,
+        NoiseMultiplier, SamplingRate, Which,
     };
 }

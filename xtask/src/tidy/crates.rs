@@ -21,7 +21,7 @@ enum May {
 
 /// The layers of `docs/architecture.md`. An arrow that is not here does not exist; adding one
 /// means editing that document too.
-const LAYERS: [(&str, May); 14] = [
+const LAYERS: [(&str, May); 16] = [
     ("dpopt-linalg", May::Only(&[])),
     ("dpopt-accounting", May::Only(&[])),
     ("dpopt-data", May::Only(&["dpopt-linalg"])),
@@ -31,18 +31,31 @@ const LAYERS: [(&str, May); 14] = [
         May::Only(&["dpopt-linalg", "dpopt-privacy"]),
     ),
     (
-        "dpopt-nonconvex",
+        "dpopt-solver",
         May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
     ),
     (
+        "dpopt-nonconvex",
+        May::Only(&[
+            "dpopt-solver",
+            "dpopt-oracle",
+            "dpopt-linalg",
+            "dpopt-privacy",
+        ]),
+    ),
+    (
         "dpopt-minimax",
-        May::Only(&["dpopt-oracle", "dpopt-linalg", "dpopt-privacy"]),
+        May::Only(&[
+            "dpopt-solver",
+            "dpopt-oracle",
+            "dpopt-linalg",
+            "dpopt-privacy",
+        ]),
     ),
     (
         "dpopt-certify",
         May::Only(&[
-            "dpopt-nonconvex",
-            "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
@@ -51,9 +64,11 @@ const LAYERS: [(&str, May); 14] = [
     (
         "dpopt-theory",
         May::Only(&[
+            "dpopt-report",
             "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
@@ -66,13 +81,15 @@ const LAYERS: [(&str, May); 14] = [
             "dpopt-certify",
             "dpopt-nonconvex",
             "dpopt-minimax",
+            "dpopt-solver",
             "dpopt-data",
             "dpopt-oracle",
             "dpopt-linalg",
             "dpopt-privacy",
         ]),
     ),
-    ("dpopt-cli", May::Only(&["dpopt"])),
+    ("dpopt-report", May::Only(&[])),
+    ("dpopt-cli", May::Only(&["dpopt", "dpopt-report"])),
     ("xtask", May::Anything),
     ("dpopt-benches", May::Anything),
     (TESTKIT, May::Only(&[])),
@@ -331,12 +348,17 @@ mod tests {
                 &[("dpopt-accounting", "", ""), ("rand", "", "")],
             ),
             ("dpopt-oracle", &[("dpopt-linalg", "", "")]),
-            ("dpopt-nonconvex", &[("dpopt-oracle", "", "")]),
+            ("dpopt-solver", &[("dpopt-oracle", "", "")]),
+            ("dpopt-nonconvex", &[("dpopt-solver", "", "")]),
             ("dpopt-minimax", &[("dpopt-privacy", "", "")]),
-            ("dpopt-certify", &[("dpopt-nonconvex", "", "")]),
-            ("dpopt-theory", &[("dpopt-certify", "", "")]),
+            ("dpopt-certify", &[("dpopt-solver", "", "")]),
+            (
+                "dpopt-theory",
+                &[("dpopt-certify", "", ""), ("dpopt-report", "", "")],
+            ),
+            ("dpopt-report", &[]),
             ("dpopt", &[("dpopt-theory", "", "")]),
-            ("dpopt-cli", &[("dpopt", "", "")]),
+            ("dpopt-cli", &[("dpopt", "", ""), ("dpopt-report", "", "")]),
             ("xtask", &[("dpopt-cli", "", "")]),
             ("dpopt-benches", &[("dpopt-linalg", "dev", "")]),
         ]);

@@ -2,8 +2,8 @@
 
 use dpopt::certify::{GlmMean, GradientNormPlan, auc, first_order};
 use dpopt::nonconvex::{
-    Budget, ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, NoObserver, PlanError, PublicFacts,
-    Solver, SolverPlan,
+    Budget, ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, Limits, NOISY_GD_THEORY, NoObserver,
+    Plan, PlanError, PublicFacts, SOLVERS, SPIDERBOOST, Solver,
 };
 use dpopt::oracle::{Glm, PrivateMean};
 use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu};
@@ -44,11 +44,26 @@ pub(crate) struct Setting<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// With a claimed radius, where one is needed.
-    Plain(Solver, Option<f64>),
+    Plain(&'static Solver, Option<f64>),
     /// The branch with the least bound, the identity included.
-    Projected(Solver),
+    Projected(&'static Solver),
     /// Without a claim about the rank, and with a projection.
-    RankFree(Solver),
+    RankFree(&'static Solver),
+}
+
+/// A plan, over a projection or without.
+enum Made {
+    Plain(Box<dyn Plan>),
+    Projected(JlPlan),
+}
+
+impl Made {
+    fn plan(&self) -> &dyn Plan {
+        match self {
+            Made::Plain(plan) => &**plan,
+            Made::Projected(plan) => plan,
+        }
+    }
 }
 
 /// A row.
@@ -117,10 +132,11 @@ impl<'a> Setting<'a> {
         })
     }
 
-    /// All rows, in the order of [`Solver::ALL`], projections last.
+    /// All rows, in the order of [`SOLVERS`], projections last. A KL condition is not known here.
     pub(crate) fn rows(&self, options: &Options) -> Result<Vec<Row>, Failure> {
-        let plain = Solver::ALL.into_iter().flat_map(|solver| {
-            let radii: Vec<Option<f64>> = if solver.needs_a_radius() {
+        let known = SOLVERS.iter().filter(|solver| !solver.needs.kl);
+        let plain = known.flat_map(|&solver| {
+            let radii: Vec<Option<f64>> = if solver.needs.radius {
                 options.radii.iter().copied().map(Some).collect()
             } else {
                 vec![None]
@@ -129,9 +145,9 @@ impl<'a> Setting<'a> {
             radii.into_iter().map(kind)
         });
         let projected = [
-            Kind::Projected(Solver::SpiderBoost),
-            Kind::RankFree(Solver::SpiderBoost),
-            Kind::RankFree(Solver::NoisyGdTheory),
+            Kind::Projected(&SPIDERBOOST),
+            Kind::RankFree(&SPIDERBOOST),
+            Kind::RankFree(&NOISY_GD_THEORY),
         ];
         let mut rows = Vec::new();
         for kind in plain.chain(projected) {
@@ -148,7 +164,7 @@ impl<'a> Setting<'a> {
     fn row(&self, kind: Kind, options: &Options) -> Result<Row, Failure> {
         let name = kind.name();
         let mut times = Vec::new();
-        let mut plan = Err(PlanError::NoBaseBound);
+        let mut plan: Result<Made, PlanError> = Err(PlanError::NoBaseBound);
         for _ in 0..TIMES {
             let (seconds, found) = timed(|| self.plan(kind));
             (plan, times) = (found, [times, vec![1e3 * seconds]].concat());
@@ -171,34 +187,36 @@ impl<'a> Setting<'a> {
         })
     }
 
-    fn plan(&self, kind: Kind) -> Result<SolverPlan, PlanError> {
+    fn plan(&self, kind: Kind) -> Result<Made, PlanError> {
         let jl = JlFacts {
             facts: self.facts,
             rank: None,
             seed: MAP_SEED,
         };
-        let plan = match kind {
+        let limits = Limits::steps(MAX_STEPS);
+        Ok(match kind {
             Kind::Plain(solver, radius) => {
                 let mut extra = ExtraFacts::default();
                 extra.radius = radius;
-                return solver.plan_with(&self.facts, &extra, &self.budget, MAX_STEPS);
+                Made::Plain(solver.plan(&self.facts, &extra, &self.budget, &limits)?)
             }
-            Kind::Projected(solver) => JlPlan::new(&jl, &self.budget, solver, MAX_STEPS)?,
+            Kind::Projected(solver) => {
+                Made::Projected(JlPlan::new(&jl, &self.budget, solver, MAX_STEPS)?)
+            }
             Kind::RankFree(solver) => {
-                JlPlan::in_branch(JlBranch::RankFree, &jl, &self.budget, &|facts, rank| {
-                    solver.plan_within(facts, rank, &self.budget, MAX_STEPS)
-                })?
+                let base = |facts: &PublicFacts, rank| {
+                    let mut extra = ExtraFacts::default();
+                    extra.rank = rank;
+                    solver.plan(facts, &extra, &self.budget, &limits)
+                };
+                let plan = JlPlan::in_branch(JlBranch::RankFree, &jl, &self.budget, &base)?;
+                Made::Projected(plan)
             }
-        };
-        Ok(SolverPlan::Projected(Box::new(plan)))
+        })
     }
 
-    fn planned(
-        &self,
-        name: &str,
-        plan: &SolverPlan,
-        options: &Options,
-    ) -> Result<Planned, Failure> {
+    fn planned(&self, name: &str, made: &Made, options: &Options) -> Result<Planned, Failure> {
+        let plan = made.plan();
         let (run, certificate) = (plan.spend(), self.certificate.spend());
         let both = Event::composed(vec![run.event().clone(), certificate.event().clone()]);
         let (_, epsilon) = Accountant::least(&both, self.budget.delta, self.facts.adjacency)?;
@@ -211,20 +229,20 @@ impl<'a> Setting<'a> {
             runs: Vec::new(),
         };
         let mut width = self.facts.dim;
-        if let SolverPlan::Projected(jl) = plan {
-            width = jl.rows;
-            planned.note = match jl.branch {
+        if let Made::Projected(jl) = made {
+            width = jl.shape().embedded_dim;
+            planned.note = match jl.branch() {
                 JlBranch::Identity => {
                     Some("no projection has a smaller bound: the base itself".to_owned())
                 }
-                _ => Some(format!("{} rows", jl.rows)),
+                _ => Some(format!("{width} rows")),
             };
-            if jl.branch == JlBranch::Identity {
+            if jl.branch() == JlBranch::Identity {
                 return Ok(planned);
             }
         }
         let entries = plan.gradients() * width as f64;
-        if matches!(plan, SolverPlan::Projected(_)) && entries > MOST_ENTRIES && !options.all {
+        if matches!(made, Made::Projected(_)) && entries > MOST_ENTRIES && !options.all {
             let words = format!(", not run: it would read {entries:.1e} entries");
             planned.note = planned.note.map(|note| note + &words);
             return Ok(planned);
@@ -252,7 +270,7 @@ impl<'a> Setting<'a> {
         Ok(planned)
     }
 
-    fn run(&self, name: &str, repeat: u64, plan: &SolverPlan) -> Result<Run, Failure> {
+    fn run(&self, name: &str, repeat: u64, plan: &dyn Plan) -> Result<Run, Failure> {
         let private = &self.data.private;
         let curator = |purpose| {
             let seed = seed(&[name, &self.loss.to_string(), purpose])
@@ -261,7 +279,7 @@ impl<'a> Setting<'a> {
             Curator::simulated(self.facts.adjacency, seed)
         };
         let on = GlmRun::new(private, self.loss, curator("run")).with_threads(self.threads);
-        let (seconds, done) = timed(|| plan.run_on(on, &mut NoObserver));
+        let (seconds, done) = timed(|| on.run(plan, &mut NoObserver));
         let (outcome, _) = done?;
         let mut mean = PrivateMean::new(private, self.loss, curator("certificate"))?
             .with_threads(self.threads);

@@ -1,10 +1,10 @@
 //! The curvature of the mean loss along one public direction.
 
 use dpopt_linalg::norm;
-use dpopt_nonconvex::PublicFacts;
+use dpopt_solver::PublicFacts;
 use dpopt_oracle::query::Curvature;
-use dpopt_oracle::{Over, PrivateMean, TwiceDifferentiable};
-use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend};
+use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
+use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use serde::Serialize;
 
 use super::{Interval, PrivateCertificateError, Terms, two_sided};
@@ -98,7 +98,7 @@ impl CurvaturePlan {
             direction: &unit,
             radius: Some(self.terms.radius),
         };
-        let found = mean.release(&query, &Over::Everything, self.noise_multiplier)?;
+        let found = mean.release(&query, Which::All, self.noise_multiplier)?;
         let (released, noise_std) = found.map_or((0.0, 0.0), |m| {
             (m.mean.first().copied().unwrap_or(0.0), m.noise_std)
         });

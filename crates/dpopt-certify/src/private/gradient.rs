@@ -1,9 +1,8 @@
 //! The norm of the mean gradient at a public point.
 
-use dpopt_nonconvex::PublicFacts;
-use dpopt_oracle::query::Gradient;
-use dpopt_oracle::{Differentiable, Over, PrivateMean};
-use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend};
+use dpopt_solver::PublicFacts;
+use dpopt_oracle::{Differentiable, Linear, PrivateMean};
+use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use serde::Serialize;
 
 use super::{Interval, PrivateCertificateError, Terms, two_sided};
@@ -20,7 +19,7 @@ use super::{Interval, PrivateCertificateError, Terms, two_sided};
 ///
 /// ```
 /// use dpopt_linalg::Design;
-/// use dpopt_nonconvex::PublicFacts;
+/// use dpopt_solver::PublicFacts;
 /// use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 /// use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu};
 /// use dpopt_certify::GradientNormPlan;
@@ -112,8 +111,8 @@ impl GradientNormPlan {
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         self.terms.check_data(mean)?;
         let clip = self.terms.radius;
-        let query = Gradient { point, clip };
-        let found = mean.release_norm(&query, &Over::Everything, self.noise_multiplier)?;
+        let query = Linear::field(point, clip);
+        let found = mean.release_norm(&query, Which::All, self.noise_multiplier)?;
         // A query with a positive radius always has a bound.
         let (released, noise_std) = found.map_or((0.0, 0.0), |m| (m.number, m.noise_std));
         let products = if L::SUMS_IN_BLOCKS {

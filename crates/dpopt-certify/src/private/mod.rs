@@ -15,9 +15,9 @@ mod spectrum;
 #[cfg(test)]
 mod tests;
 
-use dpopt_nonconvex::{PlanError, PublicFacts};
-use dpopt_oracle::{Loss, PrivateMean};
-use dpopt_privacy::{Adjacency, ClipNorm, Mu, NoiseMultiplier, Refused};
+use dpopt_solver::{PlanError, PublicFacts};
+use dpopt_oracle::{AskError, Loss, PrivateMean};
+use dpopt_privacy::{Adjacency, ClipNorm, Mu, NoiseMultiplier};
 use serde::Serialize;
 
 use super::CertificateError;
@@ -83,9 +83,9 @@ pub enum PrivateCertificateError {
         /// Of the data.
         found: Adjacency,
     },
-    /// The curator refused.
+    /// The release was refused.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Ask(#[from] AskError),
     /// The release could not be evaluated.
     #[error(transparent)]
     Certificate(#[from] CertificateError),

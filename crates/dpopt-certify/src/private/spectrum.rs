@@ -1,10 +1,10 @@
 //! The least eigenvalue of the mean Hessian, from one noisy Hessian.
 
 use dpopt_linalg::{norm, symmetric_spectrum};
-use dpopt_nonconvex::PublicFacts;
+use dpopt_solver::PublicFacts;
 use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
-use dpopt_oracle::{Over, PrivateMean, TwiceDifferentiable};
-use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend};
+use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
+use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use serde::Serialize;
 
 use super::{Interval, PrivateCertificateError, Terms, two_sided};
@@ -126,7 +126,7 @@ impl LeastEigenvaluePlan {
             point,
             radius: clip,
         };
-        let found = mean.release(&query, &Over::Everything, self.noise_multiplier)?;
+        let found = mean.release(&query, Which::All, self.noise_multiplier)?;
         let packed = found.map_or_else(Vec::new, |m| m.mean);
         let matrix = unpack_symmetric(dim, &packed)
             .ok_or(CertificateError::NotFinite("released Hessian"))?;

@@ -1,8 +1,8 @@
 //! Private certificates: coverage over the noise, what they cost, and what they refuse.
 
 use dpopt_linalg::{Design, dot, norm};
-use dpopt_nonconvex::PublicFacts;
-use dpopt_oracle::{Glm, PrivateData, PrivateMean, PublicRecords};
+use dpopt_solver::PublicFacts;
+use dpopt_oracle::{AskError, Glm, PrivateData, PrivateMean, PublicRecords};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, Mu, Refused, Spend};
 
 use super::*;
@@ -191,9 +191,9 @@ fn with_a_large_budget_the_numbers_are_exact() {
     let third = norm_plan.release(&mut mean, &point);
     assert!(matches!(
         third,
-        Err(PrivateCertificateError::Refused(
+        Err(PrivateCertificateError::Ask(AskError::Refused(
             Refused::NotReserved { .. }
-        ))
+        )))
     ));
 }
 
@@ -268,7 +268,7 @@ fn what_would_say_nothing_is_refused_with_numbers() {
     let plan = GradientNormPlan::new(&facts, mu(0.5), l0, 0.1, 0.5).unwrap();
     assert!(matches!(
         plan.release(&mut mean, &[0.0; 3]),
-        Err(PrivateCertificateError::Refused(Refused::QueryShape { .. }))
+        Err(PrivateCertificateError::Ask(AskError::Shape { .. }))
     ));
 }
 

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use dpopt::nonconvex::SolverPlan;
-use dpopt::oracle::Access;
+use dpopt::nonconvex::{Access, Plan};
 use dpopt::privacy::ledger::{LedgerReport, RunNote, RunNoteError, RunState};
 use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError};
 
@@ -200,7 +199,7 @@ impl Shared {
     }
 
     /// The ledger, created if need be and if it could pay for `plan`.
-    pub(crate) fn open(self, plan: &SolverPlan) -> Result<Ledger, CliError> {
+    pub(crate) fn open(self, plan: &dyn Plan) -> Result<Ledger, CliError> {
         match self {
             Self::Open(file) => Ok(*file),
             Self::New {
@@ -280,7 +279,7 @@ pub(super) fn runs(count: usize) -> String {
 pub(crate) fn resume_in_words(
     path: &Path,
     ledger: &mut Ledger,
-    plan: &SolverPlan,
+    plan: &dyn Plan,
 ) -> Result<String, LedgerError> {
     let state = ledger.state()?;
     let share = |cost: f64| 100.0 * cost / state.capacity;

@@ -2,8 +2,8 @@
 
 use dpopt::nonconvex::Stop;
 use dpopt::privacy::Adjacency;
+use dpopt_report::{at_least, percent_at_least, table};
 
-use super::scale::{at_least, percent_at_least};
 use super::{PrivacyStatement, ReportInput};
 use crate::attack::{AttackTable, GROUPS, Grounds};
 
@@ -206,32 +206,38 @@ pub(super) fn definition(privacy: &PrivacyStatement<'_>) -> String {
 
 /// The table of what a test can achieve.
 pub(super) fn tests_table(attack: &AttackTable) -> String {
-    let group = |records: u32| match records {
-        1 => "<th scope=\"col\">true positives, at most</th>".to_owned(),
-        k => format!("<th scope=\"col\">the same for {k} records</th>"),
-    };
-    let mut out = format!(
-        "<div class=\"scroll\"><table class=\"num\"><caption>Best possible test of “which of the two \
-         data sets was used?”</caption><thead><tr><th scope=\"col\">false positives</th>{}\
-         <th scope=\"col\">by blind guessing</th>\
-         <th scope=\"col\" class=\"word\">true positives, one record, drawn</th></tr></thead><tbody>\n",
-        GROUPS.map(group).concat()
+    let several: Vec<String> = GROUPS
+        .iter()
+        .map(|records| match records {
+            1 => "true positives, at most".to_owned(),
+            k => format!("the same for {k} records"),
+        })
+        .collect();
+    let mut columns = vec!["false positives"];
+    columns.extend(several.iter().map(String::as_str));
+    columns.extend(["by blind guessing", "true positives, one record, drawn"]);
+    let rows: Vec<Vec<String>> = attack
+        .rows
+        .iter()
+        .map(|row| {
+            let rate = percent_at_least(row.false_positives);
+            let width = 100.0 * row.true_positives.first().copied().unwrap_or(1.0);
+            let mut cells = vec![rate.clone()];
+            cells.extend(row.true_positives.iter().map(|p| percent_at_least(*p)));
+            cells.push(rate);
+            cells.push(format!(
+                "<span class=\"bar\" aria-hidden=\"true\" style=\"width:{:.0}px\"></span>",
+                width.max(1.0)
+            ));
+            cells
+        })
+        .collect();
+    let mut out = table(
+        "num attacks",
+        "Best possible test of “which of the two data sets was used?”",
+        &columns,
+        &rows,
     );
-    for row in &attack.rows {
-        let cells: String = row
-            .true_positives
-            .iter()
-            .map(|power| format!("<td>{}</td>", percent_at_least(*power)))
-            .collect();
-        let rate = percent_at_least(row.false_positives);
-        let width = 100.0 * row.true_positives.first().copied().unwrap_or(1.0);
-        out.push_str(&format!(
-            "<tr><td>{rate}</td>{cells}<td>{rate}</td>\
-             <td class=\"word\"><span class=\"bar\" aria-hidden=\"true\" style=\"width:{:.0}px\"></span></td></tr>\n",
-            width.max(1.0)
-        ));
-    }
-    out.push_str("</tbody></table></div>\n");
     out.push_str(&format!(
         "<p class=\"note\">{}</p>\n",
         grounds(attack.grounds)

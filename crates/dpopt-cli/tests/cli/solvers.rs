@@ -1,6 +1,6 @@
 //! Every solver on the command line, with what some of them need: a radius, a rank, a projection.
 
-use dpopt::nonconvex::Solver;
+use dpopt::nonconvex::{SOLVERS, Solver};
 use serde_json::Value;
 
 use crate::support::{Place, stderr};
@@ -13,8 +13,13 @@ fn plan(place: &Place, flags: &str) -> Value {
 const FACTS: &str = "--records 100000 --dim 10 --epsilon 1 --delta 1e-5 --lipschitz 1 --smoothness 1 \
                      --initial-gap 0.5 --convex";
 
-fn radius(solver: Solver) -> &'static str {
-    if solver.needs_a_radius() {
+/// The solvers that a table can be planned for.
+fn offered() -> impl Iterator<Item = &'static Solver> {
+    SOLVERS.iter().copied().filter(|solver| !solver.needs.kl)
+}
+
+fn radius(solver: &Solver) -> &'static str {
+    if solver.needs.radius {
         "--radius 1"
     } else {
         ""
@@ -25,9 +30,9 @@ fn radius(solver: Solver) -> &'static str {
 fn every_solver_is_planned_and_named_in_the_help() {
     let place = Place::new();
     let help = [place.ok("plan --help"), place.ok("train --help")];
-    for solver in Solver::ALL {
+    for solver in offered() {
         let json = plan(&place, &format!("{solver} {FACTS} {}", radius(solver)));
-        assert_eq!(json["solver"], solver.name());
+        assert_eq!(json["solver"], solver.name);
         let epsilon = json["epsilon"].as_f64().unwrap();
         assert!(
             epsilon <= 1.0 + 1e-9 && epsilon > 0.95,
@@ -35,11 +40,11 @@ fn every_solver_is_planned_and_named_in_the_help() {
         );
         assert_eq!(json["predicted_bound"].is_number(), solver.states_a_bound());
         for text in &help {
-            assert!(text.contains(solver.name()), "{solver}");
+            assert!(text.contains(solver.name), "{solver}");
         }
         let words = place.ok(&format!("plan {solver} {FACTS} {}", radius(solver)));
         assert!(
-            words.contains(solver.name()) && !words.contains('{'),
+            words.contains(solver.name) && !words.contains('{'),
             "{words}"
         );
     }
@@ -48,20 +53,30 @@ fn every_solver_is_planned_and_named_in_the_help() {
 #[test]
 fn every_solver_trains_a_table() {
     let place = Place::new();
-    for solver in Solver::ALL {
+    let mut moved = 0;
+    for solver in offered() {
         let flags = format!(
-            "--epsilon 40 --solver {solver} --max-steps 40 --test test.csv {}",
+            "--epsilon 1e6 --solver {solver} --max-steps 40 --test test.csv {}",
             radius(solver)
         );
         let json = place.train(&flags);
-        assert_eq!(json["solver"], solver.name());
-        assert!(json["epsilon"].as_f64().unwrap() <= 40.0, "{json}");
+        assert_eq!(json["solver"], solver.name);
+        assert!(json["epsilon"].as_f64().unwrap() <= 1e6, "{json}");
+        // With next to no noise its model is better than that of the origin, where every log loss is ln 2. A drawn output may be the
+        // start itself.
+        if json["learnt_nothing"] != true {
+            let loss = json["test_log_loss"].as_f64().unwrap();
+            assert!(loss < 0.99 * 2f64.ln(), "{solver}: {loss}");
+            moved += 1;
+        }
         assert!(json["releases"].as_u64().unwrap() > 0, "{json}");
         assert_eq!(
             json.get("rests_on").is_some(),
-            solver == Solver::RecursiveSgd
+            solver.name == "recursive-sgd"
         );
     }
+    // Drawn are the outputs of six, of 40 points each.
+    assert!(moved >= offered().count() - 2, "{moved}");
 }
 
 #[test]

@@ -5,16 +5,35 @@
 //! `docs/theory/adaptive-gd.md`. As printed it spends many times its budget: what a step costs is computed there from a noisy
 //! norm, and here from the noise that is really added, before the release and under a filter.
 
+use dpopt_oracle::Offers;
 use dpopt_privacy::accounting::zcdp;
 use dpopt_privacy::{Epsilon, Event, Mu, NoiseMultiplier, Spend};
+use dpopt_solver::{
+    Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, Plan, PlanError, PublicFacts, RunError,
+    Solver, Stop, Terms, Unit, Value, Walk,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::{BoundSense, Plan};
-use crate::run::Stop;
+use super::adaptive_run::AdaptiveWalk;
 
 /// Name in messages.
 pub(super) const SOLVER: &str = "adaptive-gd";
+/// Adaptive noisy gradient descent, with its default settings.
+pub static ADAPTIVE_GD: Solver = Solver {
+    name: SOLVER,
+    summary: "smooth losses, of which no more is known than L0 and L1",
+    paper: "Menart et al. 2023 (arXiv 2311.13447), Algorithm 3",
+    needs: Needs::NOTHING,
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
+    auto: Auto::Never,
+    theory_page: Some("theory/adaptive-gd.md"),
+    privacy_page: "privacy/kl.md",
+    planner: |facts, _, budget, limits| {
+        let settings = AdaptiveSettings::new().with_max_steps(limits.max_steps);
+        Ok(Box::new(AdaptiveGdPlan::new(facts, budget, settings)?))
+    },
+};
 
 /// Multipliers are powers of 2^(1/64), rounded down: a run has few kinds of releases in its books, and costs are at most
 /// 2^(1/32) times what they would be. Ours, tuned.
@@ -64,10 +83,10 @@ pub enum AdaptiveSelection {
 /// What a caller may choose.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdaptiveSettings {
-    norms: NormQueries,
-    selection: AdaptiveSelection,
-    beta: f64,
-    max_steps: u64,
+    pub(super) norms: NormQueries,
+    pub(super) selection: AdaptiveSelection,
+    pub(super) beta: f64,
+    pub(super) max_steps: u64,
 }
 
 impl AdaptiveSettings {
@@ -104,6 +123,30 @@ impl AdaptiveSettings {
         self
     }
 
+    /// How norms are asked for.
+    #[must_use]
+    pub fn norms(&self) -> NormQueries {
+        self.norms
+    }
+
+    /// Which point is returned.
+    #[must_use]
+    pub fn selection(&self) -> AdaptiveSelection {
+        self.selection
+    }
+
+    /// The probability with which bounds may fail.
+    #[must_use]
+    pub fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// Most steps.
+    #[must_use]
+    pub fn max_steps(&self) -> u64 {
+        self.max_steps
+    }
+
     /// At most so many steps, at least one.
     #[must_use]
     pub fn with_max_steps(mut self, max_steps: u64) -> Self {
@@ -137,46 +180,24 @@ impl Default for AdaptiveSettings {
 ///
 /// The run ends when a release is not paid for ([`Stop::NormUnpaid`](crate::Stop::NormUnpaid),
 /// [`Stop::GradientUnpaid`](crate::Stop::GradientUnpaid)); with fixed norms also when a gradient would cost half of mu^2
-/// ([`Stop::Converged`](crate::Stop::Converged)); at [`AdaptiveGdPlan::max_steps`].
+/// ([`Stop::Converged`](crate::Stop::Converged)); at [`AdaptiveSettings::with_max_steps`].
 ///
 /// # Privacy
 /// mu-GDP: every release is a Gaussian one of sensitivity Delta, enforced by clipping, whose multiplier is a function of earlier
 /// releases, and a filter refuses what would bring the sum of 1/multiplier^2 above mu^2 (Smith and Thakurta 2022). With
 /// [`AdaptiveSelection::Exponential`] one selection follows, of bounded range. See `docs/privacy/kl.md`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AdaptiveGdPlan {
-    /// The facts it was made from; the initial gap for the bounds alone.
-    pub facts: PublicFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
+    terms: Terms,
     /// mu: cap on the Gaussian releases together.
-    pub mu: f64,
-    /// 1/mu: the one Gaussian release that would spend as much.
-    pub cap: NoiseMultiplier,
+    pub(super) mu: f64,
     /// epsilon of the selection, if there is one.
-    pub selection_epsilon: Option<Epsilon>,
-    /// Probability that the bounds fail.
-    pub beta: f64,
-    /// How norms are asked for.
-    pub norms: NormQueries,
-    /// Which point is returned.
-    pub selection: AdaptiveSelection,
-    /// eta, 1/L1.
-    pub step_size: f64,
-    /// Per-record clip radius, L0.
-    pub clip: f64,
+    pub(super) selection_epsilon: Option<Epsilon>,
+    pub(super) settings: AdaptiveSettings,
     /// theta: noise of a gradient over the released norm, both as norms.
-    pub gradient_ratio: f64,
-    /// sqrt(d), from which q follows.
-    pub root_dim: f64,
+    gradient_ratio: f64,
     /// Share of mu^2 that is kept for the closing step; 0 where there is none.
-    pub closing_share: f64,
-    /// Most steps.
-    pub max_steps: u64,
-    /// Bound on the gradient norm at the output, with probability 1 - beta (1 - 3 beta/2 for [`AdaptiveSelection::Exponential`]), without
-    /// a KL condition; none where it says no more than the starting point does, or for [`AdaptiveSelection::Last`].
-    pub predicted_bound: Option<f64>,
+    pub(super) closing_share: f64,
 }
 
 impl AdaptiveGdPlan {
@@ -207,59 +228,112 @@ impl AdaptiveGdPlan {
             (NormQueries::Relative, AdaptiveSelection::Last) => CLOSING,
             _ => 0.0,
         };
+        let cap = Event::gaussian(NoiseMultiplier::new(1.0 / mu.get())?);
+        let spend = match selection_epsilon {
+            None => Spend::AtMost(cap),
+            Some(epsilon) => Spend::at_most_then(cap, Event::ExponentialMechanism { epsilon }),
+        };
         let mut plan = Self {
-            facts: *facts,
-            budget: *budget,
+            terms: Terms::new(facts, budget, settings.max_steps, spend)
+                .bounding(BoundedQuantity::GradientNorm, BoundSense::WithProbability),
             mu: mu.get(),
-            cap: NoiseMultiplier::new(1.0 / mu.get())?,
             selection_epsilon,
-            beta,
-            norms: settings.norms,
-            selection: settings.selection,
-            step_size: 1.0 / facts.smoothness,
-            clip: facts.lipschitz,
+            settings,
             gradient_ratio,
-            root_dim: (facts.dim as f64).sqrt(),
             closing_share,
-            max_steps: settings.max_steps,
-            predicted_bound: None,
         };
         plan.can_step()?;
-        plan.predicted_bound = plan.predict();
+        let gradients = plan.most_gradients();
+        let bound = plan.predict();
+        plan.terms = plan.terms.with_gradients(gradients).stating(bound);
         Ok(plan)
+    }
+
+    /// A norm and a gradient in each step, for relative norms also those at smaller and smaller scales, and once more for a
+    /// selection.
+    fn most_gradients(&self) -> f64 {
+        let steps = (self.settings.max_steps as f64).min(self.most_norms());
+        let each = match self.settings.norms {
+            NormQueries::Fixed => 2.0,
+            NormQueries::Relative => 4.0,
+        };
+        let again = f64::from(u8::from(self.selection_epsilon.is_some()));
+        steps * (each + again) * self.facts().records as f64
+    }
+
+    /// What the caller chose.
+    #[must_use]
+    pub fn settings(&self) -> &AdaptiveSettings {
+        &self.settings
+    }
+
+    /// mu: cap on the Gaussian releases together.
+    #[must_use]
+    pub fn mu(&self) -> f64 {
+        self.mu
+    }
+
+    /// epsilon of the selection, if there is one.
+    #[must_use]
+    pub fn selection_epsilon(&self) -> Option<Epsilon> {
+        self.selection_epsilon
+    }
+
+    /// eta, 1/L1.
+    #[must_use]
+    pub fn step_size(&self) -> f64 {
+        1.0 / self.facts().smoothness
+    }
+
+    /// theta: noise of a gradient over the released norm, both as norms.
+    #[must_use]
+    pub fn gradient_ratio(&self) -> f64 {
+        self.gradient_ratio
+    }
+
+    /// Share of mu^2 that is kept for the closing step; 0 where there is none.
+    #[must_use]
+    pub fn closing_share(&self) -> f64 {
+        self.closing_share
+    }
+
+    /// sqrt(d), from which q follows.
+    #[must_use]
+    pub fn root_dim(&self) -> f64 {
+        (self.facts().dim as f64).sqrt()
     }
 
     /// Delta: what one record moves a mean or its norm by.
     #[must_use]
     pub fn sensitivity(&self) -> f64 {
-        self.facts.noise_std(self.clip, 1.0)
+        self.facts().noise_std(self.clip(), 1.0)
     }
 
     /// z of the j-th norm, or of the j-th gradient, counted from 0.
     #[must_use]
     pub fn tail(&self, number: u64) -> f64 {
-        let union = match self.norms {
+        let union = match self.settings.norms {
             NormQueries::Fixed => self.most_norms(),
             // Sums to 1 over all j.
             NormQueries::Relative => (number as f64 + 1.0) * (number as f64 + 2.0),
         };
-        (2.0 * (2.0 * union / self.beta).ln()).sqrt()
+        (2.0 * (2.0 * union / self.settings.beta).ln()).sqrt()
     }
 
     /// q of the t-th gradient: with all other noise, it is longer than q sigma with probability beta at most.
     #[must_use]
     pub fn reach(&self, number: u64) -> f64 {
-        self.root_dim + self.tail(number)
+        self.root_dim() + self.tail(number)
     }
 
     /// How many norms the budget could pay for at all: n mu/sqrt 2 fixed ones, or so many on the scale L0.
     #[must_use]
     pub fn most_norms(&self) -> f64 {
-        let squared = match self.norms {
+        let squared = match self.settings.norms {
             NormQueries::Fixed => self.fixed_multiplier().powi(2),
             NormQueries::Relative => {
-                let z = (2.0 * (4.0 / self.beta).ln()).sqrt();
-                let loosest = SCALE_ERROR * self.clip / (z * self.sensitivity());
+                let z = (2.0 * (4.0 / self.settings.beta).ln()).sqrt();
+                let loosest = SCALE_ERROR * self.clip() / (z * self.sensitivity());
                 loosest.min(MOST_NOISE).powi(2)
             }
         };
@@ -268,13 +342,13 @@ impl AdaptiveGdPlan {
 
     /// The multiplier of the norms, where it is fixed.
     pub(super) fn fixed_multiplier(&self) -> f64 {
-        let wanted = (self.facts.records as f64 / (2f64.sqrt() * self.mu)).sqrt();
+        let wanted = (self.facts().records as f64 / (2f64.sqrt() * self.mu)).sqrt();
         Self::on_grid(wanted)
     }
 
     /// The multiplier of the j-th norm on the scale `scale`.
     pub(super) fn norm_multiplier(&self, number: u64, scale: f64) -> f64 {
-        match self.norms {
+        match self.settings.norms {
             NormQueries::Fixed => self.fixed_multiplier(),
             NormQueries::Relative => {
                 let sigma = SCALE_ERROR * scale / self.tail(number);
@@ -315,13 +389,14 @@ impl AdaptiveGdPlan {
             let unit = self.reach(0) * self.sensitivity() / self.gradient_ratio;
             unit / budget.sqrt()
         };
-        match self.norms {
+        match self.settings.norms {
             NormQueries::Fixed => {
                 let norm = self.fixed_multiplier().powi(-2);
                 needed((self.for_steps() - norm).min(0.5 * self.mu * self.mu))
             }
             NormQueries::Relative => {
-                let (mut left, mut scale, mut least) = (self.for_steps(), self.clip, f64::INFINITY);
+                let (mut left, mut scale, mut least) =
+                    (self.for_steps(), self.clip(), f64::INFINITY);
                 for number in 0..1_000 {
                     left -= self.norm_multiplier(number, scale).powi(-2);
                     // Written so that what is no number ends it.
@@ -344,20 +419,20 @@ impl AdaptiveGdPlan {
             what,
             cost,
             squared_mu,
-            records: self.facts.records,
-            dim: self.facts.dim,
+            records: self.facts().records,
+            dim: self.facts().dim,
         };
-        if self.norms == NormQueries::Fixed && self.most_norms() < 2.0 {
+        if self.settings.norms == NormQueries::Fixed && self.most_norms() < 2.0 {
             let cost = 2.0 / self.fixed_multiplier().powi(2);
             return Err(refused("asking for two norms", cost));
         }
-        let norm = self.norm_multiplier(0, self.clip).powi(-2);
-        let gradient = self.gradient_multiplier(0, self.clip).powi(-2);
+        let norm = self.norm_multiplier(0, self.clip()).powi(-2);
+        let gradient = self.gradient_multiplier(0, self.clip()).powi(-2);
         // Written so that a cost that is no number is refused.
         if !(norm + gradient <= squared_mu) {
             return Err(refused("the first step", norm + gradient));
         }
-        if self.norms == NormQueries::Fixed && !(gradient < 0.5 * squared_mu) {
+        if self.settings.norms == NormQueries::Fixed && !(gradient < 0.5 * squared_mu) {
             return Err(refused("a first step that is no more than half", gradient));
         }
         Ok(())
@@ -365,41 +440,65 @@ impl AdaptiveGdPlan {
 }
 
 impl Plan for AdaptiveGdPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
+    fn name(&self) -> &'static str {
+        SOLVER
     }
 
-    fn steps(&self) -> u64 {
-        self.max_steps
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    /// mu in Gaussian releases, and after them the selection.
-    fn spend(&self) -> Spend {
-        let cap = Event::gaussian(self.cap);
+    fn items(&self) -> Vec<Item<'_>> {
+        let AdaptiveSettings {
+            norms,
+            selection,
+            beta,
+            max_steps,
+        } = self.settings;
+        let selection = match selection {
+            AdaptiveSelection::Last => Item::word("selection", "last"),
+            AdaptiveSelection::SmallestNorm => Item::word("selection", "smallest-norm"),
+            AdaptiveSelection::Exponential { share } => Item::plain(
+                "selection",
+                Value::Group(vec![Item::plain(
+                    "exponential",
+                    Value::Group(vec![Item::ratio("share", share)]),
+                )]),
+            ),
+        };
+        let epsilon = self.selection_epsilon.map(Epsilon::get);
+        vec![
+            Item::ratio("mu", self.mu),
+            Item::ratio("cap", 1.0 / self.mu),
+            Item::maybe("selection_epsilon", epsilon, Unit::NONE),
+            Item::ratio("beta", beta),
+            Item::word(
+                "norms",
+                match norms {
+                    NormQueries::Fixed => "fixed",
+                    NormQueries::Relative => "relative",
+                },
+            ),
+            selection,
+            Item::number("step_size", self.step_size(), Unit::STEP_SIZE),
+            Item::number("clip", self.clip(), Unit::GRADIENT),
+            Item::ratio("gradient_ratio", self.gradient_ratio),
+            Item::ratio("root_dim", self.root_dim()),
+            Item::ratio("closing_share", self.closing_share),
+            Item::count("max_steps", max_steps),
+        ]
+    }
+
+    fn needs(&self) -> Offers {
+        let each = Offers::MEANS | Offers::NORMS;
         match self.selection_epsilon {
-            None => Spend::AtMost(cap),
-            Some(epsilon) => Spend::at_most_then(cap, Event::ExponentialMechanism { epsilon }),
+            Some(_) => each | Offers::SELECTIONS,
+            None => each,
         }
     }
 
-    /// A norm and a gradient in each step, for relative norms also those at smaller and smaller scales, and once more for a
-    /// selection.
-    fn gradients(&self) -> f64 {
-        let steps = (self.max_steps as f64).min(self.most_norms());
-        let each = match self.norms {
-            NormQueries::Fixed => 2.0,
-            NormQueries::Relative => 4.0,
-        };
-        let again = f64::from(u8::from(self.selection_epsilon.is_some()));
-        steps * (each + again) * self.facts.records as f64
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        self.predicted_bound
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(AdaptiveWalk::new(self, start)?))
     }
 
     /// Whatever the budget or the plan ended: the bound is the largest that these come to.
@@ -410,13 +509,20 @@ impl Plan for AdaptiveGdPlan {
         )
     }
 
-    fn bound_sense(&self) -> BoundSense {
-        BoundSense::WithProbability
-    }
-
     /// All of it: what a step costs is known when it is made.
     fn share_spent(&self, _: u64) -> f64 {
         1.0
+    }
+
+    fn warning(&self, trivial: f64) -> Option<String> {
+        let least = self.least_norm_of_a_step();
+        self.bound().is_none().then(|| {
+            format!(
+                "{SOLVER} has no bound for these public facts: it makes a first step only if the gradient norm at the start is \
+                 seen to be at least {least:.4} (it is at most {trivial:.4}); otherwise it spends its budget and returns the \
+                 starting point"
+            )
+        })
     }
 }
 

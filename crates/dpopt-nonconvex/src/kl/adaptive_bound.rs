@@ -3,12 +3,11 @@
 //! Proofs: `docs/theory/adaptive-gd.md`. All sums of costs there are in squared mu. Each bound is the root of a decreasing
 //! function: what a run must have cost if it ended above.
 
+use dpopt_solver::{KlCondition, Outcome, Plan as _, PlanError};
+
 use super::adaptive::{
     ACCEPT, AdaptiveGdPlan, AdaptiveSelection, GRID_COST, NormQueries, SCALE_ERROR, SOLVER,
 };
-use super::adaptive_run::AdaptiveOutcome;
-use super::condition::KlCondition;
-use crate::facts::PlanError;
 
 /// What is known of one size of excess or gradient: how many steps and norms a run has made above it.
 struct Reached {
@@ -36,7 +35,7 @@ impl AdaptiveGdPlan {
     /// B = c (1 + T) + 16 q^2 Delta^2 ((16 gamma^4/(3 eta)) I_(4/kappa) + gamma^2 Phi^(-2/kappa)),
     /// T = (16 gamma^2/(3 eta)) I_(2/kappa), with c the cost of a norm.
     ///
-    /// Costs of gradients are 2^(1/32) times that, for the grid of multipliers; and where [`AdaptiveGdPlan::max_steps`] ends the run
+    /// Costs of gradients are 2^(1/32) times that, for the grid of multipliers; and where [`AdaptiveSettings::with_max_steps`](super::AdaptiveSettings::with_max_steps) ends the run
     /// before the budget does, the bound is that of so many steps.
     ///
     /// # Errors
@@ -50,8 +49,8 @@ impl AdaptiveGdPlan {
                 most: 2.0,
             });
         }
-        let gap = self.facts.initial_gap;
-        let most = kl.excess_bound(self.facts.lipschitz);
+        let gap = self.facts().initial_gap;
+        let most = kl.excess_bound(self.facts().lipschitz);
         if gap > most * (1.0 + 1e-9) {
             return Err(PlanError::KlGap {
                 most,
@@ -61,11 +60,11 @@ impl AdaptiveGdPlan {
         let squared_mu = self.for_steps();
         let mut bound = largest(gap, |phi| self.cost_above(kl, phi) > squared_mu);
         bound = bound.max(largest(gap, |phi| {
-            self.steps_above(kl, phi) > self.max_steps as f64
+            self.steps_above(kl, phi) > self.settings.max_steps as f64
         }));
-        if self.norms == NormQueries::Fixed {
+        if self.settings.norms == NormQueries::Fixed {
             let psi = self.norm_error();
-            let floor = kl.excess_bound(2.0 * psi) + 0.25 * self.step_size * psi * psi;
+            let floor = kl.excess_bound(2.0 * psi) + 0.25 * self.step_size() * psi * psi;
             bound = bound
                 .max(floor)
                 .max(kl.excess_bound(self.converged_norm() + psi));
@@ -74,14 +73,7 @@ impl AdaptiveGdPlan {
         if bound < gap {
             return Ok(bound);
         }
-        Err(PlanError::VacuousRisk {
-            solver: SOLVER,
-            bound,
-            initial_gap: gap,
-            records: self.facts.records,
-            dim: self.facts.dim,
-            mu: self.mu,
-        })
+        Err(self.facts().vacuous_risk(SOLVER, bound, self.mu))
     }
 
     /// Bound on the gradient norm at the point that a run returned, from what it released and from F0, with probability
@@ -94,22 +86,22 @@ impl AdaptiveGdPlan {
     /// the smallest upper limit at most 2 m or m + 2 psi. For the exponential mechanism the smallest limit, or m, and
     /// (2 Delta/epsilon) log(2 (T+1)/beta) more; that one fails with probability 3 beta/2.
     #[must_use]
-    pub fn bound_after(&self, outcome: &AdaptiveOutcome) -> Option<f64> {
-        let steps = outcome.outcome.steps as f64;
+    pub fn bound_after(&self, outcome: &Outcome) -> Option<f64> {
+        let steps = outcome.steps as f64;
         let least = self.least_after(steps);
-        let smallest = outcome.smallest.as_ref().map(|found| found.upper);
-        match self.selection {
+        let smallest = outcome.norm.as_ref().map(|found| found.upper);
+        match self.settings.selection {
             AdaptiveSelection::Last => {
-                let at_last = outcome.smallest.as_ref();
+                let at_last = outcome.norm.as_ref();
                 at_last
-                    .filter(|found| found.step == outcome.outcome.steps)
+                    .filter(|found| found.step == outcome.steps)
                     .map(|found| found.upper)
             }
             AdaptiveSelection::SmallestNorm => smallest.map(|upper| upper.min(self.seen(least))),
             AdaptiveSelection::Exponential { .. } => {
                 let epsilon = self.selection_epsilon?.get();
-                let gap =
-                    2.0 * self.sensitivity() / epsilon * (2.0 * (steps + 1.0) / self.beta).ln();
+                let gap = 2.0 * self.sensitivity() / epsilon
+                    * (2.0 * (steps + 1.0) / self.settings.beta).ln();
                 smallest.map(|upper| upper.min(least) + gap)
             }
         }
@@ -117,22 +109,24 @@ impl AdaptiveGdPlan {
 
     /// The same before a run: the largest that it can come to, if the budget or the number of steps ends the run.
     pub(super) fn predict(&self) -> Option<f64> {
-        if self.selection == AdaptiveSelection::Last {
+        if self.settings.selection == AdaptiveSelection::Last {
             return None;
         }
-        let trivial = self.facts.trivial_bound();
+        let trivial = self.facts().trivial_bound();
         let paid = largest(trivial, |x| self.cost_of_gradients(x) > self.mu * self.mu);
-        let capped = self.least_after(self.max_steps as f64);
+        let capped = self.least_after(self.settings.max_steps as f64);
         let least = paid.max(capped);
-        let bound = match (self.selection, self.selection_epsilon) {
-            (AdaptiveSelection::SmallestNorm, _) => match self.norms {
+        let bound = match (self.settings.selection, self.selection_epsilon) {
+            (AdaptiveSelection::SmallestNorm, _) => match self.settings.norms {
                 NormQueries::Fixed => self.seen(least),
                 // The cost is stated for the limit itself.
                 NormQueries::Relative => paid.max(self.seen(capped)),
             },
             (AdaptiveSelection::Exponential { .. }, Some(epsilon)) => {
-                let points = (self.max_steps as f64).min(self.most_norms()) + 1.0;
-                least + 2.0 * self.sensitivity() / epsilon.get() * (2.0 * points / self.beta).ln()
+                let points = (self.settings.max_steps as f64).min(self.most_norms()) + 1.0;
+                least
+                    + 2.0 * self.sensitivity() / epsilon.get()
+                        * (2.0 * points / self.settings.beta).ln()
             }
             _ => return None,
         };
@@ -145,12 +139,12 @@ impl AdaptiveGdPlan {
             return f64::INFINITY;
         }
         let psi = self.norm_error();
-        (4.0 * self.facts.initial_gap / (self.step_size * steps) + psi * psi).sqrt()
+        (4.0 * self.facts().initial_gap / (self.step_size() * steps) + psi * psi).sqrt()
     }
 
     /// The smallest upper limit of a released norm, where a true one is at most `least`.
     fn seen(&self, least: f64) -> f64 {
-        match self.norms {
+        match self.settings.norms {
             NormQueries::Fixed => least + 2.0 * self.norm_error(),
             NormQueries::Relative => 2.0 * least,
         }
@@ -158,7 +152,7 @@ impl AdaptiveGdPlan {
 
     /// psi: how far off a fixed norm can be; 0 for relative ones, whose error is a share of them.
     fn norm_error(&self) -> f64 {
-        match self.norms {
+        match self.settings.norms {
             NormQueries::Fixed => self.tail(0) * self.fixed_multiplier() * self.sensitivity(),
             NormQueries::Relative => 0.0,
         }
@@ -167,70 +161,72 @@ impl AdaptiveGdPlan {
     /// By how much the closing step may raise F: eta/2 times the square of its noise. A run that got far below the bound may have made
     /// more steps than lead to the bound, and its tail is that of all steps that could be paid for.
     fn closing_loss(&self) -> f64 {
-        if self.closing_share == 0.0 {
+        if self.closing_share() == 0.0 {
             return 0.0;
         }
         let most = Reached {
-            steps: self.most_norms().min(self.max_steps as f64),
+            steps: self.most_norms().min(self.settings.max_steps as f64),
             norms: 0.0,
         };
-        let least = self.closing_share * self.mu * self.mu;
-        0.5 * self.step_size * self.gradient_share(&most) / least
+        let least = self.closing_share() * self.mu * self.mu;
+        0.5 * self.step_size() * self.gradient_share(&most) / least
     }
 
     /// No released norm above this ends a run because a gradient would take half of the budget. Multipliers are rounded down to the
     /// grid before they are compared, so that norms of up to one ratio of the grid more do.
     fn converged_norm(&self) -> f64 {
-        let reach = self.root_dim + self.tail(0);
-        (2.0 * GRID_COST).sqrt() * reach * self.sensitivity() / (self.gradient_ratio * self.mu)
+        let reach = self.root_dim() + self.tail(0);
+        (2.0 * GRID_COST).sqrt() * reach * self.sensitivity() / (self.gradient_ratio() * self.mu)
     }
 
     /// Steps that can be made above an excess, before the last.
     fn steps_above(&self, kl: &KlCondition, phi: f64) -> f64 {
-        let decrease = match self.norms {
+        let decrease = match self.settings.norms {
             NormQueries::Fixed => 3.0 / 16.0,
             NormQueries::Relative => 0.25,
-        } * self.step_size;
+        } * self.step_size();
         let gamma = kl.gamma();
-        gamma * gamma / decrease * integral(2.0 / kl.kappa(), phi, self.facts.initial_gap)
+        gamma * gamma / decrease * integral(2.0 / kl.kappa(), phi, self.facts().initial_gap)
     }
 
     /// At most so much has been asked for where the budget ends a run above an excess.
     fn cost_above(&self, kl: &KlCondition, phi: f64) -> f64 {
         let (gamma, power) = (kl.gamma(), 4.0 / kl.kappa());
-        let steps = self.steps_above(kl, phi).min(self.max_steps as f64);
+        let steps = self
+            .steps_above(kl, phi)
+            .min(self.settings.max_steps as f64);
         let norm = kl.gradient_norm_at(phi);
         let reached = self.reached(steps, norm);
-        let area = gamma.powi(4) * integral(power, phi, self.facts.initial_gap);
-        match self.norms {
+        let area = gamma.powi(4) * integral(power, phi, self.facts().initial_gap);
+        match self.settings.norms {
             NormQueries::Fixed => {
                 let norms = (steps + 1.0) / self.fixed_multiplier().powi(2);
                 let gradient = 16.0 * self.gradient_share(&reached);
-                norms + gradient * (area / (0.1875 * self.step_size) + norm.powi(-2))
+                norms + gradient * (area / (0.1875 * self.step_size()) + norm.powi(-2))
             }
             NormQueries::Relative => {
                 let each = 8.0 * self.gradient_share(&reached) + 130.0 * self.norm_share(&reached);
-                each * (area / (0.25 * self.step_size) + norm.powi(-2))
+                each * (area / (0.25 * self.step_size()) + norm.powi(-2))
             }
         }
     }
 
     /// The same without a KL condition, where the smallest true norm (fixed) or upper limit (relative) is `x`.
     fn cost_of_gradients(&self, x: f64) -> f64 {
-        let gap = self.facts.initial_gap;
+        let gap = self.facts().initial_gap;
         let psi = self.norm_error();
-        match self.norms {
+        match self.settings.norms {
             NormQueries::Fixed => {
                 if x <= (2.0 * psi).max(self.converged_norm() + psi) {
                     return f64::INFINITY;
                 }
-                let steps = 4.0 * gap / (self.step_size * (x * x - psi * psi));
+                let steps = 4.0 * gap / (self.step_size() * (x * x - psi * psi));
                 let norm = self.fixed_multiplier().powi(-2);
                 let gradient = 16.0 * self.gradient_share(&self.reached(steps, x)) / (x * x);
                 (steps + 1.0) * (norm + gradient)
             }
             NormQueries::Relative => {
-                let steps = 16.0 * gap / (self.step_size * x * x);
+                let steps = 16.0 * gap / (self.step_size() * x * x);
                 let reached = self.reached(steps, 0.5 * x);
                 let each = 8.0 * self.gradient_share(&reached) + 170.0 * self.norm_share(&reached);
                 each / (x * x) * (4.0 * steps + 1.0)
@@ -240,9 +236,9 @@ impl AdaptiveGdPlan {
 
     /// Steps and norms so far, where all gradients were longer than `norm`.
     fn reached(&self, steps: f64, norm: f64) -> Reached {
-        let norms = match self.norms {
+        let norms = match self.settings.norms {
             NormQueries::Fixed => steps + 1.0,
-            NormQueries::Relative => 3.0 * steps + 2.0 + (self.clip / norm).log2().max(0.0),
+            NormQueries::Relative => 3.0 * steps + 2.0 + (self.clip() / norm).log2().max(0.0),
         };
         Reached {
             steps,

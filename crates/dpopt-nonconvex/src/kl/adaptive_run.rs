@@ -1,99 +1,26 @@
 //! The walk of adaptive noisy gradient descent: ask, be refused or be answered, step.
 
-use std::ops::ControlFlow;
+use dpopt_oracle::{AskError, Linear, Number, Oracle, Running};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, Refused, Which};
+use dpopt_solver::{Asked, Closing, Plan as _, ReleaseKind, ReleasedNorm, RunError, Stop, Walk};
 
-use dpopt_linalg::norm;
-use dpopt_oracle::{Estimator, Number, Shifted};
-use dpopt_privacy::{NoiseMultiplier, Refused};
-use serde::Serialize;
+use super::adaptive::{ACCEPT, AdaptiveGdPlan, AdaptiveSelection, NormQueries};
 
-use super::adaptive::{ACCEPT, AdaptiveGdPlan, AdaptiveSelection, NormQueries, SOLVER};
-use crate::plan::Plan as _;
-use crate::run::{Ended, Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
-
-/// A released norm with what it says of the true one. Public.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct ReleasedNorm {
-    /// The step at whose point it was released, counted from 0.
-    pub step: u64,
-    /// The released number; noise may make it negative.
-    pub norm: f64,
-    /// Standard deviation of its noise.
-    pub noise_std: f64,
-    /// norm + z noise_std: the true norm is at most that, for all norms of a run together with probability 1 - beta/2.
-    pub upper: f64,
-}
-
-/// The result of an adaptive run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct AdaptiveOutcome {
-    /// As of any run. Steps are the gradient steps that were made.
-    pub outcome: Outcome,
-    /// The released norm with the smallest upper limit; for [`AdaptiveSelection::Last`] the latest. None if no norm was released.
-    pub smallest: Option<ReleasedNorm>,
-    /// How many norms were released.
-    pub norms: u64,
-}
-
-impl AdaptiveGdPlan {
-    /// Runs the plan, from the origin. The estimator must clip at [`AdaptiveGdPlan::clip`], read all records, and release norms.
-    ///
-    /// # Errors
-    /// [`RunError`]; a release that the budget does not pay for is none, but a [`Stop`].
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<AdaptiveOutcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], estimator, observer)
-    }
-
-    /// As [`Self::run`], from `start` and not from the origin: a public point, such as that of a checkpoint. Bounds
-    /// then hold if the initial gap is one at `start`.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension, or if the estimator releases no
-    /// norms.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<AdaptiveOutcome, RunError> {
-        check_start(start, self.facts.dim, estimator.dim())?;
-        if !estimator.offers_norms() {
-            return Err(RunError::NoNorms { solver: SOLVER });
-        }
-        estimator.reserve(&self.spend())?;
-        let mut run = Run {
-            plan: self,
-            estimator,
-            observer,
-            start,
-            point: start.to_vec(),
-            steps: 0,
-            norms: 0,
-            spent: 0.0,
-            scale: self.clip,
-            smallest: None,
-            best: start.to_vec(),
-            seen: Vec::new(),
-        };
-        let stop = run.walk()?;
-        let stop = run.close(stop)?;
-        run.finish(stop)
-    }
+/// What is asked for next.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    Norm,
+    /// A gradient as exact as this norm asks for.
+    Gradient(f64),
+    Nothing(Stop),
 }
 
 /// A run on its way. All of it is public.
-struct Run<'a> {
+pub(super) struct AdaptiveWalk<'a> {
     plan: &'a AdaptiveGdPlan,
-    estimator: &'a mut dyn Estimator,
-    observer: &'a mut dyn Observer,
-    start: &'a [f64],
-    point: Vec<f64>,
-    steps: u64,
+    clip: ClipNorm,
+    running: Running,
+    next: Next,
     norms: u64,
     /// Squared mu of all releases so far.
     spent: f64,
@@ -105,204 +32,220 @@ struct Run<'a> {
     seen: Vec<Vec<f64>>,
 }
 
-/// What a release led to.
-enum Answer {
-    /// A norm to make a step by.
-    Norm(f64),
-    Stop(Stop),
-}
+impl<'a> AdaptiveWalk<'a> {
+    pub(super) fn new(plan: &'a AdaptiveGdPlan, start: &[f64]) -> Result<Self, RunError> {
+        let clip = ClipNorm::new(plan.clip()).map_err(RunError::Clip)?;
+        Ok(Self {
+            plan,
+            clip,
+            running: Running::new(start.len(), clip),
+            next: Next::Norm,
+            norms: 0,
+            spent: 0.0,
+            scale: plan.clip(),
+            smallest: None,
+            best: start.to_vec(),
+            seen: Vec::new(),
+        })
+    }
 
-impl Run<'_> {
-    fn walk(&mut self) -> Result<Stop, RunError> {
-        loop {
-            if self.steps >= self.plan.max_steps {
-                return Ok(Stop::StepCap);
+    /// Asks for the norm at the point; none where it is not paid for.
+    fn ask_norm(
+        &mut self,
+        step: u64,
+        point: &[f64],
+        oracle: &mut dyn Oracle,
+    ) -> Result<Option<Number>, AskError> {
+        let number = self.norms;
+        let multiplier = self.plan.norm_multiplier(number, self.scale);
+        // Scales that have underflowed have no multiplier, and no price either.
+        let Ok(multiplier) = NoiseMultiplier::new(multiplier) else {
+            return Ok(None);
+        };
+        if !self.within(multiplier) {
+            return Ok(None);
+        }
+        let field = Linear::field(point, self.clip);
+        let Some(released) = paid(oracle.norm(field, &[], Which::All, multiplier))? else {
+            return Ok(None);
+        };
+        self.spent += multiplier.get().powi(-2);
+        self.norms += 1;
+        self.note_norm(step, point, released, number);
+        self.next = self.after(step, released.number);
+        Ok(Some(released))
+    }
+
+    /// What a released norm leads to.
+    fn after(&mut self, step: u64, released: f64) -> Next {
+        match self.plan.settings.norms {
+            NormQueries::Fixed => {
+                let gradient = self.plan.gradient_multiplier(step, released);
+                // NaN must end the run.
+                if gradient > 2f64.sqrt() / self.plan.mu {
+                    Next::Gradient(released)
+                } else {
+                    Next::Nothing(Stop::Converged)
+                }
             }
-            let norm = match self.ask_norm()? {
-                Answer::Norm(norm) => norm,
-                Answer::Stop(stop) => return Ok(stop),
-            };
-            if let Some(stop) = self.step(norm)? {
-                return Ok(stop);
+            NormQueries::Relative if released >= ACCEPT * self.scale => {
+                self.scale = released.min(self.plan.clip());
+                Next::Gradient(released)
+            }
+            NormQueries::Relative => {
+                self.scale *= 0.5;
+                Next::Norm
             }
         }
     }
 
-    /// Asks for the norm at the present point, until one is accepted.
-    fn ask_norm(&mut self) -> Result<Answer, RunError> {
-        loop {
-            let number = self.norms;
-            let multiplier = self.plan.norm_multiplier(number, self.scale);
-            // Scales that have underflowed have no multiplier, and no price either.
-            let Ok(multiplier) = NoiseMultiplier::new(multiplier) else {
-                return Ok(Answer::Stop(Stop::NormUnpaid));
-            };
-            if !self.within(multiplier, self.plan.for_steps()) {
-                return Ok(Answer::Stop(Stop::NormUnpaid));
-            }
-            let at = Shifted::from(&self.point[..]);
-            let Some(released) = paid(self.estimator.norm(at, multiplier))? else {
-                return Ok(Answer::Stop(Stop::NormUnpaid));
-            };
-            self.spent += multiplier.get().powi(-2);
-            self.norms += 1;
-            let flow = self.note_norm(released, number);
-            if flow == ControlFlow::Break(()) {
-                return Ok(Answer::Stop(Stop::ByObserver));
-            }
-            if !released.number.is_finite() {
-                return Ok(Answer::Stop(Stop::Diverged));
-            }
-            match self.plan.norms {
-                NormQueries::Fixed => {
-                    let gradient = self.plan.gradient_multiplier(self.steps, released.number);
-                    // Written so that what is no number ends the run.
-                    if !(gradient > 2f64.sqrt() / self.plan.mu) {
-                        return Ok(Answer::Stop(Stop::Converged));
-                    }
-                    return Ok(Answer::Norm(released.number));
-                }
-                NormQueries::Relative if released.number >= ACCEPT * self.scale => {
-                    self.scale = released.number.min(self.plan.clip);
-                    return Ok(Answer::Norm(released.number));
-                }
-                NormQueries::Relative => self.scale *= 0.5,
-            }
-        }
-    }
-
-    /// Keeps what the outcome needs of a released norm, and shows it.
-    fn note_norm(&mut self, released: Number, number: u64) -> ControlFlow<()> {
+    /// Keeps what the outcome needs of a released norm.
+    fn note_norm(&mut self, step: u64, point: &[f64], released: Number, number: u64) {
         let found = ReleasedNorm {
-            step: self.steps,
+            step,
             norm: released.number,
             noise_std: released.noise_std,
             upper: released.number + self.plan.tail(number) * released.noise_std,
         };
-        let keep = match self.plan.selection {
+        let selection = self.plan.settings.selection;
+        let keep = match selection {
             AdaptiveSelection::Last => true,
             _ => self.smallest.is_none_or(|old| found.upper < old.upper),
         };
         if keep {
             self.smallest = Some(found);
-            self.best.copy_from_slice(&self.point);
+            self.best.copy_from_slice(point);
         }
-        let exponential = matches!(self.plan.selection, AdaptiveSelection::Exponential { .. });
-        if exponential && self.seen.last() != Some(&self.point) {
-            self.seen.push(self.point.clone());
+        let exponential = matches!(selection, AdaptiveSelection::Exponential { .. });
+        if exponential && self.seen.last().map(Vec::as_slice) != Some(point) {
+            self.seen.push(point.to_vec());
         }
-        self.observer.on_release(&Release {
-            step: self.steps,
-            steps: self.plan.max_steps,
-            kind: ReleaseKind::Norm,
-            point: &self.point,
-            norm: released.number,
-            noise_norm: released.noise_std,
-        })
     }
 
-    /// Makes a step by a gradient as exact as `norm` asks for, if that is paid for.
-    fn step(&mut self, released_norm: f64) -> Result<Option<Stop>, RunError> {
-        let multiplier = self.plan.gradient_multiplier(self.steps, released_norm);
+    /// Asks for a gradient with the multiplier that `norm` asks for; false where it is not paid for.
+    fn ask_gradient(
+        &mut self,
+        step: u64,
+        norm: f64,
+        point: &[f64],
+        oracle: &mut dyn Oracle,
+    ) -> Result<bool, AskError> {
+        let multiplier = self.plan.gradient_multiplier(step, norm);
         let Ok(multiplier) = NoiseMultiplier::new(multiplier) else {
-            return Ok(Some(Stop::GradientUnpaid));
+            return Ok(false);
         };
-        if !self.within(multiplier, self.plan.for_steps()) {
-            return Ok(Some(Stop::GradientUnpaid));
-        }
-        self.step_by(multiplier)
+        self.next = Next::Norm;
+        Ok(self.within(multiplier) && self.anchor(multiplier, point, oracle)?)
     }
 
-    /// Where the budget ended the run, and a share of it was kept: a step by a gradient with all that is left.
-    fn close(&mut self, stop: Stop) -> Result<Stop, RunError> {
-        let unpaid = matches!(stop, Stop::NormUnpaid | Stop::GradientUnpaid);
-        if !unpaid || self.plan.closing_share == 0.0 {
-            return Ok(stop);
+    /// Where the budget ended the run, and a share of it was kept: a gradient with all that is left, for a last step.
+    fn ask_closing(
+        &mut self,
+        stop: Stop,
+        point: &[f64],
+        oracle: &mut dyn Oracle,
+    ) -> Result<bool, AskError> {
+        self.next = Next::Nothing(stop);
+        if self.plan.closing_share == 0.0 {
+            return Ok(false);
         }
         let left = self.plan.mu * self.plan.mu - self.spent;
         // A little more noise than that pays for, so that no rounding stands in the way.
-        let Ok(multiplier) = NoiseMultiplier::new((1.0 + 1e-9) / left.sqrt()) else {
-            return Ok(stop);
-        };
-        match self.step_by(multiplier)? {
-            Some(Stop::Diverged) => Ok(Stop::Diverged),
-            _ => Ok(stop),
+        match NoiseMultiplier::new((1.0 + 1e-9) / left.sqrt()) {
+            Ok(multiplier) => self.anchor(multiplier, point, oracle),
+            Err(_) => Ok(false),
         }
     }
 
-    /// Whether a release keeps the costs so far within a part of the budget. (The filter has the last word on all of it.)
-    fn within(&self, multiplier: NoiseMultiplier, most: f64) -> bool {
-        self.plan.closing_share == 0.0 || self.spent + multiplier.get().powi(-2) <= most
+    /// Whether a release keeps the costs so far within what steps may cost. (The filter has the last word on all of it.)
+    fn within(&self, multiplier: NoiseMultiplier) -> bool {
+        self.plan.closing_share == 0.0
+            || self.spent + multiplier.get().powi(-2) <= self.plan.for_steps()
     }
 
-    /// Makes a step by a gradient with this multiplier, if that is paid for.
-    fn step_by(&mut self, multiplier: NoiseMultiplier) -> Result<Option<Stop>, RunError> {
-        let Some(estimate) = paid(self.estimator.refresh(&self.point, multiplier))? else {
-            return Ok(Some(Stop::GradientUnpaid));
-        };
+    /// Releases a gradient, if that is paid for.
+    fn anchor(
+        &mut self,
+        multiplier: NoiseMultiplier,
+        point: &[f64],
+        oracle: &mut dyn Oracle,
+    ) -> Result<bool, AskError> {
+        let released = self.running.anchor(oracle, point, Which::All, multiplier);
+        if paid(released)?.is_none() {
+            return Ok(false);
+        }
         self.spent += multiplier.get().powi(-2);
-        let length = norm(estimate.gradient);
-        if !length.is_finite() {
-            return Ok(Some(Stop::Diverged));
+        Ok(true)
+    }
+}
+
+impl Walk for AdaptiveWalk<'_> {
+    fn ask(
+        &mut self,
+        step: u64,
+        point: &[f64],
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        let unpaid = match self.next {
+            Next::Nothing(stop) => return Ok(Asked::Nothing(stop)),
+            Next::Norm => match self.ask_norm(step, point, oracle)? {
+                Some(released) => {
+                    return Ok(Asked::Norm {
+                        norm: released.number,
+                        noise_std: released.noise_std,
+                    });
+                }
+                None => Some(Stop::NormUnpaid),
+            },
+            Next::Gradient(norm) => {
+                (!self.ask_gradient(step, norm, point, oracle)?).then_some(Stop::GradientUnpaid)
+            }
+        };
+        if let Some(stop) = unpaid
+            && !self.ask_closing(stop, point, oracle)?
+        {
+            return Ok(Asked::Nothing(stop));
         }
-        let flow = self.observer.on_release(&Release {
-            step: self.steps,
-            steps: self.plan.max_steps,
-            kind: ReleaseKind::Anchor,
-            point: &self.point,
-            norm: length,
-            noise_norm: self.plan.root_dim * estimate.noise_std,
-        });
-        let next: Vec<f64> = self
-            .point
-            .iter()
-            .zip(estimate.gradient)
-            .map(|(w, g)| w - self.plan.step_size * g)
-            .collect();
-        // Gradients at a point that is not finite count as zero, which would look like those of a stationary point.
-        if !next.iter().all(|w| w.is_finite()) {
-            return Ok(Some(Stop::Diverged));
-        }
-        self.point = next;
-        self.steps += 1;
-        Ok((flow == ControlFlow::Break(())).then_some(Stop::ByObserver))
+        let estimate = self.running.released().estimate();
+        Ok(Asked::estimate(ReleaseKind::Anchor, estimate))
     }
 
-    /// Selects, settles and reports.
-    fn finish(self, stop: Stop) -> Result<AdaptiveOutcome, RunError> {
-        let point = match (self.plan.selection, self.plan.selection_epsilon) {
-            (AdaptiveSelection::Last, _) => self.point,
+    fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
+        crate::spider::descend(point, self.plan.step_size(), gradient, next);
+    }
+
+    fn end(&self) -> Stop {
+        match self.next {
+            Next::Nothing(stop) => stop,
+            _ => Stop::StepCap,
+        }
+    }
+
+    /// Selects.
+    fn close(&mut self, _: Stop, oracle: &mut dyn Oracle) -> Result<Closing, AskError> {
+        let selection = (self.plan.settings.selection, self.plan.selection_epsilon);
+        let mut closing = match selection {
+            (AdaptiveSelection::Last, _) => Closing::default(),
             (AdaptiveSelection::Exponential { .. }, Some(epsilon)) if !self.seen.is_empty() => {
-                let among: Vec<Shifted<'_>> =
-                    self.seen.iter().map(|w| Shifted::from(&w[..])).collect();
-                let chosen = self.estimator.least_norm(&among, epsilon)?;
-                // An index of one of them.
-                self.seen.get(chosen).cloned().unwrap_or(self.best)
+                let none: &[f64] = &[];
+                let fields = self.seen.iter().map(|w| Linear::field(w, self.clip));
+                let among: Vec<_> = fields.map(|field| (field, none)).collect();
+                let chosen = oracle.least_norm(&among, epsilon)?;
+                Closing::at(self.seen.swap_remove(chosen))
             }
-            _ => self.best,
+            _ => Closing::at(self.best.clone()),
         };
-        let spent = self.estimator.settle()?;
-        let ended = Ended {
-            start: self.start,
-            point,
-            stop,
-            steps: self.steps,
-            spent,
-            counts: self.estimator.counts(),
-        };
-        Ok(AdaptiveOutcome {
-            outcome: ended.outcome(|stop| self.plan.bound_at(stop)),
-            smallest: self.smallest,
-            norms: self.norms,
-        })
+        closing.norms = self.norms;
+        closing.norm = self.smallest;
+        Ok(closing)
     }
 }
 
 /// What was released; none where the cap does not pay for it.
-fn paid<T>(release: Result<T, Refused>) -> Result<Option<T>, Refused> {
+fn paid<T>(release: Result<T, AskError>) -> Result<Option<T>, AskError> {
     match release {
         Ok(released) => Ok(Some(released)),
-        Err(Refused::OverCap { .. }) => Ok(None),
+        Err(AskError::Refused(Refused::OverCap { .. })) => Ok(None),
         Err(other) => Err(other),
     }
 }

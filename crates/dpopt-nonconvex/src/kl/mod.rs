@@ -3,13 +3,13 @@
 mod adaptive;
 mod adaptive_bound;
 mod adaptive_run;
-mod condition;
 mod proximal;
 mod spider;
 mod tail;
 
-pub use adaptive::{AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NormQueries};
-pub use adaptive_run::{AdaptiveOutcome, ReleasedNorm};
-pub use condition::KlCondition;
-pub use proximal::{ProximalFacts, ProximalPlan, ProximalReads, ProximalRound, ProximalSettings};
-pub use spider::{KlPhase, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion};
+pub use adaptive::{ADAPTIVE_GD, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NormQueries};
+pub use proximal::{
+    PROXIMAL_POINT, ProximalFacts, ProximalPlan, ProximalReads, ProximalRound, ProximalSchedule,
+    ProximalSettings,
+};
+pub use spider::{KL_SPIDER, KlPhase, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion};

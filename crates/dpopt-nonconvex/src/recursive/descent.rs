@@ -1,24 +1,45 @@
 //! Recursive regularisation with noisy gradient descent inside.
 
-use std::ops::ControlFlow;
-
-use dpopt_linalg::{distance, norm};
-use dpopt_oracle::{Access, Schedule, Stages};
-use dpopt_privacy::{NoiseMultiplier, Spend};
-use serde::Serialize;
-
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::{BoundSense, Plan};
-use crate::run::{Ended, Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
+use dpopt_linalg::distance;
+use dpopt_oracle::{AskError, Oracle, Running, Schedule};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, Slice, Which};
+use dpopt_solver::{
+    Asked, Auto, BoundSense, BoundedQuantity, Budget, Closing, Item, Needs, Plan, PlanError,
+    ReleaseKind, RunError, Solver, Stop, Terms, Unit, Value, Walk,
+};
 
 use super::outline::{Given, Search, Solved, Task};
-use super::{Centre, ConvexFacts, Outline, StageOutline, slices};
+use super::{Centre, ConvexFacts, Outline, StageOutline, for_population, slices};
 
 const NAME: &str = "recursive-gd";
+/// Recursive regularisation with noisy gradient descent.
+pub static RECURSIVE_GD: Solver = Solver {
+    name: NAME,
+    summary: "convex smooth losses",
+    paper: "Arora et al. 2022 (arXiv 2206.00846), Algorithms 3 and 7",
+    needs: Needs {
+        radius: true,
+        convex: true,
+        positions: true,
+        ..Needs::NOTHING
+    },
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
+    auto: Auto::Never,
+    theory_page: Some("theory/recursive-regularization.md"),
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, extra, budget, limits| {
+        let facts = ConvexFacts {
+            public: *facts,
+            radius: extra.radius,
+        };
+        let plan = RecursiveGdPlan::new(&facts, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+};
 
 /// One stage of [`RecursiveGdPlan`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GdStage {
     /// Its slice, regulariser, ball and risk.
     pub outline: StageOutline,
@@ -47,21 +68,12 @@ pub struct GdStage {
 /// # Privacy
 /// Each slice is charged K Gaussians of multiplier sqrt(K)/mu, exactly mu-GDP, and slices are disjoint:
 /// mu-GDP as a whole. Regularisers, averages and projections are post-processing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RecursiveGdPlan {
-    /// The facts it was made from.
-    pub facts: ConvexFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
-    /// Per-record clip radius, L0.
-    pub clip: f64,
-    /// The weights of the regularisers and the bound.
-    pub outline: Outline,
-    /// The stages.
-    pub stages: Vec<GdStage>,
-    /// Bound on E||grad F|| at the output, F the population risk.
-    pub predicted_bound: f64,
+    terms: Terms,
+    convex: ConvexFacts,
+    outline: Outline,
+    stages: Vec<GdStage>,
 }
 
 impl RecursiveGdPlan {
@@ -138,160 +150,193 @@ impl RecursiveGdPlan {
             })
         });
         let stages = stages.collect::<Result<Vec<_>, PlanError>>()?;
+        let bound = outline.bound;
+        let plan = Self::by_hand(facts, budget, outline, stages);
         Ok(Self {
-            facts: *facts,
-            budget: *budget,
-            clip: task.facts.lipschitz,
-            predicted_bound: outline.bound,
-            outline,
-            stages,
+            terms: plan.terms.stating(Some(bound)),
+            ..plan
         })
     }
 
-    /// The releases of the plan.
+    /// A plan with other stages. It states no bound.
     #[must_use]
-    pub fn spend(&self) -> Spend {
-        let all = Schedule::new(self.facts.public.records);
-        self.stages
+    pub fn by_hand(
+        facts: &ConvexFacts,
+        budget: &Budget,
+        outline: Outline,
+        stages: Vec<GdStage>,
+    ) -> Self {
+        let public = &facts.public;
+        let steps = stages.iter().map(|stage| stage.steps).sum();
+        let spend = stages
             .iter()
-            .fold(all, |all, stage| {
+            .fold(Schedule::new(public.records), |all, stage| {
                 all.slice(stage.noise_multiplier, stage.steps)
             })
-            .spend()
-    }
-
-    /// Number of steps, all stages together.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        self.stages.iter().map(|stage| stage.steps).sum()
-    }
-
-    /// Per-record gradients that the plan costs: the sum of n_t K_t.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
+            .spend();
         let of = |stage: &GdStage| stage.steps as f64 * stage.outline.records as f64;
-        self.stages.iter().map(of).sum()
-    }
-
-    /// Runs the plan, from the origin. The means below must clip at [`RecursiveGdPlan::clip`].
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        stages: &mut dyn Stages,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.public.dim], stages, observer)
-    }
-
-    /// As [`Self::run`], from `start`: a public point, from which the radius of the facts must be measured. The bound holds if it is.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        stages: &mut dyn Stages,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        check_start(start, self.facts.public.dim, stages.dim())?;
-        stages.reserve(&self.spend())?;
-        let mut centre = Centre::new(start.len());
-        let mut output = start.to_vec();
-        let (mut stop, mut done) = (Stop::Completed, 0);
-        let (steps, root_dim) = (self.steps(), (start.len() as f64).sqrt());
-        'run: for stage in &self.stages {
-            stages.begin_stage(stage.outline.records)?;
-            centre.add(stage.outline.weight, &output);
-            let mut point = output.clone();
-            let decay = stage.step_size * centre.modulus;
-            // The sum of the weights over the last one: the weights themselves would overflow.
-            let mut total = 0.0;
-            for _ in 0..stage.steps {
-                let estimate = stages.estimate(&point, stage.noise_multiplier)?;
-                let released = norm(estimate.gradient);
-                if !released.is_finite() {
-                    stop = Stop::Diverged;
-                    break 'run;
-                }
-                let flow = observer.on_release(&Release {
-                    step: done,
-                    steps,
-                    kind: ReleaseKind::Anchor,
-                    point: &point,
-                    norm: released,
-                    noise_norm: root_dim * estimate.noise_std,
-                });
-                for ((w, c), g) in point.iter_mut().zip(&centre.point).zip(estimate.gradient) {
-                    *w -= decay * (*w - c) + stage.step_size * g;
-                }
-                project(&mut point, start, stage.outline.radius);
-                total = total * (1.0 - decay) + 1.0;
-                for (average, w) in output.iter_mut().zip(&point) {
-                    *average += (w - *average) / total;
-                }
-                done += 1;
-                if flow == ControlFlow::Break(()) {
-                    stop = Stop::ByObserver;
-                    break 'run;
-                }
-            }
+        let terms = Terms::new(public, budget, steps, spend)
+            .with_gradients(stages.iter().map(of).sum())
+            .with_access(slices(stages.iter().map(|stage| stage.outline.records)));
+        Self {
+            terms: for_population(terms),
+            convex: *facts,
+            outline,
+            stages,
         }
-        let spent = stages.settle()?;
-        let ended = Ended {
-            start,
-            point: output,
-            stop,
-            steps: done,
-            spent,
-            counts: stages.counts(),
-        };
-        Ok(ended.outcome(|stop| self.bound_at(stop)))
+    }
+
+    /// What it was told beside the facts.
+    #[must_use]
+    pub fn convex_facts(&self) -> &ConvexFacts {
+        &self.convex
+    }
+
+    /// The weights of the regularisers and the bound.
+    #[must_use]
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// The stages.
+    #[must_use]
+    pub fn stages(&self) -> &[GdStage] {
+        &self.stages
     }
 }
 
 impl Plan for RecursiveGdPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts.public
+    fn name(&self) -> &'static str {
+        NAME
     }
 
-    fn steps(&self) -> u64 {
-        self.steps()
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
+        Some(self.convex.items())
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
+    fn items(&self) -> Vec<Item<'_>> {
+        let of = |stage: &GdStage| {
+            vec![
+                Item::plain("outline", Value::Group(stage.outline.items())),
+                Item::count("steps", stage.steps),
+                Item::number("step_size", stage.step_size, Unit::STEP_SIZE),
+                Item::ratio("noise_multiplier", stage.noise_multiplier.get()),
+                Item::number("noise_std", stage.noise_std, Unit::GRADIENT),
+            ]
+        };
+        vec![
+            Item::number("clip", self.clip(), Unit::GRADIENT),
+            Item::plain("outline", Value::Group(self.outline.items())),
+            Item::plain("stages", Value::Rows(self.stages.iter().map(of).collect())),
+        ]
     }
 
-    fn clip(&self) -> f64 {
-        self.clip
-    }
-
-    fn access(&self) -> Access {
-        slices(self.stages.iter().map(|stage| stage.outline.records))
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        Some(self.predicted_bound)
-    }
-
-    fn bound_sense(&self) -> BoundSense {
-        BoundSense::PopulationMean
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        let clip = ClipNorm::new(self.clip()).map_err(RunError::Clip)?;
+        Ok(Box::new(Descent {
+            stages: self.stages.iter(),
+            stage: None,
+            running: Running::new(start.len(), clip),
+            centre: Centre::new(start.len()),
+            start: start.to_vec(),
+            output: start.to_vec(),
+        }))
     }
 
     fn trivial_bound(&self) -> f64 {
-        self.facts.trivial_bound()
+        self.convex.trivial_bound()
     }
 
     /// All slices cost the same, and the dearest counts: the first.
     fn share_spent(&self, step: u64) -> f64 {
         let first = self.stages.first().map_or(1, |stage| stage.steps.max(1));
         ((step + 1) as f64 / first as f64).min(1.0)
+    }
+}
+
+struct Descent<'a> {
+    /// Those to come.
+    stages: std::slice::Iter<'a, GdStage>,
+    stage: Option<Held<'a>>,
+    running: Running,
+    centre: Centre,
+    start: Vec<f64>,
+    /// The average so far.
+    output: Vec<f64>,
+}
+
+/// A stage that has begun.
+struct Held<'a> {
+    plan: &'a GdStage,
+    slice: Slice,
+    done: u64,
+    /// The sum of the weights over the last one: the weights themselves would overflow.
+    total: f64,
+}
+
+impl Walk for Descent<'_> {
+    fn ask(
+        &mut self,
+        _: u64,
+        point: &[f64],
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        if self.stage.is_none() {
+            // The output of the last stage, from which this one starts, is the point.
+            let Some(plan) = self.stages.find(|stage| stage.steps > 0) else {
+                return Ok(Asked::Nothing(Stop::Completed));
+            };
+            let slice = oracle.books().take_slice(plan.outline.records)?;
+            self.centre.add(plan.outline.weight, &self.output);
+            self.stage = Some(Held {
+                plan,
+                slice,
+                done: 0,
+                total: 0.0,
+            });
+        }
+        let Some(Held { plan, slice, .. }) = &self.stage else {
+            return Ok(Asked::Nothing(Stop::Completed));
+        };
+        let (over, z) = (Which::Slice(slice), plan.noise_multiplier);
+        let released = self.running.anchor(oracle, point, over, z)?;
+        Ok(Asked::estimate(ReleaseKind::Anchor, released.estimate()))
+    }
+
+    fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
+        next.copy_from_slice(point);
+        let Some(stage) = &mut self.stage else {
+            return;
+        };
+        let GdStage {
+            outline,
+            steps,
+            step_size,
+            ..
+        } = stage.plan;
+        let decay = step_size * self.centre.modulus;
+        for ((w, c), g) in next.iter_mut().zip(&self.centre.point).zip(gradient) {
+            *w -= decay * (*w - c) + step_size * g;
+        }
+        project(next, &self.start, outline.radius);
+        stage.total = stage.total * (1.0 - decay) + 1.0;
+        for (average, w) in self.output.iter_mut().zip(&*next) {
+            *average += (w - *average) / stage.total;
+        }
+        stage.done += 1;
+        if stage.done == *steps {
+            next.copy_from_slice(&self.output);
+            self.stage = None;
+        }
+    }
+
+    /// The average, wherever the run was stopped.
+    fn close(&mut self, _: Stop, _: &mut dyn Oracle) -> Result<Closing, AskError> {
+        Ok(Closing::at(std::mem::take(&mut self.output)))
     }
 }
 

@@ -2,9 +2,7 @@
 
 use dpopt_oracle::Convexity;
 use dpopt_privacy::Adjacency;
-use serde::Serialize;
-
-use crate::facts::{Budget, PlanError, PublicFacts};
+use dpopt_solver::{Budget, PlanError, PublicFacts};
 
 use super::ConvexFacts;
 
@@ -18,7 +16,7 @@ const TRIES_PER_OCTAVE: i32 = 2;
 const OCTAVES: i32 = 34;
 
 /// One stage: minimise F(w) + (M/2) ||w - c||^2 in a ball, privately.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct StageOutline {
     /// Records n_t in its slice.
@@ -43,7 +41,7 @@ pub struct StageOutline {
 ///
 /// The planner minimises it over lambda, b and T. (Ours; section 4.4 of the paper's notes has constants 4 and
 /// sqrt(lambda L1) R in the place of lambda R.)
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Outline {
     /// lambda.
@@ -105,14 +103,9 @@ impl<'a> Task<'a> {
             solver,
             lipschitz: public.lipschitz,
             smoothness: public.smoothness,
-            telling: public.trivial_bound() / public.smoothness,
+            useful_below: public.trivial_bound() / public.smoothness,
         })?;
-        if !(radius.is_finite() && radius > 0.0) {
-            return Err(PlanError::BadFact {
-                name: "radius",
-                value: radius,
-            });
-        }
+        PlanError::positive("radius", radius)?;
         if public.convexity != Convexity::Convex {
             return Err(PlanError::NotConvex {
                 solver,
@@ -144,7 +137,7 @@ impl<'a> Task<'a> {
         slices: impl Fn(&P) -> usize,
     ) -> Result<(Outline, Vec<P>), PlanError> {
         if self.facts.adjacency == Adjacency::AddRemove {
-            // As it would be if positions were fixed.
+            // The plan that fixed positions would allow: the error names its slices.
             let best = self.best(how.growth, &solve);
             return Err(PlanError::NeedsPositions {
                 solver: self.solver,

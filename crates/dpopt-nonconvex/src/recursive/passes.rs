@@ -1,24 +1,44 @@
 //! Recursive regularisation with phases of output-perturbed passes inside: linear time.
 
-use std::ops::ControlFlow;
-
-use dpopt_linalg::distance;
-use dpopt_oracle::{Access, Batch, Level, Pass, Passes, Schedule, pass_influence};
-use dpopt_privacy::{NoiseMultiplier, Spend};
-use serde::Serialize;
-
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::{BoundSense, Plan};
-use crate::run::{Ended, Observer, Outcome, Release, ReleaseKind, RunError, Stop, check_start};
+use dpopt_oracle::{AskError, Batch, Level, Offers, Oracle, Pass, Schedule, pass_influence};
+use dpopt_privacy::NoiseMultiplier;
+use dpopt_solver::{
+    Asked, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, Plan, PlanError, ReleaseKind,
+    RunError, Solver, Stop, Terms, Unit, Value, Walk,
+};
 
 use super::outline::{Given, Search, Solved, Task};
-use super::{Centre, ConvexFacts, Outline, StageOutline, slices};
+use super::{Centre, ConvexFacts, Outline, StageOutline, for_population, slices};
 
 const NAME: &str = "recursive-sgd";
+/// Recursive regularisation with passes of stochastic gradient descent.
+pub static RECURSIVE_SGD: Solver = Solver {
+    name: NAME,
+    summary: "convex smooth losses in one pass, one record after the other",
+    paper: "Arora et al. 2022 (arXiv 2206.00846), Algorithms 3, 5 and 6",
+    needs: Needs {
+        radius: true,
+        convex: true,
+        positions: true,
+        memory: true,
+        ..Needs::NOTHING
+    },
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
+    auto: Auto::Never,
+    theory_page: Some("theory/recursive-regularization.md"),
+    privacy_page: "privacy/phased-sgd.md",
+    planner: |facts, extra, budget, _| {
+        let facts = ConvexFacts {
+            public: *facts,
+            radius: extra.radius,
+        };
+        Ok(Box::new(RecursiveSgdPlan::new(&facts, budget)?))
+    },
+};
 
 /// One phase: one pass over a slice of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PassPlan {
     /// Records it reads.
     pub records: u64,
@@ -29,8 +49,7 @@ pub struct PassPlan {
 }
 
 /// One stage of [`RecursiveSgdPlan`].
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SgdStage {
     /// Its records, regulariser, ball and risk.
     pub outline: StageOutline,
@@ -52,21 +71,13 @@ pub struct SgdStage {
 /// # Privacy
 /// Every pass is one Gaussian release of multiplier 1/mu on a slice of its own: mu-GDP as a whole, **for losses
 /// that are convex and smooth for every record**. `docs/privacy/phased-sgd.md`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RecursiveSgdPlan {
-    /// The facts it was made from.
-    pub facts: ConvexFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
-    /// The weights of the regularisers and the bound.
-    pub outline: Outline,
-    /// The stages.
-    pub stages: Vec<SgdStage>,
-    /// Noise multiplier of every pass, 1/mu.
-    pub noise_multiplier: NoiseMultiplier,
-    /// Bound on E||grad F|| at the output, F the population risk.
-    pub predicted_bound: f64,
+    terms: Terms,
+    convex: ConvexFacts,
+    outline: Outline,
+    stages: Vec<SgdStage>,
+    noise_multiplier: NoiseMultiplier,
 }
 
 impl RecursiveSgdPlan {
@@ -126,159 +137,193 @@ impl RecursiveSgdPlan {
                 phases,
             })
             .collect();
+        let noise_multiplier = NoiseMultiplier::new(1.0 / task.mu)?;
+        let bound = outline.bound;
+        let plan = Self::by_hand(facts, budget, outline, stages, noise_multiplier);
         Ok(Self {
-            facts: *facts,
-            budget: *budget,
-            predicted_bound: outline.bound,
-            outline,
-            stages,
-            noise_multiplier: NoiseMultiplier::new(1.0 / task.mu)?,
+            terms: plan.terms.stating(Some(bound)),
+            ..plan
         })
     }
 
-    /// The releases of the plan.
+    /// A plan with other stages. It states no bound.
     #[must_use]
-    pub fn spend(&self) -> Spend {
+    pub fn by_hand(
+        facts: &ConvexFacts,
+        budget: &Budget,
+        outline: Outline,
+        stages: Vec<SgdStage>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Self {
+        let public = &facts.public;
         let level = Level {
             batch: Batch::Next(1),
-            noise_multiplier: self.noise_multiplier,
+            noise_multiplier,
         };
-        Schedule::new(self.facts.public.records)
-            .releases(level, self.passes())
-            .spend()
-    }
-
-    /// Number of passes, all stages together.
-    #[must_use]
-    pub fn passes(&self) -> u64 {
-        let of = |stage: &SgdStage| stage.phases.len() as u64;
-        self.stages.iter().map(of).sum()
-    }
-
-    /// Per-record gradients that the plan costs: one for each record that it reads.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        let phases = self.stages.iter().flat_map(|stage| &stage.phases);
-        phases.map(|phase| phase.records as f64).sum()
-    }
-
-    /// Runs the plan, from the origin.
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        passes: &mut dyn Passes,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.public.dim], passes, observer)
-    }
-
-    /// As [`Self::run`], from `start`: a public point, from which the radius of the facts must be measured.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        passes: &mut dyn Passes,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        check_start(start, self.facts.public.dim, passes.dim())?;
-        passes.reserve(&self.spend())?;
-        let mut centre = Centre::new(start.len());
-        let mut point = start.to_vec();
-        let (mut stop, mut done) = (Stop::Completed, 0);
-        let (steps, root_dim) = (self.passes(), (start.len() as f64).sqrt());
-        'run: for stage in &self.stages {
-            centre.add(stage.outline.weight, &point);
-            for phase in &stage.phases {
-                let pass = Pass {
-                    start: &point,
-                    centre: &centre.point,
-                    modulus: centre.modulus,
-                    step_size: phase.step_size,
-                    origin: start,
-                    radius: stage.outline.radius,
-                    records: phase.records,
-                };
-                let released = passes.pass(&pass, self.noise_multiplier)?;
-                if !released.mean.iter().all(|w| w.is_finite()) {
-                    stop = Stop::Diverged;
-                    break 'run;
-                }
-                let moved = distance(&released.mean, &point);
-                point = released.mean;
-                let flow = observer.on_release(&Release {
-                    step: done,
-                    steps,
-                    kind: ReleaseKind::Pass,
-                    point: &point,
-                    norm: moved,
-                    noise_norm: root_dim * released.noise_std,
-                });
-                done += 1;
-                if flow == ControlFlow::Break(()) {
-                    stop = Stop::ByObserver;
-                    break 'run;
-                }
-            }
+        let passes = stages.iter().map(|stage| stage.phases.len() as u64).sum();
+        let spend = Schedule::new(public.records)
+            .releases(level, passes)
+            .spend();
+        let records = || {
+            let phases = stages.iter().flat_map(|stage| &stage.phases);
+            phases.map(|phase| phase.records)
+        };
+        let terms = Terms::new(public, budget, passes, spend)
+            // One for each record that it reads.
+            .with_gradients(records().map(|records| records as f64).sum())
+            .with_access(slices(records()));
+        Self {
+            terms: for_population(terms),
+            convex: *facts,
+            outline,
+            noise_multiplier,
+            stages,
         }
-        let spent = passes.settle()?;
-        let ended = Ended {
-            start,
-            point,
-            stop,
-            steps: done,
-            spent,
-            counts: passes.counts(),
-        };
-        Ok(ended.outcome(|stop| self.bound_at(stop)))
+    }
+
+    /// What it was told beside the facts.
+    #[must_use]
+    pub fn convex_facts(&self) -> &ConvexFacts {
+        &self.convex
+    }
+
+    /// The weights of the regularisers and the bound.
+    #[must_use]
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// The stages.
+    #[must_use]
+    pub fn stages(&self) -> &[SgdStage] {
+        &self.stages
+    }
+
+    /// Noise multiplier of every pass, 1/mu.
+    #[must_use]
+    pub fn noise_multiplier(&self) -> NoiseMultiplier {
+        self.noise_multiplier
     }
 }
 
 impl Plan for RecursiveSgdPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts.public
+    fn name(&self) -> &'static str {
+        NAME
     }
 
-    fn steps(&self) -> u64 {
-        self.passes()
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
+        Some(self.convex.items())
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
+    fn items(&self) -> Vec<Item<'_>> {
+        let phase = |phase: &PassPlan| {
+            vec![
+                Item::count("records", phase.records),
+                Item::number("step_size", phase.step_size, Unit::STEP_SIZE),
+                Item::number("noise_std", phase.noise_std, Unit::LENGTH),
+            ]
+        };
+        let stage = |stage: &SgdStage| {
+            let phases = stage.phases.iter().map(phase).collect();
+            vec![
+                Item::plain("outline", Value::Group(stage.outline.items())),
+                Item::plain("phases", Value::Rows(phases)),
+            ]
+        };
+        vec![
+            Item::plain("outline", Value::Group(self.outline.items())),
+            Item::plain(
+                "stages",
+                Value::Rows(self.stages.iter().map(stage).collect()),
+            ),
+            Item::ratio("noise_multiplier", self.noise_multiplier.get()),
+        ]
     }
 
-    /// L0, at which nothing is clipped.
-    fn clip(&self) -> f64 {
-        self.facts.public.lipschitz
+    fn needs(&self) -> Offers {
+        Offers::PASSES
     }
 
-    fn access(&self) -> Access {
-        let phases = self.stages.iter().flat_map(|stage| &stage.phases);
-        slices(phases.map(|phase| phase.records))
-    }
-
-    fn predicted_bound(&self) -> Option<f64> {
-        Some(self.predicted_bound)
-    }
-
-    fn bound_sense(&self) -> BoundSense {
-        BoundSense::PopulationMean
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(InPasses {
+            plan: self,
+            stage: 0,
+            phase: 0,
+            centre: Centre::new(start.len()),
+            start: start.to_vec(),
+            released: Vec::new(),
+        }))
     }
 
     fn trivial_bound(&self) -> f64 {
-        self.facts.trivial_bound()
+        self.convex.trivial_bound()
     }
 
     /// Each record is read once: the run costs what its first pass does.
     fn share_spent(&self, _: u64) -> f64 {
         1.0
+    }
+}
+
+struct InPasses<'a> {
+    plan: &'a RecursiveSgdPlan,
+    stage: usize,
+    /// The next phase of the stage.
+    phase: usize,
+    centre: Centre,
+    start: Vec<f64>,
+    released: Vec<f64>,
+}
+
+impl InPasses<'_> {
+    /// The next phase and its stage; none where all are done.
+    fn next(&mut self) -> Option<(&StageOutline, &PassPlan)> {
+        while self.phase >= self.plan.stages.get(self.stage)?.phases.len() {
+            (self.stage, self.phase) = (self.stage + 1, 0);
+        }
+        let stage = &self.plan.stages[self.stage];
+        Some((&stage.outline, &stage.phases[self.phase]))
+    }
+}
+
+impl Walk for InPasses<'_> {
+    fn ask(
+        &mut self,
+        _: u64,
+        point: &[f64],
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        let Some((&outline, &phase)) = self.next() else {
+            return Ok(Asked::Nothing(Stop::Completed));
+        };
+        if self.phase == 0 {
+            self.centre.add(outline.weight, point);
+        }
+        let pass = Pass {
+            start: point,
+            centre: &self.centre.point,
+            modulus: self.centre.modulus,
+            step_size: phase.step_size,
+            origin: &self.start,
+            radius: outline.radius,
+            records: phase.records,
+        };
+        let released = oracle.pass(&pass, self.plan.noise_multiplier)?;
+        self.released = released.mean;
+        self.phase += 1;
+        Ok(Asked::Estimate {
+            kind: ReleaseKind::Pass,
+            gradient: &self.released,
+            noise_std: released.noise_std,
+        })
+    }
+
+    fn step(&mut self, _: &[f64], released: &[f64], next: &mut [f64]) {
+        next.copy_from_slice(released);
     }
 }
 

@@ -5,18 +5,14 @@ use std::ops::ControlFlow;
 use dpopt_linalg::Design;
 use dpopt_linalg::{distance, norm};
 use dpopt_oracle::{
-    Constants, ConvexGlm, ConvexSmooth, Convexity, Counts, Estimate, Glm, Mean, OutputPerturbed,
-    Pass, PassError, Passes, PrivateData, PrivateMean, Scale, Staged, Stages,
+    Answer, AskError, Books, Constants, ConvexGlm, ConvexSmooth, Convexity, Glm, Mean, Offers,
+    Oracle, OracleFacts, OutputPerturbed, PrivateData, PrivateMean, Question, Scale,
 };
 use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused,
-    Spend,
-};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Refused, Which};
+use dpopt_solver::{Budget, NoObserver, Plan, PlanError, Release, RunError, Stop};
 
 use super::*;
-use crate::facts::{Budget, PlanError};
-use crate::run::{NoObserver, Release, RunError, Stop};
 
 fn facts(records: u64, dim: usize) -> ConvexFacts {
     let constants = Constants::new(1.0, 1.0, 1.0, Convexity::Convex);
@@ -37,11 +33,10 @@ fn budget(epsilon: f64) -> Budget {
 struct Bowl {
     curvature: f64,
     minimiser: Vec<f64>,
-    gradient: Vec<f64>,
     slices: Vec<u64>,
     reads: Vec<u64>,
-    spent: Option<Spend>,
     passes: Vec<f64>,
+    books: Books,
 }
 
 impl Bowl {
@@ -52,11 +47,10 @@ impl Bowl {
         Self {
             curvature: 0.05,
             minimiser,
-            gradient: vec![0.0; dim],
             slices: Vec::new(),
             reads: Vec::new(),
-            spent: None,
             passes: Vec::new(),
+            books: Books::new(Curator::simulated(Adjacency::ReplaceOne, 1), 300_000),
         }
     }
 
@@ -69,57 +63,43 @@ impl Bowl {
     }
 }
 
-impl Stages for Bowl {
-    fn dim(&self) -> usize {
-        self.minimiser.len()
+impl Oracle for Bowl {
+    fn facts(&self) -> OracleFacts {
+        let offers = Offers::MEANS | Offers::PASSES;
+        OracleFacts::new(self.minimiser.len(), 300_000, Adjacency::ReplaceOne, offers)
     }
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.spent = Some(spend.clone());
-        Ok(())
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
     }
-    fn begin_stage(&mut self, records: u64) -> Result<(), Refused> {
-        self.slices.push(records);
-        self.reads.push(0);
-        Ok(())
-    }
-    fn estimate(&mut self, point: &[f64], _: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        *self.reads.last_mut().unwrap() += 1;
-        self.gradient = self.gradient_at(point);
-        Ok(Estimate::new(&self.gradient, 0.0, 0.0))
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(self.spent.as_ref().unwrap().event().clone())
-    }
-    fn counts(&self) -> Counts {
-        Counts::default()
-    }
-}
-
-impl Passes for Bowl {
-    fn dim(&self) -> usize {
-        self.minimiser.len()
-    }
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.spent = Some(spend.clone());
-        Ok(())
-    }
-    fn pass(&mut self, pass: &Pass<'_>, _: NoiseMultiplier) -> Result<Mean, PassError> {
-        self.slices.push(pass.records);
-        self.passes.push(pass.step_size * (1.0 + pass.modulus));
-        let mut point = pass.start.to_vec();
-        for _ in 0..pass.records {
-            let gradient = self.gradient_at(&point);
-            for ((w, g), c) in point.iter_mut().zip(&gradient).zip(pass.centre) {
-                *w -= pass.step_size * (g + pass.modulus * (*w - c));
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        match question {
+            Question::Mean { of, over, .. } => {
+                let Which::Slice(slice) = over else {
+                    panic!("{over:?}");
+                };
+                // A slice of the pool is taken in each stage.
+                let taken = self.books.curator().records_taken();
+                if self.slices.iter().sum::<u64>() < taken {
+                    self.slices.push(slice.len());
+                    self.reads.push(0);
+                }
+                *self.reads.last_mut().unwrap() += 1;
+                Ok(Answer::Mean(Mean::new(self.gradient_at(of.point()), 0.0)))
             }
+            Question::Pass { pass, .. } => {
+                self.slices.push(pass.records);
+                self.passes.push(pass.step_size * (1.0 + pass.modulus));
+                let mut point = pass.start.to_vec();
+                for _ in 0..pass.records {
+                    let gradient = self.gradient_at(&point);
+                    for ((w, g), c) in point.iter_mut().zip(&gradient).zip(pass.centre) {
+                        *w -= pass.step_size * (g + pass.modulus * (*w - c));
+                    }
+                }
+                Ok(Answer::Mean(Mean::new(point, 0.0)))
+            }
+            other => panic!("{other:?}"),
         }
-        Ok(Mean::new(point, 0.0))
-    }
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(self.spent.as_ref().unwrap().event().clone())
-    }
-    fn counts(&self) -> Counts {
-        Counts::default()
     }
 }
 
@@ -131,12 +111,12 @@ fn without_noise_both_keep_far_within_their_bounds() {
     let outcome = plan.run(&mut bowl, &mut NoObserver).unwrap();
     let error = norm(&bowl.gradient_at(&outcome.point));
     assert!(
-        error < 0.5 * plan.predicted_bound && error > 0.0,
+        error < 0.5 * plan.predicted_bound().unwrap() && error > 0.0,
         "{error} {plan:?}"
     );
     // Stages read slices of their own, each as often as planned.
     assert!(bowl.slices.iter().sum::<u64>() <= 300_000);
-    let planned: Vec<u64> = plan.stages.iter().map(|stage| stage.steps).collect();
+    let planned: Vec<u64> = plan.stages().iter().map(|stage| stage.steps).collect();
     assert_eq!(bowl.reads, planned);
     assert_eq!(outcome.steps, plan.steps());
 
@@ -145,7 +125,7 @@ fn without_noise_both_keep_far_within_their_bounds() {
     let outcome = plan.run(&mut bowl, &mut NoObserver).unwrap();
     let error = norm(&bowl.gradient_at(&outcome.point));
     assert!(
-        error < 0.5 * plan.predicted_bound && error > 0.0,
+        error < 0.5 * plan.predicted_bound().unwrap() && error > 0.0,
         "{error} {plan:?}"
     );
     // One pass at most, and never a step that is longer than privacy allows.
@@ -159,14 +139,14 @@ fn a_plan_spends_its_budget_and_no_more() {
     let budget = budget(1.0);
     let gd = RecursiveGdPlan::with_growth(&facts(1_000_000, 10), &budget, 1 << 40, 2.0).unwrap();
     let sgd = RecursiveSgdPlan::with_growth(&facts(1_000_000, 10), &budget, 2.0).unwrap();
-    assert!(gd.stages.len() > 3 && sgd.stages.len() > 3);
+    assert!(gd.stages().len() > 3 && sgd.stages().len() > 3);
     let mu = gdp::mu_for(budget.epsilon, budget.delta).unwrap().get();
     for spend in [gd.spend(), sgd.spend()] {
         let (_, epsilon) =
             Accountant::least(spend.event(), budget.delta, Adjacency::ReplaceOne).unwrap();
         assert!(epsilon <= 1.0 && epsilon > 0.999, "{epsilon}");
     }
-    for stage in &gd.stages {
+    for stage in gd.stages() {
         // K releases of mu_i = sensitivity/sigma each add up to mu.
         let each = 2.0 / stage.outline.records as f64 / stage.noise_std;
         let spent = (stage.steps as f64).sqrt() * each;
@@ -176,11 +156,11 @@ fn a_plan_spends_its_budget_and_no_more() {
     }
     // E11: as printed, with K^2 for K and n for n/T, a stage spends T/sqrt(K) of mu: here more than all of it where K
     // is small, and a small part where it is large.
-    let printed = |stage: &GdStage| gd.stages.len() as f64 / (stage.steps as f64).sqrt();
-    assert!(gd.stages.iter().any(|stage| printed(stage) > 1.5));
-    assert!(gd.stages.iter().any(|stage| printed(stage) < 0.9));
-    let modulus = |t: usize| gd.outline.weight * (2f64.powi(t as i32 + 1) - 1.0);
-    for (t, stage) in gd.outline.stages.iter().enumerate() {
+    let printed = |stage: &GdStage| gd.stages().len() as f64 / (stage.steps as f64).sqrt();
+    assert!(gd.stages().iter().any(|stage| printed(stage) > 1.5));
+    assert!(gd.stages().iter().any(|stage| printed(stage) < 0.9));
+    let modulus = |t: usize| gd.outline().weight * (2f64.powi(t as i32 + 1) - 1.0);
+    for (t, stage) in gd.outline().stages.iter().enumerate() {
         assert!((stage.modulus / modulus(t) - 1.0).abs() < 1e-12);
     }
 }
@@ -193,7 +173,7 @@ fn the_printed_number_of_steps_is_too_small() {
     assert!(printed.ln() / printed > 1.0 / kappa);
     let (facts, budget) = (facts(1_000_000, 10), budget(1.0));
     let plan = RecursiveGdPlan::with_growth(&facts, &budget, 1 << 40, 2.0).unwrap();
-    for stage in &plan.stages {
+    for stage in plan.stages() {
         let modulus = stage.outline.modulus;
         assert!(stage.step_size <= 1.0 / (1.0 + modulus) * (1.0 + 1e-12));
         // And still (1 - eta M)^-K reaches what the bound needs: e^(eta M K).
@@ -275,7 +255,7 @@ fn what_has_no_plan_says_why_in_numbers() {
             solver,
             lipschitz: 1.0,
             smoothness: 1.0,
-            telling: 1.0
+            useful_below: 1.0
         })
     );
     let bad = ConvexFacts {
@@ -325,7 +305,8 @@ fn what_has_no_plan_says_why_in_numbers() {
     assert!(
         RecursiveGdPlan::even_if_vacuous(&small, &budget, 1_000)
             .unwrap()
-            .predicted_bound
+            .predicted_bound()
+            .unwrap()
             >= 1.0
     );
     assert!(matches!(
@@ -371,20 +352,19 @@ fn both_run_on_private_records() {
     let curator = || Curator::protected(Adjacency::ReplaceOne).unwrap();
 
     let plan = RecursiveGdPlan::with_growth(&facts, &budget, 1 << 30, 2.0).unwrap();
-    assert!(plan.stages.len() > 1);
-    let means = PrivateMean::new(&data, loss, curator()).unwrap();
-    let mut stages = Staged::new(means, one);
-    let outcome = plan.run(&mut stages, &mut NoObserver).unwrap();
+    assert!(plan.stages().len() > 1);
+    let mut means = PrivateMean::new(&data, loss, curator()).unwrap();
+    let outcome = plan.run(&mut means, &mut NoObserver).unwrap();
     assert_eq!(outcome.counts.gradients, plan.gradients());
     // All of what was planned was spent; slices may be listed in another order.
     let (_, spent) =
         Accountant::least(&outcome.spent, budget.delta, Adjacency::ReplaceOne).unwrap();
     assert!(spent <= 2.0 && spent > 1.99, "{spent}");
-    let guarantee = stages.means().curator().guarantee(budget.delta).unwrap();
+    let guarantee = means.curator().guarantee(budget.delta).unwrap();
     assert!(guarantee.epsilon() <= 2.0 && guarantee.rests_on().is_empty());
 
     let plan = RecursiveSgdPlan::with_growth(&facts, &budget, 2.0).unwrap();
-    assert!(plan.stages.len() > 1);
+    assert!(plan.stages().len() > 1);
     let mut passes = OutputPerturbed::new(&data, loss, curator()).unwrap();
     let outcome = plan.run(&mut passes, &mut NoObserver).unwrap();
     assert_eq!(outcome.counts.gradients, plan.gradients());
@@ -398,5 +378,5 @@ fn both_run_on_private_records() {
     // A run reads half of the records here, and no record is read twice: a third run has too few.
     assert!(plan.run(&mut passes, &mut NoObserver).is_ok());
     let again = plan.run(&mut passes, &mut NoObserver);
-    assert!(matches!(again, Err(RunError::Pass(_))), "{again:?}");
+    assert!(matches!(again, Err(RunError::Refused(Refused::Pool(_)))), "{again:?}");
 }

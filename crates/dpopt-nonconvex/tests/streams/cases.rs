@@ -6,11 +6,13 @@ use std::ops::ControlFlow;
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, GlmRun, JlBranch,
-    JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NormQueries,
-    Outcome, PlanError, ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts,
-    PublicRank, Release, Solver, SolverPlan, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
+    JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, Limits,
+    NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome, Plan, PlanError,
+    ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts, PublicRank, Release,
+    SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST, STORM, Solver, TreeNoise, TreeSettings,
+    TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Glm, PrivateData, PrivateGradient};
+use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
 use crate::table::{Hash, Table};
@@ -63,21 +65,19 @@ impl Cases<'_> {
         let (facts, budget) = (self.facts(DIM), budget());
         let extra = ExtraFacts::default().with_radius(1.0);
         let within = extra.with_rank(PublicRank::new(2).unwrap());
-        for solver in Solver::ALL {
-            let plan = solver.plan_with(&facts, &extra, &budget, MAX_STEPS);
-            self.run(solver.name(), plan.clone(), None);
-            self.run(
-                &format!("{} from elsewhere", solver.name()),
-                plan,
-                Some(&START),
-            );
+        for solver in SOLVERS.iter().copied() {
+            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(MAX_STEPS));
+            self.run(solver.name, plan, None);
+            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(MAX_STEPS));
+            let name = format!("{} from elsewhere", solver.name);
+            self.run(&name, plan, Some(&START));
             self.stopped = Some(2);
-            let plan = solver.plan_with(&facts, &extra, &budget, MAX_STEPS);
-            self.run(&format!("{} stopped", solver.name()), plan, None);
+            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(MAX_STEPS));
+            self.run(&format!("{} stopped", solver.name), plan, None);
             self.stopped = None;
-            if solver.uses_a_rank() {
-                let plan = solver.plan_with(&facts, &within, &budget, MAX_STEPS);
-                self.run(&format!("{} within a rank", solver.name()), plan, None);
+            if solver.uses_rank {
+                let plan = solver.plan(&facts, &within, &budget, &Limits::steps(MAX_STEPS));
+                self.run(&format!("{} within a rank", solver.name), plan, None);
             }
         }
     }
@@ -100,7 +100,7 @@ impl Cases<'_> {
                 let plan = AdaptiveGdPlan::new(&self.facts(DIM), &budget(), settings);
                 self.run(
                     &format!("adaptive-gd, {kind} norms, {chosen}"),
-                    plan.map(SolverPlan::AdaptiveGd),
+                    plan.map(boxed),
                     None,
                 );
             }
@@ -125,7 +125,7 @@ impl Cases<'_> {
                     let plan =
                         TreeSpiderPlan::new(&self.facts(DIM), &budget(), settings, MAX_STEPS);
                     let name = format!("tree-spider, {aim}, {scaled} noise, depth {depth}");
-                    self.run(&name, plan.map(SolverPlan::TreeSpider), None);
+                    self.run(&name, plan.map(boxed), None);
                 }
             }
         }
@@ -148,7 +148,7 @@ impl Cases<'_> {
                 let settings = KlSpiderSettings::new(0.05).with_version(version);
                 let plan = KlSpiderPlan::new(&facts, &condition, &budget(), settings, 1 << 40);
                 let name = format!("kl-spider, {name}, kappa {kappa}");
-                self.run(&name, plan.map(SolverPlan::KlSpider), None);
+                self.run(&name, plan.map(boxed), None);
             }
         }
     }
@@ -156,11 +156,7 @@ impl Cases<'_> {
     /// Projected solvers in each branch.
     fn projected(&mut self) {
         let budget = budget();
-        for solver in [
-            Solver::NoisyGdTheory,
-            Solver::SpiderBoost,
-            Solver::NormalizedSpider,
-        ] {
+        for solver in [&NOISY_GD_THEORY, &SPIDERBOOST, &NORMALIZED_SPIDER] {
             let jl = JlFacts {
                 facts: PublicFacts {
                     smoothness: 1.0,
@@ -169,36 +165,27 @@ impl Cases<'_> {
                 rank: PublicRank::new(2).ok(),
                 seed: 3,
             };
-            let base = |facts: &PublicFacts, rank: Option<PublicRank>| {
-                solver.plan_within(facts, rank, &budget, MAX_STEPS)
-            };
+            let base = base(solver);
             for (branch, name) in [
                 (JlBranch::Identity, "identity"),
                 (JlBranch::Rank, "rank"),
                 (JlBranch::RankFree, "rank-free"),
             ] {
                 let plan = JlPlan::in_branch(branch, &jl, &budget, &base);
-                let plan = plan.map(|plan| SolverPlan::Projected(Box::new(plan)));
-                self.run(&format!("projected {}, {name}", solver.name()), plan, None);
+                let plan = plan.map(boxed);
+                self.run(&format!("projected {}, {name}", solver.name), plan, None);
             }
         }
-        for solver in [
-            Solver::NoisyGd,
-            Solver::SpiderBoost,
-            Solver::SampledSpiderBoost,
-            Solver::Storm,
-        ] {
+        for solver in [&NOISY_GD, &SPIDERBOOST, &SAMPLED_SPIDERBOOST, &STORM] {
             let jl = JlFacts {
                 facts: self.facts(WIDE),
                 rank: None,
                 seed: 3,
             };
-            let base = |facts: &PublicFacts, rank: Option<PublicRank>| {
-                solver.plan_within(facts, rank, &budget, MAX_STEPS)
-            };
-            let plan = JlPlan::with_rows(7, &jl, &budget, &base);
-            let plan = plan.map(|plan| SolverPlan::Projected(Box::new(plan)));
-            self.run(&format!("projected {}, given", solver.name()), plan, None);
+            let base = base(solver);
+            let plan = JlPlan::with_embedded_dim(7, &jl, &budget, &base);
+            let plan = plan.map(boxed);
+            self.run(&format!("projected {}, given", solver.name), plan, None);
         }
     }
 
@@ -225,13 +212,11 @@ impl Cases<'_> {
                     continue;
                 };
                 let data = self.data(DIM);
-                let clip = ClipNorm::new(plan.clip).unwrap();
-                let mut estimator = PrivateGradient::clipped(&data, LOSS, self.curator(), clip)
+                let mut means = PrivateMean::new(&data, LOSS, self.curator())
                     .unwrap()
-                    .with_access(plan.access())
                     .with_threads(self.threads);
                 let mut seen = Seen::until(self.stopped);
-                let outcome = plan.run(&mut estimator, &mut |release: &Release<'_>| {
+                let outcome = plan.run(&mut means, &mut |release: &Release<'_>| {
                     seen.release(release)
                 });
                 let weak = weak_convexity.unwrap_or(0.0);
@@ -245,19 +230,17 @@ impl Cases<'_> {
     }
 
     /// Runs a plan, unless there is none.
-    fn run(&mut self, name: &str, plan: Result<SolverPlan, PlanError>, start: Option<&[f64]>) {
-        let plan = match plan {
-            Ok(plan) => plan,
-            Err(error) => return eprintln!("{name}\t{}\t{error}", self.adjacency),
+    fn run(&mut self, name: &str, plan: Result<Box<dyn Plan>, PlanError>, start: Option<&[f64]>) {
+        let Ok(plan) = plan else {
+            return;
         };
         let data = self.data(plan.facts().dim);
         let on = GlmRun::new(&data, LOSS, self.curator())
             .with_threads(self.threads)
-            .from(start);
+            .starting_at(start);
         let mut seen = Seen::until(self.stopped);
-        let (outcome, _) = plan
-            .run_on(on, &mut |release: &Release<'_>| seen.release(release))
-            .unwrap();
+        let mut observer = |release: &Release<'_>| seen.release(release);
+        let (outcome, _) = on.run(&*plan, &mut observer).unwrap();
         self.line(name, seen, &outcome);
     }
 
@@ -320,6 +303,21 @@ fn budget() -> Budget {
     Budget {
         epsilon: Epsilon::new(20.0).unwrap(),
         delta: Delta::new(1e-5).unwrap(),
+    }
+}
+
+fn boxed(plan: impl Plan + 'static) -> Box<dyn Plan> {
+    Box::new(plan)
+}
+
+/// A solver as the base of a projected plan.
+fn base(
+    solver: &Solver,
+) -> impl Fn(&PublicFacts, Option<PublicRank>) -> Result<Box<dyn Plan>, PlanError> {
+    move |facts, rank| {
+        let mut extra = ExtraFacts::default();
+        extra.rank = rank;
+        solver.plan(facts, &extra, &budget(), &Limits::steps(MAX_STEPS))
     }
 }
 

@@ -113,7 +113,10 @@ impl Books {
     }
 
     /// Opens the pool of all records, unless the owner of the curator has (to skip records that were read before).
-    pub(crate) fn open_pool(&mut self) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// [`Refused::Pool`] under an adjacency without fixed positions.
+    pub fn open_pool(&mut self) -> Result<(), Refused> {
         if self.pool_is_open() {
             return Ok(());
         }

@@ -2,15 +2,17 @@
 
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, NoObserver, NormQueries,
-    PublicFacts,
+    Plan as _, PublicFacts,
 };
-use dpopt_oracle::{Convexity, Estimator as _, PrivateData, PrivateGradient};
-use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Delta, Epsilon};
+use dpopt_oracle::{PrivateData, PrivateMean};
+use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Delta, Epsilon};
 
 use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
 use super::mechanisms::{DELTA, RELATIONS};
 use super::meter::TranscriptMeter;
-use super::replay::{CuratorReplay, MechanismReplay, Pair, Ran};
+use super::plans::facts;
+use super::replay::{CuratorReplay, MechanismReplay, Pair};
+use super::solvers::walk_on_hostile;
 use super::watch::Watched;
 use super::{AuditError, AuditTape, Canary, Claim, Registry, Statistic, World};
 
@@ -36,13 +38,17 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
                 AdaptiveSelection::Exponential { share: 0.2 },
             ),
         ] {
-            let plan = plan(adjacency, DIM, 1.0, norms, selection)?;
+            // For many records: what a run costs doesn't depend on how many there are.
+            let plan = plan(&facts(adjacency, DIM), 1.0, norms, selection)?;
             let target = CuratorReplay::new(
                 &format!("{GROUP}/{name}/{adjacency}"),
                 GROUP,
                 adjacency,
                 move |_| hostile_pairs(adjacency, RECORDS),
-                move |curator, records: &Vec<Hostile>| walk(&plan, adjacency, records, curator),
+                move |curator, records: &Vec<Hostile>| {
+                    let public = (adjacency, RECORDS as u64);
+                    walk_on_hostile(&plan, records, public, None, curator)
+                },
             );
             registry.add(target);
         }
@@ -123,24 +129,12 @@ impl PrintedAdaptive {
     }
 }
 
-/// A plan for many records, of which an audit reads few: what a run costs doesn't depend on how many there are.
 fn plan(
-    adjacency: Adjacency,
-    dim: usize,
+    facts: &PublicFacts,
     epsilon: f64,
     norms: NormQueries,
     selection: AdaptiveSelection,
 ) -> Result<AdaptiveGdPlan, AuditError> {
-    let facts = PublicFacts {
-        records: 100_000,
-        dim,
-        adjacency,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    };
     let budget = Budget {
         epsilon: Epsilon::new(epsilon)?,
         delta: Delta::new(DELTA)?,
@@ -149,45 +143,23 @@ fn plan(
         .with_norms(norms)
         .with_selection(selection)
         .with_max_steps(STEPS);
-    Ok(AdaptiveGdPlan::new(&facts, &budget, settings)?)
-}
-
-fn walk(
-    plan: &AdaptiveGdPlan,
-    adjacency: Adjacency,
-    records: &[Hostile],
-    curator: Curator,
-) -> Result<Ran, AuditError> {
-    let declared = (!adjacency.record_count_is_public()).then_some(RECORDS as u64);
-    let data = PrivateData::made_up_of(records.to_vec(), adjacency, declared)?;
-    let clip = ClipNorm::new(plan.clip)?;
-    let dim = plan.facts.dim;
-    let estimator = PrivateGradient::clipped(&data, HostileLoss { dim }, curator, clip)?;
-    let mut watched = Watched::new(estimator);
-    let outcome = plan.run(&mut watched, &mut NoObserver);
-    Ok(Ran {
-        spent: watched.inner().curator().spent(),
-        refused: outcome.is_err(),
-        outcome: format!(
-            "{outcome:?} {:?} {:?}",
-            watched.counts(),
-            watched.releases()
-        ),
-    })
+    Ok(AdaptiveGdPlan::new(facts, &budget, settings)?)
 }
 
 /// One record in a crowd that points the other way or not: told from all that is released, and from the output alone. The plan's
 /// claim is mu-GDP, so the trade-off between the two errors has to stay above that of two Gaussians at a distance of mu.
 fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
-    let adjacency = Adjacency::ReplaceOne;
     for (name, norms) in [
         ("fixed", NormQueries::Fixed),
         ("relative", NormQueries::Relative),
     ] {
-        let mut plan = plan(adjacency, 1, 8.0, norms, AdaptiveSelection::Last)?;
         // Noise that fits the crowd: the run spends what it has.
-        plan.facts.records = CROWD;
-        let claim = Claim::gaussian(plan.mu, DELTA)?;
+        let facts = PublicFacts {
+            records: CROWD,
+            ..facts(Adjacency::ReplaceOne, 1)
+        };
+        let plan = plan(&facts, 8.0, norms, AdaptiveSelection::Last)?;
+        let claim = Claim::gaussian(plan.mu(), DELTA)?;
         for output in [false, true] {
             let plan = plan.clone();
             let what = if output { "output" } else { "transcript" };
@@ -213,15 +185,15 @@ fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result
     };
     let mut records = vec![Hostile::new(Behaviour::Constant, 0.9); CROWD as usize];
     records[0] = Hostile::new(Behaviour::Constant, sign);
-    let data = PrivateData::made_up_of(records, plan.facts.adjacency, None)?;
-    let curator = Curator::simulated(plan.facts.adjacency, seed);
-    let clip = ClipNorm::new(plan.clip)?;
-    let estimator = PrivateGradient::clipped(&data, HostileLoss { dim: 1 }, curator, clip)?;
-    let mut watched = Watched::new(estimator);
+    let adjacency = plan.facts().adjacency;
+    let data = PrivateData::made_up_of(records, adjacency, None)?;
+    let curator = Curator::simulated(adjacency, seed);
+    let means = PrivateMean::new(&data, HostileLoss { dim: 1 }, curator)?;
+    let mut watched = Watched::new(means);
     let run = plan.run(&mut watched, &mut NoObserver)?;
     if output {
         // Steps go against the gradient.
-        return Ok(-run.outcome.point[0]);
+        return Ok(-run.point[0]);
     }
     // The mean gradient is 0.9 of the others, and of the record 1/n up or down.
     let n = CROWD as f64;

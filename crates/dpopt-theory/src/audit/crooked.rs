@@ -1,31 +1,34 @@
-//! Broken twins that are whole runs: solvers and estimators over means that break one thing, around the real curator.
+//! Broken twins that are whole runs: solvers and estimates over an oracle that breaks one thing, around the real curator.
 //!
-//! The means are an implementation of [`Means`] of one's own, as any user may write one. With no mistake in it, it must
+//! It is an implementation of [`Oracle`] of one's own, as any user may write one. With no mistake in it, it must
 //! pass every audit; with one, it must be caught, although each of its releases is charged by the curator.
 
-use dpopt_nonconvex::{NoObserver, SolverPlan};
+use std::ops::Range;
+
+use dpopt_nonconvex::{NOISY_GD_THEORY, SPIDERBOOST};
 use dpopt_oracle::{
-    Ask, Batch, Counts, Fresh, Level, Mean, Means, Number, Over, PeriodAnchor, PeriodTerms,
-    PrefixRecursive, PrefixSettings, Recursion, Refresh, Schedule, share_of,
+    Answer, AskError, Batch, Books, Fresh, Level, Linear, Mean, Offers, Oracle, OracleFacts,
+    Period, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings, Question, Refresh,
+    Schedule, share_of,
 };
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier,
-    Participation, Prefix, PrefixKind, Refused, Slice, Spend, Touched,
+    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation, Prefix,
+    PrefixKind, Slice, Spend, Touched, Which,
 };
 
 use super::estimators::track;
 use super::hostile::{Behaviour, Hostile, neighbours};
 use super::mechanisms::{DELTA, noise};
-use super::own_estimators::{stages_plan, tree_plan, walk_stages, walk_tree};
+use super::plans::{plan_of, stages, tree};
 use super::replay::{CuratorReplay, Pair, Ran};
-use super::solvers::{contribution, plans};
+use super::solvers::{contribution, fit, walk};
 use super::watch::Watched;
 use super::{AuditError, Canary, Claim, Registry, Statistic, World};
 
 const DIM: usize = 3;
 const RECORDS: usize = 8;
 
-/// What is wrong with the means.
+/// What is wrong with the oracle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mistake {
     None,
@@ -45,57 +48,59 @@ enum Mistake {
     SliceInTwoPeriods,
 }
 
-/// Means of hostile records.
-struct CrookedMeans {
+/// An oracle over hostile records.
+struct Crooked {
     records: Vec<Hostile>,
-    curator: Curator,
-    adjacency: Adjacency,
+    facts: OracleFacts,
+    books: Books,
     mistake: Mistake,
-    /// Slices in the order in which they were taken.
+    /// Slices in the order in which they were read first.
     taken: Vec<Slice>,
     periods: usize,
     /// Steps of the open period.
     steps: usize,
-    counts: Counts,
 }
 
-impl CrookedMeans {
+impl Crooked {
     fn new(
         records: &[Hostile],
         curator: Curator,
         adjacency: Adjacency,
         mistake: Mistake,
     ) -> Result<Self, AuditError> {
-        let mut means = Self {
+        let public = records.len() as u64;
+        let offers = Offers::MEANS | Offers::PERIODS;
+        let mut books = Books::new(curator, public);
+        books.open_pool()?;
+        Ok(Self {
             records: records.to_vec(),
-            curator,
-            adjacency,
+            facts: OracleFacts::new(DIM, public, adjacency, offers).with_constants(1.0, 1.0),
+            books,
             mistake,
             taken: Vec::new(),
             periods: 0,
             steps: 0,
-            counts: Counts::default(),
-        };
-        means
-            .curator
-            .open_pool(means.records.len() as u64, 0)
-            .map_err(Refused::from)?;
-        Ok(means)
+        })
     }
 
     /// What the mean is said to be over, the records that are really read, and the divisor.
-    fn read(&mut self, over: Over<'_>) -> Result<(Touched, std::ops::Range<usize>, f64), Refused> {
+    fn read(&mut self, over: Which<'_>) -> Result<(Touched, Range<usize>, f64), AskError> {
         let slice = match over {
-            Over::Everything => {
+            Which::All => {
                 let all = self.records.len();
                 return Ok((Touched::All, 0..all, all as f64));
             }
-            Over::Next(len) => self.take_slice(len)?,
-            Over::Slice(slice) => slice.clone(),
-            Over::Poisson(_) | Over::FixedSize(_) => {
-                return Err(Refused::NoGuarantee("these means draw no samples"));
+            Which::Next(len) => self.books.take_slice(len)?,
+            Which::Slice(slice) => slice.clone(),
+            Which::Poisson(_) | Which::FixedSize(_) => {
+                return Err(AskError::NotOffered {
+                    what: "means of samples",
+                });
             }
         };
+        if !self.taken.contains(&slice) {
+            self.taken.push(slice.clone());
+        }
         let read = match self.mistake {
             Mistake::SliceAgain => self.taken.first(),
             Mistake::SliceInTwoPeriods if self.periods > 1 => self.taken.get(self.steps),
@@ -110,8 +115,8 @@ impl CrookedMeans {
     /// The sum of what these records answer, each added in `pieces` parts and `times` times.
     fn sum(
         &self,
-        ask: &Ask<'_>,
-        range: std::ops::Range<usize>,
+        of: &Linear<'_>,
+        range: Range<usize>,
         bound: Bound,
         factor: f64,
         (pieces, times): (u32, u32),
@@ -120,32 +125,15 @@ impl CrookedMeans {
         let mut exact = vec![0.0; DIM];
         for record in &self.records[range] {
             let mut answer = vec![0.0; DIM];
-            match ask {
-                Ask::Field { point, .. } => record.add_gradient(point, &mut answer),
-                Ask::Change {
-                    segment, radius, ..
-                }
-                | Ask::Momentum {
-                    segment, radius, ..
-                } => {
-                    let weight = match ask {
-                        Ask::Momentum { momentum, .. } => momentum.kept(),
-                        _ => 1.0,
-                    };
-                    let mut before = vec![0.0; DIM];
-                    record.add_gradient(segment.to, &mut answer);
-                    record.add_gradient(segment.from, &mut before);
-                    for (x, before) in answer.iter_mut().zip(before) {
-                        *x -= weight * before;
-                    }
-                    let norm = answer.iter().map(|x| x * x).sum::<f64>().sqrt();
-                    let kept = if norm > radius.get() {
-                        radius.get() / norm
-                    } else {
-                        1.0
-                    };
-                    answer.iter_mut().for_each(|x| *x *= kept);
-                }
+            record.add_gradient(of.point(), &mut answer);
+            if let Some((segment, momentum)) = of.before() {
+                let mut before = vec![0.0; DIM];
+                record.add_gradient(segment.from, &mut before);
+                dpopt_linalg::add_scaled(&mut answer, -momentum.kept(), &before);
+                let radius = of.radius().get();
+                let norm = dpopt_linalg::norm(&answer);
+                let kept = if norm > radius { radius / norm } else { 1.0 };
+                answer.iter_mut().for_each(|x| *x *= kept);
             }
             for (exact, x) in exact.iter_mut().zip(&answer) {
                 *exact += x;
@@ -156,116 +144,44 @@ impl CrookedMeans {
         }
         (sum, exact)
     }
-}
 
-impl Means for CrookedMeans {
-    type Slice = Slice;
-    type Period = Prefix;
-
-    fn dim(&self) -> usize {
-        DIM
-    }
-
-    fn records(&self) -> u64 {
-        self.records.len() as u64
-    }
-
-    fn adjacency(&self) -> Adjacency {
-        self.adjacency
-    }
-
-    fn lipschitz(&self) -> f64 {
-        1.0
-    }
-
-    fn smoothness(&self) -> f64 {
-        1.0
-    }
-
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.curator.reserve(spend)
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.curator.settle()
-    }
-
-    fn records_left(&self) -> u64 {
-        self.curator.records_left()
-    }
-
-    fn take_slice(&mut self, len: u64) -> Result<Slice, Refused> {
-        let slice = self.curator.take_slice(len)?;
-        self.taken.push(slice.clone());
-        Ok(slice)
-    }
-
-    fn slice_len(&self, slice: &Slice) -> u64 {
-        slice.len()
-    }
-
-    fn mean(
+    fn release(
         &mut self,
-        ask: &Ask<'_>,
-        over: Over<'_>,
+        of: Linear<'_>,
+        over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
-    ) -> Result<Mean, Refused> {
+    ) -> Result<Mean, AskError> {
         let (touched, range, len) = self.read(over)?;
-        let anchor = matches!(ask, Ask::Field { .. });
+        let anchor = of.before().is_none();
         let (shorter, parts) = match self.mistake {
             Mistake::AnchorAsVariation if anchor => (0.25, (4, 1)),
             Mistake::Sensitivity => (1.0, (1, 2)),
             _ => (1.0, (1, 1)),
         };
-        let radius = ask.radius().get() * shorter;
-        let bound = Bound::new(ClipNorm::new(radius).unwrap_or(ask.radius()), DIM)?;
-        let (sum, exact) = self.sum(ask, range, bound, 1.0, parts);
-        let sealed = sum.finish(self.adjacency, touched);
+        let radius = of.radius().get() * shorter;
+        let bound = Bound::new(ClipNorm::new(radius).unwrap_or(of.radius()), DIM)?;
+        let (sum, exact) = self.sum(&of, range, bound, 1.0, parts);
+        let adjacency = self.facts.adjacency;
+        let sealed = sum.finish(adjacency, touched);
         let mut mean = if self.mistake == Mistake::AroundTheLedger && !anchor {
-            let mut unheard = Curator::simulated(self.adjacency, 7);
+            let mut unheard = Curator::simulated(adjacency, 7);
             unheard.reserve(&Spend::Fixed(Event::gaussian(noise_multiplier)))?;
             unheard.release(&sealed, noise_multiplier)?
         } else {
-            self.curator.release(&sealed, noise_multiplier)?
+            let curator = self.books.curator_mut();
+            curator.release(&sealed, noise_multiplier)?
         };
         if self.mistake == Mistake::ExactNorm {
-            let norm = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
-            let factor = norm(&exact) / norm(&mean);
+            let factor = dpopt_linalg::norm(&exact) / dpopt_linalg::norm(&mean);
             mean.iter_mut().for_each(|x| *x *= factor);
         }
         mean.iter_mut().for_each(|x| *x /= len);
-        self.counts.releases += 1;
-        let noise_std =
-            noise_multiplier.get() * bound.radius() * self.adjacency.sum_sensitivity() / len;
+        self.books.count(len, of.gradients(), 0.0);
+        let noise_std = noise_multiplier.get() * bound.radius() * adjacency.sum_sensitivity() / len;
         Ok(Mean::new(mean, noise_std))
     }
 
-    fn mean_norm(
-        &mut self,
-        _: &Ask<'_>,
-        _: &[f64],
-        _: Over<'_>,
-        _: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
-        Err(Refused::NotOffered { what: "norms" })
-    }
-
-    fn least_norm(&mut self, _: &[(Ask<'_>, &[f64])], _: Epsilon) -> Result<usize, Refused> {
-        Err(Refused::NotOffered { what: "selections" })
-    }
-
-    fn mean_value(
-        &mut self,
-        _: &[f64],
-        _: f64,
-        _: ClipNorm,
-        _: Over<'_>,
-        _: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
-        Err(Refused::NotOffered { what: "values" })
-    }
-
-    fn open_period(&mut self, terms: &PeriodTerms) -> Result<Prefix, Refused> {
+    fn open(&mut self, terms: &PeriodTerms) -> Result<Prefix, AskError> {
         let shorter = match self.mistake {
             Mistake::ShareTooSmall => 0.25,
             _ => 1.0,
@@ -275,49 +191,62 @@ impl Means for CrookedMeans {
         self.periods += 1;
         self.steps = 0;
         let (kind, len, z) = (terms.kind, terms.len, terms.noise_multiplier);
-        self.curator
-            .prefix(kind, bound, len, z, terms.participation)
+        let curator = self.books.curator_mut();
+        Ok(curator.prefix(kind, bound, len, z, terms.participation)?)
     }
 
     fn push(
         &mut self,
         period: &mut Prefix,
-        ask: &Ask<'_>,
-        over: Over<'_>,
-    ) -> Result<Mean, Refused> {
+        of: Linear<'_>,
+        over: Which<'_>,
+    ) -> Result<Mean, AskError> {
         let (touched, range, len) = self.read(over)?;
         self.steps += 1;
         let pieces = match self.mistake {
             Mistake::ShareTooSmall => 4,
             _ => 1,
         };
-        let (sum, _) = self.sum(ask, range, period.bound(), 1.0 / len, (pieces, 1));
-        let mean = period.push(sum.finish(self.adjacency, touched), &mut self.curator)?;
-        self.counts.releases += 1;
+        let (sum, _) = self.sum(&of, range, period.bound(), 1.0 / len, (pieces, 1));
+        let sealed = sum.finish(self.facts.adjacency, touched);
+        let mean = period.push(sealed, self.books.curator_mut())?;
+        self.books.count(len, of.gradients(), 0.0);
         let noise_std = period
             .standard_deviation(period.steps())
             .unwrap_or(f64::NAN);
         Ok(Mean::new(mean, noise_std))
     }
+}
 
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.curator.draw_index(bound)
+impl Oracle for Crooked {
+    fn facts(&self) -> OracleFacts {
+        self.facts
     }
 
-    fn draw_normals(&mut self, out: &mut [f64]) -> Result<(), Refused> {
-        self.curator.draw_normals(out)
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
     }
 
-    fn counts(&self) -> Counts {
-        self.counts
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        Ok(match question {
+            Question::Mean { of, over, noise } => Answer::Mean(self.release(of, over, noise)?),
+            Question::OpenPeriod(terms) => Answer::Period(Period::new(self.open(terms)?)),
+            Question::Step { period, of, over } => {
+                let period = period.inside().ok_or(AskError::ForeignPeriod)?;
+                Answer::Mean(self.push(period, of, over)?)
+            }
+            other => return Err(AskError::NotOffered { what: other.kind() }),
+        })
     }
 }
 
-/// Which run is made on the means.
+/// Which run is made on the oracle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Runner {
-    /// A solver's whole plan.
-    Solver(&'static str),
+    /// The whole plan of noisy gradient descent.
+    Descent,
+    /// That of SpiderBoost.
+    Spider,
     /// Fresh estimates on unread records.
     Batches,
     /// Two periods and more of prefix sums on unread records.
@@ -346,28 +275,19 @@ fn run(
     curator: Curator,
     records: &[Hostile],
 ) -> Result<Ran, AuditError> {
-    let means = CrookedMeans::new(records, curator, adjacency, mistake)?;
+    let oracle = Crooked::new(records, curator, adjacency, mistake)?;
     let clip = ClipNorm::new(1.0)?;
     let z = noise(2.0)?;
-    match runner {
-        Runner::Solver(name) => {
-            let plan = plan(name, adjacency)?;
-            let clip = ClipNorm::new(plan.clip())?;
-            let mut estimator = Recursion::over(means, clip);
-            let outcome = plan.run(&mut estimator, &mut NoObserver);
-            Ok(Ran {
-                spent: estimator.means().curator.spent(),
-                refused: outcome.is_err(),
-                outcome: format!("{outcome:?} {:?}", estimator.released()),
-            })
-        }
+    Ok(match runner {
+        Runner::Descent => walk(&*plan_of(&NOISY_GD_THEORY, adjacency, DIM)?, oracle),
+        Runner::Spider => walk(&*plan_of(&SPIDERBOOST, adjacency, DIM)?, oracle),
         Runner::Batches => {
             let level = Level {
                 batch: Batch::Next(2),
                 noise_multiplier: z,
             };
             let spend = Schedule::new(RECORDS as u64).releases(level, 4).spend();
-            track(&mut Fresh::new(means, clip, level)?, &spend)
+            track(oracle, Fresh::new(DIM, clip, level)?, &spend)?
         }
         Runner::Periods => {
             let settings = PrefixSettings {
@@ -384,34 +304,18 @@ fn run(
                 refresh: Refresh::by_phase(),
             };
             let spend = Schedule::new(RECORDS as u64).prefix(&settings, 3)?.spend();
-            track(&mut PrefixRecursive::new(means, settings)?, &spend)
+            track(oracle, PrefixRecursive::new(DIM, settings)?, &spend)?
         }
-        Runner::Tree => walk_tree(&tree_plan(adjacency, 1)?, means, |means| {
-            means.curator.spent()
-        }),
-        Runner::Stages => {
-            let mut plan = stages_plan(adjacency)?;
-            plan.stages.truncate(2);
-            for stage in &mut plan.stages {
-                stage.outline.records = 4;
-            }
-            walk_stages(&plan, means, |means| means.curator.spent())
-        }
-    }
-}
-
-fn plan(name: &str, adjacency: Adjacency) -> Result<SolverPlan, AuditError> {
-    let mut all = plans(adjacency, DIM)?;
-    let at = all.iter().position(|(known, _)| *known == name);
-    at.map(|at| all.swap_remove(at).1)
-        .ok_or_else(|| AuditError::Other(format!("no plan {name}")))
+        Runner::Tree => walk(
+            &tree(adjacency, DIM, |_, schedule| schedule.rounds = 1)?,
+            oracle,
+        ),
+        Runner::Stages => walk(&stages(adjacency, DIM, &[(4, 3), (4, 2)])?, oracle),
+    })
 }
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
-    let (gd, spider) = (
-        Runner::Solver("noisy-gd-theory"),
-        Runner::Solver("spiderboost"),
-    );
+    let (gd, spider) = (Runner::Descent, Runner::Spider);
     for adjacency in [Adjacency::ReplaceOne, Adjacency::ZeroOut] {
         for (name, runner) in [
             ("noisy-gd", gd),
@@ -422,8 +326,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
             ("stages", Runner::Stages),
         ] {
             registry.add(CuratorReplay::new(
-                &format!("means-of-ones-own/{name}/{adjacency}"),
-                "means",
+                &format!("oracle-of-ones-own/{name}/{adjacency}"),
+                "oracle",
                 adjacency,
                 move |_| pairs(adjacency),
                 move |curator, records: &Vec<Hostile>| {
@@ -476,14 +380,14 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     canaries(registry)
 }
 
-/// A whole solver run on means that lie about their sensitivity, and on those that don't.
+/// A whole solver run on an oracle that lies about its sensitivity, and on one that doesn't.
 fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
     let adjacency = Adjacency::ReplaceOne;
     for (name, group, mistake) in [
         ("sensitivity-is-a-lie/canary", "twins", Mistake::Sensitivity),
-        ("means-of-ones-own/canary", "means", Mistake::None),
+        ("oracle-of-ones-own/canary", "oracle", Mistake::None),
     ] {
-        let plan = plan("noisy-gd-theory", adjacency)?;
+        let plan = plan_of(&NOISY_GD_THEORY, adjacency, DIM)?;
         let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
         let clip = plan.clip();
         let score = move |world, seed| {
@@ -495,19 +399,13 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                 Hostile::new(Behaviour::Hashed, -1.0)
             });
             let curator = Curator::simulated(adjacency, seed);
-            let means = CrookedMeans::new(&records, curator, adjacency, mistake)?;
-            let mut watched = Watched::new(Recursion::over(means, ClipNorm::new(clip)?));
-            plan.run(&mut watched, &mut NoObserver)?;
-            let fit = |release: &super::WatchedRelease| -> f64 {
-                let share = contribution(&present, release, clip);
-                let fit: f64 = share
-                    .iter()
-                    .zip(&release.released)
-                    .map(|(a, b)| a * b)
-                    .sum();
-                fit / release.deviation.powi(2)
-            };
-            Ok(watched.releases().iter().map(fit).sum())
+            let oracle = Crooked::new(&records, curator, adjacency, mistake)?;
+            let mut watched = Watched::new(oracle);
+            plan.run(&mut watched, &mut dpopt_nonconvex::NoObserver)?;
+            let all = watched.releases().iter();
+            Ok(all
+                .map(|release| fit(&contribution(&present, release, clip), release))
+                .sum())
         };
         let canary = Canary::new(name, group, claim, Statistic::GaussianDp, score);
         let canary = canary.with_runs(40_000, 400_000);

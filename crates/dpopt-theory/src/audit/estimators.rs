@@ -4,11 +4,11 @@
 use std::fmt::Debug;
 
 use dpopt_oracle::{
-    Ask, Batch, Drift, Fresh, Level, Means, Over, PrivateData, PrivateMean, Recursive,
-    RecursiveSettings, Refresh, Regularized, Regularizer, Scale, Schedule, Segment, Tracker,
-    TreeRounds,
+    AskError, Batch, Drift, Fresh, Level, Linear, Oracle, PrefixRecursive, PrivateData,
+    PrivateMean, Recursive, RecursiveSettings, Refresh, Regularized, Regularizer, Scale, Schedule,
+    Segment, Tracked, TreeRounds,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, Refused, SamplingRate, Spend};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, SamplingRate, Spend, Which};
 
 use super::hostile::{Hostile, HostileLoss, hostile_pairs};
 use super::mechanisms::{RELATIONS, noise};
@@ -112,6 +112,47 @@ pub(super) fn level(batch: Batch, z: f64) -> Result<Level, AuditError> {
     })
 }
 
+/// An estimate that follows a point, of any kind.
+pub(super) trait Follows {
+    fn follow(&mut self, oracle: &mut dyn Oracle, point: &[f64]) -> Result<Tracked<'_>, AskError>;
+
+    fn new_phase(&mut self);
+}
+
+macro_rules! follows {
+    ($($kind:ty),+) => {$(
+        impl Follows for $kind {
+            fn follow(
+                &mut self,
+                oracle: &mut dyn Oracle,
+                point: &[f64],
+            ) -> Result<Tracked<'_>, AskError> {
+                self.estimate(oracle, point)
+            }
+
+            fn new_phase(&mut self) {
+                self.begin_phase();
+            }
+        }
+    )+};
+}
+follows!(Fresh, Recursive, PrefixRecursive, TreeRounds);
+
+/// An estimate, and a regulariser on top.
+pub(super) struct On<E>(pub(super) E, pub(super) Regularized);
+
+impl<E: Follows> Follows for On<E> {
+    fn follow(&mut self, oracle: &mut dyn Oracle, point: &[f64]) -> Result<Tracked<'_>, AskError> {
+        let mut tracked = self.0.follow(oracle, point)?;
+        tracked.estimate = self.1.plus(tracked.estimate, point);
+        Ok(tracked)
+    }
+
+    fn new_phase(&mut self) {
+        self.0.new_phase();
+    }
+}
+
 /// What a walk has shown so far.
 #[derive(Default)]
 pub(super) struct Shown {
@@ -120,48 +161,58 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    fn refusal(&mut self, error: &Refused) {
+    fn refusal(&mut self, error: &impl std::fmt::Display) {
         self.text += &error.to_string();
         self.refused = true;
     }
 }
 
 /// Reserves `spend`, walks, and settles; shows all that is public.
-pub(super) fn track(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Ran, AuditError> {
-    let mut shown = begin(tracker, spend)?;
-    walk(tracker, SHORT, &mut shown);
-    end(tracker, shown)
+pub(super) fn track(
+    mut oracle: impl Oracle,
+    mut estimate: impl Follows,
+    spend: &Spend,
+) -> Result<Ran, AuditError> {
+    let mut shown = begin(&mut oracle, spend)?;
+    walk(&mut oracle, &mut estimate, SHORT, &mut shown);
+    end(&mut oracle, shown)
 }
 
 /// Reserves `spend`, or, where that is refused, releases on all records.
-pub(super) fn begin(tracker: &mut dyn Tracker, spend: &Spend) -> Result<Shown, AuditError> {
+pub(super) fn begin(oracle: &mut dyn Oracle, spend: &Spend) -> Result<Shown, AuditError> {
     let mut shown = Shown::default();
-    if let Err(error) = tracker.reserve(spend) {
+    if let Err(error) = oracle.books().reserve(spend) {
         shown.refusal(&error);
         let whole = vec![
             Event::gaussian(noise(2.0)?).repeated(3),
             Event::gaussian(noise(3.0)?).repeated(3),
         ];
-        tracker.reserve(&Spend::Fixed(Event::composed(whole)))?;
+        let whole = Spend::Fixed(Event::composed(whole));
+        oracle.books().reserve(&whole)?;
     }
     Ok(shown)
 }
 
 /// Walks along the estimates until one is refused, standing still at times, to a point that is not finite, and with a
 /// new phase on the way.
-pub(super) fn walk(tracker: &mut dyn Tracker, pace: f64, shown: &mut Shown) {
+pub(super) fn walk(
+    oracle: &mut dyn Oracle,
+    estimate: &mut dyn Follows,
+    pace: f64,
+    shown: &mut Shown,
+) {
     // No point of this problem.
-    if let Err(error) = tracker.estimate(&[]) {
+    if let Err(error) = estimate.follow(oracle, &[]) {
         shown.text += &error.to_string();
     }
-    let mut point = vec![0.1; tracker.dim()];
+    let mut point = vec![0.1; oracle.facts().dim];
     let far = vec![f64::INFINITY; point.len()];
     for step in 0..STEPS {
         if step == 6 {
-            tracker.begin_phase();
+            estimate.new_phase();
         }
         let at = if step == 9 { &far } else { &point };
-        match tracker.estimate(at) {
+        match estimate.follow(oracle, at) {
             Ok(tracked) => {
                 shown.text += &format!("{:?} {:?};", tracked.kind, tracked.estimate);
                 if step % 4 != 2 {
@@ -178,10 +229,11 @@ pub(super) fn walk(tracker: &mut dyn Tracker, pace: f64, shown: &mut Shown) {
     }
 }
 
-pub(super) fn end(tracker: &mut dyn Tracker, shown: Shown) -> Result<Ran, AuditError> {
+pub(super) fn end(oracle: &mut dyn Oracle, shown: Shown) -> Result<Ran, AuditError> {
+    let books = oracle.books();
     Ok(Ran {
-        spent: tracker.settle()?,
-        outcome: format!("{} {:?}", shown.text, tracker.counts()),
+        spent: books.settle()?,
+        outcome: format!("{} {:?}", shown.text, books.counts()),
         refused: shown.refused,
     })
 }
@@ -211,10 +263,10 @@ fn recursive_run(
             refresh: *refresh,
         };
         let data = private(adjacency, hostile, records)?;
-        let mut estimate = Recursive::new(means(&data, curator)?, settings)?;
         // Fewer than the walk would like, where there are many.
         let spend = Schedule::new(records as u64).recursive(&settings, 10, 5);
-        track(&mut estimate, &spend.spend())
+        let estimate = Recursive::new(DIM, settings)?;
+        track(means(&data, curator)?, estimate, &spend.spend())
     }
 }
 
@@ -226,7 +278,7 @@ fn rules(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
             "recursive",
             adjacency,
             move |_| cases(adjacency, FEW, &[rule]),
-            recursive_run(Batch::Everything, Batch::Everything, FEW, adjacency),
+            recursive_run(Batch::All, Batch::All, FEW, adjacency),
         ));
     }
     Ok(())
@@ -237,16 +289,12 @@ fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
     let rate = SamplingRate::new(0.3)?;
     let pairs = [
         ("poisson", Batch::Poisson(rate), Batch::Poisson(rate)),
-        (
-            "everything-poisson",
-            Batch::Everything,
-            Batch::Poisson(rate),
-        ),
+        ("everything-poisson", Batch::All, Batch::Poisson(rate)),
         ("fixed-size", Batch::FixedSize(2), Batch::FixedSize(2)),
         ("next", Batch::Next(3), Batch::Next(1)),
         ("per-length", Batch::Next(4), Batch::PerLength(1.5)),
         ("held", Batch::Held(5), Batch::Held(5)),
-        ("everything-held", Batch::Everything, Batch::Held(4)),
+        ("everything-held", Batch::All, Batch::Held(4)),
         ("next-held", Batch::Next(2), Batch::Held(3)),
     ];
     for (name, anchor, variation) in pairs {
@@ -280,7 +328,7 @@ fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
 
 fn fresh(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
     let all = [
-        ("everything", Batch::Everything),
+        ("everything", Batch::All),
         ("poisson", Batch::Poisson(SamplingRate::new(0.3)?)),
         ("fixed-size", Batch::FixedSize(2)),
         ("next", Batch::Next(2)),
@@ -297,9 +345,9 @@ fn fresh(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
                 let data = private(adjacency, hostile, records)?;
                 let level = level(batch, 2.0)?;
                 let clip = ClipNorm::new(1.0)?;
-                let mut estimate = Fresh::new(means(&data, curator)?, clip, level)?;
+                let estimate = Fresh::new(DIM, clip, level)?;
                 let spend = Schedule::new(records as u64).releases(level, 11);
-                track(&mut estimate, &spend.spend())
+                track(means(&data, curator)?, estimate, &spend.spend())
             },
         );
         registry.add(if allowed(batch, adjacency) {
@@ -315,7 +363,7 @@ fn fresh(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
 fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
     let rate = SamplingRate::new(0.3)?;
     let all = [
-        ("everything", [Batch::Everything; 3]),
+        ("everything", [Batch::All; 3]),
         ("poisson", [Batch::Poisson(rate); 3]),
         ("fixed-size", [Batch::FixedSize(2); 3]),
         ("next", [Batch::Next(3), Batch::Next(2), Batch::Next(1)]),
@@ -341,8 +389,8 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
                     .releases(levels[1], 3)
                     .releases(levels[2], 5);
                 let clip = ClipNorm::new(1.0)?;
-                let mut estimate = TreeRounds::new(means(&data, curator)?, clip, levels)?;
-                track(&mut estimate, &spend.spend())
+                let estimate = TreeRounds::new(DIM, clip, levels)?;
+                track(means(&data, curator)?, estimate, &spend.spend())
             },
         );
         registry.add(if allowed(batches[0], adjacency) {
@@ -358,7 +406,7 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
 fn numbers(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
     let rate = SamplingRate::new(0.3)?;
     let batches = [
-        ("everything", Batch::Everything),
+        ("everything", Batch::All),
         ("poisson", Batch::Poisson(rate)),
         ("fixed-size", Batch::FixedSize(2)),
         ("next", Batch::Next(2)),
@@ -393,40 +441,36 @@ fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<
     let level = level(batch, 2.0)?;
     let spend = Schedule::new(FEW as u64).releases(level, 3).spend();
     let (mut shown, mut refused) = (String::new(), false);
-    if let Err(error) = Means::reserve(&mut means, &spend) {
+    if let Err(error) = means.books().reserve(&spend) {
         shown = error.to_string();
         refused = true;
         let whole = Event::gaussian(z).repeated(2);
-        Means::reserve(&mut means, &Spend::Fixed(whole))?;
+        means.books().reserve(&Spend::Fixed(whole))?;
     }
     let clip = ClipNorm::new(1.0)?;
     let (from, to) = ([0.1; DIM], [0.3, -0.2, 0.1]);
     let displacement: Vec<f64> = to.iter().zip(&from).map(|(a, b)| a - b).collect();
     let segment = Segment::new(&from, &to, &displacement).ok_or_else(|| other("no segment"))?;
     let radius = ClipNorm::new(0.5)?;
-    let field = Ask::Field { point: &to, clip };
-    let change = Ask::Change {
-        segment,
-        clip,
-        radius,
-    };
+    let field = Linear::field(&to, clip);
+    let change = Linear::change(segment, clip, radius);
     let held = match batch {
-        Batch::Held(len) => means.take_slice(len).ok(),
+        Batch::Held(len) => means.books().take_slice(len).ok(),
         _ => None,
     };
-    for ask in [field, change, field, change] {
+    for of in [field, change, field, change] {
         let over = match (batch, &held) {
-            (Batch::Everything, _) => Over::Everything,
-            (Batch::Poisson(rate), _) => Over::Poisson(rate),
-            (Batch::FixedSize(size), _) => Over::FixedSize(size),
-            (_, Some(slice)) => Over::Slice(slice),
-            (_, None) => Over::Next(2),
+            (Batch::All, _) => Which::All,
+            (Batch::Poisson(rate), _) => Which::Poisson(rate),
+            (Batch::FixedSize(size), _) => Which::FixedSize(size),
+            (_, Some(slice)) => Which::Slice(slice),
+            (_, None) => Which::Next(2),
         };
         let released = if value {
             let centre = 0.25;
-            means.mean_value(&to, centre, radius, over, z)
+            means.value(&to, centre, radius, over, z)
         } else {
-            means.mean_norm(&ask, &[], over, z)
+            means.norm(of, &[], over, z)
         };
         match released {
             Ok(number) => shown += &format!("{number:?};"),
@@ -436,9 +480,9 @@ fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<
             }
         }
     }
-    let counts = Means::counts(&means);
+    let counts = means.counts();
     Ok(Ran {
-        spent: Means::settle(&mut means)?,
+        spent: means.books().settle()?,
         outcome: format!("{shown} {counts:?}"),
         refused,
     })
@@ -455,15 +499,15 @@ fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), Audi
         move |curator, (refresh, hostile): &Case<Refresh>| {
             let settings = RecursiveSettings {
                 clip: ClipNorm::new(1.0)?,
-                anchor: level(Batch::Everything, 2.0)?,
-                variation: level(Batch::Everything, 3.0)?,
+                anchor: level(Batch::All, 2.0)?,
+                variation: level(Batch::All, 3.0)?,
                 refresh: *refresh,
             };
             let data = private(adjacency, hostile, FEW)?;
-            let inner = Recursive::new(means(&data, curator)?, settings)?;
-            let mut estimate = Regularized::new(inner, Regularizer::Nonconvex(weight));
+            let added = Regularized::new(Regularizer::Nonconvex(weight));
+            let estimate = On(Recursive::new(DIM, settings)?, added);
             let spend = Schedule::new(FEW as u64).recursive(&settings, 5, 5);
-            track(&mut estimate, &spend.spend())
+            track(means(&data, curator)?, estimate, &spend.spend())
         },
     ));
     Ok(())

@@ -11,13 +11,16 @@
 //! enough noise. There the spread of the other records hides a member by sqrt(n/d) only, so d is above n.
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpSgdPlan, NoObserver, NoisyGdPlan, PublicFacts, RecursiveGdPlan,
-    SolverPlan, SpiderBoostPlan, TreeSettings, TreeSpiderPlan, TreeTarget,
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, KlCondition, Limits, NoObserver,
+    NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts, RecursiveGdPlan, SOLVERS,
+    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
+    SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Convexity, PrivateData, PrivateGradient, PrivateMean, Staged};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, SamplingRate};
+use dpopt_oracle::{Convexity, PrivateData, PrivateMean};
+use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, SamplingRate};
 
 use super::mechanisms::{DELTA, noise};
+use super::plans::proximal;
 use super::{AuditError, Canary, Claim, Registry, Statistic, World};
 use crate::zoo::{Fingerprint, MeanBall};
 
@@ -29,59 +32,50 @@ const STEPS: u64 = 4;
 const RELATION: Adjacency = Adjacency::ReplaceOne;
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
-    for (name, plan) in plans()? {
-        let claim = Claim::of(&plan.event(), DELTA, RELATION)?;
-        let statistic = match claim.mu {
-            Some(_) => Statistic::GaussianDp,
-            None => Statistic::ApproximateDp,
-        };
-        registry.add(target(name, claim, statistic, plan));
+    for solver in SOLVERS {
+        // Passes over single records are made of generalised linear losses only: see `passes`.
+        if solver.name != "recursive-sgd" {
+            let plan = plan_of(solver)?;
+            registry.add(target(solver.name, claim_of(&*plan)?, plan));
+        }
     }
+    let one = one_release()?;
+    registry.add(target(
+        "one-release",
+        claim_of(&one)?,
+        Box::new(one.clone()),
+    ));
     // Claims of the right plans, noise of the wrong ones.
-    let plans = plans()?;
-    for (name, plan) in plans {
-        let quieter = match (name, plan.clone()) {
-            ("one-release", Plan::Walk(SolverPlan::NoisyGd(mut walk))) => {
-                walk.noise_multiplier = noise(walk.noise_multiplier.get() / 8.0)?;
-                Plan::Walk(SolverPlan::NoisyGd(walk))
-            }
-            ("spiderboost", Plan::Walk(SolverPlan::SpiderBoost(mut walk))) => {
-                // Forgotten, but for what keeps the numbers in range.
-                walk.anchor_noise_multiplier = noise(walk.anchor_noise_multiplier.get() / 1e3)?;
-                walk.variation_noise_multiplier =
-                    noise(walk.variation_noise_multiplier.get() / 1e3)?;
-                Plan::Walk(SolverPlan::SpiderBoost(walk))
-            }
-            _ => continue,
-        };
-        let claim = Claim::of(&plan.event(), DELTA, RELATION)?;
-        let name = format!("{name}-with-too-little-noise");
-        registry.add(target(&name, claim, Statistic::GaussianDp, quieter).control());
-    }
+    let quieter = NoisyGdSchedule {
+        noise_multiplier: noise(one.schedule().noise_multiplier.get() / 8.0)?,
+        ..*one.schedule()
+    };
+    let quieter = NoisyGdPlan::by_hand(one.facts(), one.budget(), quieter);
+    let claim = claim_of(&one)?;
+    let name = "one-release-with-too-little-noise";
+    registry.add(target(name, claim, Box::new(quieter)).control());
+    let spider = spider()?;
+    // Forgotten, but for what keeps the numbers in range.
+    let forgotten = noise(spider.schedule().anchor_noise_multiplier.get() / 1e3)?;
+    let quieter = SpiderBoostSchedule {
+        anchor_noise_multiplier: forgotten,
+        variation_noise_multiplier: forgotten,
+        ..*spider.schedule()
+    };
+    let quieter = SpiderBoostPlan::by_hand(spider.facts(), spider.budget(), quieter);
+    let claim = claim_of(&spider)?;
+    let name = "spiderboost-with-too-little-noise";
+    registry.add(target(name, claim, Box::new(quieter)).control());
     Ok(())
 }
 
-/// A plan of any kind.
-#[derive(Clone)]
-enum Plan {
-    Walk(SolverPlan),
-    Recursive(RecursiveGdPlan),
+fn claim_of(plan: &dyn Plan) -> Result<Claim, AuditError> {
+    Claim::of(plan.spend().event(), DELTA, RELATION)
 }
 
-impl Plan {
-    fn event(&self) -> Event {
-        match self {
-            Plan::Walk(plan) => plan.spend().event().clone(),
-            Plan::Recursive(plan) => plan.spend().event().clone(),
-        }
-    }
-}
-
-/// Plans at epsilon 2.
-fn plans() -> Result<Vec<(&'static str, Plan)>, AuditError> {
-    let loss = loss()?;
-    let radius = loss.record_radius();
-    let facts = PublicFacts {
+fn facts() -> Result<PublicFacts, AuditError> {
+    let radius = loss()?.record_radius();
+    Ok(PublicFacts {
         records: RECORDS,
         dim: DIM,
         adjacency: RELATION,
@@ -90,43 +84,93 @@ fn plans() -> Result<Vec<(&'static str, Plan)>, AuditError> {
         initial_gap: 0.5 * radius * radius,
         row_norm: 1.0,
         convexity: Convexity::Convex,
-    };
-    let budget = Budget {
+    })
+}
+
+/// A plan with a bound needs many more records; what it costs doesn't depend on them.
+fn many() -> Result<PublicFacts, AuditError> {
+    Ok(PublicFacts {
+        records: 1_000_000,
+        ..facts()?
+    })
+}
+
+fn budget() -> Result<Budget, AuditError> {
+    Ok(Budget {
         epsilon: Epsilon::new(2.0)?,
         delta: Delta::new(DELTA)?,
+    })
+}
+
+/// A step to the released mean record.
+fn one_release() -> Result<NoisyGdPlan, AuditError> {
+    let several = NoisyGdPlan::momentum(&facts()?, &budget()?, STEPS)?;
+    let radius = loss()?.record_radius();
+    Ok(several.with_parameters(1, 1.0, 0.0, radius * (1.0 + 1e-9))?)
+}
+
+fn spider() -> Result<SpiderBoostPlan, AuditError> {
+    let (facts, budget) = (many()?, budget()?);
+    let each = noise((STEPS as f64).sqrt() / budget.mu()?.get())?;
+    let schedule = SpiderBoostSchedule {
+        phase: 2,
+        steps: STEPS,
+        anchor_noise_multiplier: each,
+        variation_noise_multiplier: each,
+        ..*SpiderBoostPlan::new(&facts, &budget, STEPS)?.schedule()
     };
-    let several = NoisyGdPlan::momentum(&facts, &budget, STEPS)?;
-    let one = several.with_parameters(1, 1.0, 0.0, radius * (1.0 + 1e-9))?;
-    let walk = several.with_parameters(STEPS, 1.0, 0.0, 1.0)?;
-    // A plan with a bound needs many more records; what it costs doesn't depend on them.
-    let many = PublicFacts {
-        records: 1_000_000,
-        ..facts
-    };
-    let mut spider = SpiderBoostPlan::new(&many, &budget, STEPS)?;
-    (spider.phase, spider.steps) = (2, STEPS);
-    (spider.anchors, spider.variations) = (STEPS / 2, STEPS / 2);
-    spider.anchor_noise_multiplier = noise((STEPS as f64).sqrt() / budget.mu()?.get())?;
-    spider.variation_noise_multiplier = spider.anchor_noise_multiplier;
+    Ok(SpiderBoostPlan::by_hand(&facts, &budget, schedule))
+}
+
+/// A plan of the solver that moves on so few records; one without a plan by hand here gets what its planner makes of many
+/// records.
+fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, AuditError> {
+    let (facts, many, budget) = (facts()?, many()?, budget()?);
+    let radius = loss()?.record_radius();
     let rate = SamplingRate::new(0.5)?;
-    let sgd = DpSgdPlan::with_parameters(&facts, &budget, STEPS, rate, 1.0, 0.0, 1.0)?;
-    let settings = TreeSettings::new(TreeTarget::Mean)
-        .with_depth(1)
-        .even_if_vacuous();
-    let tree = TreeSpiderPlan::new(&facts, &budget, settings, STEPS)?;
-    let convex = ConvexFacts {
-        public: facts,
-        radius: Some(radius),
-    };
-    let recursive = RecursiveGdPlan::even_if_vacuous(&convex, &budget, STEPS)?;
-    Ok(vec![
-        ("one-release", Plan::Walk(SolverPlan::NoisyGd(one))),
-        ("noisy-gd", Plan::Walk(SolverPlan::NoisyGd(walk))),
-        ("spiderboost", Plan::Walk(SolverPlan::SpiderBoost(spider))),
-        ("dp-sgd", Plan::Walk(SolverPlan::DpSgd(sgd))),
-        ("tree-spider", Plan::Walk(SolverPlan::TreeSpider(tree))),
-        ("recursive-gd", Plan::Recursive(recursive)),
-    ])
+    let sgd = || DpSgdPlan::with_parameters(&facts, &budget, STEPS, rate, 1.0, 0.0, 1.0);
+    Ok(match solver.name {
+        "noisy-gd" => {
+            let plan = NoisyGdPlan::momentum(&facts, &budget, STEPS)?;
+            Box::new(plan.with_parameters(STEPS, 1.0, 0.0, 1.0)?)
+        }
+        "dp-sgd" => Box::new(sgd()?),
+        "dp-sgd-decay" => Box::new(sgd()?.with_clip_decay(0.5)?),
+        "dp-adam" => Box::new(DpAdamPlan::on(sgd()?, 0.99, 1e-8, true)?),
+        "spiderboost" => Box::new(spider()?),
+        "sampled-spiderboost" => {
+            let schedule = SampledSpiderBoostSchedule {
+                phase: 2,
+                steps: STEPS,
+                batch: RECORDS / 5,
+                anchor_noise_multiplier: noise(4.0)?,
+                variation_noise_multiplier: noise(4.0)?,
+                ..*SampledSpiderBoostPlan::new(&many, &budget, STEPS)?.schedule()
+            };
+            Box::new(SampledSpiderBoostPlan::by_hand(&facts, &budget, schedule))
+        }
+        "tree-spider" => {
+            let settings = TreeSettings::new(TreeTarget::Mean)
+                .with_depth(1)
+                .even_if_vacuous();
+            Box::new(TreeSpiderPlan::new(&facts, &budget, settings, STEPS)?)
+        }
+        "recursive-gd" => {
+            let convex = ConvexFacts {
+                public: facts,
+                radius: Some(radius),
+            };
+            Box::new(RecursiveGdPlan::even_if_vacuous(&convex, &budget, STEPS)?)
+        }
+        "proximal-point" => Box::new(proximal(RELATION, DIM, None)?),
+        _ => {
+            let extra = ExtraFacts::default()
+                .with_radius(radius)
+                .with_kl(KlCondition::new(1.0, 1.5)?)
+                .with_weak_convexity(0.1);
+            solver.plan(&many, &extra, &budget, &Limits::steps(3 * STEPS))?
+        }
+    })
 }
 
 /// B = 1.
@@ -134,7 +178,11 @@ fn loss() -> Result<MeanBall, AuditError> {
     MeanBall::new(DIM, 1.0, 1.0).map_err(|error| AuditError::Other(error.to_string()))
 }
 
-fn target(name: &str, claim: Claim, statistic: Statistic, plan: Plan) -> Canary {
+fn target(name: &str, claim: Claim, plan: Box<dyn Plan>) -> Canary {
+    let statistic = match claim.mu {
+        Some(_) => Statistic::GaussianDp,
+        None => Statistic::ApproximateDp,
+    };
     let score = move |world, seed| {
         let loss = loss()?;
         let size = loss.record_radius() / (DIM as f64).sqrt();
@@ -146,7 +194,7 @@ fn target(name: &str, claim: Claim, statistic: Statistic, plan: Plan) -> Canary 
         if let (World::Out, Some(substitute)) = (world, substitute) {
             records[0] = substitute;
         }
-        let point = run(&plan, records, super::mixed(seed, 1))?;
+        let point = run(&*plan, records, super::mixed(seed, 1))?;
         Ok(drawn.statistic(&point, &drawn.records()[0]))
     };
     Canary::new(
@@ -159,27 +207,10 @@ fn target(name: &str, claim: Claim, statistic: Statistic, plan: Plan) -> Canary 
     .with_runs(4_000, 80_000)
 }
 
-/// The point that the plan returns on these records, by the real estimators.
-fn run(plan: &Plan, records: Vec<Vec<f64>>, seed: u64) -> Result<Vec<f64>, AuditError> {
+/// The point that the plan returns on these records, by the real oracle.
+fn run(plan: &dyn Plan, records: Vec<Vec<f64>>, seed: u64) -> Result<Vec<f64>, AuditError> {
     let data = PrivateData::made_up_of(records, RELATION, None)?;
     let curator = Curator::simulated(RELATION, seed);
-    let loss = loss()?;
-    let outcome = match plan {
-        Plan::Walk(SolverPlan::TreeSpider(plan)) => {
-            let mut tracker = plan.estimator(PrivateMean::new(&data, loss, curator)?)?;
-            plan.run(&mut tracker, &mut NoObserver)?
-        }
-        Plan::Walk(plan) => {
-            let clip = ClipNorm::new(plan.clip())?;
-            let mut estimator =
-                PrivateGradient::clipped(&data, loss, curator, clip)?.with_access(plan.access());
-            plan.run(&mut estimator, &mut NoObserver)?
-        }
-        Plan::Recursive(plan) => {
-            let means = PrivateMean::new(&data, loss, curator)?;
-            let mut stages = Staged::new(means, ClipNorm::new(plan.clip)?);
-            plan.run(&mut stages, &mut NoObserver)?
-        }
-    };
-    Ok(outcome.point)
+    let mut means = PrivateMean::new(&data, loss()?, curator)?;
+    Ok(plan.run(&mut means, &mut NoObserver)?.point)
 }

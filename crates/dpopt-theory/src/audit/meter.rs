@@ -9,14 +9,14 @@ use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, NoObserver, NormQueries,
-    PlanError, PublicFacts,
+    Plan as _, PlanError, PublicFacts,
 };
 use dpopt_oracle::{
-    Convexity, Counts, Estimate, Estimator, Number, PrivateData, PrivateGradient, Shifted,
+    Answer, AskError, Books, Convexity, Number, Oracle, OracleFacts, PrivateData, PrivateMean,
+    Question,
 };
 use dpopt_privacy::{
-    Adjacency, ChangedRecord, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused,
-    ReplayForAudits, ReplayedMechanism, Spend,
+    Adjacency, ChangedRecord, Curator, Delta, Epsilon, ReplayForAudits, ReplayedMechanism,
 };
 
 use super::hostile::{Behaviour, Hostile, HostileLoss};
@@ -124,7 +124,7 @@ impl Target for TranscriptMeter {
         });
         let most = |f: fn(&Dearest) -> f64| parts.iter().map(f).fold(0.0, f64::max);
         let problem = parts.iter().find_map(|part| part.problem.clone());
-        let claimed = plans.iter().map(|plan| plan.mu).fold(0.0, f64::max);
+        let claimed = plans.iter().map(AdaptiveGdPlan::mu).fold(0.0, f64::max);
         let claim = Claim::gaussian(claimed, DELTA)?;
         let share = most(|part| part.share);
         Ok(Row {
@@ -158,7 +158,7 @@ fn metered(
 ) -> Result<(f64, f64, f64), AuditError> {
     let mut random = Normals::new(seed);
     let plan = &plans[random.below(plans.len() as u64) as usize];
-    let dim = plan.facts.dim;
+    let dim = plan.dim();
     let count = 1 + random.below(RECORDS);
     let mut recorded: Vec<Hostile> = (0..count).map(|_| record(&mut random)).collect();
     let mut replayed = recorded.clone();
@@ -196,10 +196,8 @@ fn metered(
     let lies = mixed(seed, 1);
     let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, AuditError> {
         let data = PrivateData::made_up_of(records, adjacency, declared)?;
-        let clip = ClipNorm::new(plan.clip)?;
-        let estimator = PrivateGradient::clipped(&data, HostileLoss { dim }, curator, clip)?;
         let mut liar = Liar {
-            inner: estimator,
+            inner: PrivateMean::new(&data, HostileLoss { dim }, curator)?,
             random: Normals::new(lies),
         };
         // A refusal is as public as an outcome, and has to be the same.
@@ -225,7 +223,7 @@ fn metered(
             _ => epsilon += release.displacement,
         }
     }
-    let allowed = plan.selection_epsilon.map_or(0.0, Epsilon::get);
+    let allowed = plan.selection_epsilon().map_or(0.0, Epsilon::get);
     if !(epsilon <= allowed * (1.0 + SLACK)) {
         return Err(AuditError::Other(format!(
             "a selection moved by {epsilon}, and {allowed} was reserved"
@@ -236,7 +234,7 @@ fn metered(
     } else {
         0.0
     };
-    Ok((squares, plan.mu * plan.mu, share))
+    Ok((squares, plan.mu() * plan.mu(), share))
 }
 
 /// A record that answers anything.
@@ -314,47 +312,26 @@ fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, AuditEr
     Ok(plans)
 }
 
-/// An estimator whose released norms are lied about: post-processing, the same in both runs.
-struct Liar<E> {
-    inner: E,
+/// An oracle whose released norms are lied about: post-processing, the same in both runs.
+struct Liar<O> {
+    inner: O,
     random: Normals,
 }
 
-impl<E: Estimator> Estimator for Liar<E> {
-    fn dim(&self) -> usize {
-        self.inner.dim()
+impl<O: Oracle> Oracle for Liar<O> {
+    fn facts(&self) -> OracleFacts {
+        self.inner.facts()
     }
 
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.inner.reserve(spend)
+    fn books(&mut self) -> &mut Books {
+        self.inner.books()
     }
 
-    fn refresh(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        self.inner.refresh(point, noise_multiplier)
-    }
-
-    fn advance(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        self.inner.advance(point, noise_multiplier)
-    }
-
-    fn offers_norms(&self) -> bool {
-        self.inner.offers_norms()
-    }
-
-    fn norm(
-        &mut self,
-        at: Shifted<'_>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
-        let released = self.inner.norm(at, noise_multiplier)?;
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let answer = self.inner.answer(question)?;
+        let Answer::Number(released) = answer else {
+            return Ok(answer);
+        };
         let lie = match self.random.below(8) {
             0 => -100.0,
             1 => -released.number.abs(),
@@ -363,22 +340,6 @@ impl<E: Estimator> Estimator for Liar<E> {
             3 => 1.0,
             _ => released.number,
         };
-        Ok(Number::new(lie, released.noise_std))
-    }
-
-    fn least_norm(&mut self, among: &[Shifted<'_>], epsilon: Epsilon) -> Result<usize, Refused> {
-        self.inner.least_norm(among, epsilon)
-    }
-
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.inner.draw_index(bound)
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.inner.settle()
-    }
-
-    fn counts(&self) -> Counts {
-        self.inner.counts()
+        Ok(Answer::Number(Number::new(lie, released.noise_std)))
     }
 }

@@ -42,9 +42,9 @@ mod mechanisms;
 mod members;
 mod meter;
 mod one_run;
-mod own_estimators;
 mod passes;
 mod periods;
+mod plans;
 mod projected;
 mod proximal;
 mod queries;
@@ -55,13 +55,14 @@ mod solvers;
 mod statistic;
 mod tape;
 mod twins;
+mod variants;
 mod watch;
 
 #[cfg(test)]
 mod tests;
 
 use dpopt_nonconvex::{PlanError, RunError};
-use dpopt_oracle::{DataError, EstimatorError};
+use dpopt_oracle::{AskError, DataError, EstimatorError};
 use dpopt_privacy::accounting::AccountingError;
 use dpopt_privacy::noise::NoiseError;
 use dpopt_privacy::selection::SelectionError;
@@ -122,6 +123,9 @@ pub enum AuditError {
     /// The curator refused.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// A question was not answered.
+    #[error(transparent)]
+    Ask(#[from] AskError),
     /// The accountant refused.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
@@ -371,7 +375,7 @@ impl Registry {
         queries::register(&mut registry)?;
         certificates::register(&mut registry)?;
         solvers::register(&mut registry)?;
-        own_estimators::register(&mut registry)?;
+        variants::register(&mut registry)?;
         passes::register(&mut registry)?;
         projected::register(&mut registry)?;
         adaptive::register(&mut registry)?;

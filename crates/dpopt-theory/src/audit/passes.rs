@@ -1,19 +1,19 @@
 //! Audits of passes with output perturbation: by how much one record moves the averaged iterate, against the claim.
 
 use dpopt_linalg::Design;
-use dpopt_nonconvex::{ConvexFacts, PublicFacts, RecursiveSgdPlan};
+use dpopt_nonconvex::{NoObserver, RECURSIVE_SGD};
 use dpopt_oracle::{
-    Batch, Constants, ConvexGlm, ConvexSmooth, Convexity, Differentiable, Example, Examples, Glm,
-    Level, Loss, OutputPerturbed, Pass, Passes, PrivateData, Scale, Schedule,
+    Batch, Constants, ConvexGlm, ConvexSmooth, Differentiable, Example, Examples, Glm, Level, Loss,
+    Oracle as _, OutputPerturbed, Pass, PrivateData, Scale, Schedule,
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Event};
 
 use super::hostile::neighbours;
-use super::mechanisms::{RELATIONS, noise};
-use super::own_estimators::{budget, ran, shown};
+use super::mechanisms::{DELTA, RELATIONS, noise};
+use super::plans::plan_of;
 use super::replay::{CuratorReplay, Pair, Ran};
-use super::solvers::{Labelled, facts, labelled_pairs};
-use super::{AuditError, Registry};
+use super::solvers::{Labelled, labelled_pairs, walk_on_rows};
+use super::{AuditError, Canary, Claim, Registry, Statistic, World, mixed};
 
 const DIM: usize = 3;
 const RECORDS: u64 = 8;
@@ -26,7 +26,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         planned(registry, adjacency)?;
     }
     false_claim(registry);
-    Ok(())
+    canary(registry)
 }
 
 fn error(error: impl std::fmt::Display) -> AuditError {
@@ -150,7 +150,9 @@ fn passes<L: ConvexSmooth<Records = Examples>>(
         noise_multiplier: z,
     };
     let count = made.lengths.len() as u64;
-    perturbed.reserve(&Schedule::new(RECORDS).releases(level, count).spend())?;
+    perturbed
+        .books()
+        .reserve(&Schedule::new(RECORDS).releases(level, count).spend())?;
     let (origin, centre) = ([0.01, -0.02, 0.0], [-2.0, 5.0, 1.0]);
     let mut point = vec![0.3, -0.2, 0.1];
     let (mut text, mut stopped) = (String::new(), false);
@@ -177,44 +179,22 @@ fn passes<L: ConvexSmooth<Records = Examples>>(
         }
     }
     Ok(Ran {
-        spent: perturbed.settle()?,
-        outcome: format!("{text} {:?}", perturbed.counts()),
+        spent: perturbed.books().settle()?,
+        outcome: format!("{text} {:?}", perturbed.books().counts()),
         refused: stopped,
     })
 }
 
-/// A whole plan of recursive regularisation for so few records.
+/// A whole plan of recursive regularisation for so few records, on rows that move it by all that is claimed.
 fn planned(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
-    let made_under = if adjacency.record_count_is_public() {
-        adjacency
-    } else {
-        Adjacency::ReplaceOne
-    };
-    let convex = ConvexFacts {
-        public: PublicFacts {
-            records: RECORDS,
-            convexity: Convexity::Convex,
-            ..facts(made_under, DIM)
-        },
-        radius: Some(1.0),
-    };
-    let plan = RecursiveSgdPlan::with_growth(&convex, &budget()?, 4.0)?;
-    let scale = Scale::new(0.5).map_err(error)?;
-    let loss = ConvexGlm::new(Glm::Huber(scale)).map_err(error)?;
+    let plan = plan_of(&RECURSIVE_SGD, adjacency, DIM)?;
     let target = CuratorReplay::new(
         &format!("recursive-sgd/plan/{adjacency}"),
         "recursive-sgd",
         adjacency,
         move |_| pairs(adjacency),
         move |curator, rows: &Vec<Labelled>| {
-            let data = private(rows, adjacency)?;
-            let mut perturbed = match OutputPerturbed::new(&data, loss, curator) {
-                Ok(perturbed) => perturbed,
-                Err(why) => return Ok(refused(why)),
-            };
-            let mut text = String::new();
-            let outcome = plan.run(&mut perturbed, &mut shown(&mut text));
-            Ok(ran(&text, &outcome, perturbed.curator().spent()))
+            walk_on_rows(&*plan, &private(rows, adjacency)?, curator)
         },
     );
     registry.add(if adjacency.record_count_is_public() {
@@ -222,6 +202,33 @@ fn planned(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
     } else {
         target.refused()
     });
+    Ok(())
+}
+
+/// One row whose slope is as long as it may be, or the opposite of that: where the plan ends.
+fn canary(registry: &mut Registry) -> Result<(), AuditError> {
+    let adjacency = Adjacency::ReplaceOne;
+    let plan = plan_of(&RECURSIVE_SGD, adjacency, DIM)?;
+    let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
+    let score = move |world, seed| {
+        let mut rows = vec![([1.0, 0.0, 0.0], 0.0); RECORDS as usize];
+        let position = (mixed(seed, 0) % RECORDS) as usize;
+        rows[position].1 = if world == World::In { 1e30 } else { -1e30 };
+        let data = private(&rows, adjacency)?;
+        let scale = Scale::new(0.5).map_err(error)?;
+        let loss = ConvexGlm::new(Glm::Huber(scale)).map_err(error)?;
+        let curator = Curator::simulated(adjacency, mixed(seed, 1));
+        let mut passes = OutputPerturbed::new(&data, loss, curator)?;
+        Ok(plan.run(&mut passes, &mut NoObserver)?.point[0])
+    };
+    let canary = Canary::new(
+        &format!("membership/recursive-sgd/{adjacency}"),
+        "membership",
+        claim,
+        Statistic::GaussianDp,
+        score,
+    );
+    registry.add(canary.with_runs(4_000, 80_000));
     Ok(())
 }
 
@@ -287,7 +294,9 @@ fn false_claim(registry: &mut Registry) {
                     batch: Batch::Next(1),
                     noise_multiplier: z,
                 };
-                perturbed.reserve(&Schedule::new(200).releases(level, 1).spend())?;
+                perturbed
+                    .books()
+                    .reserve(&Schedule::new(200).releases(level, 1).spend())?;
                 let origin = [0.0; DIM];
                 let pass = Pass {
                     start: &origin,
@@ -300,7 +309,7 @@ fn false_claim(registry: &mut Registry) {
                 };
                 let mean = perturbed.pass(&pass, z).map_err(error)?;
                 Ok(Ran {
-                    spent: perturbed.settle()?,
+                    spent: perturbed.books().settle()?,
                     outcome: format!("{mean:?}"),
                     refused: false,
                 })

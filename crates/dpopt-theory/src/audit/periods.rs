@@ -8,7 +8,7 @@ use dpopt_oracle::{
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Participation, PrefixKind, SamplingRate};
 
 use super::estimators::{
-    Case, FEW, MANY, allowed, begin, cases, end, level, means, other, private, track, walk,
+    Case, DIM, FEW, MANY, On, allowed, begin, cases, end, level, means, other, private, track, walk,
 };
 use super::mechanisms::{RELATIONS, kinds, noise};
 use super::replay::{CuratorReplay, Ran};
@@ -100,18 +100,19 @@ fn period_run(
     move |curator, (shape, hostile)| {
         let data = private(adjacency, hostile, records)?;
         let settings = prefix_settings(kind, batch, participation, *shape, records)?;
-        let mut estimate = PrefixRecursive::new(means(&data, curator)?, settings)?;
+        let mut means = means(&data, curator)?;
+        let mut estimate = PrefixRecursive::new(DIM, settings)?;
         let spend = Schedule::new(records as u64).prefix(&settings, 8)?;
-        let mut shown = begin(&mut estimate, &spend.spend())?;
-        walk(&mut estimate, LONG, &mut shown);
+        let mut shown = begin(&mut means, &spend.spend())?;
+        walk(&mut means, &mut estimate, LONG, &mut shown);
         if shape.other_phase {
             // Half the share, which shortens what is longer.
             let mut settings = settings;
             settings.period.share = share_of(0.5, divisor(batch, records))?;
             estimate.begin_phase_with(settings)?;
-            walk(&mut estimate, LONG, &mut shown);
+            walk(&mut means, &mut estimate, LONG, &mut shown);
         }
-        end(&mut estimate, shown)
+        end(&mut means, shown)
     }
 }
 
@@ -124,7 +125,7 @@ fn periods(
 ) -> Result<(), AuditError> {
     let again = Participation::Repeated { most: 4, apart: 1 };
     let reads = [
-        ("everything", Batch::Everything, Participation::Every, FEW),
+        ("everything", Batch::All, Participation::Every, FEW),
         ("next", Batch::Next(1), Participation::Single, MANY),
         ("held", Batch::Held(3), again, MANY),
     ];
@@ -191,11 +192,11 @@ fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), Audi
         move |curator, (shape, hostile): &Case<Shape>| {
             let data = private(adjacency, hostile, FEW)?;
             let (kind, every) = (PrefixKind::Toeplitz, Participation::Every);
-            let settings = prefix_settings(kind, Batch::Everything, every, *shape, FEW)?;
-            let inner = PrefixRecursive::new(means(&data, curator)?, settings)?;
-            let mut estimate = Regularized::new(inner, Regularizer::Ridge(weight));
+            let settings = prefix_settings(kind, Batch::All, every, *shape, FEW)?;
+            let added = Regularized::new(Regularizer::Ridge(weight));
+            let estimate = On(PrefixRecursive::new(DIM, settings)?, added);
             let spend = Schedule::new(FEW as u64).prefix(&settings, 3)?;
-            track(&mut estimate, &spend.spend())
+            track(means(&data, curator)?, estimate, &spend.spend())
         },
     ));
     Ok(())

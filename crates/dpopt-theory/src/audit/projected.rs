@@ -1,16 +1,16 @@
 //! Audits of runs on projected records: any map, rows that it lengthens, bounds that are too short.
 
 use dpopt_linalg::{Design, JlMap};
-use dpopt_nonconvex::{JlFacts, JlPlan, NoObserver, PlanError};
-use dpopt_oracle::{Estimator as _, Glm, PrivateData, PrivateGradient};
+use dpopt_nonconvex::{JlBranch, JlFacts, JlPlan, JlShape, Plan, solver};
+use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator};
 
+use super::estimators::other;
 use super::hostile::neighbours;
 use super::mechanisms::RELATIONS;
-use super::own_estimators::budget;
-use super::replay::{CuratorReplay, Pair, Ran};
-use super::solvers::{Labelled, facts, labelled_pairs, plans};
-use super::watch::Watched;
+use super::plans::{budget, facts, plan_of, spider};
+use super::replay::{CuratorReplay, Pair};
+use super::solvers::{Labelled, labelled_pairs, walk};
 use super::{AuditError, Registry};
 
 const DIM: usize = 3;
@@ -64,7 +64,7 @@ fn pairs(adjacency: Adjacency, along: [f64; DIM]) -> Vec<Pair<Vec<Labelled>>> {
 fn run(
     registry: &mut Registry,
     adjacency: Adjacency,
-    solver: &'static str,
+    name: &'static str,
     rows: usize,
     sparse: bool,
     shorten: bool,
@@ -75,21 +75,22 @@ fn run(
         rank: None,
         seed,
     };
-    let base = plans(adjacency, rows)?
-        .into_iter()
-        .find(|(name, _)| *name == solver)
-        .map(|(_, plan)| plan)
-        .ok_or_else(|| AuditError::Other(format!("no plan {solver}")))?;
-    let mut plan = JlPlan::with_rows(rows, &facts, &budget()?, &|_, _| {
-        Ok::<_, PlanError>(base.clone())
-    })?;
-    if shorten {
-        // So that most rows are rescaled after the map.
-        plan.row_norm = ClipNorm::new(0.4)?;
-    }
+    // Shortened so that most rows are rescaled after the map, or left as long as they are.
+    let row_norm = if shorten { 0.4 } else { 1e3 };
+    let shape = JlShape {
+        embedded_dim: rows,
+        stretch: 1.0,
+        row_norm: ClipNorm::new(row_norm)?,
+    };
+    // Slopes are 1 everywhere: the longest row has a gradient that is at the clip, or above it.
+    let base: Box<dyn Plan> = match name {
+        "spiderboost" => Box::new(spider(adjacency, rows, row_norm.min(1.0))?),
+        _ => plan_of(solver(name).map_err(other)?, adjacency, rows)?,
+    };
+    let plan = JlPlan::by_hand(&facts, &budget()?, JlBranch::Given, shape, base);
     let storage = if sparse { "sparse" } else { "dense" };
     registry.add(CuratorReplay::new(
-        &format!("jl/{solver}-{rows}-{storage}/{adjacency}"),
+        &format!("jl/{name}-{rows}-{storage}/{adjacency}"),
         "jl",
         adjacency,
         move |_| pairs(adjacency, along),
@@ -99,22 +100,11 @@ fn run(
             let declared = (!adjacency.record_count_is_public()).then_some(RECORDS);
             let norm = ClipNorm::new(1.0)?;
             let data = PrivateData::made_up(design, labels, norm, adjacency, declared)?;
-            let embedded = plan.embed(&data)?;
-            // Slopes of 1 everywhere: the longest row has a gradient that is at the clip, or above it.
-            let clip = ClipNorm::new(plan.base.clip().min(plan.row_norm.get()))?;
-            let estimator = PrivateGradient::clipped(&embedded, Glm::Absolute, curator, clip)?
-                .with_access(plan.base.access());
-            let mut watched = Watched::new(estimator);
-            let outcome = plan.run(&mut watched, &mut NoObserver);
-            Ok(Ran {
-                spent: watched.inner().curator().spent(),
-                refused: outcome.is_err(),
-                outcome: format!(
-                    "{outcome:?} {:?} {:?}",
-                    watched.counts(),
-                    watched.releases()
-                ),
-            })
+            let embedded = plan.embedded(&data).map_err(other)?;
+            Ok(walk(
+                &plan,
+                PrivateMean::new(&embedded, Glm::Absolute, curator)?,
+            ))
         },
     ));
     Ok(())

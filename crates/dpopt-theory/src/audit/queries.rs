@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_oracle::query::{
-    Curvature, Frames, Gradient, GradientDifference, HessianMatrix, HessianVector,
-    HessianVectorDifference, SmoothedDifference, SmoothedGradient, Value,
+    Curvature, Frames, HessianMatrix, HessianVector, HessianVectorDifference, SmoothedDifference,
+    SmoothedGradient, Value,
 };
 use dpopt_oracle::{
-    Activation, Ask, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
-    Head, Level, Mlp, Momentum, Over, PrivateData, PrivateMean, Query, Recursive,
+    Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
+    Head, Level, Linear, Mlp, Momentum, PrivateData, PrivateMean, Query, Recursive,
     RecursiveSettings, Refresh, Schedule, Segment, Softmax,
 };
-use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend};
+use dpopt_privacy::{
+    Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which,
+};
 
 use super::estimators::{declared, other, track};
 use super::hostile::{Hostile, HostileLoss, hostile_pairs};
@@ -100,31 +102,20 @@ impl Asked {
         self,
         means: &mut PrivateMean<'_, HostileLoss>,
         frames: &Frames,
-        over: Over<'_>,
+        over: Which<'_>,
     ) -> Result<String, AuditError> {
         let (from, to) = ([0.1; DIM], [0.3, -0.2, 0.1]);
         let displacement: Vec<f64> = to.iter().zip(&from).map(|(a, b)| a - b).collect();
         let segment = Segment::new(&from, &to, &displacement).ok_or_else(|| other("no segment"))?;
         let (clip, direction) = (ClipNorm::new(1.0)?, [0.6, 0.0, 0.8]);
-        let radius = Some(ClipNorm::new(0.5)?);
+        let half = ClipNorm::new(0.5)?;
+        let radius = Some(half);
         let (point, smoothing) = (&to, 0.1);
         Ok(match self {
-            Self::Gradient => shown(means, &Gradient { point, clip }, over),
-            Self::Difference => {
-                let query = GradientDifference {
-                    segment,
-                    radius,
-                    clip,
-                };
-                shown(means, &query, over)
-            }
+            Self::Gradient => shown(means, &Linear::field(point, clip), over),
+            Self::Difference => shown(means, &Linear::change(segment, clip, half), over),
             Self::Momentum => {
-                let query = Ask::Momentum {
-                    segment,
-                    clip,
-                    momentum: Momentum::new(0.3)?,
-                    radius: ClipNorm::new(0.5)?,
-                };
+                let query = Linear::momentum(segment, Momentum::new(0.3)?, clip, half);
                 shown(means, &query, over)
             }
             Self::Value => {
@@ -193,9 +184,9 @@ impl Asked {
 fn shown<L: Differentiable>(
     means: &mut PrivateMean<'_, L>,
     query: &impl Query<L>,
-    over: Over<'_>,
+    over: Which<'_>,
 ) -> String {
-    let released = noise(2.0).map(|z| means.release(query, &over, z));
+    let released = noise(2.0).map(|z| means.release(query, over, z));
     match released {
         Ok(Ok(released)) => format!("{released:?};"),
         Ok(Err(refused)) => format!("!{refused};"),
@@ -217,16 +208,16 @@ fn query(registry: &mut Registry, what: Asked, adjacency: Adjacency) -> Result<(
                 batch,
                 noise_multiplier: z,
             };
-            let mut schedule = Schedule::new(RECORDS as u64).releases(level(Batch::Everything), 2);
+            let mut schedule = Schedule::new(RECORDS as u64).releases(level(Batch::All), 2);
             schedule = schedule.releases(level(Batch::Poisson(rate)), 1);
-            let mut all = vec![Over::Everything, Over::Poisson(rate)];
+            let mut all = vec![Which::All, Which::Poisson(rate)];
             if adjacency == Adjacency::ReplaceOne && what == Asked::Gradient {
                 schedule = schedule.releases(level(Batch::FixedSize(2)), 1);
-                all.push(Over::FixedSize(2));
+                all.push(Which::FixedSize(2));
             }
             if adjacency.record_count_is_public() {
                 schedule = schedule.releases(level(Batch::Next(2)), 1);
-                all.extend([Over::Next(2), Over::Next(4)]);
+                all.extend([Which::Next(2), Which::Next(4)]);
             }
             curator.reserve(&schedule.spend())?;
             let frames = Frames::draw(&mut curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
@@ -234,7 +225,7 @@ fn query(registry: &mut Registry, what: Asked, adjacency: Adjacency) -> Result<(
             let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
             let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
             let mut outcome = String::new();
-            for over in all.iter().chain(&[Over::Everything, Over::Everything]) {
+            for over in all.iter().chain(&[Which::All, Which::All]) {
                 outcome += &what.release(&mut means, &frames, *over)?;
             }
             Ok(Ran {
@@ -274,10 +265,11 @@ fn recursive<L: Differentiable>(
     loss: L,
     curator: Curator,
 ) -> Result<Ran, AuditError> {
-    let settings = settings(Batch::Everything)?;
-    let mut estimate = Recursive::new(PrivateMean::new(data, loss, curator)?, settings)?;
+    let settings = settings(Batch::All)?;
+    let means = PrivateMean::new(data, loss, curator)?;
+    let estimate = Recursive::new(means.dim(), settings)?;
     let spend = Schedule::new(data.public_records()).recursive(&settings, 5, 5);
-    track(&mut estimate, &spend.spend())
+    track(means, estimate, &spend.spend())
 }
 
 fn design(records: &[Labelled]) -> Result<(Design, Vec<f32>), AuditError> {
@@ -388,12 +380,8 @@ fn perceptrons_in_blocks(registry: &mut Registry, adjacency: Adjacency) -> Resul
             let mut means = PrivateMean::new(&data, mlp.clone(), curator)?;
             let mut point = mlp.initial_point(3);
             let mut outcome = String::new();
-            for over in [Over::Everything, Over::Poisson(rate), Over::Everything] {
-                let query = Gradient {
-                    point: &point,
-                    clip,
-                };
-                outcome += &shown(&mut means, &query, over);
+            for over in [Which::All, Which::Poisson(rate), Which::All] {
+                outcome += &shown(&mut means, &Linear::field(&point, clip), over);
                 // A point at which all weights are large.
                 point.iter_mut().for_each(|w| *w *= 30.0);
             }
@@ -503,7 +491,7 @@ impl Drop for Kept {
 fn on_disk(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
     let rate = SamplingRate::new(0.3)?;
     for (name, batch) in [
-        ("everything", Batch::Everything),
+        ("everything", Batch::All),
         ("poisson", Batch::Poisson(rate)),
         ("next", Batch::Next(2)),
     ] {
@@ -525,9 +513,9 @@ fn on_disk(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
                 };
                 let settings = settings(batch)?;
                 let means = PrivateMean::new(&data, Glm::Sigmoid, curator)?;
-                let mut estimate = Recursive::new(means, settings)?;
+                let estimate = Recursive::new(means.dim(), settings)?;
                 let spend = Schedule::new(ROWS as u64).recursive(&settings, 5, 5);
-                track(&mut estimate, &spend.spend())
+                track(means, estimate, &spend.spend())
             },
         );
         registry.add(if fine { target } else { target.refused() });

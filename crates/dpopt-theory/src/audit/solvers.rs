@@ -1,146 +1,112 @@
-//! Audits of solvers end to end: plan, estimator, curator, on hostile records.
+//! Audits of every solver end to end: plan, oracle, curator, on hostile records.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use dpopt_linalg::Design;
-use dpopt_nonconvex::{
-    Budget, DpSgdPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, NoisyGdPlan,
-    NormalizedSpiderPlan, PublicFacts, SolverPlan, SpiderBoostPlan, StormPlan,
-};
+use dpopt_nonconvex::{Access, Plan, Release, SOLVERS, Solver};
 use dpopt_oracle::{
-    Access, Convexity, Differentiable, Estimator, Glm, Momentum, PrivateData, PrivateGradient,
+    Answer, AskError, Books, ConvexGlm, Glm, Offers, Oracle, OracleFacts, OutputPerturbed,
+    PrivateData, PrivateGradient, PrivateMean, Question, Scale,
 };
 use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, SamplingRate, Spend,
+    Accountant, Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 
+use super::estimators::{declared, other};
 use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs, neighbours};
 use super::mechanisms::{DELTA, RELATIONS, noise};
+use super::plans::{dp_sgd, plan_of, records_of};
 use super::replay::{CuratorReplay, Ran};
 use super::watch::{Watched, WatchedRelease};
 use super::{AuditError, Canary, Claim, OneRun, Registry, Statistic, World};
 
 /// Parameters of replayed runs.
 const DIM: usize = 3;
-/// Records of replayed runs.
+/// Rows of replayed runs, and records of those of an estimate by itself.
 const RECORDS: usize = 8;
 /// Public number of records of scored runs.
 const CROWD: u64 = 100;
-/// Steps of all runs.
-const STEPS: u64 = 12;
 
 /// A row of features with a label.
 pub(super) type Labelled = ([f64; DIM], f32);
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     for adjacency in RELATIONS {
-        for (name, plan) in plans(adjacency, DIM)?
-            .into_iter()
-            .chain(variants(adjacency)?)
-        {
-            replays(registry, name, &plan, adjacency)?;
+        for solver in SOLVERS {
+            replays(registry, solver, adjacency)?;
         }
-        replays(registry, "kl-spider", &kl_spider(adjacency)?, adjacency)?;
         accesses(registry, adjacency)?;
     }
     canaries(registry)?;
     one_runs(registry)
 }
 
-/// Facts of a large problem, so that plans are not vacuous. What a run costs doesn't depend on how many
-/// records it reads, and audits read few.
-pub(super) fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
-    PublicFacts {
-        records: 100_000,
-        dim,
-        adjacency,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
+/// Runs a plan and shows all that is public.
+pub(super) fn walk(plan: &dyn Plan, oracle: impl Oracle) -> Ran {
+    let mut text = String::new();
+    let mut watched = Watched::new(oracle);
+    let outcome = plan.run(&mut watched, &mut |release: &Release<'_>| {
+        text += &format!("{release:?};");
+        ControlFlow::Continue(())
+    });
+    let counts = watched.books().counts();
+    Ran {
+        spent: watched.books().curator().spent(),
+        refused: outcome.is_err(),
+        outcome: format!("{text} {outcome:?} {counts:?} {:?}", watched.releases()),
     }
 }
 
-/// Every solver's plan at epsilon 1, of a dozen steps.
-pub(super) fn plans(
-    adjacency: Adjacency,
-    dim: usize,
-) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
-    let facts = facts(adjacency, dim);
-    let budget = Budget {
-        epsilon: Epsilon::new(1.0)?,
-        delta: Delta::new(DELTA)?,
-    };
-    let mut spider = SpiderBoostPlan::new(&facts, &budget, STEPS)?;
-    // Three phases of four steps, which share the budget equally: so long a plan has one phase for these
-    // facts, and restarts are to be audited too.
-    spider.phase = 4;
-    spider.steps = STEPS;
-    spider.anchors = 3;
-    spider.variations = 9;
-    spider.anchor_noise_multiplier = noise((STEPS as f64).sqrt() / budget.mu()?.get())?;
-    spider.variation_noise_multiplier = spider.anchor_noise_multiplier;
-    let sgd = DpSgdPlan::with_parameters(
-        &facts,
-        &budget,
-        STEPS,
-        SamplingRate::new(0.3)?,
-        0.5,
-        0.9,
-        1.0,
-    )?;
-    Ok(vec![
-        (
-            "noisy-gd-theory",
-            SolverPlan::NoisyGd(NoisyGdPlan::theory(&facts, &budget, STEPS)?),
-        ),
-        (
-            "noisy-gd-momentum",
-            SolverPlan::NoisyGd(NoisyGdPlan::momentum(&facts, &budget, STEPS)?),
-        ),
-        ("spiderboost", SolverPlan::SpiderBoost(spider)),
-        ("dp-sgd", SolverPlan::DpSgd(sgd)),
-    ])
+/// Means over hostile records, which may be declared to be so many.
+pub(super) fn walk_on_hostile(
+    plan: &dyn Plan,
+    records: &[Hostile],
+    (adjacency, public): (Adjacency, u64),
+    access: Option<Access>,
+    curator: Curator,
+) -> Result<Ran, AuditError> {
+    let public = declared(adjacency, public as usize);
+    let data = PrivateData::made_up_of(records.to_vec(), adjacency, public)?;
+    let inner = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
+    Ok(walk(plan, Elsewhere { inner, access }))
 }
 
-/// The variants of SpiderBoost, of a dozen steps as well, for replays.
-fn variants(adjacency: Adjacency) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
-    let facts = facts(adjacency, DIM);
-    let budget = Budget {
-        epsilon: Epsilon::new(1.0)?,
-        delta: Delta::new(DELTA)?,
-    };
-    let mut spider = NormalizedSpiderPlan::new(&facts, &budget, STEPS)?;
-    // Three phases, as of SpiderBoost, and steps of which some are under the floor.
-    spider.phase = 4;
-    spider.steps = STEPS;
-    spider.anchors = 3;
-    spider.variations = 9;
-    spider.step_length = 0.3;
-    spider.floor = 0.2;
-    spider.anchor_noise_multiplier = noise((STEPS as f64).sqrt() / budget.mu()?.get())?;
-    spider.variation_noise_multiplier = spider.anchor_noise_multiplier;
-    let mut storm = StormPlan::new(&facts, &budget, STEPS)?;
-    storm.momentum = Momentum::new(0.3)?;
-    Ok(vec![
-        ("normalized-spider", SolverPlan::NormalizedSpider(spider)),
-        ("storm", SolverPlan::Storm(storm)),
-    ])
+/// An oracle that reads other records for a mean than it was asked to.
+struct Elsewhere<O> {
+    inner: O,
+    access: Option<Access>,
 }
 
-/// KL Spider in a dozen steps, some of them variations.
-fn kl_spider(adjacency: Adjacency) -> Result<SolverPlan, AuditError> {
-    let budget = Budget {
-        epsilon: Epsilon::new(1.0)?,
-        delta: Delta::new(DELTA)?,
-    };
-    let condition = KlCondition::new(1.0, 1.5)?;
-    let settings = KlSpiderSettings::new(0.05);
-    let facts = facts(adjacency, DIM);
-    let plan = KlSpiderPlan::new(&facts, &condition, &budget, settings, STEPS)?;
-    if plan.phases.iter().all(|phase| phase.updates == 1) {
-        return Err(AuditError::Other("no variation to audit".to_owned()));
+impl<O: Oracle> Oracle for Elsewhere<O> {
+    fn facts(&self) -> OracleFacts {
+        self.inner.facts()
     }
-    Ok(SolverPlan::KlSpider(plan))
+
+    fn books(&mut self) -> &mut Books {
+        self.inner.books()
+    }
+
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let question = match (self.access, question) {
+            (Some(access), Question::Mean { of, noise, .. }) => {
+                let over = over_of(access, of.before().is_some());
+                Question::Mean { of, over, noise }
+            }
+            (_, question) => question,
+        };
+        self.inner.answer(question)
+    }
+}
+
+fn over_of(access: Access, variation: bool) -> Which<'static> {
+    match access {
+        Access::Poisson(rate) => Which::Poisson(rate),
+        Access::FixedSize(size) => Which::FixedSize(size),
+        Access::SinglePass { variation: len, .. } if variation => Which::Next(len),
+        Access::SinglePass { anchor, .. } => Which::Next(anchor),
+        _ => Which::All,
+    }
 }
 
 /// Accesses with the names that rows have.
@@ -167,52 +133,56 @@ fn allowed(access: Access, adjacency: Adjacency) -> bool {
     }
 }
 
-fn declared(adjacency: Adjacency) -> Option<u64> {
-    (!adjacency.record_count_is_public()).then_some(RECORDS as u64)
-}
-
-/// One plan on hostile records, on rows, and with the accesses that its spend doesn't cover.
-pub(super) fn replays(
+/// A solver's plan on hostile records, on rows, and on records that its spend doesn't cover.
+fn replays(
     registry: &mut Registry,
-    name: &str,
-    plan: &SolverPlan,
+    solver: &Solver,
     adjacency: Adjacency,
 ) -> Result<(), AuditError> {
-    let own = plan.access();
-    let hostile = |access: Access| {
-        let plan = plan.clone();
-        move |curator: Curator, records: &Vec<Hostile>| {
-            let data = PrivateData::made_up_of(records.clone(), adjacency, declared(adjacency))?;
-            walk_plan(&plan, access, &data, HostileLoss { dim: DIM }, curator)
-        }
-    };
-    registry.add(CuratorReplay::new(
-        &format!("{name}/replay/{adjacency}"),
-        name,
-        adjacency,
-        move |_| hostile_pairs(adjacency, RECORDS),
-        hostile(own),
-    ));
+    let (name, records) = (solver.name, records_of(solver));
+    let plan: Arc<dyn Plan> = plan_of(solver, adjacency, DIM)?.into();
+    let refuses = !solver.accepts(adjacency);
     let rows = {
-        let plan = plan.clone();
-        move |curator: Curator, records: &Vec<Labelled>| {
-            let entries = records.iter().flat_map(|(row, _)| *row).collect();
-            let design = Design::dense(DIM, entries)
-                .map_err(|error| AuditError::Other(error.to_string()))?;
-            let labels = records.iter().map(|(_, label)| *label).collect();
-            let norm = ClipNorm::new(1.0)?;
-            let data = PrivateData::made_up(design, labels, norm, adjacency, declared(adjacency))?;
-            walk_plan(&plan, own, &data, Glm::Sigmoid, curator)
+        let plan = Arc::clone(&plan);
+        move |curator: Curator, rows: &Vec<Labelled>| {
+            let data = examples(rows, adjacency)?;
+            walk_on_rows(&*plan, &data, curator)
         }
     };
-    registry.add(CuratorReplay::new(
+    let target = CuratorReplay::new(
         &format!("{name}/replay-rows/{adjacency}"),
         name,
         adjacency,
         move |_| labelled_pairs(adjacency),
         rows,
-    ));
-    // The spend of a plan covers its own access and no other.
+    );
+    // Eight rows are too few for most slices.
+    let passes = plan.needs().covers(Offers::PASSES);
+    if passes || !solver.needs.positions {
+        registry.add(if refuses { target.refused() } else { target });
+    }
+    if passes {
+        return Ok(());
+    }
+    let hostile = |access: Option<Access>| {
+        let plan = Arc::clone(&plan);
+        move |curator: Curator, hostile: &Vec<Hostile>| {
+            walk_on_hostile(&*plan, hostile, (adjacency, records), access, curator)
+        }
+    };
+    let target = CuratorReplay::new(
+        &format!("{name}/replay/{adjacency}"),
+        name,
+        adjacency,
+        move |_| hostile_pairs(adjacency, records as usize),
+        hostile(None),
+    );
+    registry.add(if refuses { target.refused() } else { target });
+    // The spend of a plan covers its own access and no other. (Under a cap a refusal may be the end of a run, and no error.)
+    if !matches!(plan.spend(), Spend::Fixed(_)) {
+        return Ok(());
+    }
+    let own = plan.access();
     for (other, access) in every_access()? {
         let same = std::mem::discriminant(&access) == std::mem::discriminant(&own);
         let access = match (same, access) {
@@ -225,13 +195,45 @@ pub(super) fn replays(
                 &format!("{name}/refused-{other}/{adjacency}"),
                 name,
                 adjacency,
-                move |_| hostile_pairs(adjacency, RECORDS),
-                hostile(access),
+                move |_| hostile_pairs(adjacency, records as usize),
+                hostile(Some(access)),
             )
             .refused(),
         );
     }
     Ok(())
+}
+
+fn examples(rows: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, AuditError> {
+    let entries = rows.iter().flat_map(|(row, _)| *row).collect();
+    let design = Design::dense(DIM, entries).map_err(other)?;
+    let labels = rows.iter().map(|(_, label)| *label).collect();
+    let (norm, public) = (ClipNorm::new(1.0)?, declared(adjacency, RECORDS));
+    Ok(PrivateData::made_up(
+        design, labels, norm, adjacency, public,
+    )?)
+}
+
+/// On the oracle that the plan needs.
+pub(super) fn walk_on_rows(
+    plan: &dyn Plan,
+    data: &PrivateData,
+    curator: Curator,
+) -> Result<Ran, AuditError> {
+    if !plan.needs().covers(Offers::PASSES) {
+        let means = PrivateMean::new(data, Glm::Sigmoid, curator)?;
+        return Ok(walk(plan, means));
+    }
+    let scale = Scale::new(0.5).map_err(other)?;
+    let loss = ConvexGlm::new(Glm::Huber(scale)).map_err(other)?;
+    Ok(match OutputPerturbed::new(data, loss, curator) {
+        Ok(passes) => walk(plan, passes),
+        Err(why) => Ran {
+            spent: Event::NoOp,
+            outcome: why.to_string(),
+            refused: true,
+        },
+    })
 }
 
 pub(super) fn labelled_pairs(adjacency: Adjacency) -> Vec<super::Pair<Vec<Labelled>>> {
@@ -266,30 +268,7 @@ pub(super) fn labelled_pairs(adjacency: Adjacency) -> Vec<super::Pair<Vec<Labell
     neighbours(adjacency, &[base, copies], &contents, &([0.0; DIM], 0.0))
 }
 
-/// Runs a plan and shows all that is public.
-fn walk_plan<L: Differentiable>(
-    plan: &SolverPlan,
-    access: Access,
-    data: &PrivateData<L::Records>,
-    loss: L,
-    curator: Curator,
-) -> Result<Ran, AuditError> {
-    let clip = ClipNorm::new(plan.clip())?;
-    let estimator = PrivateGradient::clipped(data, loss, curator, clip)?.with_access(access);
-    let mut watched = Watched::new(estimator);
-    let outcome = plan.run(&mut watched, &mut NoObserver);
-    Ok(Ran {
-        spent: watched.inner().curator().spent(),
-        refused: outcome.is_err(),
-        outcome: format!(
-            "{outcome:?} {:?} {:?}",
-            watched.counts(),
-            watched.releases()
-        ),
-    })
-}
-
-/// The estimator by itself, with every access: an anchor, a variation, and so on, until the reservation
+/// The estimate by itself, with every access: an anchor, a variation, and so on, until the reservation
 /// refuses.
 fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
     for (name, access) in every_access()? {
@@ -299,17 +278,16 @@ fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditEr
             adjacency,
             move |_| hostile_pairs(adjacency, RECORDS),
             move |curator, records: &Vec<Hostile>| {
-                let data =
-                    PrivateData::made_up_of(records.clone(), adjacency, declared(adjacency))?;
-                let clip = ClipNorm::new(1.0)?;
-                let loss = HostileLoss { dim: DIM };
-                let estimator =
-                    PrivateGradient::clipped(&data, loss, curator, clip)?.with_access(access);
-                let mut watched = Watched::new(estimator);
-                let refused = walk(&mut watched, access);
+                let public = declared(adjacency, RECORDS);
+                let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
+                let (clip, loss) = (ClipNorm::new(1.0)?, HostileLoss { dim: DIM });
+                let mut gradient = PrivateGradient::clipped(&data, loss, curator, clip)?
+                    .reading(over_of(access, false), over_of(access, true));
+                let mut text = String::new();
+                let refused = until_refused(&mut gradient, access, &mut text);
                 Ok(Ran {
-                    spent: watched.inner().curator().spent(),
-                    outcome: format!("{refused:?} {:?}", watched.releases()),
+                    spent: gradient.curator().spent(),
+                    outcome: format!("{refused:?} {text}"),
                     refused: true,
                 })
             },
@@ -324,7 +302,11 @@ fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditEr
 }
 
 /// Walks until it is refused.
-fn walk(estimator: &mut dyn Estimator, access: Access) -> Result<(), AuditError> {
+fn until_refused(
+    gradient: &mut PrivateGradient<'_, HostileLoss>,
+    access: Access,
+    text: &mut String,
+) -> Result<(), AuditError> {
     let (anchor, variation) = (noise(2.0)?, noise(3.0)?);
     let both = Event::composed(vec![
         event_of(access, anchor).repeated(2),
@@ -334,14 +316,15 @@ fn walk(estimator: &mut dyn Estimator, access: Access) -> Result<(), AuditError>
         Access::SinglePass { .. } => Event::ParallelComposed { events: vec![both] },
         _ => both,
     };
-    estimator.reserve(&Spend::Fixed(spend))?;
+    gradient.reserve(&Spend::Fixed(spend))?;
     let mut point = vec![0.1; DIM];
     for step in 0..8 {
         let estimate = if step % 2 == 0 {
-            estimator.refresh(&point, anchor)?
+            gradient.refresh(&point, anchor)?
         } else {
-            estimator.advance(&point, variation)?
+            gradient.advance(&point, variation)?
         };
+        *text += &format!("{estimate:?};");
         for (w, g) in point.iter_mut().zip(estimate.gradient) {
             *w -= 0.01 * g;
         }
@@ -349,7 +332,7 @@ fn walk(estimator: &mut dyn Estimator, access: Access) -> Result<(), AuditError>
     Ok(())
 }
 
-fn event_of(access: Access, z: dpopt_privacy::NoiseMultiplier) -> Event {
+fn event_of(access: Access, z: NoiseMultiplier) -> Event {
     match access {
         Access::Poisson(rate) => Event::gaussian(z).poisson_sampled(rate),
         Access::FixedSize(size) => Event::SampledWithoutReplacement {
@@ -363,20 +346,17 @@ fn event_of(access: Access, z: dpopt_privacy::NoiseMultiplier) -> Event {
 
 /// Runs a plan on these records and gives its releases.
 fn releases_of(
-    plan: &SolverPlan,
+    plan: &dyn Plan,
     records: Vec<Hostile>,
     public: Option<u64>,
-    dim: usize,
     adjacency: Adjacency,
     seed: u64,
 ) -> Result<Vec<WatchedRelease>, AuditError> {
     let data = PrivateData::made_up_of(records, adjacency, public)?;
     let curator = Curator::simulated(adjacency, seed);
-    let clip = ClipNorm::new(plan.clip())?;
-    let estimator = PrivateGradient::clipped(&data, HostileLoss { dim }, curator, clip)?
-        .with_access(plan.access());
-    let mut watched = Watched::new(estimator);
-    plan.run(&mut watched, &mut NoObserver)?;
+    let loss = HostileLoss { dim: plan.dim() };
+    let mut watched = Watched::new(PrivateMean::new(&data, loss, curator)?);
+    plan.run(&mut watched, &mut dpopt_nonconvex::NoObserver)?;
     Ok(watched.releases().to_vec())
 }
 
@@ -398,26 +378,38 @@ pub(super) fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64
     let Some(from) = &release.from else {
         return new;
     };
-    let change = new.iter().zip(gradient(from)).map(|(a, b)| a - b).collect();
+    let kept = release.kept;
+    let old = gradient(from);
+    let change = new.iter().zip(old).map(|(a, b)| a - kept * b).collect();
     // L1 of the hostile loss is stated as 1.
-    let length = from
-        .iter()
-        .zip(&release.point)
-        .map(|(a, b)| (a - b).powi(2));
-    clipped(change, length.sum::<f64>().sqrt().min(2.0 * clip))
+    let reach = distance(from, &release.point).min(2.0 * clip);
+    clipped(change, (1.0 - kept) * clip + kept * reach)
 }
 
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    dpopt_linalg::distance(a, b)
+}
+
+/// The log-likelihood ratio of a Gaussian release, up to public constants.
+pub(super) fn fit(share: &[f64], release: &WatchedRelease) -> f64 {
+    dpopt_linalg::dot(share, &release.released) / release.deviation.powi(2)
+}
+
+/// All solvers whose releases are Gaussian ones on all records, by the likelihood ratio of what they release; and DP-SGD.
+/// (Adaptive runs have canaries of their own, and all solvers those of `members`.)
 fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
     let dim = 8;
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
-        for (name, plan) in plans(adjacency, dim)? {
-            if matches!(plan, SolverPlan::DpSgd(_)) {
-                if adjacency == Adjacency::AddRemove {
-                    registry.add(sampled_canary(name, plan, dim)?);
-                }
+        for solver in SOLVERS {
+            if solver.needs.positions || solver.name == "adaptive-gd" {
                 continue;
             }
+            let plan = plan_of(solver, adjacency, dim)?;
             let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
+            if claim.mu.is_none() {
+                continue;
+            }
+            let name = solver.name;
             let clip = plan.clip();
             let score = move |world, seed| {
                 let present = Hostile::new(Behaviour::Hashed, 1.0);
@@ -431,48 +423,36 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                     (World::Out, false) => {}
                 }
                 let public = (!in_place).then_some(CROWD);
-                let releases = releases_of(&plan, records, public, dim, adjacency, seed)?;
-                // The likelihood ratio of Gaussian releases, up to public constants.
+                let releases = releases_of(&*plan, records, public, adjacency, seed)?;
                 Ok(releases
                     .iter()
-                    .map(|release| {
-                        let share = contribution(&present, release, clip);
-                        let fit: f64 = share
-                            .iter()
-                            .zip(&release.released)
-                            .map(|(a, b)| a * b)
-                            .sum();
-                        fit / release.deviation.powi(2)
-                    })
+                    .map(|release| fit(&contribution(&present, release, clip), release))
                     .sum())
             };
-            registry.add(
-                Canary::new(
-                    &format!("{name}/canary/{adjacency}"),
-                    name,
-                    claim,
-                    Statistic::GaussianDp,
-                    score,
-                )
-                .with_runs(80_000, 600_000),
+            let canary = Canary::new(
+                &format!("{name}/canary/{adjacency}"),
+                name,
+                claim,
+                Statistic::GaussianDp,
+                score,
             );
+            registry.add(canary.with_runs(80_000, 600_000));
         }
     }
+    let sgd = dp_sgd(Adjacency::AddRemove, dim)?;
+    registry.add(sampled_canary("dp-sgd", sgd.clone())?.with_runs(80_000, 600_000));
+    let decaying = sgd.with_clip_decay(0.05)?;
+    registry.add(sampled_canary("dp-sgd-decay", decaying)?.with_runs(40_000, 600_000));
     Ok(())
 }
 
 /// DP-SGD: the likelihood ratio of a release is that of a mixture.
-pub(super) fn sampled_canary(
-    name: &str,
-    plan: SolverPlan,
-    dim: usize,
-) -> Result<Canary, AuditError> {
+fn sampled_canary(name: &str, plan: dpopt_nonconvex::DpSgdPlan) -> Result<Canary, AuditError> {
     let adjacency = Adjacency::AddRemove;
-    let SolverPlan::DpSgd(sgd) = &plan else {
-        return Err(AuditError::Other("DP-SGD expected".to_owned()));
-    };
-    let (rate, steps, z) = (sgd.sampling_rate, sgd.steps, sgd.noise_multiplier.get());
-    let clips: Vec<f64> = (0..steps).map(|step| sgd.clip_at(step)).collect();
+    let schedule = *plan.schedule();
+    let (rate, steps) = (schedule.sampling_rate, schedule.steps);
+    let z = schedule.noise_multiplier.get();
+    let clips: Vec<f64> = (0..steps).map(|step| plan.clip_at(step)).collect();
     let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
     let event = move |scale: f64| -> Result<Event, AuditError> {
         let sampled = Event::gaussian(noise(z * scale)?).poisson_sampled(rate);
@@ -484,26 +464,22 @@ pub(super) fn sampled_canary(
         if world == World::In {
             records.push(canary);
         }
-        let releases = releases_of(&plan, records, Some(2), dim, adjacency, seed)?;
+        let releases = releases_of(&plan, records, Some(2), adjacency, seed)?;
         let q = rate.get();
         let scale = 1.0 / (2.0 * q);
         Ok(releases
             .iter()
             .zip(&clips)
             .map(|(release, clip)| {
-                let share = contribution(&canary, release, *clip);
-                let variance = release.deviation.powi(2);
-                let fit: f64 = share
-                    .iter()
-                    .zip(&release.released)
-                    .map(|(a, b)| scale * a * b)
-                    .sum();
-                let own: f64 = share.iter().map(|a| (scale * a).powi(2)).sum();
-                (1.0 - q + q * ((fit - 0.5 * own) / variance).exp()).ln()
+                let mut share = contribution(&canary, release, *clip);
+                share.iter_mut().for_each(|x| *x *= scale);
+                let own = dpopt_linalg::dot(&share, &share);
+                let ratio = fit(&share, release) - 0.5 * own / release.deviation.powi(2);
+                (1.0 - q + q * ratio.exp()).ln()
             })
             .sum())
     };
-    let canary = Canary::new(
+    Ok(Canary::new(
         &format!("{name}/canary/{adjacency}"),
         name,
         claim,
@@ -513,21 +489,16 @@ pub(super) fn sampled_canary(
             adjacency,
         },
         score,
-    );
-    Ok(canary.with_runs(80_000, 600_000))
+    ))
 }
 
-/// One canary for each coordinate, which only that canary moves.
+/// One canary for each coordinate, which only that canary moves: all solvers that read no slices.
 fn one_runs(registry: &mut Registry) -> Result<(), AuditError> {
     let adjacency = Adjacency::ZeroOut;
-    for (name, _) in plans(adjacency, 2)? {
-        let make = move |dim: usize| -> Result<SolverPlan, AuditError> {
-            let mut all = plans_of_full_epsilon(adjacency, dim)?;
-            let at = all.iter().position(|(known, _)| *known == name);
-            at.map(|at| all.swap_remove(at).1)
-                .ok_or_else(|| AuditError::Other(format!("no plan {name}")))
-        };
-        let claim = Claim::of(make(2)?.spend().event(), DELTA, adjacency)?;
+    for solver in SOLVERS.iter().filter(|solver| !solver.needs.positions) {
+        let name = solver.name;
+        let spend = plan_of(solver, adjacency, 2)?.spend();
+        let claim = Claim::of(spend.event(), DELTA, adjacency)?;
         registry.add(OneRun::new(
             &format!("{name}/one-run/{adjacency}"),
             name,
@@ -535,7 +506,7 @@ fn one_runs(registry: &mut Registry) -> Result<(), AuditError> {
             (600, 2_000),
             move |canaries, seed| {
                 let dim = canaries.len();
-                let plan = make(dim)?;
+                let plan = plan_of(solver, adjacency, dim)?;
                 let own = |i: usize| Hostile {
                     behaviour: Behaviour::Flip,
                     axis: i,
@@ -546,9 +517,10 @@ fn one_runs(registry: &mut Registry) -> Result<(), AuditError> {
                     .enumerate()
                     .map(|(i, present)| if *present { own(i) } else { Hostile::nothing() })
                     .collect();
-                let releases = releases_of(&plan, records, None, dim, adjacency, seed)?;
+                let releases = releases_of(&*plan, records, None, adjacency, seed)?;
                 let mut scores = vec![0.0; dim];
-                for release in &releases {
+                // Of norms nothing is made.
+                for release in releases.iter().filter(|r| r.released.len() == dim) {
                     for (i, score) in scores.iter_mut().enumerate() {
                         let share = coordinate(&own(i), release, i);
                         *score += share * release.released[i] / release.deviation.powi(2);
@@ -567,29 +539,9 @@ fn coordinate(record: &Hostile, release: &WatchedRelease, i: usize) -> f64 {
     match &release.from {
         None => at(&release.point),
         Some(from) => {
-            let length = from
-                .iter()
-                .zip(&release.point)
-                .map(|(a, b)| (a - b).powi(2));
-            let radius = length.sum::<f64>().sqrt().min(2.0);
-            0.5 * radius * (at(&release.point) - at(from))
+            let change = at(&release.point) - release.kept * at(from);
+            let radius = distance(from, &release.point).min(2.0);
+            0.5 * ((1.0 - release.kept) + release.kept * radius) * change
         }
     }
-}
-
-/// The same plans for any dimension: bounds are of no interest, costs are those at dimension 2.
-fn plans_of_full_epsilon(
-    adjacency: Adjacency,
-    dim: usize,
-) -> Result<Vec<(&'static str, SolverPlan)>, AuditError> {
-    let mut plans = plans(adjacency, 2)?;
-    for (_, plan) in &mut plans {
-        match plan {
-            SolverPlan::NoisyGd(plan) => plan.facts.dim = dim,
-            SolverPlan::DpSgd(plan) => plan.facts.dim = dim,
-            SolverPlan::SpiderBoost(plan) => plan.facts.dim = dim,
-            _ => {}
-        }
-    }
-    Ok(plans)
 }

@@ -254,7 +254,7 @@ fn the_standard_registry_names_each_target_once() {
         "losses",
         "on-disk",
         "certificates",
-        "means",
+        "oracle",
         "membership",
     ] {
         assert!(
@@ -264,16 +264,16 @@ fn the_standard_registry_names_each_target_once() {
     }
 }
 
-/// Whole runs on means of one's own: sound ones pass, and each mistake is caught by what it breaks.
+/// Whole runs on an oracle of one's own: sound ones pass, and each mistake is caught by what it breaks.
 #[test]
-fn each_mistake_of_crooked_means_is_caught_for_its_own_reason() {
+fn each_mistake_of_crooked_oracles_is_caught_for_its_own_reason() {
     let registry = Registry::standard().unwrap();
     let row = |name: &str| {
         let report = registry.run(&Settings::quick(), Some(name), &mut |_| {});
         report.unwrap().rows.swap_remove(0)
     };
     for run in ["noisy-gd", "spiderboost", "batches", "periods"] {
-        let row = row(&format!("means-of-ones-own/{run}/replace-one"));
+        let row = row(&format!("oracle-of-ones-own/{run}/replace-one"));
         assert_eq!(row.status, Status::Pass, "{run}: {}", row.why);
         assert!(row.replay_mu <= row.claimed_mu.map(|mu| mu * (1.0 + 1e-9)));
     }
@@ -294,7 +294,7 @@ fn each_mistake_of_crooked_means_is_caught_for_its_own_reason() {
 
 /// Twice the sensitivity is twice the mu, a slice that is read in each of four batches is twice the mu of one.
 #[test]
-fn crooked_means_are_caught_by_as_much_as_they_are_wrong() {
+fn crooked_oracles_are_caught_by_as_much_as_they_are_wrong() {
     let registry = Registry::standard().unwrap();
     for (name, factor) in [("sensitivity-is-a-lie", 2.0), ("slice-read-again", 2.0)] {
         let name = format!("{name}/replay/replace-one");
@@ -304,5 +304,26 @@ fn crooked_means_are_caught_by_as_much_as_they_are_wrong() {
         let row = &report.rows[0];
         let found = row.replay_mu.unwrap() / row.claimed_mu.unwrap();
         assert!((found / factor - 1.0).abs() < 1e-6, "{name} {found}");
+    }
+}
+
+/// No solver is left out: each has a replay under every adjacency, runs that its spend doesn't cover, and a membership
+/// test; each that reads no slices has one run with many canaries.
+#[test]
+fn every_solver_is_audited() {
+    let registry = Registry::standard().unwrap();
+    let has = |name: String| registry.targets.iter().any(|target| target.name() == name);
+    for solver in dpopt_nonconvex::SOLVERS {
+        let name = solver.name;
+        for adjacency in super::mechanisms::RELATIONS {
+            let replayed = has(format!("{name}/replay/{adjacency}"));
+            assert!(
+                replayed || has(format!("{name}/replay-rows/{adjacency}")),
+                "{name}"
+            );
+        }
+        assert!(has(format!("membership/{name}/replace-one")), "{name}");
+        let one_run = has(format!("{name}/one-run/zero-out"));
+        assert!(one_run || solver.needs.positions, "{name}");
     }
 }

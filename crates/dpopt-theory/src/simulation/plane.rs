@@ -1,15 +1,17 @@
-//! The private gradient estimator in any dimension, in a plane, where the problem looks the same in all directions of it.
+//! A private oracle in any dimension, in a plane, where the problem looks the same in all directions of it.
 
-use dpopt_linalg::norm;
-use dpopt_oracle::{Counts, Estimate, Estimator, Number, Shifted};
+use dpopt_linalg::{add_scaled, norm};
+use dpopt_oracle::{
+    Answer, AskError, Books, Linear, Mean, Number, Offers, Oracle, OracleFacts, Question,
+};
 use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
-use dpopt_privacy::{Adjacency, Curator, Event, NoiseMultiplier, Reads, Refused, Spend};
+use dpopt_privacy::{Adjacency, Curator, NoiseMultiplier, Reads, Which};
 use rand_distr::{ChiSquared, Distribution as _, StandardNormal};
 
 use crate::problem::{Problem, ProblemError};
 
-/// The estimator of a protected run in d dimensions, **for simulation only**, with k + 2 numbers for the d normals of a
-/// release: dimensions may be 10^12. It offers anchors and norms; variations are refused.
+/// The oracle of a protected run in d dimensions, **for simulation only**, with k + 2 numbers for the d normals of a
+/// release: dimensions may be 10^12. It answers for fields and their norms on all records; changes are refused.
 ///
 /// The problem has k + 2 coordinates, and F(v, u) depends on u in R^(d-k) through ||u - c|| alone: [`crate::Radial`] in dimension
 /// 2 (k = 0), [`crate::RampBowl`] in dimension 3 (k = 1). The last two coordinates stand for u.
@@ -25,46 +27,34 @@ use crate::problem::{Problem, ProblemError};
 /// norms and stops have jointly the law that they have in d dimensions, for walks that add to a point a multiple of an
 /// estimate at that point. One with momentum must not be run on this.
 ///
-/// Plan for d dimensions, then set the dimension in the plan's facts to k + 2.
-pub struct PlaneEstimator<P> {
+/// Plan for d dimensions, and run the plan [`crate::Within`] k + 2 coordinates.
+pub struct PlaneOracle<P> {
     problem: P,
     /// d - k - 1.
     across: f64,
-    clip: f64,
-    records: u64,
-    curator: Curator,
+    facts: OracleFacts,
+    books: Books,
     noise: KeyedStream,
-    estimate: Vec<f64>,
-    counts: Counts,
 }
 
-impl<P: Problem> PlaneEstimator<P> {
-    /// An estimator as over `records` records in `dim` dimensions, at least those of `problem`, which clips to `clip`. Equal seeds
-    /// give equal runs.
+impl<P: Problem> PlaneOracle<P> {
+    /// As over `records` records in `dim` dimensions, at least those of `problem`. Equal seeds give equal runs.
     ///
     /// # Errors
     /// [`ProblemError`].
-    pub fn new(
-        problem: P,
-        dim: f64,
-        clip: f64,
-        records: u64,
-        seed: u64,
-    ) -> Result<Self, ProblemError> {
+    pub fn new(problem: P, dim: f64, records: u64, seed: u64) -> Result<Self, ProblemError> {
         let low = problem.dim().max(2) as f64;
         if problem.dim() < 2 || !(dim >= low) {
             return Err(ProblemError::TooFewDimensions(dim as usize));
         }
         let key = ReplayKeyForTests::from_seed(seed);
+        let (adjacency, offers) = (Adjacency::ReplaceOne, Offers::MEANS | Offers::NORMS);
         Ok(Self {
             across: dim - low + 1.0,
-            estimate: vec![0.0; problem.dim()],
+            facts: OracleFacts::new(problem.dim(), records, adjacency, offers),
+            books: Books::new(Curator::simulated(adjacency, seed), records),
             problem,
-            clip,
-            records,
-            curator: Curator::simulated(Adjacency::ReplaceOne, seed),
             noise: key.stream(StreamId::new(Purpose::Noise, 0)),
-            counts: Counts::default(),
         })
     }
 
@@ -74,16 +64,22 @@ impl<P: Problem> PlaneEstimator<P> {
         &self.problem
     }
 
-    /// The clipped gradient.
-    fn gradient(&self, point: &[f64]) -> Result<Vec<f64>, Refused> {
-        let dim = self.problem.dim();
-        if point.len() != dim {
-            return Err(Refused::QueryShape { dim });
+    /// The clipped gradient plus a shift.
+    fn gradient(&self, of: Linear<'_>, shift: &[f64]) -> Result<Vec<f64>, AskError> {
+        let dim = self.facts.dim;
+        if of.before().is_some() {
+            return Err(AskError::NotOffered { what: "changes" });
+        }
+        if !(of.fits(dim) && (shift.is_empty() || shift.len() == dim)) {
+            return Err(AskError::Shape { dim });
         }
         let mut gradient = vec![0.0; dim];
-        self.problem.gradient(point, &mut gradient);
-        let kept = (self.clip / norm(&gradient)).min(1.0);
+        self.problem.gradient(of.point(), &mut gradient);
+        let kept = (of.clip().get() / norm(&gradient)).min(1.0);
         gradient.iter_mut().for_each(|x| *x *= kept);
+        if !shift.is_empty() {
+            add_scaled(&mut gradient, 1.0, shift);
+        }
         Ok(gradient)
     }
 
@@ -92,38 +88,19 @@ impl<P: Problem> PlaneEstimator<P> {
     }
 
     /// Charges a release; the standard deviation of its noise.
-    fn charge(&mut self, noise_multiplier: NoiseMultiplier) -> Result<f64, Refused> {
-        self.curator
-            .charge_simulated(Reads::All, noise_multiplier)?;
-        let read = self.records as f64;
-        self.counts.releases += 1;
-        self.counts.records += read;
-        self.counts.gradients += read;
-        self.counts.passes += 1.0;
-        Ok(2.0 * self.clip * noise_multiplier.get() / read)
-    }
-}
-
-impl<P: Problem> Estimator for PlaneEstimator<P> {
-    fn dim(&self) -> usize {
-        self.problem.dim()
+    fn charge(&mut self, of: Linear<'_>, z: NoiseMultiplier) -> Result<f64, AskError> {
+        let curator = self.books.curator_mut();
+        curator.charge_simulated(Reads::All, z)?;
+        let read = self.facts.records as f64;
+        self.books.count(read, 1.0, 0.0);
+        Ok(2.0 * of.clip().get() * z.get() / read)
     }
 
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.curator.reserve(spend)
-    }
-
-    fn refresh(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        let mut released = self.gradient(point)?;
-        let std = self.charge(noise_multiplier)?;
+    /// The gradient in the plane, with the noise of d dimensions.
+    fn release(&mut self, mut released: Vec<f64>, std: f64) -> Vec<f64> {
         let plane = released.len() - 2;
         for x in &mut released[..plane] {
-            let z: f64 = StandardNormal.sample(&mut self.noise);
-            *x += std * z;
+            *x += std * self.normal();
         }
         let (x, y) = (released[plane], released[plane + 1]);
         let length = x.hypot(y);
@@ -137,37 +114,44 @@ impl<P: Problem> Estimator for PlaneEstimator<P> {
         let (along, across) = (length + std * self.normal(), std * square.sqrt());
         released[plane] = c * along - s * across;
         released[plane + 1] = s * along + c * across;
-        self.estimate = released;
-        Ok(Estimate::new(&self.estimate, std, std))
+        released
+    }
+}
+
+impl<P: Problem> Oracle for PlaneOracle<P> {
+    fn facts(&self) -> OracleFacts {
+        self.facts
     }
 
-    fn advance(&mut self, _: &[f64], _: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        Err(Refused::NotOffered { what: "variations" })
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
     }
 
-    fn offers_norms(&self) -> bool {
-        true
-    }
-
-    fn norm(
-        &mut self,
-        at: Shifted<'_>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
-        let exact = norm(&self.gradient(at.point)?);
-        let std = self.charge(noise_multiplier)?;
-        Ok(Number::new(exact + std * self.normal(), std))
-    }
-
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.curator.draw_index(bound)
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.curator.settle()
-    }
-
-    fn counts(&self) -> Counts {
-        self.counts
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        match question {
+            Question::Mean {
+                of,
+                over: Which::All,
+                noise,
+            } => {
+                let exact = self.gradient(of, &[])?;
+                let std = self.charge(of, noise)?;
+                Ok(Answer::Mean(Mean::new(self.release(exact, std), std)))
+            }
+            Question::Norm {
+                of,
+                shift,
+                over: Which::All,
+                noise,
+            } => {
+                let exact = norm(&self.gradient(of, shift)?);
+                let std = self.charge(of, noise)?;
+                Ok(Answer::Number(Number::new(
+                    exact + std * self.normal(),
+                    std,
+                )))
+            }
+            other => Err(AskError::NotOffered { what: other.kind() }),
+        }
     }
 }

@@ -1,10 +1,9 @@
-//! The private gradient estimator where gradients stay in a span of few dimensions.
+//! A private oracle where gradients stay in a span of few dimensions.
 
-use dpopt_linalg::{distance, norm};
-use dpopt_nonconvex::SolverPlan;
-use dpopt_oracle::{Counts, Estimate, Estimator};
+use dpopt_linalg::norm;
+use dpopt_oracle::{Answer, AskError, Books, Linear, Mean, Offers, Oracle, OracleFacts, Question};
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
-use dpopt_privacy::{Adjacency, Curator, Event, NoiseMultiplier, Reads, Refused, Spend};
+use dpopt_privacy::{Adjacency, Curator, NoiseMultiplier, Reads, Which};
 use rand_distr::{ChiSquared, Distribution as _, StandardNormal};
 
 /// A mean gradient that lies in the first r of d coordinates, whatever the point, and depends on those only.
@@ -22,11 +21,11 @@ pub trait SpanGradient {
     fn gradient(&self, point: &[f64], out: &mut [f64]);
 }
 
-/// The estimator of a protected run, **for simulation only**, for walks that add multiples of estimates to points, with
+/// The oracle of a protected run, **for simulation only**, for walks that add multiples of estimates to points, with
 /// d normals for each release replaced by r + 2 numbers.
 ///
 /// # Formula
-/// Points and estimates have r + 1 coordinates. The first r are those of the span, as in [`crate::SimulatedEstimator`]; the last is
+/// Points and estimates have r + 1 coordinates. The first r are those of the span, as in [`crate::SimulatedOracle`]; the last is
 /// the *length* of the rest of the estimate. A release at noise s per coordinate adds a normal of d - r dimensions to the rest, so that
 /// its length goes from l to sqrt((l + s z)^2 + s^2 c), z standard normal and c chi-squared with d - r - 1 degrees of freedom.
 ///
@@ -36,151 +35,92 @@ pub trait SpanGradient {
 /// alone. Given that length, noise being the same in all directions, the length after the next release has the law above. So the
 /// span coordinates and the displacements have jointly the law that they have with d normals. A walk with momentum adds
 /// several estimates, whose directions off the span matter: it must not be run on this.
-pub struct SpanEstimator<G> {
+pub struct SpanOracle<G> {
     problem: G,
-    /// r + 1.
-    dim: usize,
     /// d - r - 1.
     rest: f64,
-    records: u64,
-    curator: Curator,
+    facts: OracleFacts,
+    books: Books,
     noise: KeyedStream,
-    point: Vec<f64>,
-    estimate: Vec<f64>,
-    exact: [Vec<f64>; 2],
-    variance: f64,
-    counts: Counts,
+    /// Length of the rest of the estimate.
+    length: f64,
 }
 
-impl<G: SpanGradient> SpanEstimator<G> {
-    /// An estimator as over `records` records in `dim` dimensions (at least r + 2). Equal seeds give equal runs. Run plans for d
-    /// dimensions on it by [`in_span`].
+impl<G: SpanGradient> SpanOracle<G> {
+    /// As over `records` records in `dim` dimensions (at least r + 2). Equal seeds give equal runs. Run plans for d
+    /// dimensions on it by [`crate::in_span`].
     #[must_use]
     pub fn new(problem: G, dim: usize, records: u64, adjacency: Adjacency, seed: u64) -> Self {
         let rank = problem.rank();
-        let rest = dim.saturating_sub(rank + 1).max(1) as f64;
-        let dim = rank + 1;
+        let (rest, records) = (dim.saturating_sub(rank + 1).max(1) as f64, records.max(1));
         let key = ReplayKeyForTests::from_seed(seed);
         Self {
-            problem,
-            dim,
             rest,
-            records: records.max(1),
-            curator: Curator::simulated(adjacency, seed),
+            facts: OracleFacts::new(rank + 1, records, adjacency, Offers::MEANS)
+                .with_constants(problem.lipschitz(), problem.smoothness()),
+            books: Books::new(Curator::simulated(adjacency, seed), records),
             noise: key.stream(StreamId::new(Purpose::Noise, 0)),
-            point: vec![0.0; dim],
-            estimate: vec![0.0; dim],
-            exact: [vec![0.0; rank], vec![0.0; rank]],
-            variance: 0.0,
-            counts: Counts::default(),
+            length: 0.0,
+            problem,
         }
     }
 
-    fn release(&mut self, radius: f64, z: NoiseMultiplier) -> Result<f64, Refused> {
-        let std =
-            self.curator.adjacency().sum_sensitivity() * radius * z.get() / self.records as f64;
+    fn release(&mut self, of: Linear<'_>, z: NoiseMultiplier) -> Result<Mean, AskError> {
+        let (dim, rank) = (self.facts.dim, self.problem.rank());
+        if !of.fits(dim) {
+            return Err(AskError::Shape { dim });
+        }
+        let records = self.facts.records as f64;
+        let std = self.facts.adjacency.sum_sensitivity() * of.radius().get() * z.get() / records;
         let chi = ChiSquared::new(self.rest).map_err(|_| NoiseError::ScaleOutOfRange {
             scale: self.rest,
             min: 1.0,
             max: f64::MAX,
         })?;
-        self.curator.charge_simulated(Reads::All, z)?;
-        let rank = self.problem.rank();
-        for x in &mut self.estimate[..rank] {
+        self.books.curator_mut().charge_simulated(Reads::All, z)?;
+        self.books.count(records, of.gradients(), 0.0);
+        let mut mean = vec![0.0; dim];
+        self.problem
+            .gradient(&of.point()[..rank], &mut mean[..rank]);
+        // What a change is added to has this length off the span; a field is an estimate by itself.
+        let mut before = 0.0;
+        if let Some((segment, momentum)) = of.before() {
+            let mut old = vec![0.0; rank];
+            self.problem.gradient(&segment.from[..rank], &mut old);
+            dpopt_linalg::add_scaled(&mut mean[..rank], -momentum.kept(), &old);
+            before = momentum.kept() * self.length;
+        }
+        for x in &mut mean[..rank] {
             let normal: f64 = StandardNormal.sample(&mut self.noise);
             *x += std * normal;
         }
         let normal: f64 = StandardNormal.sample(&mut self.noise);
-        let along = self.estimate[rank] + std * normal;
-        let square = chi.sample(&mut self.noise);
-        self.estimate[rank] = along.hypot(std * square.sqrt());
-        self.variance += std * std;
-        self.counts.releases += 1;
-        Ok(std)
-    }
-
-    fn count(&mut self, gradients: f64) {
-        let n = self.records as f64;
-        self.counts.records += n;
-        self.counts.gradients += gradients * n;
-        self.counts.passes += gradients;
-    }
-
-    fn check(&self, point: &[f64]) -> Result<(), Refused> {
-        if point.len() == self.dim {
-            Ok(())
-        } else {
-            Err(Refused::QueryShape { dim: self.dim })
-        }
+        let across = std * chi.sample(&mut self.noise).sqrt();
+        self.length = (before + std * normal).hypot(across);
+        mean[rank] = self.length - before;
+        Ok(Mean::new(mean, std))
     }
 }
 
-impl<G: SpanGradient> Estimator for SpanEstimator<G> {
-    fn dim(&self) -> usize {
-        self.dim
+impl<G: SpanGradient> Oracle for SpanOracle<G> {
+    fn facts(&self) -> OracleFacts {
+        self.facts
     }
 
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.curator.reserve(spend)
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
     }
 
-    fn refresh(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.check(point)?;
-        let rank = self.problem.rank();
-        self.problem.gradient(&point[..rank], &mut self.exact[0]);
-        self.estimate[..rank].copy_from_slice(&self.exact[0]);
-        self.estimate[rank] = 0.0;
-        self.variance = 0.0;
-        let std = self.release(self.problem.lipschitz(), z)?;
-        self.point.copy_from_slice(point);
-        self.count(1.0);
-        Ok(Estimate::new(&self.estimate, self.variance.sqrt(), std))
-    }
-
-    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.check(point)?;
-        let rank = self.problem.rank();
-        let length = distance(&point[..=rank], &self.point[..=rank]);
-        let radius = (self.problem.smoothness() * length).min(2.0 * self.problem.lipschitz());
-        if radius == 0.0 {
-            return Ok(Estimate::new(&self.estimate, self.variance.sqrt(), 0.0));
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        match question {
+            Question::Mean {
+                of,
+                over: Which::All,
+                noise,
+            } => Ok(Answer::Mean(self.release(of, noise)?)),
+            other => Err(AskError::NotOffered { what: other.kind() }),
         }
-        let [old, new] = &mut self.exact;
-        self.problem.gradient(&self.point[..rank], old);
-        self.problem.gradient(&point[..rank], new);
-        for ((x, old), new) in self.estimate.iter_mut().zip(old).zip(new) {
-            *x += *new - *old;
-        }
-        let std = self.release(radius, z)?;
-        self.point[..=rank].copy_from_slice(&point[..=rank]);
-        self.count(2.0);
-        Ok(Estimate::new(&self.estimate, self.variance.sqrt(), std))
     }
-
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.curator.draw_index(bound)
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.curator.settle()
-    }
-
-    fn counts(&self) -> Counts {
-        self.counts
-    }
-}
-
-/// A plan for d dimensions as one that walks in the r + 1 coordinates of a [`SpanEstimator`]: the same steps, noise and bound.
-/// None for solvers whose walk adds several estimates.
-#[must_use]
-pub fn in_span(plan: &SolverPlan, rank: usize) -> Option<SolverPlan> {
-    let mut plan = plan.clone();
-    match &mut plan {
-        SolverPlan::NoisyGd(plan) if plan.momentum == 0.0 => plan.facts.dim = rank + 1,
-        SolverPlan::SpiderBoost(plan) => plan.facts.dim = rank + 1,
-        _ => return None,
-    }
-    Some(plan)
 }
 
 /// Half of the records on one direction with a ramp, the others spread over r - 1 directions with Huber's loss: a generalised

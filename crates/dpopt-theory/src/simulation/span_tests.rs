@@ -1,13 +1,13 @@
 //! The law of the span against all coordinates, and embedded problems.
 
-use dpopt_nonconvex::{Budget, NoObserver, PublicFacts, Release, SpiderBoostPlan};
+use dpopt_nonconvex::{Budget, NoObserver, Plan, PublicFacts, Release, SpiderBoostPlan};
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Delta, Epsilon};
 use std::ops::ControlFlow;
 
 use super::*;
 use crate::problem::Problem;
-use crate::simulation::SimulatedEstimator;
+use crate::simulation::{SimulatedOracle, in_span};
 
 /// The same problem with all d coordinates.
 struct Wide(RampGlm, usize);
@@ -54,26 +54,26 @@ fn lengths_and_gradients_have_the_law_of_all_coordinates() {
         delta: Delta::new(1e-5).unwrap(),
     };
     let plan = SpiderBoostPlan::new(&facts, &budget, 40).unwrap();
-    assert!(plan.phase >= 4 && plan.steps >= 12, "{plan:?}");
+    let made = plan.schedule();
+    assert!(made.phase >= 4 && made.steps >= 12, "{plan:?}");
     let glm = RampGlm::plain(3, 0.3);
-    let plan = SolverPlan::SpiderBoost(plan);
     let narrow = in_span(&plan, 3).unwrap();
-    let collect = |plan: &SolverPlan, estimator: &mut dyn Estimator| {
+    let collect = |plan: &dyn Plan, oracle: &mut dyn Oracle| {
         let (mut length, mut gradient) = (0.0, 0.0);
         let mut watch = |release: &Release<'_>| {
             length = release.norm;
             gradient = glm.original_norm(&release.point[..3]);
             ControlFlow::Continue(())
         };
-        plan.run(estimator, &mut watch).unwrap();
+        plan.run(oracle, &mut watch).unwrap();
         [length, gradient]
     };
     let runs = 400;
     let wide = Wide(glm.clone(), d);
     let mut samples = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
     for seed in 0..runs {
-        let mut full = SimulatedEstimator::new(&wide, n, Adjacency::ReplaceOne, seed);
-        let mut span = SpanEstimator::new(glm.clone(), d, n, Adjacency::ReplaceOne, seed + runs);
+        let mut full = SimulatedOracle::new(&wide, n, Adjacency::ReplaceOne, seed);
+        let mut span = SpanOracle::new(glm.clone(), d, n, Adjacency::ReplaceOne, seed + runs);
         for (which, found) in [collect(&plan, &mut full), collect(&narrow, &mut span)]
             .into_iter()
             .enumerate()
@@ -98,7 +98,7 @@ fn lengths_and_gradients_have_the_law_of_all_coordinates() {
         }
     }
     // A plan that was not brought to the span does not fit.
-    let mut again = SpanEstimator::new(glm, d, n, Adjacency::ReplaceOne, 0);
+    let mut again = SpanOracle::new(glm, d, n, Adjacency::ReplaceOne, 0);
     assert!(plan.run(&mut again, &mut NoObserver).is_err());
 }
 

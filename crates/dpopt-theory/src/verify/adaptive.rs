@@ -3,24 +3,21 @@
 //! Excess risk is measured on powers r^tau/tau, whose KL condition is tight everywhere, kappa = tau/(tau - 1): the mean over
 //! starting radii from 1/4 to 1, because at kappa = 2 each step divides the risk, and from one radius the result goes down in
 //! stairs as n grows. Records are tilted (L0 is twice the problem's), which leaves the mean as it is, so runs are made
-//! in closed form in the plane ([`PlaneEstimator`]); that is how dimensions can be far above n mu. Theorem 5 is measured on
+//! in closed form in the plane ([`PlaneOracle`]); that is how dimensions can be far above n mu. Theorem 5 is measured on
 //! the ramp-bowl: the norm of the gradient at the point of the smallest released norm, the worst over slopes.
-
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, NoObserver,
-    NormQueries, PublicFacts,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, KlCondition, NoObserver, NormQueries,
+    Plan as _, PublicFacts,
 };
-use dpopt_oracle::{Convexity, Counts, Estimate, Estimator, Number, Shifted};
-use dpopt_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_oracle::{Answer, AskError, Books, Convexity, Number, Oracle, OracleFacts, Question};
+use dpopt_privacy::{Adjacency, NoiseMultiplier};
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::descent::half_decades;
+use super::common::{budget_at, half_decades, share};
 use crate::problem::Problem;
-use crate::simulation::PlaneEstimator;
+use crate::simulation::{PlaneOracle, Within};
 use crate::zoo::{Power, Radial, Ramp, RampBowl};
 use dpopt_certify::random::Normals;
 
@@ -218,7 +215,7 @@ impl AdaptiveExperiment {
         }
         Ok(AdaptiveGdPlan::new(
             &facts,
-            &budget_at(setting.mu)?,
+            &budget_at(setting.mu, DELTA)?,
             settings,
         )?)
     }
@@ -227,23 +224,22 @@ impl AdaptiveExperiment {
         let setting = self.setting(trial.x);
         let start = 0.25f64.powf((trial.member as f64 + 0.5) / trial.members as f64);
         let whole = Radial::new(Power::new(tau)?, 2, 1.0, 1.0)?;
-        let mut plan = self.plan(&whole, &setting, AdaptiveSelection::Last, CLIP)?;
+        let plan = self.plan(&whole, &setting, AdaptiveSelection::Last, CLIP)?;
         let kl = KlCondition::new(tau.powf(1.0 / tau - 1.0), tau / (tau - 1.0))?;
         // Vacuous at the smallest sizes, where it says nothing.
         let bound = plan.risk_bound(&kl).ok();
         let problem = Radial::new(Power::new(tau)?, 2, start, 1.0)?;
-        plan.facts.dim = 2;
-        let records = plan.facts.records;
-        let plane = PlaneEstimator::new(problem, setting.dim, CLIP, records, trial.seed)?;
-        let mut twin = TwinEstimator {
+        let records = plan.facts().records;
+        let plane = PlaneOracle::new(problem, setting.dim, records, trial.seed)?;
+        let mut twin = TwinOracle {
             inner: plane,
             twin: self.twin,
             random: Normals::new(trial.seed ^ 1),
             root_dim: setting.dim.sqrt(),
             first: None,
         };
-        let outcome = plan.run(&mut twin, &mut NoObserver)?;
-        let excess = twin.inner.problem().value(&outcome.outcome.point);
+        let outcome = Within::new(&plan, 2).run(&mut twin, &mut NoObserver)?;
+        let excess = twin.inner.problem().value(&outcome.point);
         // A number that no root of can be told from 0 is no error of a run.
         let measured = Measured::new(excess.max(f64::MIN_POSITIVE));
         Ok(match bound {
@@ -255,21 +251,18 @@ impl AdaptiveExperiment {
     fn on_ramp(&self, trial: &Trial) -> Result<Measured, TrialError> {
         let setting = self.setting(trial.x);
         let least = 0.05 * (setting.dim.sqrt() / (setting.records * setting.mu)).sqrt();
-        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
-        let slope = 0.25 * (least / 0.25).powf(share);
+        let slope = 0.25 * (least / 0.25).powf(share(trial));
         let problem = RampBowl::new(3, 1.0, 1.0, 0.5, Ramp::Straight, slope)?;
         // L0 from 1.4 to 2.8, by the seed: the scale of norms is L0 over a power of two, which would make stairs in n.
         let clip = 1.4 * 2f64.powf(Normals::new(trial.seed ^ 2).uniform());
-        let mut plan = self.plan(&problem, &setting, AdaptiveSelection::SmallestNorm, clip)?;
-        let bound = plan.predicted_bound;
-        plan.facts.dim = 3;
-        let records = plan.facts.records;
-        let mut plane = PlaneEstimator::new(problem, setting.dim, clip, records, trial.seed)?;
-        let outcome = plan.run(&mut plane, &mut NoObserver)?;
+        let plan = self.plan(&problem, &setting, AdaptiveSelection::SmallestNorm, clip)?;
+        let records = plan.facts().records;
+        let mut plane = PlaneOracle::new(problem, setting.dim, records, trial.seed)?;
+        let outcome = Within::new(&plan, 3).run(&mut plane, &mut NoObserver)?;
         let mut gradient = [0.0; 3];
-        problem.gradient(&outcome.outcome.point, &mut gradient);
+        problem.gradient(&outcome.point, &mut gradient);
         let measured = Measured::new(norm(&gradient));
-        Ok(match bound {
+        Ok(match plan.predicted_bound() {
             Some(bound) => measured.with_bound(bound),
             None => measured,
         })
@@ -317,102 +310,40 @@ impl Experiment for AdaptiveExperiment {
     }
 }
 
-/// Epsilons by the bits of mu: every trial of a row asks for the same few.
-static EPSILONS: Mutex<BTreeMap<u64, f64>> = Mutex::new(BTreeMap::new());
-
-/// A budget of this mu, by bisection in epsilon.
-pub(super) fn budget_at(mu: f64) -> Result<Budget, TrialError> {
-    let at = |epsilon: f64| -> Result<Budget, TrialError> {
-        Ok(Budget {
-            epsilon: Epsilon::new(epsilon)?,
-            delta: Delta::new(DELTA)?,
-        })
-    };
-    let mut known = EPSILONS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(&epsilon) = known.get(&mu.to_bits()) {
-        return at(epsilon);
-    }
-    let (mut low, mut high) = (1e-6f64, 64.0f64);
-    for _ in 0..60 {
-        let middle = (low * high).sqrt();
-        if at(middle)?.mu()?.get() < mu {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    known.insert(mu.to_bits(), high);
-    at(high)
-}
-
-/// An estimator, or what a broken twin of the solver would make of it.
-struct TwinEstimator<E> {
-    inner: E,
+/// An oracle, or what a broken twin of the solver would make of it.
+struct TwinOracle<O> {
+    inner: O,
     twin: Twin,
     random: Normals,
     root_dim: f64,
     first: Option<NoiseMultiplier>,
 }
 
-impl<E: Estimator> Estimator for TwinEstimator<E> {
-    fn dim(&self) -> usize {
-        self.inner.dim()
+impl<O: Oracle> Oracle for TwinOracle<O> {
+    fn facts(&self) -> OracleFacts {
+        self.inner.facts()
     }
 
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.inner.reserve(spend)
+    fn books(&mut self) -> &mut Books {
+        self.inner.books()
     }
 
-    fn refresh(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        if self.twin == Twin::FirstNoise {
-            let first = *self.first.get_or_insert(noise_multiplier);
-            return self.inner.refresh(point, first);
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        let question = match question {
+            Question::Mean { of, over, noise } if self.twin == Twin::FirstNoise => {
+                let noise = *self.first.get_or_insert(noise);
+                Question::Mean { of, over, noise }
+            }
+            other => other,
+        };
+        match self.inner.answer(question)? {
+            Answer::Number(released) if self.twin == Twin::VectorNorm => {
+                // The length of noise in many dimensions is sqrt(d) to a percent.
+                let noise = released.noise_std * (self.root_dim + self.random.uniform());
+                let number = released.number.hypot(noise);
+                Ok(Answer::Number(Number::new(number, released.noise_std)))
+            }
+            other => Ok(other),
         }
-        self.inner.refresh(point, noise_multiplier)
-    }
-
-    fn advance(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        self.inner.advance(point, noise_multiplier)
-    }
-
-    fn offers_norms(&self) -> bool {
-        self.inner.offers_norms()
-    }
-
-    fn norm(
-        &mut self,
-        at: Shifted<'_>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Number, Refused> {
-        let released = self.inner.norm(at, noise_multiplier)?;
-        if self.twin != Twin::VectorNorm {
-            return Ok(released);
-        }
-        // The length of noise in many dimensions is sqrt(d) to a percent.
-        let noise = released.noise_std * (self.root_dim + self.random.uniform());
-        Ok(Number::new(
-            released.number.hypot(noise),
-            released.noise_std,
-        ))
-    }
-
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.inner.draw_index(bound)
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.inner.settle()
-    }
-
-    fn counts(&self) -> Counts {
-        self.inner.counts()
     }
 }

@@ -1,22 +1,20 @@
-//! Claims about SpiderBoost and noisy gradient descent, and the twins that must be caught.
+//! What is claimed of SpiderBoost and noisy gradient descent, and the twins that must be caught.
 //!
 //! Error of a point of an experiment: the worst, over a logarithmic grid of ramp slopes, of the mean
 //! over runs of the output's gradient norm, on [`RampBowl`]. The output is uniform over the points
 //! of a run, so the mean over these points is its expectation given the run; taking that and not one
 //! drawn point removes most of the sampling error, and few seeds suffice.
 
-use std::ops::ControlFlow;
-
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    Budget, NoisyGdPlan, PublicFacts, Release, SolverPlan, SpiderBoostPlan, Stop,
+    Budget, NoisyGdPlan, Plan, PublicFacts, SpiderBoostPlan, SpiderBoostSchedule,
 };
-use dpopt_oracle::{Counts, Estimate, Estimator};
-use dpopt_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
+use super::common::{DELTA, Points, budget, epsilon_at, half_decades, mu_at, share};
 use crate::problem::Problem as _;
-use crate::simulation::{NoiseRule, SimulatedEstimator};
+use crate::simulation::{NoiseRule, SimulatedOracle};
 use crate::zoo::{Ramp, RampBowl};
 
 /// The problem: L0, L1 and F0.
@@ -138,140 +136,45 @@ impl Experiment for RampExperiment {
     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
         let setting = self.setting(trial.x);
         let [lipschitz, smoothness, gap] = CONSTANTS;
-        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
         let limit = RampBowl::largest_slope(lipschitz, smoothness, gap, self.ramp);
         // From a quarter of L0 down to below the error at the largest n.
-        let slope = limit.min(0.25 * (0.0008f64 / 0.25).powf(share));
+        let slope = limit.min(0.25 * (0.0008f64 / 0.25).powf(share(trial)));
         let problem = RampBowl::new(setting.dim, lipschitz, smoothness, gap, self.ramp, slope)?;
         let facts = problem.facts(setting.records, Adjacency::ReplaceOne);
-        let budget = Budget {
-            epsilon: Epsilon::new(setting.epsilon)?,
-            delta: Delta::new(DELTA)?,
-        };
+        let budget = budget(setting.epsilon, DELTA)?;
         let plan = plan(self.who, &facts, &budget)?;
+        // The twin without anchors is held against the bound of the plan with them.
+        let bound = match self.who {
+            Who::NoRefresh => SpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?.predicted_bound(),
+            _ => plan.predicted_bound(),
+        };
         let rule = match self.who {
             Who::LipschitzNoise => NoiseRule::Lipschitz,
             _ => NoiseRule::Displacement,
         };
-        let estimator =
-            SimulatedEstimator::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed)
+        let mut oracle =
+            SimulatedOracle::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed)
                 .with_rule(rule);
-        let mut twin = NoRefresh {
-            inner: estimator,
-            anchors: if self.who == Who::NoRefresh {
-                1
-            } else {
-                u64::MAX
-            },
-        };
-        let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
         let mut gradient = vec![0.0; setting.dim];
-        let outcome = plan.run(&mut twin, &mut |release: &Release<'_>| {
-            problem.gradient(release.point, &mut gradient);
-            let exact = norm(&gradient);
-            sum += exact;
-            squares += exact * exact;
-            points += 1;
-            ControlFlow::Continue(())
+        let points = Points::of(&*plan, &mut oracle, |point| {
+            problem.gradient(point, &mut gradient);
+            norm(&gradient)
         })?;
-        if outcome.stop != Stop::Completed {
-            return Err(format!("the run ended with {:?}", outcome.stop).into());
-        }
-        let bound = plan.predicted_bound().ok_or("the plan states no bound")?;
-        let points = points as f64;
-        Ok(Measured::new(sum / points)
-            .with_square(squares / points)
-            .with_bound(bound))
+        points.under(bound)
     }
 }
 
-pub(super) const DELTA: f64 = 1e-5;
-
-fn plan(who: Who, facts: &PublicFacts, budget: &Budget) -> Result<SolverPlan, TrialError> {
+fn plan(who: Who, facts: &PublicFacts, budget: &Budget) -> Result<Box<dyn Plan>, TrialError> {
     Ok(match who {
-        Who::NoisyGd => SolverPlan::NoisyGd(NoisyGdPlan::theory(facts, budget, MAX_STEPS)?),
-        _ => SolverPlan::SpiderBoost(SpiderBoostPlan::new(facts, budget, MAX_STEPS)?),
+        Who::NoisyGd => Box::new(NoisyGdPlan::theory(facts, budget, MAX_STEPS)?),
+        Who::NoRefresh => {
+            let plan = SpiderBoostPlan::new(facts, budget, MAX_STEPS)?;
+            let schedule = SpiderBoostSchedule {
+                phase: plan.steps(),
+                ..*plan.schedule()
+            };
+            Box::new(SpiderBoostPlan::by_hand(facts, budget, schedule))
+        }
+        _ => Box::new(SpiderBoostPlan::new(facts, budget, MAX_STEPS)?),
     })
-}
-
-/// `count` numbers from `from` on, each sqrt(10) times the one before, rounded to whole ones.
-pub(super) fn half_decades(from: f64, count: i32) -> Vec<f64> {
-    (0..count)
-        .map(|k| (from * 10f64.powf(0.5 * f64::from(k))).round())
-        .collect()
-}
-
-/// mu of (epsilon, [`DELTA`]). NaN where there is no such mu: the trial then reports a bad argument.
-pub(super) fn mu_at(epsilon: f64) -> f64 {
-    let budget = || {
-        Some(Budget {
-            epsilon: Epsilon::new(epsilon).ok()?,
-            delta: Delta::new(DELTA).ok()?,
-        })
-    };
-    budget()
-        .and_then(|budget| budget.mu().ok())
-        .map_or(f64::NAN, dpopt_privacy::Mu::get)
-}
-
-/// The epsilon of [`mu_at`], by bisection.
-pub(super) fn epsilon_at(mu: f64) -> f64 {
-    let (mut low, mut high) = (1e-6, 64.0);
-    for _ in 0..100 {
-        let middle = 0.5 * (low + high);
-        if mu_at(middle) < mu {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
-}
-
-/// An estimator that, after a number of anchors, answers requests for an anchor with a variation.
-struct NoRefresh<E> {
-    inner: E,
-    anchors: u64,
-}
-
-impl<E: Estimator> Estimator for NoRefresh<E> {
-    fn dim(&self) -> usize {
-        self.inner.dim()
-    }
-
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.inner.reserve(spend)
-    }
-
-    fn refresh(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        if self.anchors == 0 {
-            return self.inner.advance(point, noise_multiplier);
-        }
-        self.anchors -= 1;
-        self.inner.refresh(point, noise_multiplier)
-    }
-
-    fn advance(
-        &mut self,
-        point: &[f64],
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Estimate<'_>, Refused> {
-        self.inner.advance(point, noise_multiplier)
-    }
-
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        self.inner.draw_index(bound)
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        self.inner.settle()
-    }
-
-    fn counts(&self) -> Counts {
-        self.inner.counts()
-    }
 }

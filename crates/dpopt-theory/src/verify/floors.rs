@@ -13,19 +13,15 @@
 //! allows. (Far below x, say F0 = 20 x^2, the bound is the error of the one anchor and is met with equality, so that a lucky mean of runs
 //! is above it as often as not.)
 
-use std::ops::ControlFlow;
-
 use dpopt_linalg::norm;
-use dpopt_nonconvex::{
-    Budget, NoisyGdPlan, PublicFacts, Release, SolverPlan, SpiderBoostPlan, Stop,
-};
-use dpopt_oracle::{Convexity, Estimator};
-use dpopt_privacy::{Adjacency, ClipNorm, Delta, Epsilon, NoiseMultiplier};
+use dpopt_nonconvex::{Budget, NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts, SpiderBoostPlan};
+use dpopt_oracle::{Convexity, Oracle};
+use dpopt_privacy::{Adjacency, NoiseMultiplier};
 
 use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
-use super::descent::{DELTA, epsilon_at, half_decades, mu_at};
+use super::common::{DELTA, Points, budget, epsilon_at, half_decades, mu_at, share};
 use crate::problem::Problem;
-use crate::simulation::{SimulatedEstimator, WeightedRecords};
+use crate::simulation::{SimulatedOracle, WeightedRecords};
 use crate::zoo::{Fingerprint, LeCam, Majority, MeanBall, Ramp, RampBowl};
 
 const MAX_STEPS: u64 = 100_000_000;
@@ -128,10 +124,7 @@ struct Setting {
 
 impl Setting {
     fn budget(&self) -> Result<Budget, TrialError> {
-        Ok(Budget {
-            epsilon: Epsilon::new(self.epsilon)?,
-            delta: Delta::new(DELTA)?,
-        })
+        budget(self.epsilon, DELTA)
     }
 
     /// sqrt(d)/(n mu).
@@ -186,9 +179,8 @@ impl FloorExperiment {
             let seed = trial.seed.wrapping_add(run);
             let counts = problem.counted(drawn, seed).to_vec();
             let data = WeightedRecords::new(vec![1.0, -1.0], counts)?;
-            let estimator =
-                SimulatedEstimator::weighted(&problem, &data, Adjacency::ReplaceOne, seed);
-            sum += error_of(&plan, estimator, &problem)?.error;
+            let oracle = SimulatedOracle::weighted(&problem, &data, Adjacency::ReplaceOne, seed);
+            sum += error_of(&plan, oracle, &problem)?.error;
         }
         let floor = problem.floor(setting.records);
         Ok(Measured::new(sum / REPEATS as f64).with_floor(floor))
@@ -201,24 +193,23 @@ impl FloorExperiment {
         let problem = loss.over(data.records().to_vec())?;
         let facts = facts_of(&problem, setting, 1.0 / 32.0);
         let budget = setting.budget()?;
-        let plan = match self.who {
-            Who::NoisyGd => SolverPlan::NoisyGd(NoisyGdPlan::theory(&facts, &budget, MAX_STEPS)?),
-            Who::SpiderBoost => {
-                SolverPlan::SpiderBoost(SpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?)
+        let plan: Box<dyn Plan> = match self.who {
+            Who::NoisyGd => Box::new(NoisyGdPlan::theory(&facts, &budget, MAX_STEPS)?),
+            Who::SpiderBoost => Box::new(SpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?),
+            Who::HalfTheNoise => {
+                let plan = one_release(&facts, &budget, 0.25)?;
+                let half = 0.5 * plan.schedule().noise_multiplier.get();
+                let schedule = NoisyGdSchedule {
+                    noise_multiplier: NoiseMultiplier::new(half)?,
+                    ..*plan.schedule()
+                };
+                Box::new(NoisyGdPlan::by_hand(&facts, &budget, schedule))
             }
-            _ => one_release(&facts, &budget, 0.25)?,
+            _ => Box::new(one_release(&facts, &budget, 0.25)?),
         };
-        let plan = match (self.who, plan) {
-            (Who::HalfTheNoise, SolverPlan::NoisyGd(mut plan)) => {
-                let half = 0.5 * plan.noise_multiplier.get();
-                plan.noise_multiplier = NoiseMultiplier::new(half)?;
-                SolverPlan::NoisyGd(plan)
-            }
-            (_, plan) => plan,
-        };
-        let estimator =
-            SimulatedEstimator::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
-        let measured = error_of(&plan, estimator, &problem)?;
+        let oracle =
+            SimulatedOracle::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
+        let measured = error_of(&*plan, oracle, &problem)?;
         let floor = loss.floor(setting.records, mu_at(setting.epsilon));
         Ok(measured.with_floor(floor))
     }
@@ -228,19 +219,18 @@ impl FloorExperiment {
             Who::FirstTerm => 0.5,
             _ => SECOND_TERM * setting.relative_noise(),
         };
-        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
         let limit = RampBowl::largest_slope(1.0, 1.0, gap, Ramp::Straight);
         let least = match self.who {
             Who::FirstTerm => 0.01,
             _ => 0.03,
         };
-        let slope = limit * f64::powf(least, share);
+        let slope = limit * f64::powf(least, share(trial));
         let problem = RampBowl::new(setting.dim, 1.0, 1.0, gap, Ramp::Straight, slope)?;
         let facts = problem.facts(setting.records, Adjacency::ReplaceOne);
         let plan = SpiderBoostPlan::new(&facts, &setting.budget()?, MAX_STEPS)?;
-        let estimator =
-            SimulatedEstimator::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
-        error_of(&SolverPlan::SpiderBoost(plan), estimator, &problem)
+        let oracle =
+            SimulatedOracle::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
+        error_of(&plan, oracle, &problem)
     }
 }
 
@@ -297,41 +287,31 @@ fn facts_of(problem: &impl Problem, setting: &Setting, initial_gap: f64) -> Publ
 }
 
 /// A step of 1/L1 with the whole budget, clipped to this share of L0.
-fn one_release(facts: &PublicFacts, budget: &Budget, share: f64) -> Result<SolverPlan, TrialError> {
+fn one_release(
+    facts: &PublicFacts,
+    budget: &Budget,
+    share: f64,
+) -> Result<NoisyGdPlan, TrialError> {
     let any = NoisyGdPlan::momentum(facts, budget, 1)?;
     let clip = share * facts.lipschitz * (1.0 + 1e-12);
-    let plan = any.with_parameters(1, 1.0 / facts.smoothness, 0.0, clip)?;
-    Ok(SolverPlan::NoisyGd(plan))
+    Ok(any.with_parameters(1, 1.0 / facts.smoothness, 0.0, clip)?)
 }
 
 /// The gradient norm at the output; where that is drawn uniformly from the points of a run, its expectation
 /// given the run.
 fn error_of(
-    plan: &SolverPlan,
-    estimator: impl Estimator,
+    plan: &dyn Plan,
+    mut oracle: impl Oracle,
     problem: &impl Problem,
 ) -> Result<Measured, TrialError> {
-    let mut estimator = estimator;
-    estimator.set_clip(ClipNorm::new(plan.clip())?);
     let mut gradient = vec![0.0; problem.dim()];
-    let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
-    let outcome = plan.run(&mut estimator, &mut |release: &Release<'_>| {
-        problem.gradient(release.point, &mut gradient);
-        let exact = norm(&gradient);
-        sum += exact;
-        squares += exact * exact;
-        points += 1;
-        ControlFlow::Continue(())
-    })?;
-    if outcome.stop != Stop::Completed {
-        return Err(format!("the run ended with {:?}", outcome.stop).into());
-    }
-    let Some(bound) = plan.predicted_bound() else {
-        problem.gradient(&outcome.point, &mut gradient);
-        return Ok(Measured::new(norm(&gradient)));
+    let mut error = |point: &[f64]| {
+        problem.gradient(point, &mut gradient);
+        norm(&gradient)
     };
-    let points = points as f64;
-    Ok(Measured::new(sum / points)
-        .with_square(squares / points)
-        .with_bound(bound))
+    let points = Points::of(plan, &mut oracle, &mut error)?;
+    match plan.predicted_bound() {
+        Some(bound) => points.under(Some(bound)),
+        None => Ok(Measured::new(error(&points.outcome.point))),
+    }
 }

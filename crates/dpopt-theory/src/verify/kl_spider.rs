@@ -8,19 +8,19 @@
 //! [`LogPeriodic`] is not convex, and tight once in a period only: its excess goes down in a staircase, so that its row asks for the
 //! bound, and for a slope at most the predicted one up to the height of a stair.
 
-use dpopt_nonconvex::{
-    Budget, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NoObserver, NoisyGdPlan, OutputRule,
-    PublicFacts, Release, Stop,
-};
-use dpopt_oracle::Convexity;
-use dpopt_privacy::{Adjacency, ClipNorm, Delta, Epsilon};
-
 use std::ops::ControlFlow;
 
+use dpopt_nonconvex::{
+    KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NoObserver, NoisyGdPlan, NoisyGdSchedule,
+    OutputRule, Plan as _, PublicFacts, Release, Stop,
+};
+use dpopt_oracle::{Convexity, Oracle};
+use dpopt_privacy::Adjacency;
+
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::descent::half_decades;
+use super::common::{budget_at, half_decades};
 use crate::problem::Problem;
-use crate::simulation::{NoiseRule, SimulatedEstimator};
+use crate::simulation::{NoiseRule, SimulatedOracle};
 use crate::zoo::{LogPeriodic, Power, Radial, Softplus};
 
 /// beta of the plans.
@@ -206,24 +206,24 @@ impl KlExperiment {
         problem: &dyn Problem,
         seed: u64,
     ) -> Result<f64, TrialError> {
-        let facts = &plan.facts;
-        let clip = ClipNorm::new(plan.clip)?;
-        let estimator = |seed| {
-            SimulatedEstimator::new(problem, facts.records, facts.adjacency, seed).with_clip(clip)
-        };
+        let facts = plan.facts();
+        let oracle = |seed| SimulatedOracle::new(problem, facts.records, facts.adjacency, seed);
         let point = match self.who {
-            Who::PreviousIterate => previous_iterates(plan, |k| estimator(seed ^ (k << 32)))?,
+            Who::PreviousIterate => previous_iterates(plan, |k| oracle(seed ^ (k << 32)))?,
             Who::NoisyGd => {
-                let mut gd = NoisyGdPlan::theory(facts, &plan.budget, MAX_STEPS)?;
-                gd.output = OutputRule::Last;
-                gd.run(&mut estimator(seed), &mut NoObserver)?.point
+                let schedule = NoisyGdSchedule {
+                    output: OutputRule::Last,
+                    ..*NoisyGdPlan::theory(facts, plan.budget(), MAX_STEPS)?.schedule()
+                };
+                let gd = NoisyGdPlan::by_hand(facts, plan.budget(), schedule);
+                gd.run(&mut oracle(seed), &mut NoObserver)?.point
             }
             Who::LipschitzNoise => {
-                let mut twin = estimator(seed).with_rule(NoiseRule::Lipschitz);
+                let mut twin = oracle(seed).with_rule(NoiseRule::Lipschitz);
                 plan.run(&mut twin, &mut NoObserver)?.point
             }
             Who::KlSpider | Who::Printed => {
-                let outcome = plan.run(&mut estimator(seed), &mut NoObserver)?;
+                let outcome = plan.run(&mut oracle(seed), &mut NoObserver)?;
                 if !matches!(outcome.stop, Stop::Completed | Stop::SmallEstimate) {
                     return Err(format!("the run ended with {:?}", outcome.stop).into());
                 }
@@ -235,20 +235,19 @@ impl KlExperiment {
 }
 
 /// Runs phase by phase, each from the point before the last one of the phase before.
-fn previous_iterates<E: dpopt_oracle::Estimator>(
+fn previous_iterates<O: Oracle>(
     plan: &KlSpiderPlan,
-    estimator: impl Fn(u64) -> E,
+    oracle: impl Fn(u64) -> O,
 ) -> Result<Vec<f64>, TrialError> {
-    let mut point = vec![0.0; plan.facts.dim];
-    for (k, phase) in (0..).zip(&plan.phases) {
-        let mut single = plan.clone();
-        single.phases = vec![*phase];
+    let mut point = vec![0.0; plan.dim()];
+    for (k, phase) in (0..).zip(plan.phases()) {
+        let (facts, budget, settings) = (plan.facts(), plan.budget(), *plan.settings());
+        let single = KlSpiderPlan::by_hand(facts, plan.kl(), budget, settings, vec![*phase]);
         let mut seen = Vec::new();
-        let outcome =
-            single.run_from(&point, &mut estimator(k), &mut |release: &Release<'_>| {
-                seen.push(release.point.to_vec());
-                ControlFlow::Continue(())
-            })?;
+        let outcome = single.run_from(&point, &mut oracle(k), &mut |release: &Release<'_>| {
+            seen.push(release.point.to_vec());
+            ControlFlow::Continue(())
+        })?;
         // The last release was made at the point returned, if that was certified, and else at the one before.
         if outcome.stop == Stop::SmallEstimate {
             seen.pop();
@@ -296,7 +295,7 @@ impl Experiment for KlExperiment {
             row_norm: 1.0,
             convexity: Convexity::Nonconvex,
         };
-        let budget = budget_at(setting.mu)?;
+        let budget = budget_at(setting.mu, 1e-6)?;
         let plan = |version| {
             let settings = KlSpiderSettings::new(FAILURE).with_version(version);
             KlSpiderPlan::new(&facts, &condition, &budget, settings, MAX_STEPS)
@@ -316,26 +315,6 @@ impl Experiment for KlExperiment {
         let runs = self.runs() as f64;
         Ok(Measured::new(sum / runs)
             .with_square(squares / runs)
-            .with_bound(free.excess_bound))
+            .with_bound(free.excess_bound()))
     }
-}
-
-/// A budget of this mu, by bisection in epsilon.
-fn budget_at(mu: f64) -> Result<Budget, TrialError> {
-    let at = |epsilon: f64| -> Result<Budget, TrialError> {
-        Ok(Budget {
-            epsilon: Epsilon::new(epsilon)?,
-            delta: Delta::new(1e-6)?,
-        })
-    };
-    let (mut low, mut high) = (1e-5f64, 100.0f64);
-    for _ in 0..60 {
-        let middle = (low * high).sqrt();
-        if at(middle)?.mu()?.get() < mu {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    at(high)
 }

@@ -40,6 +40,7 @@
 
 mod adaptive;
 mod claim;
+mod common;
 mod descent;
 mod error;
 mod floors;

@@ -2,31 +2,26 @@
 
 use std::fmt::Write as _;
 
-use super::judge::{Report, Row, Status};
+use dpopt_report::{Mark, Plot, Scale, Series, Size, escape, page, table};
 
-const WIDTH: f64 = 420.0;
-const HEIGHT: f64 = 260.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 16.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 40.0;
+use super::judge::{Point, Report, Row, Status};
+
+/// Plots side by side.
+const STYLE: &str = "main { max-width: 70rem; }
+section { display: inline-block; vertical-align: top; width: 26rem; max-width: 100%; margin: 0 1rem 1rem 0; font-size: .85rem; }
+.why, .fail { color: var(--bad); font-weight: 600; }
+";
 
 impl Report {
     /// A page in HTML that needs nothing else: one table, one plot for each row, with measured points,
     /// the fitted line, the predicted slope through the same centre, and the planner's bound.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut out = String::from(HEAD);
-        let verdict = |ok| if ok { "pass" } else { "fail" };
-        let passed = self
-            .rows
-            .iter()
-            .filter(|r| r.status == Status::Pass)
-            .count();
-        let _ = write!(
-            out,
-            "<h1>Measured rates</h1><p>{passed} of {} rows pass. Effort: {}. Seed: {}. A control is a \
-             broken twin: it passes when the measurement caught it.</p>",
+        let passed = self.rows.iter().filter(|r| r.status == Status::Pass);
+        let mut body = format!(
+            "<h1>Measured rates</h1>\n<p>{} of {} rows pass. Effort: {}. Seed: {}. A control is a \
+             broken twin: it passes when the measurement caught it.</p>\n",
+            passed.count(),
             self.rows.len(),
             match self.effort {
                 super::Effort::Quick => "quick",
@@ -34,68 +29,48 @@ impl Report {
             },
             self.seed
         );
-        out.push_str(
-            "<table><tr><th>claim<th>theorem<th>error<th>against<th>predicted<th>measured<th>95 % interval\
-             <th>decades<th>of bound<th>verdict</tr>",
-        );
-        for row in &self.rows {
-            let ok = row.status == Status::Pass;
-            let _ = write!(
-                out,
-                "<tr class={}><td><a href=\"#{}\">{}</a>{}<td>{}<td>{}<td>{}<td>{:.3}<td>{}<td>{}<td>{:.1}<td>{}<td>{}</tr>",
-                verdict(ok),
-                escape(&row.claim.id),
-                escape(&row.claim.id),
-                if row.claim.control { " (control)" } else { "" },
-                escape(&row.claim.theorem),
-                escape(&row.claim.quantity),
-                row.claim.axis.symbol(),
-                row.claim.predicted,
-                number(row.measured),
-                interval(row),
-                row.decades,
-                largest(row).map_or("-".to_owned(), |r| format!("{r:.2}")),
-                verdict(ok),
-            );
+        let rows = self.rows.iter().map(|row| {
+            let mut cells = cells(row).map(|cell| escape(&cell));
+            cells[0] = format!("<a href=\"#{0}\">{0}</a>", cells[0]);
+            if row.status == Status::Fail {
+                cells[9] = format!("<span class=\"fail\">{}</span>", cells[9]);
+            }
+            cells.to_vec()
+        });
+        body.push_str(&table("", "", &COLUMNS, &rows.collect::<Vec<_>>()));
+        for (i, row) in self.rows.iter().enumerate() {
+            body.push_str(&section(i, row));
         }
-        out.push_str("</table>");
-        for row in &self.rows {
-            section(&mut out, row);
-        }
-        out.push_str("</body></html>\n");
-        out
+        page("Measured rates", STYLE, &body)
     }
 
     /// The table for a terminal.
     #[must_use]
     pub fn table(&self) -> String {
-        let width = self
-            .rows
-            .iter()
-            .map(|r| r.claim.id.len())
-            .max()
-            .unwrap_or(0);
-        let mut out = format!(
-            "{:<width$}  {:>9} {:>9} {:>18} {:>7} {:>8}  verdict\n",
-            "claim", "predicted", "measured", "95 % interval", "decades", "of bound"
-        );
+        let width = self.rows.iter().map(|r| r.claim.id.len()).max();
+        let width = width.unwrap_or(0);
+        let line = |c: [&str; 10]| {
+            let [
+                _,
+                _,
+                _,
+                _,
+                predicted,
+                measured,
+                interval,
+                decades,
+                bound,
+                verdict,
+            ] = c;
+            format!(
+                "{:<width$}  {predicted:>9} {measured:>9} {interval:>18} {decades:>7} {bound:>8}  {verdict}",
+                c[0]
+            )
+        };
+        let mut out = line(COLUMNS) + "\n";
         for row in &self.rows {
-            let _ = write!(
-                out,
-                "{:<width$}  {:>9.3} {:>9} {:>18} {:>7.1} {:>8}  {}",
-                row.claim.id,
-                row.claim.predicted,
-                number(row.measured),
-                interval(row),
-                row.decades,
-                largest(row).map_or("-".to_owned(), |r| format!("{r:.2}")),
-                match (row.status, row.claim.control) {
-                    (Status::Pass, false) => "pass",
-                    (Status::Pass, true) => "pass (caught)",
-                    (Status::Fail, false) => "FAIL",
-                    (Status::Fail, true) => "FAIL (control)",
-                }
-            );
+            let cells = cells(row);
+            out.push_str(&line(cells.each_ref().map(String::as_str)));
             if row.status == Status::Fail || row.claim.control {
                 let _ = write!(out, ": {}", row.why.join("; "));
             }
@@ -105,8 +80,41 @@ impl Report {
     }
 }
 
-fn largest(row: &Row) -> Option<f64> {
-    row.data.iter().filter_map(|p| p.of_bound).reduce(f64::max)
+/// Columns of both tables.
+const COLUMNS: [&str; 10] = [
+    "claim",
+    "theorem",
+    "error",
+    "against",
+    "predicted",
+    "measured",
+    "95 % interval",
+    "decades",
+    "of bound",
+    "verdict",
+];
+
+/// What stands in them.
+fn cells(row: &Row) -> [String; 10] {
+    let claim = &row.claim;
+    let verdict = match (row.status, claim.control) {
+        (Status::Pass, false) => "pass",
+        (Status::Pass, true) => "pass (caught)",
+        (Status::Fail, false) => "FAIL",
+        (Status::Fail, true) => "FAIL (control)",
+    };
+    [
+        claim.id.clone(),
+        claim.theorem.clone(),
+        claim.quantity.clone(),
+        claim.axis.symbol().to_owned(),
+        format!("{:.3}", claim.predicted),
+        number(row.measured),
+        interval(row),
+        format!("{:.1}", row.decades),
+        of_bound(row),
+        verdict.to_owned(),
+    ]
 }
 
 fn number(v: f64) -> String {
@@ -121,184 +129,91 @@ fn interval(row: &Row) -> String {
     format!("[{}, {}]", number(row.ci[0]), number(row.ci[1]))
 }
 
-fn section(out: &mut String, row: &Row) {
+fn of_bound(row: &Row) -> String {
+    let ratios = row.data.iter().filter_map(|p| p.of_bound);
+    let largest = ratios.reduce(f64::max);
+    largest.map_or("-".to_owned(), |r| format!("{r:.2}"))
+}
+
+fn section(index: usize, row: &Row) -> String {
     let claim = &row.claim;
-    let _ = write!(
-        out,
-        "<section id=\"{id}\"><h2>{id}</h2><p>{} {}. {} Family: {}. {} trials{}.</p>",
+    let failed = match row.failed {
+        0 => String::new(),
+        failed => format!(", {failed} of which failed"),
+    };
+    let mut out = format!(
+        "<section id=\"{id}\">\n<h2>{id}</h2>\n<p>{} {}. {} Family: {}. {} trials{failed}.</p>\n",
         escape(&claim.solver),
         escape(&claim.theorem),
         escape(&claim.note),
         escape(&claim.family),
         row.trials,
-        if row.failed > 0 {
-            format!(", {} of which failed", row.failed)
-        } else {
-            String::new()
-        },
         id = escape(&claim.id),
     );
     for why in &row.why {
-        let _ = write!(out, "<p class=why>{}</p>", escape(why));
+        let _ = writeln!(out, "<p class=\"why\">{}</p>", escape(why));
     }
-    plot(out, row);
-    out.push_str("</section>");
+    out.push_str(&plot(index, row).unwrap_or_default());
+    out.push_str("</section>\n");
+    out
 }
 
-/// Logarithmic frame of all that is drawn.
-struct Frame {
-    x: [f64; 2],
-    y: [f64; 2],
-}
-
-impl Frame {
-    fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let share = |v: f64, [low, high]: [f64; 2]| (v.ln() - low) / (high - low).max(1e-9);
-        (
-            LEFT + share(x, self.x) * (WIDTH - LEFT - RIGHT),
-            HEIGHT - BOTTOM - share(y, self.y) * (HEIGHT - TOP - BOTTOM),
-        )
-    }
-}
-
-fn plot(out: &mut String, row: &Row) {
+/// Errors after their correction, against the argument; `None` where no error is positive.
+fn plot(index: usize, row: &Row) -> Option<String> {
     let drawn: Vec<_> = row.data.iter().filter(|p| p.error > 0.0).collect();
-    let (Some(first), Some(last)) = (drawn.first(), drawn.last()) else {
-        return;
-    };
-    let ends = [first.x, last.x];
-    let centre = {
-        let k = drawn.len() as f64;
-        let mean = |of: &dyn Fn(&&super::Point) -> f64| drawn.iter().map(of).sum::<f64>() / k;
-        [
-            mean(&|p| p.x.ln()),
-            mean(&|p| (p.error / p.correction).ln()),
-        ]
-    };
-    let line = |slope: f64| ends.map(|x| (centre[1] + slope * (x.ln() - centre[0])).exp());
-    let predicted = line(row.claim.predicted);
-    let fitted = line(row.measured);
-    let bounds: Vec<(f64, f64)> = drawn
+    let ends = [drawn.first()?.x, drawn.last()?.x];
+    let points: Vec<(f64, f64)> = drawn
         .iter()
-        .filter_map(|p| p.bound.map(|b| (p.x, b / p.correction)))
+        .map(|p| (p.x, p.error / p.correction))
         .collect();
-    let values = drawn
+    let mean = |of: fn(&(f64, f64)) -> f64| {
+        points.iter().map(|p| of(p).ln()).sum::<f64>() / points.len() as f64
+    };
+    let centre = (mean(|p| p.0), mean(|p| p.1));
+    let line = |slope: f64| {
+        let at = |x: f64| (x, (centre.1 + slope * (x.ln() - centre.0)).exp());
+        ends.map(at).to_vec()
+    };
+    let bounds = drawn
         .iter()
-        .map(|p| p.error / p.correction)
-        .chain(predicted)
-        .chain(bounds.iter().map(|b| b.1))
-        .filter(|v| *v > 0.0 && v.is_finite());
-    let (low, high) = values.fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
-    let frame = Frame {
-        x: [ends[0].ln() - 0.2, ends[1].ln() + 0.2],
-        y: [low.ln() - 0.2, high.ln() + 0.2],
-    };
-    let _ = write!(out, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img>");
-    grid(out, &frame, row.claim.axis.symbol());
-    let path = |points: &[(f64, f64)]| {
-        let at: Vec<String> = points
-            .iter()
-            .map(|&(x, y)| {
-                let (x, y) = frame.at(x, y);
-                format!("{x:.1},{y:.1}")
-            })
-            .collect();
-        at.join(" ")
-    };
-    let two = |y: [f64; 2]| path(&[(ends[0], y[0]), (ends[1], y[1])]);
-    let _ = write!(
-        out,
-        "<polyline class=predicted points=\"{}\"/>",
-        two(predicted)
+        .filter_map(|p| Some((p.x, p.bound? / p.correction)))
+        .collect();
+    let tips = |p: &&Point| format!("{:.3e}: {:.4e}", p.x, p.error);
+    let (measured, predicted) = (number(row.measured), row.claim.predicted);
+    let series = vec![
+        Series {
+            tips: drawn.iter().map(tips).collect(),
+            ..Series::new(Mark::Dots, "dot", "measured", points)
+        },
+        Series::new(
+            Mark::Line,
+            "fit",
+            &format!("fit {measured}"),
+            line(row.measured),
+        ),
+        Series::new(
+            Mark::Line,
+            "level predicted",
+            &format!("predicted {predicted:.3}"),
+            line(predicted),
+        ),
+        Series::new(Mark::Line, "level bound", "bound", bounds),
+    ];
+    let description = format!(
+        "{} points over {:.1} decades; measured exponent {measured}, interval {}, predicted {predicted:.3}; \
+         largest ratio to the bound {}.",
+        drawn.len(),
+        row.decades,
+        interval(row),
+        of_bound(row)
     );
-    if row.measured.is_finite() {
-        let _ = write!(out, "<polyline class=fitted points=\"{}\"/>", two(fitted));
-    }
-    let _ = write!(out, "<polyline class=bound points=\"{}\"/>", path(&bounds));
-    for p in &drawn {
-        let (x, y) = frame.at(p.x, p.error / p.correction);
-        let _ = write!(
-            out,
-            "<circle cx={x:.1} cy={y:.1} r=3><title>{:.3e}: {:.4e}</title></circle>",
-            p.x, p.error
-        );
-    }
-    let _ = write!(
-        out,
-        "</svg><p class=key><i class=m></i>measured <i class=f></i>fit {} <i class=p></i>predicted {:.3} \
-         <i class=b></i>bound</p>",
-        number(row.measured),
-        row.claim.predicted
-    );
-}
-
-/// Lines at powers of ten, or at halves of a decade where there is one power or none.
-fn grid(out: &mut String, frame: &Frame, symbol: &str) {
-    let ten = std::f64::consts::LN_10;
-    let ticks = |[low, high]: [f64; 2]| {
-        let whole: Vec<f64> = ((low / ten).ceil() as i32..=(high / ten).floor() as i32)
-            .map(|k| 10f64.powi(k))
-            .collect();
-        if whole.len() >= 2 {
-            return whole;
-        }
-        (0..4)
-            .map(|k| (low + (high - low) * (0.5 + f64::from(k)) / 4.0).exp())
-            .collect()
+    let plot = Plot {
+        id: &format!("plot-{index}"),
+        title: &format!("{} against {}", row.claim.quantity, row.claim.axis.symbol()),
+        description: &description,
+        x: (row.claim.axis.symbol(), Scale::Log),
+        y: ("error (log scale)", Scale::Log),
+        series,
     };
-    let [bottom, top] = [HEIGHT - BOTTOM, TOP];
-    for tick in ticks(frame.x) {
-        let x = frame.at(tick, 1.0).0;
-        let _ = write!(
-            out,
-            "<line x1={x:.1} x2={x:.1} y1={bottom} y2={top} /><text x={x:.1} y={} text-anchor=middle>{}</text>",
-            bottom + 14.0,
-            label(tick)
-        );
-    }
-    for tick in ticks(frame.y) {
-        let y = frame.at(1.0, tick).1;
-        let _ = write!(
-            out,
-            "<line x1={LEFT} x2={} y1={y:.1} y2={y:.1} /><text x={} y={:.1} text-anchor=end>{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 5.0,
-            y + 4.0,
-            label(tick)
-        );
-    }
-    let _ = write!(
-        out,
-        "<text x={} y={} text-anchor=middle>{symbol}</text>",
-        0.5 * (LEFT + WIDTH - RIGHT),
-        HEIGHT - 6.0
-    );
+    plot.draw(&[Size::Small])
 }
-
-fn label(v: f64) -> String {
-    if (0.01..1e4).contains(&v) {
-        format!("{}", (v * 1000.0).round() / 1000.0)
-    } else {
-        format!("{v:.0e}")
-    }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
-const HEAD: &str = "<!doctype html><html lang=en><head><meta charset=utf-8>\
-<meta name=viewport content=\"width=device-width\"><title>Measured rates</title><style>\
-:root{color-scheme:light dark;--ink:#222;--soft:#8884;--paper:#fff;--a:#0b6bcb;--b:#c2410c;--c:#15803d}\
-@media(prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#161616;--a:#6ab0ff;--b:#ff9a62;--c:#5fd38a}}\
-body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:70rem;margin:2rem auto;padding:0 1rem}\
-table{border-collapse:collapse;display:block;overflow-x:auto}td,th{padding:.25rem .6rem;text-align:left;border-bottom:1px solid var(--soft)}\
-tr.fail td:last-child,.why{color:var(--b);font-weight:600}section{display:inline-block;vertical-align:top;width:26rem;max-width:100%;margin:.5rem 1rem 1rem 0}\
-h2{font-size:1rem;margin:.5rem 0}section p{margin:.2rem 0;font-size:.85rem}svg{width:100%}svg text{font-size:11px;fill:var(--ink)}\
-svg line{stroke:var(--soft)}svg circle{fill:var(--a)}polyline{fill:none;stroke-width:1.5}\
-.fitted{stroke:var(--a)}.predicted{stroke:var(--c);stroke-dasharray:6 4}.bound{stroke:var(--b);stroke-dasharray:2 3}\
-.key i{display:inline-block;width:.9em;height:.25em;margin:0 .3em .2em .8em}.m,.f{background:var(--a)}.p{background:var(--c)}.b{background:var(--b)}\
-</style></head><body>";

@@ -3,24 +3,23 @@
 //! Family: [`RampGlm`] over slopes at fixed ratios to the plan's bound, r directions in d dimensions. (The hardest slope is of the size
 //! of the error; a grid that goes along with the bound has it at the same place for each argument, and ten slopes do for sixty.) A projected run embeds the directions by
 //! columns of the plan's own map, so nothing about the embedding is simulated; noise off the span is simulated by its length
-//! ([`SpanEstimator`], which says why the law is the same). Error of a point: as in `descent.rs`, of the problem **before**
+//! ([`SpanOracle`], which says why the law is the same). Error of a point: as in `descent.rs`, of the problem **before**
 //! the projection at lifted points.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use dpopt_linalg::JlMap;
 use dpopt_nonconvex::{
-    Budget, JlBranch, JlFacts, JlPlan, NoisyGdPlan, PublicFacts, PublicRank, Release, SolverPlan,
-    SpiderBoostPlan, Stop,
+    Budget, JlBranch, JlFacts, JlPlan, NoisyGdPlan, Plan, PlanError, PublicFacts, PublicRank,
+    SpiderBoostPlan,
 };
 use dpopt_oracle::Convexity;
-use dpopt_privacy::{Adjacency, Delta, Epsilon};
+use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
-use super::descent::{DELTA, epsilon_at, half_decades, mu_at};
-use crate::simulation::{RampGlm, SpanEstimator, in_span};
+use super::common::{DELTA, Points, budget, epsilon_at, half_decades, mu_at, share};
+use crate::simulation::{RampGlm, SpanOracle, in_span};
 
 /// Steps that a planner may take; none of these plans takes as many.
 const MAX_STEPS: u64 = 100_000_000;
@@ -56,12 +55,37 @@ struct GlmExperiment {
     plans: Mutex<BTreeMap<u64, Arc<Planned>>>,
 }
 
-/// A base plan with what leads back to the problem.
-struct Planned {
-    plan: SolverPlan,
+/// A plan with a bound, over a projection or without.
+enum Planned {
+    Projected(Box<JlPlan>, f64),
+    Whole(Box<dyn Plan>, f64),
+}
+
+impl Planned {
+    /// The plan that walks.
+    fn base(&self) -> &dyn Plan {
+        match self {
+            Self::Projected(jl, _) => jl.base(),
+            Self::Whole(plan, _) => &**plan,
+        }
+    }
+
+    fn bound(&self) -> f64 {
+        match self {
+            Self::Projected(_, bound) | Self::Whole(_, bound) => *bound,
+        }
+    }
+
     /// k and the bound on embedded rows.
-    projection: Option<(usize, f64)>,
-    bound: f64,
+    fn projection(&self) -> Option<(usize, f64)> {
+        match self {
+            Self::Projected(jl, _) => {
+                let shape = jl.shape();
+                Some((shape.embedded_dim, shape.row_norm.get()))
+            }
+            Self::Whole(..) => None,
+        }
+    }
 }
 
 /// The experiments of this file.
@@ -185,10 +209,7 @@ impl GlmExperiment {
                 row_norm: 1.0,
                 convexity: Convexity::Convex,
             },
-            budget: Budget {
-                epsilon: Epsilon::new(epsilon)?,
-                delta: Delta::new(DELTA)?,
-            },
+            budget: budget(epsilon, DELTA)?,
             rank,
         })
     }
@@ -219,9 +240,10 @@ fn plan(who: Who, setting: &Setting) -> Result<Planned, TrialError> {
         rank,
     } = setting;
     let rank = PublicRank::new(*rank)?;
-    let spider = |facts: &PublicFacts, _: Option<PublicRank>| {
-        SpiderBoostPlan::new(facts, budget, MAX_STEPS).map(SolverPlan::SpiderBoost)
+    let spider = |facts: &PublicFacts, _: Option<PublicRank>| -> Result<Box<dyn Plan>, PlanError> {
+        Ok(Box::new(SpiderBoostPlan::new(facts, budget, MAX_STEPS)?))
     };
+    let bound = |plan: &dyn Plan| plan.predicted_bound().ok_or("the plan states no bound");
     let branch = match who {
         Who::JlRank => Some(JlBranch::Rank),
         Who::JlRankFree => Some(JlBranch::RankFree),
@@ -234,26 +256,18 @@ fn plan(who: Who, setting: &Setting) -> Result<Planned, TrialError> {
             seed: 0,
         };
         let jl = JlPlan::in_branch(branch, &jl, budget, &spider)?;
-        return Ok(Planned {
-            bound: jl.predicted_bound.ok_or("the plan states no bound")?,
-            projection: Some((jl.rows, jl.row_norm.get())),
-            plan: jl.base,
-        });
+        let bound = bound(&jl)?;
+        return Ok(Planned::Projected(Box::new(jl), bound));
     }
-    let plan = match who {
-        Who::NoisyRank => {
-            SolverPlan::NoisyGd(NoisyGdPlan::within_rank(facts, budget, MAX_STEPS, rank)?)
-        }
-        Who::SpiderRank => SolverPlan::SpiderBoost(SpiderBoostPlan::within_rank(
+    let plan: Box<dyn Plan> = match who {
+        Who::NoisyRank => Box::new(NoisyGdPlan::within_rank(facts, budget, MAX_STEPS, rank)?),
+        Who::SpiderRank => Box::new(SpiderBoostPlan::within_rank(
             facts, budget, MAX_STEPS, rank,
         )?),
         _ => spider(facts, None)?,
     };
-    Ok(Planned {
-        bound: plan.predicted_bound().ok_or("the plan states no bound")?,
-        projection: None,
-        plan,
-    })
+    let bound = bound(&*plan)?;
+    Ok(Planned::Whole(plan, bound))
 }
 
 impl Experiment for GlmExperiment {
@@ -290,7 +304,7 @@ impl Experiment for GlmExperiment {
         let planned = self
             .setting(x)
             .and_then(|setting| self.planned(x, &setting));
-        let projection = planned.ok().and_then(|planned| planned.projection);
+        let projection = planned.ok().and_then(|planned| planned.projection());
         projection.map_or(f64::NAN, |(rows, row_norm)| {
             (rows as f64 / x).cbrt() * row_norm
         })
@@ -299,11 +313,11 @@ impl Experiment for GlmExperiment {
     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
         let setting = self.setting(trial.x)?;
         let planned = self.planned(trial.x, &setting)?;
-        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
         let [least, most] = SLOPES;
-        let slope = (planned.bound * least * f64::powf(most / least, share)).min(0.9);
+        let slope = planned.bound() * least * f64::powf(most / least, share(trial));
+        let slope = slope.min(0.9);
         let rank = setting.rank;
-        let problem = match planned.projection {
+        let problem = match planned.projection() {
             None => RampGlm::plain(rank, slope),
             Some((rows, row_norm)) => {
                 let map = JlMap::gaussian(rows, setting.facts.dim, trial.seed)?;
@@ -316,26 +330,12 @@ impl Experiment for GlmExperiment {
                 RampGlm::embedded(&images, slope, row_norm)
             }
         };
-        let dim = planned.plan.facts().dim;
-        let records = setting.facts.records;
-        let adjacency = setting.facts.adjacency;
-        let mut estimator =
-            SpanEstimator::new(problem.clone(), dim, records, adjacency, trial.seed);
-        let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
-        let walk = in_span(&planned.plan, rank).ok_or("the walk does not stay in a span")?;
-        let outcome = walk.run(&mut estimator, &mut |release: &Release<'_>| {
-            let exact = problem.original_norm(&release.point[..rank]);
-            sum += exact;
-            squares += exact * exact;
-            points += 1;
-            ControlFlow::Continue(())
-        })?;
-        if outcome.stop != Stop::Completed {
-            return Err(format!("the run ended with {:?}", outcome.stop).into());
-        }
-        let points = points as f64;
-        Ok(Measured::new(sum / points)
-            .with_square(squares / points)
-            .with_bound(planned.bound))
+        let (plan, facts) = (planned.base(), &setting.facts);
+        let (dim, records) = (plan.facts().dim, facts.records);
+        let mut oracle =
+            SpanOracle::new(problem.clone(), dim, records, facts.adjacency, trial.seed);
+        let walk = in_span(plan, rank).ok_or("the walk does not stay in a span")?;
+        let error = |point: &[f64]| problem.original_norm(&point[..rank]);
+        Points::of(&walk, &mut oracle, error)?.under(Some(planned.bound()))
     }
 }

@@ -12,14 +12,16 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
-    Budget, KlCondition, NoObserver, ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings,
-    PublicFacts, Release,
+    KlCondition, NoObserver, Plan as _, ProximalFacts, ProximalPlan, ProximalReads,
+    ProximalSettings, PublicFacts, Release,
 };
-use dpopt_oracle::{Convexity, Counts, Estimate, Estimator};
-use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_oracle::{
+    Answer, AskError, Convexity, FnOracle, Mean, Offers, Oracle, OracleFacts, Question,
+};
+use dpopt_privacy::{Adjacency, Curator};
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::recursive::{budget_at, completed};
+use super::common::{budget_at, completed};
 use crate::problem::Problem;
 use crate::zoo::{Power, Radial, WeaklyConvex};
 use dpopt_certify::random::Normals;
@@ -33,6 +35,8 @@ const REACH: f64 = 2.0;
 /// d along the other axes: the relative deviation of an excess is kappa/sqrt(2 d).
 const MANY: usize = 100;
 const MAX_STEPS: u64 = 1 << 40;
+/// Of the budgets: small, because mu goes down to 1e-3.
+const DELTA: f64 = 1e-10;
 /// Slack of the plans: fewer steps for a bound that is a little larger.
 const SLACK: f64 = 1.0;
 /// Weak convexity that the printed algorithm is told; a convex function may claim any.
@@ -156,10 +160,10 @@ impl ProximalExperiment {
         let setting = self.setting(trial.x);
         let problem = self.power(setting.dim)?;
         let plan = self.plan(&setting)?;
-        let mut estimator = ClosedGradients::new(&problem, &plan, trial.seed);
-        let outcome = plan.run(&mut estimator, &mut NoObserver)?;
+        let mut oracle = closed_gradients(&problem, &plan, trial.seed);
+        let outcome = plan.run(&mut oracle, &mut NoObserver)?;
         completed(outcome.stop)?;
-        Ok(Measured::new(problem.value(&outcome.point)).with_bound(plan.predicted_risk))
+        Ok(Measured::new(problem.value(&outcome.point)).with_bound(plan.predicted_risk()))
     }
 
     fn every_round(&self, trial: &Trial) -> Result<Measured, TrialError> {
@@ -169,14 +173,14 @@ impl ProximalExperiment {
         // Tilts of length 1 besides.
         let lipschitz = problem.lipschitz() + 1.0;
         let plan = plan(&problem, lipschitz, &setting, 1e-3)?;
-        let mut estimator = ClosedGradients::new(&problem, &plan, trial.seed);
-        let mut ends = plan.rounds.iter().scan(0, |done, round| {
+        let mut oracle = closed_gradients(&problem, &plan, trial.seed);
+        let mut ends = plan.rounds().iter().scan(0, |done, round| {
             *done += round.steps;
             Some((*done, round.risk))
         });
         let mut next = ends.next();
         let mut worst: f64 = 0.0;
-        let outcome = plan.run(&mut estimator, &mut |release: &Release<'_>| {
+        let outcome = plan.run(&mut oracle, &mut |release: &Release<'_>| {
             // The first point of a round is the output of the last one.
             if let Some((end, risk)) = next
                 && release.step == end
@@ -187,7 +191,7 @@ impl ProximalExperiment {
             ControlFlow::Continue(())
         })?;
         completed(outcome.stop)?;
-        worst = worst.max(problem.value(&outcome.point) / plan.predicted_risk);
+        worst = worst.max(problem.value(&outcome.point) / plan.predicted_risk());
         Ok(Measured::new(worst).with_bound(1.0))
     }
 
@@ -269,13 +273,13 @@ fn plan<P: Problem>(
         failure,
         region: None,
     };
-    let budget: Budget = budget_at(setting.mu)?;
+    let budget = budget_at(setting.mu, DELTA)?;
     let settings = ProximalSettings::new(MAX_STEPS)
         .reading(ProximalReads::Everything)
         .with_slack(SLACK);
     let plan = ProximalPlan::with_settings(&facts, &budget, settings)?;
     // As long as the bound holds, centres are no farther from the minimiser than the start, at radius 1.
-    let ball = plan.rounds.iter().map(|round| round.radius);
+    let ball = plan.rounds().iter().map(|round| round.radius);
     if 1.0 + ball.fold(0.0, f64::max) > constants.radius {
         return Err("the run may leave the ball in which the constants hold".into());
     }
@@ -319,92 +323,39 @@ impl Experiment for ProximalExperiment {
         let Ok(plan) = self.plan(&setting) else {
             return f64::NAN;
         };
-        let curve = plan.predicted_risk / x.powf(self.claim.predicted);
+        let curve = plan.predicted_risk() / x.powf(self.claim.predicted);
         if self.claim.axis != Axis::Dimension {
             return curve;
         }
-        let tail = (3.0 * plan.rounds.len() as f64 / FAILURE).ln();
+        let tail = (3.0 * plan.rounds().len() as f64 / FAILURE).ln();
         let root = (x + tail).sqrt() + tail.sqrt();
         curve * (x / (root * root)).powf(0.5 * self.kappa)
     }
 }
 
-/// The mean gradient of a problem in closed form with a plan's noise, without memory for each release: runs here are of many
-/// millions of steps.
-struct ClosedGradients<'a, P> {
-    problem: &'a P,
-    noise_std: f64,
-    clip: f64,
-    random: Normals,
-    gradient: Vec<f64>,
-    spent: Event,
-    counts: Counts,
-}
-
-impl<'a, P: Problem> ClosedGradients<'a, P> {
-    fn new(problem: &'a P, plan: &ProximalPlan, seed: u64) -> Self {
-        Self {
-            problem,
-            noise_std: plan
-                .facts
-                .public
-                .noise_std(plan.clip, plan.noise_multiplier.get()),
-            clip: plan.clip,
-            random: Normals::new(seed),
-            gradient: vec![0.0; problem.dim()],
-            spent: Event::NoOp,
-            counts: Counts::default(),
-        }
-    }
-}
-
-impl<P: Problem> Estimator for ClosedGradients<'_, P> {
-    fn dim(&self) -> usize {
-        self.problem.dim()
-    }
-
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.spent = spend.event().clone();
-        Ok(())
-    }
-
-    fn refresh(&mut self, point: &[f64], _: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.problem.gradient(point, &mut self.gradient);
-        let length = norm(&self.gradient);
-        let kept = if length > self.clip {
-            self.clip / length
-        } else {
-            1.0
-        };
-        for g in &mut self.gradient {
-            *g = kept * *g + self.noise_std * self.random.normal();
-        }
-        Ok(Estimate::new(
-            &self.gradient,
-            self.noise_std,
-            self.noise_std,
-        ))
-    }
-
-    fn advance(&mut self, point: &[f64], z: NoiseMultiplier) -> Result<Estimate<'_>, Refused> {
-        self.refresh(point, z)
-    }
-
-    fn set_clip(&mut self, _: ClipNorm) -> bool {
-        false
-    }
-
-    fn draw_index(&mut self, bound: u64) -> u64 {
-        (self.random.uniform() * bound as f64) as u64
-    }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(self.spent.clone())
-    }
-
-    fn counts(&self) -> Counts {
-        self.counts
-    }
+/// The mean gradient of a problem in closed form with a plan's noise, without a charge for each release: runs here are of
+/// many millions of steps.
+fn closed_gradients<P: Problem>(problem: &P, plan: &ProximalPlan, seed: u64) -> impl Oracle {
+    let (facts, noise_std, clip) = (plan.facts(), plan.noise_std(), plan.clip());
+    let mut random = Normals::new(seed);
+    FnOracle::new(
+        OracleFacts::new(facts.dim, facts.records, facts.adjacency, Offers::MEANS),
+        Curator::simulated(facts.adjacency, seed),
+        move |_, question| {
+            let Question::Mean { of, .. } = question else {
+                let what = question.kind();
+                return Err(AskError::NotOffered { what });
+            };
+            let mut mean = vec![0.0; of.point().len()];
+            problem.gradient(of.point(), &mut mean);
+            let length = norm(&mean);
+            let kept = if length > clip { clip / length } else { 1.0 };
+            for g in &mut mean {
+                *g = kept * *g + noise_std * random.normal();
+            }
+            Ok(Answer::Mean(Mean::new(mean, noise_std)))
+        },
+    )
 }
 
 #[cfg(test)]
@@ -442,10 +393,10 @@ mod tests {
             let settings = ProximalSettings::new(MAX_STEPS)
                 .reading(ProximalReads::Everything)
                 .with_slack(SLACK);
-            let budget = budget_at((2.0 * RHO * spent).sqrt())?;
+            let budget = budget_at((2.0 * RHO * spent).sqrt(), DELTA)?;
             let plan = ProximalPlan::with_settings(&facts, &budget, settings)?;
-            let mut estimator = ClosedGradients::new(problem, &plan, seed);
-            let outcome = plan.run_from(&[START], &mut estimator, &mut NoObserver)?;
+            let mut oracle = closed_gradients(problem, &plan, seed);
+            let outcome = plan.run_from(&[START], &mut oracle, &mut NoObserver)?;
             completed(outcome.stop)?;
             Ok(outcome.point[0])
         };

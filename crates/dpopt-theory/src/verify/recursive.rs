@@ -8,23 +8,22 @@
 //! that n mu^2 is far below d. Statistical rows run on samples of [`Coins`], those of the phased solver through the
 //! real passes. Its private row begins where the others end: its noise is below the sampling error from
 //! n mu^2 = 48 d on, so that x = 2 sqrt(d)/(n mu) is 0.3/sqrt(n) at best, and it takes 10^7 records to see a decade
-//! of x below 10^-3. They are drawn as they are read ([`CoinStream`]).
+//! of x below 10^-3. They are drawn as they are read ([`coin_stream`]).
 
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, NoObserver, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, Stop,
+    ConvexFacts, NoObserver, Plan as _, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan,
 };
 use dpopt_oracle::{
-    Constants, Convexity, Counts, Mean, OutputPerturbed, Pass, PassError, Passes, PrivateData,
-    Staged, pass_influence,
+    Answer, AskError, Constants, Convexity, FnOracle, Mean, Offers, Oracle, OracleFacts,
+    OutputPerturbed, Pass, PrivateData, Question, pass_influence,
 };
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend,
-};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, NoiseMultiplier};
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
+use super::common::{budget_at, completed, half_decades, share};
 use crate::problem::Problem as _;
-use crate::simulation::{ClosedForm, SimulatedMeans, WeightedLoss, WeightedRecords};
+use crate::simulation::{SimulatedOracle, WeightedRecords};
 use crate::zoo::{Coins, Ramp, RampBowl};
 use dpopt_certify::random::Normals;
 
@@ -193,14 +192,9 @@ impl RecursiveExperiment {
         }
     }
 
-    /// The share of the grid of problems that a trial is at, from 0 to 1.
-    fn share(trial: &Trial) -> f64 {
-        trial.member as f64 / (trial.members.max(2) - 1) as f64
-    }
-
     fn on_ramp(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
         // The minimiser is at distance F0/g + g/2, which is 1 for every slope g.
-        let slope = 0.25 * (0.25 * setting.private() / 0.25).powf(Self::share(trial));
+        let slope = 0.25 * (0.25 * setting.private() / 0.25).powf(share(trial));
         let gap = slope * (1.0 - 0.5 * slope);
         let problem = RampBowl::new(setting.dim, 1.0, 1.0, gap, Ramp::Straight, slope)?;
         let mut public = problem.facts(setting.records, Adjacency::ReplaceOne);
@@ -209,21 +203,20 @@ impl RecursiveExperiment {
             public,
             radius: Some(1.0),
         };
-        let plan = self.gd_plan(&facts, setting)?;
-        let population = ClosedForm::new(&problem, setting.records);
-        let means = SimulatedMeans::new(population, Adjacency::ReplaceOne, trial.seed);
-        let mut stages = Staged::new(means, ClipNorm::new(plan.clip)?);
-        let outcome = plan.run(&mut stages, &mut NoObserver)?;
+        let (plan, bound) = self.gd_plan(&facts, setting)?;
+        let mut oracle =
+            SimulatedOracle::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
+        let outcome = plan.run(&mut oracle, &mut NoObserver)?;
         completed(outcome.stop)?;
         let mut gradient = vec![0.0; setting.dim];
         problem.gradient(&outcome.point, &mut gradient);
-        Ok(Measured::new(norm(&gradient)).with_bound(plan.predicted_bound))
+        Ok(Measured::new(norm(&gradient)).with_bound(bound))
     }
 
     fn on_coins(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
         // From a bias that is plain down to one that a sample of this size barely shows.
         let least = 0.5 / (setting.records as f64).sqrt();
-        let coins = Coins::new(setting.dim, 0.5 * (least / 0.5).powf(Self::share(trial)))?;
+        let coins = Coins::new(setting.dim, 0.5 * (least / 0.5).powf(share(trial)))?;
         // Known to whoever plans: the largest bias of the family.
         let radius = Coins::new(setting.dim, 0.5)?.radius();
         let constants = Constants::new(1.0, 1.0, 1.0, Convexity::Convex);
@@ -240,27 +233,29 @@ impl RecursiveExperiment {
         };
         let (point, bound) = match self.inner {
             Inner::NoisyGd => {
-                let plan = self.gd_plan(&facts, setting)?;
+                let (plan, bound) = self.gd_plan(&facts, setting)?;
                 let (examples, counts) = coins.counted(setting.records, trial.seed)?;
                 let data = WeightedRecords::new(examples, counts)?;
                 let loss = Coins::loss()?;
-                let population = WeightedLoss::new(&loss, &data);
-                let means = SimulatedMeans::new(population, Adjacency::ReplaceOne, trial.seed + 1);
-                let mut stages = Staged::new(means, ClipNorm::new(plan.clip)?);
-                let outcome = plan.run(&mut stages, &mut NoObserver)?;
+                let (one, seed) = (Adjacency::ReplaceOne, trial.seed + 1);
+                let mut oracle = SimulatedOracle::weighted(&loss, &data, one, seed);
+                let outcome = plan.run(&mut oracle, &mut NoObserver)?;
                 completed(outcome.stop)?;
-                (outcome.point, plan.predicted_bound)
+                (outcome.point, bound)
             }
             Inner::PhasedSgd => {
-                let budget = budget_at(setting.mu)?;
+                let budget = budget_at(setting.mu, DELTA)?;
                 let mut plan = RecursiveSgdPlan::with_growth(&facts, &budget, GROWTH)?;
+                let bound = plan.predicted_bound().ok_or("the plan states no bound")?;
                 if self.twin == Twin::FixedWeight {
-                    plan.stages.truncate(1);
-                    plan.stages[0].outline.weight = FIXED;
+                    let mut stages = plan.stages().to_vec();
+                    stages.truncate(1);
+                    stages[0].outline.weight = FIXED;
+                    let (outline, z) = (plan.outline().clone(), plan.noise_multiplier());
+                    plan = RecursiveSgdPlan::by_hand(&facts, &budget, outline, stages, z);
                 }
                 let outcome = if self.term == Term::Private {
-                    let mut passes = CoinStream::new(coins, trial.seed);
-                    plan.run(&mut passes, &mut NoObserver)?
+                    plan.run(&mut coin_stream(coins, trial.seed), &mut NoObserver)?
                 } else {
                     let (design, labels) = coins.sample(setting.records, trial.seed)?;
                     let one = ClipNorm::new(1.0)?;
@@ -271,7 +266,7 @@ impl RecursiveExperiment {
                     plan.run(&mut passes, &mut NoObserver)?
                 };
                 completed(outcome.stop)?;
-                (outcome.point, plan.predicted_bound)
+                (outcome.point, bound)
             }
         };
         let mut gradient = vec![0.0; setting.dim];
@@ -279,30 +274,27 @@ impl RecursiveExperiment {
         Ok(Measured::new(norm(&gradient)).with_bound(bound))
     }
 
+    /// The plan, or its twin; and the bound that either is held against.
     fn gd_plan(
         &self,
         facts: &ConvexFacts,
         setting: &Setting,
-    ) -> Result<RecursiveGdPlan, TrialError> {
-        let budget = budget_at(setting.mu)?;
+    ) -> Result<(RecursiveGdPlan, f64), TrialError> {
+        let budget = budget_at(setting.mu, DELTA)?;
         let mut plan = RecursiveGdPlan::with_growth(facts, &budget, MAX_STEPS, GROWTH)?;
+        let bound = plan.predicted_bound().ok_or("the plan states no bound")?;
         if self.twin == Twin::FixedWeight {
-            plan.stages.truncate(1);
-            plan.stages[0].outline.weight = FIXED;
+            let mut stages = plan.stages().to_vec();
+            stages.truncate(1);
+            stages[0].outline.weight = FIXED;
+            plan = RecursiveGdPlan::by_hand(facts, &budget, plan.outline().clone(), stages);
         }
-        Ok(plan)
+        Ok((plan, bound))
     }
 }
 
 /// The weight of a twin that doesn't lower it.
 const FIXED: f64 = 0.1;
-
-pub(super) fn completed(stop: Stop) -> Result<(), TrialError> {
-    match stop {
-        Stop::Completed => Ok(()),
-        other => Err(format!("the run ended with {other:?}").into()),
-    }
-}
 
 impl Experiment for RecursiveExperiment {
     fn claim(&self) -> &Claim {
@@ -348,110 +340,57 @@ impl Experiment for RecursiveExperiment {
     }
 }
 
-/// `count` numbers from `from` on, each sqrt(10) times the one before, rounded to whole ones.
-fn half_decades(from: f64, count: i32) -> Vec<f64> {
-    (0..count)
-        .map(|k| (from * 10f64.powf(0.5 * f64::from(k))).round())
-        .collect()
-}
-
-/// A budget of this mu, by bisection in epsilon.
-pub(super) fn budget_at(mu: f64) -> Result<Budget, TrialError> {
-    let at = |epsilon: f64| -> Result<Budget, TrialError> {
-        Ok(Budget {
-            epsilon: Epsilon::new(epsilon)?,
-            delta: Delta::new(DELTA)?,
-        })
-    };
-    let (mut low, mut high) = (1e-6f64, 64.0f64);
-    for _ in 0..60 {
-        let middle = (low * high).sqrt();
-        if at(middle)?.mu()?.get() < mu {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    at(high)
-}
-
 /// Passes over records of [`Coins`] that are drawn when they are read, with floating-point noise: for sizes that no
 /// memory holds. The same recursion and noise level as [`OutputPerturbed`].
-struct CoinStream {
-    coins: Coins,
-    random: Normals,
-    spent: Event,
-    counts: Counts,
+fn coin_stream(coins: Coins, seed: u64) -> impl Oracle {
+    let adjacency = Adjacency::ReplaceOne;
+    let mut random = Normals::new(seed);
+    FnOracle::new(
+        OracleFacts::new(coins.dim(), u64::MAX, adjacency, Offers::PASSES),
+        Curator::simulated(adjacency, seed),
+        move |_, question| match question {
+            Question::Pass { pass, noise } => {
+                Ok(Answer::Mean(coin_pass(&coins, &mut random, &pass, noise)))
+            }
+            other => Err(AskError::NotOffered { what: other.kind() }),
+        },
+    )
 }
 
-impl CoinStream {
-    fn new(coins: Coins, seed: u64) -> Self {
-        Self {
-            coins,
-            random: Normals::new(seed),
-            spent: Event::NoOp,
-            counts: Counts::default(),
+fn coin_pass(coins: &Coins, random: &mut Normals, pass: &Pass<'_>, z: NoiseMultiplier) -> Mean {
+    let decay = pass.step_size * pass.modulus;
+    let mut point = pass.start.to_vec();
+    let mut average = point.clone();
+    let mut total = 0.0;
+    for _ in 0..pass.records {
+        let (coordinate, label) = coins.record(random);
+        let slope = (point[coordinate] - label).clamp(-1.0, 1.0);
+        let mut squares = 0.0;
+        for ((w, c), o) in point.iter_mut().zip(pass.centre).zip(pass.origin) {
+            *w -= decay * (*w - c);
+            squares += (*w - o) * (*w - o);
         }
-    }
-}
-
-impl Passes for CoinStream {
-    fn dim(&self) -> usize {
-        self.coins.dim()
-    }
-
-    fn reserve(&mut self, spend: &Spend) -> Result<(), Refused> {
-        self.spent = spend.event().clone();
-        Ok(())
-    }
-
-    fn pass(
-        &mut self,
-        pass: &Pass<'_>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Mean, PassError> {
-        let decay = pass.step_size * pass.modulus;
-        let mut point = pass.start.to_vec();
-        let mut average = point.clone();
-        let mut total = 0.0;
-        for _ in 0..pass.records {
-            let (coordinate, label) = self.coins.record(&mut self.random);
-            let slope = (point[coordinate] - label).clamp(-1.0, 1.0);
-            let mut squares = 0.0;
-            for ((w, c), o) in point.iter_mut().zip(pass.centre).zip(pass.origin) {
-                *w -= decay * (*w - c);
-                squares += (*w - o) * (*w - o);
-            }
-            let w = &mut point[coordinate];
-            let away = *w - pass.origin[coordinate];
-            *w -= pass.step_size * slope;
-            let now = *w - pass.origin[coordinate];
-            let length = (squares - away * away + now * now).max(0.0).sqrt();
-            if length > pass.radius {
-                for (w, o) in point.iter_mut().zip(pass.origin) {
-                    *w = o + pass.radius / length * (*w - o);
-                }
-            }
-            total = total * (1.0 - decay) + 1.0;
-            let share = 1.0 / total;
-            for (average, w) in average.iter_mut().zip(&point) {
-                *average += share * (w - *average);
+        let w = &mut point[coordinate];
+        let away = *w - pass.origin[coordinate];
+        *w -= pass.step_size * slope;
+        let now = *w - pass.origin[coordinate];
+        let length = (squares - away * away + now * now).max(0.0).sqrt();
+        if length > pass.radius {
+            for (w, o) in point.iter_mut().zip(pass.origin) {
+                *w = o + pass.radius / length * (*w - o);
             }
         }
-        let sensitivity = 2.0 * pass.step_size * pass_influence(decay, pass.records);
-        let noise_std = noise_multiplier.get() * sensitivity;
-        let noise = self.random.vector(average.len());
-        for (average, z) in average.iter_mut().zip(noise) {
-            *average += noise_std * z;
+        total = total * (1.0 - decay) + 1.0;
+        let share = 1.0 / total;
+        for (average, w) in average.iter_mut().zip(&point) {
+            *average += share * (w - *average);
         }
-        Ok(Mean::new(average, noise_std))
     }
-
-    fn settle(&mut self) -> Result<Event, Refused> {
-        Ok(self.spent.clone())
+    let sensitivity = 2.0 * pass.step_size * pass_influence(decay, pass.records);
+    let noise_std = z.get() * sensitivity;
+    let noise = random.vector(average.len());
+    for (average, z) in average.iter_mut().zip(noise) {
+        *average += noise_std * z;
     }
-
-    fn counts(&self) -> Counts {
-        self.counts
-    }
+    Mean::new(average, noise_std)
 }

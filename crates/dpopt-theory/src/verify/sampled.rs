@@ -5,17 +5,17 @@
 //! output's gradient norm given the run.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use dpopt_linalg::norm;
-use dpopt_nonconvex::{Budget, Release, SampledSpiderBoostPlan, Stop};
-use dpopt_privacy::{Adjacency, Delta, Epsilon};
+use dpopt_nonconvex::{Plan as _, SampledSpiderBoostPlan};
+use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
+use super::common::{DELTA, Points, budget, share};
 use super::tree::{BASE, SHARE, TILT, population};
 use crate::problem::Problem as _;
-use crate::simulation::{NoiseRule, SimulatedMeans, WeightedLoss};
+use crate::simulation::{NoiseRule, SimulatedOracle};
 use crate::zoo::{Ramp, RampBowl, TiltedProblem};
 
 /// F0.
@@ -84,10 +84,7 @@ impl SampledExperiment {
         let mut facts = problem.facts(records, self.adjacency);
         facts.lipschitz = (1.0 + SHARE) * BASE[0] + TILT;
         facts.smoothness = (1.0 + SHARE) * BASE[1];
-        let budget = Budget {
-            epsilon: Epsilon::new(1.0)?,
-            delta: Delta::new(1e-5)?,
-        };
+        let budget = budget(1.0, DELTA)?;
         let plan = SampledSpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?;
         plans.insert(records, plan.clone());
         Ok(plan)
@@ -110,34 +107,19 @@ impl Experiment for SampledExperiment {
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
         let limit = RampBowl::largest_slope(BASE[0], BASE[1], GAP, Ramp::Straight);
-        let slope = limit * (0.02f64).powf(share);
+        let slope = limit * (0.02f64).powf(share(trial));
         let base = RampBowl::new(DIM, BASE[0], BASE[1], GAP, Ramp::Straight, slope)?;
         let plan = self.plan(trial.x as u64, &base)?;
         let loss = TiltedProblem::new(base, SHARE, TILT, 0.0)?;
         let data = population(DIM, trial.x as u64 / 8)?;
-        let means =
-            SimulatedMeans::new(WeightedLoss::new(&loss, &data), self.adjacency, trial.seed)
-                .with_rule(self.rule);
-        let mut tracker = plan.estimator(means)?;
-        let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
+        let mut oracle = SimulatedOracle::weighted(&loss, &data, self.adjacency, trial.seed)
+            .with_rule(self.rule);
         let mut gradient = vec![0.0; DIM];
-        let outcome = plan.run(&mut tracker, &mut |release: &Release<'_>| {
-            base.gradient(release.point, &mut gradient);
-            let exact = norm(&gradient);
-            sum += exact;
-            squares += exact * exact;
-            points += 1;
-            ControlFlow::Continue(())
+        let points = Points::of(&plan, &mut oracle, |point| {
+            base.gradient(point, &mut gradient);
+            norm(&gradient)
         })?;
-        if outcome.stop != Stop::Completed {
-            return Err(format!("the run ended with {:?}", outcome.stop).into());
-        }
-        let bound = plan.predicted_bound.ok_or("the plan states no bound")?;
-        let points = points as f64;
-        Ok(Measured::new(sum / points)
-            .with_square(squares / points)
-            .with_bound(bound))
+        points.under(plan.predicted_bound())
     }
 }

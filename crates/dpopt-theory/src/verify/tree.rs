@@ -6,19 +6,17 @@
 //! grid of ramp slopes, of the mean over runs of the gradient norm at the output; where the output is a leaf drawn
 //! uniformly, its expectation given the run, the mean over all leaves.
 
-use std::ops::ControlFlow;
-
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    Budget, PublicFacts, Release, Stop, TreeSettings, TreeSpiderPlan, TreeTarget,
+    Plan as _, PublicFacts, TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
 };
-use dpopt_oracle::{Loss as _, Tracker as _};
-use dpopt_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier};
+use dpopt_oracle::Loss as _;
+use dpopt_privacy::{Adjacency, NoiseMultiplier};
 
 use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::descent::{epsilon_at, half_decades, mu_at};
+use super::common::{DELTA, Points, budget, epsilon_at, half_decades, mu_at, share};
 use crate::problem::Problem as _;
-use crate::simulation::{NoiseRule, SimulatedMeans, WeightedLoss, WeightedRecords};
+use crate::simulation::{NoiseRule, SimulatedOracle, WeightedRecords};
 use crate::zoo::{Ramp, RampBowl, Tilt, TiltedProblem};
 
 /// Share and slope of the tilts: with [`BASE`] they make L0 = L1 = 1.
@@ -31,7 +29,6 @@ const GAP: f64 = 0.05;
 /// Copies of each kind of record.
 const COPIES: u64 = 1 << 49;
 const MAX_LEAVES: u64 = 1 << 40;
-const DELTA: f64 = 1e-5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
@@ -169,21 +166,39 @@ impl TreeExperiment {
         }
     }
 
-    fn plan(&self, x: f64) -> Result<TreeSpiderPlan, TrialError> {
+    /// As planned: what a twin is held against.
+    fn planned(&self, x: f64) -> Result<TreeSpiderPlan, TrialError> {
         let mut settings = TreeSettings::new(self.target);
         if self.who == Who::Flat {
             settings = settings.with_depth(0);
         }
-        let budget = Budget {
-            epsilon: Epsilon::new(self.size(x).2)?,
-            delta: Delta::new(DELTA)?,
-        };
-        let mut plan = TreeSpiderPlan::new(&self.facts(x), &budget, settings, MAX_LEAVES)?;
-        if self.who == Who::ComposedOverNodes {
-            let nodes = (plan.steps() as f64).sqrt();
-            plan.noise_multiplier = NoiseMultiplier::new(plan.noise_multiplier.get() * nodes)?;
+        let budget = budget(self.size(x).2, DELTA)?;
+        Ok(TreeSpiderPlan::new(
+            &self.facts(x),
+            &budget,
+            settings,
+            MAX_LEAVES,
+        )?)
+    }
+
+    /// As it is run.
+    fn walked(&self, plan: &TreeSpiderPlan) -> Result<TreeSpiderPlan, TrialError> {
+        if self.who != Who::ComposedOverNodes {
+            return Ok(plan.clone());
         }
-        Ok(plan)
+        let nodes = (plan.steps() as f64).sqrt();
+        let schedule = plan.schedule().clone();
+        let schedule = TreeSpiderSchedule {
+            noise_multiplier: NoiseMultiplier::new(schedule.noise_multiplier.get() * nodes)?,
+            ..schedule
+        };
+        let (facts, budget) = (plan.facts(), plan.budget());
+        Ok(TreeSpiderPlan::by_hand(
+            facts,
+            budget,
+            *plan.settings(),
+            schedule,
+        ))
     }
 }
 
@@ -221,9 +236,10 @@ impl Experiment for TreeExperiment {
     /// The logarithms: a round of depth D costs 1 + D/2 roots, so that the error goes as ((1 + D/2)/n)^(1/3) where
     /// sampling dominates, and its square as (1 + D/2) sqrt(1/P^2 + D/L0^2)/n where noise does.
     fn correction(&self, x: f64) -> f64 {
-        let Ok(plan) = self.plan(x) else {
+        let Ok(plan) = self.planned(x) else {
             return f64::NAN;
         };
+        let plan = plan.schedule();
         let depth = f64::from(plan.depth);
         let round = 1.0 + 0.5 * depth;
         match (self.who, self.regime) {
@@ -236,17 +252,16 @@ impl Experiment for TreeExperiment {
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let plan = self.plan(trial.x)?;
-        let dim = plan.facts.dim;
-        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
+        let planned = self.planned(trial.x)?;
+        let plan = self.walked(&planned)?;
+        let (facts, dim) = (plan.facts(), plan.dim());
         let limit = RampBowl::largest_slope(BASE[0], BASE[1], GAP, Ramp::Straight);
-        let slope = limit * (0.03f64).powf(share);
+        let slope = limit * (0.03f64).powf(share(trial));
         let base = RampBowl::new(dim, BASE[0], BASE[1], GAP, Ramp::Straight, slope)?;
         let loss = TiltedProblem::new(base, SHARE, TILT, 0.0)?;
         let data = population(dim, COPIES)?;
         let known = loss.constants_on(data.records());
-        if known.lipschitz > plan.facts.lipschitz + 1e-12
-            || known.smoothness > plan.facts.smoothness + 1e-12
+        if known.lipschitz > facts.lipschitz + 1e-12 || known.smoothness > facts.smoothness + 1e-12
         {
             return Err("the family breaks its own constants".into());
         }
@@ -254,34 +269,24 @@ impl Experiment for TreeExperiment {
             Who::LipschitzNoise => NoiseRule::Lipschitz,
             _ => NoiseRule::Displacement,
         };
-        let means = SimulatedMeans::new(
-            WeightedLoss::new(&loss, &data),
-            Adjacency::ReplaceOne,
-            trial.seed,
-        )
-        .with_rule(rule);
-        let mut tracker = plan.estimator(means)?;
-        let (mut sum, mut leaves) = (0.0, 0u64);
+        let mut oracle = SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, trial.seed)
+            .with_rule(rule);
         let mut gradient = vec![0.0; dim];
-        let outcome = plan.run(&mut tracker, &mut |release: &Release<'_>| {
-            base.gradient(release.point, &mut gradient);
-            sum += norm(&gradient);
-            leaves += 1;
-            ControlFlow::Continue(())
-        })?;
-        if !matches!(outcome.stop, Stop::Completed | Stop::SmallEstimate) {
-            return Err(format!("the run ended with {:?}", outcome.stop).into());
-        }
-        if tracker.counts().records > plan.facts.records as f64 {
+        let mut error = |point: &[f64]| {
+            base.gradient(point, &mut gradient);
+            norm(&gradient)
+        };
+        let points = Points::of(&plan, &mut oracle, &mut error)?;
+        if points.outcome.counts.records > facts.records as f64 {
             return Err("more records were read than there are".into());
         }
-        let error = if plan.threshold.is_some() {
-            base.gradient(&outcome.point, &mut gradient);
-            norm(&gradient)
+        let error = if plan.schedule().threshold.is_some() {
+            error(&points.outcome.point)
         } else {
-            sum / leaves as f64
+            points.mean
         };
-        Ok(Measured::new(error).with_bound(plan.aim))
+        let aim = planned.aim().ok_or("the plan aims at nothing")?;
+        Ok(Measured::new(error).with_bound(aim))
     }
 }
 

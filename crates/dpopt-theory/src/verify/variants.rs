@@ -3,19 +3,15 @@
 //! As in `descent.rs`: the worst, over a grid of ramp slopes, of the mean over all points of a run, which is the
 //! expectation of the output's gradient norm given the run.
 
-use std::ops::ControlFlow;
-
 use dpopt_linalg::norm;
-use dpopt_nonconvex::{
-    Budget, NormalizedSpiderPlan, Outcome, PublicFacts, Release, RunError, Stop, StormPlan,
-};
-use dpopt_oracle::{Estimator, Momentum};
-use dpopt_privacy::{Adjacency, Delta, Epsilon};
+use dpopt_nonconvex::{NormalizedSpiderPlan, Plan, StormPlan, StormSchedule};
+use dpopt_oracle::Momentum;
+use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
-use super::descent::{DELTA, epsilon_at, half_decades, mu_at};
+use super::common::{DELTA, Points, budget, epsilon_at, half_decades, mu_at, share};
 use crate::problem::Problem as _;
-use crate::simulation::{NoiseRule, SimulatedEstimator};
+use crate::simulation::{NoiseRule, SimulatedOracle};
 use crate::zoo::{Ramp, RampBowl};
 
 /// L0, L1 and F0.
@@ -32,47 +28,6 @@ enum Who {
     Storm,
     /// The plan of STORM with a = 1.
     FreshStorm,
-}
-
-enum Plan {
-    Spider(NormalizedSpiderPlan),
-    Storm(StormPlan),
-}
-
-impl Plan {
-    fn of(who: Who, facts: &PublicFacts, budget: &Budget) -> Result<Self, TrialError> {
-        if who == Who::NormalizedSpider {
-            let plan = NormalizedSpiderPlan::new(facts, budget, MAX_STEPS)?;
-            return Ok(Plan::Spider(plan));
-        }
-        let mut plan = StormPlan::new(facts, budget, MAX_STEPS)?;
-        if who == Who::FreshStorm {
-            plan.momentum = Momentum::new(1.0)?;
-        }
-        Ok(Plan::Storm(plan))
-    }
-
-    fn bound(&self) -> Option<f64> {
-        match self {
-            Plan::Spider(plan) => plan.predicted_bound,
-            Plan::Storm(plan) => plan.predicted_bound,
-        }
-    }
-
-    fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn FnMut(&Release<'_>),
-    ) -> Result<Outcome, RunError> {
-        let mut observer = |release: &Release<'_>| {
-            observer(release);
-            ControlFlow::Continue(())
-        };
-        match self {
-            Plan::Spider(plan) => plan.run(estimator, &mut observer),
-            Plan::Storm(plan) => plan.run(estimator, &mut observer),
-        }
-    }
 }
 
 struct VariantExperiment {
@@ -149,38 +104,38 @@ impl Experiment for VariantExperiment {
             _ => (trial.x as u64, 10, 1.0),
         };
         let [lipschitz, smoothness, gap] = CONSTANTS;
-        let share = trial.member as f64 / (trial.members.max(2) - 1) as f64;
         let limit = RampBowl::largest_slope(lipschitz, smoothness, gap, Ramp::Straight);
-        let slope = limit.min(SLOPES[0] * (SLOPES[1] / SLOPES[0]).powf(share));
+        let slope = limit.min(SLOPES[0] * (SLOPES[1] / SLOPES[0]).powf(share(trial)));
         let problem = RampBowl::new(dim, lipschitz, smoothness, gap, Ramp::Straight, slope)?;
         let facts = problem.facts(records, Adjacency::ReplaceOne);
-        let budget = Budget {
-            epsilon: Epsilon::new(epsilon)?,
-            delta: Delta::new(DELTA)?,
+        let budget = budget(epsilon, DELTA)?;
+        let mut plan: Box<dyn Plan> = match self.who {
+            Who::NormalizedSpider => {
+                Box::new(NormalizedSpiderPlan::new(&facts, &budget, MAX_STEPS)?)
+            }
+            _ => Box::new(StormPlan::new(&facts, &budget, MAX_STEPS)?),
         };
-        let plan = Plan::of(self.who, &facts, &budget)?;
-        let mut estimator =
-            SimulatedEstimator::new(&problem, records, Adjacency::ReplaceOne, trial.seed)
-                .with_rule(self.rule);
-        let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
-        let mut gradient = vec![0.0; dim];
-        let outcome = plan.run(&mut estimator, &mut |release| {
-            problem.gradient(release.point, &mut gradient);
-            let exact = norm(&gradient);
-            sum += exact;
-            squares += exact * exact;
-            points += 1;
-        })?;
-        if outcome.stop != Stop::Completed {
-            return Err(format!("the run ended with {:?}", outcome.stop).into());
+        // The twin is held against the bound of the plan that it is not.
+        let bound = plan.predicted_bound();
+        if self.who == Who::FreshStorm {
+            let schedule = StormSchedule {
+                momentum: Momentum::new(1.0)?,
+                ..*StormPlan::new(&facts, &budget, MAX_STEPS)?.schedule()
+            };
+            plan = Box::new(StormPlan::by_hand(&facts, &budget, schedule));
         }
-        let bound = plan.bound().ok_or("the plan states no bound")?;
-        let points = points as f64;
-        let measured = Measured::new(sum / points).with_bound(bound);
-        // The bound of normalised Spider is on the mean.
-        Ok(match plan {
-            Plan::Spider(_) => measured,
-            Plan::Storm(_) => measured.with_square(squares / points),
-        })
+        let mut oracle = SimulatedOracle::new(&problem, records, Adjacency::ReplaceOne, trial.seed)
+            .with_rule(self.rule);
+        let mut gradient = vec![0.0; dim];
+        let points = Points::of(&*plan, &mut oracle, |point| {
+            problem.gradient(point, &mut gradient);
+            norm(&gradient)
+        })?;
+        if self.who != Who::NormalizedSpider {
+            return points.under(bound);
+        }
+        // Its bound is on the mean.
+        let bound = bound.ok_or("the plan states no bound")?;
+        Ok(Measured::new(points.mean).with_bound(bound))
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! The proof is in `docs/theory/proximal-point.md`, section 2.
 
+use dpopt_solver::search::bisect;
+
 /// ln 3.
 const LN_3: f64 = 1.098_612_288_668_109_8;
 
@@ -77,16 +79,8 @@ impl Inner {
         if most == 0 || !fits(most) {
             return None;
         }
-        let (mut low, mut high) = (0, most);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if fits(middle) {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        Some(high)
+        // 0 steps reach nothing.
+        Some(bisect(0, most, |steps| !fits(steps)) + 1)
     }
 }
 

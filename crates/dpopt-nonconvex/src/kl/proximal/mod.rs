@@ -9,24 +9,47 @@ mod reading;
 mod rounds;
 mod walk;
 
-use dpopt_oracle::{Access, Convexity, Estimator};
-use dpopt_privacy::{Accountant, Mu, NoiseMultiplier, SamplingRate, Spend};
-use serde::Serialize;
+use dpopt_oracle::Convexity;
+use dpopt_privacy::{Accountant, Mu, NoiseMultiplier, SamplingRate};
+use dpopt_solver::{
+    Access, Auto, BoundSense, BoundedQuantity, Budget, Item, KlCondition, Needs, Plan, PlanError,
+    PublicFacts, RunError, Solver, Terms, Unit, Value, Walk,
+};
 
-use crate::bound::{BoundedQuantity, StatedBound};
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::BoundSense;
-use crate::run::{Course, Observer, Outcome, OutputRule, RunError, Stop, run};
 use inner::{Inner, events};
 use reading::{Reading, choose};
 use rounds::{Landscape, Step};
 use walk::Proximal;
 
-use super::KlCondition;
-
 pub use reading::{ProximalReads, ProximalSettings};
 
 const SOLVER: &str = "proximal-point";
+/// Private proximal point.
+pub static PROXIMAL_POINT: Solver = Solver {
+    name: SOLVER,
+    summary: "weakly convex losses under a KL condition with exponent from 2 on, smooth or not",
+    paper: "Menart et al. 2023 (arXiv 2311.13447), Algorithms 2 and 4",
+    needs: Needs {
+        kl: true,
+        ..Needs::NOTHING
+    },
+    uses_rank: false,
+    bound: Some((BoundedQuantity::ExcessRisk, BoundSense::WithProbability)),
+    auto: Auto::Never,
+    theory_page: Some("theory/proximal-point.md"),
+    privacy_page: "privacy/kl.md",
+    planner: |facts, extra, budget, limits| {
+        let facts = ProximalFacts {
+            public: *facts,
+            condition: extra.kl_for(SOLVER)?,
+            weak_convexity: extra.weak_convexity,
+            failure: extra.failure(),
+            region: extra.radius,
+        };
+        let plan = ProximalPlan::new(&facts, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+};
 /// Rounds that the first search assumes, for the probability of failure that each may have.
 const ASSUMED_ROUNDS: f64 = 24.0;
 /// Searches with more rounds each time.
@@ -35,7 +58,7 @@ const SEARCHES: u32 = 16;
 const MODEL_ERROR: f64 = 1.01;
 
 /// Public facts about a KL loss that is weakly convex.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProximalFacts {
     /// The facts of any problem. The smoothness is not used, and may be infinite; so may the bound on rows.
     pub public: PublicFacts,
@@ -102,8 +125,7 @@ impl ProximalFacts {
 }
 
 /// One round: minimise F(w) + L ||w - c||^2 in the ball of radius R around c, where c is the output of the last round.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProximalRound {
     /// L.
     pub weight: f64,
@@ -139,29 +161,25 @@ pub struct ProximalRound {
 /// All steps are releases of one kind: Gaussians of one noise multiplier on all records, exactly mu-GDP together, or on Poisson
 /// samples of one rate, calibrated by the named accountant. The regulariser, projections and averages are post-processing of
 /// releases. Nothing that is assumed of F takes part.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProximalPlan {
-    /// The facts it was made from.
-    pub facts: ProximalFacts,
-    /// The privacy it spends.
-    pub budget: Budget,
-    /// Per-record clip radius, L0.
-    pub clip: f64,
+    terms: Terms,
+    proximal: ProximalFacts,
+    schedule: ProximalSchedule,
+    noise_std: f64,
+    accountant: Option<Accountant>,
+    radius: f64,
+}
+
+/// What a [`ProximalPlan`] does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProximalSchedule {
     /// Probability with which a record enters a step; none where every step reads all of them.
     pub sampling_rate: Option<SamplingRate>,
     /// Noise multiplier of each release.
     pub noise_multiplier: NoiseMultiplier,
-    /// Noise standard deviation per coordinate of a mean gradient.
-    pub noise_std: f64,
-    /// Who calibrated the multiplier.
-    pub accountant: Accountant,
     /// The rounds.
     pub rounds: Vec<ProximalRound>,
-    /// Everything stays this close to the start, surely. The constants of the facts are needed within.
-    pub radius: f64,
-    /// Phi_T: F(output) - min F is at most this with probability at least 1 - beta.
-    pub predicted_risk: f64,
 }
 
 impl ProximalPlan {
@@ -231,102 +249,149 @@ impl ProximalPlan {
             });
         }
         let rate = |batch: f64| SamplingRate::new((batch / public.records as f64).min(1.0));
-        Ok(Self {
-            facts: *facts,
-            budget: *budget,
-            clip: public.lipschitz,
+        let schedule = ProximalSchedule {
             sampling_rate: reading.batch.map(rate).transpose()?,
             noise_multiplier: reading.noise_multiplier,
-            noise_std: inner.noise_std,
-            accountant: reading.accountant,
             rounds,
-            radius,
-            predicted_risk: bound,
-        })
-    }
-
-    /// The access at which the estimator must be set.
-    #[must_use]
-    pub fn access(&self) -> Access {
-        self.sampling_rate
-            .map_or(Access::FullBatch, Access::Poisson)
-    }
-
-    /// Number of steps, all rounds together.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        self.rounds.iter().map(|round| round.steps).sum()
-    }
-
-    /// The releases of the plan.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        reading::spend(
-            &self.facts.public,
-            self.access(),
-            self.noise_multiplier,
-            self.steps(),
-        )
-    }
-
-    /// Nominal number of per-record gradients that the plan costs.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        let rate = self.sampling_rate.map_or(1.0, SamplingRate::get);
-        self.steps() as f64 * rate * self.facts.public.records as f64
-    }
-
-    /// Runs the plan, from the origin. The estimator must clip at [`ProximalPlan::clip`] and read as [`ProximalPlan::access`] says.
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.public.dim], estimator, observer)
-    }
-
-    /// As [`Self::run`], from a public `start`, at which the initial gap of the facts must hold.
-    ///
-    /// A run that is stopped returns the output of its last whole round, and states no bound.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.public.dim,
-            steps: self.steps(),
-            spend: self.spend(),
-            output: OutputRule::Last,
-            bound: &|stop| self.bound_at(stop),
         };
-        let mut walk = Proximal::new(self, start);
-        let outcome = run(&course, &mut walk, estimator, observer)?;
-        if outcome.stop == Stop::Completed {
-            return Ok(outcome);
-        }
-        Ok(outcome.with_point(walk.into_centre(), start, None))
+        let plan = Self::by_hand(facts, budget, schedule);
+        Ok(Self {
+            terms: plan.terms.stating(Some(bound)),
+            noise_std: inner.noise_std,
+            accountant: Some(reading.accountant),
+            ..plan
+        })
     }
 
-    /// What is proven of the point that a run returned: [`ProximalPlan::predicted_risk`], with the planned probability, if all
-    /// rounds were made. A run that was stopped states none, nor does one under an adjacency that hides the number of records
-    /// ([`Plan::bound_at`](crate::Plan::bound_at)).
+    /// A plan with another schedule. It states no bound.
     #[must_use]
-    pub fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
-        let counted = self.facts.public.adjacency.record_count_is_public();
-        (counted && stop == Stop::Completed).then_some(StatedBound {
-            value: self.predicted_risk,
-            quantity: BoundedQuantity::ExcessRisk,
-            sense: BoundSense::WithProbability,
-        })
+    pub fn by_hand(facts: &ProximalFacts, budget: &Budget, schedule: ProximalSchedule) -> Self {
+        let public = &facts.public;
+        let ProximalSchedule {
+            sampling_rate,
+            noise_multiplier,
+            rounds,
+        } = &schedule;
+        let steps = rounds.iter().map(|round| round.steps).sum();
+        let access = sampling_rate.map_or(Access::FullBatch, Access::Poisson);
+        let rate = sampling_rate.map_or(1.0, SamplingRate::get);
+        let spend = reading::spend(public, *sampling_rate, *noise_multiplier, steps);
+        let noise = public.noise_std(public.lipschitz, noise_multiplier.get()) / rate;
+        Self {
+            terms: Terms::new(public, budget, steps, spend)
+                .with_gradients(steps as f64 * rate * public.records as f64)
+                .with_access(access)
+                .bounding(BoundedQuantity::ExcessRisk, BoundSense::WithProbability),
+            proximal: *facts,
+            noise_std: noise,
+            accountant: None,
+            radius: rounds.iter().map(|round| round.radius).sum(),
+            schedule,
+        }
+    }
+
+    /// What it was told of the problem.
+    #[must_use]
+    pub fn proximal_facts(&self) -> &ProximalFacts {
+        &self.proximal
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn schedule(&self) -> &ProximalSchedule {
+        &self.schedule
+    }
+
+    /// The rounds.
+    #[must_use]
+    pub fn rounds(&self) -> &[ProximalRound] {
+        &self.schedule.rounds
+    }
+
+    /// Noise standard deviation per coordinate of a mean gradient.
+    #[must_use]
+    pub fn noise_std(&self) -> f64 {
+        self.noise_std
+    }
+
+    /// Who calibrated the multiplier; none for a plan by hand.
+    #[must_use]
+    pub fn accountant(&self) -> Option<Accountant> {
+        self.accountant
+    }
+
+    /// Everything stays this close to the start, surely. The constants of the facts are needed within.
+    #[must_use]
+    pub fn radius(&self) -> f64 {
+        self.radius
+    }
+
+    /// Phi_T: F(output) - min F is at most this with probability at least 1 - beta; infinite for a plan by hand.
+    #[must_use]
+    pub fn predicted_risk(&self) -> f64 {
+        self.bound().map_or(f64::INFINITY, |bound| bound.value)
+    }
+}
+
+/// A run that is stopped returns the output of its last whole round, and states no bound.
+impl Plan for ProximalPlan {
+    fn name(&self) -> &'static str {
+        SOLVER
+    }
+
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
+        let ProximalFacts {
+            condition,
+            weak_convexity,
+            failure,
+            region,
+            ..
+        } = self.proximal;
+        let beside = vec![
+            Item::ratio("kappa", condition.kappa()),
+            Item::maybe("weak_convexity", weak_convexity, Unit::CURVATURE),
+            Item::ratio("failure", failure),
+            Item::maybe("region", region, Unit::LENGTH),
+        ];
+        Some(("public", beside))
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let round = |round: &ProximalRound| {
+            vec![
+                Item::number("weight", round.weight, Unit::CURVATURE),
+                Item::number("modulus", round.modulus, Unit::CURVATURE),
+                Item::number("radius", round.radius, Unit::LENGTH),
+                Item::count("steps", round.steps),
+                Item::number("gap", round.gap, Unit::LOSS),
+                Item::number("risk", round.risk, Unit::LOSS),
+            ]
+        };
+        let schedule = &self.schedule;
+        let rate = schedule.sampling_rate.map(SamplingRate::get);
+        let mut items = vec![
+            Item::number("clip", self.clip(), Unit::GRADIENT),
+            Item::maybe("sampling_rate", rate, Unit::NONE),
+            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
+            Item::number("noise_std", self.noise_std, Unit::GRADIENT),
+        ];
+        items.extend(self.accountant.map(|name| Item::word("accountant", name)));
+        items.extend([
+            Item::plain(
+                "rounds",
+                Value::Rows(schedule.rounds.iter().map(round).collect()),
+            ),
+            Item::number("radius", self.radius, Unit::LENGTH),
+        ]);
+        items
+    }
+
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(Proximal::new(self, start)?))
     }
 }
 
@@ -423,13 +488,7 @@ fn one_round(landscape: &Landscape, first: f64, steps: u64, inner: &Inner) -> f6
 }
 
 fn vacuous(public: &PublicFacts, budget: &Budget, bound: f64) -> PlanError {
-    PlanError::VacuousRisk {
-        solver: SOLVER,
-        // What one round promises at the tail of one round may be a little less than F0.
-        bound: bound.max(public.initial_gap),
-        initial_gap: public.initial_gap,
-        records: public.records,
-        dim: public.dim,
-        mu: budget.mu().map_or(f64::NAN, Mu::get),
-    }
+    // What one round promises at the tail of one round may be a little less than F0.
+    let bound = bound.max(public.initial_gap);
+    public.vacuous_risk(SOLVER, bound, budget.mu().map_or(f64::NAN, Mu::get))
 }

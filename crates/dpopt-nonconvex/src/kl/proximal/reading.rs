@@ -1,12 +1,13 @@
 //! How many records a step reads, with how much noise, and how many steps there are: the same for all rounds.
 
-use dpopt_oracle::{Access, Batch, Level, Schedule};
+use dpopt_oracle::{Batch, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, Event, NoiseMultiplier, SamplingRate, Spend};
+use dpopt_solver::search::geometric;
+use dpopt_solver::{Budget, PlanError, PublicFacts};
 use serde::{Deserialize, Serialize};
 
 use super::inner::Inner;
-use crate::facts::{Budget, PlanError, PublicFacts};
 
 /// Records whose gradients take as long as the rest of a step (noise of each coordinate, above all). A tuned constant.
 const OVERHEAD: f64 = 32.0;
@@ -127,19 +128,16 @@ fn candidates(facts: &PublicFacts, mu: f64, settings: &ProximalSettings) -> Vec<
     let (records, most) = (facts.records as f64, settings.max_steps.max(1) as f64);
     let mut all = Vec::new();
     if settings.reads != ProximalReads::Poisson {
-        let mut steps = 1.0f64;
-        while steps <= most && steps < 1e18 {
+        for steps in geometric(1.0, most.min(1e18), 2f64.powf(0.125)).map(f64::round) {
             all.push(Candidate {
                 batch: None,
-                steps: steps.round(),
-                multiplier: steps.round().sqrt() / mu,
+                steps,
+                multiplier: steps.sqrt() / mu,
             });
-            steps *= 2f64.powf(0.125);
         }
     }
     if settings.reads != ProximalReads::Everything {
-        let mut batch = 1.0f64;
-        while batch <= 0.5 * records {
+        for batch in geometric(1.0, 0.5 * records, 2f64.powf(0.25)) {
             for multiplier in MULTIPLIERS {
                 let rate = batch / records;
                 let steps =
@@ -152,7 +150,6 @@ fn candidates(facts: &PublicFacts, mu: f64, settings: &ProximalSettings) -> Vec<
                     });
                 }
             }
-            batch *= 2f64.powf(0.25);
         }
         if all.is_empty() {
             // As few steps as may be, of half the records.
@@ -194,11 +191,7 @@ fn calibrated(
         });
     };
     let rate = SamplingRate::new((batch / facts.records as f64).min(1.0))?;
-    let event = |z| -> Event {
-        spend(facts, Access::Poisson(rate), z, steps)
-            .event()
-            .clone()
-    };
+    let event = |z| -> Event { spend(facts, Some(rate), z, steps).event().clone() };
     let accountant = Accountant::tightest_for(
         &event(NoiseMultiplier::new(chosen.multiplier)?),
         facts.adjacency,
@@ -233,16 +226,12 @@ pub(super) fn inner(facts: &PublicFacts, multiplier: f64, batch: Option<f64>, ta
 /// What so many steps cost.
 pub(super) fn spend(
     facts: &PublicFacts,
-    access: Access,
+    sampling_rate: Option<SamplingRate>,
     noise_multiplier: NoiseMultiplier,
     steps: u64,
 ) -> Spend {
-    let batch = match access {
-        Access::Poisson(rate) => Batch::Poisson(rate),
-        _ => Batch::Everything,
-    };
     let level = Level {
-        batch,
+        batch: sampling_rate.map_or(Batch::All, Batch::Poisson),
         noise_multiplier,
     };
     Schedule::new(facts.records).releases(level, steps).spend()

@@ -2,8 +2,9 @@
 //!
 //! The proof is in `docs/theory/proximal-point.md`, section 1.
 
+use dpopt_solver::KlCondition;
+
 use super::inner::Inner;
-use crate::kl::KlCondition;
 
 /// Ratio of neighbouring targets on the grid, where the condition number is small.
 const FINEST: f64 = 0.04;

@@ -1,14 +1,16 @@
 //! The walk of private proximal point: dual averaging inside, proximal centres outside.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{Estimate, Estimator};
-use dpopt_privacy::Refused;
+use dpopt_oracle::{AskError, Oracle};
+use dpopt_privacy::Which;
+use dpopt_solver::{Asked, Closing, Plan as _, RunError, Stop, Walk};
 
 use super::{ProximalPlan, ProximalRound};
-use crate::run::{ReleaseKind, Walk};
+use crate::descent::Fresh;
 
 pub(super) struct Proximal<'a> {
-    plan: &'a ProximalPlan,
+    rounds: &'a [ProximalRound],
+    estimate: Fresh,
     bend: f64,
     round: usize,
     /// s: the step in the round, from 1 on.
@@ -22,36 +24,43 @@ pub(super) struct Proximal<'a> {
 }
 
 impl<'a> Proximal<'a> {
-    pub(super) fn new(plan: &'a ProximalPlan, start: &[f64]) -> Self {
-        Self {
-            plan,
-            bend: plan.facts.weak_convexity.unwrap_or(0.0),
+    pub(super) fn new(plan: &'a ProximalPlan, start: &[f64]) -> Result<Self, RunError> {
+        let schedule = plan.schedule();
+        let over = schedule.sampling_rate.map_or(Which::All, Which::Poisson);
+        let z = schedule.noise_multiplier;
+        Ok(Self {
+            rounds: plan.rounds(),
+            estimate: Fresh::new(start.len(), over, z, [plan.clip()])?,
+            bend: plan.proximal_facts().weak_convexity.unwrap_or(0.0),
             round: 0,
             step: 1,
             centre: start.to_vec(),
             sum: vec![0.0; start.len()],
             average: start.to_vec(),
-        }
-    }
-
-    pub(super) fn into_centre(self) -> Vec<f64> {
-        self.centre
+        })
     }
 }
 
 impl Walk for Proximal<'_> {
-    fn ask<'e>(
-        &self,
-        _: u64,
+    fn ask(
+        &mut self,
+        step: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        let z = self.plan.noise_multiplier;
-        Ok((ReleaseKind::Anchor, estimator.refresh(point, z)?))
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        self.estimate.ask(step, point, oracle)
+    }
+
+    /// The output of the last whole round.
+    fn close(&mut self, stop: Stop, _: &mut dyn Oracle) -> Result<Closing, AskError> {
+        Ok(match stop {
+            Stop::Completed => Closing::default(),
+            _ => Closing::at(self.centre.clone()),
+        })
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
-        let Some(round) = self.plan.rounds.get(self.round) else {
+        let Some(round) = self.rounds.get(self.round) else {
             next.copy_from_slice(point);
             return;
         };

@@ -1,9 +1,9 @@
 //! What a course of phases needs, and how the budget is shared among its releases.
 
 use dpopt_privacy::NoiseMultiplier;
+use dpopt_solver::PlanError;
 
 use super::KlPhase;
-use crate::facts::PlanError;
 use crate::kl::tail::{closed, noise_reach};
 
 /// One phase before its noise is known.

@@ -10,20 +10,40 @@ mod printed;
 mod search;
 mod walk;
 
-use dpopt_oracle::{Batch, Estimator, Level, Schedule};
-use dpopt_privacy::{NoiseMultiplier, Spend};
+use dpopt_oracle::{Batch, Level, Schedule};
+use dpopt_privacy::NoiseMultiplier;
+use dpopt_solver::{
+    Auto, BoundSense, BoundedQuantity, Budget, Item, KlCondition, Needs, Plan, PlanError,
+    PublicFacts, RunError, Solver, Stop, Terms, Unit, Value, Walk,
+};
 use serde::{Deserialize, Serialize};
 
-use super::KlCondition;
-use crate::bound::{BoundedQuantity, StatedBound};
-use crate::facts::{Budget, PlanError, PublicFacts};
-use crate::plan::{BoundSense, Plan};
-use crate::run::{Course, Observer, Outcome, OutputRule, RunError, Stop, run};
 use budget::{Draft, Tail, squared_mus};
 use search::Search;
 use walk::KlWalk;
 
 const SOLVER: &str = "kl-spider";
+/// KL Spider, planned freely.
+pub static KL_SPIDER: Solver = Solver {
+    name: SOLVER,
+    summary: "smooth losses under a KL condition with exponent from 1 to 2",
+    paper: "Menart et al. 2023 (arXiv 2311.13447), Algorithm 1",
+    needs: Needs {
+        kl: true,
+        ..Needs::NOTHING
+    },
+    uses_rank: false,
+    bound: Some((BoundedQuantity::ExcessRisk, BoundSense::WithProbability)),
+    auto: Auto::Never,
+    theory_page: Some("theory/kl-spider.md"),
+    privacy_page: "privacy/kl.md",
+    planner: |facts, extra, budget, limits| {
+        let kl = extra.kl_for(SOLVER)?;
+        let settings = KlSpiderSettings::new(extra.failure());
+        let plan = KlSpiderPlan::new(facts, &kl, budget, settings, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+};
 
 /// How phases are planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -97,8 +117,7 @@ impl KlSpiderSettings {
 }
 
 /// One phase of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KlPhase {
     /// Phi: the excess at its end is at most this.
     pub target: f64,
@@ -141,25 +160,13 @@ pub struct KlPhase {
 /// With probability 1 - beta over the noise the excess F(w) - F* of the returned point is at most [`Self::excess_bound`], if the constants are right on the
 /// component of {F <= F(start)} that holds the start, or on the ball of [`Self::radius`] around it. It is about the records at hand, not about
 /// their population.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
 pub struct KlSpiderPlan {
-    /// The facts it was made from.
-    pub facts: PublicFacts,
-    /// The condition.
-    pub kl: KlCondition,
-    /// The privacy it spends.
-    pub budget: Budget,
-    /// How it was planned.
-    pub settings: KlSpiderSettings,
-    /// The phases, in order.
-    pub phases: Vec<KlPhase>,
-    /// Per-record clip radius of gradients, L0.
-    pub clip: f64,
-    /// Phi_K: the excess is at most this with probability 1 - beta.
-    pub excess_bound: f64,
-    /// No point of any run is farther from the start.
-    pub radius: f64,
+    terms: Terms,
+    kl: KlCondition,
+    settings: KlSpiderSettings,
+    phases: Vec<KlPhase>,
+    radius: f64,
 }
 
 impl KlSpiderPlan {
@@ -213,61 +220,34 @@ impl KlSpiderPlan {
             KlSpiderVersion::PaperPhases => search.paper_phases(),
             KlSpiderVersion::PaperConstants => search.paper_constants(),
         };
-        let (drafts, squared, anchor_share) = planned.map_err(|bound| PlanError::VacuousRisk {
-            solver: SOLVER,
-            bound,
-            initial_gap: facts.initial_gap,
-            records: facts.records,
-            dim: facts.dim,
-            mu,
-        })?;
+        let (drafts, squared, anchor_share) =
+            planned.map_err(|bound| facts.vacuous_risk(SOLVER, bound, mu))?;
         let walked = |draft: &Draft| draft.updates * draft.step_length;
+        let radius = drafts.iter().map(walked).sum();
+        let bound = drafts.last().map_or(facts.initial_gap, |last| last.target);
+        let phases = budget::phases(&drafts, &squared, anchor_share)?;
+        let plan = Self::by_hand(facts, kl, budget, settings, phases);
         Ok(Self {
-            facts: *facts,
-            kl: *kl,
-            budget: *budget,
-            settings,
-            excess_bound: drafts.last().map_or(facts.initial_gap, |last| last.target),
-            radius: drafts.iter().map(walked).sum(),
-            phases: budget::phases(&drafts, &squared, anchor_share)?,
-            clip: facts.lipschitz,
+            terms: plan.terms.stating(Some(bound)),
+            radius,
+            ..plan
         })
     }
 
-    /// Steps at most: updates of all phases.
+    /// A plan with other phases. It states no bound.
     #[must_use]
-    pub fn steps(&self) -> u64 {
-        self.phases.iter().map(|phase| phase.updates).sum()
-    }
-
-    /// Mean gradients over all records that it costs at most: one for each anchor, two for each variation.
-    #[must_use]
-    pub fn full_gradients(&self) -> f64 {
-        2.0 * self.steps() as f64 - self.phases.len() as f64
-    }
-
-    /// Per-record gradients that it costs at most.
-    #[must_use]
-    pub fn gradients(&self) -> f64 {
-        self.full_gradients() * self.facts.records as f64
-    }
-
-    /// gamma^2 L F0^(-(2 - kappa)/kappa). Below 1/2 a constant is wrong, or F0 a loose bound.
-    #[must_use]
-    pub fn condition_number(&self) -> f64 {
-        let smoothness = self.settings.objective_smoothness;
-        let smoothness = smoothness.unwrap_or(self.facts.smoothness);
-        self.kl.condition_number(smoothness, self.facts.initial_gap)
-    }
-
-    /// The releases that are reserved: for each phase an anchor and all but one of its updates' variations.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
+    pub fn by_hand(
+        facts: &PublicFacts,
+        kl: &KlCondition,
+        budget: &Budget,
+        settings: KlSpiderSettings,
+        phases: Vec<KlPhase>,
+    ) -> Self {
         let level = |noise_multiplier| Level {
-            batch: Batch::Everything,
+            batch: Batch::All,
             noise_multiplier,
         };
-        let all = Schedule::new(self.facts.records);
+        // For each phase an anchor and all but one of its updates' variations.
         let add = |schedule: Schedule, phase: &KlPhase| {
             schedule
                 .releases(level(phase.anchor_noise_multiplier), 1)
@@ -276,80 +256,134 @@ impl KlSpiderPlan {
                     phase.updates.saturating_sub(1),
                 )
         };
-        self.phases.iter().fold(all, add).spend()
+        let spend = phases
+            .iter()
+            .fold(Schedule::new(facts.records), add)
+            .spend();
+        let steps = phases.iter().map(|phase| phase.updates).sum();
+        let terms = Terms::new(facts, budget, steps, spend)
+            .bounding(BoundedQuantity::ExcessRisk, BoundSense::WithProbability);
+        let full = full_gradients(steps, &phases);
+        Self {
+            terms: terms.with_gradients(full * facts.records as f64),
+            kl: *kl,
+            settings,
+            radius: phases
+                .iter()
+                .map(|phase| phase.updates as f64 * phase.step_length)
+                .sum(),
+            phases,
+        }
     }
 
-    /// Runs the plan, from the origin, on an estimator that reads all records, clips gradients to [`Self::clip`] and changes
-    /// to L1 times the displacement.
-    ///
-    /// # Errors
-    /// [`RunError`]; what was released before it stays charged.
-    pub fn run(
-        &self,
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        self.run_from(&vec![0.0; self.facts.dim], estimator, observer)
+    /// The condition.
+    #[must_use]
+    pub fn kl(&self) -> &KlCondition {
+        &self.kl
     }
 
-    /// As [`Self::run`], from `start` and not from the origin: a public point. The guarantee then needs F0
-    /// ([`PublicFacts::initial_gap`]) to bound the excess at `start`.
-    ///
-    /// # Errors
-    /// [`RunError`]; nothing was reserved if `start` is not a point of the plan's dimension.
-    pub fn run_from(
-        &self,
-        start: &[f64],
-        estimator: &mut dyn Estimator,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, RunError> {
-        let course = Course {
-            start,
-            dim: self.facts.dim,
-            steps: self.steps(),
-            spend: self.spend(),
-            output: OutputRule::Last,
-            bound: &|stop| self.bound_at(stop),
-        };
-        run(&course, &mut KlWalk::new(&self.phases), estimator, observer)
+    /// How it was planned.
+    #[must_use]
+    pub fn settings(&self) -> &KlSpiderSettings {
+        &self.settings
+    }
+
+    /// The phases, in order.
+    #[must_use]
+    pub fn phases(&self) -> &[KlPhase] {
+        &self.phases
+    }
+
+    /// Phi_K: the excess is at most this with probability 1 - beta; infinite for a plan by hand.
+    #[must_use]
+    pub fn excess_bound(&self) -> f64 {
+        self.bound().map_or(f64::INFINITY, |bound| bound.value)
+    }
+
+    /// No point of any run is farther from the start.
+    #[must_use]
+    pub fn radius(&self) -> f64 {
+        self.radius
+    }
+
+    /// Mean gradients over all records that it costs at most: one for each anchor, two for each variation.
+    #[must_use]
+    pub fn full_gradients(&self) -> f64 {
+        full_gradients(self.steps(), &self.phases)
+    }
+
+    /// gamma^2 L F0^(-(2 - kappa)/kappa). Below 1/2 a constant is wrong, or F0 a loose bound.
+    #[must_use]
+    pub fn condition_number(&self) -> f64 {
+        let facts = self.facts();
+        let smoothness = self.settings.objective_smoothness;
+        let smoothness = smoothness.unwrap_or(facts.smoothness);
+        self.kl.condition_number(smoothness, facts.initial_gap)
     }
 }
 
-/// Its bound is one on the excess ([`KlSpiderPlan::excess_bound`]), and none on the gradient norm.
+fn full_gradients(steps: u64, phases: &[KlPhase]) -> f64 {
+    2.0 * steps as f64 - phases.len() as f64
+}
+
+/// Its bound is one on the excess ([`KlSpiderPlan::excess_bound`]), not on the gradient norm.
 impl Plan for KlSpiderPlan {
-    fn facts(&self) -> &PublicFacts {
-        &self.facts
+    fn name(&self) -> &'static str {
+        SOLVER
     }
 
-    fn steps(&self) -> u64 {
-        self.steps()
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
-    fn spend(&self) -> Spend {
-        self.spend()
+    fn items(&self) -> Vec<Item<'_>> {
+        let phase = |phase: &KlPhase| {
+            vec![
+                Item::number("target", phase.target, Unit::LOSS),
+                Item::count("updates", phase.updates),
+                Item::number("step_length", phase.step_length, Unit::LENGTH),
+                Item::number("stop_below", phase.stop_below, Unit::GRADIENT),
+                Item::number("allowed_error", phase.allowed_error, Unit::GRADIENT),
+                Item::ratio("squared_mu", phase.squared_mu),
+                Item::ratio(
+                    "anchor_noise_multiplier",
+                    phase.anchor_noise_multiplier.get(),
+                ),
+                Item::ratio(
+                    "variation_noise_multiplier",
+                    phase.variation_noise_multiplier.get(),
+                ),
+                Item::number("anchor_noise_std", phase.anchor_noise_std, Unit::GRADIENT),
+                Item::number(
+                    "variation_noise_std",
+                    phase.variation_noise_std,
+                    Unit::GRADIENT,
+                ),
+            ]
+        };
+        vec![
+            Item::ratio("kappa", self.kl.kappa()),
+            Item::ratio("failure", self.settings.failure),
+            Item::plain(
+                "phases",
+                Value::Rows(self.phases.iter().map(phase).collect()),
+            ),
+            Item::number("clip", self.clip(), Unit::GRADIENT),
+            Item::number("radius", self.radius, Unit::LENGTH),
+        ]
     }
 
-    fn gradients(&self) -> f64 {
-        self.gradients()
-    }
-
-    fn clip(&self) -> f64 {
-        self.clip
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(KlWalk::new(
+            &self.phases,
+            start.len(),
+            self.clip(),
+        )?))
     }
 
     /// All phases were walked, or the last ended at a short estimate.
     fn bound_covers(&self, stop: Stop) -> bool {
         matches!(stop, Stop::Completed | Stop::SmallEstimate)
-    }
-
-    /// [`KlSpiderPlan::excess_bound`].
-    fn bound_at(&self, stop: Stop) -> Option<StatedBound> {
-        let counted = self.facts.adjacency.record_count_is_public();
-        (counted && self.bound_covers(stop)).then_some(StatedBound {
-            value: self.excess_bound,
-            quantity: BoundedQuantity::ExcessRisk,
-            sense: BoundSense::WithProbability,
-        })
     }
 
     /// Of mu^2: all phases before, and of the step's own what its releases so far may have cost.

@@ -1,9 +1,9 @@
 //! The planner: step, error and contraction by a public search, targets from the last one up.
 
+use dpopt_solver::{KlCondition, PublicFacts};
+
 use super::budget::{Draft, Tail, squared_mus};
 use super::descent::Pace;
-use crate::facts::PublicFacts;
-use crate::kl::KlCondition;
 
 /// a: step length over G/L.
 const STEPS: [f64; 7] = [0.03, 0.06, 0.1, 0.18, 0.3, 0.5, 0.8];

@@ -1,26 +1,30 @@
 //! The walk: steps of one length within a phase, which ends early at a short estimate.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{Estimate, Estimator};
-use dpopt_privacy::Refused;
+use dpopt_oracle::{AskError, Oracle, Running};
+use dpopt_privacy::{ClipNorm, Which};
+use dpopt_solver::{Asked, ReleaseKind, RunError, Stop, Walk};
 
 use super::KlPhase;
-use crate::run::{ReleaseKind, Walk};
+use crate::spider::descend;
 
 pub(super) struct KlWalk<'a> {
     phases: &'a [KlPhase],
+    running: Running,
     /// The phase, and updates made in it.
     phase: usize,
     updates: u64,
 }
 
 impl<'a> KlWalk<'a> {
-    pub(super) fn new(phases: &'a [KlPhase]) -> Self {
-        Self {
+    pub(super) fn new(phases: &'a [KlPhase], dim: usize, clip: f64) -> Result<Self, RunError> {
+        let clip = ClipNorm::new(clip).map_err(RunError::Clip)?;
+        Ok(Self {
             phases,
+            running: Running::new(dim, clip),
             phase: 0,
             updates: 0,
-        }
+        })
     }
 
     fn next_phase(&mut self) {
@@ -30,19 +34,24 @@ impl<'a> KlWalk<'a> {
 }
 
 impl Walk for KlWalk<'_> {
-    fn ask<'e>(
-        &self,
+    fn ask(
+        &mut self,
         _: u64,
         point: &[f64],
-        estimator: &'e mut dyn Estimator,
-    ) -> Result<(ReleaseKind, Estimate<'e>), Refused> {
-        let phase = &self.phases[self.phase];
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        let Some(phase) = self.phases.get(self.phase) else {
+            return Ok(Asked::Nothing(Stop::Completed));
+        };
+        let all = Which::All;
         Ok(if self.updates == 0 {
             let z = phase.anchor_noise_multiplier;
-            (ReleaseKind::Anchor, estimator.refresh(point, z)?)
+            let released = self.running.anchor(oracle, point, all, z)?;
+            Asked::estimate(ReleaseKind::Anchor, released.estimate())
         } else {
             let z = phase.variation_noise_multiplier;
-            (ReleaseKind::Variation, estimator.advance(point, z)?)
+            let released = self.running.vary(oracle, point, all, z)?;
+            Asked::estimate(ReleaseKind::Variation, released.estimate())
         })
     }
 
@@ -61,9 +70,7 @@ impl Walk for KlWalk<'_> {
             return;
         }
         let scale = phase.step_length / length;
-        for ((next, w), g) in next.iter_mut().zip(point).zip(gradient) {
-            *next = w - scale * g;
-        }
+        descend(point, scale, gradient, next);
         self.updates += 1;
         if self.updates >= phase.updates {
             self.next_phase();

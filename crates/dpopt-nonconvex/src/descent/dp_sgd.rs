@@ -1,0 +1,335 @@
+//! DP-SGD: noisy clipped gradients on Poisson samples, with momentum.
+
+use dpopt_oracle::{Batch, Level, Schedule};
+use dpopt_privacy::accounting::calibrate;
+use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend, Which};
+use dpopt_solver::{
+    Access, Auto, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError, Solver,
+    Terms, Unit, Walk,
+};
+
+use super::horizon::{CLIP_FRACTION, plain_steps};
+use super::noisy_gd::Descent;
+use super::{Fresh, HeavyBall, check};
+
+const SOLVER: &str = "dp-sgd";
+/// DP-SGD.
+pub static DP_SGD: Solver = Solver {
+    name: SOLVER,
+    summary: "generalised linear losses",
+    paper: "Abadi et al. 2016 (arXiv 1607.00133)",
+    needs: Needs::NOTHING,
+    uses_rank: false,
+    bound: None,
+    auto: Auto::Never,
+    theory_page: None,
+    privacy_page: "privacy/estimator.md",
+    planner: |facts, _, budget, limits| {
+        Ok(Box::new(DpSgdPlan::new(facts, budget, limits.max_steps)?))
+    },
+};
+/// DP-SGD with a clip radius that goes down.
+pub static DP_SGD_DECAY: Solver = Solver {
+    name: "dp-sgd-decay",
+    planner: |facts, _, budget, limits| {
+        let plan = DpSgdPlan::decaying(facts, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+    ..DP_SGD
+};
+
+/// Momentum of the default plan: the usual one. A tuned constant.
+const MOMENTUM: f64 = 0.9;
+/// Noise multiplier that the default sampling rate aims at. Above about 1 sampling costs little:
+/// per step mu is rate x sqrt(e^(1/z^2) - 1), close to rate/z. A tuned constant.
+const TARGET_MULTIPLIER: f64 = 1.5;
+/// Last clip radius over the first where it decays. Not measured.
+const CLIP_DECAY: f64 = 0.2;
+
+/// A plan for DP-SGD. It states no bound on the gradient.
+///
+/// # Privacy
+/// T Gaussian releases, each on a fresh Poisson sample. The multiplier is calibrated by the
+/// named accountant for the stated adjacency; under replace-one with its own dominating pair,
+/// never with the add/remove formula.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DpSgdPlan {
+    terms: Terms,
+    schedule: DpSgdSchedule,
+    accountant: Option<Accountant>,
+}
+
+/// What a [`DpSgdPlan`] does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DpSgdSchedule {
+    /// Number of steps T, one release each.
+    pub steps: u64,
+    /// Probability with which a record enters a step.
+    pub sampling_rate: SamplingRate,
+    /// Step size.
+    pub step_size: f64,
+    /// Heavy-ball momentum.
+    pub momentum: f64,
+    /// Per-record clip radius C, that of the first step where it decays.
+    pub clip: f64,
+    /// The last step's clip radius over the first one's; 1 where it stays. It goes down geometrically, and the noise
+    /// with it: the multiplier stays, so the privacy does.
+    pub clip_decay: f64,
+    /// Noise multiplier of each release.
+    pub noise_multiplier: NoiseMultiplier,
+    /// Which point is returned.
+    pub output: OutputRule,
+}
+
+impl DpSgdSchedule {
+    /// The clip radius of a step.
+    #[must_use]
+    pub fn clip_at(&self, step: u64) -> f64 {
+        let last = self.steps.saturating_sub(1).max(1) as f64;
+        self.clip * self.clip_decay.powf(step as f64 / last)
+    }
+}
+
+impl DpSgdPlan {
+    /// The default plan for generalised linear losses.
+    ///
+    /// # Formula
+    /// C = L0/2, eta = 1/L1, momentum 0.9. In the limit of many steps T releases at rate r and
+    /// multiplier z compose to mu = r sqrt(T)/z, so the noise along a flat direction depends, as
+    /// for noisy gradient descent, only on the horizon q: T = ceil((1 - 0.9) q), at most
+    /// `max_steps`. The rate is 1.5 mu/sqrt(T), at which z is near 1.5. (Ours; `docs/auto.md`.)
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
+        facts.check()?;
+        let mu = budget.mu()?.get();
+        let clip = CLIP_FRACTION * facts.lipschitz;
+        let steps = ((1.0 - MOMENTUM) * plain_steps(facts, clip, mu))
+            .ceil()
+            .clamp(1.0, max_steps.max(1) as f64) as u64;
+        // At least one expected record per step.
+        let rate = (TARGET_MULTIPLIER * mu / (steps as f64).sqrt())
+            .max(1.0 / facts.records as f64)
+            .min(1.0);
+        Self::with_parameters(
+            facts,
+            budget,
+            steps,
+            SamplingRate::new(rate)?,
+            1.0 / facts.smoothness,
+            MOMENTUM,
+            clip,
+        )
+    }
+
+    /// As [`DpSgdPlan::new`], with a clip radius that goes down from L0 to a fifth of it: gradients shrink as a run goes on,
+    /// and so may the noise. The numbers are the usual kind of choice and not measured.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn decaying(
+        facts: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        Self::new(facts, budget, max_steps)?
+            .scheduled(|schedule| DpSgdSchedule {
+                clip: facts.lipschitz,
+                ..schedule
+            })
+            .with_clip_decay(CLIP_DECAY)
+    }
+
+    /// The same plan with a clip radius that goes down geometrically to `decay` times the first. Sensitivity and noise go down
+    /// together, at one multiplier: the same events.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`] for a decay that is not positive and finite.
+    pub fn with_clip_decay(self, decay: f64) -> Result<Self, PlanError> {
+        PlanError::positive("clip_decay", decay)?;
+        Ok(self.scheduled(|schedule| DpSgdSchedule {
+            clip_decay: decay,
+            ..schedule
+        }))
+    }
+
+    /// The same with a schedule of the same privacy.
+    pub(super) fn scheduled(&self, change: impl FnOnce(DpSgdSchedule) -> DpSgdSchedule) -> Self {
+        Self {
+            accountant: self.accountant,
+            ..Self::by_hand(self.facts(), self.budget(), change(self.schedule))
+        }
+    }
+
+    /// A plan with given parameters; the noise is calibrated to the budget.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn with_parameters(
+        facts: &PublicFacts,
+        budget: &Budget,
+        steps: u64,
+        sampling_rate: SamplingRate,
+        step_size: f64,
+        momentum: f64,
+        clip: f64,
+    ) -> Result<Self, PlanError> {
+        facts.check()?;
+        check(steps, step_size, momentum, clip)?;
+        let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
+        let accountant =
+            Accountant::tightest_for(&event(NoiseMultiplier::new(1.0)?), facts.adjacency)?;
+        let noise_multiplier = calibrate::noise_multiplier(
+            accountant,
+            budget.epsilon,
+            budget.delta,
+            facts.adjacency,
+            event,
+        )?;
+        let schedule = DpSgdSchedule {
+            steps,
+            sampling_rate,
+            step_size,
+            momentum,
+            clip,
+            clip_decay: 1.0,
+            noise_multiplier,
+            output: OutputRule::Last,
+        };
+        Ok(Self {
+            accountant: Some(accountant),
+            ..Self::by_hand(facts, budget, schedule)
+        })
+    }
+
+    /// A plan with another schedule, whose noise nobody calibrated.
+    #[must_use]
+    pub fn by_hand(facts: &PublicFacts, budget: &Budget, schedule: DpSgdSchedule) -> Self {
+        let DpSgdSchedule {
+            steps,
+            sampling_rate: rate,
+            noise_multiplier,
+            ..
+        } = schedule;
+        Self {
+            terms: Terms::new(
+                facts,
+                budget,
+                steps,
+                spend(facts, noise_multiplier, rate, steps),
+            )
+            .with_gradients(steps as f64 * facts.records as f64 * rate.get())
+            .with_clip(schedule.clip)
+            .with_access(Access::Poisson(rate))
+            .with_output(schedule.output),
+            schedule,
+            accountant: None,
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn schedule(&self) -> &DpSgdSchedule {
+        &self.schedule
+    }
+
+    /// Who calibrated the multiplier; none for a plan by hand.
+    #[must_use]
+    pub fn accountant(&self) -> Option<Accountant> {
+        self.accountant
+    }
+
+    /// Noise standard deviation per coordinate of the mean gradient, at the first step.
+    #[must_use]
+    pub fn noise_std(&self) -> f64 {
+        let DpSgdSchedule {
+            clip,
+            noise_multiplier,
+            sampling_rate,
+            ..
+        } = self.schedule;
+        self.facts().noise_std(clip, noise_multiplier.get()) / sampling_rate.get()
+    }
+
+    /// The clip radius of a step.
+    #[must_use]
+    pub fn clip_at(&self, step: u64) -> f64 {
+        self.schedule.clip_at(step)
+    }
+
+    /// The estimate that the plan walks on.
+    pub(super) fn estimate(&self) -> Result<Fresh, RunError> {
+        let schedule = &self.schedule;
+        let decays = schedule.clip_decay != 1.0;
+        let clips = if decays { schedule.steps } else { 1 };
+        Fresh::new(
+            self.facts().dim,
+            Which::Poisson(schedule.sampling_rate),
+            schedule.noise_multiplier,
+            (0..clips).map(|step| {
+                if decays {
+                    schedule.clip_at(step)
+                } else {
+                    schedule.clip
+                }
+            }),
+        )
+    }
+}
+
+impl Plan for DpSgdPlan {
+    fn name(&self) -> &'static str {
+        if self.schedule.clip_decay == 1.0 {
+            SOLVER
+        } else {
+            DP_SGD_DECAY.name
+        }
+    }
+
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        let mut items = vec![
+            Item::count("steps", schedule.steps),
+            Item::ratio("sampling_rate", schedule.sampling_rate.get()),
+            Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            Item::ratio("momentum", schedule.momentum),
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::ratio("clip_decay", schedule.clip_decay),
+            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
+            Item::number("noise_std", self.noise_std(), Unit::GRADIENT),
+        ];
+        items.extend(self.accountant.map(|name| Item::word("accountant", name)));
+        items.push(Item::word("output", schedule.output));
+        items
+    }
+
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        let DpSgdSchedule {
+            step_size,
+            momentum,
+            ..
+        } = self.schedule;
+        Ok(Box::new(Descent {
+            estimate: self.estimate()?,
+            ball: HeavyBall::new(start.len(), step_size, momentum),
+        }))
+    }
+}
+
+fn spend(
+    facts: &PublicFacts,
+    noise_multiplier: NoiseMultiplier,
+    rate: SamplingRate,
+    steps: u64,
+) -> Spend {
+    let level = Level {
+        batch: Batch::Poisson(rate),
+        noise_multiplier,
+    };
+    Schedule::new(facts.records).releases(level, steps).spend()
+}

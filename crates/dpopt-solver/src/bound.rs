@@ -1,0 +1,97 @@
+//! What a finished run is proven to have reached.
+
+use serde::{Deserialize, Serialize};
+
+/// A proven bound at the point that a run returned.
+///
+/// It holds for the facts that the plan was made from: the constants of the loss, and the initial gap (or the radius)
+/// **at the point where the run started**.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StatedBound {
+    /// At most so much.
+    pub value: f64,
+    /// Of what.
+    pub quantity: BoundedQuantity,
+    /// In which sense.
+    pub sense: BoundSense,
+}
+
+impl StatedBound {
+    /// A bound of `value` on `quantity`.
+    #[must_use]
+    pub fn new(value: f64, quantity: BoundedQuantity, sense: BoundSense) -> Self {
+        Self {
+            value,
+            quantity,
+            sense,
+        }
+    }
+}
+
+/// What a bound is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum BoundedQuantity {
+    /// The norm of the gradient, in the unit of the loss over that of the point.
+    GradientNorm,
+    /// F less its minimum, in the unit of the loss.
+    ExcessRisk,
+}
+
+impl std::fmt::Display for BoundedQuantity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            BoundedQuantity::GradientNorm => "gradient norm",
+            BoundedQuantity::ExcessRisk => "excess risk",
+        })
+    }
+}
+
+/// In which sense a bound holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum BoundSense {
+    /// Root mean square over noise, samples and the drawn output, for the mean over these records.
+    RootMeanSquare,
+    /// Mean over noise and the drawn output, for the mean over these records.
+    Mean,
+    /// With the planned probability over noise, for the mean over these records.
+    WithProbability,
+    /// Mean over noise and projection, for the mean over these records.
+    MeanOverProjections,
+    /// Mean over noise and over the records as a sample, for the population that they were drawn from.
+    PopulationMean,
+    /// With the planned probability over noise and records, for the population.
+    PopulationWithProbability,
+}
+
+impl BoundSense {
+    /// Whether the bound is for the population that the records were drawn from.
+    #[must_use]
+    pub fn of_population(self) -> bool {
+        matches!(
+            self,
+            BoundSense::PopulationMean | BoundSense::PopulationWithProbability
+        )
+    }
+}
+
+impl std::fmt::Display for BoundSense {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            BoundSense::RootMeanSquare => "root mean square",
+            BoundSense::Mean => "mean",
+            BoundSense::WithProbability => "with the planned probability",
+            BoundSense::MeanOverProjections => "mean, over the projection too",
+            BoundSense::PopulationMean => {
+                "mean, for the population that the records were drawn from"
+            }
+            BoundSense::PopulationWithProbability => {
+                "with the planned probability, for the population that the records were drawn from"
+            }
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! Why no plan could be made.
+
+use dpopt_linalg::MapError;
+use dpopt_privacy::{AccountingError, Adjacency, UnitError};
+
+/// No plan could be made. Nothing was read or spent.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A public fact is not a positive finite number.
+    #[error("{name} must be a positive finite number, got {value}")]
+    BadFact {
+        /// Name of the fact.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// The best bound says no more than the starting point already satisfies.
+    #[error(
+        "{solver} has no useful plan for these facts: its best bound on the gradient norm is {bound:.4}, \
+         and the starting point already satisfies {trivial:.4}; more records (now {records}), a larger \
+         epsilon (now mu = {mu:.4}) or fewer features (now {dim}) would help"
+    )]
+    Vacuous {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The best bound found.
+        bound: f64,
+        /// min(L0, sqrt(2 L1 F0)).
+        trivial: f64,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+        /// Gaussian-DP budget.
+        mu: f64,
+    },
+    /// A solver needs a bound on how far a minimiser is from the start, and was given none.
+    #[error(
+        "{solver} needs a public bound on the distance from the starting point to a minimiser (a radius), and none was given; \
+         for these facts (L0 = {lipschitz}, L1 = {smoothness}) one below {useful_below:.4} says more of the gradient at the \
+         starting point than they do"
+    )]
+    RadiusMissing {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// L0.
+        lipschitz: f64,
+        /// L1.
+        smoothness: f64,
+        /// min(L0, sqrt(2 L1 F0))/L1.
+        useful_below: f64,
+    },
+    /// A solver for convex losses was asked for another one.
+    #[error(
+        "{solver} is for losses that are convex for every record, and this one (L0 = {lipschitz}, L1 = {smoothness}) is not"
+    )]
+    NotConvex {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// L0.
+        lipschitz: f64,
+        /// L1.
+        smoothness: f64,
+    },
+    /// A solver reads slices of records at fixed positions, which the adjacency does not keep.
+    #[error(
+        "{solver} would read the {records} records in slices by position (some {slices}), and under {adjacency} adjacency \
+         one record more shifts every later slice, so that all of them would have to be paid for; replace-one or zero-out \
+         is needed"
+    )]
+    NeedsPositions {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The adjacency.
+        adjacency: Adjacency,
+        /// n.
+        records: u64,
+        /// Slices of the plan, were positions fixed; 1 where there is none.
+        slices: u64,
+    },
+    /// There are not enough records for one round.
+    #[error("one round of {solver} reads at least {needed} records, and there are {records}")]
+    TooFewRecords {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// n.
+        records: u64,
+        /// Records of the smallest round.
+        needed: u64,
+    },
+    /// A tree can't be this deep.
+    #[error("a tree of depth {depth} was asked for; at most {most} is planned")]
+    TooDeep {
+        /// Depth asked for.
+        depth: u32,
+        /// Deepest tree.
+        most: u32,
+    },
+    /// A solver is for losses under a KL condition with an exponent in another range.
+    #[error("{solver} is for a KL exponent kappa from {least} to {most}, and this one is {kappa}")]
+    KlExponent {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// kappa.
+        kappa: f64,
+        /// Smallest kappa that the solver's theorem covers.
+        least: f64,
+        /// Largest kappa that the solver's theorem covers; infinite where there is none.
+        most: f64,
+    },
+    /// A solver for losses under a KL condition was told none.
+    #[error(
+        "{solver} needs a KL condition of the mean loss (gamma and kappa), and none was given; no table of data has one by itself"
+    )]
+    KlMissing {
+        /// Solver that was planned.
+        solver: &'static str,
+    },
+    /// gamma L0 is too small for the bound on the gap: at the start (gamma ||grad F||)^kappa is at most (gamma L0)^kappa, and the
+    /// condition would contradict the gap.
+    #[error(
+        "the KL condition allows an excess of at most (gamma L0)^kappa = {most:e} at the start, and the bound on the initial gap is \
+         {initial_gap:e}: gamma or L0 is too small, or the bound on the gap can be lowered to the former"
+    )]
+    KlGap {
+        /// (gamma L0)^kappa.
+        most: f64,
+        /// F0.
+        initial_gap: f64,
+    },
+    /// A solver for weakly convex losses was not told how much they may bend down.
+    #[error(
+        "{solver} needs a constant of weak convexity (W with f + (W/2)||.||^2 convex for every record: 0 for convex losses, L1 for smooth \
+         ones), and none was given"
+    )]
+    WeakConvexityMissing {
+        /// Solver that was planned.
+        solver: &'static str,
+    },
+    /// The constants hold in a smaller ball than the run may need.
+    #[error(
+        "{solver} may go as far as {needed} from the start, and the constants were stated for a radius of {region}"
+    )]
+    RegionTooSmall {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The radius that was stated.
+        region: f64,
+        /// How far the run may go.
+        needed: f64,
+    },
+    /// No bound on the excess risk is below the bound on the gap that the starting point has.
+    #[error(
+        "{solver} has no useful plan for these facts: its best bound on the excess risk is {bound:e}, and the starting point \
+         already satisfies {initial_gap:e}; more records (now {records}), a larger epsilon (now mu = {mu:.4}) or fewer \
+         parameters (now {dim}) would help"
+    )]
+    VacuousRisk {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The best bound found; infinite where there is none.
+        bound: f64,
+        /// F0.
+        initial_gap: f64,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+        /// Gaussian-DP budget.
+        mu: f64,
+    },
+    /// The budget does not pay for one step, whatever the records are.
+    #[error(
+        "{solver} can't make a step: {what} costs a squared mu of at least {cost:e}, and the budget is {squared_mu:e}; more records \
+         (now {records}), a larger epsilon or fewer parameters (now {dim}) would help"
+    )]
+    Unaffordable {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// What can't be paid.
+        what: &'static str,
+        /// Its least cost.
+        cost: f64,
+        /// The budget.
+        squared_mu: f64,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+    },
+    /// A plan was asked for that needs a public bound on the rank.
+    #[error(
+        "the rank branch of the projection needs a public bound on the rank of the rows, and none was given; \
+         a bound must never be computed from protected records"
+    )]
+    RankMissing,
+    /// The number of rows of a projection can't be chosen by a bound that the base solver does not state, or states of the
+    /// population, or with a probability.
+    #[error(
+        "the solver states no bound on the mean norm of the gradient over these records, so the projection's dimension has to be \
+         given"
+    )]
+    NoBaseBound,
+    /// A projection can't have this shape.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The accountant refused.
+    #[error(transparent)]
+    Accounting(#[from] AccountingError),
+    /// A derived quantity is out of range.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+}
+
+impl PlanError {
+    /// Refuses a value that is not positive and finite.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`].
+    pub fn positive(name: &'static str, value: f64) -> Result<(), Self> {
+        if value.is_finite() && value > 0.0 {
+            Ok(())
+        } else {
+            Err(Self::BadFact { name, value })
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Everything a planner may know.
+
+use dpopt_oracle::{Constants, Convexity};
+use dpopt_privacy::accounting::gdp;
+use dpopt_privacy::{Adjacency, Delta, Epsilon, Mu};
+use serde::Serialize;
+
+use crate::error::PlanError;
+
+/// Public facts about a problem. Nothing that depends on the records may enter here: a planner
+/// sees only this.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PublicFacts {
+    /// Public number of records n: the true one under replace-one, a declared one under
+    /// add/remove.
+    pub records: u64,
+    /// Number of parameters d.
+    pub dim: usize,
+    /// Neighbouring relation.
+    pub adjacency: Adjacency,
+    /// L0: bound on the norm of each record's gradient.
+    pub lipschitz: f64,
+    /// L1: Lipschitz constant of each record's gradient.
+    pub smoothness: f64,
+    /// Upper bound on F(0) - min F.
+    pub initial_gap: f64,
+    /// X: bound on the norm of a feature row, where the loss is generalised linear.
+    pub row_norm: f64,
+    /// Whether each record's loss is convex.
+    pub convexity: Convexity,
+}
+
+impl PublicFacts {
+    /// The facts of a generalised linear problem.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`] when a fact is not a positive finite number.
+    pub fn glm(
+        records: u64,
+        dim: usize,
+        adjacency: Adjacency,
+        row_norm: f64,
+        constants: Constants,
+    ) -> Result<Self, PlanError> {
+        let facts = Self {
+            records,
+            dim,
+            adjacency,
+            lipschitz: constants.lipschitz,
+            smoothness: constants.smoothness,
+            initial_gap: constants.initial_gap,
+            row_norm,
+            convexity: constants.convexity,
+        };
+        facts.check()?;
+        Ok(facts)
+    }
+
+    /// Checks that every fact is a positive finite number.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`].
+    pub fn check(&self) -> Result<(), PlanError> {
+        for (name, value) in [
+            ("records", self.records as f64),
+            ("dim", self.dim as f64),
+            ("lipschitz", self.lipschitz),
+            ("smoothness", self.smoothness),
+            ("initial_gap", self.initial_gap),
+            ("row_norm", self.row_norm),
+        ] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(PlanError::BadFact { name, value });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the starting point already satisfies: ||grad F(0)|| <= min(L0, sqrt(2 L1 F0)). A bound
+    /// that is not below it says nothing.
+    #[must_use]
+    pub fn trivial_bound(&self) -> f64 {
+        self.lipschitz
+            .min((2.0 * self.smoothness * self.initial_gap).sqrt())
+    }
+
+    /// Refuses a bound on the gradient norm that says no more than the starting point does; `mu` is the budget.
+    ///
+    /// # Errors
+    /// [`PlanError::Vacuous`], also for a bound that is NaN.
+    pub fn useful(&self, solver: &'static str, bound: f64, mu: f64) -> Result<(), PlanError> {
+        if bound < self.trivial_bound() {
+            return Ok(());
+        }
+        Err(self.vacuous(solver, bound, mu))
+    }
+
+    /// The refusal of a solver whose best bound on the gradient norm is `bound`.
+    #[must_use]
+    pub fn vacuous(&self, solver: &'static str, bound: f64, mu: f64) -> PlanError {
+        PlanError::Vacuous {
+            solver,
+            bound,
+            trivial: self.trivial_bound(),
+            records: self.records,
+            dim: self.dim,
+            mu,
+        }
+    }
+
+    /// The refusal of a solver whose best bound on the excess risk is `bound`.
+    #[must_use]
+    pub fn vacuous_risk(&self, solver: &'static str, bound: f64, mu: f64) -> PlanError {
+        PlanError::VacuousRisk {
+            solver,
+            bound,
+            initial_gap: self.initial_gap,
+            records: self.records,
+            dim: self.dim,
+            mu,
+        }
+    }
+
+    /// Standard deviation per coordinate of a mean over all records of vectors of norm at most
+    /// `radius`, released with `noise_multiplier`.
+    #[must_use]
+    pub fn noise_std(&self, radius: f64, noise_multiplier: f64) -> f64 {
+        self.adjacency.sum_sensitivity() * radius * noise_multiplier / self.records as f64
+    }
+}
+
+/// The privacy that a plan may spend.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Budget {
+    /// epsilon of (epsilon, delta)-DP.
+    pub epsilon: Epsilon,
+    /// delta of (epsilon, delta)-DP.
+    pub delta: Delta,
+}
+
+impl Budget {
+    /// The Gaussian-DP parameter that (epsilon, delta) allows, less a relative 1e-9 so that
+    /// rounding in the composition can't push a plan over a budget of the same size.
+    ///
+    /// # Errors
+    /// [`PlanError::Accounting`] when no representable mu fits.
+    pub fn mu(&self) -> Result<Mu, PlanError> {
+        let mu = gdp::mu_for(self.epsilon, self.delta)?;
+        Ok(Mu::new(mu.get() * (1.0 - 1e-9))?)
+    }
+}

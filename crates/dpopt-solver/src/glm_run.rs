@@ -1,0 +1,80 @@
+//! A run on private records, on the oracle that a plan asks for.
+
+use std::num::NonZeroUsize;
+
+use dpopt_oracle::{ConvexGlm, Glm, Offers, OutputPerturbed, PrivateData, PrivateMean};
+use dpopt_privacy::Curator;
+
+use crate::outcome::{Observer, Outcome};
+use crate::plan::Plan;
+use crate::run::{Run, RunError};
+
+/// Records and a generalised linear loss to run a plan on, and the curator that pays. For other losses, and to keep the oracle, see
+/// [`Plan::run`].
+pub struct GlmRun<'a> {
+    data: &'a PrivateData,
+    loss: Glm,
+    curator: Curator,
+    threads: NonZeroUsize,
+    start: Option<&'a [f64]>,
+}
+
+impl<'a> GlmRun<'a> {
+    /// From the origin, on one thread.
+    #[must_use]
+    pub fn new(data: &'a PrivateData, loss: Glm, curator: Curator) -> Self {
+        Self {
+            data,
+            loss,
+            curator,
+            threads: NonZeroUsize::MIN,
+            start: None,
+        }
+    }
+
+    /// On up to so many threads; results do not depend on it. Passes over one record after the other use one.
+    #[must_use]
+    pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// From a public point, such as that of a checkpoint; none: from the origin.
+    #[must_use]
+    pub fn starting_at(mut self, start: Option<&'a [f64]>) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// Runs a plan, on whatever oracle it needs, and gives the curator back.
+    ///
+    /// # Privacy
+    /// Nothing here draws, clips or charges: the oracles of `dpopt-oracle` do, over the given curator. A projected plan reads
+    /// the embedded records; its point is lifted, and its observer sees points of the embedded problem.
+    ///
+    /// # Errors
+    /// [`RunError`]; what was released before it stays charged. [`RunError::NotConvexSmooth`] and
+    /// [`dpopt_oracle::EstimatorError::InAFile`] for passes that can't be made.
+    pub fn run(
+        self,
+        plan: &dyn Plan,
+        observer: &mut dyn Observer,
+    ) -> Result<(Outcome, Curator), RunError> {
+        let embedded = plan.embed(self.data)?;
+        if embedded.is_some() && self.start.is_some() {
+            return Err(RunError::StartProjected {
+                solver: plan.name(),
+            });
+        }
+        let data = embedded.as_ref().unwrap_or(self.data);
+        let run = Run::new(observer).starting_at(self.start);
+        if plan.needs().covers(Offers::PASSES) {
+            let mut passes = OutputPerturbed::new(data, ConvexGlm::new(self.loss)?, self.curator)?;
+            let outcome = plan.run_with(&mut passes, run)?;
+            return Ok((outcome, passes.into_curator()));
+        }
+        let mut means = PrivateMean::new(data, self.loss, self.curator)?.with_threads(self.threads);
+        let outcome = plan.run_with(&mut means, run)?;
+        Ok((outcome, means.into_curator()))
+    }
+}

@@ -1,0 +1,33 @@
+//! What every private solver has: facts and a budget to plan from, a plan, a walk, one run loop, and a place in a registry.
+//!
+//! A solver is one file: a planner, which derives a [`Plan`] from [`PublicFacts`] and a [`Budget`] before any record is
+//! read; a [`Walk`], which asks for releases and moves on them; and a [`Solver`] that says what it is called and needs.
+//! Everything else is here. A solver never draws noise, clips, charges, or sees a record.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
+mod bound;
+mod error;
+mod facts;
+mod glm_run;
+mod item;
+mod kl_condition;
+mod outcome;
+mod plan;
+mod rank;
+mod registry;
+mod run;
+pub mod search;
+
+pub use bound::{BoundSense, BoundedQuantity, StatedBound};
+pub use error::PlanError;
+pub use facts::{Budget, PublicFacts};
+pub use glm_run::GlmRun;
+pub use item::{Item, Unit, Value};
+pub use kl_condition::KlCondition;
+pub use outcome::{
+    NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop,
+};
+pub use plan::{Access, Plan, Terms};
+pub use rank::PublicRank;
+pub use registry::{Auto, ExtraFacts, Limits, Needs, Planner, Solver, UnknownSolver, find, names};
+pub use run::{Asked, Closing, Run, RunError, Walk};

@@ -1,0 +1,237 @@
+//! Solvers by name: everything that a caller has to know of one before there is a plan.
+
+use dpopt_privacy::Adjacency;
+use serde::{Serialize, Serializer};
+
+use crate::bound::{BoundSense, BoundedQuantity};
+use crate::error::PlanError;
+use crate::facts::{Budget, PublicFacts};
+use crate::kl_condition::KlCondition;
+use crate::plan::Plan;
+use crate::rank::PublicRank;
+
+/// A solver: how it is called, what it needs, and how it is planned.
+#[derive(Clone, Copy)]
+pub struct Solver {
+    /// The name, as on the command line and in files.
+    pub name: &'static str,
+    /// For what it is, in a few words.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub paper: &'static str,
+    /// What it can't be planned or run without.
+    pub needs: Needs,
+    /// Whether its plans are better for a bound on the rank, without a projection.
+    pub uses_rank: bool,
+    /// On what its plans state a bound and in which sense, where the bound says anything; none: they never do.
+    pub bound: Option<(BoundedQuantity, BoundSense)>,
+    /// The part that it plays where a rule picks the solver.
+    pub auto: Auto,
+    /// The page of its proof, below `docs/`.
+    pub theory_page: Option<&'static str>,
+    /// The page of what its privacy rests on, below `docs/`.
+    pub privacy_page: &'static str,
+    /// Plans. See [`Solver::plan`].
+    pub planner: Planner,
+}
+
+/// From public facts, extra facts, a budget and limits to a plan.
+pub type Planner =
+    fn(&PublicFacts, &ExtraFacts, &Budget, &Limits) -> Result<Box<dyn Plan>, PlanError>;
+
+/// What a solver can't do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// [`ExtraFacts::radius`].
+    pub radius: bool,
+    /// [`ExtraFacts::kl`].
+    pub kl: bool,
+    /// Losses that are convex for every record.
+    pub convex: bool,
+    /// Records at fixed positions, which it reads in slices: refused under add-remove.
+    pub positions: bool,
+    /// Records in memory.
+    pub memory: bool,
+}
+
+impl Needs {
+    /// Nothing.
+    pub const NOTHING: Self = Self {
+        radius: false,
+        kl: false,
+        convex: false,
+        positions: false,
+        memory: false,
+    };
+}
+
+/// What part a solver plays in the `auto` rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auto {
+    /// None: it is taken only by name.
+    Never,
+    /// Its bound is compared with those of the others.
+    ByBound,
+    /// It is taken for convex losses, and where no bound says anything.
+    Fallback,
+}
+
+/// What some solvers need to be told beside the facts of the problem. Public, and **never computed from protected
+/// records**; if it is wrong a stated bound may be, and no guarantee is.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
+pub struct ExtraFacts {
+    /// R: a bound on the distance from the starting point to some minimiser of the population risk.
+    pub radius: Option<f64>,
+    /// A bound on the rank of the rows of a generalised linear problem.
+    pub rank: Option<PublicRank>,
+    /// A KL condition of the mean loss.
+    pub kl: Option<KlCondition>,
+    /// W: every f(.; x) + (W/2)||.||^2 is convex. For solvers under a KL condition.
+    pub weak_convexity: Option<f64>,
+    /// beta: the probability with which a bound on the excess risk may fail; 0.05 where it is left out.
+    pub failure: Option<f64>,
+}
+
+impl ExtraFacts {
+    /// With this radius.
+    #[must_use]
+    pub fn with_radius(mut self, radius: f64) -> Self {
+        self.radius = Some(radius);
+        self
+    }
+
+    /// With this rank.
+    #[must_use]
+    pub fn with_rank(mut self, rank: PublicRank) -> Self {
+        self.rank = Some(rank);
+        self
+    }
+
+    /// With this KL condition.
+    #[must_use]
+    pub fn with_kl(mut self, kl: KlCondition) -> Self {
+        self.kl = Some(kl);
+        self
+    }
+
+    /// With this constant of weak convexity.
+    #[must_use]
+    pub fn with_weak_convexity(mut self, weak_convexity: f64) -> Self {
+        self.weak_convexity = Some(weak_convexity);
+        self
+    }
+
+    /// The KL condition.
+    ///
+    /// # Errors
+    /// [`PlanError::KlMissing`].
+    pub fn kl_for(&self, solver: &'static str) -> Result<KlCondition, PlanError> {
+        self.kl.ok_or(PlanError::KlMissing { solver })
+    }
+
+    /// beta.
+    #[must_use]
+    pub fn failure(&self) -> f64 {
+        self.failure.unwrap_or(0.05)
+    }
+}
+
+/// What bounds the running time of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Most steps: of one stage where there are stages, nothing to a plan that is one pass.
+    pub max_steps: u64,
+}
+
+impl Limits {
+    /// At most so many steps.
+    #[must_use]
+    pub fn steps(max_steps: u64) -> Self {
+        Self { max_steps }
+    }
+}
+
+impl Solver {
+    /// Plans, from all that is known. What the solver has no use for it does not read.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn plan(
+        &self,
+        facts: &PublicFacts,
+        extra: &ExtraFacts,
+        budget: &Budget,
+        limits: &Limits,
+    ) -> Result<Box<dyn Plan>, PlanError> {
+        (self.planner)(facts, extra, budget, limits)
+    }
+
+    /// Whether its plans state a bound, where it says anything.
+    #[must_use]
+    pub fn states_a_bound(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    /// Whether it can be planned under this adjacency.
+    #[must_use]
+    pub fn accepts(&self, adjacency: Adjacency) -> bool {
+        adjacency != Adjacency::AddRemove || !self.needs.positions
+    }
+}
+
+impl PartialEq for Solver {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Solver {}
+
+impl std::fmt::Debug for Solver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Solver({})", self.name)
+    }
+}
+
+impl std::fmt::Display for Solver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Serialize for Solver {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+
+/// The solver of this name in a list.
+///
+/// # Errors
+/// [`UnknownSolver`].
+pub fn find(solvers: &[&'static Solver], name: &str) -> Result<&'static Solver, UnknownSolver> {
+    let found = solvers.iter().copied().find(|solver| solver.name == name);
+    found.ok_or_else(|| UnknownSolver {
+        name: name.to_owned(),
+        known: names(solvers),
+    })
+}
+
+/// The names in a list, with commas between them.
+#[must_use]
+pub fn names(solvers: &[&'static Solver]) -> String {
+    let names: Vec<&str> = solvers.iter().map(|solver| solver.name).collect();
+    names.join(", ")
+}
+
+/// A name is not that of a solver.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no solver is called `{name}`; known: {known}")]
+pub struct UnknownSolver {
+    /// The name.
+    pub name: String,
+    /// The names of the list.
+    pub known: String,
+}

@@ -1,0 +1,297 @@
+//! A plan of every solver that is small enough to be audited: a dozen steps or so, at epsilon 1.
+
+use dpopt_nonconvex::{
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, KlCondition, Limits, NoisyGdPlan,
+    NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan,
+    ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan,
+    RecursiveSgdPlan, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
+    SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
+    TreeSpiderSchedule, TreeTarget,
+};
+use dpopt_oracle::{Convexity, Momentum};
+use dpopt_privacy::{Adjacency, Delta, Epsilon, SamplingRate};
+
+use super::AuditError;
+use super::estimators::other;
+use super::mechanisms::{DELTA, noise};
+
+/// Steps of most plans.
+pub(super) const STEPS: u64 = 12;
+/// Records of runs that don't read slices.
+pub(super) const FEW: u64 = 8;
+/// Records of runs on slices.
+pub(super) const MANY: u64 = 14;
+/// Schedules are made for so many dimensions at most: bounds are of no interest, and costs don't depend on them.
+const PLANNED_DIMS: usize = 8;
+
+/// Facts of a large problem, so that plans are not vacuous. What a run costs doesn't depend on how many
+/// records it reads, and audits read few.
+pub(super) fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
+    PublicFacts {
+        records: 100_000,
+        dim,
+        adjacency,
+        lipschitz: 1.0,
+        smoothness: 1.0,
+        initial_gap: 0.5,
+        row_norm: 1.0,
+        convexity: Convexity::Nonconvex,
+    }
+}
+
+pub(super) fn budget() -> Result<Budget, AuditError> {
+    Ok(Budget {
+        epsilon: Epsilon::new(1.0)?,
+        delta: Delta::new(DELTA)?,
+    })
+}
+
+/// An adjacency that a planner for slices by position takes, where `adjacency` is none: whether the run refuses is audited.
+pub(super) fn with_positions(adjacency: Adjacency) -> Adjacency {
+    if adjacency.record_count_is_public() {
+        adjacency
+    } else {
+        Adjacency::ReplaceOne
+    }
+}
+
+/// The number of records that a plan of [`plan_of`] is run on.
+pub(super) fn records_of(solver: &Solver) -> u64 {
+    if solver.needs.positions { MANY } else { FEW }
+}
+
+/// A plan of this solver. One without a plan by hand here gets what its planner makes of all facts that a solver may ask for.
+pub(super) fn plan_of(
+    solver: &Solver,
+    adjacency: Adjacency,
+    dim: usize,
+) -> Result<Box<dyn Plan>, AuditError> {
+    let (all, few) = (
+        facts(adjacency, dim),
+        facts(adjacency, dim.min(PLANNED_DIMS)),
+    );
+    let budget = budget()?;
+    Ok(match solver.name {
+        "noisy-gd" => {
+            let plan = NoisyGdPlan::momentum(&few, &budget, STEPS)?;
+            Box::new(NoisyGdPlan::by_hand(&all, &budget, *plan.schedule()))
+        }
+        "noisy-gd-theory" => {
+            let plan = NoisyGdPlan::theory(&few, &budget, STEPS)?;
+            Box::new(NoisyGdPlan::by_hand(&all, &budget, *plan.schedule()))
+        }
+        "dp-sgd" => Box::new(dp_sgd(adjacency, dim)?),
+        // Clips that go down to a twentieth.
+        "dp-sgd-decay" => Box::new(dp_sgd(adjacency, dim)?.with_clip_decay(0.05)?),
+        "dp-adam" => {
+            let decaying = dp_sgd(adjacency, dim)?.with_clip_decay(0.05)?;
+            Box::new(DpAdamPlan::on(decaying, 0.99, 1e-8, true)?)
+        }
+        "spiderboost" => Box::new(spider(adjacency, dim, 1.0)?),
+        "normalized-spider" => {
+            let z = of_each_step(&budget)?;
+            let plan = NormalizedSpiderPlan::new(&few, &budget, STEPS)?;
+            // Three phases, as of SpiderBoost, and steps of which some are under the floor.
+            let schedule = NormalizedSpiderSchedule {
+                phase: 4,
+                steps: STEPS,
+                step_length: 0.3,
+                floor: 0.2,
+                anchor_noise_multiplier: z,
+                variation_noise_multiplier: z,
+                ..*plan.schedule()
+            };
+            Box::new(NormalizedSpiderPlan::by_hand(&all, &budget, schedule))
+        }
+        "storm" => {
+            let plan = StormPlan::new(&few, &budget, STEPS)?;
+            let schedule = StormSchedule {
+                momentum: Momentum::new(0.3)?,
+                ..*plan.schedule()
+            };
+            Box::new(StormPlan::by_hand(&all, &budget, schedule))
+        }
+        "sampled-spiderboost" => Box::new(sampled(adjacency, dim, FEW)?),
+        "tree-spider" => Box::new(tree(adjacency, dim, |_, _| {})?),
+        "recursive-gd" => Box::new(stages(adjacency, dim, &[(4, 3), (5, 2), (4, 3)])?),
+        "recursive-sgd" => {
+            let convex = convex_facts(adjacency, dim, FEW);
+            Box::new(RecursiveSgdPlan::with_growth(&convex, &budget, 4.0)?)
+        }
+        "proximal-point" => Box::new(proximal(adjacency, dim, None)?),
+        _ => {
+            let extra = ExtraFacts::default()
+                .with_radius(1.0)
+                .with_kl(KlCondition::new(1.0, 1.5)?)
+                .with_weak_convexity(0.1);
+            solver.plan(&all, &extra, &budget, &Limits::steps(STEPS))?
+        }
+    })
+}
+
+/// The noise multiplier of a plan that gives all of its steps equal shares.
+fn of_each_step(budget: &Budget) -> Result<dpopt_privacy::NoiseMultiplier, AuditError> {
+    noise((STEPS as f64).sqrt() / budget.mu()?.get())
+}
+
+/// SpiderBoost in three phases of four steps, which share the budget equally: so long a plan has one phase for these
+/// facts, and restarts are to be audited too.
+pub(super) fn spider(
+    adjacency: Adjacency,
+    dim: usize,
+    clip: f64,
+) -> Result<SpiderBoostPlan, AuditError> {
+    let budget = budget()?;
+    let few = facts(adjacency, dim.min(PLANNED_DIMS));
+    let z = of_each_step(&budget)?;
+    let schedule = SpiderBoostSchedule {
+        phase: 4,
+        steps: STEPS,
+        clip,
+        anchor_noise_multiplier: z,
+        variation_noise_multiplier: z,
+        ..*SpiderBoostPlan::new(&few, &budget, STEPS)?.schedule()
+    };
+    let facts = facts(adjacency, dim);
+    Ok(SpiderBoostPlan::by_hand(&facts, &budget, schedule))
+}
+
+/// DP-SGD on three records in ten.
+pub(super) fn dp_sgd(adjacency: Adjacency, dim: usize) -> Result<DpSgdPlan, AuditError> {
+    let (facts, rate) = (facts(adjacency, dim), SamplingRate::new(0.3)?);
+    let budget = budget()?;
+    Ok(DpSgdPlan::with_parameters(
+        &facts, &budget, STEPS, rate, 0.5, 0.9, 1.0,
+    )?)
+}
+
+/// Three phases of four steps, variations on samples of two of `records`.
+pub(super) fn sampled(
+    adjacency: Adjacency,
+    dim: usize,
+    records: u64,
+) -> Result<SampledSpiderBoostPlan, AuditError> {
+    let few = facts(adjacency, dim.min(PLANNED_DIMS));
+    let facts = PublicFacts {
+        records,
+        ..facts(adjacency, dim)
+    };
+    let schedule = SampledSpiderBoostSchedule {
+        steps: STEPS,
+        phase: 4,
+        batch: 2,
+        anchor_noise_multiplier: noise(2.0)?,
+        variation_noise_multiplier: noise(3.0)?,
+        ..*SampledSpiderBoostPlan::new(&few, &budget()?, STEPS)?.schedule()
+    };
+    Ok(SampledSpiderBoostPlan::by_hand(
+        &facts,
+        &budget()?,
+        schedule,
+    ))
+}
+
+/// Two rounds of four leaves on fourteen records, or what becomes of them.
+pub(super) fn tree(
+    adjacency: Adjacency,
+    dim: usize,
+    change: impl FnOnce(&mut TreeSettings, &mut TreeSpiderSchedule),
+) -> Result<TreeSpiderPlan, AuditError> {
+    let mut settings = TreeSettings::new(TreeTarget::Mean).even_if_vacuous();
+    // Few records are planned for in no time, and the plan is replaced.
+    let facts = PublicFacts {
+        records: 100,
+        ..facts(with_positions(adjacency), dim)
+    };
+    let budget = budget()?;
+    let plan = TreeSpiderPlan::new(&facts, &budget, settings, 100)?;
+    let mut schedule = TreeSpiderSchedule {
+        rounds: 2,
+        depth: 2,
+        batches: vec![3, 2, 1],
+        reach: 1.2,
+        step_length: 0.3,
+        noise_multiplier: noise(2.0)?,
+        ..plan.schedule().clone()
+    };
+    change(&mut settings, &mut schedule);
+    Ok(TreeSpiderPlan::by_hand(&facts, &budget, settings, schedule))
+}
+
+fn convex_facts(adjacency: Adjacency, dim: usize, records: u64) -> ConvexFacts {
+    ConvexFacts {
+        public: PublicFacts {
+            records,
+            convexity: Convexity::Convex,
+            ..facts(with_positions(adjacency), dim)
+        },
+        radius: Some(1.0),
+    }
+}
+
+/// Stages on slices of their own: records and steps of each.
+pub(super) fn stages(
+    adjacency: Adjacency,
+    dim: usize,
+    slices: &[(u64, u64)],
+) -> Result<RecursiveGdPlan, AuditError> {
+    let convex = convex_facts(adjacency, dim, 100_000);
+    let budget = budget()?;
+    let plan = RecursiveGdPlan::with_growth(&convex, &budget, 1 << 40, 2.0)?;
+    let first = plan.stages().first().copied();
+    let first = first.ok_or_else(|| other("a plan without stages"))?;
+    let stage = |&(records, steps): &(u64, u64)| {
+        let mut stage = first;
+        stage.outline.records = records;
+        stage.outline.weight = 0.5;
+        stage.outline.radius = 0.8;
+        stage.steps = steps;
+        stage.step_size = 0.3;
+        stage.noise_multiplier = noise(2.0 * (steps as f64).sqrt())?;
+        Ok(stage)
+    };
+    let stages = slices
+        .iter()
+        .map(stage)
+        .collect::<Result<_, AuditError>>()?;
+    let outline = plan.outline().clone();
+    Ok(RecursiveGdPlan::by_hand(&convex, &budget, outline, stages))
+}
+
+/// Three rounds of four steps of a plan for a large problem, on all records or on samples.
+pub(super) fn proximal(
+    adjacency: Adjacency,
+    dim: usize,
+    sampling_rate: Option<SamplingRate>,
+) -> Result<ProximalPlan, AuditError> {
+    let facts = ProximalFacts {
+        public: PublicFacts {
+            smoothness: f64::INFINITY,
+            ..facts(adjacency, dim)
+        },
+        condition: KlCondition::new(1.0, 3.0)?,
+        weak_convexity: Some(0.1),
+        failure: 0.05,
+        region: None,
+    };
+    let planned_for = ProximalFacts {
+        public: PublicFacts {
+            dim: dim.min(PLANNED_DIMS),
+            ..facts.public
+        },
+        ..facts
+    };
+    let budget = budget()?;
+    let settings = ProximalSettings::new(1 << 40).reading(ProximalReads::Everything);
+    let plan = ProximalPlan::with_settings(&planned_for, &budget, settings)?;
+    let mut schedule = ProximalSchedule {
+        sampling_rate,
+        noise_multiplier: of_each_step(&budget)?,
+        ..plan.schedule().clone()
+    };
+    schedule.rounds.truncate(3);
+    for round in &mut schedule.rounds {
+        round.steps = STEPS / 3;
+    }
+    Ok(ProximalPlan::by_hand(&facts, &budget, schedule))
+}

@@ -1,0 +1,521 @@
+//! Answers with floating-point noise, over a population of any size.
+
+use std::collections::HashMap;
+
+use dpopt_linalg::{add_scaled, norm};
+use dpopt_oracle::{
+    Answer, AskError, Books, Counts, Differentiable, Linear, Mean, Number, Offers, Oracle,
+    OracleFacts, Period, PeriodTerms, Question,
+};
+use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
+use dpopt_privacy::selection::SelectionError;
+use dpopt_privacy::{
+    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier, PoolError,
+    Prefix, Reads, Refused, Slice, Touched, Which,
+};
+use rand_distr::{Distribution as _, StandardNormal};
+
+use super::population::{ClosedForm, Population, WeightedLoss};
+use super::prefix::FloatPrefixNoise;
+use super::weighted::{Unread, WeightedRecords, add_clipped, length, poisson};
+use crate::problem::Problem;
+
+/// How large the noise of a variation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoiseRule {
+    /// By the clip radius of the difference, min(L1 ||w - w'||, 2 C).
+    Displacement,
+    /// By 2 C whatever the displacement: a broken twin, made by claiming no L1. It protects as well,
+    /// but forgoes what a difference is asked for, and the rate with it. For controls of experiments only.
+    Lipschitz,
+}
+
+/// The oracle of a protected run over a [`Population`], **for simulation only**.
+///
+/// # Formula
+/// As [`Oracle`] says, with clipping and sums in floating point and Gaussian noise of the size that
+/// a protected run has: z s C/m per coordinate. What is read has the law that it has for the
+/// expanded data set: all copies, binomial numbers of them, or hypergeometric ones (slices are
+/// disjoint, of records in a uniformly random order; the copies in a slice are drawn at its first
+/// read). The noise of prefix sums has the law of the factorisation, without its rounding.
+///
+/// # Privacy
+/// None: the noise is floating point and can be repeated from the seed. Reservations, caps, slices
+/// and periods are kept by a simulated [`Curator`], by the rules of a protected run; it states no
+/// guarantee.
+///
+/// # Complexity
+/// A mean costs one gradient of each distinct record (two for a change); Poisson and fixed-size
+/// samples besides one random number for each distinct record, whatever its multiplicity.
+pub struct SimulatedOracle<P> {
+    population: P,
+    facts: OracleFacts,
+    books: Books,
+    key: ReplayKeyForTests,
+    noise: KeyedStream,
+    /// Samples drawn so far; each has a stream of its own.
+    samples: u32,
+    unread: Unread,
+    /// The copies in each slice that was read, by its number.
+    slices: HashMap<u64, Vec<u64>>,
+}
+
+/// An open period of simulated prefix sums.
+struct SimulatedPeriod {
+    /// Keeps the books: a period of sums of zeros in one dimension.
+    books: Prefix,
+    noise: FloatPrefixNoise,
+    sum: Vec<f64>,
+    share: f64,
+}
+
+/// What a release reads, and the noise of a mean over it.
+struct Drawn {
+    copies: Vec<u64>,
+    /// The public number that the mean divides by.
+    size: f64,
+    /// Standard deviation of the noise of the mean.
+    std: f64,
+}
+
+impl<'a, P: Problem + ?Sized> SimulatedOracle<ClosedForm<'a, P>> {
+    /// As over `records` records under `adjacency`, all with the loss of `problem`. Equal seeds give equal runs. A number
+    /// of records of 0 counts as 1.
+    #[must_use]
+    pub fn new(problem: &'a P, records: u64, adjacency: Adjacency, seed: u64) -> Self {
+        Self::over(ClosedForm::new(problem, records), adjacency, seed)
+    }
+}
+
+impl<'a, L: Differentiable> SimulatedOracle<WeightedLoss<'a, L>> {
+    /// Over weighted records. Equal seeds give equal runs.
+    #[must_use]
+    pub fn weighted(
+        loss: &'a L,
+        data: &'a WeightedRecords<L::Records>,
+        adjacency: Adjacency,
+        seed: u64,
+    ) -> Self {
+        Self::over(WeightedLoss::new(loss, data), adjacency, seed)
+    }
+}
+
+impl<P: Population> SimulatedOracle<P> {
+    /// Over `population` under `adjacency`. Equal seeds give equal runs.
+    #[must_use]
+    pub fn over(population: P, adjacency: Adjacency, seed: u64) -> Self {
+        let key = ReplayKeyForTests::from_seed(seed);
+        let records = population.multiplicities().iter().sum();
+        let offers =
+            Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::VALUES | Offers::PERIODS;
+        Self {
+            facts: OracleFacts::new(population.dim(), records, adjacency, offers)
+                .with_constants(population.lipschitz(), population.smoothness()),
+            books: Books::new(Curator::simulated(adjacency, seed), records),
+            noise: key.stream(StreamId::new(Purpose::Noise, 0)),
+            key,
+            samples: 0,
+            unread: Unread::new(population.multiplicities()),
+            slices: HashMap::new(),
+            population,
+        }
+    }
+
+    /// Scales the noise of variations by `rule` instead.
+    #[must_use]
+    pub fn with_rule(mut self, rule: NoiseRule) -> Self {
+        self.facts.smoothness = match rule {
+            NoiseRule::Displacement => self.population.smoothness(),
+            NoiseRule::Lipschitz => f64::INFINITY,
+        };
+        self
+    }
+
+    /// What the means are taken of.
+    #[must_use]
+    pub fn population(&self) -> &P {
+        &self.population
+    }
+
+    /// Everything "released" so far, as one event.
+    #[must_use]
+    pub fn spent(&self) -> Event {
+        self.books.curator().spent()
+    }
+
+    /// Nominal counts so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.books.counts()
+    }
+
+    /// The exact mean over all records of what is asked, clipped, without noise.
+    #[must_use]
+    pub fn exact(&self, of: Linear<'_>) -> Vec<f64> {
+        let copies = self.population.multiplicities();
+        self.clipped_mean(of, copies, self.facts.records as f64, of.radius().get())
+    }
+
+    /// (1/size) sum_i copies_i clip(q(x_i)).
+    fn clipped_mean(&self, of: Linear<'_>, copies: &[u64], size: f64, radius: f64) -> Vec<f64> {
+        let mut sum = vec![0.0; self.facts.dim];
+        let (mut before, mut out) = (sum.clone(), sum.clone());
+        for (i, &copies) in copies.iter().enumerate() {
+            if copies == 0 {
+                continue;
+            }
+            self.population.gradient(i, of.point(), &mut out);
+            if let Some((segment, momentum)) = of.before() {
+                self.population.gradient(i, segment.from, &mut before);
+                let kept = |norm: f64| (of.clip().get() / norm).min(1.0);
+                let (old, new) = (kept(length(&before)), kept(length(&out)));
+                if old == 1.0 && new == 1.0 {
+                    let mut change = out.clone();
+                    self.population.change(i, &segment, &before, &mut change);
+                    momentum.combine(&mut out, &change);
+                } else {
+                    for (out, before) in out.iter_mut().zip(&before) {
+                        *out = *out * new - momentum.kept() * (before * old);
+                    }
+                }
+            }
+            add_clipped(&out, radius, copies as f64 / size, &mut sum);
+        }
+        sum
+    }
+
+    /// Charges a release within `radius` and draws what it reads. Nothing is charged, and no slice taken, where it is
+    /// refused.
+    fn read(
+        &mut self,
+        over: Which<'_>,
+        radius: f64,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Drawn, AskError> {
+        self.prepare(over)?;
+        let size = self.nominal(over);
+        let noise = self.facts.adjacency.sum_sensitivity() * radius * noise_multiplier.get();
+        // A sample of no records is refused as such.
+        let std = if size > 0.0 {
+            positive(noise / size)?
+        } else {
+            0.0
+        };
+        let reads = self.reads(over);
+        self.books
+            .curator_mut()
+            .charge_simulated(reads, noise_multiplier)?;
+        let (copies, _) = self.draw(over)?;
+        Ok(Drawn { copies, size, std })
+    }
+
+    /// The public number that a mean divides by.
+    fn nominal(&self, over: Which<'_>) -> f64 {
+        let records = self.facts.records as f64;
+        match over {
+            Which::All => records,
+            Which::Poisson(rate) => records * rate.get(),
+            Which::FixedSize(size) | Which::Next(size) => size as f64,
+            Which::Slice(slice) => slice.len() as f64,
+        }
+    }
+
+    fn reads<'s>(&self, over: Which<'s>) -> Reads<'s> {
+        match over {
+            Which::All => Reads::All,
+            Which::Poisson(rate) => Reads::Poisson(rate),
+            Which::FixedSize(size) => Reads::FixedSize {
+                size,
+                records: self.facts.records,
+            },
+            Which::Next(_) => Reads::NextSlice,
+            Which::Slice(slice) => Reads::Slice(slice),
+        }
+    }
+
+    /// Opens the pool and refuses what it can't hand out.
+    fn prepare(&mut self, over: Which<'_>) -> Result<(), AskError> {
+        let Which::Next(asked) = over else {
+            return Ok(());
+        };
+        self.books.open_pool()?;
+        let left = self.books.records_left();
+        if asked == 0 {
+            return Err(PoolError::EmptySlice.into());
+        }
+        if asked > left {
+            return Err(PoolError::UsedUp { asked, left }.into());
+        }
+        Ok(())
+    }
+
+    /// The copies that are read, and what the books should say of them.
+    fn draw(&mut self, over: Which<'_>) -> Result<(Vec<u64>, Touched), AskError> {
+        let all = self.population.multiplicities().to_vec();
+        Ok(match over {
+            Which::All => (all, Touched::All),
+            Which::Poisson(rate) => (poisson(&all, rate, &mut self.sampling()), Touched::All),
+            Which::FixedSize(size) => {
+                let records = self.facts.records;
+                let copies = Unread::new(&all)
+                    .take(size, &mut self.sampling())
+                    .map_err(|_| Refused::SampleSize { size, records })?;
+                (copies, Touched::All)
+            }
+            Which::Next(len) => {
+                let slice = self.books.take_slice(len)?;
+                (self.take(&slice)?, Touched::Slice(slice))
+            }
+            Which::Slice(slice) => {
+                let copies = match self.slices.get(&slice.number()) {
+                    Some(copies) => copies.clone(),
+                    None => {
+                        let copies = self.take(slice)?;
+                        self.slices.insert(slice.number(), copies.clone());
+                        copies
+                    }
+                };
+                (copies, Touched::Slice(slice.clone()))
+            }
+        })
+    }
+
+    /// The copies in a slice that was not read before.
+    fn take(&mut self, slice: &Slice) -> Result<Vec<u64>, AskError> {
+        let (asked, left) = (slice.len(), self.unread.total());
+        let mut stream = self.sampling();
+        let taken = self.unread.take(asked, &mut stream);
+        Ok(taken.map_err(|_| PoolError::UsedUp { asked, left })?)
+    }
+
+    /// The stream of the next sample.
+    fn sampling(&mut self) -> KeyedStream {
+        let id = StreamId::new(Purpose::Sampling, self.samples);
+        self.samples = self.samples.wrapping_add(1);
+        self.key.stream(id)
+    }
+
+    /// What a protected run refuses before it looks at the books.
+    fn admit(&self, of: Linear<'_>, shift: &[f64]) -> Result<(), AskError> {
+        let dim = self.facts.dim;
+        if !(of.fits(dim) && (shift.is_empty() || shift.len() == dim)) {
+            return Err(AskError::Shape { dim });
+        }
+        if self.facts.adjacency == Adjacency::ZeroOut && !self.population.vanishes_on_erased() {
+            return Err(AskError::ZeroRows);
+        }
+        Ok(())
+    }
+
+    fn normal(&mut self) -> f64 {
+        StandardNormal.sample(&mut self.noise)
+    }
+
+    fn release_mean(
+        &mut self,
+        of: Linear<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        self.admit(of, &[])?;
+        let radius = of.radius().get();
+        let Drawn { copies, size, std } = self.read(over, radius, noise)?;
+        let mut mean = self.clipped_mean(of, &copies, size, radius);
+        for x in &mut mean {
+            *x += std * self.normal();
+        }
+        self.books.count(size, of.gradients(), 0.0);
+        Ok(Mean::new(mean, std))
+    }
+
+    fn release_norm(
+        &mut self,
+        of: Linear<'_>,
+        shift: &[f64],
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        self.admit(of, shift)?;
+        let radius = of.radius().get();
+        let Drawn { copies, size, std } = self.read(over, radius, noise)?;
+        let mut mean = self.clipped_mean(of, &copies, size, radius);
+        if !shift.is_empty() {
+            add_scaled(&mut mean, 1.0, shift);
+        }
+        self.books.count(size, of.gradients(), 0.0);
+        Ok(Number::new(norm(&mean) + std * self.normal(), std))
+    }
+
+    /// By Gumbel noise on the scores, which has the law of the exponential mechanism.
+    fn select(
+        &mut self,
+        among: &[(Linear<'_>, &[f64])],
+        epsilon: Epsilon,
+    ) -> Result<usize, AskError> {
+        let Some((first, _)) = among.first() else {
+            return Err(SelectionError::NoCandidates.into());
+        };
+        let radius = first.radius().get();
+        for (of, shift) in among {
+            self.admit(*of, shift)?;
+            if of.radius().get() != radius {
+                return Err(SelectionError::NormsDiffer.into());
+            }
+        }
+        self.books
+            .curator_mut()
+            .charge_simulated_selection(epsilon)?;
+        let records = self.facts.records as f64;
+        let sensitivity = self.facts.adjacency.sum_sensitivity() * radius / records;
+        let mut best = (f64::NEG_INFINITY, 0);
+        for (i, (of, shift)) in among.iter().enumerate() {
+            let mut mean = self.exact(*of);
+            if !shift.is_empty() {
+                add_scaled(&mut mean, 1.0, shift);
+            }
+            let uniform: f64 = rand_distr::Open01.sample(&mut self.noise);
+            let gumbel = -(-uniform.ln()).ln();
+            let score = gumbel - epsilon.get() * norm(&mean) / (2.0 * sensitivity);
+            if score > best.0 {
+                best = (score, i);
+            }
+        }
+        self.books.count(records * among.len() as f64, 1.0, 0.0);
+        Ok(best.1)
+    }
+
+    fn release_value(
+        &mut self,
+        point: &[f64],
+        centre: f64,
+        radius: ClipNorm,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        self.facts.check_point(point)?;
+        if self.facts.adjacency == Adjacency::ZeroOut {
+            return Err(AskError::ZeroRows);
+        }
+        let Drawn { copies, size, std } = self.read(over, radius.get(), noise)?;
+        let mut sum = [0.0];
+        for (i, &copies) in copies.iter().enumerate() {
+            if copies > 0 {
+                let value = self.population.value(i, point) - centre;
+                add_clipped(&[value], radius.get(), copies as f64 / size, &mut sum);
+            }
+        }
+        self.books.count(size, 0.0, 1.0);
+        Ok(Number::new(centre + sum[0] + std * self.normal(), std))
+    }
+
+    fn open(&mut self, terms: &PeriodTerms) -> Result<SimulatedPeriod, AskError> {
+        let PeriodTerms {
+            kind,
+            len,
+            participation,
+            share,
+            noise_multiplier,
+        } = *terms;
+        let dim = self.facts.dim;
+        let unit = FloatPrefixNoise::new(kind, len, participation, dim, 1.0)?
+            .noise()
+            .unit_noise(noise_multiplier)?;
+        let scale = positive(unit.get() * self.facts.adjacency.sum_sensitivity() * share.get())?;
+        let noise = FloatPrefixNoise::new(kind, len, participation, dim, scale)?;
+        let bound = Bound::new(share, 1)?;
+        let curator = self.books.curator_mut();
+        Ok(SimulatedPeriod {
+            books: curator.prefix(kind, bound, len, noise_multiplier, participation)?,
+            noise,
+            sum: vec![0.0; dim],
+            share: share.get(),
+        })
+    }
+
+    fn take_step(
+        &mut self,
+        period: &mut SimulatedPeriod,
+        of: Linear<'_>,
+        over: Which<'_>,
+    ) -> Result<Mean, AskError> {
+        self.admit(of, &[])?;
+        self.prepare(over)?;
+        let bound = period.books.bound();
+        let reads = self.reads(over);
+        period
+            .books
+            .check_step(reads, bound, self.books.curator_mut())?;
+        let size = self.nominal(over);
+        let (copies, touched) = self.draw(over)?;
+        let zero = LatticeSum::new(bound).finish(self.facts.adjacency, touched);
+        period.books.push(zero, self.books.curator_mut())?;
+        let radius = of.radius().get().min(period.share * size);
+        let step = self.clipped_mean(of, &copies, size, radius);
+        add_scaled(&mut period.sum, 1.0, &step);
+        let mut mean = vec![0.0; step.len()];
+        let draw = |out: &mut [f64]| {
+            for x in out {
+                *x = StandardNormal.sample(&mut self.noise);
+            }
+        };
+        period.noise.next(draw, &mut mean)?;
+        add_scaled(&mut mean, 1.0, &period.sum);
+        self.books.count(size, of.gradients(), 0.0);
+        // A step that was taken has a standard deviation.
+        let std = period.noise.standard_deviation(period.noise.steps());
+        Ok(Mean::new(mean, std.unwrap_or(f64::NAN)))
+    }
+}
+
+fn positive(std: f64) -> Result<f64, Refused> {
+    if std > 0.0 && std.is_finite() {
+        return Ok(std);
+    }
+    Err(NoiseError::ScaleOutOfRange {
+        scale: std,
+        min: f64::MIN_POSITIVE,
+        max: f64::MAX,
+    }
+    .into())
+}
+
+impl<P: Population> Oracle for SimulatedOracle<P> {
+    fn facts(&self) -> OracleFacts {
+        self.facts
+    }
+
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        Ok(match question {
+            Question::Mean { of, over, noise } => Answer::Mean(self.release_mean(of, over, noise)?),
+            Question::Norm {
+                of,
+                shift,
+                over,
+                noise,
+            } => Answer::Number(self.release_norm(of, shift, over, noise)?),
+            Question::LeastNorm { among, epsilon } => Answer::Chosen(self.select(among, epsilon)?),
+            Question::Value {
+                point,
+                centre,
+                radius,
+                over,
+                noise,
+            } => Answer::Number(self.release_value(point, centre, radius, over, noise)?),
+            Question::OpenPeriod(terms) => Answer::Period(Period::new(self.open(terms)?)),
+            Question::Step { period, of, over } => {
+                let period = period.inside().ok_or(AskError::ForeignPeriod)?;
+                Answer::Mean(self.take_step(period, of, over)?)
+            }
+            other => return Err(AskError::NotOffered { what: other.kind() }),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "oracle_tests.rs"]
+mod tests;
