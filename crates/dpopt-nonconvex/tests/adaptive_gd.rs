@@ -14,7 +14,7 @@ use dpopt_oracle::{
 use dpopt_privacy::accounting::costs;
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, Ledger, LedgerError,
-    NoiseMultiplier, Reads, Refused,
+    NoiseMultiplier, Refused,
 };
 
 const DELTA: f64 = 1e-6;
@@ -68,7 +68,9 @@ impl Scripted {
     }
 
     fn pay(&mut self, what: &'static str, z: NoiseMultiplier) -> Result<(), Refused> {
-        self.books.curator_mut().charge_simulated(Reads::All, z)?;
+        self.books
+            .curator_mut()
+            .charge_simulated(Which::All, 100_000, z)?;
         self.asked.push((what, z.get()));
         Ok(())
     }

@@ -294,9 +294,24 @@ impl Curator {
         Ok(noisy.iter().map(|&k| k as f64 * step).collect())
     }
 
+    /// As [`Curator::price_of_any_size`], from no more records than a sum can hold.
+    pub(super) fn price(
+        &self,
+        which: Which<'_>,
+        body: Body,
+        event: Event,
+    ) -> Result<Priced, Refused> {
+        let priced = self.price_of_any_size(which, body, event)?;
+        match priced.draw {
+            Draw::Poisson { positions: n, .. } | Draw::FixedSize { records: n, .. } => at_most(n)?,
+            Draw::Range(_) | Draw::Next { .. } | Draw::Slice { .. } => {}
+        }
+        Ok(priced)
+    }
+
     /// The event of a release, who pays for it, and how its records are drawn: the only match of
     /// its kind. `event` is that of the release on what is read.
-    pub(super) fn price(
+    pub(super) fn price_of_any_size(
         &self,
         which: Which<'_>,
         body: Body,
@@ -316,19 +331,16 @@ impl Curator {
                 denominator: records as f64,
                 blocks: FixedBlocks::of_all(adjacency),
             },
-            Which::Poisson(rate) => {
-                at_most(positions)?;
-                Priced {
-                    price: Price {
-                        event: event.poisson_sampled(rate),
-                        account: Account::Whole,
-                        reads: ReplayedReads::Poisson(rate),
-                    },
-                    draw: Draw::Poisson { rate, positions },
-                    denominator: records as f64 * rate.get(),
-                    blocks: of_samples(rate),
-                }
-            }
+            Which::Poisson(rate) => Priced {
+                price: Price {
+                    event: event.poisson_sampled(rate),
+                    account: Account::Whole,
+                    reads: ReplayedReads::Poisson(rate),
+                },
+                draw: Draw::Poisson { rate, positions },
+                denominator: records as f64 * rate.get(),
+                blocks: of_samples(rate),
+            },
             Which::FixedSize(size) => {
                 // There is a theorem for no other.
                 if adjacency != Adjacency::ReplaceOne {
@@ -337,7 +349,6 @@ impl Curator {
                 if size == 0 || size > records {
                     return Err(Refused::SampleSize { size, records });
                 }
-                at_most(records)?;
                 let rate = SamplingRate::new(size as f64 / records as f64);
                 Priced {
                     price: Price {

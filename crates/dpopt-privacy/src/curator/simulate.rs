@@ -20,7 +20,7 @@ impl Curator {
     ///
     /// # Errors
     /// [`Refused::NotSimulated`] in a protected run; otherwise what [`Curator::grant`] would return
-    /// where `records` is the public number of records, and nothing is charged then.
+    /// with `records` records, of which there may be more than a sum can hold. Nothing is charged then.
     pub fn charge_simulated(
         &mut self,
         which: Which<'_>,
@@ -31,7 +31,9 @@ impl Curator {
             return Err(Refused::NotSimulated);
         }
         let event = Event::gaussian(noise_multiplier);
-        let price = self.price(which, Body::of(records), event)?.price;
+        let price = self
+            .price_of_any_size(which, Body::of(records), event)?
+            .price;
         self.charge(&price.event, price.account)
     }
 

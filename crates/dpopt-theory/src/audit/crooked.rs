@@ -12,8 +12,8 @@ use dpopt_oracle::{
     Schedule, share_of,
 };
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation, Prefix,
-    PrefixKind, Slice, Spend, Touched, Which,
+    Adjacency, Body, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation,
+    Prefix, PrefixKind, Sample, Slice, Spend, Which,
 };
 
 use super::estimators::track;
@@ -83,22 +83,23 @@ impl Crooked {
         })
     }
 
-    /// What the mean is said to be over, the records that are really read, and the divisor.
-    fn read(&mut self, over: Which<'_>) -> Result<(Touched, Range<usize>, f64), AskError> {
-        let slice = match over {
-            Which::All => {
-                let all = self.records.len();
-                return Ok((Touched::All, 0..all, all as f64));
-            }
-            Which::Next(len) => self.books.take_slice(len)?,
-            Which::Slice(slice) => slice.clone(),
-            Which::Poisson(_) | Which::FixedSize(_) => {
-                return Err(AskError::NotOffered {
-                    what: "means of samples",
-                });
-            }
+    /// How many records there are, for a mean over those that it answers for.
+    fn body(&self, over: Which<'_>) -> Result<Body, AskError> {
+        match over {
+            Which::Poisson(_) | Which::FixedSize(_) => Err(AskError::NotOffered {
+                what: "means of samples",
+            }),
+            _ => Ok(Body::of(self.records.len() as u64)),
+        }
+    }
+
+    /// The records that are really read for a sample, and the divisor.
+    fn read(&mut self, sample: &Sample) -> (Range<usize>, f64) {
+        let len = sample.denominator();
+        let Some(slice) = sample.slice() else {
+            return (0..self.records.len(), len);
         };
-        if !self.taken.contains(&slice) {
+        if !self.taken.contains(slice) {
             self.taken.push(slice.clone());
         }
         let read = match self.mistake {
@@ -106,10 +107,8 @@ impl Crooked {
             Mistake::SliceInTwoPeriods if self.periods > 1 => self.taken.get(self.steps),
             _ => None,
         };
-        let positions = read.unwrap_or(&slice).positions();
-        let len = slice.len() as f64;
-        let range = positions.start as usize..positions.end as usize;
-        Ok((Touched::Slice(slice), range, len))
+        let positions = read.unwrap_or(slice).positions();
+        (positions.start as usize..positions.end as usize, len)
     }
 
     /// The sum of what these records answer, each added in `pieces` parts and `times` times.
@@ -151,7 +150,6 @@ impl Crooked {
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Mean, AskError> {
-        let (touched, range, len) = self.read(over)?;
         let anchor = of.before().is_none();
         let (shorter, parts) = match self.mistake {
             Mistake::AnchorAsVariation if anchor => (0.25, (4, 1)),
@@ -160,17 +158,22 @@ impl Crooked {
         };
         let radius = of.radius().get() * shorter;
         let bound = Bound::new(ClipNorm::new(radius).unwrap_or(of.radius()), DIM)?;
-        let (sum, exact) = self.sum(&of, range, bound, 1.0, parts);
         let adjacency = self.facts.adjacency;
-        let sealed = sum.finish(adjacency, touched);
-        let mut mean = if self.mistake == Mistake::AroundTheLedger && !anchor {
-            let mut unheard = Curator::simulated(adjacency, 7);
-            unheard.reserve(&Spend::Fixed(Event::gaussian(noise_multiplier)))?;
-            unheard.release(&sealed, noise_multiplier)?
-        } else {
-            let curator = self.books.curator_mut();
-            curator.release(&sealed, noise_multiplier)?
-        };
+        let body = self.body(over)?;
+        let mut unheard = None;
+        if self.mistake == Mistake::AroundTheLedger && !anchor {
+            let mut curator = Curator::simulated(adjacency, 7);
+            curator.reserve(&Spend::Fixed(Event::gaussian(noise_multiplier)))?;
+            unheard = Some(curator);
+        }
+        let curator = unheard.as_mut();
+        let curator = curator.unwrap_or_else(|| self.books.curator_mut());
+        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
+        let (range, len) = self.read(ticket.sample());
+        let (sum, exact) = self.sum(&of, range, bound, 1.0, parts);
+        let curator = unheard.as_mut();
+        let curator = curator.unwrap_or_else(|| self.books.curator_mut());
+        let mut mean = curator.redeem(ticket, sum)?;
         if self.mistake == Mistake::ExactNorm {
             let factor = dpopt_linalg::norm(&exact) / dpopt_linalg::norm(&mean);
             mean.iter_mut().for_each(|x| *x *= factor);
@@ -201,15 +204,16 @@ impl Crooked {
         of: Linear<'_>,
         over: Which<'_>,
     ) -> Result<Mean, AskError> {
-        let (touched, range, len) = self.read(over)?;
+        let body = self.body(over)?;
+        let ticket = period.grant(over, body, self.books.curator_mut())?;
+        let (range, len) = self.read(ticket.sample());
         self.steps += 1;
         let pieces = match self.mistake {
             Mistake::ShareTooSmall => 4,
             _ => 1,
         };
         let (sum, _) = self.sum(&of, range, period.bound(), 1.0 / len, (pieces, 1));
-        let sealed = sum.finish(self.facts.adjacency, touched);
-        let mean = period.push(sealed, self.books.curator_mut())?;
+        let mean = period.redeem(ticket, sum, self.books.curator_mut())?;
         self.books.count(len, of.gradients(), 0.0);
         let noise_std = period
             .standard_deviation(period.steps())

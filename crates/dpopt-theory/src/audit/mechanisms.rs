@@ -2,9 +2,9 @@
 
 use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{
-    Accountant, Adjacency, Bound, ClipNorm, Curator, Delta, Epsilon, Event, LatticeSum,
-    NoiseMultiplier, Participation, PrefixKind, PrefixNoise, SamplingRate, Sensitive, Spend,
-    Touched, Vector,
+    Accountant, Adjacency, Body, Bound, ClipNorm, Curator, Delta, Epsilon, Event, LatticeSum,
+    NoiseMultiplier, Participation, Positions, PrefixKind, PrefixNoise, Sample, SamplingRate,
+    Spend, Which,
 };
 
 use super::hostile::neighbours;
@@ -108,23 +108,49 @@ pub(super) fn bound(dim: usize) -> Result<Bound, AuditError> {
     Ok(Bound::new(ClipNorm::new(1.0)?, dim)?)
 }
 
-/// The clipped sum of these positions' records, first coordinate times `sign`.
-fn sum_of(
-    records: &[Record],
-    positions: impl Iterator<Item = usize>,
-    sign: f64,
-) -> Result<LatticeSum, AuditError> {
+/// The positions that a sample reads.
+fn positions(sample: &Sample) -> Vec<usize> {
+    match sample.positions() {
+        Positions::Range(range) => range.map(|i| i as usize).collect(),
+        Positions::Drawn(drawn) => drawn.reveal().iter().map(|&i| i as usize).collect(),
+    }
+}
+
+/// The clipped sum of a sample's records, first coordinate times `sign`.
+fn sum_of(records: &[Record], sample: &Sample, sign: f64) -> Result<LatticeSum, AuditError> {
     let mut sum = LatticeSum::new(bound(2)?);
-    for i in positions {
+    for i in positions(sample) {
         let [x, y] = records.get(i).copied().unwrap_or_default();
         sum.add_scaled(1.0, &[sign * x, y]);
     }
     Ok(sum)
 }
 
-fn all(curator: &Curator, records: &[Record], sign: f64) -> Result<Sensitive<Vector>, AuditError> {
-    let sum = sum_of(records, 0..records.len(), sign)?;
-    Ok(sum.finish(curator.adjacency(), Touched::All))
+fn body(records: &[Record]) -> Body {
+    Body::of(records.len() as u64)
+}
+
+fn release(
+    curator: &mut Curator,
+    which: Which<'_>,
+    records: &[Record],
+    sign: f64,
+    z: NoiseMultiplier,
+) -> Result<Vec<f64>, AuditError> {
+    let ticket = curator.grant(which, body(records), bound(2)?, z)?;
+    let sum = sum_of(records, ticket.sample(), sign)?;
+    Ok(curator.redeem(ticket, sum)?)
+}
+
+/// Releases a sum that was taken before its ticket.
+pub(super) fn release_sum(
+    curator: &mut Curator,
+    which: Which<'_>,
+    sum: LatticeSum,
+    z: NoiseMultiplier,
+) -> Result<Vec<f64>, AuditError> {
+    let ticket = curator.grant(which, Body::of(2), sum.bound(), z)?;
+    Ok(curator.redeem(ticket, sum)?)
 }
 
 /// Sums and a norm, with two multipliers; one release too many is refused.
@@ -132,10 +158,13 @@ fn sums(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError>
     let (one, two) = (noise(2.0)?, noise(3.5)?);
     let events = vec![Event::gaussian(one).repeated(2), Event::gaussian(two)];
     curator.reserve(&Spend::Fixed(Event::composed(events)))?;
-    let first = curator.release(&all(curator, records, 1.0)?, one)?;
-    let second = curator.release(&all(curator, records, first[0].signum())?, two)?;
-    let norm = curator.release(&all(curator, records, -1.0)?.norm(), one)?;
-    let refused = curator.release(&all(curator, records, 1.0)?, one);
+    let all = Which::All;
+    let first = release(curator, all, records, 1.0, one)?;
+    let second = release(curator, all, records, first[0].signum(), two)?;
+    let ticket = curator.grant(all, body(records), bound(2)?, one)?;
+    let sum = sum_of(records, ticket.sample(), -1.0)?;
+    let norm = curator.redeem_norm(ticket, sum, &[])?;
+    let refused = release(curator, all, records, 1.0, one);
     Ok(format!(
         "{first:?} {second:?} {norm:?} {}",
         refused.is_err()
@@ -147,19 +176,13 @@ fn poisson(curator: &mut Curator, records: &[Record]) -> Result<String, AuditErr
     let sampled = Event::gaussian(z).poisson_sampled(rate);
     let events = vec![sampled.repeated(4), Event::gaussian(z)];
     curator.reserve(&Spend::Fixed(Event::composed(events)))?;
-    let mut shown = format!("{:?}", curator.release(&all(curator, records, 1.0)?, z)?);
+    let mut shown = format!("{:?}", release(curator, Which::All, records, 1.0, z)?);
     for _ in 0..4 {
-        let sample = curator.poisson_sample(rate, records.len())?;
-        let positions = sample
-            .secret_positions()
-            .reveal()
-            .iter()
-            .map(|&i| i as usize);
-        let sum = sum_of(records, positions, 1.0)?;
-        let sealed = sum.finish(curator.adjacency(), Touched::Poisson(sample));
-        shown += &format!("{:?}", curator.release(&sealed, z)?);
-        // One sample is one event.
-        shown += &format!("{}", curator.release(&sealed, z).is_err());
+        let released = release(curator, Which::Poisson(rate), records, 1.0, z)?;
+        shown += &format!("{released:?}");
+        // Without its sample it is another event.
+        let refused = release(curator, Which::All, records, 1.0, z);
+        shown += &format!("{}", refused.is_err());
     }
     Ok(shown)
 }
@@ -174,15 +197,8 @@ fn fixed_size(curator: &mut Curator, records: &[Record]) -> Result<String, Audit
     curator.reserve(&Spend::Fixed(event.repeated(4)))?;
     let mut shown = String::new();
     for _ in 0..4 {
-        let sample = curator.fixed_size_sample(2, 6)?;
-        let positions = sample
-            .secret_positions()
-            .reveal()
-            .iter()
-            .map(|&i| i as usize);
-        let sum = sum_of(records, positions, 1.0)?;
-        let sealed = sum.finish(curator.adjacency(), Touched::FixedSize(sample));
-        shown += &format!("{:?}", curator.release(&sealed, z)?);
+        let released = release(curator, Which::FixedSize(2), records, 1.0, z)?;
+        shown += &format!("{released:?}");
     }
     Ok(shown)
 }
@@ -200,10 +216,10 @@ fn slices(curator: &mut Curator, records: &[Record]) -> Result<String, AuditErro
     for _ in 0..3 {
         let slice = curator.take_slice(2)?;
         for (z, sign) in [(one, 1.0), (two, -1.0)] {
-            let sum = sum_of(records, slice.positions().map(|i| i as usize), sign)?;
-            let sealed = sum.finish(curator.adjacency(), Touched::Slice(slice.clone()));
-            shown += &format!("{:?}", curator.release(&sealed, z)?);
-            shown += &format!("{}", curator.release(&sealed, z).is_err());
+            let which = Which::Slice(&slice);
+            let released = release(curator, which, records, sign, z)?;
+            let refused = release(curator, which, records, sign, z);
+            shown += &format!("{released:?}{}", refused.is_err());
         }
     }
     Ok(shown)
@@ -215,8 +231,7 @@ fn tuning(curator: &mut Curator, records: &[Record]) -> Result<String, AuditErro
     let tuning = dpopt_privacy::selection::Tuning::new(Event::gaussian(z), 3.0, 1.0)?;
     curator.reserve(&Spend::Fixed(tuning.event()))?;
     let best = curator.repeat_and_select(&tuning, |inner| {
-        let released = all(inner, records, 1.0).and_then(|sum| Ok(inner.release(&sum, z)?));
-        match released {
+        match release(inner, Which::All, records, 1.0, z) {
             Ok(released) => (format!("{released:?}"), released[0]),
             Err(refused) => (refused.to_string(), f64::NEG_INFINITY),
         }
@@ -265,23 +280,14 @@ fn periods(name: &str, kind: PrefixKind, adjacency: Adjacency) -> CuratorReplay<
             for pattern in patterns {
                 let mut period = curator.prefix(kind, bound(2)?, 6, z, pattern)?;
                 for step in 0..6 {
-                    let (positions, touched) = match pattern {
-                        Participation::Every => (0..records.len(), Touched::All),
-                        _ => {
-                            let again = if pattern == Participation::Single {
-                                6
-                            } else {
-                                3
-                            };
-                            let slice = taken[step % again].clone();
-                            let positions = slice.positions();
-                            let range = positions.start as usize..positions.end as usize;
-                            (range, Touched::Slice(slice))
-                        }
+                    let which = match pattern {
+                        Participation::Every => Which::All,
+                        Participation::Single => Which::Slice(&taken[step]),
+                        _ => Which::Slice(&taken[step % 3]),
                     };
-                    let sum = sum_of(records, positions, 1.0)?;
-                    let sealed = sum.finish(curator.adjacency(), touched);
-                    outcome += &format!("{:?}", period.push(sealed, &mut curator)?);
+                    let ticket = period.grant(which, body(records), &mut curator)?;
+                    let sum = sum_of(records, ticket.sample(), 1.0)?;
+                    outcome += &format!("{:?}", period.redeem(ticket, sum, &mut curator)?);
                 }
             }
             Ok(Ran {
@@ -322,7 +328,7 @@ pub(super) fn gaussian_canary(adjacency: Adjacency) -> Result<Canary, AuditError
             let mut curator = Curator::simulated(adjacency, seed);
             curator.reserve(&Spend::Fixed(Event::gaussian(z)))?;
             let sum = one_sum(world, adjacency, 2)?;
-            Ok(curator.release(&sum.finish(adjacency, Touched::All), z)?[0])
+            Ok(release_sum(&mut curator, Which::All, sum, z)?[0])
         },
     );
     Ok(canary.with_runs(200_000, 2_000_000))
@@ -347,7 +353,8 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                 let mut curator = Curator::simulated(adjacency, seed);
                 reserve(&mut curator)?;
                 let sum = one_sum(world, adjacency, 2)?;
-                Ok(curator.release(&sum.finish(adjacency, Touched::All).norm(), z)?)
+                let ticket = curator.grant(Which::All, Body::of(3), sum.bound(), z)?;
+                Ok(curator.redeem_norm(ticket, sum, &[])?)
             },
         )
         .with_runs(100_000, 1_000_000),
@@ -367,11 +374,9 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                 curator.open_pool(2, 0)?;
                 let mut score = 0.0;
                 for number in 0..2 {
-                    let slice = curator.take_slice(1)?;
                     let world = if number == 1 { world } else { World::In };
                     let sum = one_sum(world, Adjacency::ReplaceOne, 0)?;
-                    let sealed = sum.finish(Adjacency::ReplaceOne, Touched::Slice(slice));
-                    score = curator.release(&sealed, z)?[0];
+                    score = release_sum(&mut curator, Which::Next(1), sum, z)?[0];
                 }
                 Ok(score)
             },
@@ -407,11 +412,11 @@ fn sampled(registry: &mut Registry) -> Result<(), AuditError> {
                 let mut curator = Curator::simulated(adjacency, seed);
                 curator.reserve(&Spend::Fixed(event(1.0)?))?;
                 let records = if world == World::In { 1 } else { 0 };
-                let sample = curator.poisson_sample(rate, records)?;
-                let drawn = !sample.secret_positions().reveal().is_empty();
+                let (body, z) = (Body::declared(1, records), noise(z)?);
+                let ticket = curator.grant(Which::Poisson(rate), body, bound(1)?, z)?;
+                let drawn = !positions(ticket.sample()).is_empty();
                 let sum = one_sum(if drawn { World::In } else { World::Out }, adjacency, 0)?;
-                let sealed = sum.finish(adjacency, Touched::Poisson(sample));
-                Ok(curator.release(&sealed, noise(z)?)?[0])
+                Ok(curator.redeem(ticket, sum)?[0])
             },
         )
         .with_runs(100_000, 1_000_000),
@@ -437,14 +442,14 @@ fn sampled(registry: &mut Registry) -> Result<(), AuditError> {
             move |world, seed| {
                 let mut curator = Curator::simulated(adjacency, seed);
                 curator.reserve(&Spend::Fixed(event(1.0)?))?;
-                let sample = curator.fixed_size_sample(1, 4)?;
+                let which = Which::FixedSize(1);
+                let ticket = curator.grant(which, Body::of(4), bound(1)?, noise(0.8)?)?;
                 let mut sum = LatticeSum::new(bound(1)?);
-                for &i in sample.secret_positions().reveal() {
+                for i in positions(ticket.sample()) {
                     let canary = if world == World::In { 1.0 } else { -1.0 };
                     sum.add_scaled(1.0, &[if i == 2 { canary } else { 0.0 }]);
                 }
-                let sealed = sum.finish(adjacency, Touched::FixedSize(sample));
-                Ok(curator.release(&sealed, noise(0.8)?)?[0])
+                Ok(curator.redeem(ticket, sum)?[0])
             },
         )
         .with_runs(100_000, 1_000_000),
@@ -467,11 +472,11 @@ fn period(name: &str, kind: PrefixKind, z: NoiseMultiplier) -> Result<Canary, Au
         let mut period = curator.prefix(kind, bound(1)?, STEPS, z, Participation::Single)?;
         let mut released = Vec::new();
         for step in 0..STEPS {
-            let slice = curator.take_slice(1)?;
+            let body = Body::of(STEPS);
+            let ticket = period.grant(Which::Next(1), body, &mut curator)?;
             let world = if step == 0 { world } else { World::In };
             let sum = one_sum(world, adjacency, 0)?;
-            let sealed = sum.finish(adjacency, Touched::Slice(slice));
-            released.push(period.push(sealed, &mut curator)?[0]);
+            released.push(period.redeem(ticket, sum, &mut curator)?[0]);
         }
         Ok(matched(kind, &released))
     };
@@ -530,8 +535,7 @@ fn one_run(registry: &mut Registry) -> Result<(), AuditError> {
                 for (i, &present) in (0..).zip(canaries) {
                     sum.add_scaled_sparse(f64::from(u8::from(present)), &[i], &[1.0]);
                 }
-                let sealed = sum.finish(Adjacency::ZeroOut, Touched::All);
-                Ok(curator.release(&sealed, z)?)
+                release_sum(&mut curator, Which::All, sum, z)
             },
         ));
     }

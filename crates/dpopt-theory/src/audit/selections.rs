@@ -4,9 +4,7 @@ use dpopt_privacy::selection::{
     Answer, BaseMeasure, QuantileBins, QuantileSum, Queries, ScoreBound, ScoreSum, SensitiveScores,
     Split, Target,
 };
-use dpopt_privacy::{
-    Adjacency, Curator, Epsilon, Event, LatticeSum, PoolError, Refused, Spend, Touched,
-};
+use dpopt_privacy::{Adjacency, Curator, Epsilon, Event, LatticeSum, PoolError, Refused, Spend};
 
 use super::mechanisms::{RELATIONS, Record, bound, pairs};
 use super::replay::{CuratorReplay, Ran};
@@ -149,8 +147,7 @@ fn above_threshold_norms(curator: &mut Curator, records: &[Record]) -> Result<St
         for [x, y] in records {
             sum.add_scaled(1.0, &[sign * x, *y]);
         }
-        let norm = sum.finish(curator.adjacency(), Touched::All).norm();
-        match run.ask_norm(&norm) {
+        match run.ask_norm(sum) {
             Ok(answer) => shown += &format!("{answer:?} "),
             Err(refused) => shown += &format!("{refused} "),
         }

@@ -178,7 +178,7 @@ fn each_check_of_the_replay_catches_its_own_twin() {
                 curator.reserve(&Spend::Fixed(Event::gaussian(z)))?;
                 let mut sum = dpopt_privacy::LatticeSum::new(super::mechanisms::bound(1)?);
                 sum.add_scaled(1.0, &[f64::from(u8::from(*present))]);
-                curator.release(&sum.finish(adjacency, dpopt_privacy::Touched::All), z)?;
+                super::mechanisms::release_sum(&mut curator, dpopt_privacy::Which::All, sum, z)?;
                 let mut ran = Ran {
                     spent: curator.spent(),
                     outcome: String::new(),

@@ -3,9 +3,9 @@
 //! They draw floating-point noise from an [`AuditTape`] and touch nothing of the real mechanisms. Each
 //! claims the mu that its author believes in. Where the mistake stands in a paper, the erratum is named.
 
-use dpopt_privacy::{Adjacency, ChangedRecord, Event, LatticeSum, Spend, Touched};
+use dpopt_privacy::{Adjacency, ChangedRecord, Event, LatticeSum, Spend, Which};
 
-use super::mechanisms::{DELTA, bound, noise};
+use super::mechanisms::{DELTA, bound, noise, release_sum};
 use super::replay::{CuratorReplay, MechanismReplay, Pair, Ran};
 use super::{AuditError, AuditTape, Canary, Claim, OneRun, Registry, Statistic, World};
 
@@ -365,7 +365,7 @@ fn real_curator(registry: &mut Registry) -> Result<(), AuditError> {
                                 sum.add_scaled(1.0, &[*x]);
                             }
                         }
-                        curator.release(&sum.finish(adjacency, Touched::All), z)?;
+                        release_sum(&mut curator, Which::All, sum, z)?;
                     }
                     let spent = curator.spent();
                     Ok(Ran {

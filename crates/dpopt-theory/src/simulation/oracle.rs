@@ -10,8 +10,8 @@ use dpopt_oracle::{
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier, PoolError,
-    Prefix, Reads, Refused, Slice, Touched, Which,
+    Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier,
+    PoolError, Prefix, Refused, Slice, Which,
 };
 use rand_distr::{Distribution as _, StandardNormal};
 
@@ -202,11 +202,10 @@ impl<P: Population> SimulatedOracle<P> {
         } else {
             0.0
         };
-        let reads = self.reads(over);
-        self.books
-            .curator_mut()
-            .charge_simulated(reads, noise_multiplier)?;
-        let (copies, _) = self.draw(over)?;
+        let records = self.facts.records;
+        let curator = self.books.curator_mut();
+        curator.charge_simulated(over, records, noise_multiplier)?;
+        let copies = self.draw(over)?;
         Ok(Drawn { copies, size, std })
     }
 
@@ -221,62 +220,37 @@ impl<P: Population> SimulatedOracle<P> {
         }
     }
 
-    fn reads<'s>(&self, over: Which<'s>) -> Reads<'s> {
-        match over {
-            Which::All => Reads::All,
-            Which::Poisson(rate) => Reads::Poisson(rate),
-            Which::FixedSize(size) => Reads::FixedSize {
-                size,
-                records: self.facts.records,
-            },
-            Which::Next(_) => Reads::NextSlice,
-            Which::Slice(slice) => Reads::Slice(slice),
-        }
-    }
-
-    /// Opens the pool and refuses what it can't hand out.
+    /// Opens the pool where the next slice is read.
     fn prepare(&mut self, over: Which<'_>) -> Result<(), AskError> {
-        let Which::Next(asked) = over else {
-            return Ok(());
-        };
-        self.books.open_pool()?;
-        let left = self.books.records_left();
-        if asked == 0 {
-            return Err(PoolError::EmptySlice.into());
-        }
-        if asked > left {
-            return Err(PoolError::UsedUp { asked, left }.into());
+        if let Which::Next(_) = over {
+            self.books.open_pool()?;
         }
         Ok(())
     }
 
-    /// The copies that are read, and what the books should say of them.
-    fn draw(&mut self, over: Which<'_>) -> Result<(Vec<u64>, Touched), AskError> {
+    /// The copies that are read.
+    fn draw(&mut self, over: Which<'_>) -> Result<Vec<u64>, AskError> {
         let all = self.population.multiplicities().to_vec();
         Ok(match over {
-            Which::All => (all, Touched::All),
-            Which::Poisson(rate) => (poisson(&all, rate, &mut self.sampling()), Touched::All),
+            Which::All => all,
+            Which::Poisson(rate) => poisson(&all, rate, &mut self.sampling()),
             Which::FixedSize(size) => {
                 let records = self.facts.records;
-                let copies = Unread::new(&all)
+                Unread::new(&all)
                     .take(size, &mut self.sampling())
-                    .map_err(|_| Refused::SampleSize { size, records })?;
-                (copies, Touched::All)
+                    .map_err(|_| Refused::SampleSize { size, records })?
             }
             Which::Next(len) => {
                 let slice = self.books.take_slice(len)?;
-                (self.take(&slice)?, Touched::Slice(slice))
+                self.take(&slice)?
             }
             Which::Slice(slice) => {
-                let copies = match self.slices.get(&slice.number()) {
-                    Some(copies) => copies.clone(),
-                    None => {
-                        let copies = self.take(slice)?;
-                        self.slices.insert(slice.number(), copies.clone());
-                        copies
-                    }
-                };
-                (copies, Touched::Slice(slice.clone()))
+                if let Some(copies) = self.slices.get(&slice.number()) {
+                    return Ok(copies.clone());
+                }
+                let copies = self.take(slice)?;
+                self.slices.insert(slice.number(), copies.clone());
+                copies
             }
         })
     }
@@ -441,15 +415,18 @@ impl<P: Population> SimulatedOracle<P> {
     ) -> Result<Mean, AskError> {
         self.admit(of, &[])?;
         self.prepare(over)?;
-        let bound = period.books.bound();
-        let reads = self.reads(over);
-        period
-            .books
-            .check_step(reads, bound, self.books.curator_mut())?;
+        let body = Body::of(self.facts.records);
+        let curator = self.books.curator_mut();
+        let ticket = period.books.grant(over, body, curator)?;
         let size = self.nominal(over);
-        let (copies, touched) = self.draw(over)?;
-        let zero = LatticeSum::new(bound).finish(self.facts.adjacency, touched);
-        period.books.push(zero, self.books.curator_mut())?;
+        // The curator has taken the next slice already.
+        let copies = match (over, ticket.sample().slice()) {
+            (Which::Next(_), Some(slice)) => self.take(slice)?,
+            _ => self.draw(over)?,
+        };
+        let zero = LatticeSum::new(period.books.bound());
+        let curator = self.books.curator_mut();
+        period.books.redeem(ticket, zero, curator)?;
         let radius = of.radius().get().min(period.share * size);
         let step = self.clipped_mean(of, &copies, size, radius);
         add_scaled(&mut period.sum, 1.0, &step);

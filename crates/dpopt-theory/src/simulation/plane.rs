@@ -5,7 +5,7 @@ use dpopt_oracle::{
     Answer, AskError, Books, Linear, Mean, Number, Offers, Oracle, OracleFacts, Question,
 };
 use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
-use dpopt_privacy::{Adjacency, Curator, NoiseMultiplier, Reads, Which};
+use dpopt_privacy::{Adjacency, Curator, NoiseMultiplier, Which};
 use rand_distr::{ChiSquared, Distribution as _, StandardNormal};
 
 use crate::problem::{Problem, ProblemError};
@@ -89,8 +89,9 @@ impl<P: Problem> PlaneOracle<P> {
 
     /// Charges a release; the standard deviation of its noise.
     fn charge(&mut self, of: Linear<'_>, z: NoiseMultiplier) -> Result<f64, AskError> {
+        let records = self.facts.records;
         let curator = self.books.curator_mut();
-        curator.charge_simulated(Reads::All, z)?;
+        curator.charge_simulated(Which::All, records, z)?;
         let read = self.facts.records as f64;
         self.books.count(read, 1.0, 0.0);
         Ok(2.0 * of.clip().get() * z.get() / read)

@@ -3,7 +3,7 @@
 use dpopt_linalg::norm;
 use dpopt_oracle::{Answer, AskError, Books, Linear, Mean, Offers, Oracle, OracleFacts, Question};
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
-use dpopt_privacy::{Adjacency, Curator, NoiseMultiplier, Reads, Which};
+use dpopt_privacy::{Adjacency, Curator, NoiseMultiplier, Which};
 use rand_distr::{ChiSquared, Distribution as _, StandardNormal};
 
 /// A mean gradient that lies in the first r of d coordinates, whatever the point, and depends on those only.
@@ -77,7 +77,9 @@ impl<G: SpanGradient> SpanOracle<G> {
             min: 1.0,
             max: f64::MAX,
         })?;
-        self.books.curator_mut().charge_simulated(Reads::All, z)?;
+        let public = self.facts.records;
+        let curator = self.books.curator_mut();
+        curator.charge_simulated(Which::All, public, z)?;
         self.books.count(records, of.gradients(), 0.0);
         let mut mean = vec![0.0; dim];
         self.problem
