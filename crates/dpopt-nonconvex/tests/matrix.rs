@@ -83,10 +83,10 @@ fn budget() -> Budget {
 fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
     let kl = KlCondition::new(10.0, 2.0).unwrap();
     let extra = ExtraFacts::default()
-        .with_radius(10.0)
+        .with_radius(1.0)
         .with_kl(kl)
         .with_weak_convexity(facts.smoothness);
-    let limits = Limits::steps(12);
+    let limits = Limits::steps(200);
     let mut plans: Vec<(String, Box<dyn Plan>)> = SOLVERS
         .iter()
         .filter_map(|solver| {
@@ -200,12 +200,10 @@ fn every_solver_runs_on_every_storage_or_charges_nothing() {
                 }
             }
         }
-        let positions = SOLVERS.iter().filter(|solver| solver.accepts(adjacency));
-        assert!(
-            plans.len() >= positions.count() + 5,
-            "{adjacency}: {}",
-            plans.len()
-        );
+        for solver in SOLVERS.iter().filter(|solver| solver.accepts(adjacency)) {
+            let planned = plans.iter().any(|(name, _)| name == solver.name);
+            assert!(planned, "{solver}, {adjacency}");
+        }
     }
 }
 
