@@ -14,7 +14,7 @@ use dpopt_oracle::{
 use dpopt_privacy::accounting::costs;
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, Ledger, LedgerError,
-    NoiseMultiplier, Refused,
+    NoiseMultiplier, Refused, Which,
 };
 
 const DELTA: f64 = 1e-6;

@@ -11,7 +11,7 @@ mod tests;
 
 use dpopt_linalg::{norm, norm_upper};
 use dpopt_privacy::{
-    Adjacency, Body, ClipNorm, Curator, NoiseMultiplier, PoolError, Sample, SensitivityClaim, Which,
+    Adjacency, Body, ClipNorm, Curator, NoiseMultiplier, PoolError, SensitivityClaim, Which,
 };
 
 use crate::data::PrivateData;
@@ -203,9 +203,14 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
     }
 
     /// The average of a pass over these records less its start, and the start. **Secret**.
-    fn walk(&self, pass: &Pass<'_>, terms: &Terms, start: &[f64], sample: &Sample) -> Vec<f64> {
+    fn walk(
+        &self,
+        pass: &Pass<'_>,
+        terms: &Terms,
+        start: &[f64],
+        positions: &Positions<'_>,
+    ) -> Vec<f64> {
         let records = self.data.records();
-        let positions = Positions::of(sample);
         let mut point = start.to_vec();
         let mut average = point.clone();
         let mut gradient = vec![0.0; self.facts.dim];
@@ -274,7 +279,7 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
         let next = Which::Next(pass.records);
         let curator = self.books.curator_mut();
         let ticket = curator.grant_claimed(next, body, &terms.claim, noise_multiplier)?;
-        let moved = self.walk(pass, &terms, &start, ticket.sample());
+        let moved = self.walk(pass, &terms, &start, &Positions::of(ticket.sample()));
         let mut released = self.books.curator_mut().redeem_claimed(ticket, &moved)?;
         for (released, start) in released.iter_mut().zip(&start) {
             *released += start;

@@ -45,19 +45,10 @@ fn output<L: ConvexSmooth<Records = Examples> + Copy>(
 ) -> (Vec<f64>, f64) {
     let adjacency = Adjacency::ReplaceOne;
     let data = data(rows, adjacency);
-    let mut perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
+    let perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
     let terms = perturbed.terms(pass).unwrap();
-    perturbed
-        .books
-        .curator_mut()
-        .open_pool(rows.len() as u64, 0)
-        .unwrap();
-    let slice = perturbed
-        .books
-        .curator_mut()
-        .take_slice(pass.records)
-        .unwrap();
-    let moved = perturbed.walk(pass, &terms, pass.start, &slice);
+    let first = Positions::Range(0..pass.records as usize);
+    let moved = perturbed.walk(pass, &terms, pass.start, &first);
     (moved, terms.claim.sensitivity())
 }
 
@@ -201,19 +192,10 @@ fn long_points_move_by_no_more_than_claimed() {
         let labels = rows.iter().map(|row| row.2).collect();
         let one = ClipNorm::new(1.0).unwrap();
         let data = PrivateData::made_up(design, labels, one, adjacency, None).unwrap();
-        let mut perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
+        let perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
         let terms = perturbed.terms(pass).unwrap();
-        perturbed
-            .books
-            .curator_mut()
-            .open_pool(rows.len() as u64, 0)
-            .unwrap();
-        let slice = perturbed
-            .books
-            .curator_mut()
-            .take_slice(pass.records)
-            .unwrap();
-        let moved = perturbed.walk(pass, &terms, pass.start, &slice);
+        let first = Positions::Range(0..pass.records as usize);
+        let moved = perturbed.walk(pass, &terms, pass.start, &first);
         (moved, terms.claim.sensitivity())
     };
     let m = 6;

@@ -54,6 +54,8 @@ mod tests {
     use super::*;
     use crate::adjacency::Adjacency;
     use crate::curator::Spend;
+    use crate::lattice::{Bound, LatticeError};
+    use crate::units::ClipNorm;
 
     #[test]
     fn only_a_simulation_keeps_such_books() {
@@ -72,5 +74,28 @@ mod tests {
         simulated.charge_simulated(Which::All, 1, z).unwrap();
         assert!(simulated.charge_simulated(Which::All, 1, z).is_err());
         assert_eq!(simulated.spent(), Event::gaussian(z).repeated(2));
+    }
+
+    /// A closed form has no records to be read, so there may be more of them than a sum can hold.
+    #[test]
+    fn more_records_than_a_sum_can_hold_are_charged_and_not_drawn_from() {
+        let z = NoiseMultiplier::new(1.0).unwrap();
+        let records = 1 << 40;
+        let event = Event::SampledWithoutReplacement {
+            source_dataset_size: records,
+            sample_size: 3,
+            event: Box::new(Event::gaussian(z)),
+        };
+        let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        let spend = Spend::Fixed(event.clone().repeated(1));
+        curator.reserve(&spend).unwrap();
+        let three = Which::FixedSize(3);
+        let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+        assert!(matches!(
+            curator.grant(three, Body::of(records), bound, z),
+            Err(Refused::Lattice(LatticeError::TooManyRecords { .. }))
+        ));
+        curator.charge_simulated(three, records, z).unwrap();
+        assert_eq!(curator.spent().leaves(), [(event, 1)]);
     }
 }
