@@ -3,12 +3,12 @@
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, JlFacts, JlPlan,
-    KlCondition, Limits, NoObserver, NormQueries, Plan, PublicFacts, RunError, SOLVERS,
-    SPIDERBOOST, Stop,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ConvexFacts, ExtraFacts, JlFacts,
+    JlPlan, KlCondition, Limits, NoObserver, NormQueries, Plan, PublicFacts, RecursiveGdPlan,
+    RecursiveSgdPlan, RunError, SOLVERS, SPIDERBOOST, Stop,
 };
 use dpopt_oracle::{
-    ConvexGlm, ExamplesOnDisk, Glm, Offers, OutputPerturbed, PrivateData, PrivateMean,
+    ConvexGlm, Convexity, ExamplesOnDisk, Glm, Offers, OutputPerturbed, PrivateData, PrivateMean,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Event};
 
@@ -81,17 +81,29 @@ fn budget() -> Budget {
 
 /// A plan of every solver that has one for these facts, and plans with each selection and under a projection.
 fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
-    let kl = KlCondition::new(10.0, 2.0).unwrap();
-    let extra = ExtraFacts::default()
-        .with_radius(1.0)
-        .with_kl(kl)
-        .with_weak_convexity(facts.smoothness);
-    let limits = Limits::steps(200);
+    let kl = KlCondition::new(1.0, 2.0).unwrap();
+    let mut extra = ExtraFacts::default().with_radius(1.0).with_kl(kl);
+    if facts.convexity == Convexity::Nonconvex {
+        extra = extra.with_weak_convexity(facts.smoothness);
+    }
+    let convex = ConvexFacts {
+        public: *facts,
+        radius: extra.radius,
+    };
     let mut plans: Vec<(String, Box<dyn Plan>)> = SOLVERS
         .iter()
         .filter_map(|solver| {
-            let plan = solver.plan(facts, &extra, &budget(), &limits).ok()?;
-            Some((solver.to_string(), plan))
+            // Few steps make no useful plan of these.
+            let most = if solver.needs.kl { 200 } else { 12 };
+            let boxed = |plan: Box<dyn Plan>| plan;
+            let plan = match solver.name {
+                "recursive-gd" => RecursiveGdPlan::even_if_vacuous(&convex, &budget(), 200)
+                    .map(|plan| boxed(Box::new(plan))),
+                "recursive-sgd" => RecursiveSgdPlan::even_if_vacuous(&convex, &budget())
+                    .map(|plan| boxed(Box::new(plan))),
+                _ => solver.plan(facts, &extra, &budget(), &Limits::steps(most)),
+            };
+            Some((solver.to_string(), plan.ok()?))
         })
         .collect();
     for norms in [NormQueries::Fixed, NormQueries::Relative] {
