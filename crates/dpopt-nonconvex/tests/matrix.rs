@@ -29,7 +29,7 @@ fn designs() -> Vec<(&'static str, Design)> {
     let mut one_hot = Design::one_hot(DIM, 0.5).unwrap();
     for i in 0..ROWS {
         let columns: Vec<u32> = (0..DIM as u32)
-            .filter(|j| (i as u32 + j) % 3 == 0)
+            .filter(|j| (i as u32 + j).is_multiple_of(3))
             .collect();
         let row: Vec<(u32, f32)> = columns.iter().map(|j| (*j, 0.3)).collect();
         sparse.push_row(&row).unwrap();
