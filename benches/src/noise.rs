@@ -35,7 +35,7 @@ const ID: StreamId = StreamId::new(Purpose::Noise, 0);
 #[must_use]
 pub fn rows() -> Vec<NoiseRow> {
     let scale = 30_f64.exp2();
-    // The target of the issue: 2e7 draws a second.
+    // The target: 2e7 draws a second.
     let target = Some(DRAWS as f64 / 2e7);
     let mut rows = vec![
         row("generator words", DRAWS, None, |out: &mut Vec<i64>| {

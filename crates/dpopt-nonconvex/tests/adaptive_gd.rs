@@ -117,7 +117,7 @@ fn squared_mu(event: &Event) -> f64 {
     costs::squared_mu(event, Adjacency::ReplaceOne).unwrap()
 }
 
-/// E-9 of the notes: as printed, a norm of -100 made the dearest gradient, charged next to nothing.
+/// E-9 (docs/theory/adaptive-gd.md): as printed, a norm of -100 made the dearest gradient, charged next to nothing.
 #[test]
 fn a_negative_norm_never_makes_a_step() {
     let fixed = plan(NormQueries::Fixed, AdaptiveSelection::Last);
@@ -308,7 +308,7 @@ fn plans_that_can_not_step_are_refused_with_numbers() {
     assert!(Epsilon::new(0.0).is_err());
 }
 
-/// The closed forms of the notes, with every integral up to infinity and sums split in parts, are above the roots that the plan
+/// The closed forms, with every integral up to infinity and sums split in parts, are above the roots that the plan
 /// solves for, and not by much.
 #[test]
 fn bounds_are_those_of_the_closed_forms() {

@@ -48,7 +48,7 @@ fn noisy_gd(dim: usize, records: u64) -> NoisyGdPlan {
 }
 
 /// (d, n, bound on a fine grid, bound on a coarse grid, noisy gradient descent's bound), for
-/// L0 = L1 = 1, F0 = 1/2, epsilon = 1, delta = 1e-5, replace-one. Specification, section 2.1.
+/// L0 = L1 = 1, F0 = 1/2, epsilon = 1, delta = 1e-5, replace-one. Computed apart.
 const TABLE: [(usize, u64, f64, f64, f64); 6] = [
     (10, 1_000, 0.157, 0.160, 0.217),
     (10, 10_000, 0.0343, 0.0345, 0.0687),
@@ -312,7 +312,7 @@ fn a_useless_plan_is_an_error_with_the_numbers() {
         assert_eq!((solver, records, dim), (name, 100, 1_000));
         assert_eq!(trivial, 1.0);
         assert!(bound >= trivial && bound.is_finite());
-        // mu(1, 1e-5), from the specification.
+        // mu(1, 1e-5), computed apart.
         assert!((mu - 0.26805).abs() < 1e-5);
     }
     // The trivial bound is the smaller of L0 and sqrt(2 L1 F0).

@@ -169,7 +169,7 @@ fn the_weight_follows_the_target() {
     }
 }
 
-/// Against the planner of the project's notes (section 2.2.b): weight Phi^(-(kappa - 2)/kappa)/(2 gamma^2), contraction 9/8, 400
+/// Against the paper's algorithm with its errata repaired: weight Phi^(-(kappa - 2)/kappa)/(2 gamma^2), contraction 9/8, 400
 /// gamma^2 L0^2 q^2 (1/2)/(n^2 Phi^(2/kappa)) of rho for a round.
 #[test]
 fn the_bound_is_far_below_that_of_the_notes() {

@@ -1,4 +1,4 @@
-//! Tree-based private SPIDER: its planner against the table of the specification and from scratch, its walk against
+//! Tree-based private SPIDER: its planner against a table computed apart and from scratch, its walk against
 //! the recursion of the paper, with the real estimator on small simulated data.
 
 use std::ops::ControlFlow;
@@ -48,7 +48,7 @@ fn plan(facts: &PublicFacts, target: TreeTarget) -> TreeSpiderPlan {
     TreeSpiderPlan::new(facts, &budget(1.0), settings, MOST).unwrap()
 }
 
-/// d, n, target, alpha, (b, D, P, T). Specification, section 2.2.
+/// d, n, target, alpha, (b, D, P, T). Computed apart.
 type Printed = (usize, u64, TreeTarget, f64, (u64, u32, f64, f64));
 const TABLE: [Printed; 11] = [
     (10, 10_000, RULE, 0.190, (327, 2, 0.7, 15.0)),
@@ -96,7 +96,7 @@ fn need(
     }
 }
 
-/// The specification's alpha of a plan, with the closed forms (L0^2 + P^2)/b and (L0^2 + D P^2)/b^2 that its table was
+/// The alpha of a plan by the closed forms (L0^2 + P^2)/b and (L0^2 + D P^2)/b^2 that its table was
 /// made with, T P alpha >= 4 L1 F0 and P/2^D <= alpha.
 fn specified(f: &PublicFacts, target: TreeTarget, shape: (u64, u32, f64, f64)) -> f64 {
     let mu = budget(1.0).mu().unwrap().get();

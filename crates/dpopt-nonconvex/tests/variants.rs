@@ -306,7 +306,7 @@ fn a_useless_plan_is_an_error_with_the_numbers() {
         };
         assert_eq!((solver, records, dim, trivial), (name, 100, 1_000, 1.0));
         assert!(bound >= trivial && bound.is_finite());
-        // mu(1, 1e-5), from the specification.
+        // mu(1, 1e-5), computed apart.
         assert!((mu - 0.26805).abs() < 1e-5);
     }
     // A cap on the steps can make a plan useless.

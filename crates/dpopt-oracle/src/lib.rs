@@ -2,8 +2,8 @@
 //!
 //! A solver asks for the **private mean of a per-record query** at points that are already
 //! public. This crate answers: it holds the records ([`PrivateData`]), evaluates the query on
-//! each ([`Glm`] losses), clips and sums exactly, and has the curator of `dpopt-privacy` add noise
-//! and charge for it ([`PrivateGradient`], an [`Estimator`]).
+//! each ([`Glm`] losses, say), clips and sums exactly, and has the curator of `dpopt-privacy` add noise
+//! and charge for it ([`PrivateMean`], an [`Oracle`]). Estimators ([`Running`], ...) keep what was released.
 //!
 //! Use this crate alone to write a solver of your own; it never moves a point.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]

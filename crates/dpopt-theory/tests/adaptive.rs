@@ -57,8 +57,8 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// E-9 to E-12. The notes measured up to 21 and 45 times rho at these sizes. The cost of a run has a wide spread, since it goes by the
-/// number of negative norms: the mean is 8 and 14 times rho, and of sixty runs the dearest costs what the notes say.
+/// E-9 to E-12. An earlier simulation measured up to 21 and 45 times rho at these sizes. The cost of a run has a wide spread, since it goes by the
+/// number of negative norms: the mean is 8 and 14 times rho, and of sixty runs the dearest costs that much.
 #[test]
 fn printed_spends_many_times_its_budget() {
     for (records, mean, most) in [

@@ -47,7 +47,7 @@ fn powers() {
     }
 }
 
-/// gamma, L1, F0 and the Lipschitz constant as in the notes (four digits were published there).
+/// gamma, L1, F0 and the Lipschitz constant to four digits.
 #[test]
 fn log_periodic_powers() {
     for (scale, tau, omega, gamma, smoothness, gap) in [

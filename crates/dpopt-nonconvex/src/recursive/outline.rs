@@ -39,7 +39,7 @@ pub struct StageOutline {
 /// E||grad F(w_T)|| <= lambda R + sqrt(2 (L1 + M_T) alpha_T) + sqrt(2 M_T alpha_T)
 ///   + sum_{t<T} [ lambda_t sqrt(2 alpha_t/(2 lambda_t + M_t)) + M_t (lambda_t/(lambda_t + M_t)) sqrt(2 alpha_t/M_t) ].
 ///
-/// The planner minimises it over lambda, b and T. (Ours; section 4.4 of the paper's notes has constants 4 and
+/// The planner minimises it over lambda, b and T. (Ours; the paper's algorithm with its errata repaired has constants 4 and
 /// sqrt(lambda L1) R in the place of lambda R.)
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

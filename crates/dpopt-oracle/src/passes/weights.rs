@@ -93,7 +93,7 @@ mod tests {
         assert!(influence(0.1, &shares(0.1, 1)) >= 1.0);
     }
 
-    /// Numbers of the specification: 0.370 at m = 1000 with a m = 2 ln n in the first phase, and towards 1 in
+    /// Known values: 0.370 at m = 1000 with a m = 2 ln n in the first phase, and towards 1 in
     /// later ones.
     #[test]
     fn the_share_of_the_plain_bound_is_as_published() {

@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// The constant of the notes, H <= 5 L0^2 q^2/(mu n^2 rho) at M = 8 n^2 rho/d, is not reached by far.
+    /// A constant of 5 in H <= 5 L0^2 q^2/(mu n^2 rho) at M = 8 n^2 rho/d, is not reached by far.
     #[test]
     fn the_bound_is_below_that_of_the_notes() {
         for dim in [1.0f64, 3.0, 10.0, 100.0, 1e5] {

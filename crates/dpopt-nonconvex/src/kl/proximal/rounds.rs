@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    /// The steps of the proof in the project's notes, with their weights and gaps, are inside ours: contraction 9/8 at
+    /// The fixed steps that Lemma 1 is often used with, with their weights and gaps, are inside ours: contraction 9/8 at
     /// L = Phi^(-(kappa - 2)/kappa)/(2 gamma^2) and tau = Phi/40 or less.
     #[test]
     fn the_contraction_of_the_notes_is_not_the_best() {

@@ -56,7 +56,7 @@ pub enum TreeTarget {
         failure: f64,
     },
     /// The same with errors of estimates taken to be at most `safety` times their root mean square: a rule of
-    /// thumb, for which no bound is stated. The paper's notes use 1.5.
+    /// thumb, for which no bound is stated; 1.5 is usual.
     Heuristic {
         /// s.
         safety: f64,
