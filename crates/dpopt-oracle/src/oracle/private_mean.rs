@@ -370,7 +370,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
             let bound = empty().bound();
             let cut = cut(loss, records, query, bound, nominal, &self.threads);
-            return Ok(stored.pass(records, &positions, &empty, cut.workers, &add)?);
+            return stored.pass(records, &positions, &empty, cut.workers, &add);
         }
         let pass = match empty().blocks() {
             Some(_) => placed_pass,
