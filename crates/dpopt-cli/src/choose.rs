@@ -171,6 +171,9 @@ impl std::fmt::Display for NoBound {
     }
 }
 
+/// A solver, its plan, and why a rule picked it, if one did.
+type Picked = (&'static Solver, Box<dyn Plan>, Option<AutoReason>);
+
 impl ChooseArgs {
     /// Whether rows are to be projected.
     pub(crate) fn projects(&self) -> bool {
@@ -279,7 +282,7 @@ impl ChooseArgs {
         facts: &PublicFacts,
         extra: &ExtraFacts,
         budget: &Budget,
-    ) -> Result<(&'static Solver, Box<dyn Plan>, Option<AutoReason>), PlanError> {
+    ) -> Result<Picked, PlanError> {
         let solver = match solver {
             SolverArg::Named(solver) => solver,
             SolverArg::Auto => {

@@ -55,7 +55,7 @@ fn tree(target: TreeTarget) -> Box<dyn Plan> {
 fn extra() -> ExtraFacts {
     // kappa = 2 is what both solvers under such a condition take.
     let kl = KlCondition::new(1.0, 2.0).unwrap();
-    ExtraFacts::default().with_radius(100.0).with_kl(kl)
+    ExtraFacts::default().with_radius(1.0).with_kl(kl)
 }
 
 /// The means under add-remove are over a declared number of records; the proofs are about the true one, which nobody may know.

@@ -40,7 +40,7 @@ fn facts(dim: usize, records: u64, adjacency: Adjacency) -> PublicFacts {
 fn extra() -> ExtraFacts {
     // kappa = 2 is what both solvers under such a condition take.
     let kl = KlCondition::new(1.0, 2.0).unwrap();
-    ExtraFacts::default().with_radius(100.0).with_kl(kl)
+    ExtraFacts::default().with_radius(1.0).with_kl(kl)
 }
 
 fn planned(

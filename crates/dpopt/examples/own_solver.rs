@@ -104,7 +104,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(find(SOLVERS, "sign-gd").is_err());
 
     let adjacency = Adjacency::ReplaceOne;
-    let sign = |i: u16| if i % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |i: u16| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
     let rows = (0..400).flat_map(|i| [0.8 * f64::from(sign(i)), 0.5]);
     let design = Design::dense(2, rows.collect())?;
     let labels = (0..400).map(sign).collect();

@@ -9,7 +9,7 @@ use dpopt::privacy::Mu;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Two thousand records: a label that the first feature tells.
-    let sign = |i: u16| if i % 3 == 0 { -1.0 } else { 1.0 };
+    let sign = |i: u16| if i.is_multiple_of(3) { -1.0 } else { 1.0 };
     let rows = (0..2000).flat_map(|i| [0.8 * f64::from(sign(i)), 0.5]);
     let design = Design::dense(2, rows.collect())?;
     let labels = (0..2000).map(sign).collect();

@@ -54,14 +54,14 @@ enum Kind {
 /// A plan, over a projection or without.
 enum Made {
     Plain(Box<dyn Plan>),
-    Projected(JlPlan),
+    Projected(Box<JlPlan>),
 }
 
 impl Made {
     fn plan(&self) -> &dyn Plan {
         match self {
             Made::Plain(plan) => &**plan,
-            Made::Projected(plan) => plan,
+            Made::Projected(plan) => &**plan,
         }
     }
 }
@@ -201,7 +201,7 @@ impl<'a> Setting<'a> {
                 Made::Plain(solver.plan(&self.facts, &extra, &self.budget, &limits)?)
             }
             Kind::Projected(solver) => {
-                Made::Projected(JlPlan::new(&jl, &self.budget, solver, MAX_STEPS)?)
+                Made::Projected(Box::new(JlPlan::new(&jl, &self.budget, solver, MAX_STEPS)?))
             }
             Kind::RankFree(solver) => {
                 let base = |facts: &PublicFacts, rank| {
@@ -210,7 +210,7 @@ impl<'a> Setting<'a> {
                     solver.plan(facts, &extra, &self.budget, &limits)
                 };
                 let plan = JlPlan::in_branch(JlBranch::RankFree, &jl, &self.budget, &base)?;
-                Made::Projected(plan)
+                Made::Projected(Box::new(plan))
             }
         })
     }

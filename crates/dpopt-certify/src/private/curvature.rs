@@ -1,10 +1,10 @@
 //! The curvature of the mean loss along one public direction.
 
 use dpopt_linalg::norm;
-use dpopt_solver::PublicFacts;
 use dpopt_oracle::query::Curvature;
 use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
+use dpopt_solver::PublicFacts;
 use serde::Serialize;
 
 use super::{Interval, PrivateCertificateError, Terms, two_sided};

@@ -1,8 +1,8 @@
 //! The norm of the mean gradient at a public point.
 
-use dpopt_solver::PublicFacts;
 use dpopt_oracle::{Differentiable, Linear, PrivateMean};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
+use dpopt_solver::PublicFacts;
 use serde::Serialize;
 
 use super::{Interval, PrivateCertificateError, Terms, two_sided};

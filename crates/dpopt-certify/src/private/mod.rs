@@ -15,9 +15,9 @@ mod spectrum;
 #[cfg(test)]
 mod tests;
 
-use dpopt_solver::{PlanError, PublicFacts};
 use dpopt_oracle::{AskError, Loss, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Mu, NoiseMultiplier};
+use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
 
 use super::CertificateError;

@@ -1,10 +1,10 @@
 //! The least eigenvalue of the mean Hessian, from one noisy Hessian.
 
 use dpopt_linalg::{norm, symmetric_spectrum};
-use dpopt_solver::PublicFacts;
 use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
 use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
+use dpopt_solver::PublicFacts;
 use serde::Serialize;
 
 use super::{Interval, PrivateCertificateError, Terms, two_sided};

@@ -1,9 +1,9 @@
 //! Private certificates: coverage over the noise, what they cost, and what they refuse.
 
 use dpopt_linalg::{Design, dot, norm};
-use dpopt_solver::PublicFacts;
 use dpopt_oracle::{AskError, Glm, PrivateData, PrivateMean, PublicRecords};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, Mu, Refused, Spend};
+use dpopt_solver::PublicFacts;
 
 use super::*;
 use crate::random::Normals;

@@ -4,7 +4,7 @@ use dpopt::nonconvex::Stop;
 use dpopt::privacy::Adjacency;
 use dpopt_report::{at_least, percent_at_least, table};
 
-use super::{PrivacyStatement, ReportInput};
+use super::input::{PrivacyStatement, ReportInput};
 use crate::attack::{AttackTable, GROUPS, Grounds};
 
 /// Which pairs of data sets the guarantee is about.

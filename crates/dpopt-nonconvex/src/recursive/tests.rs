@@ -378,5 +378,8 @@ fn both_run_on_private_records() {
     // A run reads half of the records here, and no record is read twice: a third run has too few.
     assert!(plan.run(&mut passes, &mut NoObserver).is_ok());
     let again = plan.run(&mut passes, &mut NoObserver);
-    assert!(matches!(again, Err(RunError::Refused(Refused::Pool(_)))), "{again:?}");
+    assert!(
+        matches!(again, Err(RunError::Refused(Refused::Pool(_)))),
+        "{again:?}"
+    );
 }

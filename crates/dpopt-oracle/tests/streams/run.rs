@@ -74,7 +74,7 @@ pub(crate) fn points(dim: usize) -> Vec<Vec<f64>> {
 pub(crate) fn rows() -> Vec<[f64; DIM]> {
     let mut next = uniforms(5);
     let row = |i: usize| {
-        let scale = if i % 20 == 0 { 2.0 } else { 0.4 };
+        let scale = if i.is_multiple_of(20) { 2.0 } else { 0.4 };
         std::array::from_fn(|_| scale * next())
     };
     (0..RECORDS).map(row).collect()
@@ -82,7 +82,7 @@ pub(crate) fn rows() -> Vec<[f64; DIM]> {
 
 pub(crate) fn labels() -> Vec<f32> {
     (0..RECORDS)
-        .map(|i| if i % 3 == 0 { 1.0 } else { -1.0 })
+        .map(|i| if i.is_multiple_of(3) { 1.0 } else { -1.0 })
         .collect()
 }
 

@@ -65,7 +65,7 @@ impl Table {
             match new.get(case) {
                 None => writeln!(report, "gone:     {line}").unwrap(),
                 Some(now) if now != line => {
-                    writeln!(report, "was:      {line}\nis:       {now}").unwrap()
+                    writeln!(report, "was:      {line}\nis:       {now}").unwrap();
                 }
                 Some(_) => {}
             }

@@ -436,7 +436,11 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                 Statistic::GaussianDp,
                 score,
             );
-            registry.add(canary.with_runs(80_000, 600_000));
+            let runs = match name {
+                "noisy-gd" | "noisy-gd-theory" | "spiderboost" => (80_000, 600_000),
+                _ => (20_000, 200_000),
+            };
+            registry.add(canary.with_runs(runs.0, runs.1));
         }
     }
     let sgd = dp_sgd(Adjacency::AddRemove, dim)?;

@@ -44,7 +44,7 @@ pub static PROXIMAL_POINT: Solver = Solver {
             condition: extra.kl_for(SOLVER)?,
             weak_convexity: extra.weak_convexity,
             failure: extra.failure(),
-            region: extra.radius,
+            region: None,
         };
         let plan = ProximalPlan::new(&facts, budget, limits.max_steps)?;
         Ok(Box::new(plan))
