@@ -376,7 +376,8 @@ fn a_refusal_before_records_are_read_is_on_the_tape() {
             assert!(matches!(asked, Err(Refused::NotReserved { .. })));
         }
         if step {
-            let asked = period.grant(Which::FixedSize(1), Body::of(1), &mut curator);
+            let sampled = Which::Poisson(SamplingRate::new(0.5).unwrap());
+            let asked = period.grant(sampled, Body::of(1), &mut curator);
             assert!(matches!(asked, Err(Refused::Prefix(_))));
         }
     };

@@ -16,6 +16,7 @@ mod tune;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
@@ -68,6 +69,9 @@ pub struct Curator {
     replay: Option<Seat>,
 }
 
+/// Numbers curators: no other one of this process has the same.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 impl Curator {
     /// A curator for a protected run, keyed by the operating system.
     ///
@@ -87,7 +91,7 @@ impl Curator {
 
     fn with_key(adjacency: Adjacency, mode: Mode, key: Key) -> Self {
         Self {
-            id: prefix::next_id(),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             adjacency,
             mode,
             key,

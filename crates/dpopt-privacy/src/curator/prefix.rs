@@ -1,7 +1,5 @@
 //! Opening a period of prefix sums.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::lattice::Bound;
 use crate::noise::RoundedGaussian;
 use crate::prefix::{Participation, PrefixKind, PrefixNoise};
@@ -12,13 +10,6 @@ use crate::units::NoiseMultiplier;
 
 use super::Curator;
 use super::period::{Prefix, Terms};
-
-static NEXT_CURATOR: AtomicU64 = AtomicU64::new(0);
-
-/// A number that no other curator of this process has.
-pub(super) fn next_id() -> u64 {
-    NEXT_CURATOR.fetch_add(1, Ordering::Relaxed)
-}
 
 impl Curator {
     /// Opens a period of `len` prefix sums whose steps all have the bound `bound`.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::chain::{self, WrongFormat};
-use super::disk::is_nonce;
+use super::disk::{Disk, is_nonce};
 use super::error::{Damage, LedgerError};
 use super::hash::ChainHash;
 use super::note::RunNote;
@@ -458,4 +458,15 @@ fn other_format(path: &Path, format: WrongFormat) -> LedgerError {
             known: VERSION,
         },
     }
+}
+
+/// Open runs that draw and whose process is gone.
+pub(super) fn dead_runs(book: &Book, disk: &dyn Disk) -> Vec<u64> {
+    let numbered = (0..).zip(&book.runs);
+    let drawing = numbered.filter(|(_, run)| run.end.is_none() && run.drawn.is_some());
+    let dead = drawing.filter(|(_, run)| {
+        let nonce = run.nonce.as_deref();
+        nonce.is_some_and(|nonce| disk.pulse_stopped(nonce))
+    });
+    dead.map(|(number, _)| number).collect()
 }

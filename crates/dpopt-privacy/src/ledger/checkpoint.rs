@@ -37,6 +37,20 @@ struct Content<C> {
 }
 
 impl Ledger {
+    /// Opens the ledger with which `checkpoint` was made, which may have grown since.
+    ///
+    /// What a run drew before it died is forfeited: a run that continues reserves a
+    /// new plan from what is left, draws fresh noise, and starts at the checkpoint's point.
+    ///
+    /// # Errors
+    /// [`LedgerError::OtherLedger`], [`LedgerError::RolledBack`], [`LedgerError::Rewritten`] when
+    /// the ledger doesn't continue the checkpoint's; as [`Ledger::open`].
+    pub fn resume(path: &Path, checkpoint: &Checkpoint) -> Result<Self, LedgerError> {
+        let mut ledger = Self::open(path)?;
+        ledger.check_continues(checkpoint.head())?;
+        Ok(ledger)
+    }
+
     /// A checkpoint at `point`, reached after `step` steps. The ledger is synced up to the head
     /// that the checkpoint names.
     ///

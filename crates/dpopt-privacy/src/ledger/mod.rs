@@ -127,20 +127,6 @@ impl Ledger {
         Self::on(path, Box::new(FileDisk::new(path)), None)
     }
 
-    /// Opens the ledger with which `checkpoint` was made, which may have grown since.
-    ///
-    /// What a run drew before it died is forfeited: a run that continues reserves a
-    /// new plan from what is left, draws fresh noise, and starts at the checkpoint's point.
-    ///
-    /// # Errors
-    /// [`LedgerError::OtherLedger`], [`LedgerError::RolledBack`], [`LedgerError::Rewritten`] when
-    /// the ledger doesn't continue the checkpoint's; as [`Ledger::open`].
-    pub fn resume(path: &Path, checkpoint: &Checkpoint) -> Result<Self, LedgerError> {
-        let mut ledger = Self::open(path)?;
-        ledger.check_continues(checkpoint.head())?;
-        Ok(ledger)
-    }
-
     fn on(path: &Path, disk: Box<dyn Disk>, terms: Option<Terms>) -> Result<Self, LedgerError> {
         let io = |source| LedgerError::io(path, source);
         let file = match (disk.open(Access::Read), &terms) {
@@ -193,7 +179,7 @@ impl Ledger {
     pub fn state(&mut self) -> Result<LedgerState, LedgerError> {
         self.look()?;
         let used = self.book.used();
-        let dead = spend::dead_runs(&self.book, self.disk.as_ref());
+        let dead = book::dead_runs(&self.book, self.disk.as_ref());
         Ok(LedgerState {
             used,
             reclaimable: used - self.book.used_without(&dead),
@@ -259,7 +245,7 @@ impl Ledger {
     pub fn can_pay(&mut self, event: &Event) -> Result<(), LedgerError> {
         let cost = self.book.terms.cost(event)?;
         self.look()?;
-        let dead = spend::dead_runs(&self.book, self.disk.as_ref());
+        let dead = book::dead_runs(&self.book, self.disk.as_ref());
         self.book.terms.pay(self.book.used_without(&dead), cost)
     }
 

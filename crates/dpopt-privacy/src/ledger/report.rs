@@ -4,10 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::book::{Book, End, Ending, Head, Listed, Run};
+use super::book::{Book, End, Ending, Head, Listed, Run, dead_runs};
 use super::disk::{Access, Disk, FileDisk};
 use super::error::{Damage, LedgerError};
-use super::spend::dead_runs;
 use super::terms::Terms;
 use super::{Checkpoint, Ledger, SpentRecords, not_continued};
 use crate::adjacency::Adjacency;

@@ -6,8 +6,8 @@
 //! before the first release of it. So the record never says less than was released, and a run
 //! that is found dead may be closed at what it drew.
 
-use super::book::{self, Book, End, Entry};
-use super::disk::{Access, Disk};
+use super::book::{self, Book, End, Entry, dead_runs};
+use super::disk::Access;
 use super::error::LedgerError;
 use super::made::Made;
 use super::{Flush, Ledger, random_name};
@@ -315,17 +315,6 @@ impl Ledger {
             .filter(|line| !matches!(line, Entry::Release { count: 0, .. }))
             .collect()
     }
-}
-
-/// Open runs that draw and whose process is gone.
-pub(super) fn dead_runs(book: &Book, disk: &dyn Disk) -> Vec<u64> {
-    let numbered = (0..).zip(&book.runs);
-    let drawing = numbered.filter(|(_, run)| run.end.is_none() && run.drawn.is_some());
-    let dead = drawing.filter(|(_, run)| {
-        let nonce = run.nonce.as_deref();
-        nonce.is_some_and(|nonce| disk.pulse_stopped(nonce))
-    });
-    dead.map(|(number, _)| number).collect()
 }
 
 /// Lines that close these runs at what they drew.
