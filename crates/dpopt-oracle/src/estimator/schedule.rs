@@ -1,5 +1,7 @@
 //! What a schedule of releases will cost, for planners.
 
+use std::collections::BTreeMap;
+
 use dpopt_privacy::{Event, NoiseMultiplier, PrefixError, PrefixNoise, Spend};
 
 use super::batch::{Batch, Level};
@@ -41,6 +43,8 @@ use crate::oracle::PeriodTerms;
 pub struct Schedule {
     records: u64,
     whole: Vec<(Event, u64)>,
+    /// Where the releases of a level stand in `whole`: a plan may have as many levels as it has steps.
+    places: BTreeMap<(u8, u64, u64), usize>,
     /// What one slice may be charged: one of these.
     shares: Vec<Vec<(Event, u64)>>,
     /// What the slice of a phase is charged.
@@ -53,6 +57,7 @@ impl Schedule {
         Self {
             records,
             whole: Vec::new(),
+            places: BTreeMap::new(),
             shares: Vec::new(),
             held: Vec::new(),
         }
@@ -64,15 +69,15 @@ impl Schedule {
         let gaussian = Event::gaussian(level.noise_multiplier);
         match level.batch {
             _ if count == 0 => {}
-            Batch::All => add(&mut self.whole, gaussian, count),
-            Batch::Poisson(rate) => add(&mut self.whole, gaussian.poisson_sampled(rate), count),
+            Batch::All => self.whole(level, gaussian, count),
+            Batch::Poisson(rate) => self.whole(level, gaussian.poisson_sampled(rate), count),
             Batch::FixedSize(size) => {
                 let event = Event::SampledWithoutReplacement {
                     source_dataset_size: self.records,
                     sample_size: size,
                     event: Box::new(gaussian),
                 };
-                add(&mut self.whole, event, count);
+                self.whole(level, event, count);
             }
             Batch::Next(_) | Batch::PerLength(_) => self.share(gaussian),
             Batch::Held(_) => add(&mut self.held, gaussian, count),
@@ -154,6 +159,33 @@ impl Schedule {
             });
         }
         Spend::Fixed(all_of(events))
+    }
+
+    /// Releases on all records or on samples of them, in the order in which their levels came first.
+    fn whole(&mut self, level: Level, event: Event, count: u64) {
+        let (kind, size) = match level.batch {
+            Batch::Poisson(rate) => (1, rate.get().to_bits()),
+            Batch::FixedSize(size) => (2, size),
+            _ => (0, 0),
+        };
+        let key = (kind, size, level.noise_multiplier.get().to_bits());
+        if let Some(&place) = self.places.get(&key) {
+            self.whole[place].1 += count;
+            return;
+        }
+        // What periods added has no place; all other events have.
+        let periods = self.places.len() < self.whole.len();
+        let found = if periods {
+            self.whole.iter().position(|(known, _)| *known == event)
+        } else {
+            None
+        };
+        let place = found.unwrap_or(self.whole.len());
+        match found {
+            Some(place) => self.whole[place].1 += count,
+            None => self.whole.push((event, count)),
+        }
+        self.places.insert(key, place);
     }
 
     /// One release on a slice of its own.
