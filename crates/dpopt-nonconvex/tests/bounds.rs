@@ -308,6 +308,41 @@ fn proximal_rounds_that_were_all_made_have_the_last_bound() {
     assert!(stopped.returned_start());
 }
 
+/// A plan for more records than there are claims less noise than there is; one for another adjacency is about a number of
+/// records that may be hidden.
+#[test]
+fn a_run_on_other_records_than_planned_states_no_bound() {
+    let data = data();
+    let add_remove = {
+        let design = Design::dense(3, [0.6, 0.0, 0.5].repeat(RECORDS)).unwrap();
+        let (labels, one) = (vec![1.0; RECORDS], ClipNorm::new(1.0).unwrap());
+        let (adjacency, declared) = (Adjacency::AddRemove, Some(RECORDS as u64));
+        PrivateData::new(design, labels, one, adjacency, declared).unwrap()
+    };
+    let planned_for = |records| {
+        let facts = PublicFacts {
+            records,
+            ..facts()
+        };
+        SPIDERBOOST
+            .plan(&facts, &extra(), &budget(), &Limits::steps(60))
+            .unwrap()
+    };
+    let (right, wrong) = (planned_for(RECORDS as u64), planned_for(30_000));
+    for (plan, data, stated) in [
+        (&right, &data, true),
+        (&wrong, &data, false),
+        (&right, &add_remove, false),
+    ] {
+        let curator = Curator::protected(data.adjacency()).unwrap();
+        let on = GlmRun::new(data, Glm::Logistic, curator);
+        let (outcome, _) = on.run(&**plan, &mut NoObserver).unwrap();
+        assert_eq!(outcome.stop, Stop::Completed);
+        assert!(plan.bound().is_some());
+        assert_eq!(outcome.bound().is_some(), stated);
+    }
+}
+
 #[test]
 fn a_point_that_is_the_start_is_said_to_be() {
     let data = data();

@@ -261,6 +261,14 @@ pub(crate) fn run<P: Plan + ?Sized>(
     };
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
+    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency.
+    let planned = (plan.facts().records, plan.facts().adjacency);
+    let result = result.map(|outcome| Outcome {
+        bound: outcome
+            .bound
+            .filter(|_| planned == (facts.records, facts.adjacency)),
+        ..outcome
+    });
     if result.is_err() {
         // Where this fails too, the reservation stands, and the first error says more.
         let _ = with.books().settle();
@@ -294,6 +302,9 @@ fn on_the_way<P: Plan + ?Sized>(
                 gradient: estimate,
                 noise_std,
             } => {
+                if estimate.len() != point.len() {
+                    return Err(AskError::Shape { dim: point.len() }.into());
+                }
                 gradient.copy_from_slice(estimate);
                 let length = match kind {
                     ReleaseKind::Pass => distance(estimate, &point),
