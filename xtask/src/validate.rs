@@ -7,17 +7,16 @@ use std::time::Instant;
 
 use crate::tidy::{self, TEST_COMMAND};
 
-/// The short form of `cargo xtask verify-rates`, in the profile of the tests, whose dependencies are built by then.
-const RATES_COMMAND: &str =
-    "cargo run --quiet --profile test -p dpopt-theory --example verify_rates -- --quick";
+/// The short form of `cargo xtask verify-rates`.
+const RATES_COMMAND: &str = "example verify_rates --quick";
 
 /// The short form of `cargo xtask audit`.
-const AUDIT_COMMAND: &str =
-    "cargo run --quiet --profile test -p dpopt-theory --example audit -- --quick";
+const AUDIT_COMMAND: &str = "example audit --quick";
 
 /// One thing that must succeed.
 struct Step {
-    /// `tidy`, which runs in this process, or a cargo command line.
+    /// `tidy`, which runs in this process, a cargo command line, or `example` and the name of one that the tests built:
+    /// asking cargo for it alone would build everything again, with the features of one package.
     line: &'static str,
     /// Environment variables for this step alone.
     environment: &'static [(&'static str, &'static str)],
@@ -25,7 +24,7 @@ struct Step {
 
 /// The tests that only a build without optional features has: they say what such a build refuses.
 const PLAIN_COMMAND: &str =
-    "cargo test --quiet --profile dev -p dpopt-cli --test cli -- a_build_without";
+    "cargo test --quiet --profile plain -p dpopt-cli --test cli -- a_build_without";
 
 const STEPS: [Step; 10] = [
     plain("tidy"),
@@ -101,7 +100,7 @@ fn shown(step: &Step) -> String {
 fn spawn(step: &Step, library: &str, root: &Path) -> Result<(), String> {
     let status = command(step, library, root)?
         .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
+        .map_err(|error| format!("cannot start it: {error}"))?;
     outcome(status)
 }
 
@@ -114,13 +113,20 @@ fn outcome(status: ExitStatus) -> Result<(), String> {
     }
 }
 
-/// The command of a step that starts with `cargo`, without input.
+/// The command of a step that starts with `cargo` or `example`, without input.
 fn command(step: &Step, library: &str, root: &Path) -> Result<Command, String> {
     let mut words = step.line.split_whitespace();
-    if words.next() != Some("cargo") {
-        return Err("a step is `tidy` or starts with `cargo`".to_owned());
-    }
-    let mut command = Command::new(cargo());
+    let program = match (words.next(), std::env::current_exe()) {
+        (Some("cargo"), _) => cargo(),
+        // This program lies beside the folder of examples.
+        (Some("example"), Ok(this)) => {
+            let name = words.next().unwrap_or_default();
+            let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+            this.with_file_name("examples").join(file).into()
+        }
+        _ => return Err("a step is `tidy`, or starts with `cargo` or `example`".to_owned()),
+    };
+    let mut command = Command::new(program);
     command
         .args(words.map(|word| if word == "LIBRARY" { library } else { word }))
         .envs(step.environment.iter().copied())
@@ -195,6 +201,20 @@ mod tests {
         let denied = ("RUSTDOCFLAGS".as_ref(), Some("-D warnings".as_ref()));
         assert_eq!(environment, [denied]);
         assert_eq!(command.get_current_dir(), Some(here));
+    }
+
+    #[test]
+    fn an_example_is_the_one_that_the_tests_built() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let command = command(&plain(super::RATES_COMMAND), "", here).expect("an example");
+        let program = Path::new(command.get_program());
+        assert!(
+            program
+                .parent()
+                .is_some_and(|folder| folder.ends_with("examples"))
+        );
+        assert_eq!(program.file_stem(), Some("verify_rates".as_ref()));
+        assert!(command.get_args().eq(["--quick"]));
     }
 
     #[test]
