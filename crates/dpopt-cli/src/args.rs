@@ -177,36 +177,18 @@ pub(crate) fn adjacency_in_words(adjacency: Adjacency) -> &'static str {
     }
 }
 
-/// A loss that the solvers of the command can plan for.
+/// A loss. One with kinks is refused by the planners that need a Lipschitz gradient.
 pub(crate) fn loss(name: &str) -> Result<Glm, String> {
-    let smooth = |loss: &Glm| loss.constants(1.0).smoothness.is_finite();
-    let names = || {
-        let usable = Glm::ALL.into_iter().filter(smooth);
-        usable.map(|loss| loss.to_string()).collect::<Vec<_>>()
-    };
     // A parameter follows a colon.
     let bare = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
-    let known = || {
-        let shown = names().into_iter().map(|name| match name.split_once(':') {
-            Some((name, _)) => format!("{name}[:NUMBER]"),
-            None => name,
-        });
-        shown.collect::<Vec<_>>().join(", ")
-    };
-    match name.parse::<Glm>() {
-        Ok(loss) if smooth(&loss) => Ok(loss),
-        Ok(_) => Err(format!(
-            "{} has kinks, and every solver here needs a Lipschitz gradient; known are {}",
-            bare(name),
-            known()
-        )),
-        Err(LossNameError::Unknown) => {
-            let names: Vec<String> = names().iter().map(|name| bare(name)).collect();
+    name.parse::<Glm>().map_err(|error| match error {
+        LossNameError::Unknown => {
+            let names: Vec<String> = Glm::ALL.map(|loss| bare(&loss.to_string())).into();
             let meant = hint(&bare(name), names.iter().map(String::as_str));
-            Err(format!("known are {}{meant}", known()))
+            format!("{error}{meant}")
         }
-        Err(error) => Err(error.to_string()),
-    }
+        error => error.to_string(),
+    })
 }
 
 pub(crate) fn filter(name: &str) -> Result<FilterKind, String> {

@@ -25,6 +25,10 @@ pub(crate) struct ChooseArgs {
     /// wrong the stated bound may be, and the guarantee is not
     #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
     radius: Option<f64>,
+    /// Goldstein radius: how far from the result the gradients may lie whose mean is to be short; the
+    /// goldstein solvers need it, and the bound falls with its cube root. A choice, in the unit of the weights
+    #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
+    goldstein_radius: Option<f64>,
     /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections. A
     /// claim like --radius
     #[arg(long, value_name = "R", value_parser = args::count, allow_hyphen_values = true)]
@@ -89,7 +93,7 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// What is proven of the point that a run returned, or why nothing is.
     pub(crate) fn bound_of(&self, outcome: &Outcome) -> Result<StatedBound, NoBound> {
-        if self.plan.predicted_bound().is_none() {
+        if self.plan.bound().is_none() {
             return Err(NoBound::Plan);
         }
         if !self.plan.facts().adjacency.record_count_is_public() {
@@ -207,6 +211,13 @@ impl ChooseArgs {
             );
             return useless("--radius", problem);
         }
+        if let (Some(radius), false) = (self.goldstein_radius, uses_goldstein(solver)) {
+            let problem = format!(
+                "only {} have a use for it (got {radius})",
+                listed(|solver| solver.needs.goldstein)
+            );
+            return useless("--goldstein-radius", problem);
+        }
         if let (Some(rank), SolverArg::Named(solver), None) = (self.rank, solver, self.project)
             && !solver.uses_rank
         {
@@ -224,6 +235,10 @@ impl ChooseArgs {
                 let problem = format!(
                     "{solver} needs a bound on the distance to a minimiser, and projected rows have other minimisers"
                 );
+                useless("--project", problem)
+            }
+            SolverArg::Named(solver) if solver.needs.goldstein => {
+                let problem = format!("{solver} has no proof under a projection");
                 useless("--project", problem)
             }
             SolverArg::Named(solver)
@@ -251,9 +266,11 @@ impl ChooseArgs {
         let rank = self.rank()?;
         let mut claims = Vec::new();
         claims.extend(self.radius.map(|radius| ("radius", radius)));
+        claims.extend(self.goldstein_radius.map(|r| ("goldstein_radius", r)));
         claims.extend(self.rank.map(|rank| ("rank", rank as f64)));
         let mut extra = ExtraFacts::default();
         (extra.radius, extra.rank) = (self.radius, rank);
+        extra.goldstein_radius = self.goldstein_radius;
         let (solver, plan, picked) = match self.project {
             Some(project) => {
                 let jl = JlFacts {
@@ -354,6 +371,11 @@ impl ChooseArgs {
             STEPS
         })
     }
+}
+
+/// Whether a Goldstein radius is of use.
+pub(crate) fn uses_goldstein(solver: SolverArg) -> bool {
+    matches!(solver, SolverArg::Named(solver) if solver.needs.goldstein)
 }
 
 /// The names of some solvers, in words.

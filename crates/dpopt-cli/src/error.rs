@@ -174,7 +174,8 @@ impl From<PlanError> for CliError {
     fn from(error: PlanError) -> Self {
         let flag = match error {
             PlanError::RadiusMissing { .. } => "--radius",
-            PlanError::NotConvex { .. } => "--loss",
+            PlanError::GoldsteinRadiusMissing { .. } => "--goldstein-radius",
+            PlanError::NotConvex { .. } | PlanError::Kinks => "--loss",
             PlanError::NeedsPositions { .. } => "--adjacency",
             PlanError::RankMissing => "--rank",
             PlanError::NoBaseBound => "--project",

@@ -122,8 +122,7 @@ impl Outputs<'_> {
             },
             budget: Some(finished.record.spent.clone()),
             bound: chosen.bound_of(&finished.outcome),
-            planned_bound: chosen.plan.predicted_bound(),
-            bound_sense: chosen.plan.bound_sense(),
+            planned_bound: chosen.plan.bound(),
             trivial_bound: chosen.trivial_bound(),
             learnt_nothing: finished
                 .outcome
@@ -169,6 +168,7 @@ impl Outputs<'_> {
         let claims = self.chosen.claims.iter().map(|(name, value)| {
             let name = match *name {
                 "radius" => "claimed bound on the distance from the start to a minimiser",
+                "goldstein_radius" => "Goldstein radius that was asked for",
                 _ => "claimed bound on the rank of the rows",
             };
             (name, value.to_string())

@@ -9,7 +9,7 @@ use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
 use serde::Serialize;
 
 use crate::args::{self, SolverArg};
-use crate::choose::ChooseArgs;
+use crate::choose::{ChooseArgs, uses_goldstein};
 use crate::error::CliError;
 use crate::outputs::rows;
 use crate::statement::{rounded_up, scientific};
@@ -46,7 +46,8 @@ pub(crate) struct PlanArgs {
     /// L0: bound on the norm of a record's gradient
     #[arg(long, value_name = "L0", value_parser = args::positive, allow_hyphen_values = true)]
     lipschitz: Option<f64>,
-    /// L1: Lipschitz constant of a record's gradient
+    /// L1: Lipschitz constant of a record's gradient; without it (and without --loss) the goldstein
+    /// solvers plan for kinks
     #[arg(long, value_name = "L1", value_parser = args::positive, allow_hyphen_values = true)]
     smoothness: Option<f64>,
     /// Bound on F(0) - min F
@@ -74,6 +75,7 @@ struct Json<'a> {
     accountant: Accountant,
     steps: u64,
     predicted_bound: Option<f64>,
+    bound_on: Option<String>,
     bound_sense: BoundSense,
     trivial_bound: f64,
     clip: f64,
@@ -98,7 +100,10 @@ impl PlanArgs {
             dim,
             adjacency: self.adjacency,
             lipschitz: self.lipschitz.unwrap_or(derived.lipschitz),
-            smoothness: self.smoothness.unwrap_or(derived.smoothness),
+            smoothness: self.smoothness.unwrap_or(match self.loss {
+                None if uses_goldstein(self.solver) => f64::INFINITY,
+                _ => derived.smoothness,
+            }),
             initial_gap: self.initial_gap.unwrap_or(derived.initial_gap),
             row_norm: self.row_norm,
             convexity: match (free, self.convex) {
@@ -107,7 +112,7 @@ impl PlanArgs {
                 (false, _) => derived.convexity,
             },
         };
-        facts.check()?;
+        facts.check_lipschitz()?;
         Ok(facts)
     }
 }
@@ -119,7 +124,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         delta: args.delta,
     };
     let chosen = args.how.choose(args.solver, &facts, &budget)?;
-    let spend = chosen.plan.spend();
+    let (spend, bound) = (chosen.plan.spend(), chosen.plan.bound());
     let (accountant, epsilon) = Accountant::least(spend.event(), args.delta, facts.adjacency)?;
     let json = Json {
         solver: chosen.solver,
@@ -131,7 +136,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         delta: args.delta,
         accountant,
         steps: chosen.plan.steps(),
-        predicted_bound: chosen.plan.predicted_bound(),
+        predicted_bound: bound.map(|bound| bound.value),
+        bound_on: bound.map(|bound| bound.subject()),
         bound_sense: chosen.plan.bound_sense(),
         trivial_bound: chosen.trivial_bound(),
         clip: chosen.plan.clip(),
@@ -168,7 +174,10 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         format!("{} ({})", plan.solver, plan.solver_reason),
     );
     line(
-        "bound on the gradient norm",
+        &format!(
+            "bound on the {}",
+            plan.bound_on.as_deref().unwrap_or("gradient norm")
+        ),
         match plan.predicted_bound {
             Some(bound) => format!(
                 "{bound:.4} ({}; the starting point already satisfies {:.4})",

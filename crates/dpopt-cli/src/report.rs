@@ -208,9 +208,10 @@ fn released(input: &ReportInput<'_>) -> String {
     } else if of_gradients {
         match input.bound {
             Ok(bound) => out.push_str(&format!(
-                " The proven bound ({}) is on the true gradient norm at the output; it is \
-                 drawn against released values only, because the true norm is never computed.",
-                bound.sense
+                " The proven bound ({}) is on the true {} at the output; it is \
+                 drawn against released values only, because the true one is never computed.",
+                bound.sense,
+                bound.subject()
             )),
             Err(why) => out.push_str(&format!(" A proven bound: {why}.")),
         }
@@ -313,16 +314,16 @@ fn plan(input: &ReportInput<'_>) -> String {
         }
     );
     if let Some(planned) = input.planned_bound {
-        let (planned, sense) = (number(planned), input.bound_sense);
+        let (planned, sense, subject) = (number(planned.value), planned.sense, planned.subject());
         out.push_str(&match input.bound {
             Ok(_) => format!(
-                "<p>The run ended as the proof asks: the gradient norm at its output is at most {planned} ({sense}).</p>\n"
+                "<p>The run ended as the proof asks: the {subject} at its output is at most {planned} ({sense}).</p>\n"
             ),
             Err(NoBound::Stop) => format!(
-                "<p>A run to the end of this plan would have had a proven bound of {planned} ({sense}) on the gradient norm. \
+                "<p>A run to the end of this plan would have had a proven bound of {planned} ({sense}) on the {subject}. \
                  This run was stopped, and states none.</p>\n"
             ),
-            Err(why) => format!("<p>A bound on the gradient norm at the output: {why}.</p>\n"),
+            Err(why) => format!("<p>A bound on the {subject} at the output: {why}.</p>\n"),
         });
     }
     if !input.plan.is_empty() {

@@ -87,6 +87,7 @@ struct Json<'a> {
     rests_on: &'a [String],
     /// What is proven of this run's point; null where nothing is.
     bound: Option<f64>,
+    bound_on: Option<String>,
     bound_sense: Option<BoundSense>,
     /// As `bound`: the name of earlier versions.
     predicted_bound: Option<f64>,
@@ -131,6 +132,7 @@ impl Summary<'_> {
             odometer: self.statement.odometer.as_ref(),
             rests_on: &self.statement.rests_on,
             bound: bound.map(|bound| bound.value).ok(),
+            bound_on: bound.map(|bound| bound.subject()).ok(),
             bound_sense: bound.map(|bound| bound.sense).ok(),
             predicted_bound: bound.map(|bound| bound.value).ok(),
             no_bound_because: bound.err().map(|why| why.to_string()),
@@ -204,7 +206,7 @@ impl Summary<'_> {
                 out,
                 "Bound      the {} at the result is at most {:.4} ({}; the starting point already \
                  satisfies {:.4})",
-                bound.quantity,
+                bound.subject(),
                 bound.value,
                 bound.sense,
                 self.chosen.trivial_bound()

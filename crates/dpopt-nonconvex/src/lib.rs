@@ -25,6 +25,7 @@
 //! | [`KlSpiderPlan`] | smooth, under a KL condition with exponent from 1 to 2 | excess risk, with high probability |
 //! | [`AdaptiveGdPlan`] | smooth, gamma and kappa of a KL condition unknown | norm of gradient or excess risk, with high probability |
 //! | [`ProximalPlan`] | KL exponent from 2 on, weakly convex | excess risk, with high probability |
+//! | [`GoldsteinPlan`] | Lipschitz, kinks allowed | E Goldstein distance, for these records or the population |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`SOLVERS`] lists all of them by name, and what each needs; a plan of any is a [`Plan`], which runs on any oracle that
@@ -32,6 +33,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod descent;
+mod goldstein;
 mod jl;
 mod kl;
 mod recursive;
@@ -43,6 +45,10 @@ pub use dpopt_solver::*;
 pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
+pub use goldstein::{
+    GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_SAMPLED, GoldsteinPlan, GoldsteinSchedule,
+    GoldsteinSettings, GoldsteinStep,
+};
 pub use jl::{JlBranch, JlFacts, JlPlan, JlShape};
 pub use kl::{
     ADAPTIVE_GD, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, KL_SPIDER, KlPhase,

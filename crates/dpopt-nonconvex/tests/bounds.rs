@@ -55,7 +55,10 @@ fn tree(target: TreeTarget) -> Box<dyn Plan> {
 fn extra() -> ExtraFacts {
     // kappa = 2 is what both solvers under such a condition take.
     let kl = KlCondition::new(1.0, 2.0).unwrap();
-    ExtraFacts::default().with_radius(1.0).with_kl(kl)
+    ExtraFacts::default()
+        .with_radius(1.0)
+        .with_kl(kl)
+        .with_goldstein_radius(1.0)
 }
 
 /// The means under add-remove are over a declared number of records; the proofs are about the true one, which nobody may know.
@@ -185,11 +188,11 @@ fn a_run_to_its_end_states_the_bound_of_its_plan() {
             continue;
         };
         stated += 1;
-        let excess = name.starts_with("kl-spider") || name == "proximal-point";
-        let quantity = if excess {
-            BoundedQuantity::ExcessRisk
-        } else {
-            BoundedQuantity::GradientNorm
+        let quantity = match name.as_str() {
+            "proximal-point" => BoundedQuantity::ExcessRisk,
+            name if name.starts_with("kl-spider") => BoundedQuantity::ExcessRisk,
+            name if name.starts_with("goldstein") => BoundedQuantity::GoldsteinDistance,
+            _ => BoundedQuantity::GradientNorm,
         };
         assert_eq!(
             (bound.quantity, bound.sense),

@@ -82,7 +82,10 @@ fn budget() -> Budget {
 /// A plan of every solver that has one for these facts, and plans with each selection and under a projection.
 fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
     let kl = KlCondition::new(1.0, 2.0).unwrap();
-    let mut extra = ExtraFacts::default().with_radius(1.0).with_kl(kl);
+    let mut extra = ExtraFacts::default()
+        .with_radius(1.0)
+        .with_kl(kl)
+        .with_goldstein_radius(1.0);
     if facts.convexity == Convexity::Nonconvex {
         extra = extra.with_weak_convexity(facts.smoothness);
     }
@@ -226,7 +229,7 @@ fn every_solver_runs_on_every_loss_or_charges_nothing() {
     for adjacency in ADJACENCIES {
         let data = in_memory(&design, adjacency);
         for loss in Glm::ALL {
-            // A loss with kinks has no facts that a planner takes.
+            // Of a loss with kinks some plan knows nothing, and so of one without a bound on its values.
             let Some(facts) = facts(loss, adjacency) else {
                 continue;
             };

@@ -33,7 +33,7 @@ fn budget(epsilon: f64) -> Budget {
 /// With a KL condition that any solver takes.
 fn planned(solver: &Solver, facts: &PublicFacts, epsilon: f64) -> Result<Box<dyn Plan>, PlanError> {
     let kl = KlCondition::new(1.0, 2.0).unwrap();
-    let extra = ExtraFacts::default().with_kl(kl);
+    let extra = ExtraFacts::default().with_kl(kl).with_goldstein_radius(1.0);
     solver.plan(facts, &extra, &budget(epsilon), &Limits::steps(MAX_STEPS))
 }
 
@@ -349,10 +349,6 @@ fn bad_facts_are_named() {
     bad[5].1.row_norm = 0.0;
     for (expected, facts) in bad {
         for solver in SOLVERS.iter().copied() {
-            // Of these proximal point has no use, and a condition in its place.
-            if solver.name == "proximal-point" && ["smoothness", "row_norm"].contains(&expected) {
-                continue;
-            }
             let error = planned(solver, &facts, 1.0).unwrap_err();
             assert!(
                 matches!(error, PlanError::BadFact { name, .. } if name == expected),

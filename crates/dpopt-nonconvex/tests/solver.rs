@@ -40,7 +40,10 @@ fn facts(dim: usize, records: u64, adjacency: Adjacency) -> PublicFacts {
 fn extra() -> ExtraFacts {
     // kappa = 2 is what both solvers under such a condition take.
     let kl = KlCondition::new(1.0, 2.0).unwrap();
-    ExtraFacts::default().with_radius(1.0).with_kl(kl)
+    ExtraFacts::default()
+        .with_radius(1.0)
+        .with_kl(kl)
+        .with_goldstein_radius(1.0)
 }
 
 fn planned(
@@ -130,6 +133,14 @@ fn plans_are_what_their_solver_promises() {
         let mut without = extra();
         without.kl = None;
         assert_eq!(told(&without).is_err(), solver.needs.kl, "{name}");
+        let mut without = extra();
+        without.goldstein_radius = None;
+        let missing = told(&without).err();
+        assert_eq!(
+            matches!(missing, Some(PlanError::GoldsteinRadiusMissing { .. })),
+            solver.needs.goldstein,
+            "{name}"
+        );
         let bent = PublicFacts {
             convexity: Convexity::Nonconvex,
             ..facts

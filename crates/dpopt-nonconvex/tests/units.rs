@@ -56,7 +56,8 @@ fn plans(loss: f64, rows: f64) -> Vec<(String, Box<dyn Plan>)> {
     for solver in SOLVERS {
         let mut extra = ExtraFacts::default()
             .with_kl(kl)
-            .with_weak_convexity(0.5 * loss * rows * rows);
+            .with_weak_convexity(0.5 * loss * rows * rows)
+            .with_goldstein_radius(1.5 / rows);
         if solver.needs.radius {
             // Its bound says nothing at this size: planned below.
             continue;

@@ -15,6 +15,8 @@ pub struct StatedBound {
     pub quantity: BoundedQuantity,
     /// In which sense.
     pub sense: BoundSense,
+    /// Of a Goldstein distance the radius, in the unit of a point's length.
+    pub radius: Option<f64>,
 }
 
 impl StatedBound {
@@ -25,7 +27,23 @@ impl StatedBound {
             value,
             quantity,
             sense,
+            radius: None,
         }
+    }
+
+    /// What it is on, in words: "gradient norm", "Goldstein distance at radius 0.5".
+    #[must_use]
+    pub fn subject(&self) -> String {
+        match self.radius {
+            Some(radius) => format!("{} at radius {radius}", self.quantity),
+            None => self.quantity.to_string(),
+        }
+    }
+
+    /// The same, of a Goldstein distance at this radius.
+    #[must_use]
+    pub fn at_radius(self, radius: Option<f64>) -> Self {
+        Self { radius, ..self }
     }
 }
 
@@ -38,6 +56,9 @@ pub enum BoundedQuantity {
     GradientNorm,
     /// F less its minimum, in the unit of the loss.
     ExcessRisk,
+    /// The Goldstein distance at a radius r: the length of the shortest mean of gradients at points within r, in the unit of
+    /// a gradient.
+    GoldsteinDistance,
 }
 
 impl std::fmt::Display for BoundedQuantity {
@@ -45,6 +66,7 @@ impl std::fmt::Display for BoundedQuantity {
         f.write_str(match self {
             BoundedQuantity::GradientNorm => "gradient norm",
             BoundedQuantity::ExcessRisk => "excess risk",
+            BoundedQuantity::GoldsteinDistance => "Goldstein distance",
         })
     }
 }

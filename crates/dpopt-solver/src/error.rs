@@ -3,6 +3,18 @@
 use dpopt_linalg::MapError;
 use dpopt_privacy::{AccountingError, Adjacency, UnitError};
 
+/// "at least so many", or "more".
+struct Records(Option<u64>);
+
+impl std::fmt::Display for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(records) => write!(f, "at least {records}"),
+            None => f.write_str("more"),
+        }
+    }
+}
+
 /// No plan could be made. Nothing was read or spent.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -14,6 +26,44 @@ pub enum PlanError {
         name: &'static str,
         /// Its value.
         value: f64,
+    },
+    /// A plan for smooth losses was asked for a loss with kinks.
+    #[error(
+        "the loss has kinks (no Lipschitz constant of its gradient), and this plan needs one; `goldstein` and its variants don't"
+    )]
+    Kinks,
+    /// A solver that finds Goldstein-stationary points was not told at which radius.
+    #[error(
+        "{solver} needs a Goldstein radius: how far the points may lie around the answer whose gradients have a short mean \
+         (in the unit of a point's length; the bound falls with its cube root), and none was given"
+    )]
+    GoldsteinRadiusMissing {
+        /// Solver that was planned.
+        solver: &'static str,
+    },
+    /// The best bound on the Goldstein distance says no more than every point satisfies.
+    #[error(
+        "{solver} has no useful plan for these facts: its best bound on the Goldstein distance at radius {radius} is {bound:.4}, \
+         and the starting point already satisfies {trivial:.4}; {needed} records (now {records}), a larger radius, a larger \
+         epsilon (now mu = {mu:.4}), more steps or fewer parameters (now {dim}) would help", needed = Records(*needed)
+    )]
+    VacuousGoldstein {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The best bound found.
+        bound: f64,
+        /// r.
+        radius: f64,
+        /// L0, or less where the loss is smooth.
+        trivial: f64,
+        /// n.
+        records: u64,
+        /// The number of records at which the bound says something, if steps are not what is missing.
+        needed: Option<u64>,
+        /// d.
+        dim: usize,
+        /// Gaussian-DP budget.
+        mu: f64,
     },
     /// The best bound says no more than the starting point already satisfies.
     #[error(

@@ -20,7 +20,7 @@ pub struct PublicFacts {
     pub adjacency: Adjacency,
     /// L0: bound on the norm of each record's gradient.
     pub lipschitz: f64,
-    /// L1: Lipschitz constant of each record's gradient.
+    /// L1: Lipschitz constant of each record's gradient; infinite for a loss with kinks.
     pub smoothness: f64,
     /// Upper bound on F(0) - min F.
     pub initial_gap: f64,
@@ -34,7 +34,7 @@ impl PublicFacts {
     /// The facts of a generalised linear problem.
     ///
     /// # Errors
-    /// [`PlanError::BadFact`] when a fact is not a positive finite number.
+    /// As [`PublicFacts::check_lipschitz`].
     pub fn glm(
         records: u64,
         dim: usize,
@@ -52,24 +52,40 @@ impl PublicFacts {
             row_norm,
             convexity: constants.convexity,
         };
-        facts.check()?;
+        facts.check_lipschitz()?;
         Ok(facts)
     }
 
     /// Checks that every fact is a positive finite number.
     ///
     /// # Errors
-    /// [`PlanError::BadFact`].
+    /// [`PlanError::Kinks`] for a loss with kinks, [`PlanError::BadFact`] otherwise.
     pub fn check(&self) -> Result<(), PlanError> {
+        self.check_lipschitz()?;
+        PlanError::positive("row_norm", self.row_norm)?;
+        if self.smoothness.is_infinite() {
+            return Err(PlanError::Kinks);
+        }
+        Ok(())
+    }
+
+    /// Checks what a loss with kinks has too: that the facts are positive finite numbers, but for the smoothness and the
+    /// bound on rows, which may be infinite.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`].
+    pub fn check_lipschitz(&self) -> Result<(), PlanError> {
         for (name, value) in [
             ("records", self.records as f64),
             ("dim", self.dim as f64),
             ("lipschitz", self.lipschitz),
-            ("smoothness", self.smoothness),
             ("initial_gap", self.initial_gap),
-            ("row_norm", self.row_norm),
         ] {
-            if !(value.is_finite() && value > 0.0) {
+            PlanError::positive(name, value)?;
+        }
+        for (name, value) in [("smoothness", self.smoothness), ("row_norm", self.row_norm)] {
+            // NaN must be refused.
+            if !(value > 0.0) {
                 return Err(PlanError::BadFact { name, value });
             }
         }

@@ -157,6 +157,10 @@ pub(crate) fn serialize<P: Plan + ?Sized, S: Serializer>(
         Some(bound) if bound.quantity == BoundedQuantity::ExcessRisk => {
             map.serialize_entry("excess_bound", &bound.value)?;
         }
+        Some(bound) if bound.quantity == BoundedQuantity::GoldsteinDistance => {
+            map.serialize_entry("goldstein_bound", &bound.value)?;
+            map.serialize_entry("goldstein_radius", &bound.radius)?;
+        }
         bound => map.serialize_entry("predicted_bound", &bound.map(|bound| bound.value))?,
     }
     map.end()

@@ -20,6 +20,8 @@ pub struct Release<'a> {
     pub kind: ReleaseKind,
     /// The point at which the gradient was estimated.
     pub point: &'a [f64],
+    /// The released vector: the estimate of the gradient, with that of a regulariser; empty where a norm alone was released.
+    pub vector: &'a [f64],
     /// Norm of the released estimate.
     pub norm: f64,
     /// sqrt(d) x standard deviation per coordinate of all noise in the estimate: the norm that
@@ -79,6 +81,10 @@ pub enum OutputRule {
     Last,
     /// The point with the smallest released gradient norm.
     SmallestReleasedNorm,
+    /// The mean of the points of one block of steps, uniformly drawn.
+    UniformBlock,
+    /// The mean of the points of the block of steps whose releases have the shortest mean.
+    SmallestReleasedBlock,
 }
 
 impl std::fmt::Display for OutputRule {
@@ -87,6 +93,8 @@ impl std::fmt::Display for OutputRule {
             OutputRule::Uniform => "uniform",
             OutputRule::Last => "last",
             OutputRule::SmallestReleasedNorm => "smallest-released-norm",
+            OutputRule::UniformBlock => "uniform-block",
+            OutputRule::SmallestReleasedBlock => "smallest-released-block",
         })
     }
 }

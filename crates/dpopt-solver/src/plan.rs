@@ -85,7 +85,7 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     fn bound(&self) -> Option<StatedBound> {
         let terms = self.terms();
         let value = terms.bound?;
-        Some(StatedBound::new(value, terms.quantity, terms.sense))
+        Some(StatedBound::new(value, terms.quantity, terms.sense).at_radius(terms.radius))
     }
 
     /// The value of [`Plan::bound`], where it is on the gradient norm.
@@ -228,6 +228,7 @@ pub struct Terms {
     bound: Option<f64>,
     quantity: BoundedQuantity,
     sense: BoundSense,
+    radius: Option<f64>,
 }
 
 impl Terms {
@@ -247,6 +248,7 @@ impl Terms {
             bound: None,
             quantity: BoundedQuantity::GradientNorm,
             sense: BoundSense::RootMeanSquare,
+            radius: None,
         }
     }
 
@@ -281,6 +283,15 @@ impl Terms {
             quantity,
             sense,
             ..self
+        }
+    }
+
+    /// With bounds on the Goldstein distance at this radius, in this sense.
+    #[must_use]
+    pub fn bounding_goldstein(self, radius: f64, sense: BoundSense) -> Self {
+        Self {
+            radius: Some(radius),
+            ..self.bounding(BoundedQuantity::GoldsteinDistance, sense)
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Needs {
     pub radius: bool,
     /// [`ExtraFacts::kl`].
     pub kl: bool,
+    /// [`ExtraFacts::goldstein_radius`].
+    pub goldstein: bool,
     /// Losses that are convex for every record.
     pub convex: bool,
     /// Records at fixed positions, which it reads in slices: refused under add-remove.
@@ -59,6 +61,7 @@ impl Needs {
     pub const NOTHING: Self = Self {
         radius: false,
         kl: false,
+        goldstein: false,
         convex: false,
         positions: false,
         memory: false,
@@ -91,6 +94,8 @@ pub struct ExtraFacts {
     pub weak_convexity: Option<f64>,
     /// beta: the probability with which a bound on the excess risk may fail; 0.05 where it is left out.
     pub failure: Option<f64>,
+    /// r: how far from the answer the gradients may be taken whose mean is to be short. A choice, not a fact.
+    pub goldstein_radius: Option<f64>,
 }
 
 impl ExtraFacts {
@@ -120,6 +125,22 @@ impl ExtraFacts {
     pub fn with_weak_convexity(mut self, weak_convexity: f64) -> Self {
         self.weak_convexity = Some(weak_convexity);
         self
+    }
+
+    /// With this Goldstein radius.
+    #[must_use]
+    pub fn with_goldstein_radius(mut self, radius: f64) -> Self {
+        self.goldstein_radius = Some(radius);
+        self
+    }
+
+    /// The Goldstein radius.
+    ///
+    /// # Errors
+    /// [`PlanError::GoldsteinRadiusMissing`].
+    pub fn goldstein_radius_for(&self, solver: &'static str) -> Result<f64, PlanError> {
+        self.goldstein_radius
+            .ok_or(PlanError::GoldsteinRadiusMissing { solver })
     }
 
     /// The KL condition.

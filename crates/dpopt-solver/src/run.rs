@@ -63,6 +63,8 @@ pub enum Asked<'a> {
     Estimate {
         /// How it came about.
         kind: ReleaseKind,
+        /// Where it is, if that is not the walk's point.
+        at: Option<&'a [f64]>,
         /// The estimate.
         gradient: &'a [f64],
         /// Standard deviation per coordinate of all noise in it.
@@ -85,6 +87,18 @@ impl<'a> Asked<'a> {
     pub fn estimate(kind: ReleaseKind, estimate: Estimate<'a>) -> Self {
         Self::Estimate {
             kind,
+            at: None,
+            gradient: estimate.gradient,
+            noise_std: estimate.noise_std,
+        }
+    }
+
+    /// A released estimate at a point of the walk's choice.
+    #[must_use]
+    pub fn estimate_at(kind: ReleaseKind, point: &'a [f64], estimate: Estimate<'a>) -> Self {
+        Self::Estimate {
+            kind,
+            at: Some(point),
             gradient: estimate.gradient,
             noise_std: estimate.noise_std,
         }
@@ -287,7 +301,7 @@ fn on_the_way<P: Plan + ?Sized>(
     let mut output = Output::new(plan.output(), steps, start, oracle.books());
     let mut point = start.to_vec();
     let mut next = point.clone();
-    let mut gradient = point.clone();
+    let (mut gradient, mut shown) = (point.clone(), point.clone());
     let root_dim = (point.len() as f64).sqrt();
     let mut done = 0;
     let stop = loop {
@@ -299,17 +313,20 @@ fn on_the_way<P: Plan + ?Sized>(
             Asked::Norm { norm, noise_std } => (ReleaseKind::Norm, norm, noise_std),
             Asked::Estimate {
                 kind,
+                at,
                 gradient: estimate,
                 noise_std,
             } => {
-                if estimate.len() != point.len() {
+                let place = at.unwrap_or(&point);
+                if estimate.len() != point.len() || place.len() != point.len() {
                     return Err(AskError::Shape { dim: point.len() }.into());
                 }
                 gradient.copy_from_slice(estimate);
+                shown.copy_from_slice(place);
                 let length = match kind {
                     ReleaseKind::Pass => distance(estimate, &point),
                     _ => {
-                        oracle.add_to(&point, &mut gradient);
+                        oracle.add_to(&shown, &mut gradient);
                         norm(&gradient)
                     }
                 };
@@ -320,7 +337,7 @@ fn on_the_way<P: Plan + ?Sized>(
             if !released.is_finite() {
                 break Stop::Diverged;
             }
-            output.offer(done, &point, released);
+            output.offer(done, &shown, released);
         }
         let flow = observer.on_release(&Release {
             step: done,
@@ -328,7 +345,12 @@ fn on_the_way<P: Plan + ?Sized>(
             kind,
             point: match kind {
                 ReleaseKind::Pass => &gradient,
-                _ => &point,
+                ReleaseKind::Norm => &point,
+                _ => &shown,
+            },
+            vector: match kind {
+                ReleaseKind::Norm => &[],
+                _ => &gradient,
             },
             norm: released,
             noise_norm,
@@ -424,7 +446,9 @@ impl Output {
             // Until the chosen step is reached the latest point stands in, for a run that is
             // stopped before it.
             OutputRule::Uniform => step <= self.chosen,
-            OutputRule::Last => false,
+            OutputRule::Last | OutputRule::UniformBlock | OutputRule::SmallestReleasedBlock => {
+                false
+            }
             OutputRule::SmallestReleasedNorm => norm < self.best,
         };
         if keep {
@@ -435,7 +459,8 @@ impl Output {
 
     fn finish(self, last: Vec<f64>) -> Vec<f64> {
         match self.rule {
-            OutputRule::Last => last,
+            // A walk in blocks names its point itself.
+            OutputRule::Last | OutputRule::UniformBlock | OutputRule::SmallestReleasedBlock => last,
             _ => self.point,
         }
     }

@@ -1,6 +1,6 @@
 //! What a report shows.
 
-use dpopt::nonconvex::{BoundSense, StatedBound, Stop};
+use dpopt::nonconvex::{StatedBound, Stop};
 use dpopt::privacy::Adjacency;
 
 use crate::attack::AttackTable;
@@ -57,12 +57,10 @@ pub(crate) struct ReportInput<'a> {
     pub privacy: PrivacyStatement<'a>,
     /// Share of the plan's privacy spent after each point of the trace; `None` hides the plot.
     pub budget: Option<Vec<f64>>,
-    /// What is proven of the gradient norm at the returned point, or why nothing is.
+    /// What is proven of the returned point, or why nothing is.
     pub bound: Result<StatedBound, NoBound>,
     /// The bound of the plan, for a run to its end.
-    pub planned_bound: Option<f64>,
-    /// In which sense it holds.
-    pub bound_sense: BoundSense,
+    pub planned_bound: Option<StatedBound>,
     /// What the starting point satisfies already.
     pub trivial_bound: f64,
     /// What is said where the returned point is the start.

@@ -88,8 +88,7 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
         },
         budget: Some((1..=n).map(|i| 0.7 * i as f64 / n as f64).collect()),
         bound: Err(NoBound::Stop),
-        planned_bound: Some(0.0283),
-        bound_sense: BoundSense::RootMeanSquare,
+        planned_bound: Some(stated(0.0283)),
         trivial_bound: 0.52,
         learnt_nothing: None,
         ledger_budget: None,
@@ -270,7 +269,7 @@ fn extreme_runs_still_make_a_page() {
             passes: false,
         };
         let mut input = input(&trace, true);
-        input.planned_bound = Some(bounds);
+        input.planned_bound = Some(stated(bounds));
         input.bound = Ok(stated(bounds));
         input.trivial_bound = bounds;
         input.privacy.epsilon = bounds;

@@ -19,10 +19,10 @@ fn offered() -> impl Iterator<Item = &'static Solver> {
 }
 
 fn radius(solver: &Solver) -> &'static str {
-    if solver.needs.radius {
-        "--radius 1"
-    } else {
-        ""
+    match (solver.needs.radius, solver.needs.goldstein) {
+        (true, _) => "--radius 1",
+        (_, true) => "--goldstein-radius 1",
+        _ => "",
     }
 }
 
@@ -190,6 +190,26 @@ fn what_a_solver_has_no_use_for_or_lacks_is_said() {
             &["--radius", "dp-sgd has no use", "3"],
         ),
         ("--radius 3", &["--radius", "recursive-gd"]),
+        (
+            "--solver goldstein",
+            &["--goldstein-radius", "none was given"],
+        ),
+        (
+            "--solver noisy-gd --goldstein-radius 3",
+            &["--goldstein-radius", "goldstein-pass", "3"],
+        ),
+        (
+            "--solver goldstein --goldstein-radius 0",
+            &["--goldstein-radius", "positive"],
+        ),
+        (
+            "--solver goldstein --goldstein-radius 1e-9",
+            &["Goldstein distance at radius", "at least", "records"],
+        ),
+        (
+            "--solver goldstein-pass --goldstein-radius 1 --project 2",
+            &["--project", "no proof"],
+        ),
         ("--solver dp-adam --rank 2", &["--rank", "dp-adam", "2"]),
         ("--solver spiderboost --rank 0", &["--rank"]),
         (
@@ -221,6 +241,7 @@ fn what_a_solver_has_no_use_for_or_lacks_is_said() {
         "tree-spider",
         "recursive-gd --radius 1",
         "recursive-sgd --radius 1",
+        "goldstein-pass --goldstein-radius 1",
     ] {
         let flags = format!("plan {solver} {FACTS} --adjacency add-remove");
         place.fails(

@@ -19,16 +19,16 @@ fn a_run_to_its_end_states_the_bound_of_its_plan_and_a_walk_from_elsewhere_none(
     let mut stated = 0;
     let mut unstated = 0;
     for solver in SOLVERS.iter().filter(|solver| !solver.needs.kl) {
-        let radius = if solver.needs.radius {
-            "--radius 1"
-        } else {
-            ""
+        let (radius, subject) = match (solver.needs.radius, solver.needs.goldstein) {
+            (true, _) => ("--radius 1", "gradient norm"),
+            (_, true) => ("--goldstein-radius 1", "Goldstein distance at radius 1"),
+            _ => ("", "gradient norm"),
         };
         let flags = format!("--epsilon 40 --solver {solver} --max-steps 40 {radius}");
         let run = place.train(&format!("{flags} --out {solver}"));
         let report = place.read(&format!("{solver}/report.html"));
-        let claims = "the gradient norm at its output is at most";
-        assert_eq!(run["bound"].is_number(), report.contains(claims), "{run}");
+        let claims = format!("the {subject} at its output is at most");
+        assert_eq!(run["bound"].is_number(), report.contains(&claims), "{run}");
         assert_eq!(run["bound"], run["predicted_bound"], "{run}");
         // Passes release no gradients to draw it against.
         let drawn = run["bound"].is_number() && run["solver"] != "recursive-sgd";
@@ -39,7 +39,7 @@ fn a_run_to_its_end_states_the_bound_of_its_plan_and_a_walk_from_elsewhere_none(
             "{run}"
         );
         let words = train(&place, &flags);
-        let says = words.contains("the gradient norm at the result is at most");
+        let says = words.contains(&format!("the {subject} at the result is at most"));
         // An output that is drawn may be the start, of which the mean over the draw says nothing.
         if run["learnt_nothing"] == true || words.contains("nothing was learnt") {
             assert!(!says || !words.contains("nothing was learnt"), "{words}");

@@ -316,6 +316,7 @@ impl Walk for InPasses<'_> {
         self.released = released.mean;
         self.phase += 1;
         Ok(Asked::Estimate {
+            at: None,
             kind: ReleaseKind::Pass,
             gradient: &self.released,
             noise_std: released.noise_std,

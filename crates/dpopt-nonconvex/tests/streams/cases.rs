@@ -63,7 +63,9 @@ impl Cases<'_> {
     /// All solvers by name, from the origin and from elsewhere, and those that use a rank with one.
     fn solvers(&mut self) {
         let (facts, budget) = (self.facts(DIM), budget());
-        let extra = ExtraFacts::default().with_radius(1.0);
+        let extra = ExtraFacts::default()
+            .with_radius(1.0)
+            .with_goldstein_radius(1.0);
         let within = extra.with_rank(PublicRank::new(2).unwrap());
         for solver in SOLVERS.iter().copied() {
             let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(MAX_STEPS));

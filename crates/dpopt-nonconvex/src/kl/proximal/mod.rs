@@ -76,12 +76,7 @@ pub struct ProximalFacts {
 impl ProximalFacts {
     fn check(&self) -> Result<f64, PlanError> {
         let public = &self.public;
-        PublicFacts {
-            smoothness: 1.0,
-            row_norm: 1.0,
-            ..*public
-        }
-        .check()?;
+        public.check_lipschitz()?;
         let kappa = self.condition.kappa();
         if kappa < 2.0 {
             return Err(PlanError::KlExponent {

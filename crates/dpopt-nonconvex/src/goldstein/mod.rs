@@ -1,0 +1,71 @@
+//! Goldstein-stationary points of losses that are Lipschitz, and need be no more.
+
+mod bound;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use dpopt_solver::{Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanError, Solver};
+
+use plan::{ALL, PASS, SAMPLED};
+pub use plan::{GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+
+/// Goldstein-stationary points on all records.
+pub static GOLDSTEIN: Solver = Solver {
+    name: ALL,
+    summary: "losses with kinks, all records at every step",
+    paper: "Kornowski, Liu and Talwar 2025 (arXiv 2410.05880), section 2, with fresh gradients",
+    needs: Needs {
+        goldstein: true,
+        ..Needs::NOTHING
+    },
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GoldsteinDistance, BoundSense::Mean)),
+    auto: Auto::Never,
+    theory_page: Some("theory/goldstein.md"),
+    privacy_page: "privacy/goldstein.md",
+    planner: |facts, extra, budget, limits| {
+        let settings = settings(extra, ALL)?;
+        let plan = GoldsteinPlan::new(facts, budget, &settings, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+};
+
+/// Goldstein-stationary points on Poisson samples.
+pub static GOLDSTEIN_SAMPLED: Solver = Solver {
+    name: SAMPLED,
+    summary: "losses with kinks, a sample at every step",
+    planner: |facts, extra, budget, limits| {
+        let settings = settings(extra, SAMPLED)?;
+        let plan = GoldsteinPlan::sampled(facts, budget, &settings, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+    ..GOLDSTEIN
+};
+
+/// Goldstein-stationary points of the population risk in one pass.
+pub static GOLDSTEIN_PASS: Solver = Solver {
+    name: PASS,
+    summary: "losses with kinks, population risk in one pass",
+    needs: Needs {
+        positions: true,
+        ..GOLDSTEIN.needs
+    },
+    bound: Some((
+        BoundedQuantity::GoldsteinDistance,
+        BoundSense::PopulationMean,
+    )),
+    planner: |facts, extra, budget, _| {
+        let settings = settings(extra, PASS)?;
+        let plan = GoldsteinPlan::single_pass(facts, budget, &settings)?;
+        Ok(Box::new(plan))
+    },
+    ..GOLDSTEIN
+};
+
+fn settings(extra: &ExtraFacts, solver: &'static str) -> Result<GoldsteinSettings, PlanError> {
+    extra
+        .goldstein_radius_for(solver)
+        .map(GoldsteinSettings::at_radius)
+}

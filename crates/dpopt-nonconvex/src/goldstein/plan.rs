@@ -1,0 +1,563 @@
+//! Plans of the walk in blocks, for each way to read the records.
+
+use dpopt_oracle::{Batch, Level, Schedule};
+use dpopt_privacy::accounting::calibrate;
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, NoiseMultiplier, SamplingRate};
+use dpopt_solver::{
+    Access, BoundSense, Budget, Item, OutputRule, Plan, PlanError, PublicFacts, RunError, Terms,
+    Unit, Walk,
+    search::{bisect, geometric},
+};
+
+use super::bound::{Aim, Block, Quality};
+use super::walk::Blocks;
+
+pub(super) const ALL: &str = "goldstein";
+pub(super) const SAMPLED: &str = "goldstein-sampled";
+pub(super) const PASS: &str = "goldstein-pass";
+
+/// a/r. The gradient is asked for at z + u, and a mean of those is one of F at radius r whatever a is, so that a costs L a
+/// in the gap and nothing else; but it may not be 0.
+const SMOOTHING: f64 = 1e-3;
+
+/// What a [`GoldsteinPlan`] is to find, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GoldsteinSettings {
+    /// r: the radius of the statement.
+    pub radius: f64,
+    /// a/r, in (0, 1).
+    pub smoothing_share: f64,
+    /// How displacements are learnt.
+    pub step: GoldsteinStep,
+    /// [`OutputRule::UniformBlock`], [`OutputRule::SmallestReleasedBlock`], or [`OutputRule::Last`], which has no bound.
+    pub output: OutputRule,
+}
+
+impl GoldsteinSettings {
+    /// Blocks that start at rest, planned steps, a uniform block, a = r/1000.
+    #[must_use]
+    pub fn at_radius(radius: f64) -> Self {
+        Self {
+            radius,
+            smoothing_share: SMOOTHING,
+            step: GoldsteinStep::Planned,
+            output: OutputRule::UniformBlock,
+        }
+    }
+}
+
+/// How the displacement Delta follows the estimates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GoldsteinStep {
+    /// eta = D/(G1 sqrt M), from Delta = 0 in each block: the least bound.
+    Planned,
+    /// eta = 2 D/(G1 sqrt M), on from the Delta of the block before: 2 G1 in the bound for G1.
+    WithoutReset,
+    /// eta = sqrt(2) D/sqrt(sum of the squared lengths of the block's estimates), from Delta = 0: 2 sqrt(2) G1 for G1.
+    AdaGradNorm,
+}
+
+impl GoldsteinStep {
+    fn regret(self) -> f64 {
+        match self {
+            GoldsteinStep::Planned => 1.0,
+            GoldsteinStep::WithoutReset => 2.0,
+            GoldsteinStep::AdaGradNorm => 2.0 * std::f64::consts::SQRT_2,
+        }
+    }
+}
+
+impl std::fmt::Display for GoldsteinStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            GoldsteinStep::Planned => "planned",
+            GoldsteinStep::WithoutReset => "without-reset",
+            GoldsteinStep::AdaGradNorm => "adagrad-norm",
+        })
+    }
+}
+
+/// A plan that finds a point of small Goldstein distance: private online-to-nonconvex conversion on fresh gradients.
+///
+/// # Formula
+/// Blocks of M steps, T = K M. x <- x + Delta; the gradient is asked for at z + u, z uniform on the segment, u uniform in the
+/// ball of radius a; Delta <- clip(Delta - eta g, D), D = 2 (r - a)/(M + 1), eta = D/(G1 sqrt M). Returned is the mean of the z
+/// of a uniform block. With F0' = F0 + L a and N the root mean square length of the noise,
+///
+/// E (Goldstein distance at r) <= F0'/(D T) + (G1 + N')/sqrt M + 2 c.
+///
+/// | records | N | G1^2 | N'^2 |
+/// | --- | --- | --- | --- |
+/// | all | s L sqrt(d T)/(n mu) | L^2 + N^2 | N^2 |
+/// | Poisson, B = q n | s L z sqrt(d)/B | L^2 (1 + (1 - q)/B) + N^2 | N^2 + (1 - q) L^2/B |
+/// | B unread | s L sqrt(d)/(B mu) | L^2 + N^2 | N^2 + L^2/B |
+///
+/// c is what rounding to the lattice may be off; s = 2 under replace-one and 1 otherwise. Nothing has to be smooth or convex: L is
+/// all that is known of the loss, whose gradient has to be right at almost every point. (`docs/theory/goldstein.md`, Theorem 1.)
+///
+/// # Privacy
+/// T Gaussian releases of clipped means, on all records, on fresh Poisson samples, or on unread slices. All else is public or
+/// post-processing. (`docs/privacy/goldstein.md`.)
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoldsteinPlan {
+    terms: Terms,
+    settings: GoldsteinSettings,
+    schedule: GoldsteinSchedule,
+    accountant: Option<Accountant>,
+}
+
+/// What a [`GoldsteinPlan`] does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GoldsteinSchedule {
+    /// T: steps, one release each.
+    pub steps: u64,
+    /// M: steps of a block.
+    pub block: u64,
+    /// D: the longest displacement.
+    pub cap: f64,
+    /// eta; with [`GoldsteinStep::AdaGradNorm`] what stands before one over the root of the sum.
+    pub step_size: f64,
+    /// a: radius of the ball that u is drawn from.
+    pub smoothing: f64,
+    /// How displacements are learnt.
+    pub step: GoldsteinStep,
+    /// Which records a step reads.
+    pub batch: Batch,
+    /// Per-record clip radius.
+    pub clip: f64,
+    /// Noise multiplier of each release.
+    pub noise_multiplier: NoiseMultiplier,
+    /// What is returned.
+    pub output: OutputRule,
+}
+
+impl GoldsteinSchedule {
+    pub(super) fn level(&self) -> Level {
+        Level {
+            batch: self.batch,
+            noise_multiplier: self.noise_multiplier,
+        }
+    }
+
+    pub(super) fn clip(&self) -> Result<ClipNorm, RunError> {
+        ClipNorm::new(self.clip).map_err(RunError::Clip)
+    }
+
+    /// eta, after estimates whose squared lengths add up to `squares` in this block.
+    pub(super) fn step_size(&self, squares: f64) -> f64 {
+        match self.step {
+            GoldsteinStep::AdaGradNorm if squares > 0.0 => self.step_size / squares.sqrt(),
+            GoldsteinStep::AdaGradNorm => 0.0,
+            _ => self.step_size,
+        }
+    }
+}
+
+/// What a planner needs over and over.
+struct Task<'a> {
+    facts: &'a PublicFacts,
+    budget: &'a Budget,
+    settings: &'a GoldsteinSettings,
+    mu: f64,
+    aim: Aim,
+}
+
+impl<'a> Task<'a> {
+    fn new(
+        facts: &'a PublicFacts,
+        budget: &'a Budget,
+        settings: &'a GoldsteinSettings,
+    ) -> Result<Self, PlanError> {
+        facts.check_lipschitz()?;
+        PlanError::positive("goldstein_radius", settings.radius)?;
+        let share = settings.smoothing_share;
+        if !(share > 0.0 && share < 1.0) {
+            return Err(PlanError::BadFact {
+                name: "smoothing_share",
+                value: share,
+            });
+        }
+        let smoothing = share * settings.radius;
+        Ok(Self {
+            facts,
+            budget,
+            settings,
+            mu: budget.mu()?.get(),
+            aim: Aim {
+                gap: facts.initial_gap + facts.lipschitz * smoothing,
+                spread: settings.radius - smoothing,
+                regret: settings.step.regret(),
+            },
+        })
+    }
+
+    /// On `records` records.
+    fn over_all(&self, records: f64, max_steps: u64) -> Option<Block> {
+        let (d, s) = (
+            self.facts.dim as f64,
+            self.facts.adjacency.sum_sensitivity(),
+        );
+        // There the noise is as long as L: more steps gain at most 13 %.
+        let most = (records * self.mu / s).powi(2) / d;
+        let most = (most as u64).min(max_steps);
+        self.aim.best(most, |steps| {
+            Quality::new(
+                self.facts,
+                (steps as f64).sqrt() / self.mu,
+                records,
+                0.0,
+                false,
+            )
+        })
+    }
+
+    /// The plan of `block`, or a refusal if it says nothing.
+    fn plan(
+        &self,
+        solver: &'static str,
+        block: Option<Block>,
+        batch: Batch,
+        multiplier: impl FnOnce(u64) -> Result<NoiseMultiplier, PlanError>,
+        needed: impl FnOnce() -> Option<u64>,
+    ) -> Result<GoldsteinPlan, PlanError> {
+        let bound = block.map_or(f64::INFINITY, |block| block.bound);
+        let trivial = self.facts.trivial_bound();
+        let Some(block) = block.filter(|block| block.bound < trivial) else {
+            return Err(PlanError::VacuousGoldstein {
+                solver,
+                bound,
+                radius: self.settings.radius,
+                trivial,
+                records: self.facts.records,
+                needed: needed(),
+                dim: self.facts.dim,
+                mu: self.mu,
+            });
+        };
+        let cap = self.aim.cap(block.len);
+        let planned = cap / (block.quality.size * (block.len as f64).sqrt());
+        let schedule = GoldsteinSchedule {
+            steps: block.steps,
+            block: block.len,
+            cap,
+            step_size: match self.settings.step {
+                GoldsteinStep::Planned => planned,
+                GoldsteinStep::WithoutReset => 2.0 * planned,
+                GoldsteinStep::AdaGradNorm => std::f64::consts::SQRT_2 * cap,
+            },
+            smoothing: self.settings.smoothing_share * self.settings.radius,
+            step: self.settings.step,
+            batch,
+            clip: self.facts.lipschitz,
+            noise_multiplier: multiplier(block.steps)?,
+            output: self.settings.output,
+        };
+        let plan = GoldsteinPlan::by_hand(self.facts, self.budget, self.settings, schedule);
+        let stated = self.stated(&block, batch);
+        Ok(GoldsteinPlan {
+            terms: plan.terms.stating(stated),
+            ..plan
+        })
+    }
+
+    /// The bound for the point that is returned.
+    fn stated(&self, block: &Block, batch: Batch) -> Option<f64> {
+        match (self.settings.output, batch) {
+            (OutputRule::UniformBlock, _) => Some(block.bound),
+            // What noise the least of K means of releases may hide: at most that of the largest of K Gaussian vectors.
+            (OutputRule::SmallestReleasedBlock, Batch::All) => {
+                let blocks = (block.steps / block.len) as f64;
+                let hidden = (2.0 * blocks.ln() / self.facts.dim as f64).sqrt();
+                let more = block.quality.error * hidden / (block.len as f64).sqrt();
+                Some(block.bound + more).filter(|bound| *bound < self.facts.trivial_bound())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl GoldsteinPlan {
+    /// The plan with the least bound on all records, in at most `max_steps` steps.
+    ///
+    /// # Errors
+    /// [`PlanError::VacuousGoldstein`] when the bound is not below what the start satisfies; [`PlanError::BadFact`].
+    pub fn new(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: &GoldsteinSettings,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let task = Task::new(facts, budget, settings)?;
+        let block = task.over_all(facts.records as f64, max_steps);
+        let multiplier = |steps: u64| Ok(NoiseMultiplier::new((steps as f64).sqrt() / task.mu)?);
+        task.plan(ALL, block, Batch::All, multiplier, || {
+            let useful = |records: u64| {
+                task.over_all(records as f64, max_steps)
+                    .is_some_and(|block| block.bound < facts.trivial_bound())
+            };
+            least_that_fits(facts.records, useful)
+        })
+    }
+
+    /// As [`GoldsteinPlan::new`], on a Poisson sample for each step, whose rate is chosen so that the noise is little more than on
+    /// all records: 0.75 mu/sqrt T under replace-one, 1.5 mu/sqrt T otherwise. (By the central limit theorem 1.5 % and 20 % more; a
+    /// guide. The multiplier is calibrated by the accountant of the relation.)
+    ///
+    /// # Errors
+    /// As [`GoldsteinPlan::new`].
+    pub fn sampled(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: &GoldsteinSettings,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let task = Task::new(facts, budget, settings)?;
+        // As many steps as on all records, and their best block.
+        let Some(Block { steps, .. }) = task.over_all(facts.records as f64, max_steps) else {
+            return task.plan(SAMPLED, None, Batch::All, unreachable_multiplier, || None);
+        };
+        let share = match facts.adjacency {
+            Adjacency::ReplaceOne => 0.75,
+            _ => 1.5,
+        };
+        let rate = (share * task.mu / (steps as f64).sqrt())
+            .max(1.0 / facts.records as f64)
+            .min(1.0);
+        Self::sampled_at(facts, budget, settings, steps, SamplingRate::new(rate)?)
+    }
+
+    /// As [`GoldsteinPlan::sampled`], of about `steps` steps at this rate.
+    ///
+    /// # Errors
+    /// As [`GoldsteinPlan::new`].
+    pub fn sampled_at(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: &GoldsteinSettings,
+        steps: u64,
+        rate: SamplingRate,
+    ) -> Result<Self, PlanError> {
+        let task = Task::new(facts, budget, settings)?;
+        let batch = Batch::Poisson(rate);
+        let event = |multiplier| {
+            let level = Level {
+                batch,
+                noise_multiplier: multiplier,
+            };
+            let spend = Schedule::new(facts.records).releases(level, steps).spend();
+            spend.event().clone()
+        };
+        let accountant =
+            Accountant::tightest_for(&event(NoiseMultiplier::new(1.0)?), facts.adjacency)?;
+        let multiplier = calibrate::noise_multiplier(
+            accountant,
+            budget.epsilon,
+            budget.delta,
+            facts.adjacency,
+            event,
+        )?;
+        let read = facts.records as f64 * rate.get();
+        let quality = Quality::new(facts, multiplier.get(), read, 1.0 - rate.get(), true);
+        let block = task.aim.best(steps, |_| quality);
+        let plan = task.plan(SAMPLED, block, batch, |_| Ok(multiplier), || None)?;
+        Ok(Self {
+            accountant: Some(accountant),
+            ..plan
+        })
+    }
+
+    /// The plan with the least bound in one pass, for the population that the records were drawn from: each step reads unread
+    /// records.
+    ///
+    /// # Errors
+    /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove.
+    pub fn single_pass(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: &GoldsteinSettings,
+    ) -> Result<Self, PlanError> {
+        let task = Task::new(facts, budget, settings)?;
+        let best = |records: u64| {
+            let (n, d) = (records as f64, facts.dim as f64);
+            let s = facts.adjacency.sum_sensitivity();
+            // Where noise alone counts the best batch is s sqrt(3 d)/mu; sampling asks for more.
+            let around = s * (3.0 * d).sqrt() / task.mu;
+            geometric((around / 16.0).max(1.0), (n / 2.0).min(around * 64.0), 1.02)
+                .map(|batch| batch as u64)
+                .filter_map(|batch| {
+                    let quality = Quality::new(facts, 1.0 / task.mu, batch as f64, 1.0, false);
+                    let block = task.aim.best(records / batch, |_| quality)?;
+                    Some((batch, block))
+                })
+                .min_by(|(_, a), (_, b)| a.bound.total_cmp(&b.bound))
+        };
+        let (batch, block) = best(facts.records).unzip();
+        if facts.adjacency == Adjacency::AddRemove {
+            return Err(PlanError::NeedsPositions {
+                solver: PASS,
+                adjacency: facts.adjacency,
+                records: facts.records,
+                slices: block.map_or(1, |block| block.steps),
+            });
+        }
+        let batch = Batch::Next(batch.unwrap_or(1));
+        let multiplier = |_| Ok(NoiseMultiplier::new(1.0 / task.mu)?);
+        task.plan(PASS, block, batch, multiplier, || {
+            least_that_fits(facts.records, |records| {
+                best(records).is_some_and(|(_, block)| block.bound < facts.trivial_bound())
+            })
+        })
+    }
+
+    /// A plan with another schedule. It states no bound.
+    #[must_use]
+    pub fn by_hand(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: &GoldsteinSettings,
+        schedule: GoldsteinSchedule,
+    ) -> Self {
+        let steps = schedule.steps;
+        let spend = Schedule::new(facts.records)
+            .releases(schedule.level(), steps)
+            .spend();
+        let (access, read) = match schedule.batch {
+            Batch::Poisson(rate) => (Access::Poisson(rate), rate.get() * facts.records as f64),
+            Batch::FixedSize(size) => (Access::FixedSize(size), size as f64),
+            Batch::Next(size) => {
+                let slices = Access::SinglePass {
+                    anchor: size,
+                    variation: size,
+                };
+                (slices, size as f64)
+            }
+            _ => (Access::FullBatch, facts.records as f64),
+        };
+        let sense = match schedule.batch {
+            Batch::Next(_) => BoundSense::PopulationMean,
+            _ => BoundSense::Mean,
+        };
+        Self {
+            terms: Terms::new(facts, budget, steps, spend)
+                .with_gradients(steps as f64 * read)
+                .with_clip(schedule.clip)
+                .with_access(access)
+                .with_output(schedule.output)
+                .bounding_goldstein(settings.radius, sense),
+            settings: *settings,
+            schedule,
+            accountant: None,
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn schedule(&self) -> &GoldsteinSchedule {
+        &self.schedule
+    }
+
+    /// What it is to find.
+    #[must_use]
+    pub fn settings(&self) -> &GoldsteinSettings {
+        &self.settings
+    }
+
+    /// Who calibrated the multiplier of a sampled plan.
+    #[must_use]
+    pub fn accountant(&self) -> Option<Accountant> {
+        self.accountant
+    }
+
+    /// Noise standard deviation per coordinate of a released gradient.
+    #[must_use]
+    pub fn noise_std(&self) -> f64 {
+        let facts = self.facts();
+        let share = match self.schedule.batch {
+            Batch::Poisson(rate) => rate.get(),
+            Batch::FixedSize(size) | Batch::Next(size) => size as f64 / facts.records as f64,
+            _ => 1.0,
+        };
+        facts.noise_std(self.schedule.clip, self.schedule.noise_multiplier.get()) / share
+    }
+}
+
+impl Plan for GoldsteinPlan {
+    fn name(&self) -> &'static str {
+        match self.schedule.batch {
+            Batch::Poisson(_) | Batch::FixedSize(_) => SAMPLED,
+            Batch::Next(_) => PASS,
+            _ => ALL,
+        }
+    }
+
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        let mut items = vec![
+            Item::count("steps", schedule.steps),
+            Item::count("block", schedule.block),
+            Item::number("displacement_cap", schedule.cap, Unit::LENGTH),
+            match schedule.step {
+                GoldsteinStep::AdaGradNorm => {
+                    Item::number("step_length", schedule.step_size, Unit::LENGTH)
+                }
+                _ => Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            },
+            Item::word("step", schedule.step),
+            Item::number("smoothing", schedule.smoothing, Unit::LENGTH),
+        ];
+        items.push(match schedule.batch {
+            Batch::Poisson(rate) => Item::ratio("sampling_rate", rate.get()),
+            Batch::FixedSize(size) | Batch::Next(size) => Item::count("batch", size),
+            _ => Item::count("batch", self.facts().records),
+        });
+        items.extend([
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
+            Item::number("noise_std", self.noise_std(), Unit::GRADIENT),
+        ]);
+        items.extend(self.accountant.map(|name| Item::word("accountant", name)));
+        items.push(Item::word("output", schedule.output));
+        items
+    }
+
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        Ok(Box::new(Blocks::new(self, start.len())?))
+    }
+
+    /// A radius beyond what the walk can reach.
+    fn warning(&self, _: f64) -> Option<String> {
+        let GoldsteinSchedule {
+            steps, block, cap, ..
+        } = self.schedule;
+        (block == steps && self.bound().is_some()).then(|| {
+            format!(
+                "the Goldstein radius {} is so large that the whole run, of {steps} displacements of at most {cap:.3e}, is one \
+                 block: the mean gradient of all its points is short, which says little of any of them",
+                self.settings.radius
+            )
+        })
+    }
+}
+
+/// For a plan that is refused before its noise is asked for.
+fn unreachable_multiplier(_: u64) -> Result<NoiseMultiplier, PlanError> {
+    Ok(NoiseMultiplier::new(1.0)?)
+}
+
+/// The least number from `from` on that fits, where a number fits if a smaller one does; none below 1e15.
+fn least_that_fits(from: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    let mut low = from;
+    let mut high = from.saturating_mul(2);
+    while !fits(high) {
+        if high > 1_000_000_000_000_000 {
+            return None;
+        }
+        (low, high) = (high, high.saturating_mul(2));
+    }
+    Some(bisect(low, high, |records| !fits(records)) + 1)
+}

@@ -1,0 +1,343 @@
+//! The bound and the planner against numbers of 40 digits, computed apart from this code.
+
+use dpopt_oracle::{Batch, Convexity};
+use dpopt_privacy::{Adjacency, Delta, Epsilon};
+use dpopt_solver::{Budget, OutputRule, Plan, PlanError, PublicFacts};
+
+use super::bound::{Aim, Quality};
+use super::{GoldsteinPlan, GoldsteinSettings, GoldsteinStep};
+
+const RADIUS: f64 = 0.2;
+
+fn facts(records: u64, dim: usize) -> PublicFacts {
+    PublicFacts {
+        records,
+        dim,
+        adjacency: Adjacency::ReplaceOne,
+        lipschitz: 1.0,
+        smoothness: f64::INFINITY,
+        initial_gap: 1.0,
+        row_norm: f64::INFINITY,
+        convexity: Convexity::Nonconvex,
+    }
+}
+
+/// mu = 0.236704380663436.
+fn budget() -> Budget {
+    Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+    }
+}
+
+fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
+    let off = (found / expected - 1.0).abs();
+    assert!(off <= tolerance, "{what}: {found} for {expected}");
+}
+
+/// n, d, most steps; T, M, N, D, eta, bound.
+type Row = (u64, usize, u64, u64, u64, f64, f64, f64, f64);
+
+#[test]
+fn plans_on_all_records_are_the_best() {
+    let rows: [Row; 6] = [
+        (
+            300,
+            3,
+            u64::MAX,
+            420,
+            35,
+            0.999741494689,
+            0.0111,
+            0.00132687524743,
+            0.622545096686,
+        ),
+        (
+            1_000,
+            10,
+            u64::MAX,
+            1_386,
+            77,
+            0.99473022757,
+            0.00512307692308,
+            0.000413918490599,
+            0.414962174388,
+        ),
+        (
+            3_000,
+            10,
+            u64::MAX,
+            12_578,
+            331,
+            0.998868323183,
+            0.00120361445783,
+            4.68062816478e-5,
+            0.198658502994,
+        ),
+        (
+            10_000,
+            10,
+            10_000,
+            9_990,
+            185,
+            0.26705852397,
+            0.00214838709677,
+            0.000152604385028,
+            0.142335088042,
+        ),
+        (
+            10_000,
+            50,
+            10_000,
+            9_996,
+            238,
+            0.597340314281,
+            0.0016719665272,
+            9.30419298415e-5,
+            0.174069870973,
+        ),
+        (
+            100_000,
+            100,
+            10_000,
+            9_971,
+            169,
+            0.0843709731458,
+            0.00235058823529,
+            0.000180174334832,
+            0.126361261231,
+        ),
+    ];
+    for (records, dim, cap, steps, block, noise, step_cap, step_size, bound) in rows {
+        let settings = GoldsteinSettings::at_radius(RADIUS);
+        let plan = GoldsteinPlan::new(&facts(records, dim), &budget(), &settings, cap).unwrap();
+        let schedule = plan.schedule();
+        let at = format!("n = {records}, d = {dim}");
+        assert_eq!((schedule.steps, schedule.block), (steps, block), "{at}");
+        close(plan.noise_std() * (dim as f64).sqrt(), noise, 1e-8, &at);
+        close(schedule.cap, step_cap, 1e-11, &at);
+        close(schedule.step_size, step_size, 1e-8, &at);
+        // The pinned bounds leave out what rounding to the lattice may be off.
+        close(plan.bound().unwrap().value, bound, 1e-6, &at);
+        assert_eq!(plan.bound().unwrap().radius, Some(RADIUS));
+    }
+}
+
+#[test]
+fn bounds_of_samples_and_of_slices_are_those_of_the_theorem() {
+    let aim = Aim {
+        gap: 1.0002,
+        spread: 0.1998,
+        regret: 1.0,
+    };
+    // 10,000 records in 10 dimensions, rate 0.01, multiplier 2.5: N = 0.158113883008.
+    let poisson = Quality::new(&facts(10_000, 10), 2.5, 100.0, 0.99, true);
+    close(poisson.size, 1.01730034896, 1e-11, "G1");
+    close(poisson.error, 0.186815416923, 1e-11, "N'");
+    close(
+        aim.bound(8_000, 200, &poisson),
+        0.14803179279,
+        1e-7,
+        "bound",
+    );
+    // One record less or more: s = 1.
+    let add_remove = PublicFacts {
+        adjacency: Adjacency::AddRemove,
+        ..facts(1_000, 10)
+    };
+    let mu = 0.236704380663436;
+    let all = Quality::new(&add_remove, 500f64.sqrt() / mu, 1_000.0, 0.0, false);
+    close(all.error, 0.298729909098, 1e-11, "N");
+    close(aim.bound(500, 100, &all), 0.639846237713, 2e-7, "bound");
+    // n, d, B, T, M, N', bound.
+    for (records, dim, batch, steps, block, error, bound) in [
+        (10_000, 2, 12, 832, 52, 1.03676611843, 0.498921130354),
+        (100_000, 10, 27, 3_700, 148, 1.00814003093, 0.29930997125),
+        (
+            1_000_000,
+            100,
+            146,
+            6_840,
+            180,
+            0.58461079588,
+            0.195926258075,
+        ),
+        (
+            10_000_000,
+            2,
+            21,
+            476_181,
+            3_033,
+            0.609418320007,
+            0.0479051951701,
+        ),
+    ] {
+        let facts = facts(records, dim);
+        let unread = Quality::new(&facts, 1.0 / mu, f64::from(batch), 1.0, false);
+        close(unread.error, error, 1e-11, "N'");
+        close(aim.bound(steps, block, &unread), bound, 1e-6, "bound");
+        let best = aim.best(records / batch as u64, |_| unread).unwrap();
+        assert_eq!((best.steps, best.len), (steps, block));
+        // The planner looks among all batches.
+        let settings = GoldsteinSettings::at_radius(RADIUS);
+        let plan = GoldsteinPlan::single_pass(&facts, &budget(), &settings).unwrap();
+        assert!(plan.bound().unwrap().value <= bound * (1.0 + 1e-4));
+        let Batch::Next(read) = plan.schedule().batch else {
+            panic!("{plan:?}");
+        };
+        assert!(read * plan.schedule().steps <= records);
+    }
+}
+
+/// No block that could be chosen is better than the one that was, and whole blocks lose little.
+#[test]
+fn the_search_finds_the_best_block() {
+    let aim = Aim {
+        gap: 1.0002,
+        spread: 0.1998,
+        regret: 1.0,
+    };
+    for most in [2, 3, 10, 97, 1_000] {
+        let quality =
+            |steps: u64| Quality::new(&facts(1_000, 10), steps as f64, 5_000.0, 0.0, false);
+        let found = aim.best(most, quality).unwrap();
+        let least = (2..=most)
+            .map(|block| {
+                let steps = most / block * block;
+                aim.bound(steps, block, &quality(steps))
+            })
+            .fold(f64::INFINITY, f64::min);
+        assert!(
+            found.bound <= least * (1.0 + 1e-12),
+            "{most}: {found:?} {least}"
+        );
+    }
+    assert!(aim.best(1, |_| unreachable!()).is_none());
+    // 1.5 (F0' k^2/(rho T))^(1/3).
+    let quality = Quality {
+        size: 2f64.sqrt(),
+        error: 1.0,
+        bias: 0.0,
+    };
+    close(
+        aim.best(1_000, |_| quality).unwrap().bound,
+        0.461783954012,
+        0.02,
+        "closed form",
+    );
+}
+
+#[test]
+fn a_sampled_plan_is_nearly_as_good_in_far_fewer_passes() {
+    let settings = GoldsteinSettings::at_radius(RADIUS);
+    for (adjacency, worse) in [(Adjacency::ReplaceOne, 1.1), (Adjacency::ZeroOut, 1.2)] {
+        let facts = PublicFacts {
+            adjacency,
+            ..facts(10_000, 10)
+        };
+        let all = GoldsteinPlan::new(&facts, &budget(), &settings, 20_000).unwrap();
+        let sampled = GoldsteinPlan::sampled(&facts, &budget(), &settings, 20_000).unwrap();
+        let ratio = sampled.bound().unwrap().value / all.bound().unwrap().value;
+        assert!((1.0..worse).contains(&ratio), "{adjacency}: {ratio}");
+        assert!(sampled.gradients() < all.gradients() / 50.0, "{adjacency}");
+        let accountant = sampled.accountant().unwrap();
+        let event = sampled.spend();
+        let (epsilon, delta) = (budget().epsilon, budget().delta);
+        let cost = accountant.epsilon(event.event(), delta, adjacency).unwrap();
+        assert!(cost <= epsilon.get(), "{cost}");
+    }
+}
+
+#[test]
+fn refusals_name_what_would_do() {
+    let settings = GoldsteinSettings::at_radius(RADIUS);
+    let plan = |facts: &PublicFacts| GoldsteinPlan::new(facts, &budget(), &settings, u64::MAX);
+    let Err(PlanError::VacuousGoldstein {
+        needed: Some(needed),
+        trivial,
+        ..
+    }) = plan(&facts(50, 10))
+    else {
+        panic!();
+    };
+    assert_eq!(trivial, 1.0);
+    assert!(plan(&facts(needed, 10)).is_ok());
+    assert!(plan(&facts(needed - 1, 10)).is_err());
+    // Steps are what is missing here, and no number of records makes up for them.
+    let few = GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, 3);
+    assert!(matches!(
+        few,
+        Err(PlanError::VacuousGoldstein { needed: None, .. })
+    ));
+    let pass = |adjacency| {
+        let facts = PublicFacts {
+            adjacency,
+            ..facts(100_000, 10)
+        };
+        GoldsteinPlan::single_pass(&facts, &budget(), &settings)
+    };
+    assert!(pass(Adjacency::ReplaceOne).is_ok());
+    assert!(matches!(
+        pass(Adjacency::AddRemove),
+        Err(PlanError::NeedsPositions { slices, .. }) if slices > 1_000
+    ));
+    for radius in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let settings = GoldsteinSettings::at_radius(radius);
+        let refused = GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, 100);
+        assert!(matches!(
+            refused,
+            Err(PlanError::BadFact {
+                name: "goldstein_radius",
+                ..
+            })
+        ));
+    }
+    for share in [0.0, 1.0, f64::NAN] {
+        let settings = GoldsteinSettings {
+            smoothing_share: share,
+            ..settings
+        };
+        assert!(GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, 100).is_err());
+    }
+}
+
+/// A radius beyond what the walk reaches makes one block of the whole run, and a warning.
+#[test]
+fn a_radius_out_of_reach_is_said_to_be() {
+    let warned = |radius| {
+        let settings = GoldsteinSettings::at_radius(radius);
+        let plan = GoldsteinPlan::new(&facts(3_000, 10), &budget(), &settings, 1_000).unwrap();
+        (plan.schedule().block == 1_000, plan.warning(1.0).is_some())
+    };
+    assert_eq!(warned(0.2), (false, false));
+    assert_eq!(warned(1e4), (true, true));
+}
+
+#[test]
+fn other_steps_and_outputs_have_their_own_bounds() {
+    let bound = |step, output| {
+        let settings = GoldsteinSettings {
+            step,
+            output,
+            ..GoldsteinSettings::at_radius(RADIUS)
+        };
+        let plan = GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, u64::MAX);
+        plan.unwrap().bound().map(|bound| bound.value)
+    };
+    let planned = bound(GoldsteinStep::Planned, OutputRule::UniformBlock).unwrap();
+    let drifting = bound(GoldsteinStep::WithoutReset, OutputRule::UniformBlock).unwrap();
+    let adagrad = bound(GoldsteinStep::AdaGradNorm, OutputRule::UniformBlock).unwrap();
+    assert!(planned < drifting && drifting < adagrad);
+    // 1.5 (.. k^2 ..)^(1/3) with k = sqrt 2 + 1, 2 sqrt 2 + 1 and 5.
+    let ratio = |k: f64| (k / (2f64.sqrt() + 1.0)).powf(2.0 / 3.0);
+    close(
+        drifting / planned,
+        ratio(8f64.sqrt() + 1.0),
+        0.02,
+        "without reset",
+    );
+    close(adagrad / planned, ratio(5.0), 0.02, "adagrad-norm");
+    let least = bound(GoldsteinStep::Planned, OutputRule::SmallestReleasedBlock).unwrap();
+    close(least, 0.501151166697, 1e-6, "least block");
+    assert_eq!(bound(GoldsteinStep::Planned, OutputRule::Last), None);
+}

@@ -1,0 +1,165 @@
+//! The walk in blocks: displacements that are learnt online, and a gradient at a random point of each.
+
+use dpopt_linalg::norm;
+use dpopt_oracle::{AskError, Fresh, Oracle};
+use dpopt_solver::{Asked, Closing, OutputRule, ReleaseKind, RunError, Stop, Walk};
+
+use super::plan::{GoldsteinPlan, GoldsteinSchedule, GoldsteinStep};
+
+/// Moves by Delta_t, no longer than D; asks at a uniform point of that segment, moved by a uniform vector of the ball of radius
+/// a; then Delta <- clip(Delta - eta g, D). Everything it draws is public.
+pub(super) struct Blocks<'a> {
+    schedule: &'a GoldsteinSchedule,
+    estimate: Fresh,
+    /// Delta_t.
+    displacement: Vec<f64>,
+    /// z_t + u_t.
+    asked: Vec<f64>,
+    /// Of the z_t of this block, of its releases, and how many there are.
+    points: Vec<f64>,
+    releases: Vec<f64>,
+    len: u64,
+    /// Sum of the squared lengths of the releases of this block.
+    squares: f64,
+    /// Steps made.
+    done: u64,
+    /// The block that is returned, if the rule is to draw one.
+    chosen: u64,
+    /// The mean of the points of the block to return, and of the least mean release so far the length.
+    output: Option<Vec<f64>>,
+    least: f64,
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn new(plan: &'a GoldsteinPlan, dim: usize) -> Result<Self, RunError> {
+        let schedule = plan.schedule();
+        let nothing = vec![0.0; dim];
+        Ok(Self {
+            schedule,
+            estimate: Fresh::new(dim, schedule.clip()?, schedule.level())?,
+            displacement: nothing.clone(),
+            asked: nothing.clone(),
+            points: nothing.clone(),
+            releases: nothing,
+            len: 0,
+            squares: 0.0,
+            done: 0,
+            chosen: 0,
+            output: None,
+            least: f64::INFINITY,
+        })
+    }
+
+    /// Writes z_t + u_t, and adds z_t to the block.
+    fn place(&mut self, point: &[f64], oracle: &mut dyn Oracle) -> Result<(), AskError> {
+        let books = oracle.books();
+        let along = uniform(books.draw_index(GRID));
+        let reach = uniform(books.draw_index(GRID));
+        books.draw_normals(&mut self.asked)?;
+        let dim = self.asked.len().max(1) as f64;
+        let length = norm(&self.asked);
+        let scale = if length > 0.0 {
+            self.schedule.smoothing * reach.powf(1.0 / dim) / length
+        } else {
+            0.0
+        };
+        let sums = self.points.iter_mut().zip(point).zip(&self.displacement);
+        for (asked, ((sum, w), delta)) in self.asked.iter_mut().zip(sums) {
+            let z = w + along * delta;
+            *sum += z;
+            *asked = z + scale * *asked;
+        }
+        Ok(())
+    }
+
+    /// Ends the block `block`: its mean is kept if the rule says so.
+    fn end_block(&mut self, block: u64) {
+        let length = norm(&self.releases);
+        let keep = match self.schedule.output {
+            OutputRule::SmallestReleasedBlock => length < self.least,
+            _ => block <= self.chosen,
+        };
+        if keep {
+            self.least = length;
+            self.output = self.mean();
+        }
+        self.points.fill(0.0);
+        self.releases.fill(0.0);
+        (self.len, self.squares) = (0, 0.0);
+    }
+
+    /// The mean of the points of this block; none before the first.
+    fn mean(&self) -> Option<Vec<f64>> {
+        let len = self.len as f64;
+        (self.len > 0).then(|| self.points.iter().map(|sum| sum / len).collect())
+    }
+}
+
+impl Walk for Blocks<'_> {
+    fn ask(
+        &mut self,
+        step: u64,
+        point: &[f64],
+        oracle: &mut dyn Oracle,
+    ) -> Result<Asked<'_>, AskError> {
+        let GoldsteinSchedule { steps, block, .. } = *self.schedule;
+        if step == 0 {
+            self.chosen = oracle.books().draw_index((steps / block).max(1));
+        }
+        let rests = self.schedule.step != GoldsteinStep::WithoutReset;
+        if rests && step.is_multiple_of(block) {
+            self.displacement.fill(0.0);
+        }
+        self.place(point, oracle)?;
+        self.len += 1;
+        let estimate = self.estimate.estimate(oracle, &self.asked)?.estimate;
+        Ok(Asked::estimate_at(
+            ReleaseKind::Anchor,
+            &self.asked,
+            estimate,
+        ))
+    }
+
+    fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {
+        for ((next, w), delta) in next.iter_mut().zip(point).zip(&self.displacement) {
+            *next = w + delta;
+        }
+        self.squares += gradient.iter().map(|g| g * g).sum::<f64>();
+        let eta = self.schedule.step_size(self.squares);
+        for ((delta, sum), g) in self
+            .displacement
+            .iter_mut()
+            .zip(&mut self.releases)
+            .zip(gradient)
+        {
+            *delta -= eta * g;
+            *sum += g;
+        }
+        let length = norm(&self.displacement);
+        if length > self.schedule.cap {
+            let shrink = self.schedule.cap / length;
+            self.displacement.iter_mut().for_each(|x| *x *= shrink);
+        }
+        self.done += 1;
+        if self.done.is_multiple_of(self.schedule.block) {
+            self.end_block(self.done / self.schedule.block - 1);
+        }
+    }
+
+    fn close(&mut self, _: Stop, _: &mut dyn Oracle) -> Result<Closing, AskError> {
+        if self.schedule.output == OutputRule::Last {
+            return Ok(Closing::default());
+        }
+        // A run that ended before the chosen block did returns the latest one, or the mean of the points so far.
+        let output = self.output.take().or_else(|| self.mean());
+        Ok(output.map_or_else(Closing::default, Closing::at))
+    }
+}
+
+/// Into how many parts [0, 1] is cut.
+const GRID: u64 = 1 << 52;
+
+/// The middle of a part: exact, never 0 and never 1.
+fn uniform(index: u64) -> f64 {
+    (index as f64 + 0.5) / GRID as f64
+}
