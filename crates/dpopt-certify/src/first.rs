@@ -3,7 +3,8 @@
 use dpopt_linalg::norm;
 use serde::Serialize;
 
-use super::{CertificateError, Objective, gradient_at, value_at};
+use crate::error::CertificateError;
+use crate::objective::{Objective, gradient_at, value_at};
 
 /// How close to first-order stationary a point is: F(w) and ||grad F(w)||, up to rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

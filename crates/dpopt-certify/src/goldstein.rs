@@ -4,7 +4,8 @@
 use dpopt_linalg::{Hull, HullPoint, add_scaled, distance, norm};
 use serde::Serialize;
 
-use super::{CertificateError, Objective, gradient_at};
+use crate::error::CertificateError;
+use crate::objective::{Objective, gradient_at};
 use crate::random::Normals;
 
 /// Points are placed this much inside the ball, relative to its radius, so that rounding leaves

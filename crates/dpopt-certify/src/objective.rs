@@ -5,7 +5,7 @@ use dpopt_oracle::{
     Differentiable, Glm, Loss, PublicData, PublicRecords, Records, Regularizer, TwiceDifferentiable,
 };
 
-use super::CertificateError;
+use crate::error::CertificateError;
 use crate::problem::{Problem, SecondOrderProblem};
 
 /// A function F of which value and gradient are known exactly, up to rounding.
@@ -283,5 +283,41 @@ impl<O: Curved> Curved for WithRegularizer<O> {
             hessian[i * point.len() + i] += self.regularizer.curvature(*w);
         }
         hessian
+    }
+}
+
+/// The gradient at `point`, checked.
+pub(crate) fn gradient_at<O: Objective + ?Sized>(
+    objective: &O,
+    point: &[f64],
+) -> Result<Vec<f64>, CertificateError> {
+    if objective.dim() != point.len() || point.is_empty() {
+        return Err(CertificateError::Dimension {
+            objective: objective.dim(),
+            point: point.len(),
+        });
+    }
+    if !point.iter().all(|x| x.is_finite()) {
+        return Err(CertificateError::NotFinite("point"));
+    }
+    let mut gradient = vec![0.0; point.len()];
+    objective.gradient(point, &mut gradient);
+    if gradient.iter().all(|x| x.is_finite()) {
+        Ok(gradient)
+    } else {
+        Err(CertificateError::NotFinite("gradient"))
+    }
+}
+
+/// The value at `point`, checked.
+pub(crate) fn value_at<O: Objective + ?Sized>(
+    objective: &O,
+    point: &[f64],
+) -> Result<f64, CertificateError> {
+    let value = objective.value(point);
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(CertificateError::NotFinite("value"))
     }
 }

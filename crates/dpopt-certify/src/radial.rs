@@ -1,6 +1,6 @@
 //! The Goldstein distance of a radial function, from one function of one variable.
 
-use super::CertificateError;
+use crate::error::CertificateError;
 
 /// Cells of the grid on each smooth piece. Tuned: 1e-9 for slopes that vary on the scale of the
 /// radius; a slope that oscillates faster needs breaks between.

@@ -6,7 +6,8 @@ use dpopt_linalg::{
 };
 use serde::Serialize;
 
-use super::{CertificateError, Curved, gradient_at};
+use crate::error::CertificateError;
+use crate::objective::{Curved, gradient_at};
 use crate::random::Normals;
 
 /// Largest dimension for which a dense Hessian is formed (8 MiB, about 10^10 operations).

@@ -3,14 +3,13 @@
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-use dpopt::nonconvex::{Solver, solver};
+use dpopt::nonconvex::{SOLVERS, Solver, solver};
 use dpopt::oracle::{Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
 };
 use serde::Serialize;
 
-use crate::choose::offered;
 use crate::names::hint;
 
 /// More threads help no run here.
@@ -30,6 +29,11 @@ pub(crate) fn solver_help() -> String {
          smaller proven bound, and noisy-gd where neither bound says anything. It sees public facts only",
         names().join(", ")
     )
+}
+
+/// The solvers that a table of data can be planned for: no table has a KL condition by itself.
+pub(crate) fn offered() -> impl Iterator<Item = &'static Solver> {
+    SOLVERS.iter().copied().filter(|solver| !solver.needs.kl)
 }
 
 fn names() -> Vec<&'static str> {

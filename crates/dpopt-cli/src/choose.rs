@@ -9,7 +9,7 @@ use dpopt::nonconvex::{
     Plan, PlanError, PublicFacts, PublicRank, SOLVERS, Solver, StatedBound, Stop, auto,
 };
 
-use crate::args::{self, SolverArg};
+use crate::args::{self, SolverArg, offered};
 use crate::error::CliError;
 
 /// Default cap on the steps of solvers that state no bound: it bounds the running time.
@@ -383,11 +383,6 @@ fn listed(which: impl Fn(&Solver) -> bool) -> String {
     let found = offered().filter(|solver| which(solver));
     let names: Vec<&str> = found.map(|solver| solver.name).collect();
     names.join(", ")
-}
-
-/// The solvers that a table of data can be planned for: no table has a KL condition by itself.
-pub(crate) fn offered() -> impl Iterator<Item = &'static Solver> {
-    SOLVERS.iter().copied().filter(|solver| !solver.needs.kl)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Files with records: their format, by flag or by name, and the four things done with them.
 
+use std::fs::File;
 use std::io::stdin;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,6 @@ use dpopt::privacy::ClipNorm;
 use crate::error::CliError;
 use crate::names::hint;
 use crate::paths::STDIN;
-use crate::source::readable;
 
 /// Standard input in messages.
 const STDIN_NAME: &str = "standard input";
@@ -314,4 +314,17 @@ impl Input {
             labels: self.labels.clone(),
         }
     }
+}
+
+/// Fails now rather than after the budget is open.
+fn readable(path: &Path) -> Result<(), CliError> {
+    let read = |source| CliError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(read)?;
+    if file.metadata().map_err(read)?.is_dir() {
+        return Err(read(std::io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(())
 }

@@ -1,9 +1,9 @@
 //! The files that `train --out` leaves beside the model: `events.json` and `report.html`.
 
 use dpopt::data::tabular::Schema;
-use dpopt::nonconvex::{Item, PublicFacts, Unit, Value};
+use dpopt::nonconvex::{Item, Outcome, PublicFacts, Unit, Value};
 use dpopt::oracle::Glm;
-use dpopt::privacy::{Adjacency, Delta, Event, Mode};
+use dpopt::privacy::{Adjacency, Delta, Event, Guarantee, Mode};
 use serde::Serialize;
 
 use crate::artefacts::{EVENTS, MODEL, OutDir, REPORT};
@@ -14,7 +14,7 @@ use crate::evaluate::TestMetrics;
 use crate::report::{PrivacyStatement, ReportInput, render};
 use crate::statement::{Odometer, Statement, scientific};
 use crate::summary::{Times, learnt_nothing};
-use crate::train::Finished;
+use crate::trace::Recorder;
 
 /// Everything that the files are made from; all of it is public or released.
 pub(crate) struct Outputs<'a> {
@@ -23,7 +23,9 @@ pub(crate) struct Outputs<'a> {
     pub(crate) loss: Glm,
     pub(crate) facts: &'a PublicFacts,
     pub(crate) chosen: &'a Chosen,
-    pub(crate) finished: &'a Finished,
+    pub(crate) guarantee: &'a Guarantee,
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) record: &'a Recorder,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
     /// None where times may not be written.
@@ -73,7 +75,7 @@ impl Outputs<'_> {
     }
 
     fn events(&self) -> EventsJson<'_> {
-        let guarantee = &self.finished.guarantee;
+        let guarantee = self.guarantee;
         EventsJson {
             format: "dpopt-events-1",
             epsilon: guarantee.epsilon(),
@@ -84,7 +86,7 @@ impl Outputs<'_> {
             conventions: CONVENTIONS,
             event: guarantee.event(),
             rests_on: &self.statement.rests_on,
-            spent: &self.finished.outcome.spent,
+            spent: &self.outcome.spent,
             odometer: &self.statement.odometer,
         }
     }
@@ -93,7 +95,7 @@ impl Outputs<'_> {
         let Self {
             facts,
             chosen,
-            finished,
+            outcome,
             statement,
             ..
         } = self;
@@ -114,23 +116,22 @@ impl Outputs<'_> {
                 protected: statement.mode == Mode::Protected,
                 spent_epsilon: odometer.map(|reading| reading.epsilon),
                 spent_theorem: odometer.map_or("", |reading| reading.theorem.as_str()),
-                stop: finished.outcome.stop,
+                stop: outcome.stop,
                 rests_on: &statement.rests_on,
                 draft_schema: statement.draft_schema,
                 all_runs: statement.all_runs,
                 attack: self.attack(),
             },
-            budget: Some(finished.record.spent.clone()),
-            bound: chosen.bound_of(&finished.outcome),
+            budget: Some(self.record.spent.clone()),
+            bound: chosen.bound_of(outcome),
             planned_bound: chosen.plan.bound(),
             trivial_bound: chosen.trivial_bound(),
-            learnt_nothing: finished
-                .outcome
+            learnt_nothing: outcome
                 .returned_start()
                 .then(|| learnt_nothing(chosen.resumed)),
             ledger_budget: self.budget_left,
-            releases: finished.outcome.counts.releases,
-            trace: &finished.record.trace,
+            releases: outcome.counts.releases,
+            trace: &self.record.trace,
             test_metrics: self.metrics.as_ref().map(metric_rows),
             files: vec![
                 file(MODEL, "weights, schema and privacy statement"),
@@ -138,7 +139,7 @@ impl Outputs<'_> {
                 file(REPORT, "this page"),
             ],
             times: self.times,
-            passes: finished.outcome.counts.passes,
+            passes: outcome.counts.passes,
         }))
     }
 
@@ -148,7 +149,7 @@ impl Outputs<'_> {
         if let Some(all) = self.statement.all_runs {
             return AttackTable::of_pair(all.epsilon, all.delta);
         }
-        let guarantee = &self.finished.guarantee;
+        let guarantee = self.guarantee;
         AttackTable::of(
             guarantee.accountant(),
             guarantee.event(),

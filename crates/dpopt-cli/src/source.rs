@@ -1,6 +1,5 @@
 //! Where the tables come from: files, or the sample in the binary.
 
-use std::fs::File;
 use std::path::Path;
 
 use dpopt::data::tabular::{ColumnKind, EncodedTable, Schema, TabularError, read_table_from};
@@ -193,19 +192,6 @@ fn check_label(schema: &Schema, name: &str) -> Result<(), CliError> {
              values in the schema, or name another column"
         );
         return Err(CliError::flag("--label", problem));
-    }
-    Ok(())
-}
-
-/// Fails now rather than after the budget is open.
-pub(crate) fn readable(path: &Path) -> Result<(), CliError> {
-    let read = |source| CliError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let file = File::open(path).map_err(read)?;
-    if file.metadata().map_err(read)?.is_dir() {
-        return Err(read(std::io::ErrorKind::IsADirectory.into()));
     }
     Ok(())
 }

@@ -158,13 +158,13 @@ impl Observer for Watcher<'_> {
 }
 
 /// What a run leaves.
-pub(crate) struct Finished {
-    pub(crate) outcome: Outcome,
-    pub(crate) guarantee: Guarantee,
-    pub(crate) record: Recorder,
-    pub(crate) seconds: f64,
+struct Finished {
+    outcome: Outcome,
+    guarantee: Guarantee,
+    record: Recorder,
+    seconds: f64,
     /// Why the last checkpoint is missing, if it is.
-    pub(crate) trouble: Option<String>,
+    trouble: Option<String>,
 }
 
 impl TrainArgs {
@@ -386,7 +386,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             loss: args.loss,
             facts: &facts,
             chosen: &chosen,
-            finished: &finished,
+            guarantee,
+            outcome,
+            record: &finished.record,
             statement: &statement,
             metrics,
             times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),

@@ -9,7 +9,7 @@ mod bound;
 mod error;
 mod facts;
 mod glm_run;
-mod item;
+mod json;
 mod kl_condition;
 mod outcome;
 mod plan;
@@ -17,17 +17,20 @@ mod rank;
 mod registry;
 mod run;
 pub mod search;
+mod terms;
+mod unit;
 
 pub use bound::{BoundSense, BoundedQuantity, StatedBound};
 pub use error::PlanError;
 pub use facts::{Budget, PublicFacts};
 pub use glm_run::GlmRun;
-pub use item::{Item, Unit, Value};
 pub use kl_condition::KlCondition;
 pub use outcome::{
     NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop,
 };
-pub use plan::{Access, Plan, Terms};
+pub use plan::{Item, Plan, Value};
 pub use rank::PublicRank;
 pub use registry::{Auto, ExtraFacts, Limits, Needs, Planner, Solver, UnknownSolver, find, names};
 pub use run::{Asked, Closing, Run, RunError, Walk};
+pub use terms::{Access, Terms};
+pub use unit::Unit;

@@ -1,14 +1,17 @@
-//! What all plans have in common.
+//! What all plans have in common: what is shown of them, and the run: reserve, ask, show, move, settle.
 
-use dpopt_oracle::{Offers, Oracle, PrivateData};
-use dpopt_privacy::{SamplingRate, Spend};
-use serde::Serialize;
+use std::ops::ControlFlow;
+
+use dpopt_linalg::{distance, norm};
+use dpopt_oracle::{AskError, Offers, Oracle, PrivateData, Regularized};
+use dpopt_privacy::Spend;
 
 use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
 use crate::facts::{Budget, PublicFacts};
-use crate::item::Item;
-use crate::outcome::{Observer, Outcome, OutputRule, Stop};
-use crate::run::{self, Run, RunError, Walk};
+use crate::outcome::{Observer, Outcome, OutputRule, Release, ReleaseKind, Stop};
+use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
+use crate::terms::{Access, Terms};
+use crate::unit::Unit;
 
 /// A plan of any solver: everything that is derived from public facts, and fixed.
 ///
@@ -190,121 +193,256 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// [`RunError`]; what was released before it stays charged, and what was not released is given back where that is still
     /// possible.
     fn run_with(&self, oracle: &mut dyn Oracle, run: Run<'_>) -> Result<Outcome, RunError> {
-        run::run(self, oracle, run)
+        self::run(self, oracle, run)
     }
 }
 
-/// Which records a release of a plan reads, for who reads the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// One number or word of a plan.
+#[derive(Debug, Clone)]
+pub struct Item<'a> {
+    /// The name, in snake case: the key in JSON.
+    pub name: &'static str,
+    /// What it is.
+    pub value: Value<'a>,
+    /// In which unit, if it is a number.
+    pub unit: Unit,
+}
+
+/// What an item holds.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Access {
-    /// All of them.
-    FullBatch,
-    /// A fresh Poisson sample for each release.
-    Poisson(SamplingRate),
-    /// A fresh sample of so many records for each release.
-    FixedSize(u64),
-    /// The next unread records of a pool, so that each record is read for one anchor or one
-    /// variation.
-    SinglePass {
-        /// Records for each anchor.
-        anchor: u64,
-        /// Records for each variation.
-        variation: u64,
-    },
+pub enum Value<'a> {
+    /// A whole number.
+    Count(u64),
+    /// A number; none where there is none.
+    Number(Option<f64>),
+    /// Yes or no.
+    Flag(bool),
+    /// A word.
+    Word(String),
+    /// Whole numbers.
+    Counts(Vec<u64>),
+    /// Items that belong together.
+    Group(Vec<Item<'a>>),
+    /// The same items again and again: of phases, of stages.
+    Rows(Vec<Vec<Item<'a>>>),
+    /// Another plan.
+    Plan(&'a dyn Plan),
 }
 
-/// What every plan has: made once, and not changed after that.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Terms {
-    facts: PublicFacts,
-    budget: Budget,
-    steps: u64,
-    spend: Spend,
-    gradients: f64,
-    clip: f64,
-    access: Access,
-    output: OutputRule,
-    bound: Option<f64>,
-    quantity: BoundedQuantity,
-    sense: BoundSense,
-    radius: Option<f64>,
-}
-
-impl Terms {
-    /// Of a plan of `steps` steps that spends `spend` and clips at L0. It reads all records, returns its last point and
-    /// states no bound, unless told otherwise.
+impl<'a> Item<'a> {
+    /// A number in a unit.
     #[must_use]
-    pub fn new(facts: &PublicFacts, budget: &Budget, steps: u64, spend: Spend) -> Self {
+    pub fn number(name: &'static str, number: f64, unit: Unit) -> Self {
+        Self::maybe(name, Some(number), unit)
+    }
+
+    /// A number in a unit, or none.
+    #[must_use]
+    pub fn maybe(name: &'static str, number: Option<f64>, unit: Unit) -> Self {
         Self {
-            facts: *facts,
-            budget: *budget,
+            name,
+            value: Value::Number(number),
+            unit,
+        }
+    }
+
+    /// A number without a unit: a share, a noise multiplier.
+    #[must_use]
+    pub fn ratio(name: &'static str, number: f64) -> Self {
+        Self::number(name, number, Unit::NONE)
+    }
+
+    /// A whole number.
+    #[must_use]
+    pub fn count(name: &'static str, count: u64) -> Self {
+        Self::plain(name, Value::Count(count))
+    }
+
+    /// A word of a type that is written as one.
+    #[must_use]
+    pub fn word(name: &'static str, word: impl std::fmt::Display) -> Self {
+        Self::plain(name, Value::Word(word.to_string()))
+    }
+
+    /// Any value without a unit.
+    #[must_use]
+    pub fn plain(name: &'static str, value: Value<'a>) -> Self {
+        Self {
+            name,
+            value,
+            unit: Unit::NONE,
+        }
+    }
+}
+
+/// Walks: reserve, then ask, show, move, and at the end settle. A run that ends in an error is settled where that is
+/// still possible.
+fn run<P: Plan + ?Sized>(
+    plan: &P,
+    oracle: &mut dyn Oracle,
+    run: Run<'_>,
+) -> Result<Outcome, RunError> {
+    let origin = vec![0.0; plan.dim()];
+    let start = run.start.unwrap_or(&origin);
+    let facts = oracle.facts();
+    check_start(start, plan.dim(), facts.dim)?;
+    if !facts.offers.covers(plan.needs()) {
+        return Err(RunError::NotOffered {
+            solver: plan.name(),
+            what: facts.offers.lacking(plan.needs()).join(", "),
+        });
+    }
+    if run.regularizer.is_some() && plan.needs().covers(Offers::PASSES) {
+        return Err(RunError::NoRegularizer {
+            solver: plan.name(),
+        });
+    }
+    let mut walk = plan.walk(start)?;
+    let mut with = Regularizing {
+        oracle,
+        added: run.regularizer.map(Regularized::new),
+    };
+    with.books().reserve(&plan.spend())?;
+    let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
+    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency.
+    let planned = (plan.facts().records, plan.facts().adjacency);
+    let result = result.map(|outcome| Outcome {
+        bound: outcome
+            .bound
+            .filter(|_| planned == (facts.records, facts.adjacency)),
+        ..outcome
+    });
+    if result.is_err() {
+        // Where this fails too, the reservation stands, and the first error says more.
+        let _ = with.books().settle();
+    }
+    result
+}
+
+fn on_the_way<P: Plan + ?Sized>(
+    plan: &P,
+    walk: &mut dyn Walk,
+    start: &[f64],
+    oracle: &mut Regularizing<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    let steps = plan.steps();
+    let mut output = Output::new(plan.output(), steps, start, oracle.books());
+    let mut point = start.to_vec();
+    let mut next = point.clone();
+    let (mut gradient, mut shown) = (point.clone(), point.clone());
+    let root_dim = (point.len() as f64).sqrt();
+    let mut done = 0;
+    let stop = loop {
+        if done >= steps || walk.finished() {
+            break walk.end();
+        }
+        let (kind, released, noise_norm) = match walk.ask(done, &point, oracle)? {
+            Asked::Nothing(stop) => break stop,
+            Asked::Norm { norm, noise_std } => (ReleaseKind::Norm, norm, noise_std),
+            Asked::Estimate {
+                kind,
+                at,
+                gradient: estimate,
+                noise_std,
+            } => {
+                let place = at.unwrap_or(&point);
+                if estimate.len() != point.len() || place.len() != point.len() {
+                    return Err(AskError::Shape { dim: point.len() }.into());
+                }
+                gradient.copy_from_slice(estimate);
+                shown.copy_from_slice(place);
+                let length = match kind {
+                    ReleaseKind::Pass => distance(estimate, &point),
+                    _ => {
+                        oracle.add_to(&shown, &mut gradient);
+                        norm(&gradient)
+                    }
+                };
+                (kind, length, root_dim * noise_std)
+            }
+        };
+        if kind != ReleaseKind::Norm {
+            if !released.is_finite() {
+                break Stop::Diverged;
+            }
+            output.offer(done, &shown, released);
+        }
+        let flow = observer.on_release(&Release {
+            step: done,
             steps,
-            spend,
-            gradients: steps as f64 * facts.records as f64,
-            clip: facts.lipschitz,
-            access: Access::FullBatch,
-            output: OutputRule::Last,
-            bound: None,
-            quantity: BoundedQuantity::GradientNorm,
-            sense: BoundSense::RootMeanSquare,
-            radius: None,
+            kind,
+            point: match kind {
+                ReleaseKind::Pass => &gradient,
+                ReleaseKind::Norm => &point,
+                _ => &shown,
+            },
+            vector: match kind {
+                ReleaseKind::Norm => &[],
+                _ => &gradient,
+            },
+            norm: released,
+            noise_norm,
+        });
+        if kind == ReleaseKind::Norm {
+            if flow == ControlFlow::Break(()) {
+                break Stop::ByObserver;
+            }
+            if !released.is_finite() {
+                break Stop::Diverged;
+            }
+            continue;
         }
-    }
-
-    /// With this nominal number of per-record gradients; without it, one for each record in each step.
-    #[must_use]
-    pub fn with_gradients(self, gradients: f64) -> Self {
-        Self { gradients, ..self }
-    }
-
-    /// With this clip radius of the first step.
-    #[must_use]
-    pub fn with_clip(self, clip: f64) -> Self {
-        Self { clip, ..self }
-    }
-
-    /// With this access.
-    #[must_use]
-    pub fn with_access(self, access: Access) -> Self {
-        Self { access, ..self }
-    }
-
-    /// Returning this point.
-    #[must_use]
-    pub fn with_output(self, output: OutputRule) -> Self {
-        Self { output, ..self }
-    }
-
-    /// With bounds on this quantity in this sense, where one is stated.
-    #[must_use]
-    pub fn bounding(self, quantity: BoundedQuantity, sense: BoundSense) -> Self {
-        Self {
-            quantity,
-            sense,
-            ..self
+        if walk.stops_at(released) {
+            done += 1;
+            break Stop::SmallEstimate;
         }
-    }
-
-    /// With bounds on the Goldstein distance at this radius, in this sense.
-    #[must_use]
-    pub fn bounding_goldstein(self, radius: f64, sense: BoundSense) -> Self {
-        Self {
-            radius: Some(radius),
-            ..self.bounding(BoundedQuantity::GoldsteinDistance, sense)
+        walk.step(&point, &gradient, &mut next);
+        done += 1;
+        // Gradients at a point that is not finite count as zero, so its estimates would look like
+        // those of a stationary point.
+        if !next.iter().all(|w| w.is_finite()) {
+            break Stop::Diverged;
         }
-    }
-
-    /// Stating this bound, or none.
-    #[must_use]
-    pub fn stating(self, bound: Option<f64>) -> Self {
-        Self { bound, ..self }
-    }
+        std::mem::swap(&mut point, &mut next);
+        if flow == ControlFlow::Break(()) {
+            break Stop::ByObserver;
+        }
+    };
+    let closing = walk.close(stop, oracle)?;
+    let books = oracle.books();
+    let spent = books.settle()?;
+    let counts = books.counts();
+    let walked = closing.point.unwrap_or_else(|| output.finish(point));
+    let returned_start = walked == start;
+    Ok(Outcome {
+        bound: plan.bound_at(stop),
+        returned_start,
+        point: plan.lift(walked)?,
+        stop,
+        steps: done,
+        spent,
+        counts,
+        norms: closing.norms,
+        norm: closing.norm,
+    })
 }
 
-impl Serialize for dyn Plan + '_ {
-    /// One object: facts, budget, the items by name, and the bound.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        crate::item::serialize(self, serializer)
+/// Refuses a plan, an oracle and a starting point that don't go together.
+fn check_start(start: &[f64], plan: usize, oracle: usize) -> Result<(), RunError> {
+    if oracle != plan {
+        return Err(RunError::Dimension { plan, oracle });
     }
+    if start.len() != plan {
+        return Err(RunError::StartDimension {
+            plan,
+            start: start.len(),
+        });
+    }
+    if let Some(coordinate) = start.iter().position(|w| !w.is_finite()) {
+        let value = start[coordinate];
+        return Err(RunError::Start { coordinate, value });
+    }
+    Ok(())
 }

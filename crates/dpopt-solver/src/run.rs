@@ -1,19 +1,16 @@
-//! The run that all solvers share: reserve, ask, show, move, settle.
+//! What a run is made of: a walk, what the walk is given, and how it may fail.
 
-use std::ops::ControlFlow;
-
-use dpopt_linalg::{MapError, distance, norm};
+use dpopt_linalg::MapError;
 use dpopt_oracle::{
-    Answer, AskError, Books, DataError, Estimate, EstimatorError, Linear, NotConvexSmooth, Offers,
-    Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
+    Answer, AskError, Books, DataError, Estimate, EstimatorError, Linear, NotConvexSmooth, Oracle,
+    OracleFacts, PassError, Question, Regularized, Regularizer,
 };
 use dpopt_privacy::{Refused, UnitError};
 
-use crate::outcome::{Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop};
-use crate::plan::Plan;
+use crate::outcome::{Observer, OutputRule, ReleaseKind, ReleasedNorm, Stop};
 
 /// A walk: where it asks for a release, and how it moves on it. What all walks share, reserving,
-/// watching, keeping the output, stopping and settling, is in [`Plan::run`].
+/// watching, keeping the output, stopping and settling, is in [`Plan::run`](crate::Plan::run).
 pub trait Walk {
     /// Asks for what the step needs at `point`. The state of the estimate is the walk's own.
     ///
@@ -111,9 +108,9 @@ impl<'a> Asked<'a> {
 pub struct Closing {
     /// The point to return; none: that of the plan's output rule.
     pub point: Option<Vec<f64>>,
-    /// [`Outcome::norms`].
+    /// [`Outcome::norms`](crate::Outcome::norms).
     pub norms: u64,
-    /// [`Outcome::norm`].
+    /// [`Outcome::norm`](crate::Outcome::norm).
     pub norm: Option<ReleasedNorm>,
 }
 
@@ -130,9 +127,9 @@ impl Closing {
 
 /// What a run is given beside its plan and its oracle.
 pub struct Run<'a> {
-    start: Option<&'a [f64]>,
-    observer: &'a mut dyn Observer,
-    regularizer: Option<Regularizer>,
+    pub(crate) start: Option<&'a [f64]>,
+    pub(crate) observer: &'a mut dyn Observer,
+    pub(crate) regularizer: Option<Regularizer>,
 }
 
 impl<'a> Run<'a> {
@@ -246,179 +243,8 @@ impl From<AskError> for RunError {
     }
 }
 
-/// Walks: reserve, then ask, show, move, and at the end settle. A run that ends in an error is settled where that is
-/// still possible.
-pub(crate) fn run<P: Plan + ?Sized>(
-    plan: &P,
-    oracle: &mut dyn Oracle,
-    run: Run<'_>,
-) -> Result<Outcome, RunError> {
-    let origin = vec![0.0; plan.dim()];
-    let start = run.start.unwrap_or(&origin);
-    let facts = oracle.facts();
-    check_start(start, plan.dim(), facts.dim)?;
-    if !facts.offers.covers(plan.needs()) {
-        return Err(RunError::NotOffered {
-            solver: plan.name(),
-            what: facts.offers.lacking(plan.needs()).join(", "),
-        });
-    }
-    if run.regularizer.is_some() && plan.needs().covers(Offers::PASSES) {
-        return Err(RunError::NoRegularizer {
-            solver: plan.name(),
-        });
-    }
-    let mut walk = plan.walk(start)?;
-    let mut with = Regularizing {
-        oracle,
-        added: run.regularizer.map(Regularized::new),
-    };
-    with.books().reserve(&plan.spend())?;
-    let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
-    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency.
-    let planned = (plan.facts().records, plan.facts().adjacency);
-    let result = result.map(|outcome| Outcome {
-        bound: outcome
-            .bound
-            .filter(|_| planned == (facts.records, facts.adjacency)),
-        ..outcome
-    });
-    if result.is_err() {
-        // Where this fails too, the reservation stands, and the first error says more.
-        let _ = with.books().settle();
-    }
-    result
-}
-
-fn on_the_way<P: Plan + ?Sized>(
-    plan: &P,
-    walk: &mut dyn Walk,
-    start: &[f64],
-    oracle: &mut Regularizing<'_>,
-    observer: &mut dyn Observer,
-) -> Result<Outcome, RunError> {
-    let steps = plan.steps();
-    let mut output = Output::new(plan.output(), steps, start, oracle.books());
-    let mut point = start.to_vec();
-    let mut next = point.clone();
-    let (mut gradient, mut shown) = (point.clone(), point.clone());
-    let root_dim = (point.len() as f64).sqrt();
-    let mut done = 0;
-    let stop = loop {
-        if done >= steps || walk.finished() {
-            break walk.end();
-        }
-        let (kind, released, noise_norm) = match walk.ask(done, &point, oracle)? {
-            Asked::Nothing(stop) => break stop,
-            Asked::Norm { norm, noise_std } => (ReleaseKind::Norm, norm, noise_std),
-            Asked::Estimate {
-                kind,
-                at,
-                gradient: estimate,
-                noise_std,
-            } => {
-                let place = at.unwrap_or(&point);
-                if estimate.len() != point.len() || place.len() != point.len() {
-                    return Err(AskError::Shape { dim: point.len() }.into());
-                }
-                gradient.copy_from_slice(estimate);
-                shown.copy_from_slice(place);
-                let length = match kind {
-                    ReleaseKind::Pass => distance(estimate, &point),
-                    _ => {
-                        oracle.add_to(&shown, &mut gradient);
-                        norm(&gradient)
-                    }
-                };
-                (kind, length, root_dim * noise_std)
-            }
-        };
-        if kind != ReleaseKind::Norm {
-            if !released.is_finite() {
-                break Stop::Diverged;
-            }
-            output.offer(done, &shown, released);
-        }
-        let flow = observer.on_release(&Release {
-            step: done,
-            steps,
-            kind,
-            point: match kind {
-                ReleaseKind::Pass => &gradient,
-                ReleaseKind::Norm => &point,
-                _ => &shown,
-            },
-            vector: match kind {
-                ReleaseKind::Norm => &[],
-                _ => &gradient,
-            },
-            norm: released,
-            noise_norm,
-        });
-        if kind == ReleaseKind::Norm {
-            if flow == ControlFlow::Break(()) {
-                break Stop::ByObserver;
-            }
-            if !released.is_finite() {
-                break Stop::Diverged;
-            }
-            continue;
-        }
-        if walk.stops_at(released) {
-            done += 1;
-            break Stop::SmallEstimate;
-        }
-        walk.step(&point, &gradient, &mut next);
-        done += 1;
-        // Gradients at a point that is not finite count as zero, so its estimates would look like
-        // those of a stationary point.
-        if !next.iter().all(|w| w.is_finite()) {
-            break Stop::Diverged;
-        }
-        std::mem::swap(&mut point, &mut next);
-        if flow == ControlFlow::Break(()) {
-            break Stop::ByObserver;
-        }
-    };
-    let closing = walk.close(stop, oracle)?;
-    let books = oracle.books();
-    let spent = books.settle()?;
-    let counts = books.counts();
-    let walked = closing.point.unwrap_or_else(|| output.finish(point));
-    let returned_start = walked == start;
-    Ok(Outcome {
-        bound: plan.bound_at(stop),
-        returned_start,
-        point: plan.lift(walked)?,
-        stop,
-        steps: done,
-        spent,
-        counts,
-        norms: closing.norms,
-        norm: closing.norm,
-    })
-}
-
-/// Refuses a plan, an oracle and a starting point that don't go together.
-fn check_start(start: &[f64], plan: usize, oracle: usize) -> Result<(), RunError> {
-    if oracle != plan {
-        return Err(RunError::Dimension { plan, oracle });
-    }
-    if start.len() != plan {
-        return Err(RunError::StartDimension {
-            plan,
-            start: start.len(),
-        });
-    }
-    if let Some(coordinate) = start.iter().position(|w| !w.is_finite()) {
-        let value = start[coordinate];
-        return Err(RunError::Start { coordinate, value });
-    }
-    Ok(())
-}
-
 /// Keeps the point that the output rule asks for, in O(d) memory.
-struct Output {
+pub(crate) struct Output {
     rule: OutputRule,
     /// For [`OutputRule::Uniform`]: the step whose point is returned.
     chosen: u64,
@@ -427,7 +253,7 @@ struct Output {
 }
 
 impl Output {
-    fn new(rule: OutputRule, steps: u64, start: &[f64], books: &mut Books) -> Self {
+    pub(crate) fn new(rule: OutputRule, steps: u64, start: &[f64], books: &mut Books) -> Self {
         let chosen = match rule {
             OutputRule::Uniform => books.draw_index(steps),
             _ => 0,
@@ -441,7 +267,7 @@ impl Output {
     }
 
     /// Shows the point of `step`, at which an estimate of norm `norm` was released.
-    fn offer(&mut self, step: u64, point: &[f64], norm: f64) {
+    pub(crate) fn offer(&mut self, step: u64, point: &[f64], norm: f64) {
         let keep = match self.rule {
             // Until the chosen step is reached the latest point stands in, for a run that is
             // stopped before it.
@@ -457,7 +283,7 @@ impl Output {
         }
     }
 
-    fn finish(self, last: Vec<f64>) -> Vec<f64> {
+    pub(crate) fn finish(self, last: Vec<f64>) -> Vec<f64> {
         match self.rule {
             // A walk in blocks names its point itself.
             OutputRule::Last | OutputRule::UniformBlock | OutputRule::SmallestReleasedBlock => last,
@@ -468,13 +294,13 @@ impl Output {
 
 /// An oracle for the sum of the field and of the gradient of a regulariser: norms are those of the sum. Means stay those
 /// of the field; the run adds to the estimates that are made of them.
-struct Regularizing<'a> {
-    oracle: &'a mut dyn Oracle,
-    added: Option<Regularized>,
+pub(crate) struct Regularizing<'a> {
+    pub(crate) oracle: &'a mut dyn Oracle,
+    pub(crate) added: Option<Regularized>,
 }
 
 impl Regularizing<'_> {
-    fn add_to(&self, point: &[f64], gradient: &mut [f64]) {
+    pub(crate) fn add_to(&self, point: &[f64], gradient: &mut [f64]) {
         if let Some(added) = &self.added {
             added.regularizer().add_gradient(point, gradient);
         }

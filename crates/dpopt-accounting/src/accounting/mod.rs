@@ -28,13 +28,16 @@ mod basic;
 pub mod calibrate;
 pub mod costs;
 pub mod curves;
+mod error;
 pub mod exact;
 pub mod gdp;
+mod kind;
 mod moments;
 mod parts;
 pub mod pld;
 pub mod pure;
 pub mod rdp;
+mod reduce;
 mod releases;
 pub mod special;
 mod without_replacement;
@@ -42,125 +45,16 @@ pub mod zcdp;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
 use crate::adjacency::Adjacency;
-use crate::event::{Event, EventError};
-use crate::units::{Delta, Epsilon, UnitError};
+use crate::event::Event;
+use crate::units::{Delta, Epsilon};
 use basic::Split;
+pub use error::AccountingError;
+pub use kind::{Accountant, UnknownAccountant};
 #[doc(hidden)]
 pub use moments::log_inverse_gamma;
 use parts::Parts;
 use releases::Releases;
-
-/// An accountant could not answer.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AccountingError {
-    /// The event contains something that the accountant has no theorem for.
-    #[error("the {accountant} accountant cannot account for {event}{}", at(path))]
-    UnsupportedEvent {
-        /// Who refused.
-        accountant: Accountant,
-        /// Where the part is in the event; empty for the whole of it.
-        path: String,
-        /// The part of the event that was refused.
-        event: Box<Event>,
-    },
-    /// There is no theorem for this event under this neighbouring relation.
-    #[error(
-        "{event}{} cannot be accounted for under {adjacency} adjacency",
-        at(path)
-    )]
-    UnsupportedAdjacency {
-        /// The relation.
-        adjacency: Adjacency,
-        /// Where the part is in the event; empty for the whole of it.
-        path: String,
-        /// The part of the event that was refused.
-        event: Box<Event>,
-    },
-    /// The event is not valid.
-    #[error(transparent)]
-    Event(#[from] EventError),
-    /// The event contains an unprotected release: no finite epsilon with delta below 1 holds.
-    #[error("the event contains an unprotected release, so no epsilon holds")]
-    Unprotected,
-    /// A number left the range of `f64` or of its unit.
-    #[error("{quantity} came out as {value}, which is out of range")]
-    OutOfRange {
-        /// Name of the quantity.
-        quantity: &'static str,
-        /// Its value.
-        value: f64,
-    },
-    /// A Renyi order is not a finite number above 1.
-    #[error("a Renyi order must be a finite number above 1, got {order}")]
-    InvalidOrder {
-        /// The rejected order.
-        order: f64,
-    },
-    /// No value of a calibrated parameter meets the target, not even the cheapest one tried.
-    #[error(
-        "epsilon {target_epsilon} at delta {target_delta} is out of reach: \
-         at {parameter} {value} epsilon is still {achieved_epsilon}"
-    )]
-    Unreachable {
-        /// Wanted epsilon.
-        target_epsilon: f64,
-        /// At this delta.
-        target_delta: f64,
-        /// What was calibrated.
-        parameter: calibrate::Parameter,
-        /// The cheapest value tried.
-        value: f64,
-        /// What it costs; infinite when the accountant had no finite answer.
-        achieved_epsilon: f64,
-    },
-    /// Every value of a calibrated parameter meets the target, also the dearest one tried.
-    #[error(
-        "epsilon {target_epsilon} at delta {target_delta} is met even at {parameter} {value}: \
-         the event does not depend on it enough"
-    )]
-    Unconstrained {
-        /// Wanted epsilon.
-        target_epsilon: f64,
-        /// At this delta.
-        target_delta: f64,
-        /// What was calibrated.
-        parameter: calibrate::Parameter,
-        /// The dearest value tried.
-        value: f64,
-    },
-    /// A parameter is out of the range of its unit.
-    #[error(transparent)]
-    Unit(#[from] UnitError),
-    /// The privacy-loss distribution can't be computed.
-    #[error(transparent)]
-    Pld(#[from] pld::PldError),
-    /// The contour integral can't be computed.
-    #[error(transparent)]
-    Exact(#[from] exact::ExactError),
-}
-
-impl AccountingError {
-    /// Whether other numbers in the same event might be accounted: a range was left, as against
-    /// a theorem that is missing.
-    fn is_numerical(&self) -> bool {
-        match self {
-            AccountingError::OutOfRange { .. } => true,
-            AccountingError::Pld(error) => !matches!(
-                error,
-                pld::PldError::Unsupported { .. } | pld::PldError::BadOption { .. }
-            ),
-            AccountingError::Exact(error) => !matches!(
-                error,
-                exact::ExactError::Unsupported { .. } | exact::ExactError::Unprotected
-            ),
-            _ => false,
-        }
-    }
-}
 
 /// What contours say of the event, or of one that dominates it where it has more kinds of samples than they are made for.
 fn contour(
@@ -176,41 +70,6 @@ fn contour(
 
 /// Kinds of samples that have contours of their own. Tuned: a few seconds.
 const MOST_KINDS: usize = 2000;
-
-fn at(path: &str) -> String {
-    match path {
-        "" => String::new(),
-        path => format!(" (at {path})"),
-    }
-}
-
-/// A method that turns an event into (epsilon, delta).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Accountant {
-    /// Gaussian differential privacy: exact for compositions of Gaussian releases, also in trees.
-    Gdp,
-    /// Zero-concentrated differential privacy: compositions of unsampled releases.
-    Zcdp,
-    /// Renyi differential privacy at all real orders: everything but approximate differential
-    /// privacy and samples of anything but Gaussians.
-    Rdp,
-    /// Privacy-loss distributions: the certified upper bound of [`pld`]. Gaussian and Laplace
-    /// releases, plain and Poisson-sampled, in any composition; samples of Laplace noise not
-    /// under replace-one.
-    Pld,
-    /// Contour integration: the certified upper end of [`exact`]. Gaussian and Poisson-sampled
-    /// Gaussian releases in any composition. Of more than 2000 different kinds of samples it is the number for 2000 kinds that
-    /// dominate them, each the largest rate and the least noise of similar ones.
-    Exact,
-    /// Pure and approximate differential privacy: [`pure`] composition.
-    Pure,
-    /// Basic composition of two groups: the sum of the epsilons of the pure and approximate releases, and the
-    /// least epsilon that another accountant states for the rest at what is left of delta. Of one group alone it is
-    /// that group's number.
-    Basic,
-}
 
 impl Accountant {
     /// The least epsilon that this accountant can state for `event` at `delta`, rounded up;
@@ -403,57 +262,6 @@ impl Accountant {
             .fold(first, |best, next| match best {
                 Ok(known) if known.1 <= next.1 => Ok(known),
                 _ => Ok(next),
-            })
-    }
-
-    /// Whether there is a theorem here for Poisson samples.
-    fn takes_samples(self) -> bool {
-        matches!(self, Accountant::Rdp | Accountant::Pld | Accountant::Exact)
-    }
-
-    /// Every accountant, in the order of the table above.
-    pub const ALL: [Accountant; 7] = [
-        Accountant::Gdp,
-        Accountant::Zcdp,
-        Accountant::Rdp,
-        Accountant::Pld,
-        Accountant::Exact,
-        Accountant::Pure,
-        Accountant::Basic,
-    ];
-}
-
-impl std::fmt::Display for Accountant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Accountant::Gdp => "gdp",
-            Accountant::Zcdp => "zcdp",
-            Accountant::Rdp => "rdp",
-            Accountant::Pld => "pld",
-            Accountant::Exact => "exact",
-            Accountant::Pure => "pure",
-            Accountant::Basic => "basic",
-        })
-    }
-}
-
-/// A name is not that of an accountant.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no accountant is called `{name}`; known: gdp, zcdp, rdp, pld, exact, pure, basic")]
-pub struct UnknownAccountant {
-    /// The rejected name.
-    pub name: String,
-}
-
-impl std::str::FromStr for Accountant {
-    type Err = UnknownAccountant;
-
-    fn from_str(name: &str) -> Result<Self, UnknownAccountant> {
-        Accountant::ALL
-            .into_iter()
-            .find(|accountant| accountant.to_string() == name)
-            .ok_or_else(|| UnknownAccountant {
-                name: name.to_owned(),
             })
     }
 }

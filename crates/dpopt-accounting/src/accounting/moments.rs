@@ -9,7 +9,7 @@
 //! | bounded range | `x log u + log((1 - c^(1+x)) / ((1+x)(1-c)))`, `c = e^-e`, `u = x (1 - c^(1+x)) / ((1+x)(c - c^(1+x)))`; at most `x (1+x) e^2/8` | below; Rogers and Steinke 2021 |
 //! | zCDP | `x (xi + rho (1+x))` | Bun and Steinke 2016, Definition 1.1 |
 //! | Gaussian, without replacement | see [`super::without_replacement`] | Wang, Balle and Kasiviswanathan 2019 |
-//! | repeat and select | see [`Selection`] | Papernot and Steinke 2022 |
+//! | repeat and select | see `Selection` in `rdp/curve.rs` | Papernot and Steinke 2022 |
 //! | parallel | the largest of the slices | the record is in one slice only |
 //!
 //! *Laplace on several coordinates.* Both moments are log-convex in t and 1 at t = 0, so K is
@@ -22,62 +22,14 @@
 //! None of these has a direction or depends on the neighbouring relation: the relation enters
 //! through the sensitivity to which the event's numbers refer.
 
-use super::gdp;
-use super::parts::{Other, Parts};
-use super::rdp::{Curve, SLACK, delta_from, minimise};
+use super::parts::Other;
 use super::special::exp_minus_linear;
-use super::without_replacement::WithoutReplacement;
-use crate::adjacency::Adjacency;
-use crate::units::{Epsilon, Mu};
 
 /// Rounding of a moment minus one, absolute.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// One release, ready for evaluation.
-pub(super) enum Moment {
-    Simple(Other),
-    WithoutReplacement(WithoutReplacement),
-    Selected(Box<Selection>),
-    Parallel(Vec<Curve>),
-}
-
-impl Moment {
-    pub(super) fn new(other: &Other, adjacency: Adjacency) -> Self {
-        match other {
-            Other::WithoutReplacement {
-                rate,
-                noise_multiplier,
-            } => Moment::WithoutReplacement(WithoutReplacement::new(*rate, *noise_multiplier)),
-            Other::Selected { inner, mean, shape } => {
-                Moment::Selected(Box::new(Selection::new(inner, *mean, *shape, adjacency)))
-            }
-            Other::Parallel(parts) => Moment::Parallel(
-                parts
-                    .iter()
-                    .map(|part| Curve::new(part, adjacency))
-                    .collect(),
-            ),
-            simple => Moment::Simple(simple.clone()),
-        }
-    }
-
-    /// `K(x)`, or a bound on it; infinite where there is none.
-    pub(super) fn log_moment(&self, x: f64) -> f64 {
-        let value = match self {
-            Moment::Simple(other) => simple(other, x),
-            Moment::WithoutReplacement(bound) => bound.log_moment(x),
-            Moment::Selected(selection) => selection.log_moment(x),
-            Moment::Parallel(curves) => curves
-                .iter()
-                .map(|curve| curve.log_moment(x))
-                .fold(0.0, f64::max),
-        };
-        // What underflows on the way is still not nothing.
-        value + f64::MIN_POSITIVE
-    }
-}
-
-fn simple(other: &Other, x: f64) -> f64 {
+/// `K(x)`, or a bound on it, of what needs no more than its numbers; infinite for the rest.
+pub(super) fn simple(other: &Other, x: f64) -> f64 {
     match other {
         Other::Pure { epsilon, share } => pure(*epsilon, *share, x),
         Other::BoundedRange { epsilon } => bounded_range(*epsilon, x),
@@ -149,91 +101,6 @@ fn bounded_range(epsilon: f64, x: f64) -> f64 {
     (value + ROUNDING * size)
         .min(concentrated)
         .min(pure(epsilon, 1.0, x))
-}
-
-/// Releases the best of a random number of runs (Papernot and Steinke 2022, arXiv 2110.03620).
-///
-/// With the single run's log moment K, mean number m, and for a truncated negative binomial
-/// number of shape eta and parameter gamma (Theorem 2)
-///
-/// `K'(x) = K(x) + log m + x (1 + eta) min over y of (K(y) + log(1/gamma)) / (1 + y)`,
-///
-/// and for a Poisson number (Theorem 6) `K'(x) = K(x) + log m + x m delta`, where one run is
-/// `(log(1 + 1/x), delta)`-DP. The Renyi divergence grows with the order, so that of any larger
-/// order may stand in.
-pub(super) struct Selection {
-    inner: Curve,
-    /// The GDP parameter of one run where that is all of it.
-    mu: Option<Mu>,
-    mean: f64,
-    kind: Repetitions,
-}
-
-enum Repetitions {
-    Poisson,
-    /// The term in x, the x of the least divergence, and that divergence.
-    Binomial {
-        constant: f64,
-        best: f64,
-        least: f64,
-    },
-}
-
-impl Selection {
-    fn new(inner: &Parts, mean: f64, shape: f64, adjacency: Adjacency) -> Self {
-        let curve = Curve::new(inner, adjacency);
-        let mu = match inner.is_gaussian() {
-            true => inner.releases.mu().ok().flatten(),
-            false => None,
-        };
-        let kind = if shape == f64::INFINITY {
-            Repetitions::Poisson
-        } else {
-            let penalty = log_inverse_gamma(mean, shape);
-            let (_, least) = minimise(|y| (curve.log_moment(y) + penalty) / (1.0 + y));
-            // Order 1 is allowed too.
-            let constant = (1.0 + shape) * least.min(penalty) * (1.0 + SLACK);
-            let (best, least) = minimise(|x| (curve.log_moment(x) + mean.ln()) / x + constant);
-            Repetitions::Binomial {
-                constant,
-                best,
-                least,
-            }
-        };
-        Selection {
-            inner: curve,
-            mu,
-            mean,
-            kind,
-        }
-    }
-
-    fn log_moment(&self, x: f64) -> f64 {
-        let own = self.inner.log_moment(x) + self.mean.ln();
-        let value = match self.kind {
-            Repetitions::Binomial {
-                constant,
-                best,
-                least,
-            } => {
-                let value = own + x * constant;
-                if x < best {
-                    value.min(x * least)
-                } else {
-                    value
-                }
-            }
-            Repetitions::Poisson => {
-                let delta = match (Epsilon::new((1.0 / x).ln_1p().next_down()), self.mu) {
-                    (Ok(epsilon), Some(mu)) => gdp::delta(mu, epsilon),
-                    (Ok(epsilon), None) => delta_from(&self.inner, epsilon),
-                    (Err(_), _) => 1.0,
-                };
-                own + x * self.mean * delta
-            }
-        };
-        value * (1.0 + SLACK)
-    }
 }
 
 /// `log(1/gamma)` of the truncated negative binomial law with this mean, rounded up.

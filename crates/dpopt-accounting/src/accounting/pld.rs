@@ -26,16 +26,20 @@
 //! ```
 
 mod compose;
+mod error;
 mod laplace;
 mod lattice;
+mod law;
 mod pair;
 mod plan;
 mod steps;
 
 use crate::{Adjacency, Delta, Event};
 use compose::{Composed, Grid, Side};
+pub use error::PldError;
 use lattice::Cells;
-use pair::{AnyPair, Kind, Law};
+use law::{Kind, Law};
+use pair::AnyPair;
 use plan::{Cumulants, LN_FLOOR, Saddle, Step, Window};
 use realfft::RealFftPlanner;
 use steps::{releases, steps};
@@ -50,6 +54,11 @@ pub struct PldBounds {
 }
 
 impl PldBounds {
+    const ZERO: Self = Self {
+        lower: 0.0,
+        upper: 0.0,
+    };
+
     /// `upper - lower`.
     #[must_use]
     pub fn width(&self) -> f64 {
@@ -102,70 +111,6 @@ impl PldOptions {
         self.step = Some(step);
         self
     }
-}
-
-/// Why no bound was computed.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PldError {
-    /// The event is not a composition of Gaussians, Laplace noise, and Poisson samples of them.
-    #[error("the privacy-loss accountant has no dominating pair for {event}")]
-    Unsupported {
-        /// The event, in words.
-        event: String,
-    },
-    /// Epsilon is negative or not a number.
-    #[error("epsilon must be at least 0, got {value}")]
-    BadEpsilon {
-        /// The rejected value.
-        value: f64,
-    },
-    /// An option is out of range.
-    #[error("option {name} is out of range: {value}")]
-    BadOption {
-        /// Name of the option.
-        name: &'static str,
-        /// The rejected value.
-        value: f64,
-    },
-    /// More steps than can be counted exactly.
-    #[error("{count} releases of one kind are more than the accountant composes ({limit})")]
-    TooManySteps {
-        /// The count that was asked for.
-        count: u64,
-        /// The largest that is taken.
-        limit: u64,
-    },
-    /// The effective noise of a kind of step is outside what the quadrature resolves.
-    #[error("an effective noise multiplier of {value} is outside [{smallest}, {largest}]")]
-    Noise {
-        /// The effective noise multiplier.
-        value: f64,
-        /// The smallest that is taken.
-        smallest: f64,
-        /// The largest that is taken.
-        largest: f64,
-    },
-    /// The lattice needs more points than allowed.
-    #[error("the lattice needs {cells} points, {limit} are allowed")]
-    TooFine {
-        /// Points needed.
-        cells: f64,
-        /// Points allowed.
-        limit: f64,
-    },
-    /// A tilted quantity left the double range.
-    #[error("tilting by {theta} left the double range")]
-    Overflow {
-        /// The tilt.
-        theta: f64,
-    },
-    /// The transform refused its input.
-    #[error("the transform of length {size} failed")]
-    Transform {
-        /// Its length.
-        size: usize,
-    },
 }
 
 const ROUNDS: usize = 7;
@@ -258,10 +203,7 @@ fn solve(
     }
     let releases = releases(event, adjacency)?;
     if releases.is_empty() {
-        return Ok(PldBounds {
-            lower: 0.0,
-            upper: 0.0,
-        });
+        return Ok(PldBounds::ZERO);
     }
     let kinds: &[Kind] = match adjacency {
         // Both pairs are then the same, or the pair is symmetric.
@@ -269,10 +211,7 @@ fn solve(
         Adjacency::AddRemove | Adjacency::ZeroOut => &[Kind::Remove, Kind::Add],
         Adjacency::ReplaceOne => &[Kind::Replace],
     };
-    let mut worst = PldBounds {
-        lower: 0.0,
-        upper: 0.0,
-    };
+    let mut worst = PldBounds::ZERO;
     for kind in kinds {
         // A direction that stays below what another one certainly reaches need not be tight.
         let bounds = direction(&steps(&releases, *kind), query, worst.lower, options)?;
@@ -303,10 +242,7 @@ fn direction(
     if let Query::Delta(eps) = query
         && eps >= sup
     {
-        return Ok(PldBounds {
-            lower: 0.0,
-            upper: 0.0,
-        });
+        return Ok(PldBounds::ZERO);
     }
     // No loss is larger than this, and another direction certainly reaches it: nothing to compute.
     if matches!(query, Query::Epsilon(_)) && sup <= floor {

@@ -8,15 +8,15 @@ use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::error::{EventError, EventProblem, MAX_DEPTH, MAX_NODES};
+use super::tree::{AT_LEAST_ONE, Event, Field, POSITIVE, StepCounts};
 use super::walk::join;
-use super::{
-    AT_LEAST_ONE, Event, EventError, EventProblem, Field, MAX_DEPTH, MAX_NODES, POSITIVE,
-    StepCounts,
-};
 use crate::units::{Epsilon, NoiseMultiplier, Rho, SamplingRate, UnitError};
 
-pub(super) const THEIRS: &str = "dp_accounting.dp_event";
-pub(super) const OURS: &str = "dpopt";
+/// The module of the classes of `dp_accounting`.
+const THEIRS: &str = "dp_accounting.dp_event";
+/// That of the others.
+const OURS: &str = "dpopt";
 
 /// Every class: module, name, its fields.
 const CLASSES: [(&str, &str, &[&str]); 22] = [
@@ -98,7 +98,11 @@ struct Node<'a>(&'a Event);
 impl Serialize for Node<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = self.0;
-        let (module, class) = event.class();
+        let class = event.class();
+        let module = match event {
+            Event::Unsupported { .. } => THEIRS,
+            _ => class_of(None, class).map_or(THEIRS, |(module, ..)| module),
+        };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("module_name", module)?;
         map.serialize_entry("class_name", class)?;
@@ -153,8 +157,14 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-pub(super) fn read(text: &str) -> Result<Event, EventError> {
-    Builder::default().event(&parse(text)?, 0)
+impl Event {
+    /// Reads an event from JSON text.
+    ///
+    /// # Errors
+    /// [`EventError`] with the path of the offending event.
+    pub fn from_json(text: &str) -> Result<Self, EventError> {
+        Builder::default().event(&parse(text)?, 0)
+    }
 }
 
 /// A JSON value. Unlike `serde_json::Value` it keeps a key that is there twice, so that it can be refused: the last one

@@ -1,6 +1,7 @@
 //! Events: JSON both ways, paths of errors, size.
 
 use super::*;
+use crate::units::{Epsilon, NoiseMultiplier, Rho, SamplingRate};
 
 fn sample() -> Event {
     let g = Event::gaussian(NoiseMultiplier::new(1.5).unwrap());

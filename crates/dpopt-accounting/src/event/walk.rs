@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Event, EventError, EventProblem, Field, MAX_DEPTH, MAX_NODES};
+use super::error::{EventError, EventProblem, MAX_DEPTH, MAX_NODES};
+use super::tree::{Event, Field};
 
 /// Events that [`std::fmt::Display`] writes before it cuts the rest short.
 const SHOWN: usize = 32;
@@ -320,7 +321,7 @@ impl Event {
             Event::Composed { events } => write_all(f, events, left),
             Event::Unsupported { class_name } => write!(f, "unsupported event {class_name}"),
             other => {
-                let name = other.class().1;
+                let name = other.class();
                 f.write_str(name.strip_suffix("DpEvent").unwrap_or(name))?;
                 f.write_str("(")?;
                 let mut comma = "";

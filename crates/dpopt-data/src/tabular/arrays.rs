@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use dpopt_linalg::Design;
 
+use super::column::{ArrayColumns, Label};
 use super::draft::DRAFT_LINE;
 use super::error::TabularError;
 use super::reader::EncodedTable;
-use super::schema::{ArrayColumns, Label, Schema};
+use super::schema::Schema;
 use super::write::{list, quoted};
 use crate::formats::{
     Array, Format, FormatError, LibsvmReport, check_libsvm, read_edited, read_idx, read_npy, stream,

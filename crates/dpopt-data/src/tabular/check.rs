@@ -7,84 +7,17 @@ use std::path::Path;
 
 use super::encode::Encoder;
 use super::error::TabularError;
+use super::header::Layout;
 use super::line::Fields;
-use super::reader::{Layout, open, read_header};
 use super::schema::Schema;
+use super::witness::{Place, ProblemKind, Witness};
 use crate::formats::lines::{Line, Lines, MAX_LINE_BYTES};
+use crate::formats::stream;
 
 /// Problems listed per kind; the rest are counted.
 const LISTED_PER_KIND: usize = 10;
 /// Characters of a text that are shown.
 const SHOWN_CHARS: usize = 40;
-
-/// Where a problem is within a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    Record,
-    /// Column of the schema, by number.
-    Column(usize),
-    Label,
-}
-
-/// Is told what the encoder replaced. The encoder behaves the same whoever watches, so a report
-/// can't drift from the encoding.
-pub(super) trait Witness {
-    fn note(&mut self, place: Place, kind: ProblemKind, text: &[u8]);
-}
-
-/// Training's witness: it learns nothing.
-pub(super) struct Silent;
-
-impl Witness for Silent {
-    #[inline(always)]
-    fn note(&mut self, _: Place, _: ProblemKind, _: &[u8]) {}
-}
-
-/// What a schema does not foresee about a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ProblemKind {
-    /// Not a finite number where one is due; the default is used.
-    NotANumber,
-    /// A number outside the range; it is clipped.
-    OutOfRange,
-    /// A category that the schema does not list; the `(other)` feature is used.
-    UnlistedCategory,
-    /// A label that is none of the two; the default is used.
-    UnknownLabel,
-    /// Fewer fields than the header; defaults are used.
-    TooFewFields,
-    /// More fields than the header; they are ignored.
-    TooManyFields,
-    /// A blank line: a record of defaults.
-    BlankLine,
-    /// More than [`MAX_LINE_BYTES`]: a record of defaults.
-    OverlongLine,
-    /// A quote is not closed; it ends with the line.
-    OpenQuote,
-    /// Bytes that are not UTF-8; the fields that hold them match nothing.
-    InvalidUtf8,
-    /// The row was longer than the row norm and was rescaled.
-    Rescaled,
-}
-
-impl fmt::Display for ProblemKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotANumber => "not a number, default used",
-            Self::OutOfRange => "out of range, clipped",
-            Self::UnlistedCategory => "unlisted category, counted as (other)",
-            Self::UnknownLabel => "unknown label, default used",
-            Self::TooFewFields => "too few fields, defaults used",
-            Self::TooManyFields => "too many fields, extra ones ignored",
-            Self::BlankLine => "blank line, a record of defaults",
-            Self::OverlongLine => "line above 1 MiB, a record of defaults",
-            Self::OpenQuote => "quote left open, ended with its line",
-            Self::InvalidUtf8 => "not UTF-8",
-            Self::Rescaled => "row longer than row_norm, rescaled",
-        })
-    }
-}
 
 /// A listed problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,7 +127,7 @@ impl Witness for Collector {
 /// # Errors
 /// As for [`super::read_table`]: the file and its header.
 pub fn check(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckReport, TabularError> {
-    let (file, name) = open(path.as_ref())?;
+    let (file, name) = stream::open(path.as_ref())?;
     check_from(file, &name, schema)
 }
 
@@ -209,8 +142,7 @@ pub fn check_from(
 ) -> Result<CheckReport, TabularError> {
     let encoder = Encoder::new(schema);
     let mut lines = Lines::new(source, origin)?;
-    let header = read_header(&mut lines)?;
-    let layout = Layout::from_header(&header, schema, true, origin)?;
+    let layout = Layout::of(&mut lines, schema, true)?;
     let mut seen = Collector::new();
     let (mut records, mut positives) = (0, 0);
     let mut fields = Fields::new();

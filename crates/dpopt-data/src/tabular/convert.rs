@@ -32,7 +32,7 @@ pub fn convert_table(
     schema: &Schema,
     out: impl AsRef<Path>,
 ) -> Result<(), TabularError> {
-    let (file, name) = reader::open(path.as_ref())?;
+    let (file, name) = stream::open(path.as_ref())?;
     convert_table_from(file, &name, schema, out)
 }
 

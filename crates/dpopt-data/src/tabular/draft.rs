@@ -8,10 +8,11 @@ use std::path::Path;
 
 use super::encode::parse;
 use super::error::TabularError;
+use super::header::{header_names, read_header, separated};
 use super::line::Fields;
-use super::reader::{header_names, open, read_header, separated};
 use super::write::{list, quoted};
 use crate::formats::lines::{Line, Lines};
+use crate::formats::stream;
 
 /// Numeric columns with at most this many distinct values are taken for codes.
 const MOST_CODES: usize = 20;
@@ -125,7 +126,7 @@ fn is_date(text: &[u8]) -> bool {
 /// # Errors
 /// [`TabularError`] for the file and its header.
 pub fn draft_schema(path: impl AsRef<Path>) -> Result<String, TabularError> {
-    let (file, name) = open(path.as_ref())?;
+    let (file, name) = stream::open(path.as_ref())?;
     draft_schema_from(file, &name)
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::check::{Place, ProblemKind, Silent, Witness};
+use super::column::{Category, Column, ColumnKind, Number, Transform};
+use super::header::Layout;
 use super::line::Fields;
-use super::reader::Layout;
-use super::schema::{Category, Column, ColumnKind, Number, Schema, Transform};
+use super::schema::Schema;
+use super::witness::{Place, ProblemKind, Silent, Witness};
 
 /// Turns records into rows by a schema.
 ///

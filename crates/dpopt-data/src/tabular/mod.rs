@@ -16,33 +16,38 @@
 
 mod arrays;
 mod check;
+mod checks;
+mod column;
 mod convert;
 mod draft;
 mod encode;
 mod error;
+mod header;
 mod line;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod raw;
 mod reader;
 mod schema;
+mod witness;
 mod write;
 
 pub use crate::formats::MAX_LINE_BYTES;
 pub use arrays::{ArrayFiles, ArrayReport};
-pub use check::{CheckReport, Problem, ProblemKind, check, check_from};
+pub use check::{CheckReport, Problem, check, check_from};
+pub use column::{ArrayColumns, Category, Column, ColumnKind, Label, Number, Transform};
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;
 pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
 pub use draft::{draft_schema, draft_schema_from};
 pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};
+pub use header::Layout;
 pub use line::Fields;
 #[cfg(feature = "parquet")]
 pub use parquet::{
     check_parquet, draft_parquet, parquet_can_hold_the_label, read_parquet, read_parquet_features,
 };
-pub use reader::{
-    EncodedTable, Layout, read_features, read_features_from, read_table, read_table_from,
-};
-pub use schema::{ArrayColumns, Category, Column, ColumnKind, Label, Number, Schema, Transform};
+pub use reader::{EncodedTable, read_features, read_features_from, read_table, read_table_from};
+pub use schema::Schema;
+pub use witness::ProblemKind;

@@ -16,12 +16,14 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::check::{CheckReport, Collector, Silent};
+use super::check::{CheckReport, Collector};
 use super::draft::Draft;
 use super::encode::Encoder;
 use super::error::TabularError;
-use super::reader::{EncodedTable, Layout};
+use super::header::Layout;
+use super::reader::EncodedTable;
 use super::schema::Schema;
+use super::witness::{Silent, Witness};
 use crate::formats::{Limits, MAX_LINE_BYTES, stream};
 
 /// Records decoded at a time. Tuned.
@@ -349,7 +351,7 @@ impl Record {
         encoder: &Encoder,
         layout: &Layout,
         row: &mut Vec<(u32, f32)>,
-        witness: &mut impl super::check::Witness,
+        witness: &mut impl Witness,
     ) -> f32 {
         let label = layout.label().and_then(|at| self.get(at));
         let field = |i: usize| layout.column(i).and_then(|at| self.get(at));

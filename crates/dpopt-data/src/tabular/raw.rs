@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::schema::{ColumnKind, Schema, Transform};
+use super::column::{ColumnKind, Transform};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,34 +74,6 @@ pub(super) enum RawKind {
     Ignore,
 }
 
-impl From<Schema> for RawSchema {
-    fn from(schema: Schema) -> Self {
-        let label = schema.label();
-        Self {
-            draft: schema.is_draft(),
-            format: 1,
-            row_norm: schema.row_norm(),
-            intercept: schema.intercept(),
-            ignore_unlisted: schema.ignore_unlisted(),
-            label: RawLabel {
-                column: label.column.clone(),
-                values: label.values.to_vec(),
-                positive: label.positive.clone(),
-                default: label.default.clone(),
-            },
-            column: schema
-                .columns()
-                .iter()
-                .map(|column| RawColumn::new(&column.name, &column.kind))
-                .collect(),
-            array: schema.array().map(|array| RawArray {
-                columns: array.columns,
-                scale: Some(array.scale),
-            }),
-        }
-    }
-}
-
 impl RawColumn {
     /// A column without features.
     pub(super) fn ignored(name: String) -> Self {
@@ -120,7 +92,7 @@ impl RawColumn {
         }
     }
 
-    fn new(name: &str, kind: &ColumnKind) -> Self {
+    pub(super) fn new(name: &str, kind: &ColumnKind) -> Self {
         let mut raw = Self::ignored(name.to_owned());
         match kind {
             ColumnKind::Ignore => {}

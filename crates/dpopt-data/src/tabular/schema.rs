@@ -5,8 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::checks::{label_from, positive, scale, single};
+use super::column::{ArrayColumns, Column, ColumnKind, Label};
 use super::error::{SchemaProblem, TabularError};
-use super::raw::{RawColumn, RawKind, RawLabel, RawSchema};
+use super::raw::{RawArray, RawColumn, RawKind, RawLabel, RawSchema};
 use crate::formats::MAX_COLUMNS;
 
 /// A public description of a table: columns, ranges, categories, scales and the row norm.
@@ -24,95 +26,6 @@ pub struct Schema {
     label: Label,
     columns: Vec<Column>,
     array: Option<ArrayColumns>,
-}
-
-/// The columns of an array, all alike: each is a feature, `scale` times the number that is there.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct ArrayColumns {
-    /// Number of columns, without the constant feature.
-    pub columns: usize,
-    /// Factor of every entry.
-    pub scale: f64,
-}
-
-/// The column to predict.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Label {
-    /// Name of the column.
-    pub column: String,
-    /// Its two values.
-    pub values: [String; 2],
-    /// The value that becomes +1; the other becomes -1.
-    pub positive: String,
-    /// The value that any other text stands for.
-    pub default: String,
-}
-
-/// A column of the table.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Column {
-    /// Its name in the header.
-    pub name: String,
-    /// How it is encoded.
-    pub kind: ColumnKind,
-}
-
-/// How a column is encoded.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum ColumnKind {
-    /// A number: one feature in [0, scale], buckets, or both.
-    Number(Number),
-    /// One feature per category and one for all others.
-    Category(Category),
-    /// No feature.
-    Ignore,
-}
-
-/// A column of numbers.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Number {
-    /// Numbers below are clipped to it.
-    pub min: f64,
-    /// Numbers above are clipped to it.
-    pub max: f64,
-    /// Map from [min, max] to [0, 1].
-    pub transform: Transform,
-    /// What anything but a finite number stands for.
-    pub default: f64,
-    /// Factor of every feature of the column.
-    pub scale: f64,
-    /// Edges of the buckets; none for no buckets.
-    pub bins: Vec<f64>,
-    /// Whether the transformed number itself is a feature.
-    pub linear: bool,
-}
-
-/// A column of categories.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Category {
-    /// The listed categories.
-    pub values: Vec<String>,
-    /// The category without a feature (all zeros). It need not be listed.
-    pub reference: Option<String>,
-    /// Value of the features.
-    pub scale: f64,
-}
-
-/// Map from a range [min, max] to [0, 1].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Transform {
-    /// (x - min) / (max - min).
-    Linear,
-    /// ln(1 + x - min) / ln(1 + max - min).
-    Log1p,
 }
 
 impl Schema {
@@ -359,265 +272,39 @@ impl Schema {
     }
 }
 
+impl From<Schema> for RawSchema {
+    fn from(schema: Schema) -> Self {
+        let label = schema.label();
+        Self {
+            draft: schema.is_draft(),
+            format: 1,
+            row_norm: schema.row_norm(),
+            intercept: schema.intercept(),
+            ignore_unlisted: schema.ignore_unlisted(),
+            label: RawLabel {
+                column: label.column.clone(),
+                values: label.values.to_vec(),
+                positive: label.positive.clone(),
+                default: label.default.clone(),
+            },
+            column: schema
+                .columns()
+                .iter()
+                .map(|column| RawColumn::new(&column.name, &column.kind))
+                .collect(),
+            array: schema.array().map(|array| RawArray {
+                columns: array.columns,
+                scale: Some(array.scale),
+            }),
+        }
+    }
+}
+
 impl TryFrom<RawSchema> for Schema {
     type Error = TabularError;
 
     fn try_from(raw: RawSchema) -> Result<Self, TabularError> {
         Self::from_raw(raw, "embedded schema")
-    }
-}
-
-/// A key and what is wrong with it.
-type Fault = (&'static str, SchemaProblem);
-
-impl Label {
-    fn from_raw(raw: RawLabel) -> Result<Self, Fault> {
-        let values = texts(raw.values).map_err(|problem| ("values", problem))?;
-        let values: [String; 2] = values
-            .try_into()
-            .map_err(|all: Vec<String>| ("values", SchemaProblem::NotTwoValues(all.len())))?;
-        let among = |key, value: String| {
-            let value = value.trim_ascii().to_owned();
-            if values.contains(&value) {
-                Ok(value)
-            } else {
-                Err((key, SchemaProblem::NotAmongValues(value)))
-            }
-        };
-        Ok(Self {
-            column: raw.column.trim_ascii().to_owned(),
-            positive: among("positive", raw.positive)?,
-            default: among("default", raw.default)?,
-            values,
-        })
-    }
-
-    /// The value that is not the default: where no text is this one, every record has the default.
-    #[must_use]
-    pub fn told_apart(&self) -> &str {
-        let [first, second] = &self.values;
-        if *first == self.default {
-            second
-        } else {
-            first
-        }
-    }
-
-    /// The value that becomes -1.
-    #[must_use]
-    pub fn negative(&self) -> &str {
-        let [first, second] = &self.values;
-        if *first == self.positive {
-            second
-        } else {
-            first
-        }
-    }
-}
-
-impl ColumnKind {
-    /// Number of features of the column.
-    fn features(&self) -> usize {
-        match self {
-            Self::Ignore => 0,
-            Self::Number(number) => {
-                let buckets = match number.bins.len() {
-                    0 => 0,
-                    edges => edges + 1,
-                };
-                usize::from(number.linear) + buckets
-            }
-            Self::Category(category) => category.coded().count() + 1,
-        }
-    }
-
-    fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let not_for = |kind, keys: &[(&'static str, bool)]| match keys.iter().find(|k| k.1) {
-            Some((key, _)) => Err((*key, SchemaProblem::NotApplicable(kind))),
-            None => Ok(()),
-        };
-        let of_numbers = [
-            ("min", raw.min.is_some()),
-            ("max", raw.max.is_some()),
-            ("transform", raw.transform.is_some()),
-            ("default", raw.default.is_some()),
-            ("bins", raw.bins.is_some()),
-            ("linear", raw.linear.is_some()),
-        ];
-        let of_categories = [
-            ("values", raw.values.is_some()),
-            ("reference", raw.reference.is_some()),
-        ];
-        match raw.kind {
-            RawKind::Ignore => {
-                not_for("ignore", &of_numbers)?;
-                not_for("ignore", &of_categories)?;
-                not_for("ignore", &[("scale", raw.scale.is_some())])?;
-                Ok(Self::Ignore)
-            }
-            RawKind::Number => {
-                not_for("number", &of_categories)?;
-                Number::from_raw(raw).map(Self::Number)
-            }
-            RawKind::Category => {
-                not_for("category", &of_numbers)?;
-                Category::from_raw(raw).map(Self::Category)
-            }
-        }
-    }
-}
-
-impl Number {
-    fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let needed = |key, value: Option<f64>| match value {
-            None => Err((key, SchemaProblem::Missing)),
-            Some(value) if value.is_finite() => Ok(value),
-            Some(value) => Err((key, SchemaProblem::NotFinite(value))),
-        };
-        let min = needed("min", raw.min)?;
-        let max = needed("max", raw.max)?;
-        let default = needed("default", raw.default)?;
-        if min >= max || !(max - min).is_finite() {
-            return Err(("min", SchemaProblem::EmptyRange { min, max }));
-        }
-        if default < min || default > max {
-            let value = default;
-            return Err(("default", SchemaProblem::OutOfRange { value, min, max }));
-        }
-        let binned = raw.bins.is_some();
-        let bins = raw.bins.unwrap_or_default();
-        if binned && bins.is_empty() {
-            return Err(("bins", SchemaProblem::EmptyList));
-        }
-        for &edge in &bins {
-            if !edge.is_finite() {
-                return Err(("bins", SchemaProblem::NotFinite(edge)));
-            }
-            // An edge at `max` is allowed: it sets the numbers that were clipped there apart.
-            if edge <= min || edge > max {
-                return Err(("bins", SchemaProblem::EdgeOutOfRange { edge, min, max }));
-            }
-        }
-        for pair in bins.windows(2) {
-            if let &[before, after] = pair
-                && before >= after
-            {
-                return Err(("bins", SchemaProblem::NotIncreasing { before, after }));
-            }
-        }
-        let linear = raw.linear.unwrap_or(!binned);
-        if !linear && !binned {
-            return Err(("linear", SchemaProblem::NoFeatureOfColumn));
-        }
-        Ok(Self {
-            min,
-            max,
-            transform: raw.transform.unwrap_or(Transform::Linear),
-            default,
-            scale: scale(raw.scale)?,
-            bins,
-            linear,
-        })
-    }
-}
-
-impl Category {
-    fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let values = raw.values.ok_or(("values", SchemaProblem::Missing))?;
-        if values.is_empty() {
-            return Err(("values", SchemaProblem::EmptyList));
-        }
-        let values = texts(values).map_err(|problem| ("values", problem))?;
-        let reference = match raw.reference {
-            None => None,
-            Some(value) => texts(vec![value])
-                .map_err(|problem| ("reference", problem))?
-                .pop(),
-        };
-        Ok(Self {
-            values,
-            reference,
-            scale: scale(raw.scale)?,
-        })
-    }
-
-    /// The categories with a feature of their own.
-    pub(super) fn coded(&self) -> impl Iterator<Item = &String> {
-        self.values
-            .iter()
-            .filter(|value| Some(*value) != self.reference.as_ref())
-    }
-}
-
-/// A label made of a category column.
-fn label_from(
-    column: RawColumn,
-    positive: Option<&str>,
-    origin: &str,
-) -> Result<RawLabel, TabularError> {
-    let mut values = column.values.unwrap_or_default();
-    values.extend(column.reference.filter(|value| !values.contains(value)));
-    let [first, second] = values.as_slice() else {
-        return Err(TabularError::Schema {
-            path: origin.to_owned(),
-            key: format!("column {:?}", column.name),
-            problem: SchemaProblem::NotTwoValues(values.len()),
-        });
-    };
-    let (positive, default) = if positive == Some(second) {
-        (second.clone(), first.clone())
-    } else {
-        (first.clone(), second.clone())
-    };
-    Ok(RawLabel {
-        column: column.name,
-        values,
-        positive,
-        default,
-    })
-}
-
-/// Strips and checks a list of texts.
-fn texts(values: Vec<String>) -> Result<Vec<String>, SchemaProblem> {
-    let mut seen = HashSet::new();
-    let mut kept = Vec::with_capacity(values.len());
-    for value in values {
-        let value = value.trim_ascii().to_owned();
-        if value.contains('\n') {
-            return Err(SchemaProblem::LineBreak(value));
-        }
-        if !seen.insert(value.clone()) {
-            return Err(SchemaProblem::Duplicate(value));
-        }
-        kept.push(value);
-    }
-    Ok(kept)
-}
-
-fn scale(value: Option<f64>) -> Result<f64, Fault> {
-    let value = value.unwrap_or(1.0);
-    positive(value)
-        .and_then(|()| single(value))
-        .map_err(|problem| ("scale", problem))?;
-    Ok(value)
-}
-
-fn positive(value: f64) -> Result<(), SchemaProblem> {
-    if !value.is_finite() {
-        Err(SchemaProblem::NotFinite(value))
-    } else if value <= 0.0 {
-        Err(SchemaProblem::NotPositive(value))
-    } else {
-        Ok(())
-    }
-}
-
-/// Features are stored in single precision: neither overflow nor vanish there.
-fn single(value: f64) -> Result<(), SchemaProblem> {
-    if (value as f32).is_normal() {
-        Ok(())
-    } else {
-        Err(SchemaProblem::NotFinite(value))
     }
 }
 

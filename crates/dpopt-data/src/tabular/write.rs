@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::schema::{ColumnKind, Label, Schema, Transform};
+use super::column::{ColumnKind, Label, Transform};
+use super::schema::Schema;
 
 impl Schema {
     /// The schema as TOML that [`Schema::from_toml`] reads back to an equal schema.

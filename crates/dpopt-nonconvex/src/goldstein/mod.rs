@@ -2,14 +2,16 @@
 
 mod bound;
 mod plan;
+mod schedule;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 use dpopt_solver::{Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanError, Solver};
 
+pub use plan::GoldsteinPlan;
 use plan::{ALL, PASS, SAMPLED};
-pub use plan::{GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+pub use schedule::{GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 
 /// Goldstein-stationary points on all records.
 pub static GOLDSTEIN: Solver = Solver {

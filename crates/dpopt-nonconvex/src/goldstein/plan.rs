@@ -2,7 +2,7 @@
 
 use dpopt_oracle::{Batch, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
-use dpopt_privacy::{Accountant, Adjacency, ClipNorm, NoiseMultiplier, SamplingRate};
+use dpopt_privacy::{Accountant, Adjacency, NoiseMultiplier, SamplingRate};
 use dpopt_solver::{
     Access, BoundSense, Budget, Item, OutputRule, Plan, PlanError, PublicFacts, RunError, Terms,
     Unit, Walk,
@@ -10,73 +10,12 @@ use dpopt_solver::{
 };
 
 use super::bound::{Aim, Block, Quality};
+use super::schedule::{GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 use super::walk::Blocks;
 
 pub(super) const ALL: &str = "goldstein";
 pub(super) const SAMPLED: &str = "goldstein-sampled";
 pub(super) const PASS: &str = "goldstein-pass";
-
-/// a/r. The gradient is asked for at z + u, and a mean of those is one of F at radius r whatever a is, so that a costs L a
-/// in the gap and nothing else; but it may not be 0.
-const SMOOTHING: f64 = 1e-3;
-
-/// What a [`GoldsteinPlan`] is to find, and how.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GoldsteinSettings {
-    /// r: the radius of the statement.
-    pub radius: f64,
-    /// a/r, in (0, 1).
-    pub smoothing_share: f64,
-    /// How displacements are learnt.
-    pub step: GoldsteinStep,
-    /// [`OutputRule::UniformBlock`], [`OutputRule::SmallestReleasedBlock`], or [`OutputRule::Last`], which has no bound.
-    pub output: OutputRule,
-}
-
-impl GoldsteinSettings {
-    /// Blocks that start at rest, planned steps, a uniform block, a = r/1000.
-    #[must_use]
-    pub fn at_radius(radius: f64) -> Self {
-        Self {
-            radius,
-            smoothing_share: SMOOTHING,
-            step: GoldsteinStep::Planned,
-            output: OutputRule::UniformBlock,
-        }
-    }
-}
-
-/// How the displacement Delta follows the estimates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GoldsteinStep {
-    /// eta = D/(G1 sqrt M), from Delta = 0 in each block: the least bound.
-    Planned,
-    /// eta = 2 D/(G1 sqrt M), on from the Delta of the block before: 2 G1 in the bound for G1.
-    WithoutReset,
-    /// eta = sqrt(2) D/sqrt(sum of the squared lengths of the block's estimates), from Delta = 0: 2 sqrt(2) G1 for G1.
-    AdaGradNorm,
-}
-
-impl GoldsteinStep {
-    fn regret(self) -> f64 {
-        match self {
-            GoldsteinStep::Planned => 1.0,
-            GoldsteinStep::WithoutReset => 2.0,
-            GoldsteinStep::AdaGradNorm => 2.0 * std::f64::consts::SQRT_2,
-        }
-    }
-}
-
-impl std::fmt::Display for GoldsteinStep {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            GoldsteinStep::Planned => "planned",
-            GoldsteinStep::WithoutReset => "without-reset",
-            GoldsteinStep::AdaGradNorm => "adagrad-norm",
-        })
-    }
-}
 
 /// A plan that finds a point of small Goldstein distance: private online-to-nonconvex conversion on fresh gradients.
 ///
@@ -105,53 +44,6 @@ pub struct GoldsteinPlan {
     settings: GoldsteinSettings,
     schedule: GoldsteinSchedule,
     accountant: Option<Accountant>,
-}
-
-/// What a [`GoldsteinPlan`] does.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GoldsteinSchedule {
-    /// T: steps, one release each.
-    pub steps: u64,
-    /// M: steps of a block.
-    pub block: u64,
-    /// D: the longest displacement.
-    pub cap: f64,
-    /// eta; with [`GoldsteinStep::AdaGradNorm`] what stands before one over the root of the sum.
-    pub step_size: f64,
-    /// a: radius of the ball that u is drawn from.
-    pub smoothing: f64,
-    /// How displacements are learnt.
-    pub step: GoldsteinStep,
-    /// Which records a step reads.
-    pub batch: Batch,
-    /// Per-record clip radius.
-    pub clip: f64,
-    /// Noise multiplier of each release.
-    pub noise_multiplier: NoiseMultiplier,
-    /// What is returned.
-    pub output: OutputRule,
-}
-
-impl GoldsteinSchedule {
-    pub(super) fn level(&self) -> Level {
-        Level {
-            batch: self.batch,
-            noise_multiplier: self.noise_multiplier,
-        }
-    }
-
-    pub(super) fn clip(&self) -> Result<ClipNorm, RunError> {
-        ClipNorm::new(self.clip).map_err(RunError::Clip)
-    }
-
-    /// eta, after estimates whose squared lengths add up to `squares` in this block.
-    pub(super) fn step_size(&self, squares: f64) -> f64 {
-        match self.step {
-            GoldsteinStep::AdaGradNorm if squares > 0.0 => self.step_size / squares.sqrt(),
-            GoldsteinStep::AdaGradNorm => 0.0,
-            _ => self.step_size,
-        }
-    }
 }
 
 /// What a planner needs over and over.
@@ -526,7 +418,7 @@ impl Plan for GoldsteinPlan {
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
-        Ok(Box::new(Blocks::new(self, start.len())?))
+        Ok(Box::new(Blocks::new(&self.schedule, start.len())?))
     }
 
     /// A radius beyond what the walk can reach.

@@ -4,7 +4,7 @@ use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Fresh, Oracle};
 use dpopt_solver::{Asked, Closing, OutputRule, ReleaseKind, RunError, Stop, Walk};
 
-use super::plan::{GoldsteinPlan, GoldsteinSchedule, GoldsteinStep};
+use super::schedule::{GoldsteinSchedule, GoldsteinStep};
 
 /// Moves by Delta_t, no longer than D; asks at a uniform point of that segment, moved by a uniform vector of the ball of radius
 /// a; then Delta <- clip(Delta - eta g, D). Everything it draws is public.
@@ -31,8 +31,7 @@ pub(super) struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(plan: &'a GoldsteinPlan, dim: usize) -> Result<Self, RunError> {
-        let schedule = plan.schedule();
+    pub(super) fn new(schedule: &'a GoldsteinSchedule, dim: usize) -> Result<Self, RunError> {
         let nothing = vec![0.0; dim];
         Ok(Self {
             schedule,

@@ -29,12 +29,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod parameter;
 mod search;
 
 use super::{Accountant, AccountingError};
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
+pub use parameter::Parameter;
 use search::{Boundary, boundary};
 
 /// Largest noise multiplier tried.
@@ -45,28 +47,6 @@ const LEAST_NOISE: f64 = 1e-6;
 const MOST_STEPS: u64 = 1 << 53;
 /// Smallest sampling rate tried.
 const LEAST_RATE: f64 = 1e-18;
-
-/// A parameter that can be calibrated; named in errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Parameter {
-    /// The noise multiplier.
-    NoiseMultiplier,
-    /// The number of steps.
-    Steps,
-    /// The sampling rate.
-    SamplingRate,
-}
-
-impl std::fmt::Display for Parameter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Parameter::NoiseMultiplier => "noise multiplier",
-            Parameter::Steps => "number of steps",
-            Parameter::SamplingRate => "sampling rate",
-        })
-    }
-}
 
 /// The least noise multiplier at which `event(noise_multiplier)` costs at most `epsilon` at
 /// `delta`, according to `accountant`.

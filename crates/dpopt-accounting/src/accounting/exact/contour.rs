@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use realfft::num_complex::Complex64;
 
-use super::ExactError;
+use super::error::ExactError;
 use super::moments::{Cumulant, Entry, Moments};
 use crate::accounting::special::log_one_minus_exp;
 

@@ -3,7 +3,7 @@
 
 use realfft::num_complex::Complex64;
 
-use super::ExactError;
+use super::error::ExactError;
 
 /// Value and first two derivatives of `log E_P[e^{theta L}]` at a real theta.
 #[derive(Debug, Clone, Copy, Default)]

@@ -3,7 +3,7 @@
 
 use realfft::num_complex::Complex64;
 
-use super::ExactError;
+use super::error::ExactError;
 use super::moments::{Cumulant, Entry, Moments};
 use super::pair::{NEGLIGIBLE, Node, Pair, ULP, ln_1p, polar};
 use crate::accounting::special::exp_minus_linear;

@@ -5,7 +5,7 @@ use libm::{exp, expm1, log, log1p};
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 
-use super::PldError;
+use super::error::PldError;
 use super::lattice::Cells;
 use super::plan::{Cumulants, Step, Window};
 

@@ -6,7 +6,7 @@
 
 use libm::{exp, log, log1p};
 
-use super::pair::{Kind, Law, log_mix, log_mix_inverse, mix_weight};
+use super::law::{Kind, Law, log_mix, log_mix_inverse, mix_weight};
 
 const LN_4: f64 = 2.0 * std::f64::consts::LN_2;
 

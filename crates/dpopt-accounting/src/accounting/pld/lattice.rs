@@ -8,8 +8,9 @@
 
 use libm::{exp, expm1, log};
 
-use super::PldError;
-use super::pair::{AnyPair, Law};
+use super::error::PldError;
+use super::law::Law;
+use super::pair::AnyPair;
 
 /// Most quadrature intervals for one step.
 const MAX_INTERVALS: f64 = 8e6;

@@ -1,8 +1,9 @@
 //! An event as the kinds of steps that the composition works on.
 
-use super::PldError;
+use super::error::PldError;
 use super::laplace::LaplacePair;
-use super::pair::{AnyPair, Kind, Pair};
+use super::law::Kind;
+use super::pair::{AnyPair, Pair};
 use super::plan::Step;
 use crate::{Adjacency, Event};
 
@@ -44,11 +45,15 @@ fn inverse_square(count: u64, noise: f64) -> Result<f64, PldError> {
     if share > 0.0 {
         return Ok(share);
     }
-    Err(PldError::Noise {
+    Err(out_of_range(noise))
+}
+
+fn out_of_range(noise: f64) -> PldError {
+    PldError::Noise {
         value: noise,
         smallest: NOISE_RANGE.0,
         largest: NOISE_RANGE.1,
-    })
+    }
 }
 
 fn check_count(count: u64) -> Result<(), PldError> {
@@ -149,11 +154,7 @@ pub(super) fn releases(event: &Event, adjacency: Adjacency) -> Result<Vec<Releas
     }
     for release in &out {
         if !(NOISE_RANGE.0..=NOISE_RANGE.1).contains(&release.noise) {
-            return Err(PldError::Noise {
-                value: release.noise,
-                smallest: NOISE_RANGE.0,
-                largest: NOISE_RANGE.1,
-            });
+            return Err(out_of_range(release.noise));
         }
     }
     Ok(out)

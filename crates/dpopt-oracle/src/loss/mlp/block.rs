@@ -6,8 +6,8 @@
 use dpopt_linalg::Packed;
 use dpopt_privacy::{Factors, LatticeSum, OuterWork};
 
+use super::network::{Layer, Mlp};
 use super::record::fill;
-use super::{Layer, Mlp};
 use crate::positions::Positions;
 use crate::records::{Examples, Records};
 

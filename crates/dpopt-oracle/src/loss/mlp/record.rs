@@ -2,7 +2,7 @@
 
 use dpopt_linalg::Row;
 
-use super::{Layer, Mlp};
+use super::network::{Layer, Mlp};
 use crate::loss::Segment;
 
 /// What a record's way through the network leaves behind.

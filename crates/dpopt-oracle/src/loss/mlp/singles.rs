@@ -7,7 +7,8 @@
 use dpopt_linalg::{PackedSingles, Panels};
 use dpopt_privacy::{BlockFactors, BlockWork, FixedBlocks, LatticeSum};
 
-use super::{Activation, Layer, Mlp};
+use super::activation::Activation;
+use super::network::{Layer, Mlp};
 use crate::positions::Positions;
 use crate::records::Examples;
 

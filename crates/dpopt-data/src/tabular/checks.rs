@@ -1,0 +1,217 @@
+//! Labels and columns as they are written, checked.
+
+use std::collections::HashSet;
+
+use super::column::{Category, ColumnKind, Label, Number, Transform};
+use super::error::{SchemaProblem, TabularError};
+use super::raw::{RawColumn, RawKind, RawLabel};
+
+/// A key and what is wrong with it.
+type Fault = (&'static str, SchemaProblem);
+
+impl Label {
+    pub(super) fn from_raw(raw: RawLabel) -> Result<Self, Fault> {
+        let values = texts(raw.values).map_err(|problem| ("values", problem))?;
+        let values: [String; 2] = values
+            .try_into()
+            .map_err(|all: Vec<String>| ("values", SchemaProblem::NotTwoValues(all.len())))?;
+        let among = |key, value: String| {
+            let value = value.trim_ascii().to_owned();
+            if values.contains(&value) {
+                Ok(value)
+            } else {
+                Err((key, SchemaProblem::NotAmongValues(value)))
+            }
+        };
+        Ok(Self {
+            column: raw.column.trim_ascii().to_owned(),
+            positive: among("positive", raw.positive)?,
+            default: among("default", raw.default)?,
+            values,
+        })
+    }
+}
+
+impl ColumnKind {
+    pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
+        let not_for = |kind, keys: &[(&'static str, bool)]| match keys.iter().find(|k| k.1) {
+            Some((key, _)) => Err((*key, SchemaProblem::NotApplicable(kind))),
+            None => Ok(()),
+        };
+        let of_numbers = [
+            ("min", raw.min.is_some()),
+            ("max", raw.max.is_some()),
+            ("transform", raw.transform.is_some()),
+            ("default", raw.default.is_some()),
+            ("bins", raw.bins.is_some()),
+            ("linear", raw.linear.is_some()),
+        ];
+        let of_categories = [
+            ("values", raw.values.is_some()),
+            ("reference", raw.reference.is_some()),
+        ];
+        match raw.kind {
+            RawKind::Ignore => {
+                not_for("ignore", &of_numbers)?;
+                not_for("ignore", &of_categories)?;
+                not_for("ignore", &[("scale", raw.scale.is_some())])?;
+                Ok(Self::Ignore)
+            }
+            RawKind::Number => {
+                not_for("number", &of_categories)?;
+                Number::from_raw(raw).map(Self::Number)
+            }
+            RawKind::Category => {
+                not_for("category", &of_numbers)?;
+                Category::from_raw(raw).map(Self::Category)
+            }
+        }
+    }
+}
+
+impl Number {
+    pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
+        let needed = |key, value: Option<f64>| match value {
+            None => Err((key, SchemaProblem::Missing)),
+            Some(value) if value.is_finite() => Ok(value),
+            Some(value) => Err((key, SchemaProblem::NotFinite(value))),
+        };
+        let min = needed("min", raw.min)?;
+        let max = needed("max", raw.max)?;
+        let default = needed("default", raw.default)?;
+        if min >= max || !(max - min).is_finite() {
+            return Err(("min", SchemaProblem::EmptyRange { min, max }));
+        }
+        if default < min || default > max {
+            let value = default;
+            return Err(("default", SchemaProblem::OutOfRange { value, min, max }));
+        }
+        let binned = raw.bins.is_some();
+        let bins = raw.bins.unwrap_or_default();
+        if binned && bins.is_empty() {
+            return Err(("bins", SchemaProblem::EmptyList));
+        }
+        for &edge in &bins {
+            if !edge.is_finite() {
+                return Err(("bins", SchemaProblem::NotFinite(edge)));
+            }
+            // An edge at `max` is allowed: it sets the numbers that were clipped there apart.
+            if edge <= min || edge > max {
+                return Err(("bins", SchemaProblem::EdgeOutOfRange { edge, min, max }));
+            }
+        }
+        for pair in bins.windows(2) {
+            if let &[before, after] = pair
+                && before >= after
+            {
+                return Err(("bins", SchemaProblem::NotIncreasing { before, after }));
+            }
+        }
+        let linear = raw.linear.unwrap_or(!binned);
+        if !linear && !binned {
+            return Err(("linear", SchemaProblem::NoFeatureOfColumn));
+        }
+        Ok(Self {
+            min,
+            max,
+            transform: raw.transform.unwrap_or(Transform::Linear),
+            default,
+            scale: scale(raw.scale)?,
+            bins,
+            linear,
+        })
+    }
+}
+
+impl Category {
+    pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
+        let values = raw.values.ok_or(("values", SchemaProblem::Missing))?;
+        if values.is_empty() {
+            return Err(("values", SchemaProblem::EmptyList));
+        }
+        let values = texts(values).map_err(|problem| ("values", problem))?;
+        let reference = match raw.reference {
+            None => None,
+            Some(value) => texts(vec![value])
+                .map_err(|problem| ("reference", problem))?
+                .pop(),
+        };
+        Ok(Self {
+            values,
+            reference,
+            scale: scale(raw.scale)?,
+        })
+    }
+}
+
+/// A label made of a category column.
+pub(super) fn label_from(
+    column: RawColumn,
+    positive: Option<&str>,
+    origin: &str,
+) -> Result<RawLabel, TabularError> {
+    let mut values = column.values.unwrap_or_default();
+    values.extend(column.reference.filter(|value| !values.contains(value)));
+    let [first, second] = values.as_slice() else {
+        return Err(TabularError::Schema {
+            path: origin.to_owned(),
+            key: format!("column {:?}", column.name),
+            problem: SchemaProblem::NotTwoValues(values.len()),
+        });
+    };
+    let (positive, default) = if positive == Some(second) {
+        (second.clone(), first.clone())
+    } else {
+        (first.clone(), second.clone())
+    };
+    Ok(RawLabel {
+        column: column.name,
+        values,
+        positive,
+        default,
+    })
+}
+
+/// Strips and checks a list of texts.
+fn texts(values: Vec<String>) -> Result<Vec<String>, SchemaProblem> {
+    let mut seen = HashSet::new();
+    let mut kept = Vec::with_capacity(values.len());
+    for value in values {
+        let value = value.trim_ascii().to_owned();
+        if value.contains('\n') {
+            return Err(SchemaProblem::LineBreak(value));
+        }
+        if !seen.insert(value.clone()) {
+            return Err(SchemaProblem::Duplicate(value));
+        }
+        kept.push(value);
+    }
+    Ok(kept)
+}
+
+pub(super) fn scale(value: Option<f64>) -> Result<f64, Fault> {
+    let value = value.unwrap_or(1.0);
+    positive(value)
+        .and_then(|()| single(value))
+        .map_err(|problem| ("scale", problem))?;
+    Ok(value)
+}
+
+pub(super) fn positive(value: f64) -> Result<(), SchemaProblem> {
+    if !value.is_finite() {
+        Err(SchemaProblem::NotFinite(value))
+    } else if value <= 0.0 {
+        Err(SchemaProblem::NotPositive(value))
+    } else {
+        Ok(())
+    }
+}
+
+/// Features are stored in single precision: neither overflow nor vanish there.
+pub(super) fn single(value: f64) -> Result<(), SchemaProblem> {
+    if (value as f32).is_normal() {
+        Ok(())
+    } else {
+        Err(SchemaProblem::NotFinite(value))
+    }
+}

@@ -1,0 +1,254 @@
+//! The first line of a table, and where a schema's columns are by it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::column::ColumnKind;
+use super::error::TabularError;
+use super::line::Fields;
+use super::schema::Schema;
+use crate::formats::lines::{Line, Lines};
+
+/// Where the columns of a schema are in the lines of a table: all that the header decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    columns: Vec<Option<usize>>,
+    label: Option<usize>,
+    width: usize,
+}
+
+impl Layout {
+    /// Finds the schema's columns in a header line; `path` names the file in errors. Ignored
+    /// columns may be absent, and so may the label unless `need_label`.
+    ///
+    /// # Errors
+    /// [`TabularError`] for a blank or unreadable header, a duplicate column, a column of the
+    /// schema that is absent, and, unless the schema says `ignore_unlisted`, a column that the
+    /// schema does not name.
+    pub fn from_header(
+        line: &[u8],
+        schema: &Schema,
+        need_label: bool,
+        path: &str,
+    ) -> Result<Self, TabularError> {
+        let names = header_names(line, path)?;
+        let layout = Self::from_names(&names, schema, need_label, path);
+        layout.map_err(|error| match error {
+            TabularError::MissingColumns { .. } => separated(&names, path).unwrap_or(error),
+            other => other,
+        })
+    }
+
+    /// Reads the first line, and finds the columns by it.
+    pub(super) fn of(
+        lines: &mut Lines<'_>,
+        schema: &Schema,
+        need_label: bool,
+    ) -> Result<Self, TabularError> {
+        let header = read_header(lines)?;
+        Self::from_header(&header, schema, need_label, lines.path())
+    }
+
+    /// As [`Layout::from_header`], from the names of a table's columns.
+    pub(super) fn from_names(
+        names: &[String],
+        schema: &Schema,
+        need_label: bool,
+        path: &str,
+    ) -> Result<Self, TabularError> {
+        if schema.array().is_some() {
+            return Err(TabularError::SchemaKind {
+                path: path.to_owned(),
+                problem: "a table, but the schema is one of an array",
+            });
+        }
+        let places: HashMap<&str, usize> = names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| (name.as_str(), at))
+            .collect();
+        let place = |name: &str| places.get(name).copied();
+        let mut missing = Vec::new();
+        let columns = schema
+            .columns()
+            .iter()
+            .map(|column| {
+                let at = place(&column.name);
+                if at.is_none() && column.kind != ColumnKind::Ignore {
+                    missing.push(column.name.clone());
+                }
+                at
+            })
+            .collect();
+        let label = place(&schema.label().column);
+        if label.is_none() && need_label {
+            missing.push(schema.label().column.clone());
+        }
+        if !missing.is_empty() {
+            return Err(TabularError::MissingColumns {
+                path: path.to_owned(),
+                columns: missing,
+            });
+        }
+        // After that: a line that holds all columns of the schema is a header. One that doesn't may be the first record of a table
+        // without a header, and none of its cells is repeated.
+        let mut seen = HashSet::new();
+        if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(TabularError::DuplicateColumn {
+                path: path.to_owned(),
+                column: name.clone(),
+            });
+        }
+        if !schema.ignore_unlisted() {
+            let mut listed: HashSet<&str> =
+                schema.columns().iter().map(|c| c.name.as_str()).collect();
+            listed.insert(&schema.label().column);
+            let unlisted: Vec<String> = names
+                .iter()
+                .filter(|name| !listed.contains(name.as_str()))
+                .cloned()
+                .collect();
+            if !unlisted.is_empty() {
+                return Err(TabularError::UnlistedColumns {
+                    path: path.to_owned(),
+                    columns: unlisted,
+                });
+            }
+        }
+        Ok(Self {
+            columns,
+            label,
+            width: names.len(),
+        })
+    }
+
+    /// Number of fields in the header.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Field of the schema's column number `i`.
+    #[must_use]
+    pub fn column(&self, i: usize) -> Option<usize> {
+        self.columns.get(i).copied().flatten()
+    }
+
+    /// The fields that an encoder looks at, each once, in increasing order.
+    #[cfg(feature = "parquet")]
+    pub(super) fn wanted(&self, schema: &Schema) -> Vec<usize> {
+        let used = schema
+            .columns()
+            .iter()
+            .map(|c| c.kind != ColumnKind::Ignore);
+        let mut wanted: Vec<usize> = self
+            .columns
+            .iter()
+            .zip(used)
+            .filter_map(|(at, used)| at.filter(|_| used))
+            .chain(self.label)
+            .collect();
+        wanted.sort_unstable();
+        wanted
+    }
+
+    /// Field of the label.
+    #[must_use]
+    pub fn label(&self) -> Option<usize> {
+        self.label
+    }
+}
+
+/// The error for a header that holds more of another separator than of commas.
+pub(super) fn separated(names: &[String], path: &str) -> Option<TabularError> {
+    let count = |c: char| {
+        names
+            .iter()
+            .map(|name| name.matches(c).count())
+            .sum::<usize>()
+    };
+    let separator = [';', '\t', '|'].into_iter().max_by_key(|&c| count(c))?;
+    (count(separator) >= names.len()).then(|| TabularError::Separator {
+        path: path.to_owned(),
+        separator,
+    })
+}
+
+/// First bytes of files that are no text, and what to say of them.
+const NOT_TEXT: [(&[u8], &str); 9] = [
+    (
+        b"PAR1",
+        "a Parquet file by its first bytes, read as csv (name its format)",
+    ),
+    (
+        b"\x93NUMPY",
+        "an NPY file by its first bytes, read as csv (name its format)",
+    ),
+    (
+        b"\x89DPR",
+        "a file of rows by its first bytes, read as csv (name its format)",
+    ),
+    (
+        b"PK\x03\x04",
+        "a zip archive or a spreadsheet by its first bytes; a table is needed as text, with commas",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "compressed with zstd by its first bytes; gzip is read",
+    ),
+    (
+        b"BZh",
+        "compressed with bzip2 by its first bytes; gzip is read",
+    ),
+    (
+        b"\xfd7zXZ",
+        "compressed with xz by its first bytes; gzip is read",
+    ),
+    (
+        b"\xff\xfe",
+        "UTF-16 text by its first bytes; UTF-8 is needed",
+    ),
+    (
+        b"\xfe\xff",
+        "UTF-16 text by its first bytes; UTF-8 is needed",
+    ),
+];
+
+/// Names in a header line, which may be there twice.
+pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, TabularError> {
+    let bad = |problem| TabularError::BadHeader {
+        path: path.to_owned(),
+        problem,
+    };
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    if let Some((_, what)) = NOT_TEXT.iter().find(|(magic, _)| line.starts_with(magic)) {
+        return Err(bad(what));
+    }
+    if std::str::from_utf8(line).is_err() {
+        return Err(bad("the header is not UTF-8 text"));
+    }
+    let mut fields = Fields::new();
+    fields.split(line, usize::MAX);
+    if fields.is_empty() {
+        return Err(TabularError::MissingHeader {
+            path: path.to_owned(),
+        });
+    }
+    if fields.open_quote() {
+        return Err(bad("a quote is left open in the header"));
+    }
+    let name = |i| String::from_utf8_lossy(fields.get(i).unwrap_or_default()).into_owned();
+    Ok((0..fields.len()).map(name).collect())
+}
+
+/// Reads the first line.
+pub(super) fn read_header(lines: &mut Lines<'_>) -> Result<Vec<u8>, TabularError> {
+    let path = lines.path().to_owned();
+    match lines.next_line()? {
+        None => Err(TabularError::MissingHeader { path }),
+        Some(Line::Overlong) => Err(TabularError::BadHeader {
+            path,
+            problem: "the header is longer than 1 MiB",
+        }),
+        Some(Line::Text(text)) => Ok(text.to_vec()),
+    }
+}

@@ -1,0 +1,116 @@
+//! The numbers that every plan has.
+
+use dpopt_privacy::{SamplingRate, Spend};
+use serde::Serialize;
+
+use crate::bound::{BoundSense, BoundedQuantity};
+use crate::facts::{Budget, PublicFacts};
+use crate::outcome::OutputRule;
+
+/// Which records a release of a plan reads, for who reads the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub enum Access {
+    /// All of them.
+    FullBatch,
+    /// A fresh Poisson sample for each release.
+    Poisson(SamplingRate),
+    /// A fresh sample of so many records for each release.
+    FixedSize(u64),
+    /// The next unread records of a pool, so that each record is read for one anchor or one
+    /// variation.
+    SinglePass {
+        /// Records for each anchor.
+        anchor: u64,
+        /// Records for each variation.
+        variation: u64,
+    },
+}
+
+/// What every plan has: made once, and not changed after that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    pub(crate) facts: PublicFacts,
+    pub(crate) budget: Budget,
+    pub(crate) steps: u64,
+    pub(crate) spend: Spend,
+    pub(crate) gradients: f64,
+    pub(crate) clip: f64,
+    pub(crate) access: Access,
+    pub(crate) output: OutputRule,
+    pub(crate) bound: Option<f64>,
+    pub(crate) quantity: BoundedQuantity,
+    pub(crate) sense: BoundSense,
+    pub(crate) radius: Option<f64>,
+}
+
+impl Terms {
+    /// Of a plan of `steps` steps that spends `spend` and clips at L0. It reads all records, returns its last point and
+    /// states no bound, unless told otherwise.
+    #[must_use]
+    pub fn new(facts: &PublicFacts, budget: &Budget, steps: u64, spend: Spend) -> Self {
+        Self {
+            facts: *facts,
+            budget: *budget,
+            steps,
+            spend,
+            gradients: steps as f64 * facts.records as f64,
+            clip: facts.lipschitz,
+            access: Access::FullBatch,
+            output: OutputRule::Last,
+            bound: None,
+            quantity: BoundedQuantity::GradientNorm,
+            sense: BoundSense::RootMeanSquare,
+            radius: None,
+        }
+    }
+
+    /// With this nominal number of per-record gradients; without it, one for each record in each step.
+    #[must_use]
+    pub fn with_gradients(self, gradients: f64) -> Self {
+        Self { gradients, ..self }
+    }
+
+    /// With this clip radius of the first step.
+    #[must_use]
+    pub fn with_clip(self, clip: f64) -> Self {
+        Self { clip, ..self }
+    }
+
+    /// With this access.
+    #[must_use]
+    pub fn with_access(self, access: Access) -> Self {
+        Self { access, ..self }
+    }
+
+    /// Returning this point.
+    #[must_use]
+    pub fn with_output(self, output: OutputRule) -> Self {
+        Self { output, ..self }
+    }
+
+    /// With bounds on this quantity in this sense, where one is stated.
+    #[must_use]
+    pub fn bounding(self, quantity: BoundedQuantity, sense: BoundSense) -> Self {
+        Self {
+            quantity,
+            sense,
+            ..self
+        }
+    }
+
+    /// With bounds on the Goldstein distance at this radius, in this sense.
+    #[must_use]
+    pub fn bounding_goldstein(self, radius: f64, sense: BoundSense) -> Self {
+        Self {
+            radius: Some(radius),
+            ..self.bounding(BoundedQuantity::GoldsteinDistance, sense)
+        }
+    }
+
+    /// Stating this bound, or none.
+    #[must_use]
+    pub fn stating(self, bound: Option<f64>) -> Self {
+        Self { bound, ..self }
+    }
+}
