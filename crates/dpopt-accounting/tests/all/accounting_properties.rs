@@ -7,23 +7,7 @@ use dpopt_accounting::{
 };
 use proptest::prelude::*;
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn sampled(rate: f64, noise_multiplier: f64, count: u64) -> Event {
-    Event::gaussian(z(noise_multiplier))
-        .poisson_sampled(SamplingRate::new(rate).unwrap())
-        .repeated(count)
-}
-
-fn adjacency() -> impl Strategy<Value = Adjacency> {
-    prop_oneof![
-        Just(Adjacency::ReplaceOne),
-        Just(Adjacency::AddRemove),
-        Just(Adjacency::ZeroOut)
-    ]
-}
+use crate::common::{adjacency, sampled, z};
 
 proptest! {
     #[test]

@@ -2,16 +2,12 @@
 
 use dpopt_accounting::accounting::{costs, pure, rdp};
 use dpopt_accounting::{
-    Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Rho,
-    SamplingRate, StepCounts,
+    Accountant, AccountingError, Adjacency, Epsilon, Event, Rho, SamplingRate, StepCounts,
 };
 
-const TABLE: &str = include_str!("data/event_reference.tsv");
-const EVERY: [Adjacency; 3] = [
-    Adjacency::ReplaceOne,
-    Adjacency::AddRemove,
-    Adjacency::ZeroOut,
-];
+use crate::common::{EVERY, delta, epsilon, laplace, pure_dp, z};
+
+const TABLE: &str = include_str!("../data/event_reference.tsv");
 
 struct Row {
     text: String,
@@ -62,31 +58,6 @@ fn rows(kind: &str) -> Vec<Row> {
     found
 }
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn delta(value: f64) -> Delta {
-    Delta::new(value).unwrap()
-}
-
-fn epsilon(value: f64) -> Epsilon {
-    Epsilon::new(value).unwrap()
-}
-
-fn laplace(scale: f64) -> Event {
-    Event::Laplace {
-        noise_multiplier: z(scale),
-    }
-}
-
-fn pure_dp(value: f64) -> Event {
-    Event::EpsilonDelta {
-        epsilon: value,
-        delta: 0.0,
-    }
-}
-
 fn without_replacement(source: u64, sample: u64, event: Event) -> Event {
     Event::SampledWithoutReplacement {
         source_dataset_size: source,
@@ -124,7 +95,7 @@ fn renyi_divergences_of_laplace_and_pure_events() {
 /// Lines written by `dp_accounting` 0.6.0 (`to_named_tuple`, compact JSON), byte for byte.
 #[test]
 fn events_of_dp_accounting_are_read_and_written_back() {
-    let lines: Vec<&str> = include_str!("data/dp_events.jsonl").lines().collect();
+    let lines: Vec<&str> = include_str!("../data/dp_events.jsonl").lines().collect();
     assert_eq!(lines.len(), 16);
     for line in lines {
         let event = Event::from_json(line).unwrap();

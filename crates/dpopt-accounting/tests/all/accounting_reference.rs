@@ -1,84 +1,9 @@
 //! Accounting against values from outside this crate; the table says where they come from.
 
 use dpopt_accounting::accounting::{gdp, rdp, zcdp};
-use dpopt_accounting::{
-    Accountant, Adjacency, Delta, Epsilon, Event, Mu, NoiseMultiplier, Rho, SamplingRate, calibrate,
-};
+use dpopt_accounting::{Accountant, Adjacency, Event, Mu, NoiseMultiplier, Rho, calibrate};
 
-const TABLE: &str = include_str!("data/accounting_reference.tsv");
-
-struct Row {
-    first: &'static str,
-    second: &'static str,
-    value: f64,
-    relative: f64,
-    absolute: f64,
-}
-
-impl Row {
-    fn numbers(&self) -> (f64, f64) {
-        (self.first.parse().unwrap(), self.second.parse().unwrap())
-    }
-
-    fn check(&self, got: f64) {
-        let allowed = self.absolute + self.relative * self.value.abs();
-        assert!(
-            (got - self.value).abs() <= allowed,
-            "{} {}: got {got:e}, want {:e}",
-            self.first,
-            self.second,
-            self.value
-        );
-    }
-
-    /// The reported number is on the safe side of the tabulated double, up to the rounding of
-    /// the double itself and of the inputs.
-    fn check_not_below(&self, got: f64) {
-        assert!(
-            got >= self.value * (1.0 - 4e-15),
-            "{} {}: got {got:e}, below {:e}",
-            self.first,
-            self.second,
-            self.value
-        );
-    }
-}
-
-fn rows(kind: &str) -> Vec<Row> {
-    let found: Vec<Row> = TABLE
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| line.split('\t').collect::<Vec<_>>())
-        .filter(|cells| cells[0] == kind)
-        .map(|cells| Row {
-            first: cells[1],
-            second: cells[2],
-            value: cells[3].parse().unwrap(),
-            relative: cells[4].parse().unwrap(),
-            absolute: cells[5].parse().unwrap(),
-        })
-        .collect();
-    assert!(!found.is_empty(), "no rows of kind {kind}");
-    found
-}
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn delta(value: f64) -> Delta {
-    Delta::new(value).unwrap()
-}
-
-fn epsilon(value: f64) -> Epsilon {
-    Epsilon::new(value).unwrap()
-}
-
-fn sampled(rate: f64, noise_multiplier: f64, count: u64) -> Event {
-    Event::gaussian(z(noise_multiplier))
-        .poisson_sampled(SamplingRate::new(rate).unwrap())
-        .repeated(count)
-}
+use crate::common::{delta, epsilon, rate, rows, sampled, steps, z};
 
 fn rdp_epsilon(event: &Event, at: f64, adjacency: Adjacency) -> f64 {
     Accountant::Rdp
@@ -129,12 +54,7 @@ fn gaussian_sigma() {
 #[test]
 fn gaussian_composition() {
     for row in rows("gaussian_composition") {
-        let parts = row.first.split('+').map(|part| {
-            let (sigma, count) = part.split_once('x').unwrap();
-            Event::gaussian(z(sigma.parse().unwrap())).repeated(count.parse().unwrap())
-        });
-        let event = Event::composed(parts.collect());
-        let at = delta(row.second.parse().unwrap());
+        let (event, at) = (row.gaussians(), delta(row.second()));
         let exact = Accountant::Gdp
             .epsilon(&event, at, Adjacency::AddRemove)
             .unwrap();
@@ -189,7 +109,7 @@ fn renyi_divergence_of_sampled_gaussians() {
             let (sigma, order) = row.second.split_once(' ').unwrap();
             let got = times
                 * rdp::poisson_gaussian(
-                    SamplingRate::new(rate).unwrap(),
+                    crate::common::rate(rate),
                     z(sigma.parse().unwrap()),
                     order.parse().unwrap(),
                     adjacency,
@@ -220,46 +140,21 @@ fn published_renyi_values() {
         (10.0, 128.0, 1e4, 0.651_438_617_773),
     ] {
         let got = steps
-            * rdp::poisson_gaussian(
-                SamplingRate::new(0.01).unwrap(),
-                z(sigma),
-                order,
-                Adjacency::AddRemove,
-            )
-            .unwrap();
+            * rdp::poisson_gaussian(rate(0.01), z(sigma), order, Adjacency::AddRemove).unwrap();
         assert!((got / want - 1.0).abs() < 1e-8, "{sigma} {order}: {got}");
     }
 }
 
 #[test]
 fn renyi_epsilon_lies_between_the_truth_and_a_grid_of_orders() {
-    let event = |row: &Row| {
-        let parts = row.first.split('+').map(|part| {
-            let cells: Vec<&str> = part.split(':').collect();
-            sampled(
-                cells[0].parse().unwrap(),
-                cells[1].parse().unwrap(),
-                cells[2].parse().unwrap(),
-            )
-        });
-        Event::composed(parts.collect())
-    };
     for row in rows("dpsgd_epsilon") {
-        let got = rdp_epsilon(
-            &event(&row),
-            row.second.parse().unwrap(),
-            Adjacency::AddRemove,
-        );
+        let got = rdp_epsilon(&steps(&row.steps()), row.second(), Adjacency::AddRemove);
         assert!(got > row.value, "{}: {got} < {}", row.first, row.value);
         // How loose Renyi accounting is on these rows: 2% to 36%.
         assert!(got < 1.37 * row.value, "{}: {got}", row.first);
     }
     for row in rows("dpsgd_ceiling") {
-        let got = rdp_epsilon(
-            &event(&row),
-            row.second.parse().unwrap(),
-            Adjacency::AddRemove,
-        );
+        let got = rdp_epsilon(&steps(&row.steps()), row.second(), Adjacency::AddRemove);
         assert!(got <= row.value, "{}: {got} > {}", row.first, row.value);
     }
 }

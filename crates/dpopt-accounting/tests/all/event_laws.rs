@@ -2,27 +2,15 @@
 
 use dpopt_accounting::accounting::costs;
 use dpopt_accounting::{
-    Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, EventProblem, NoiseMultiplier,
-    Rho, SamplingRate, StepCounts,
+    Accountant, AccountingError, Adjacency, Delta, Event, EventProblem, Rho, SamplingRate,
+    StepCounts,
 };
 use proptest::prelude::*;
 
-const EVERY: [Adjacency; 3] = [
-    Adjacency::ReplaceOne,
-    Adjacency::AddRemove,
-    Adjacency::ZeroOut,
-];
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn epsilon(value: f64) -> Epsilon {
-    Epsilon::new(value).unwrap()
-}
+use crate::common::{self, EVERY, epsilon, z};
 
 fn delta() -> Delta {
-    Delta::new(1e-6).unwrap()
+    common::delta(1e-6)
 }
 
 /// Leaves that cost more the larger `x` is, around 1.

@@ -1,177 +1,18 @@
 //! The privacy-loss accountant against values from outside.
 
 use dpopt_accounting::accounting::pld::{self, PldBounds, PldError, PldOptions};
-use dpopt_accounting::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
+use dpopt_accounting::{Adjacency, Delta, Event};
 use proptest::prelude::*;
 
-fn gaussian(z: f64) -> Event {
-    Event::gaussian(NoiseMultiplier::new(z).unwrap())
-}
+use crate::common::{EVERY, delta, gaussian, rate, rows, steps};
 
-fn steps(list: &[(f64, f64, u64)]) -> Event {
-    Event::composed(
-        list.iter()
-            .map(|&(q, z, t)| {
-                gaussian(z)
-                    .poisson_sampled(SamplingRate::new(q).unwrap())
-                    .repeated(t)
-            })
-            .collect(),
-    )
-}
-
-fn epsilon(list: &[(f64, f64, u64)], delta: f64) -> PldBounds {
-    pld::epsilon(
-        &steps(list),
-        Delta::new(delta).unwrap(),
-        Adjacency::AddRemove,
-    )
-    .unwrap()
+fn epsilon(list: &[(f64, f64, u64)], at: f64) -> PldBounds {
+    pld::epsilon(&steps(list), delta(at), Adjacency::AddRemove).unwrap()
 }
 
 /// Contour integration in double precision, the same at two abscissas.
 const REPLACE_A: f64 = 2.84344025910832;
 const REPLACE_B: f64 = 2.0037048574537044;
-
-struct Row {
-    steps: &'static [(f64, f64, u64)],
-    delta: f64,
-    epsilon: Option<f64>,
-}
-
-/// Compositions (q, sigma, T) with epsilon by contour integration, good to 1e-8 relative.
-const ROWS: &[Row] = &[
-    Row {
-        steps: &[(0.01, 1.0, 10000)],
-        delta: 1e-05,
-        epsilon: Some(6.187712389971712),
-    },
-    Row {
-        steps: &[(0.08192, 3.0, 2442)],
-        delta: 1e-05,
-        epsilon: Some(6.488795215692832),
-    },
-    Row {
-        steps: &[(0.01024, 1.5, 9766)],
-        delta: 1e-05,
-        epsilon: Some(3.229397768048468),
-    },
-    Row {
-        steps: &[(0.004266666666666667, 1.3, 3516)],
-        delta: 1e-05,
-        epsilon: Some(0.8645401912260419),
-    },
-    Row {
-        steps: &[(0.01, 1.0, 2000), (1.0, 4.0, 1)],
-        delta: 1e-05,
-        epsilon: Some(2.790183479382545),
-    },
-    Row {
-        steps: &[(0.01, 1.0, 10000)],
-        delta: 1e-10,
-        epsilon: Some(9.316138525882387),
-    },
-    Row {
-        steps: &[(0.01, 1.2, 5000), (0.05, 3.0, 1000)],
-        delta: 1e-06,
-        epsilon: Some(4.390015378822755),
-    },
-    Row {
-        steps: &[(0.01, 1.0, 1000)],
-        delta: 1e-05,
-        epsilon: Some(1.8282366665165861),
-    },
-    Row {
-        steps: &[(0.002, 0.8, 3000), (0.004, 1.0, 3000), (1.0, 20.0, 10)],
-        delta: 1e-06,
-        epsilon: Some(1.8547076884906875),
-    },
-    Row {
-        steps: &[(1e-05, 0.4, 100000)],
-        delta: 1e-07,
-        epsilon: Some(4.098024519048548),
-    },
-    Row {
-        steps: &[(0.01, 1.0, 10000)],
-        delta: 1e-12,
-        epsilon: Some(10.346689837674203),
-    },
-    Row {
-        steps: &[(0.01, 2.0, 2000)],
-        delta: 1e-05,
-        epsilon: Some(0.9000169608674731),
-    },
-    Row {
-        steps: &[(0.001, 1.0, 100000)],
-        delta: 1e-06,
-        epsilon: Some(1.8610474589628179),
-    },
-    Row {
-        steps: &[(0.2, 3.0, 300)],
-        delta: 1e-10,
-        epsilon: Some(8.246067785467897),
-    },
-    Row {
-        steps: &[(0.008, 5.0, 50000)],
-        delta: 1e-06,
-        epsilon: Some(1.5838038584403626),
-    },
-    Row {
-        steps: &[(0.1, 1.0, 10)],
-        delta: 1e-05,
-        epsilon: Some(2.854518927967459),
-    },
-    Row {
-        steps: &[(0.1, 2.0, 1000)],
-        delta: 1e-05,
-        epsilon: Some(8.279290614090643),
-    },
-    Row {
-        steps: &[(0.01, 1.0, 10000)],
-        delta: 1e-30,
-        epsilon: Some(17.63506105288609),
-    },
-    Row {
-        steps: &[(0.5, 50.0, 10000)],
-        delta: 1e-06,
-        epsilon: Some(4.8879128452618925),
-    },
-    Row {
-        steps: &[(0.5, 10.0, 1000)],
-        delta: 1e-08,
-        epsilon: Some(9.751965150241444),
-    },
-    Row {
-        steps: &[(0.01, 1.0, 10000)],
-        delta: 0.001,
-        epsilon: Some(4.473640482798453),
-    },
-    Row {
-        steps: &[(0.001, 0.8, 5000)],
-        delta: 1e-30,
-        epsilon: Some(8.314998440599878),
-    },
-    Row {
-        steps: &[(0.5, 0.7, 100)],
-        delta: 1e-05,
-        epsilon: Some(73.4074558764907),
-    },
-    Row {
-        steps: &[(0.9, 4.0, 200)],
-        delta: 1e-06,
-        epsilon: Some(19.680839048637424),
-    },
-    Row {
-        steps: &[(0.5, 2.0, 50)],
-        delta: 1e-05,
-        epsilon: Some(9.473593720835037),
-    },
-    Row {
-        steps: &[(1e-06, 1.0, 1000000)],
-        delta: 1e-09,
-        epsilon: None,
-    },
-];
 
 /// Whether the bounds hold `truth` and are as close as promised.
 fn check(bounds: PldBounds, truth: f64, relative_error: f64, width: f64) {
@@ -188,20 +29,19 @@ fn check(bounds: PldBounds, truth: f64, relative_error: f64, width: f64) {
 
 #[test]
 fn reference_epsilons_lie_within_the_bounds() {
-    for row in ROWS {
-        let bounds = epsilon(row.steps, row.delta);
+    for row in rows("dpsgd_epsilon") {
+        let bounds = epsilon(&row.steps(), row.second());
         // A few rare far jumps make this one: the lower bound is poor.
-        let rare = row.steps[0].0 == 1e-5;
-        match row.epsilon {
-            Some(truth) => check(bounds, truth, 1e-8, if rare { 0.3 } else { 1e-3 }),
-            // Bounds of another tool; no tight value is known.
-            None => assert!(bounds.lower >= 0.001_375_6 && bounds.upper <= 0.011_376_3),
-        }
+        let rare = row.steps()[0].0 == 1e-5;
+        check(bounds, row.value, 1e-8, if rare { 0.3 } else { 1e-3 });
         if rare {
             check(bounds, bounds.upper, 0.3, 0.3);
             assert!(bounds.upper <= 4.0983, "{bounds:?}");
         }
     }
+    // Bounds of another tool; no tight value is known.
+    let bounds = epsilon(&[(1e-6, 1.0, 1_000_000)], 1e-9);
+    assert!(bounds.lower >= 0.001_375_6 && bounds.upper <= 0.011_376_3);
 }
 
 #[test]
@@ -266,37 +106,11 @@ fn the_prv_table_and_other_tools_agree() {
 
 #[test]
 fn gaussians_compose_to_their_exact_epsilon() {
-    for (list, delta, exact) in [
-        (
-            &[(8.379, 100), (7.486, 10), (30.617, 100)][..],
-            1e-5,
-            5.988847746671006,
-        ),
-        (&[(4.982, 1), (1.793, 100)], 1e-10, 50.40857749446233),
-        (&[(10.906, 1000), (1.356, 1)], 1e-3, 13.039341108819468),
-        (
-            &[(2.323, 1), (8.782, 100), (2.567, 1000)],
-            1e-6,
-            134.61645875720166,
-        ),
-        (
-            &[(12.738, 10), (0.685, 2), (0.994, 1)],
-            1e-10,
-            16.883635408962302,
-        ),
-    ] {
-        let event = Event::composed(
-            list.iter()
-                .map(|&(z, count)| gaussian(z).repeated(count))
-                .collect(),
-        );
-        for adjacency in [
-            Adjacency::AddRemove,
-            Adjacency::ReplaceOne,
-            Adjacency::ZeroOut,
-        ] {
-            let bounds = pld::epsilon(&event, Delta::new(delta).unwrap(), adjacency).unwrap();
-            check(bounds, exact, 1e-10, 1e-3);
+    for row in rows("gaussian_composition") {
+        for adjacency in EVERY {
+            let at = delta(row.second());
+            let bounds = pld::epsilon(&row.gaussians(), at, adjacency).unwrap();
+            check(bounds, row.value, 1e-10, 1e-3);
         }
     }
 }
@@ -328,13 +142,8 @@ fn deltas_of_other_tools_agree() {
 #[test]
 fn replace_one_uses_the_antipodal_pair() {
     // By contour integration in another language; see docs/privacy/pld.md.
-    let replace = |list: &[(f64, f64, u64)], delta: f64| {
-        pld::epsilon(
-            &steps(list),
-            Delta::new(delta).unwrap(),
-            Adjacency::ReplaceOne,
-        )
-        .unwrap()
+    let replace = |list: &[(f64, f64, u64)], at: f64| {
+        pld::epsilon(&steps(list), delta(at), Adjacency::ReplaceOne).unwrap()
     };
     check(replace(&[(0.01, 0.5, 1000)], 1e-5), REPLACE_A, 1e-6, 1e-3);
     check(replace(&[(0.02, 1.0, 500)], 1e-6), REPLACE_B, 1e-6, 1e-3);
@@ -359,7 +168,7 @@ fn doubling_the_sensitivity_of_the_add_remove_pair_is_not_a_bound() {
 
 #[test]
 fn one_sample_with_several_gaussians_is_one_gaussian() {
-    let rate = SamplingRate::new(0.1).unwrap();
+    let rate = rate(0.1);
     let two = Event::composed(vec![gaussian(2.0), gaussian(2.0)]).poisson_sampled(rate);
     let one = gaussian(2.0_f64.sqrt()).poisson_sampled(rate);
     let at = |event: &Event| pld::delta(event, 0.5, Adjacency::ZeroOut).unwrap();
@@ -371,7 +180,7 @@ fn one_sample_with_several_gaussians_is_one_gaussian() {
 #[test]
 fn what_has_no_pair_is_refused() {
     let delta = Delta::new(1e-5).unwrap();
-    let rate = SamplingRate::new(0.1).unwrap();
+    let rate = rate(0.1);
     for event in [
         Event::NonPrivate,
         Event::Unsupported {

@@ -2,212 +2,38 @@
 
 use dpopt_accounting::accounting::exact::{self, ExactBounds, ExactError};
 use dpopt_accounting::accounting::{calibrate, pld};
-use dpopt_accounting::{
-    Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate,
-};
+use dpopt_accounting::{Accountant, Adjacency, Delta, Epsilon, Event, SamplingRate};
 use proptest::prelude::*;
 
-fn gaussian(z: f64) -> Event {
-    Event::gaussian(NoiseMultiplier::new(z).unwrap())
+use crate::common::{adjacency, delta, gaussian, rate, rows, steps};
+
+fn epsilon(list: &[(f64, f64, u64)], at: f64) -> ExactBounds {
+    exact::epsilon(&steps(list), delta(at), Adjacency::AddRemove).unwrap()
 }
-
-fn steps(list: &[(f64, f64, u64)]) -> Event {
-    Event::composed(
-        list.iter()
-            .map(|&(q, z, t)| {
-                gaussian(z)
-                    .poisson_sampled(SamplingRate::new(q).unwrap())
-                    .repeated(t)
-            })
-            .collect(),
-    )
-}
-
-fn bounds(list: &[(f64, f64, u64)], delta: f64, adjacency: Adjacency) -> ExactBounds {
-    exact::epsilon(&steps(list), Delta::new(delta).unwrap(), adjacency).unwrap()
-}
-
-fn epsilon(list: &[(f64, f64, u64)], delta: f64) -> ExactBounds {
-    bounds(list, delta, Adjacency::AddRemove)
-}
-
-/// Steps (rate, noise multiplier, count), delta, epsilon, and log delta at a smaller epsilon.
-type Row = (&'static [(f64, f64, u64)], f64, f64, (f64, f64));
-
-/// The section `dpsgd_eps` of the reference values, good to 1e-8 relative. The second pair is
-/// the remove direction's, which is the larger one.
-const ROWS: &[Row] = &[
-    (
-        &[(0.01, 1.0, 10000)],
-        1e-05,
-        6.187712389971712,
-        (4.33, -6.579152828766114),
-    ),
-    (
-        &[(0.08192, 3.0, 2442)],
-        1e-05,
-        6.488795215692832,
-        (4.54, -6.4287577013151065),
-    ),
-    (
-        &[(0.01024, 1.5, 9766)],
-        1e-05,
-        3.229397768048468,
-        (2.26, -6.938526030163167),
-    ),
-    (
-        &[(0.004266666666666667, 1.3, 3516)],
-        1e-05,
-        0.8645401912260419,
-        (0.605, -7.705676096274138),
-    ),
-    (
-        &[(0.01, 1.0, 2000), (1.0, 4.0, 1)],
-        1e-05,
-        2.790183479382545,
-        (1.95, -7.211636549102453),
-    ),
-    (
-        &[(0.01, 1.0, 10000)],
-        1e-10,
-        9.316138525882387,
-        (6.52, -12.549472939182568),
-    ),
-    (
-        &[(0.01, 1.2, 5000), (0.05, 3.0, 1000)],
-        1e-06,
-        4.390015378822755,
-        (3.07, -8.021756423460873),
-    ),
-    (
-        &[(0.01, 1.0, 1000)],
-        1e-05,
-        1.8282366665165861,
-        (1.28, -7.646525472268084),
-    ),
-    (
-        &[(0.002, 0.8, 3000), (0.004, 1.0, 3000), (1.0, 20.0, 10)],
-        1e-06,
-        1.8547076884906875,
-        (1.3, -8.867330119334131),
-    ),
-    (
-        &[(1e-05, 0.4, 100000)],
-        1e-07,
-        4.098024519048548,
-        (2.87, -13.553899824603262),
-    ),
-    (
-        &[(0.01, 1.0, 10000)],
-        1e-12,
-        10.346689837674203,
-        (7.24, -14.951456683237918),
-    ),
-    (
-        &[(0.01, 2.0, 2000)],
-        1e-05,
-        0.9000169608674731,
-        (0.63, -7.654986962733733),
-    ),
-    (
-        &[(0.001, 1.0, 100000)],
-        1e-06,
-        1.8610474589628179,
-        (1.3, -8.50803981713668),
-    ),
-    (
-        &[(0.2, 3.0, 300)],
-        1e-10,
-        8.246067785467897,
-        (5.77, -12.54533629407012),
-    ),
-    (
-        &[(0.008, 5.0, 50000)],
-        1e-06,
-        1.5838038584403626,
-        (1.11, -8.58802611444461),
-    ),
-    (
-        &[(0.1, 1.0, 10)],
-        1e-05,
-        2.854518927967459,
-        (2.0, -8.407422138011068),
-    ),
-    (
-        &[(0.1, 2.0, 1000)],
-        1e-05,
-        8.279290614090643,
-        (5.8, -6.326012252529883),
-    ),
-    (
-        &[(0.01, 1.0, 10000)],
-        1e-30,
-        17.63506105288609,
-        (12.3, -37.34741655849589),
-    ),
-    (
-        &[(0.5, 50.0, 10000)],
-        1e-06,
-        4.8879128452618925,
-        (3.42, -7.829880811624414),
-    ),
-    (
-        &[(0.5, 10.0, 1000)],
-        1e-08,
-        9.751965150241444,
-        (6.83, -9.656470575518139),
-    ),
-    (
-        &[(0.01, 1.0, 10000)],
-        0.001,
-        4.473640482798453,
-        (3.13, -4.183547033497579),
-    ),
-    (
-        &[(0.001, 0.8, 5000)],
-        1e-30,
-        8.314998440599878,
-        (5.82, -48.70937550157384),
-    ),
-    (
-        &[(0.5, 0.7, 100)],
-        1e-05,
-        73.4074558764907,
-        (51.4, -4.321316764987229),
-    ),
-    (
-        &[(0.9, 4.0, 200)],
-        1e-06,
-        19.680839048637424,
-        (13.8, -6.449019554229103),
-    ),
-    (
-        &[(0.5, 2.0, 50)],
-        1e-05,
-        9.473593720835037,
-        (6.63, -6.355643696908176),
-    ),
-];
 
 #[test]
 fn reference_epsilons_lie_within_the_bounds() {
-    for &(list, delta, truth, _) in ROWS {
-        let got = epsilon(list, delta);
+    for row in rows("dpsgd_epsilon") {
+        let (got, truth) = (epsilon(&row.steps(), row.second()), row.value);
         assert!(
-            got.lower <= truth && truth <= got.upper,
-            "{list:?} {delta:e}: {got:?} against {truth}"
+            got.lower <= truth && truth <= got.upper && got.width() <= 1e-8 * truth,
+            "{} {}: {got:?} against {truth}",
+            row.first,
+            row.second
         );
-        assert!(got.width() <= 1e-8 * truth, "{list:?} {delta:e}: {got:?}");
     }
 }
 
 #[test]
 fn reference_log_deltas_lie_within_the_bounds() {
-    for &(list, _, _, (at, truth)) in ROWS {
-        let got = exact::log_delta(&steps(list), at, Adjacency::AddRemove).unwrap();
+    for row in rows("dpsgd_log_delta") {
+        let (event, truth) = (steps(&row.steps()), row.value);
+        let got = exact::log_delta(&event, row.second(), Adjacency::AddRemove).unwrap();
         assert!(
             got.lower <= truth + 1e-8 && truth - 1e-8 <= got.upper && got.width() < 1e-7,
-            "{list:?} {at}: {got:?} against {truth}"
+            "{} {}: {got:?} against {truth}",
+            row.first,
+            row.second
         );
     }
 }
@@ -228,7 +54,7 @@ fn small_delta_is_not_understated() {
     let upper = Accountant::Exact
         .epsilon(
             &steps(&[(0.01, 1.0, 10_000)]),
-            Delta::new(1e-12).unwrap(),
+            delta(1e-12),
             Adjacency::AddRemove,
         )
         .unwrap();
@@ -261,32 +87,10 @@ fn replace_one_agrees_with_high_precision() {
 
 #[test]
 fn gaussians_compose_to_their_exact_epsilon() {
-    for (list, delta, truth) in [
-        (
-            &[(8.379, 100), (7.486, 10), (30.617, 100)][..],
-            1e-5,
-            5.988_847_746_671_006,
-        ),
-        (&[(4.982, 1), (1.793, 100)], 1e-10, 50.408_577_494_462_33),
-        (&[(10.906, 1000), (1.356, 1)], 1e-3, 13.039_341_108_819_468),
-        (
-            &[(2.323, 1), (8.782, 100), (2.567, 1000)],
-            1e-6,
-            134.616_458_757_201_66,
-        ),
-        (
-            &[(12.738, 10), (0.685, 2), (0.994, 1)],
-            1e-10,
-            16.883_635_408_962_302,
-        ),
-    ] {
-        let event = Event::composed(
-            list.iter()
-                .map(|&(z, count)| gaussian(z).repeated(count))
-                .collect(),
-        );
+    for row in rows("gaussian_composition") {
         for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
-            let got = exact::epsilon(&event, Delta::new(delta).unwrap(), adjacency).unwrap();
+            let (at, truth) = (delta(row.second()), row.value);
+            let got = exact::epsilon(&row.gaussians(), at, adjacency).unwrap();
             assert!(
                 got.lower <= truth && truth <= got.upper && got.width() <= 1e-10 * truth,
                 "{got:?} against {truth}"
@@ -335,12 +139,12 @@ fn the_add_direction_ends() {
 
 #[test]
 fn bad_input_is_refused() {
-    let delta = Delta::new(1e-5).unwrap();
+    let delta = delta(1e-5);
     let refused = |event: &Event| exact::epsilon(event, delta, Adjacency::AddRemove).unwrap_err();
     assert_eq!(refused(&Event::NonPrivate), ExactError::Unprotected);
     let nested = gaussian(1.0)
-        .poisson_sampled(SamplingRate::new(0.1).unwrap())
-        .poisson_sampled(SamplingRate::new(0.1).unwrap());
+        .poisson_sampled(rate(0.1))
+        .poisson_sampled(rate(0.1));
     assert!(matches!(refused(&nested), ExactError::Unsupported { .. }));
     assert!(matches!(
         refused(&steps(&[(0.1, 1e-3, 3)])),
@@ -365,7 +169,7 @@ fn calibration_is_exact() {
     let z = calibrate::noise_multiplier(
         Accountant::Exact,
         Epsilon::new(1.0).unwrap(),
-        Delta::new(1e-5).unwrap(),
+        delta(1e-5),
         Adjacency::AddRemove,
         |z| {
             Event::gaussian(z)
@@ -394,7 +198,7 @@ fn extremes_are_right_or_refused() {
             (1e4, 10_000_000),
         ] {
             for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
-                let (event, delta) = (steps(&[(q, z, t)]), Delta::new(1e-6).unwrap());
+                let (event, delta) = (steps(&[(q, z, t)]), delta(1e-6));
                 let Ok(got) = exact::epsilon(&event, delta, adjacency) else {
                     refusals += 1;
                     continue;
@@ -425,7 +229,7 @@ fn extremes_are_right_or_refused() {
 #[test]
 fn others_answer_where_it_refuses() {
     let event = steps(&[(0.001, 0.8, 5000)]);
-    let delta = Delta::new(1e-30).unwrap();
+    let delta = delta(1e-30);
     assert!(matches!(
         exact::epsilon(&event, delta, Adjacency::ReplaceOne),
         Err(ExactError::Unresolved { .. })
@@ -463,7 +267,7 @@ fn intervals_are_narrow_where_delta_is_flat() {
 #[test]
 fn calibration_is_not_misled_by_a_wide_interval() {
     let (noise, count) = (1.008_347_651_574_630_1, 225);
-    let delta = Delta::new(1.341_355_403_916_722_2e-7).unwrap();
+    let delta = delta(1.341_355_403_916_722_2e-7);
     let target = Epsilon::new(0.115_790_874_310_127_5).unwrap();
     let event = |rate: SamplingRate| gaussian(noise).poisson_sampled(rate).repeated(count);
     let relation = Adjacency::AddRemove;
@@ -504,7 +308,7 @@ fn long_schedules_have_an_answer() {
             .map(|i| (0.002 + 0.001 * at(i), 0.8 + 0.7 * at(n - i), 1))
             .collect()
     };
-    let delta = Delta::new(1e-6).unwrap();
+    let delta = delta(1e-6);
     let least = |list: &[(f64, f64, u64)]| {
         let (who, epsilon) = Accountant::least(&steps(list), delta, Adjacency::AddRemove).unwrap();
         assert_eq!(who, Accountant::Exact);
@@ -529,14 +333,6 @@ fn long_schedules_have_an_answer() {
     assert!(long < 2.15, "{long}");
 }
 
-fn adjacency() -> impl Strategy<Value = Adjacency> {
-    prop_oneof![
-        Just(Adjacency::AddRemove),
-        Just(Adjacency::ReplaceOne),
-        Just(Adjacency::ZeroOut)
-    ]
-}
-
 fn step() -> impl Strategy<Value = (f64, f64, u64)> {
     (-3.0..0.0_f64, 0.5..6.0_f64, 0.5..3.5_f64)
         .prop_map(|(q, z, t)| (10_f64.powf(q), z, 10_f64.powf(t) as u64))
@@ -551,7 +347,7 @@ proptest! {
         ln_delta in -30.0..-5.0_f64,
         adjacency in adjacency(),
     ) {
-        let (event, delta) = (steps(&list), Delta::new(ln_delta.exp()).unwrap());
+        let (event, delta) = (steps(&list), delta(ln_delta.exp()));
         if let (Ok(exact), Ok(lattice)) = (
             exact::epsilon(&event, delta, adjacency),
             pld::epsilon(&event, delta, adjacency),
@@ -569,7 +365,7 @@ proptest! {
         ln_delta in -60.0..-5.0_f64,
         adjacency in adjacency(),
     ) {
-        let delta = Delta::new(ln_delta.exp()).unwrap();
+        let delta = delta(ln_delta.exp());
         let of = |list: &[(f64, f64, u64)]| exact::epsilon(&steps(list), delta, adjacency);
         if let Ok(here) = of(&list) {
             let mut turned = list.clone();

@@ -7,28 +7,13 @@ use dpopt_accounting::{
 };
 use proptest::prelude::*;
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn rate(value: f64) -> SamplingRate {
-    SamplingRate::new(value).unwrap()
-}
-
-fn epsilon(value: f64) -> Epsilon {
-    Epsilon::new(value).unwrap()
-}
-
-fn delta(value: f64) -> Delta {
-    Delta::new(value).unwrap()
-}
+use crate::common::{self, delta, epsilon, gaussian, rate, z};
 
 fn sampled(q: f64, noise: f64, count: u64) -> Event {
-    let one = Event::gaussian(z(noise));
     if q < 1.0 {
-        one.poisson_sampled(rate(q)).repeated(count)
+        common::sampled(q, noise, count)
     } else {
-        one.repeated(count)
+        gaussian(noise).repeated(count)
     }
 }
 

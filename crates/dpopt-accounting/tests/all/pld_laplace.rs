@@ -1,29 +1,13 @@
 //! Laplace noise in the privacy-loss accountant, against values from outside.
 
 use dpopt_accounting::accounting::pld::{self, PldBounds, PldError, PldOptions};
-use dpopt_accounting::{
-    Accountant, AccountingError, Adjacency, Delta, Event, NoiseMultiplier, SamplingRate,
-};
+use dpopt_accounting::{Accountant, AccountingError, Adjacency, Delta, Event};
 use proptest::prelude::*;
 
-const ALL: [Adjacency; 3] = [
-    Adjacency::AddRemove,
-    Adjacency::ReplaceOne,
-    Adjacency::ZeroOut,
-];
-
-fn laplace(b: f64) -> Event {
-    Event::Laplace {
-        noise_multiplier: NoiseMultiplier::new(b).unwrap(),
-    }
-}
-
-fn gaussian(z: f64) -> Event {
-    Event::gaussian(NoiseMultiplier::new(z).unwrap())
-}
+use crate::common::{EVERY, gaussian, laplace, rate};
 
 fn sampled(event: Event, q: f64) -> Event {
-    event.poisson_sampled(SamplingRate::new(q).unwrap())
+    event.poisson_sampled(rate(q))
 }
 
 fn epsilon(event: &Event, delta: f64) -> PldBounds {
@@ -48,7 +32,7 @@ fn compositions_bracket_the_tight_epsilon() {
         (2.0, 50, 1e-6, 18.75468138838783, 1.3e-8),
     ] {
         let event = laplace(b).repeated(count);
-        for adjacency in ALL {
+        for adjacency in EVERY {
             let bounds = pld::epsilon(&event, Delta::new(delta).unwrap(), adjacency).unwrap();
             check(bounds, truth, error);
         }
@@ -199,7 +183,7 @@ fn a_gaussian_beside_it_has_the_delta_of_a_direct_sum() {
         };
         let truth = expectation(b, true, |v| gaussian_delta(eps - v));
         let event = Event::composed(vec![gaussian(z), laplace(b)]);
-        for adjacency in ALL {
+        for adjacency in EVERY {
             check(
                 pld::delta(&event, eps, adjacency).unwrap(),
                 truth,
@@ -239,7 +223,7 @@ fn the_statement_uses_the_least_of_three() {
             sampled(gaussian(1.0), 0.01),
         ]),
     ] {
-        for adjacency in ALL {
+        for adjacency in EVERY {
             let first = Accountant::tightest_for(&event, adjacency);
             assert_eq!(first, Ok(Accountant::Pld));
             let (_, least) = Accountant::least(&event, delta, adjacency).unwrap();

@@ -1,19 +1,11 @@
 //! Selections and approximate events beside Gaussians: the sum of what each group costs, and no more.
 
-use dpopt_accounting::{
-    Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate,
-};
+use dpopt_accounting::{Accountant, AccountingError, Adjacency, Epsilon, Event, SamplingRate};
 use proptest::prelude::*;
 
+use crate::common::{delta, sampled, z};
+
 const RELATION: Adjacency = Adjacency::AddRemove;
-
-fn delta(value: f64) -> Delta {
-    Delta::new(value).unwrap()
-}
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
 
 fn above(epsilon: f64) -> Event {
     Event::AboveThreshold {
@@ -23,9 +15,7 @@ fn above(epsilon: f64) -> Event {
 
 /// 1000 steps of DP-SGD at rate .01 with noise of one sensitivity: epsilon 1.8282367 at 1e-5, by quadrature outside of this crate.
 fn training() -> Event {
-    Event::gaussian(z(1.0))
-        .poisson_sampled(SamplingRate::new(0.01).unwrap())
-        .repeated(1000)
+    sampled(0.01, 1.0, 1000)
 }
 
 const ALONE: f64 = 1.828_236_7;

@@ -1,28 +1,9 @@
 //! Repeat-and-select against published values and its own laws.
 
 use dpopt_accounting::accounting::costs;
-use dpopt_accounting::{Accountant, AccountingError, Adjacency, Delta, Event, NoiseMultiplier};
+use dpopt_accounting::{Accountant, AccountingError, Adjacency, Event};
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn delta(value: f64) -> Delta {
-    Delta::new(value).unwrap()
-}
-
-fn laplace(scale: f64) -> Event {
-    Event::Laplace {
-        noise_multiplier: z(scale),
-    }
-}
-
-fn pure_dp(value: f64) -> Event {
-    Event::EpsilonDelta {
-        epsilon: value,
-        delta: 0.0,
-    }
-}
+use crate::common::{delta, laplace, pure_dp, z};
 
 fn select(event: Event, mean: f64, shape: f64) -> Event {
     Event::RepeatAndSelect {
