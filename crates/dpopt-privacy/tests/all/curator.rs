@@ -1,29 +1,11 @@
 //! The curator: what it refuses, what it charges, and the law of what it releases.
 
 use dpopt_privacy::{
-    Adjacency, Body, Bound, ClipNorm, Curator, Delta, Event, LatticeSum, Mode, NoiseMultiplier,
-    PoolError, Refused, SamplingRate, Slice, Spend, TicketError, Which,
+    Adjacency, Body, Curator, Delta, Event, LatticeSum, Mode, NoiseMultiplier, PoolError, Refused,
+    SamplingRate, Slice, Spend, TicketError, Which,
 };
-use support::{positions, release, release_norm};
 
-mod support;
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn fixed(value: f64, count: u64) -> Spend {
-    Spend::Fixed(Event::gaussian(z(value)).repeated(count))
-}
-
-fn sum(rows: &[[f64; 2]], radius: f64) -> LatticeSum {
-    let bound = Bound::new(ClipNorm::new(radius).unwrap(), 2).unwrap();
-    let mut sum = LatticeSum::new(bound);
-    for row in rows {
-        sum.add_scaled(1.0, row);
-    }
-    sum
-}
+use crate::common::{bound, gaussians, on_slices, positions, release, release_norm, sum, z};
 
 fn release_all(
     curator: &mut Curator,
@@ -41,7 +23,7 @@ fn nothing_leaves_without_a_reservation() {
         release_all(&mut curator, secret(), z(1.0)),
         Err(Refused::NotReserved { .. })
     ));
-    curator.reserve(&fixed(1.0, 2)).unwrap();
+    curator.reserve(&gaussians(1.0, 2)).unwrap();
     // Less noise than reserved is another event.
     assert!(matches!(
         release_all(&mut curator, secret(), z(0.5)),
@@ -61,7 +43,7 @@ fn nothing_leaves_without_a_reservation() {
 #[test]
 fn a_refused_release_is_not_charged() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
-    curator.reserve(&fixed(1.0, 1)).unwrap();
+    curator.reserve(&gaussians(1.0, 1)).unwrap();
     for z in [z(0.5), z(1e-300)] {
         assert!(release_all(&mut curator, sum(&[[1.0, 0.0]], 1.0), z).is_err());
     }
@@ -71,9 +53,9 @@ fn a_refused_release_is_not_charged() {
 #[test]
 fn an_early_stop_settles_for_what_was_released() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
-    curator.reserve(&fixed(3.0, 10)).unwrap();
+    curator.reserve(&gaussians(3.0, 10)).unwrap();
     assert!(matches!(
-        curator.reserve(&fixed(3.0, 10)),
+        curator.reserve(&gaussians(3.0, 10)),
         Err(Refused::AlreadyReserved)
     ));
     let secret = || sum(&[[1.0, 0.0]], 1.0);
@@ -93,7 +75,7 @@ fn one_sample_is_one_event() {
     let event = Event::gaussian(z(1.0)).poisson_sampled(rate);
     curator.reserve(&Spend::Fixed(event.repeated(5))).unwrap();
     let sampled = |curator: &mut Curator| {
-        let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+        let bound = bound(1.0, 1);
         let ticket = curator
             .grant(Which::Poisson(rate), Body::of(10), bound, z(1.0))
             .unwrap();
@@ -121,7 +103,7 @@ fn one_sample_is_one_event() {
 #[test]
 fn what_has_no_release_is_not_reserved() {
     let mut curator = Curator::simulated(Adjacency::AddRemove, 1);
-    let others = include_str!("../../dpopt-accounting/tests/data/dp_events.jsonl").lines();
+    let others = include_str!("../../../dpopt-accounting/tests/data/dp_events.jsonl").lines();
     let others = others.chain([r#"{"class_name":"ThingDpEvent"}"#]);
     let events = others.map(|line| Event::from_json(line).unwrap());
     let mut refused = Vec::new();
@@ -158,14 +140,14 @@ fn what_has_no_release_is_not_reserved() {
 fn a_simulation_states_no_guarantee() {
     let delta = Delta::new(1e-6).unwrap();
     let mut simulated = Curator::simulated(Adjacency::ReplaceOne, 1);
-    simulated.reserve(&fixed(4.0, 1)).unwrap();
+    simulated.reserve(&gaussians(4.0, 1)).unwrap();
     assert_eq!(simulated.mode(), Mode::Simulated);
     assert!(matches!(
         simulated.guarantee(delta),
         Err(Refused::NoGuarantee(_))
     ));
     let mut protected = Curator::protected(Adjacency::ReplaceOne).unwrap();
-    protected.reserve(&fixed(4.0, 1)).unwrap();
+    protected.reserve(&gaussians(4.0, 1)).unwrap();
     // Exact Gaussian mechanism: epsilon(4, 1e-6) = 1.060701862328 (published reference value).
     let guarantee = protected.guarantee(delta).unwrap();
     assert!((guarantee.epsilon() - 1.060_701_862_328).abs() < 1e-10);
@@ -177,14 +159,14 @@ fn a_reservation_after_a_release_ends_the_guarantee() {
     let mut curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
     let secret = || sum(&[[1.0, 0.0]], 1.0);
     let delta = Delta::new(1e-6).unwrap();
-    curator.reserve(&fixed(4.0, 1)).unwrap();
+    curator.reserve(&gaussians(4.0, 1)).unwrap();
     curator.settle().unwrap();
     // Nothing was released yet.
-    curator.reserve(&fixed(4.0, 1)).unwrap();
+    curator.reserve(&gaussians(4.0, 1)).unwrap();
     release_all(&mut curator, secret(), z(4.0)).unwrap();
     assert!(curator.guarantee(delta).is_ok());
     curator.settle().unwrap();
-    curator.reserve(&fixed(4.0, 1)).unwrap();
+    curator.reserve(&gaussians(4.0, 1)).unwrap();
     assert!(matches!(
         curator.guarantee(delta),
         Err(Refused::NoGuarantee(_))
@@ -210,7 +192,7 @@ fn kolmogorov(mut sample: Vec<f64>) -> f64 {
 
 fn residuals(adjacency: Adjacency, radius: f64, multiplier: f64, claimed: f64) -> Vec<f64> {
     let mut curator = Curator::simulated(adjacency, 7);
-    curator.reserve(&fixed(multiplier, 4000)).unwrap();
+    curator.reserve(&gaussians(multiplier, 4000)).unwrap();
     let secret = || sum(&[[0.25 * radius, -0.5 * radius]], radius);
     (0..4000)
         .flat_map(|_| {
@@ -252,7 +234,7 @@ fn two_runs_do_not_share_noise() {
     let mut b = Curator::protected(Adjacency::AddRemove).unwrap();
     let secret = || sum(&[[0.0, 0.0]], 1.0);
     for curator in [&mut a, &mut b] {
-        curator.reserve(&fixed(1.0, 2)).unwrap();
+        curator.reserve(&gaussians(1.0, 2)).unwrap();
     }
     let (x, y) = (
         release_all(&mut a, secret(), z(1.0)).unwrap(),
@@ -268,16 +250,11 @@ fn on_slice(
     slice: &Slice,
     z: NoiseMultiplier,
 ) -> Result<Vec<f64>, Refused> {
-    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    let mut sum = LatticeSum::new(bound);
-    sum.add_scaled(1.0, &[value]);
-    release(curator, Which::Slice(slice), sum, z)
+    release(curator, Which::Slice(slice), sum(&[[value]], 1.0), z)
 }
 
 fn per_slice(share: Event) -> Spend {
-    Spend::Fixed(Event::ParallelComposed {
-        events: vec![share],
-    })
+    Spend::Fixed(on_slices(share))
 }
 
 #[test]
@@ -471,7 +448,7 @@ fn a_cap_is_made_of_gaussians() {
 fn the_norm_of_a_sum_is_a_release_of_its_own() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 8);
     let draws = 4000;
-    curator.reserve(&fixed(0.5, draws)).unwrap();
+    curator.reserve(&gaussians(0.5, draws)).unwrap();
     let secret = || sum(&[[3.0, 0.0], [0.0, 4.0]], 4.0);
     let norms: Vec<f64> = (0..draws)
         .map(|_| release_norm(&mut curator, Which::All, secret(), &[], z(0.5)).unwrap())
@@ -503,7 +480,7 @@ fn a_sample_of_fixed_size_is_one_event() {
     curator
         .reserve(&Spend::Fixed(event.clone().repeated(2)))
         .unwrap();
-    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+    let bound = bound(1.0, 1);
     let take = |curator: &mut Curator, size: u64| {
         let which = Which::FixedSize(size);
         let ticket = curator.grant(which, Body::of(10), bound, z(2.0))?;
@@ -528,7 +505,7 @@ fn a_sample_of_fixed_size_is_one_event() {
 
 /// A sample that is drawn and not released.
 fn of_size(curator: &mut Curator, size: u64, records: u64) -> Result<Vec<usize>, Refused> {
-    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+    let bound = bound(1.0, 1);
     let ticket = curator.grant(Which::FixedSize(size), Body::of(records), bound, z(1.0))?;
     Ok(positions(ticket.sample()))
 }

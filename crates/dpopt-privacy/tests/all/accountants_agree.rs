@@ -2,16 +2,17 @@
 
 use dpopt_privacy::accounting::{calibrate, exact, gdp, pld};
 use dpopt_privacy::{
-    Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, Mu, NoiseMultiplier,
-    SamplingRate,
+    Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, Mu, SamplingRate,
 };
 use dpopt_testkit::Draws;
+
+use crate::common::{self};
 
 /// Random events; more of them take minutes and showed nothing else.
 const CASES: u32 = 36;
 
 fn gaussian(z: f64) -> Event {
-    Event::gaussian(NoiseMultiplier::new(z).unwrap())
+    Event::gaussian(common::z(z))
 }
 
 /// The sum of many `1/z^2` may not be rounded up further than the interval allows for.

@@ -3,24 +3,13 @@
 use dpopt_privacy::ticket::{ForClaim, ForStep};
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, FixedBlocks,
-    LatticeError, LatticeSum, Ledger, NoiseMultiplier, Participation, PoolError, Positions,
-    PrefixError, PrefixKind, Refused, Sample, SamplingRate, SensitivityClaim, Spend, Ticket,
-    TicketError, Which,
+    LatticeError, LatticeSum, Ledger, Participation, PoolError, PrefixError, PrefixKind, Refused,
+    Sample, SensitivityClaim, Spend, Ticket, TicketError, Which,
 };
 
+use crate::common::{bound, on_slices, positions, rate, z};
+
 const BODY: u64 = 10;
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn rate(value: f64) -> SamplingRate {
-    SamplingRate::new(value).unwrap()
-}
-
-fn bound() -> Bound {
-    Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap()
-}
 
 fn body() -> Body {
     Body::of(BODY)
@@ -28,12 +17,6 @@ fn body() -> Body {
 
 fn gaussian(count: u64) -> Event {
     Event::gaussian(z(1.0)).repeated(count)
-}
-
-fn on_slices(share: Event) -> Event {
-    Event::ParallelComposed {
-        events: vec![share],
-    }
 }
 
 fn curator(adjacency: Adjacency, seed: u64, spend: Event) -> Curator {
@@ -49,13 +32,6 @@ fn replace_one(spend: Event) -> Curator {
     curator(Adjacency::ReplaceOne, 1, spend)
 }
 
-fn positions(sample: &Sample) -> Vec<u64> {
-    match sample.positions() {
-        Positions::Range(range) => range.collect(),
-        Positions::Drawn(drawn) => drawn.reveal().iter().map(|&i| u64::from(i)).collect(),
-    }
-}
-
 /// The sum of one contribution for each position.
 fn sum_within(bound: Bound, sample: &Sample) -> LatticeSum {
     let mut sum = LatticeSum::new(bound);
@@ -66,11 +42,11 @@ fn sum_within(bound: Bound, sample: &Sample) -> LatticeSum {
 }
 
 fn sum(sample: &Sample) -> LatticeSum {
-    sum_within(bound(), sample)
+    sum_within(bound(1.0, 2), sample)
 }
 
 fn granted(curator: &mut Curator, which: Which<'_>) -> Ticket {
-    curator.grant(which, body(), bound(), z(1.0)).unwrap()
+    curator.grant(which, body(), bound(1.0, 2), z(1.0)).unwrap()
 }
 
 fn redeem(curator: &mut Curator, ticket: Ticket) -> Result<Vec<f64>, Refused> {
@@ -108,9 +84,9 @@ fn a_ticket_names_its_records_and_its_divisor_and_is_charged_when_redeemed() {
         assert_eq!(ticket.sample().denominator(), divisor);
         assert!(ticket.sample().blocks().is_some());
         let read = positions(ticket.sample());
-        assert!(read.is_sorted() && read.iter().all(|&i| i < BODY));
+        assert!(read.is_sorted() && read.iter().all(|&i| i < BODY as usize));
         match which {
-            Which::All => assert_eq!(read, (0..BODY).collect::<Vec<_>>()),
+            Which::All => assert_eq!(read, (0..BODY as usize).collect::<Vec<_>>()),
             Which::FixedSize(_) => assert_eq!(read.len(), 3),
             Which::Next(_) => assert_eq!(read, [0, 1, 2, 3]),
             _ => {}
@@ -134,7 +110,7 @@ fn a_declared_number_of_records_is_what_means_divide_by() {
     );
     for which in [Which::All, Which::Poisson(rate(1.0))] {
         let body = Body::declared(100, 3);
-        let ticket = curator.grant(which, body, bound(), z(1.0)).unwrap();
+        let ticket = curator.grant(which, body, bound(1.0, 2), z(1.0)).unwrap();
         assert_eq!(ticket.sample().denominator(), 100.0);
         assert_eq!(positions(ticket.sample()), [0, 1, 2]);
         assert!(ticket.sample().blocks().is_none());
@@ -161,7 +137,11 @@ fn what_is_refused_draws_no_sample_and_takes_no_slice() {
     ] {
         let refused = draws(&|curator| {
             // Less noise than was reserved, noise below the lattice, a vector too long for a stream.
-            for (bound, z) in [(bound(), z(0.5)), (bound(), z(1e-300)), (too_wide, z(1.0))] {
+            for (bound, z) in [
+                (bound(1.0, 2), z(0.5)),
+                (bound(1.0, 2), z(1e-300)),
+                (too_wide, z(1.0)),
+            ] {
                 assert!(curator.grant(which, body(), bound, z).is_err());
             }
         });
@@ -177,7 +157,7 @@ fn what_is_refused_draws_no_sample_and_takes_no_slice() {
         ] {
             assert!(
                 curator
-                    .grant(which, Body::of(records), bound(), z(1.0))
+                    .grant(which, Body::of(records), bound(1.0, 2), z(1.0))
                     .is_err()
             );
         }
@@ -190,14 +170,14 @@ fn samples_that_have_no_theorem_or_no_records_are_refused_by_name() {
     let mut curators = [Adjacency::AddRemove, Adjacency::ZeroOut]
         .map(|adjacency| (adjacency, curator(adjacency, 1, gaussian(1))));
     for (adjacency, curator) in &mut curators {
-        let refused = curator.grant(Which::FixedSize(1), body(), bound(), z(1.0));
+        let refused = curator.grant(Which::FixedSize(1), body(), bound(1.0, 2), z(1.0));
         assert!(
             matches!(refused, Err(Refused::FixedSizeAdjacency { adjacency: of }) if of == *adjacency)
         );
     }
     let mut curator = replace_one(gaussian(1));
     let mut refused = |which, records| {
-        let granted = curator.grant(which, Body::of(records), bound(), z(1.0));
+        let granted = curator.grant(which, Body::of(records), bound(1.0, 2), z(1.0));
         granted.err().unwrap()
     };
     for (size, records) in [(0, 5), (6, 5), (0, 0)] {
@@ -222,7 +202,7 @@ fn samples_that_have_no_theorem_or_no_records_are_refused_by_name() {
         })
     ));
     let mut poolless = Curator::simulated(Adjacency::ReplaceOne, 1);
-    let refused = poolless.grant(Which::Next(1), body(), bound(), z(1.0));
+    let refused = poolless.grant(Which::Next(1), body(), bound(1.0, 2), z(1.0));
     assert!(matches!(refused, Err(Refused::Pool(PoolError::NotOpen))));
 }
 
@@ -281,11 +261,17 @@ fn a_ticket_is_good_until_anything_else_is_done() {
             let ticket = granted(curator, Which::All);
             redeem(curator, ticket).unwrap();
         },
-        &|curator| drop(curator.grant_choice(body(), bound(), epsilon).unwrap()),
+        &|curator| {
+            drop(
+                curator
+                    .grant_choice(body(), bound(1.0, 2), epsilon)
+                    .unwrap(),
+            )
+        },
         // A period is opened, and pays.
         &|curator| {
             let every = Participation::Every;
-            let period = curator.prefix(PrefixKind::Tree, bound(), 2, z(1.0), every);
+            let period = curator.prefix(PrefixKind::Tree, bound(1.0, 2), 2, z(1.0), every);
             drop(period.unwrap());
         },
         // The reservation ends, for good or for one like it.
@@ -306,7 +292,11 @@ fn a_ticket_is_good_until_anything_else_is_done() {
     // What is refused, asked for or only looked at does it no harm; nor does taking a slice.
     let mut curator = replace_one(spend);
     let ticket = granted(&mut curator, Which::All);
-    assert!(curator.grant(Which::All, body(), bound(), z(9.0)).is_err());
+    assert!(
+        curator
+            .grant(Which::All, body(), bound(1.0, 2), z(9.0))
+            .is_err()
+    );
     assert!(curator.reserve(&Spend::Fixed(gaussian(1))).is_err());
     curator.take_slice(2).unwrap();
     curator.draw_index(7);
@@ -330,7 +320,7 @@ fn a_dropped_ticket_costs_nothing_and_its_slice_stays_taken() {
     assert_eq!(positions(again.sample()), [0, 1, 2, 3]);
     redeem(&mut curator, again).unwrap();
     for which in [Which::Slice(&slice), Which::Next(1)] {
-        assert!(curator.grant(which, body(), bound(), z(1.0)).is_err());
+        assert!(curator.grant(which, body(), bound(1.0, 2), z(1.0)).is_err());
     }
 }
 
@@ -357,7 +347,7 @@ fn the_first_the_last_and_the_shortest_slice() {
         assert_eq!(ticket.sample().denominator(), len as f64);
         redeem(&mut curator, ticket).unwrap();
     }
-    let refused = curator.grant(Which::Next(1), body(), bound(), z(1.0));
+    let refused = curator.grant(Which::Next(1), body(), bound(1.0, 2), z(1.0));
     assert!(matches!(
         refused,
         Err(Refused::Pool(PoolError::UsedUp { asked: 1, left: 0 }))
@@ -370,7 +360,7 @@ fn a_slice_beyond_the_records_reads_none() {
     let mut curator = replace_one(on_slices(gaussian(1)));
     for expected in [0..3, 3..3] {
         let ticket = curator
-            .grant(Which::Next(5), Body::of(3), bound(), z(1.0))
+            .grant(Which::Next(5), Body::of(3), bound(1.0, 2), z(1.0))
             .unwrap();
         assert_eq!(positions(ticket.sample()), expected.collect::<Vec<_>>());
         redeem(&mut curator, ticket).unwrap();
@@ -390,7 +380,7 @@ fn nothing_to_read_is_charged_like_anything_else() {
         (Which::All, Body::declared(7, 0)),
         (Which::Poisson(rate(1e-15)), Body::declared(7, 7)),
     ] {
-        let ticket = curator.grant(which, body, bound(), z(1.0)).unwrap();
+        let ticket = curator.grant(which, body, bound(1.0, 2), z(1.0)).unwrap();
         assert!(positions(ticket.sample()).is_empty());
         let released = redeem(&mut curator, ticket).unwrap();
         assert!(released.iter().all(|x| *x != 0.0));
@@ -407,7 +397,7 @@ fn a_sample_of_one_record_out_of_one() {
     };
     let mut curator = replace_one(event);
     let ticket = curator
-        .grant(Which::FixedSize(1), Body::of(1), bound(), z(1.0))
+        .grant(Which::FixedSize(1), Body::of(1), bound(1.0, 2), z(1.0))
         .unwrap();
     assert_eq!(positions(ticket.sample()), [0]);
     redeem(&mut curator, ticket).unwrap();
@@ -424,7 +414,7 @@ fn a_sum_that_was_not_granted_is_refused() {
         LatticeSum::new(wide(1.0, 1)),
         LatticeSum::new(wide(0.5, 2)),
         LatticeSum::weighted(wide(2.0, 2), 1.0, 1.0),
-        LatticeSum::in_blocks(bound(), blocks),
+        LatticeSum::in_blocks(bound(1.0, 2), blocks),
     ] {
         let in_blocks = other.blocks().is_some();
         let ticket = granted(&mut curator, Which::All);
@@ -442,7 +432,7 @@ fn a_sum_that_was_not_granted_is_refused() {
     assert_eq!(curator.spent(), Event::NoOp);
     // A shorter clip within the granted bound is a sum that was granted.
     let ticket = granted(&mut curator, Which::All);
-    let shorter = LatticeSum::weighted(bound(), 0.5, 0.5);
+    let shorter = LatticeSum::weighted(bound(1.0, 2), 0.5, 0.5);
     curator.redeem(ticket, shorter).unwrap();
 }
 
@@ -460,8 +450,11 @@ fn a_ledger_that_is_gone_refuses_what_was_granted() {
         .unwrap();
     let spend = Event::gaussian(z(20.0)).repeated(2);
     curator.reserve(&Spend::Fixed(spend)).unwrap();
-    let grant =
-        |curator: &mut Curator| curator.grant(Which::All, body(), bound(), z(20.0)).unwrap();
+    let grant = |curator: &mut Curator| {
+        curator
+            .grant(Which::All, body(), bound(1.0, 2), z(20.0))
+            .unwrap()
+    };
     let ticket = grant(&mut curator);
     std::fs::remove_file(&path).unwrap();
     let refused = redeem(&mut curator, ticket).unwrap_err();
@@ -508,7 +501,13 @@ fn a_claim_needs_a_reservation_that_names_it_before_anything_is_read() {
 
 fn period(curator: &mut Curator, participation: Participation) -> dpopt_privacy::Prefix {
     curator
-        .prefix(PrefixKind::Independent, bound(), 3, z(1.0), participation)
+        .prefix(
+            PrefixKind::Independent,
+            bound(1.0, 2),
+            3,
+            z(1.0),
+            participation,
+        )
         .unwrap()
 }
 
@@ -591,11 +590,19 @@ fn a_choice_reads_what_it_was_granted_and_pays_once() {
     let choice = Event::ExponentialMechanism { epsilon };
     let mut curator = replace_one(choice.clone().repeated(1));
     let too_many = Epsilon::new(49.0).unwrap();
-    assert!(curator.grant_choice(body(), bound(), too_many).is_err());
+    assert!(
+        curator
+            .grant_choice(body(), bound(1.0, 2), too_many)
+            .is_err()
+    );
     // No candidates: nothing is charged.
-    let ticket = curator.grant_choice(body(), bound(), epsilon).unwrap();
+    let ticket = curator
+        .grant_choice(body(), bound(1.0, 2), epsilon)
+        .unwrap();
     assert!(curator.redeem_choice(ticket).is_err());
-    let mut ticket = curator.grant_choice(body(), bound(), epsilon).unwrap();
+    let mut ticket = curator
+        .grant_choice(body(), bound(1.0, 2), epsilon)
+        .unwrap();
     let wide = Bound::new(ClipNorm::new(2.0).unwrap(), 2).unwrap();
     assert!(matches!(
         ticket.add(LatticeSum::new(wide), &[]),
@@ -607,5 +614,9 @@ fn a_choice_reads_what_it_was_granted_and_pays_once() {
     }
     assert_eq!(curator.redeem_choice(ticket).unwrap(), 1);
     assert_eq!(curator.spent().leaves(), [(choice, 1)]);
-    assert!(curator.grant_choice(body(), bound(), epsilon).is_err());
+    assert!(
+        curator
+            .grant_choice(body(), bound(1.0, 2), epsilon)
+            .is_err()
+    );
 }

@@ -5,11 +5,11 @@ use dpopt_privacy::selection::{
     SensitiveQuantile, SensitiveScores, Split, Target, Tuning,
 };
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Epsilon, Event, FixedBlocks, LatticeSum, NoiseMultiplier,
-    Refused, Spend, Which,
+    Adjacency, Bound, ClipNorm, Curator, Event, FixedBlocks, LatticeSum, NoiseMultiplier, Refused,
+    Spend, Which,
 };
 
-mod support;
+use crate::common::{epsilon as eps, release, simulated};
 
 /// A frequency may be off by six standard deviations: a correct program fails one such check for
 /// 1 in 5e8 seeds, and there are fewer than 50. Seeds are fixed.
@@ -21,10 +21,6 @@ fn near(count: u64, draws: u64, probability: f64) {
         off.abs() < 6.0,
         "{count} of {draws}, expected {expected} ({off} deviations)"
     );
-}
-
-fn eps(value: f64) -> Epsilon {
-    Epsilon::new(value).unwrap()
 }
 
 /// Votes of one record each for candidate i.
@@ -42,12 +38,6 @@ fn values(edges: &[f64], values: &[f64], adjacency: Adjacency) -> SensitiveQuant
     let mut sum = QuantileSum::new(QuantileBins::new(edges).unwrap());
     values.iter().for_each(|&value| sum.add(value));
     sum.finish(adjacency)
-}
-
-fn curator(adjacency: Adjacency, seed: u64, event: Event) -> Curator {
-    let mut curator = Curator::simulated(adjacency, seed);
-    curator.reserve(&Spend::Fixed(event)).unwrap();
-    curator
 }
 
 fn exponential(epsilon: f64) -> Event {
@@ -68,7 +58,7 @@ fn monotone_scores_lose_the_factor_two_under_add_remove_only() {
         assert_eq!(scores.bound().is_monotone(adjacency), factor == 1.0);
         let odds = (2.0_f64 * 0.7 / factor).exp();
         let second = odds / (1.0 + odds);
-        let mut curator = curator(adjacency, 1, exponential(0.7).repeated(draws));
+        let mut curator = simulated(adjacency, 1, exponential(0.7).repeated(draws));
         let count = (0..draws)
             .filter(|_| curator.exponential(&scores, eps(0.7)).unwrap() == 1)
             .count() as u64;
@@ -101,7 +91,7 @@ fn permute_and_flip_and_noisy_max_have_their_laws() {
         Event::PermuteAndFlip { epsilon }.repeated(draws),
         Event::ReportNoisyMax { epsilon }.repeated(draws),
     ]);
-    let mut curator = curator(Adjacency::AddRemove, 2, event);
+    let mut curator = simulated(Adjacency::AddRemove, 2, event);
     // The second is ahead by 2: it loses if the other is first in the order and shows heads.
     let count = (0..draws)
         .filter(|_| curator.permute_and_flip(&scores, epsilon).unwrap() == 0)
@@ -132,7 +122,7 @@ fn real_scores_are_clipped_and_selected() {
     let scores = sum.finish(Adjacency::AddRemove);
     let weights = [1.0_f64, -1.0, -0.5].map(f64::exp);
     let total: f64 = weights.iter().sum();
-    let mut curator = curator(Adjacency::AddRemove, 3, exponential(2.0).repeated(draws));
+    let mut curator = simulated(Adjacency::AddRemove, 3, exponential(2.0).repeated(draws));
     let mut counts = [0; 3];
     for _ in 0..draws {
         counts[curator.exponential(&scores, eps(2.0)).unwrap()] += 1;
@@ -145,7 +135,7 @@ fn real_scores_are_clipped_and_selected() {
 #[test]
 fn a_base_measure_is_checked_and_used() {
     let scores = votes(&[1, 1, 1], Adjacency::AddRemove);
-    let mut curator = curator(Adjacency::AddRemove, 4, exponential(1.0).repeated(3000));
+    let mut curator = simulated(Adjacency::AddRemove, 4, exponential(1.0).repeated(3000));
     assert!(matches!(
         curator.exponential_with_base(&scores, &[1, 2], eps(1.0)),
         Err(Refused::Selection(SelectionError::BaseMeasureLength {
@@ -255,7 +245,7 @@ fn a_sparse_vector_run_is_paid_once_and_ends() {
         sum.finish(adjacency)
     };
     let epsilon = eps(20.0);
-    let mut curator = curator(adjacency, 6, Event::AboveThreshold { epsilon });
+    let mut curator = simulated(adjacency, 6, Event::AboveThreshold { epsilon });
     let mut run = curator
         .above_threshold(Queries::Scores(bound), 50.0, 2, epsilon, Split::Half)
         .unwrap();
@@ -321,7 +311,7 @@ fn a_monotone_run_refuses_queries_that_move_the_other_way() {
     let adjacency = Adjacency::ZeroOut;
     let epsilon = eps(1.0);
     let [rising, falling] = [(0, 1), (-1, 0)].map(|(l, h)| ScoreBound::whole(1, l, h).unwrap());
-    let mut curator = curator(adjacency, 14, Event::AboveThreshold { epsilon });
+    let mut curator = simulated(adjacency, 14, Event::AboveThreshold { epsilon });
     let mut run = curator
         .above_threshold(Queries::Scores(rising), 0.0, 1, epsilon, Split::Half)
         .unwrap();
@@ -343,7 +333,7 @@ fn norms_are_compared_with_a_threshold() {
     let adjacency = Adjacency::ReplaceOne;
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap();
     let epsilon = eps(50.0);
-    let mut curator = curator(adjacency, 7, Event::AboveThreshold { epsilon });
+    let mut curator = simulated(adjacency, 7, Event::AboveThreshold { epsilon });
     let sum = |mut sum: LatticeSum, records: u32| {
         (0..records).for_each(|_| sum.add_scaled(1.0, &[0.6, 0.8]));
         sum
@@ -384,7 +374,7 @@ fn quantiles_have_their_law() {
             6.5 * (-epsilon * 2.0 / spread).exp(),
         ];
         let total: f64 = weights.iter().sum();
-        let mut curator = curator(adjacency, 8, exponential(epsilon).repeated(draws));
+        let mut curator = simulated(adjacency, 8, exponential(epsilon).repeated(draws));
         let mut counts = [0; 4];
         for _ in 0..draws {
             let bin = curator
@@ -412,7 +402,7 @@ fn quantile_errors_stay_below_their_bound() {
     let secret = values(&edges, &data, Adjacency::ReplaceOne);
     let epsilon = 1.0;
     let error = 2.0 / epsilon * (f64::from(bins) / 1e-6).ln();
-    let mut curator = curator(Adjacency::ReplaceOne, 9, exponential(epsilon).repeated(200));
+    let mut curator = simulated(Adjacency::ReplaceOne, 9, exponential(epsilon).repeated(200));
     for _ in 0..200 {
         let bin = curator
             .quantile(&secret, Target::median(), BaseMeasure::Bins, eps(epsilon))
@@ -436,7 +426,7 @@ fn the_best_of_several_runs_has_its_law_and_is_paid_once() {
     ] {
         let tuning = Tuning::new(run.clone(), 3.0, shape).unwrap();
         let event = tuning.event();
-        let mut curator = curator(Adjacency::AddRemove, 10, event.clone().repeated(draws));
+        let mut curator = simulated(Adjacency::AddRemove, 10, event.clone().repeated(draws));
         let (mut zero, mut nothing) = (0, 0);
         for _ in 0..draws {
             let best = curator
@@ -469,7 +459,7 @@ fn the_best_of_several_runs_has_its_law_and_is_paid_once() {
 fn an_inner_run_can_not_widen_its_reservation() {
     let run = Event::gaussian(NoiseMultiplier::new(2.0).unwrap());
     let tuning = Tuning::new(run.clone(), 2.0, 1.0).unwrap();
-    let mut curator = curator(Adjacency::AddRemove, 11, tuning.event());
+    let mut curator = simulated(Adjacency::AddRemove, 11, tuning.event());
     let best = curator
         .repeat_and_select(&tuning, |inner| {
             assert_eq!(inner.adjacency(), Adjacency::AddRemove);
@@ -492,7 +482,7 @@ fn runs_that_nothing_can_release_are_refused_before_they_start() {
         delta: 0.0,
     };
     let tuning = Tuning::new(run, 2.0, 1.0).unwrap();
-    let mut curator = curator(Adjacency::AddRemove, 12, tuning.event());
+    let mut curator = simulated(Adjacency::AddRemove, 12, tuning.event());
     let calls = std::cell::Cell::new(0);
     let result = curator.repeat_and_select(&tuning, |_| (calls.set(calls.get() + 1), 0.0));
     assert!(matches!(result, Err(Refused::UnsupportedSpend { .. })));
@@ -505,13 +495,13 @@ fn runs_that_nothing_can_release_are_refused_before_they_start() {
 fn inner_runs_have_their_own_noise() {
     let z = NoiseMultiplier::new(1.0).unwrap();
     let tuning = Tuning::new(Event::gaussian(z), 50.0, 1.0).unwrap();
-    let mut curator = curator(Adjacency::AddRemove, 13, tuning.event());
+    let mut curator = simulated(Adjacency::AddRemove, 13, tuning.event());
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
     let seen = std::cell::RefCell::new(Vec::new());
     curator
         .repeat_and_select(&tuning, |inner| {
             let sum = LatticeSum::new(bound);
-            let released = support::release(inner, Which::All, sum, z).unwrap()[0];
+            let released = release(inner, Which::All, sum, z).unwrap()[0];
             seen.borrow_mut().push(released.to_bits());
             ((), released)
         })

@@ -4,21 +4,16 @@ use dpopt_privacy::selection::{
     BaseMeasure, QuantileBins, QuantileSum, Queries, ScoreBound, ScoreSum, Split, Target,
 };
 use dpopt_privacy::{
-    Adjacency, Body, Bound, ChangedRecord, ClipNorm, Curator, Delta, Divergence, Epsilon, Event,
-    FilterKind, LatticeSum, Ledger, LedgerError, Mode, NoiseMultiplier, Participation, PrefixKind,
-    PrefixNoise, Refused, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads,
-    SamplingRate, Spend, Which,
+    Adjacency, Body, Bound, ChangedRecord, Curator, Delta, Divergence, Epsilon, Event, FilterKind,
+    LatticeSum, Ledger, LedgerError, Mode, NoiseMultiplier, Participation, PrefixKind, PrefixNoise,
+    Refused, ReplayForAudits, ReplayReport, ReplayedMechanism, ReplayedReads, SamplingRate, Spend,
+    Which,
 };
-use support::{positions, release};
 
-mod support;
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
+use crate::common::{self, positions, release, z};
 
 fn bound(radius: f64) -> Bound {
-    Bound::new(ClipNorm::new(radius).unwrap(), 2).unwrap()
+    common::bound(radius, 2)
 }
 
 fn fixed(event: Event) -> Spend {

@@ -1,10 +1,12 @@
 //! What is released by a ticket is, to the bit, what was recorded before there were tickets.
 
 use dpopt_privacy::{
-    Adjacency, Body, Bound, ChangedRecord, ClipNorm, Curator, Epsilon, Event, LatticeSum,
-    NoiseMultiplier, Participation, Positions, PrefixKind, Refused, ReplayForAudits,
-    ReplayedMechanism, ReplayedReads, SamplingRate, SensitivityClaim, Spend, Which,
+    Adjacency, Body, ChangedRecord, ClipNorm, Curator, Event, LatticeSum, Participation, Positions,
+    PrefixKind, Refused, ReplayForAudits, ReplayedMechanism, ReplayedReads, SensitivityClaim,
+    Spend, Which,
 };
+
+use crate::common::{bound, epsilon, rate, z};
 
 const RECORDS: [[f64; 2]; 8] = [
     [0.3, 0.4],
@@ -17,16 +19,8 @@ const RECORDS: [[f64; 2]; 8] = [
     [1e-3, -1e-3],
 ];
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn bound() -> Bound {
-    Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap()
-}
-
 fn sum(records: &[[f64; 2]], positions: impl Iterator<Item = u64>) -> LatticeSum {
-    let mut sum = LatticeSum::new(bound());
+    let mut sum = LatticeSum::new(bound(1.0, 2));
     for i in positions {
         sum.add_scaled(1.0, &records[i as usize]);
     }
@@ -40,14 +34,6 @@ fn read(records: &[[f64; 2]], positions: &Positions<'_>) -> LatticeSum {
     }
 }
 
-fn rate() -> SamplingRate {
-    SamplingRate::new(0.4).unwrap()
-}
-
-fn epsilon() -> Epsilon {
-    Epsilon::new(0.5).unwrap()
-}
-
 const SHIFTS: [&[f64]; 3] = [&[], &[1.0, -2.0], &[0.5]];
 
 fn claim() -> SensitivityClaim {
@@ -59,14 +45,16 @@ fn begin(curator: &mut Curator) -> Result<(), Refused> {
     let gaussian = Event::gaussian(z(2.0));
     let events = vec![
         gaussian.clone().repeated(3),
-        gaussian.clone().poisson_sampled(rate()).repeated(3),
+        gaussian.clone().poisson_sampled(rate(0.4)).repeated(3),
         Event::SampledWithoutReplacement {
             source_dataset_size: 8,
             sample_size: 3,
             event: Box::new(gaussian.clone()),
         }
         .repeated(2),
-        Event::ExponentialMechanism { epsilon: epsilon() },
+        Event::ExponentialMechanism {
+            epsilon: epsilon(0.5),
+        },
         Event::ParallelComposed {
             events: vec![gaussian.repeated(3)],
         },
@@ -82,47 +70,47 @@ fn with_tickets(curator: &mut Curator, records: &[[f64; 2]]) -> Result<Vec<f64>,
     let mut slices = Vec::new();
     for which in [
         Which::All,
-        Which::Poisson(rate()),
+        Which::Poisson(rate(0.4)),
         Which::FixedSize(3),
         Which::Next(3),
-        Which::Poisson(rate()),
+        Which::Poisson(rate(0.4)),
     ] {
-        let ticket = curator.grant(which, body, bound(), two)?;
+        let ticket = curator.grant(which, body, bound(1.0, 2), two)?;
         slices.extend(ticket.sample().slice().cloned());
         let sum = read(records, &ticket.sample().positions());
         out.extend(curator.redeem(ticket, sum)?);
     }
     for which in [
         Which::Slice(&slices[0]),
-        Which::Poisson(rate()),
+        Which::Poisson(rate(0.4)),
         Which::All,
         Which::FixedSize(3),
     ] {
-        let ticket = curator.grant(which, body, bound(), two)?;
+        let ticket = curator.grant(which, body, bound(1.0, 2), two)?;
         let sum = read(records, &ticket.sample().positions());
         out.push(curator.redeem_norm(ticket, sum, SHIFTS[1])?);
     }
     assert!(
         curator
-            .grant(Which::FixedSize(3), body, bound(), two)
+            .grant(Which::FixedSize(3), body, bound(1.0, 2), two)
             .is_err()
     );
     let ticket = curator.grant_claimed(Which::Next(2), body, &claim(), two)?;
     let output = records[ticket.sample().slice().map_or(0, |s| s.positions().start) as usize];
     out.extend(curator.redeem_claimed(ticket, &output)?);
     let every = Participation::Every;
-    let mut period = curator.prefix(PrefixKind::Tree, bound(), 2, two, every)?;
+    let mut period = curator.prefix(PrefixKind::Tree, bound(1.0, 2), 2, two, every)?;
     for _ in 0..2 {
         let ticket = period.grant(Which::All, body, curator)?;
         let sum = read(records, &ticket.sample().positions());
         out.extend(period.redeem(ticket, sum, curator)?);
     }
     let single = Participation::Single;
-    let mut period = curator.prefix(PrefixKind::Independent, bound(), 2, two, single)?;
+    let mut period = curator.prefix(PrefixKind::Independent, bound(1.0, 2), 2, two, single)?;
     let ticket = period.grant(Which::Next(1), body, curator)?;
     let sum = read(records, &ticket.sample().positions());
     out.extend(period.redeem(ticket, sum, curator)?);
-    let mut ticket = curator.grant_choice(body, bound(), epsilon())?;
+    let mut ticket = curator.grant_choice(body, bound(1.0, 2), epsilon(0.5))?;
     for shift in SHIFTS {
         let sum = read(records, &ticket.sample().positions());
         ticket.add(sum, shift)?;
@@ -166,7 +154,7 @@ fn a_replay_finds_what_was_granted() {
     with_tickets(&mut tape.replayer(), &neighbour).unwrap();
     let found = tape.report();
     assert!(found.divergence.is_none());
-    let sampled = || ReplayedReads::Poisson(rate());
+    let sampled = || ReplayedReads::Poisson(rate(0.4));
     let of_size = || ReplayedReads::FixedSize {
         size: 3,
         records: 8,

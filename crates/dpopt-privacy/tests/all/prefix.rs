@@ -1,26 +1,17 @@
 //! Periods of prefix sums through the curator: what is released, charged and refused.
 
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation,
-    PoolError, Prefix, PrefixError, PrefixKind, PrefixNoise, Refused, SamplingRate, Slice, Spend,
-    TicketError, Which,
+    Adjacency, Bound, Curator, Event, LatticeSum, NoiseMultiplier, Participation, PoolError,
+    Prefix, PrefixError, PrefixKind, PrefixNoise, Refused, SamplingRate, Slice, Spend, TicketError,
+    Which,
 };
-use support::push;
-
-mod support;
 
 use Participation::{Every, Repeated, Single};
 use PrefixKind::{Banded, Honaker, Independent, Toeplitz, Tree};
 
+use crate::common::{bound, on_slices, push, simulated, z};
+
 const KINDS: [PrefixKind; 5] = [Independent, Tree, Honaker, Toeplitz, Banded { band: 2 }];
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn bound(radius: f64, dim: usize) -> Bound {
-    Bound::new(ClipNorm::new(radius).unwrap(), dim).unwrap()
-}
 
 fn sum(value: f64, bound: Bound) -> LatticeSum {
     let mut sum = LatticeSum::new(bound);
@@ -41,12 +32,6 @@ fn on(period: &mut Prefix, slice: &Slice, curator: &mut Curator) -> Result<Vec<f
     )
 }
 
-fn reserved(event: Event) -> Curator {
-    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
-    curator.reserve(&Spend::Fixed(event)).unwrap();
-    curator
-}
-
 fn every(curator: &mut Curator, kind: PrefixKind, len: u64, z: NoiseMultiplier) -> Prefix {
     curator.prefix(kind, bound(1.0, 3), len, z, Every).unwrap()
 }
@@ -54,9 +39,7 @@ fn every(curator: &mut Curator, kind: PrefixKind, len: u64, z: NoiseMultiplier) 
 /// The share that each slice needs for one step of a period.
 fn shares(kind: PrefixKind, len: u64, participation: Participation, times: u64) -> Event {
     let design = PrefixNoise::new(kind, len, participation).unwrap();
-    Event::ParallelComposed {
-        events: vec![design.event(z(1.0)).unwrap().repeated(times)],
-    }
+    on_slices(design.event(z(1.0)).unwrap().repeated(times))
 }
 
 #[test]
@@ -64,7 +47,7 @@ fn releases_are_prefix_sums_with_little_noise_where_little_is_asked_for() {
     for kind in KINDS {
         for len in [1, 2, 5, 8] {
             // Noise below a thousandth: whatever is released is the sum so far.
-            let mut curator = reserved(Event::gaussian(z(1e-5)));
+            let mut curator = simulated(Adjacency::ReplaceOne, 1, Event::gaussian(z(1e-5)));
             let mut period = every(&mut curator, kind, len, z(1e-5));
             for t in 1..=len {
                 let released = all(&mut period, 0.125, &mut curator).unwrap();
@@ -81,7 +64,11 @@ fn releases_are_prefix_sums_with_little_noise_where_little_is_asked_for() {
 #[test]
 fn a_period_over_all_records_is_charged_once_and_before() {
     for kind in KINDS {
-        let mut curator = reserved(Event::gaussian(z(1.0)).repeated(2));
+        let mut curator = simulated(
+            Adjacency::ReplaceOne,
+            1,
+            Event::gaussian(z(1.0)).repeated(2),
+        );
         let mut period = every(&mut curator, kind, 3, z(1.0));
         assert_eq!(curator.spent().release_count(), 1);
         for _ in 0..3 {
@@ -111,7 +98,7 @@ fn a_period_over_all_records_is_charged_once_and_before() {
 
 #[test]
 fn other_bounds_adjacencies_records_and_curators_are_refused() {
-    let mut curator = reserved(Event::gaussian(z(1.0)));
+    let mut curator = simulated(Adjacency::ReplaceOne, 1, Event::gaussian(z(1.0)));
     let mut period = every(&mut curator, Toeplitz, 3, z(1.0));
     for other in [bound(2.0, 3), bound(1.0, 4)] {
         assert!(matches!(
@@ -136,7 +123,7 @@ fn other_bounds_adjacencies_records_and_curators_are_refused() {
         on(&mut period, &slice, &mut curator),
         Err(Refused::Prefix(PrefixError::WrongRecords { .. }))
     ));
-    let mut other = reserved(Event::gaussian(z(1.0)));
+    let mut other = simulated(Adjacency::ReplaceOne, 1, Event::gaussian(z(1.0)));
     assert!(matches!(
         all(&mut period, 0.1, &mut other),
         Err(Refused::Prefix(PrefixError::OtherCurator))
@@ -149,7 +136,7 @@ fn other_bounds_adjacencies_records_and_curators_are_refused() {
 #[test]
 fn a_slice_pays_at_its_step_and_takes_part_once() {
     for kind in KINDS {
-        let mut curator = reserved(shares(kind, 3, Single, 1));
+        let mut curator = simulated(Adjacency::ReplaceOne, 1, shares(kind, 3, Single, 1));
         curator.open_pool(30, 0).unwrap();
         let mut period = curator
             .prefix(kind, bound(1.0, 3), 3, z(1.0), Single)
@@ -190,7 +177,7 @@ fn a_slice_pays_at_its_step_and_takes_part_once() {
 /// Settling ends no period and pays for nothing: what was paid goes on, what was not is refused.
 #[test]
 fn a_period_goes_on_after_settling_as_far_as_it_was_paid() {
-    let mut curator = reserved(Event::gaussian(z(1.0)));
+    let mut curator = simulated(Adjacency::ReplaceOne, 1, Event::gaussian(z(1.0)));
     let mut period = every(&mut curator, Toeplitz, 3, z(1.0));
     let paid = vec![(Event::gaussian(z(1.0)), 1)];
     assert_eq!(curator.settle().unwrap().leaves(), paid);
@@ -203,7 +190,7 @@ fn a_period_goes_on_after_settling_as_far_as_it_was_paid() {
 
     let twice = Repeated { most: 2, apart: 2 };
     let share = shares(Toeplitz, 5, twice, 1);
-    let mut curator = reserved(share.clone());
+    let mut curator = simulated(Adjacency::ReplaceOne, 1, share.clone());
     curator.open_pool(20, 0).unwrap();
     let [a, b] = [(); 2].map(|()| curator.take_slice(10).unwrap());
     let mut period = curator
@@ -230,7 +217,7 @@ fn a_period_goes_on_after_settling_as_far_as_it_was_paid() {
 /// Each period that a slice takes part in is paid for.
 #[test]
 fn a_slice_in_two_periods_pays_twice() {
-    let mut curator = reserved(shares(Tree, 4, Single, 2));
+    let mut curator = simulated(Adjacency::ReplaceOne, 1, shares(Tree, 4, Single, 2));
     curator.open_pool(10, 0).unwrap();
     let slice = curator.take_slice(10).unwrap();
     for paid in 1..=3 {
@@ -249,11 +236,15 @@ fn a_slice_in_two_periods_pays_twice() {
 
 #[test]
 fn a_slice_of_another_pool_is_refused() {
-    let mut other = reserved(Event::NoOp);
+    let mut other = simulated(Adjacency::ReplaceOne, 1, Event::NoOp);
     other.open_pool(10, 0).unwrap();
     let foreign = other.take_slice(10).unwrap();
     for participation in [Single, Repeated { most: 2, apart: 1 }] {
-        let mut curator = reserved(shares(Toeplitz, 3, participation, 1));
+        let mut curator = simulated(
+            Adjacency::ReplaceOne,
+            1,
+            shares(Toeplitz, 3, participation, 1),
+        );
         curator.open_pool(10, 0).unwrap();
         let mut period = curator
             .prefix(Toeplitz, bound(1.0, 3), 3, z(1.0), participation)
@@ -275,7 +266,11 @@ fn a_slice_of_another_pool_is_refused() {
 #[test]
 fn slices_come_again_only_as_often_and_as_far_apart_as_was_said() {
     let participation = Repeated { most: 2, apart: 2 };
-    let mut curator = reserved(shares(Toeplitz, 8, participation, 1));
+    let mut curator = simulated(
+        Adjacency::ReplaceOne,
+        1,
+        shares(Toeplitz, 8, participation, 1),
+    );
     curator.open_pool(20, 0).unwrap();
     let mut period = curator
         .prefix(Toeplitz, bound(1.0, 3), 8, z(1.0), participation)
@@ -318,7 +313,11 @@ fn slices_need_positions_that_stay() {
 
 #[test]
 fn impossible_periods_are_refused_and_not_charged() {
-    let mut curator = reserved(Event::gaussian(z(1e-20)).repeated(3));
+    let mut curator = simulated(
+        Adjacency::ReplaceOne,
+        1,
+        Event::gaussian(z(1e-20)).repeated(3),
+    );
     let mut open = |kind, len, z| {
         curator
             .prefix(kind, bound(1.0, 3), len, z, Every)

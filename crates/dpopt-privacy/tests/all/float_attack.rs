@@ -2,11 +2,9 @@
 //! neighbouring sums was released. It works on naive noise and fails on what a curator releases.
 
 use dpopt_privacy::noise::{FloatGaussian, KeyedStream, Purpose, ReplayKeyForTests, StreamId};
-use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Spend, Which,
-};
+use dpopt_privacy::{Adjacency, Curator, Event, LatticeSum, Spend, Which};
 
-mod support;
+use crate::common::{bound, release, z};
 
 const RELEASES: usize = 20_000;
 
@@ -54,8 +52,8 @@ fn one_output_of_naive_noise_excludes_an_input() {
 /// as above, and the step of the lattice.
 fn released(record: f64, seed: u64) -> (Vec<f64>, f64) {
     let adjacency = Adjacency::ZeroOut;
-    let bound = Bound::new(ClipNorm::new(2.0).unwrap(), 1).unwrap();
-    let multiplier = NoiseMultiplier::new(0.5).unwrap();
+    let bound = bound(2.0, 1);
+    let multiplier = z(0.5);
     let mut curator = Curator::simulated(adjacency, seed);
     let spend = Event::gaussian(multiplier).repeated(RELEASES as u64);
     curator.reserve(&Spend::Fixed(spend)).unwrap();
@@ -63,7 +61,7 @@ fn released(record: f64, seed: u64) -> (Vec<f64>, f64) {
         .map(|_| {
             let mut sum = LatticeSum::new(bound);
             sum.add_scaled(1.0, &[record]);
-            support::release(&mut curator, Which::All, sum, multiplier).unwrap()[0]
+            release(&mut curator, Which::All, sum, multiplier).unwrap()[0]
         })
         .collect();
     (outputs, bound.step())

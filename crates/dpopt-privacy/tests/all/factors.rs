@@ -1,6 +1,5 @@
 //! Dense factors of prefix sums from their definitions, and the privacy of a Gaussian sequence
 //! from its covariance alone.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 use dpopt_privacy::{Participation, PrefixKind};
 

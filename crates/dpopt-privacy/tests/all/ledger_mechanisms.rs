@@ -4,30 +4,17 @@
 use std::path::Path;
 
 use dpopt_privacy::{
-    Adjacency, Curator, Delta, Epsilon, Event, FilterKind, Ledger, LedgerError, NoiseMultiplier,
-    PoolError, Refused, Spend,
+    Adjacency, Curator, Epsilon, Event, FilterKind, Ledger, LedgerError, PoolError, Refused, Spend,
 };
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
+use crate::common::{delta, epsilon, protected, z};
 
 fn ledger(path: &Path, adjacency: Adjacency, filter: FilterKind) -> Ledger {
-    Ledger::open_or_create(
-        path,
-        Epsilon::new(2.0).unwrap(),
-        Delta::new(1e-6).unwrap(),
-        adjacency,
-        filter,
-    )
-    .unwrap()
+    Ledger::open_or_create(path, epsilon(2.0), delta(1e-6), adjacency, filter).unwrap()
 }
 
 fn curator(path: &Path, adjacency: Adjacency, filter: FilterKind) -> Curator {
-    Curator::protected(adjacency)
-        .unwrap()
-        .with_ledger(ledger(path, adjacency, filter))
-        .unwrap()
+    protected(ledger(path, adjacency, filter))
 }
 
 #[test]

@@ -9,9 +9,7 @@ use dpopt_privacy::{
 use Participation::{Every, Repeated, Single};
 use PrefixKind::{Banded, Honaker, Independent, Toeplitz, Tree};
 
-#[path = "prefix_support/mod.rs"]
-mod support;
-use support::{covariance, squared_mu, unit_maps};
+use crate::factors::{self, covariance, squared_mu, unit_maps};
 
 fn noise(kind: PrefixKind, len: u64, participation: Participation) -> PrefixNoise {
     PrefixNoise::new(kind, len, participation).unwrap()
@@ -122,7 +120,7 @@ fn no_record_displaces_more_than_was_claimed() {
                     );
                 }
                 let mut largest: f64 = 0.0;
-                for record in support::records(len, participation) {
+                for record in factors::records(len, participation) {
                     let mu = squared_mu(&scaled, &record).unwrap();
                     assert!(
                         mu <= 1.0 + 1e-9,
@@ -202,7 +200,7 @@ fn broken_mechanisms_are_caught() {
     // Two periods with one noise: their difference has none. (Sums start anew.)
     let both: Vec<Vec<f64>> = b.iter().chain(&b).cloned().collect();
     assert_eq!(
-        support::solve(&scaled(&both, levels), &one(2, 2 * len)),
+        factors::solve(&scaled(&both, levels), &one(2, 2 * len)),
         None
     );
     // One level, or one coefficient of the first column, forgotten in the sensitivity.

@@ -6,9 +6,8 @@ use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, LatticeSum, Ledger,
     LedgerError, NoiseMultiplier, Refused, SamplingRate, Spend, Which,
 };
-use support::release;
 
-mod support;
+use crate::common::{gaussians, ledger as open, protected, release};
 
 struct Folder(tempfile::TempDir);
 
@@ -22,26 +21,8 @@ impl Folder {
     }
 }
 
-fn open(path: &Path, epsilon: f64, filter: FilterKind) -> Result<Ledger, LedgerError> {
-    Ledger::open_or_create(
-        path,
-        Epsilon::new(epsilon).unwrap(),
-        Delta::new(1e-6).unwrap(),
-        Adjacency::ReplaceOne,
-        filter,
-    )
-}
-
 fn curator(path: &Path, epsilon: f64, filter: FilterKind) -> Curator {
-    Curator::protected(Adjacency::ReplaceOne)
-        .unwrap()
-        .with_ledger(open(path, epsilon, filter).unwrap())
-        .unwrap()
-}
-
-/// T releases at multiplier z cost T/z^2 in squared mu; mu(1, 1e-6) = 0.23670 (published value).
-fn gaussians(z: f64, count: u64) -> Spend {
-    Spend::Fixed(Event::gaussian(NoiseMultiplier::new(z).unwrap()).repeated(count))
+    protected(open(path, epsilon, filter).unwrap())
 }
 
 #[test]

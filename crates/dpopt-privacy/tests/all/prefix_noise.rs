@@ -10,15 +10,11 @@ use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation, Prefix,
     PrefixKind, PrefixNoise, Spend, Which,
 };
-use tickets::push;
-
-#[path = "support/mod.rs"]
-mod tickets;
 
 use PrefixKind::{Banded, Honaker, Independent, Toeplitz, Tree};
 
-#[path = "prefix_support/mod.rs"]
-mod support;
+use crate::common::{self, push, simulated};
+use crate::factors;
 
 const DIM: usize = 6000;
 const LIMIT: f64 = 6.2;
@@ -32,7 +28,7 @@ const KINDS: [PrefixKind; 6] = [
 ];
 
 fn bound() -> Bound {
-    Bound::new(ClipNorm::new(1.0).unwrap(), DIM).unwrap()
+    common::bound(1.0, DIM)
 }
 
 fn nothing() -> LatticeSum {
@@ -40,14 +36,12 @@ fn nothing() -> LatticeSum {
 }
 
 fn z() -> NoiseMultiplier {
-    NoiseMultiplier::new(0.7).unwrap()
+    common::z(0.7)
 }
 
 fn curator(seed: u64, periods: u64) -> Curator {
-    let mut curator = Curator::simulated(Adjacency::ReplaceOne, seed);
-    let spend = Spend::Fixed(Event::gaussian(z()).repeated(periods));
-    curator.reserve(&spend).unwrap();
-    curator
+    let event = Event::gaussian(z()).repeated(periods);
+    simulated(Adjacency::ReplaceOne, seed, event)
 }
 
 fn open(curator: &mut Curator, kind: PrefixKind, len: u64) -> Prefix {
@@ -70,11 +64,11 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// Standardised statistics of rows that should be independent with this covariance: one for each
 /// row (its variance) and each pair (their covariance), after whitening.
 fn deviations(rows: &[Vec<f64>], covariance: &[Vec<f64>]) -> Vec<f64> {
-    let l = support::cholesky(covariance).unwrap();
+    let l = factors::cholesky(covariance).unwrap();
     let mut white: Vec<Vec<f64>> = vec![Vec::with_capacity(DIM); rows.len()];
     for i in 0..rows[0].len() {
         let column: Vec<f64> = rows.iter().map(|row| row[i]).collect();
-        for (row, y) in white.iter_mut().zip(support::whiten(&l, &column)) {
+        for (row, y) in white.iter_mut().zip(factors::whiten(&l, &column)) {
             row.push(y);
         }
     }
@@ -101,8 +95,8 @@ fn largest(deviations: &[f64]) -> f64 {
 fn scaled(kind: PrefixKind, len: u64) -> Vec<Vec<f64>> {
     let design = PrefixNoise::new(kind, len, Participation::Every).unwrap();
     let sigma = design.sensitivity() * z().get() * 2.0;
-    let (b, _) = support::unit_maps(kind, len as usize);
-    let mut covariance = support::covariance(&b);
+    let (b, _) = factors::unit_maps(kind, len as usize);
+    let mut covariance = factors::covariance(&b);
     covariance
         .iter_mut()
         .flatten()
@@ -142,9 +136,9 @@ fn other_covariances_are_told_apart() {
         let mut curator = curator(7, 1);
         let mut period = open(&mut curator, kind, len);
         let rows = noise(&mut period, &mut curator, len);
-        let (b, _) = support::unit_maps(twin, len as usize);
+        let (b, _) = factors::unit_maps(twin, len as usize);
         let own = scaled(kind, len);
-        let mut other = support::covariance(&b);
+        let mut other = factors::covariance(&b);
         let factor = own[0][0] / other[0][0];
         other.iter_mut().flatten().for_each(|x| *x *= factor);
         assert!(largest(&deviations(&rows, &other)) > 3.0 * LIMIT, "{kind}");

@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use dpopt_privacy::{
-    Adjacency, Bound, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, LatticeSum,
-    Ledger, LedgerError, NoiseMultiplier, Refused, Spend, Which,
+    Checkpoint, Curator, FilterKind, LatticeSum, Ledger, LedgerError, Refused, Which,
 };
 
-mod support;
 use dpopt_testkit::Draws;
+
+use crate::common::{self, bound, gaussians, ledger, protected, z};
 
 /// Says in the environment of a child what it is for.
 const ROLE: &str = "DPOPT_LEDGER_TEST_ROLE";
@@ -27,34 +27,11 @@ const KILLS_PER_LEDGER: usize = 25;
 const Z: f64 = 100.0;
 
 fn open(path: &Path, epsilon: f64) -> Result<Ledger, LedgerError> {
-    Ledger::open_or_create(
-        path,
-        Epsilon::new(epsilon).unwrap(),
-        Delta::new(1e-6).unwrap(),
-        Adjacency::ReplaceOne,
-        FilterKind::Gdp,
-    )
-}
-
-fn gaussians(z: f64, count: u64) -> Spend {
-    Spend::Fixed(Event::gaussian(NoiseMultiplier::new(z).unwrap()).repeated(count))
-}
-
-fn curator(ledger: Ledger) -> Curator {
-    Curator::protected(Adjacency::ReplaceOne)
-        .unwrap()
-        .with_ledger(ledger)
-        .unwrap()
+    ledger(path, epsilon, FilterKind::Gdp)
 }
 
 fn release(curator: &mut Curator) -> Result<Vec<f64>, Refused> {
-    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    support::release(
-        curator,
-        Which::All,
-        LatticeSum::new(bound),
-        NoiseMultiplier::new(Z).unwrap(),
-    )
+    common::release(curator, Which::All, LatticeSum::new(bound(1.0, 1)), z(Z))
 }
 
 /// One line that no output of the test harness can be part of.
@@ -88,7 +65,7 @@ fn walk(place: &Path) {
     let (path, checkpoint) = (place.join("ledger"), place.join("checkpoint"));
     say("ready");
     for number in 0_u64.. {
-        let mut run = curator(open(&path, 50.0).unwrap());
+        let mut run = protected(open(&path, 50.0).unwrap());
         run.reserve(&gaussians(Z, 6)).unwrap();
         for step in 1..=5 {
             release(&mut run).unwrap();
@@ -113,7 +90,7 @@ fn race() {
     let mut winners = Vec::new();
     for path in std::io::stdin().lock().lines() {
         let path = PathBuf::from(path.unwrap());
-        let mut run = curator(Ledger::open(&path).unwrap());
+        let mut run = protected(Ledger::open(&path).unwrap());
         match run.reserve(&gaussians(Z, 300)) {
             Ok(()) => {
                 winners.push(run);
@@ -130,7 +107,7 @@ fn fill(place: &Path) {
     let path = place.join("ledger");
     let mut full = 0;
     while full < 3 {
-        let mut run = curator(open(&path, 50.0).unwrap());
+        let mut run = protected(open(&path, 50.0).unwrap());
         match run.reserve(&gaussians(Z, 3)) {
             Ok(()) => {
                 // Paid is paid: a line that can't be written stops no release.
@@ -166,7 +143,8 @@ fn start(role: &str, place: &Path, shell: Option<&str>) -> Child {
         }
     };
     command
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "ledger_crash::child"])
+        .args(["--nocapture", "--test-threads=1"])
         .env(ROLE, role)
         .env(PLACE, place)
         .stdin(Stdio::piped())
@@ -233,7 +211,7 @@ fn a_process_killed_at_any_moment_has_paid_for_what_it_released() {
         }
         releases += made;
         // The next run is charged beside all of it.
-        let mut run = curator(open(&path, 50.0).unwrap());
+        let mut run = protected(open(&path, 50.0).unwrap());
         run.reserve(&gaussians(Z, 1)).unwrap();
         let after = Ledger::verify(&path, None).unwrap();
         assert!(after.used >= (made + 1) as f64 * 1e-4 && after.torn_bytes == 0);
@@ -299,7 +277,7 @@ fn a_file_that_may_not_grow_refuses_and_keeps_what_it_has() {
     let report = Ledger::verify(&path, None).unwrap();
     assert!(report.used >= made as f64 * 1e-4);
     // Where there is room the ledger goes on.
-    let mut run = curator(open(&path, 50.0).unwrap());
+    let mut run = protected(open(&path, 50.0).unwrap());
     run.reserve(&gaussians(Z, 1)).unwrap();
     run.settle().unwrap();
 }
@@ -310,7 +288,7 @@ fn without_permission_nothing_is_released() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger");
-    let mut run = curator(open(&path, 50.0).unwrap());
+    let mut run = protected(open(&path, 50.0).unwrap());
     let before = std::fs::read(&path).unwrap();
     let forbid = std::fs::Permissions::from_mode(0o400);
     std::fs::set_permissions(&path, forbid).unwrap();
@@ -350,7 +328,7 @@ fn without_permission_nothing_is_released() {
 fn lived_in(folder: &Path) -> PathBuf {
     let path = folder.join("ledger");
     for (releases, settles) in [(4, true), (2, false), (0, true), (3, true)] {
-        let mut run = curator(open(&path, 1.0).unwrap());
+        let mut run = protected(open(&path, 1.0).unwrap());
         run.reserve(&gaussians(Z, 4)).unwrap();
         for _ in 0..releases {
             release(&mut run).unwrap();
@@ -359,7 +337,7 @@ fn lived_in(folder: &Path) -> PathBuf {
             run.settle().unwrap();
         }
     }
-    curator(open(&path, 1.0).unwrap())
+    protected(open(&path, 1.0).unwrap())
         .reserve(&gaussians(Z, 4))
         .unwrap();
     path
@@ -483,7 +461,7 @@ fn a_checkpoint_is_whole_or_refused() {
         ("all", 5, 9)
     );
     // The ledger may grow.
-    curator(ledger).reserve(&gaussians(Z, 1)).unwrap();
+    protected(ledger).reserve(&gaussians(Z, 1)).unwrap();
     Ledger::resume(&path, &read).unwrap();
     Ledger::verify(&path, Some(&read)).unwrap();
     // Another ledger, with equal terms.

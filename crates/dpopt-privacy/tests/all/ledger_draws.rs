@@ -6,45 +6,32 @@ use std::sync::Barrier;
 
 use dpopt_privacy::ledger::{Damage, RunState};
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, LatticeSum, Ledger,
-    LedgerError, NoiseMultiplier, Refused, Spend, Which,
+    Bound, ClipNorm, Curator, Event, FilterKind, LatticeSum, Ledger, LedgerError, Refused, Spend,
+    Which,
 };
 
-mod support;
+use crate::common::{self, bound, ledger, protected, z};
 
 /// One release costs 1/z^2 = 1e-4 in squared mu.
 const Z: f64 = 100.0;
 const COST: f64 = 1e-4;
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
 fn open(path: &Path) -> Ledger {
-    Ledger::open_or_create(
-        path,
-        Epsilon::new(1.0).unwrap(),
-        Delta::new(1e-6).unwrap(),
-        Adjacency::ReplaceOne,
-        FilterKind::Gdp,
-    )
-    .unwrap()
+    ledger(path, 1.0, FilterKind::Gdp).unwrap()
 }
 
 fn run(path: &Path, spend: &Spend) -> Curator {
-    let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
-    let mut curator = curator.with_ledger(open(path)).unwrap();
+    let mut curator = protected(open(path));
     curator.reserve(spend).unwrap();
     curator
 }
 
 fn gaussians(count: u64) -> Spend {
-    Spend::Fixed(Event::gaussian(z(Z)).repeated(count))
+    common::gaussians(Z, count)
 }
 
 fn release(curator: &mut Curator) -> Result<Vec<f64>, Refused> {
-    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-    support::release(curator, Which::All, LatticeSum::new(bound), z(Z))
+    common::release(curator, Which::All, LatticeSum::new(bound(1.0, 1)), z(Z))
 }
 
 /// The files that say that runs live.
@@ -189,7 +176,7 @@ fn what_is_paid_at_its_beginning_is_drawn_whole() {
     curator.open_pool(100, 0).unwrap();
     for _ in 0..4 {
         let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
-        support::release(&mut curator, Which::Next(10), LatticeSum::new(bound), z(Z)).unwrap();
+        common::release(&mut curator, Which::Next(10), LatticeSum::new(bound), z(Z)).unwrap();
     }
     release(&mut curator).unwrap();
     drop(curator);

@@ -3,35 +3,14 @@
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
     Accountant, Adjacency, Body, Bound, ChangedRecord, ClipNorm, Curator, Delta, Epsilon, Event,
-    FilterKind, LatticeSum, Ledger, NoiseMultiplier, Refused, ReplayForAudits, ReplayedMechanism,
-    Spend, TicketError, Which,
+    FilterKind, LatticeSum, Ledger, Refused, ReplayForAudits, ReplayedMechanism, Spend,
+    TicketError, Which,
 };
 use proptest::prelude::*;
-use support::{release, release_norm};
 
-mod support;
+use crate::common::{bound, epsilon, release, release_norm, simulated, sum, z};
 
 const ADJACENCY: Adjacency = Adjacency::ReplaceOne;
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn epsilon(value: f64) -> Epsilon {
-    Epsilon::new(value).unwrap()
-}
-
-fn bound() -> Bound {
-    Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap()
-}
-
-fn sum(records: &[[f64; 2]]) -> LatticeSum {
-    let mut sum = LatticeSum::new(bound());
-    for record in records {
-        sum.add_scaled(1.0, record);
-    }
-    sum
-}
 
 /// Selects among shifted norms of these sums.
 fn select(
@@ -39,7 +18,7 @@ fn select(
     among: Vec<(LatticeSum, &[f64])>,
     epsilon: Epsilon,
 ) -> Result<usize, Refused> {
-    let mut ticket = curator.grant_choice(Body::of(10), bound(), epsilon)?;
+    let mut ticket = curator.grant_choice(Body::of(10), bound(1.0, 2), epsilon)?;
     for (sum, shift) in among {
         ticket.add(sum, shift)?;
     }
@@ -48,21 +27,17 @@ fn select(
 
 /// A sum of one record, whose length is `length`.
 fn of_length(length: f64) -> (LatticeSum, &'static [f64]) {
-    (sum(&[[length, 0.0]]), &[])
+    (sum(&[[length, 0.0]], 1.0), &[])
 }
 
 fn selecting(epsilon: Epsilon, times: u64) -> Curator {
-    let mut curator = Curator::simulated(ADJACENCY, 5);
     let event = Event::ExponentialMechanism { epsilon };
-    curator
-        .reserve(&Spend::Fixed(event.repeated(times)))
-        .unwrap();
-    curator
+    simulated(ADJACENCY, 5, event.repeated(times))
 }
 
 #[test]
 fn a_shifted_norm_is_the_norm_of_the_shifted_sum() {
-    let sealed = || sum(&[[0.3, 0.4], [0.3, 0.0], [0.0, -0.2]]);
+    let sealed = || sum(&[[0.3, 0.4], [0.3, 0.0], [0.0, -0.2]], 1.0);
     // Noise of a thousand lattice steps: 2^-20 of the radius.
     let tiny = z(2f64.powi(-21));
     let mut curator = Curator::simulated(ADJACENCY, 1);
@@ -96,7 +71,7 @@ proptest! {
         let tape = ReplayForAudits::new(ADJACENCY, 1, ChangedRecord::InPlace(1)).unwrap();
         for (mut curator, record) in [(tape.recorder(), one), (tape.replayer(), other)] {
             curator.reserve(&Spend::Fixed(Event::gaussian(z(4.0)))).unwrap();
-            let sealed = sum(&[[0.1, 0.2], record]);
+            let sealed = sum(&[[0.1, 0.2], record], 1.0);
             release_norm(&mut curator, Which::All, sealed, &shift, z(4.0)).unwrap();
         }
         let report = tape.report();
@@ -117,7 +92,7 @@ proptest! {
         let tape = ReplayForAudits::new(ADJACENCY, 1, ChangedRecord::InPlace(1)).unwrap();
         for (mut curator, record) in [(tape.recorder(), one), (tape.replayer(), other)] {
             curator.reserve(&Spend::Fixed(Event::ExponentialMechanism { epsilon })).unwrap();
-            let among = shifts.iter().map(|shift| (sum(&[[0.1, 0.2], record]), &shift[..]));
+            let among = shifts.iter().map(|shift| (sum(&[[0.1, 0.2], record], 1.0), &shift[..]));
             select(&mut curator, among.collect(), epsilon).unwrap();
         }
         let report = tape.report();
@@ -178,7 +153,7 @@ fn a_cap_and_what_comes_after_it_are_kept_apart() {
     let spend = Spend::at_most_then(Event::gaussian(z(1.0)), then.clone());
     let mut curator = Curator::protected(ADJACENCY).unwrap();
     curator.reserve(&spend).unwrap();
-    let sealed = || sum(&[[0.3, 0.4]]);
+    let sealed = || sum(&[[0.3, 0.4]], 1.0);
     // 1/4 + 1/4 of the cap of 1, and 1 more is refused.
     for _ in 0..2 {
         release(&mut curator, Which::All, sealed(), z(2.0)).unwrap();
@@ -255,7 +230,7 @@ fn a_shared_budget_pays_for_both_in_its_own_measure() {
     run.reserve(&spend).unwrap();
     let used = || open("zcdp", FilterKind::Zcdp).state().unwrap().used;
     assert!((used() - 0.5 - 0.08).abs() < 1e-8, "{}", used());
-    release(&mut run, Which::All, sum(&[[0.3, 0.4]]), z(2.0)).unwrap();
+    release(&mut run, Which::All, sum(&[[0.3, 0.4]], 1.0), z(2.0)).unwrap();
     select(&mut run, vec![of_length(0.1)], selection).unwrap();
     run.settle().unwrap();
     // Refunded to what was released.
