@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 use dpopt_linalg::{Ahead, Entry, logistic, logistic_changes, row_products, sparse_products};
-use dpopt_privacy::{Bound, ClipNorm, LatticeSum, RowBound, RowEntry, SparseRow};
+use dpopt_privacy::{Bound, ClipNorm, LatticeSum, RowBound, SparseRow};
 use pulp::{Simd, WithSimd};
 
 /// Bytes in a block of rows. Tuned: two blocks, the point and the sum share the innermost cache.
@@ -43,7 +43,7 @@ pub enum Query<'a> {
 }
 
 /// An entry whose bits can be added up.
-pub trait Bits: Entry + RowEntry {
+pub trait Bits: Entry {
     /// Adds the bits of a slice, as wide as the processor can.
     fn add_up(slice: &[Self]) -> u64;
 }

@@ -1,6 +1,6 @@
 //! Products of a block of rows with a matrix, each row's computed in the same order wherever it stands.
 
-use crate::simd::{Kernel, LANES, Lanes, dispatch};
+use dpopt_lanes::{Kernel, LANES, Lanes, dispatch, zeros_after};
 
 /// Rows that share one read of the matrix. Tuned, with [`WIDE`]: 24 sums and what is added to them fill the 32
 /// registers of AVX-512.
@@ -131,7 +131,7 @@ fn group<L: Lanes, const J: usize>(
         for (r, sums) in sums.iter_mut().enumerate().take(count) {
             for (j, sum) in sums.iter_mut().enumerate() {
                 let from = &out[r * n + (first + j) * LANES..(r + 1) * n];
-                *sum = lanes.doubles(&padded(from));
+                *sum = lanes.doubles(&zeros_after(from));
             }
         }
     }
@@ -160,56 +160,30 @@ fn group<L: Lanes, const J: usize>(
         for j in 0..J {
             columns[j] = lanes.doubles(&panels[j][i]);
         }
-        s0 = multiples(lanes, r0[i], columns, s0);
-        s1 = multiples(lanes, r1[i], columns, s1);
-        s2 = multiples(lanes, r2[i], columns, s2);
-        s3 = multiples(lanes, r3[i], columns, s3);
-        s4 = multiples(lanes, r4[i], columns, s4);
-        s5 = multiples(lanes, r5[i], columns, s5);
-        s6 = multiples(lanes, r6[i], columns, s6);
-        s7 = multiples(lanes, r7[i], columns, s7);
+        s0 = lanes.add_multiples(r0[i], columns, s0);
+        s1 = lanes.add_multiples(r1[i], columns, s1);
+        s2 = lanes.add_multiples(r2[i], columns, s2);
+        s3 = lanes.add_multiples(r3[i], columns, s3);
+        s4 = lanes.add_multiples(r4[i], columns, s4);
+        s5 = lanes.add_multiples(r5[i], columns, s5);
+        s6 = lanes.add_multiples(r6[i], columns, s6);
+        s7 = lanes.add_multiples(r7[i], columns, s7);
     }
     let sums = [s0, s1, s2, s3, s4, s5, s6, s7];
     for (r, sums) in sums.iter().enumerate().take(count) {
         for (j, &sum) in sums.iter().enumerate() {
             let to = &mut out[r * n + (first + j) * LANES..(r + 1) * n];
-            for (to, x) in to.iter_mut().zip(lanes.to_array(sum)) {
+            for (to, x) in to.iter_mut().zip(lanes.to_doubles(sum)) {
                 *to = x;
             }
         }
     }
 }
 
-/// `entry` times each column, added to the sums.
-#[inline(always)]
-fn multiples<L: Lanes, const J: usize>(
-    lanes: L,
-    entry: f64,
-    columns: [L::Vector; J],
-    mut sums: [L::Vector; J],
-) -> [L::Vector; J] {
-    let entry = lanes.splat(entry);
-    for j in 0..J {
-        sums[j] = lanes.mul_add(entry, columns[j], sums[j]);
-    }
-    sums
-}
-
-/// The first eight numbers, or all and zeros.
-#[inline(always)]
-fn padded(from: &[f64]) -> [f64; LANES] {
-    if let Some(whole) = from.first_chunk::<LANES>() {
-        return *whole;
-    }
-    let mut all = [0.0; LANES];
-    all[..from.len()].copy_from_slice(from);
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Arrays, each_width};
+    use dpopt_lanes::{Width, each_width};
 
     fn entry(seed: usize) -> f64 {
         ((seed * 7919 + 13) % 1009) as f64 / 64.0 - 7.5
@@ -293,10 +267,10 @@ mod tests {
                 out
             }
         }
-        let fused = Run(&matrix, &rows, count * n).run(Arrays::<true>);
-        for (name, found) in each_width(|| Run(&matrix, &rows, count * n)) {
-            if name != "plain" {
-                assert_eq!(found, fused, "{name}");
+        let fused = Width::Fused.run(Run(&matrix, &rows, count * n)).unwrap();
+        for (width, found) in each_width(|| Run(&matrix, &rows, count * n)) {
+            if width != Width::Plain {
+                assert_eq!(found, fused, "{width:?}");
             }
         }
     }

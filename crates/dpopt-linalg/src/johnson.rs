@@ -7,7 +7,8 @@
 use crate::ahead::Ahead;
 use crate::design::Design;
 use crate::row::Row;
-use crate::rows::{Entry, row_products};
+use crate::rows::row_products;
+use dpopt_lanes::Entry;
 
 /// Columns that are made, applied and forgotten together. Tuned.
 const BLOCK: usize = 256;

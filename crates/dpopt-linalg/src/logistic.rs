@@ -1,6 +1,6 @@
 //! The logistic function of many numbers at once.
 
-use crate::simd::{Kernel, LANES, Lanes, dispatch};
+use dpopt_lanes::{Kernel, LANES, Lanes, dispatch};
 
 /// Arguments below this are raised to it: the exponential stays a normal number.
 const LOWEST: f64 = -708.0;

@@ -2,7 +2,7 @@
 //! stands.
 
 use crate::row::Row;
-use crate::simd::{Kernel, Lanes, SINGLES, dispatch};
+use dpopt_lanes::{Kernel, Lanes, SINGLES, dispatch};
 
 /// Rows that share one read of the matrix. Tuned, with [`WIDE`]: 24 sums and what is added to them fill the 32
 /// registers of AVX-512.
@@ -345,32 +345,17 @@ fn group<L: Lanes, const J: usize>(
             for j in 0..J {
                 columns[j] = lanes.load_singles(&matrix[j][p][k]);
             }
-            s0 = multiples(lanes, entries[0][k], columns, s0);
-            s1 = multiples(lanes, entries[1][k], columns, s1);
-            s2 = multiples(lanes, entries[2][k], columns, s2);
-            s3 = multiples(lanes, entries[3][k], columns, s3);
-            s4 = multiples(lanes, entries[4][k], columns, s4);
-            s5 = multiples(lanes, entries[5][k], columns, s5);
-            s6 = multiples(lanes, entries[6][k], columns, s6);
-            s7 = multiples(lanes, entries[7][k], columns, s7);
+            s0 = lanes.add_single_multiples(entries[0][k], columns, s0);
+            s1 = lanes.add_single_multiples(entries[1][k], columns, s1);
+            s2 = lanes.add_single_multiples(entries[2][k], columns, s2);
+            s3 = lanes.add_single_multiples(entries[3][k], columns, s3);
+            s4 = lanes.add_single_multiples(entries[4][k], columns, s4);
+            s5 = lanes.add_single_multiples(entries[5][k], columns, s5);
+            s6 = lanes.add_single_multiples(entries[6][k], columns, s6);
+            s7 = lanes.add_single_multiples(entries[7][k], columns, s7);
         }
     }
     [s0, s1, s2, s3, s4, s5, s6, s7]
-}
-
-/// `entry` times each column, added to the sums.
-#[inline(always)]
-fn multiples<L: Lanes, const J: usize>(
-    lanes: L,
-    entry: f32,
-    columns: [L::Singles; J],
-    mut sums: [L::Singles; J],
-) -> [L::Singles; J] {
-    let entry = lanes.splat_single(entry);
-    for j in 0..J {
-        sums[j] = lanes.mul_add_singles(entry, columns[j], sums[j]);
-    }
-    sums
 }
 
 #[cfg(test)]

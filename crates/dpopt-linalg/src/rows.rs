@@ -1,17 +1,11 @@
 //! Inner products of many rows with one or two points, each row read once.
 
+use dpopt_lanes::{Entry, Kernel, LANES, Lanes, dispatch, zeros_before};
+
 use crate::ahead::Ahead;
-use crate::simd::{Kernel, LANES, Lanes, dispatch};
 
 /// Rows that share one walk over the points.
 const GROUP: usize = 4;
-
-/// The type of the entries of a dense row.
-pub trait Entry: Copy + Into<f64> + Send + Sync + 'static + sealed::Sealed {}
-
-impl Entry for f32 {}
-impl Entry for f64 {}
-impl Entry for u8 {}
 
 /// Inner products of dense rows with each of K points, in one read of the rows.
 ///
@@ -179,7 +173,7 @@ fn products_of<L: Lanes, T: Entry, const R: usize, const K: usize>(
         for r in 0..R {
             let x = match rows[r].last_chunk::<LANES>() {
                 Some(x) => T::load(lanes, x),
-                None => lanes.doubles(&padded(rows[r])),
+                None => lanes.doubles(&zeros_before(rows[r])),
             };
             for k in 0..K {
                 sums[k][r] = lanes.mul_add(x, last[k], sums[k][r]);
@@ -212,52 +206,6 @@ fn products_of_uneven<L: Lanes, T: Entry, const R: usize, const K: usize>(
         }
     }
     products
-}
-
-/// A row shorter than the lanes, with zeros before it.
-#[inline(always)]
-fn padded<T: Entry>(row: &[T]) -> [f64; LANES] {
-    let mut all = [0.0; LANES];
-    for (to, &from) in all.iter_mut().rev().zip(row.iter().rev()) {
-        *to = from.into();
-    }
-    all
-}
-
-/// Keeps the lanes out of the public trait.
-#[expect(
-    private_bounds,
-    private_interfaces,
-    reason = "only the kernels here load lanes"
-)]
-mod sealed {
-    use crate::simd::{LANES, Lanes};
-
-    /// How entries enter the lanes.
-    pub trait Sealed: Sized {
-        fn load<L: Lanes>(lanes: L, from: &[Self; LANES]) -> L::Vector;
-    }
-
-    impl Sealed for f64 {
-        #[inline(always)]
-        fn load<L: Lanes>(lanes: L, from: &[f64; LANES]) -> L::Vector {
-            lanes.doubles(from)
-        }
-    }
-
-    impl Sealed for f32 {
-        #[inline(always)]
-        fn load<L: Lanes>(lanes: L, from: &[f32; LANES]) -> L::Vector {
-            lanes.singles(from)
-        }
-    }
-
-    impl Sealed for u8 {
-        #[inline(always)]
-        fn load<L: Lanes>(lanes: L, from: &[u8; LANES]) -> L::Vector {
-            lanes.singles(&from.map(f32::from))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! to the lattice; its contents can be read only by the curator, which adds noise. The argument is in `docs/privacy/lattice-sums.md`.
 
 mod claimed;
-mod lanes;
 mod norm;
 mod outer;
 mod placed;
@@ -14,7 +13,7 @@ mod rows;
 mod weighted;
 
 pub use claimed::SensitivityClaim;
-pub use lanes::RowEntry;
+pub use dpopt_lanes::Entry as RowEntry;
 pub use outer::{BlockFactors, BlockWork, Factors, OuterWork};
 pub use placed::FixedBlocks;
 use placed::Placed;

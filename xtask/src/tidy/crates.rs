@@ -21,11 +21,15 @@ enum May {
 
 /// The layers of `docs/architecture.md`. An arrow that is not here does not exist; adding one
 /// means editing that document too.
-const LAYERS: [(&str, May); 16] = [
-    ("dpopt-linalg", May::Only(&[])),
+const LAYERS: [(&str, May); 17] = [
+    ("dpopt-lanes", May::Only(&[])),
+    ("dpopt-linalg", May::Only(&["dpopt-lanes"])),
     ("dpopt-accounting", May::Only(&[])),
     ("dpopt-data", May::Only(&["dpopt-linalg"])),
-    ("dpopt-privacy", May::Only(&["dpopt-accounting"])),
+    (
+        "dpopt-privacy",
+        May::Only(&["dpopt-accounting", "dpopt-lanes"]),
+    ),
     (
         "dpopt-oracle",
         May::Only(&["dpopt-linalg", "dpopt-privacy"]),
@@ -107,8 +111,8 @@ const OWNED: [(&str, &[&str], &str); 11] = [
     ),
     (
         "pulp",
-        &["dpopt-linalg", "dpopt-privacy", "dpopt-benches"],
-        "the kernels are in these",
+        &["dpopt-lanes", "dpopt-linalg", "dpopt-benches"],
+        "the choice of instructions, and the loads ahead of a walk",
     ),
     (
         "rayon",

@@ -1,31 +1,10 @@
 //! Lanczos against dense spectra and operators whose spectrum is known.
 
+use dpopt_testkit::Draws;
 use proptest::prelude::*;
 
 use super::*;
 use crate::spectrum::symmetric_spectrum;
-
-/// Independent normals from SplitMix64 and Box-Muller; good enough for starts.
-struct Normals(u64);
-
-impl Normals {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn vector(&mut self, dim: usize) -> Vec<f64> {
-        (0..dim)
-            .map(|_| {
-                let (u, v) = (1.0 - self.uniform(), self.uniform());
-                (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-            })
-            .collect()
-    }
-}
 
 fn diagonal(entries: &[f64]) -> impl FnMut(&[f64], &mut [f64]) + '_ {
     move |v, out| {
@@ -36,7 +15,7 @@ fn diagonal(entries: &[f64]) -> impl FnMut(&[f64], &mut [f64]) + '_ {
 }
 
 fn least(entries: &[f64], seed: u64) -> ExtremeEigenvalue {
-    let start = Normals(seed).vector(entries.len());
+    let start = Draws::new(seed).normals(entries.len());
     let settings = LanczosSettings::default();
     extreme_eigenvalue(&start, End::Least, &settings, diagonal(entries)).unwrap()
 }
@@ -47,17 +26,17 @@ proptest! {
     /// Dense random matrices, restarts forced: both ends agree with the dense spectrum within the bounds.
     #[test]
     fn agrees_with_the_dense_spectrum(dim in 1usize..40, seed in any::<u64>(), scale in -200i32..200) {
-        let mut normals = Normals(seed);
+        let mut normals = Draws::new(seed);
         let size = (f64::from(scale)).exp2();
         let mut matrix = vec![0.0; dim * dim];
         for i in 0..dim {
-            for (j, x) in normals.vector(i + 1).into_iter().enumerate() {
+            for (j, x) in normals.normals(i + 1).into_iter().enumerate() {
                 matrix[i * dim + j] = x * size;
                 matrix[j * dim + i] = x * size;
             }
         }
         let spectrum = symmetric_spectrum(dim, &matrix).unwrap();
-        let start = normals.vector(dim);
+        let start = normals.normals(dim);
         let settings = LanczosSettings { basis: 10, ..LanczosSettings::default() };
         for (end, exact) in [
             (End::Least, spectrum.eigenvalues[0]),
@@ -179,7 +158,7 @@ fn a_deficient_start_has_its_residual_bound() {
 #[test]
 fn few_products_are_a_status_with_numbers() {
     let entries: Vec<f64> = (0..2000).map(|i| f64::from(i) / 2000.0).collect();
-    let start = Normals(5).vector(2000);
+    let start = Draws::new(5).normals(2000);
     let settings = LanczosSettings {
         max_products: 20,
         ..LanczosSettings::default()
@@ -216,7 +195,7 @@ fn the_bound_on_what_was_missed_holds_as_often_as_it_says() {
     };
     let (mut failures, mut twin) = (0, 0);
     for seed in 0..2000 {
-        let start = Normals(seed).vector(200);
+        let start = Draws::new(seed).normals(200);
         let found = extreme_eigenvalue(&start, End::Least, &settings, diagonal(&entries)).unwrap();
         let missed = found.value + 1.0;
         failures += u32::from(missed > found.beyond(0.1));
@@ -238,7 +217,7 @@ fn the_bound_covers_restarts() {
     };
     let mut failures = 0;
     for seed in 0..500 {
-        let start = Normals(seed).vector(100);
+        let start = Draws::new(seed).normals(100);
         let found = extreme_eigenvalue(&start, End::Least, &settings, diagonal(&entries)).unwrap();
         failures += u32::from(found.value > found.beyond(0.1));
         // It says something: the spread of the spectrum is 1.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::simd::each_width;
+use dpopt_lanes::each_width;
 
 // Written with Python's decimal module at 60 digits: 1 / (1 + exp(-z)), and its differences.
 const LOGISTIC: [(f64, f64); 30] = [
@@ -128,8 +128,8 @@ fn neither_place_nor_width_changes_a_result() {
         }
     }
     let widths = each_width(|| Owned(z.clone()));
-    for (name, values) in &widths[1..] {
-        assert_eq!(*values, widths[1].1, "{name}");
+    for (width, values) in &widths[1..] {
+        assert_eq!(*values, widths[1].1, "{width:?}");
     }
     for (plain, fused) in widths[0].1.iter().zip(&widths[1].1) {
         assert!(ulps(*plain, *fused) <= 8.0);

@@ -1,7 +1,7 @@
 //! Products in single precision against integers, and a row's bits against the company it keeps.
 
 use super::*;
-use crate::simd::{Arrays, each_width};
+use dpopt_lanes::{Width, each_width};
 
 fn panels(rows: &[Vec<f32>], columns: usize) -> Panels {
     let mut out = Panels::zeros(rows.len(), columns);
@@ -114,10 +114,10 @@ fn all_fused_widths_give_the_same_bits() {
             out.chunks
         }
     }
-    let fused = Run(&matrix, &rows, count).run(Arrays::<true>);
-    for (name, found) in each_width(|| Run(&matrix, &rows, count)) {
-        if name != "plain" {
-            assert_eq!(found, fused, "{name}");
+    let fused = Width::Fused.run(Run(&matrix, &rows, count)).unwrap();
+    for (width, found) in each_width(|| Run(&matrix, &rows, count)) {
+        if width != Width::Plain {
+            assert_eq!(found, fused, "{width:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::simd::each_width;
+use dpopt_lanes::each_width;
 
 fn products<T: Entry>(rows: &[&[T]], w: &[f64]) -> Vec<f64> {
     let mut out = vec![7.0; rows.len()];
@@ -88,8 +88,8 @@ proptest! {
             }
         }
         let all = each_width(|| Owned(&slices, &w));
-        for (name, found) in &all[1..] {
-            prop_assert_eq!(bits(found), bits(&all[1].1), "{}", name);
+        for (width, found) in &all[1..] {
+            prop_assert_eq!(bits(found), bits(&all[1].1), "{:?}", width);
         }
         for (row, (plain, fused)) in rows.iter().zip(all[0].1.iter().zip(&all[1].1)) {
             let size: f64 = row.iter().zip(&w).map(|(x, w)| (f64::from(*x) * w).abs()).sum();

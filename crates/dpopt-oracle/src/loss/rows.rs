@@ -5,7 +5,7 @@
 //! that row alone: the kernels compute each row's products in an order of its own.
 
 use dpopt_linalg::{Ahead, Entries, Entry, Row, row_products, sparse_products};
-use dpopt_privacy::{LatticeSum, RowBound, RowEntry, SparseRow};
+use dpopt_privacy::{LatticeSum, RowBound, SparseRow};
 
 use crate::positions::Positions;
 use crate::records::{Examples, Records};
@@ -68,7 +68,7 @@ impl<const K: usize, F: Fn(Block<'_, K>)> Pass<'_, K, F> {
     }
 
     /// Dense rows, each with a factor unless there are none.
-    fn dense<T: Entry + RowEntry>(&self, sum: &mut LatticeSum, all: &[T], factors: &[f32]) {
+    fn dense<T: Entry>(&self, sum: &mut LatticeSum, all: &[T], factors: &[f32]) {
         let columns = self.examples.columns();
         let step = self.block_rows(size_of::<T>() * columns);
         let mut blocks = self.positions.blocks(step);

@@ -39,8 +39,6 @@ struct Gaussian<'a> {
     mechanism: ReplayedMechanism,
     noise: &'a RoundedGaussian,
     bound: Bound,
-    /// L2 sensitivity, in steps.
-    sensitivity: f64,
 }
 
 impl Curator {
@@ -85,30 +83,18 @@ impl Curator {
         bound: Bound,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Ticket, Refused> {
-        let granted = self.grant_sum(which, body, bound, noise_multiplier);
-        self.noted(granted)
-    }
-
-    fn grant_sum(
-        &mut self,
-        which: Which<'_>,
-        body: Body,
-        bound: Bound,
-        z: NoiseMultiplier,
-    ) -> Result<Ticket, Refused> {
-        let priced = self.price(which, body, Event::gaussian(z))?;
-        let sum = bound.sensitivity_in_steps(self.adjacency);
-        let noise = self.noise(z, sum, bound)?;
-        let norm_noise = self.noise(z, bound.norm_sensitivity_in_steps(self.adjacency), bound)?;
-        self.check(&priced.price.event, priced.price.account)?;
-        let (price, sample) = self.draw(priced)?;
-        let terms = ForSum {
-            price,
-            bound,
-            noise,
-            norm_noise,
-        };
-        Ok(self.ticket(sample, terms))
+        self.noting(|curator| {
+            let z = noise_multiplier;
+            let priced = curator.price(which, body, Event::gaussian(z))?;
+            let noise = curator.noise(ReplayedMechanism::Sum, z, bound)?;
+            let norm_noise = curator.noise(ReplayedMechanism::Norm, z, bound)?;
+            curator.granted(priced, |price| ForSum {
+                price,
+                bound,
+                noise,
+                norm_noise,
+            })
+        })
     }
 
     /// As [`Curator::grant`], of an output whose sensitivity is claimed.
@@ -128,31 +114,30 @@ impl Curator {
         claim: &SensitivityClaim,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Ticket<ForClaim>, Refused> {
-        let granted = self.grant_claim(which, body, claim, noise_multiplier);
-        self.noted(granted)
+        self.noting(|curator| {
+            curator.may_rest_on(claim.argument())?;
+            curator.same_adjacency(claim.adjacency())?;
+            let z = noise_multiplier;
+            let priced = curator.price(which, body, Event::gaussian(z))?;
+            let noise = curator.noise(ReplayedMechanism::Sum, z, claim.bound())?;
+            let claim = *claim;
+            curator.granted(priced, |price| ForClaim {
+                price,
+                claim,
+                noise,
+            })
+        })
     }
 
-    fn grant_claim(
+    /// The ticket of a release, if the reservation pays for it, with its records drawn.
+    pub(super) fn granted<For>(
         &mut self,
-        which: Which<'_>,
-        body: Body,
-        claim: &SensitivityClaim,
-        z: NoiseMultiplier,
-    ) -> Result<Ticket<ForClaim>, Refused> {
-        self.may_rest_on(claim.argument())?;
-        self.same_adjacency(claim.adjacency())?;
-        let priced = self.price(which, body, Event::gaussian(z))?;
-        let sensitivity = claim.bound().sensitivity_in_steps(self.adjacency);
-        let noise = self.noise(z, sensitivity, claim.bound())?;
+        priced: Priced,
+        terms: impl FnOnce(Price) -> For,
+    ) -> Result<Ticket<For>, Refused> {
         self.check(&priced.price.event, priced.price.account)?;
         let (price, sample) = self.draw(priced)?;
-        let claim = *claim;
-        let terms = ForClaim {
-            price,
-            claim,
-            noise,
-        };
-        Ok(self.ticket(sample, terms))
+        Ok(self.ticket(sample, terms(price)))
     }
 
     /// Releases the sum that a ticket was granted for, with Gaussian noise.
@@ -169,22 +154,23 @@ impl Curator {
     /// [`Refused::Ticket`] for a ticket that is not good any more or a sum that was not granted;
     /// [`Refused::Ledger`]. Nothing has been released or charged then.
     pub fn redeem(&mut self, ticket: Ticket, sum: LatticeSum) -> Result<Vec<f64>, Refused> {
-        let released = self.redeem_sum(ticket, sum);
-        self.noted(released)
-    }
-
-    fn redeem_sum(&mut self, ticket: Ticket, sum: LatticeSum) -> Result<Vec<f64>, Refused> {
-        ticket.hold.check(self.now())?;
-        let bound = ticket.terms.bound;
-        let integers = ticket::sealed(sum, bound, self.adjacency)?;
-        let release = Gaussian {
-            price: &ticket.terms.price,
-            mechanism: ReplayedMechanism::Sum,
-            noise: &ticket.terms.noise,
-            bound,
-            sensitivity: bound.sensitivity_in_steps(self.adjacency),
-        };
-        self.release_integers(&release, integers.iter().map(|&k| i128::from(k)).collect())
+        self.noting(|curator| {
+            ticket.hold.check(curator.now())?;
+            let ForSum {
+                price,
+                bound,
+                noise,
+                ..
+            } = &ticket.terms;
+            let integers = ticket::sealed(sum, *bound, curator.adjacency)?;
+            let release = Gaussian {
+                price,
+                mechanism: ReplayedMechanism::Sum,
+                noise,
+                bound: *bound,
+            };
+            curator.release_integers(&release, wide(&integers))
+        })
     }
 
     /// Releases the L2 norm of the sum plus a public `shift`, in whole lattice steps, rounded
@@ -204,29 +190,20 @@ impl Curator {
         sum: LatticeSum,
         shift: &[f64],
     ) -> Result<f64, Refused> {
-        let released = self.redeem_norm_from(ticket, sum, shift);
-        self.noted(released)
-    }
-
-    fn redeem_norm_from(
-        &mut self,
-        ticket: Ticket,
-        sum: LatticeSum,
-        shift: &[f64],
-    ) -> Result<f64, Refused> {
-        ticket.hold.check(self.now())?;
-        let bound = ticket.terms.bound;
-        let integers = ticket::sealed(sum, bound, self.adjacency)?;
-        let release = Gaussian {
-            price: &ticket.terms.price,
-            mechanism: ReplayedMechanism::Norm,
-            noise: &ticket.terms.norm_noise,
-            bound,
-            sensitivity: bound.norm_sensitivity_in_steps(self.adjacency),
-        };
-        let norm = bound.norm_in_steps(&integers, shift);
-        let released = self.release_integers(&release, vec![norm])?;
-        Ok(released.first().copied().unwrap_or(0.0))
+        self.noting(|curator| {
+            ticket.hold.check(curator.now())?;
+            let bound = ticket.terms.bound;
+            let integers = ticket::sealed(sum, bound, curator.adjacency)?;
+            let release = Gaussian {
+                price: &ticket.terms.price,
+                mechanism: ReplayedMechanism::Norm,
+                noise: &ticket.terms.norm_noise,
+                bound,
+            };
+            let norm = bound.norm_in_steps(&integers, shift);
+            let released = curator.release_integers(&release, vec![norm])?;
+            Ok(released.first().copied().unwrap_or(0.0))
+        })
     }
 
     /// Releases an output whose sensitivity is claimed. Each coordinate is clamped, which is
@@ -244,26 +221,21 @@ impl Curator {
         ticket: Ticket<ForClaim>,
         output: &[f64],
     ) -> Result<Vec<f64>, Refused> {
-        let released = self.redeem_claim(&ticket, output);
-        self.noted(released)
-    }
-
-    fn redeem_claim(
-        &mut self,
-        ticket: &Ticket<ForClaim>,
-        output: &[f64],
-    ) -> Result<Vec<f64>, Refused> {
-        ticket.hold.check(self.now())?;
-        let bound = ticket.terms.claim.bound();
-        let integers = ticket.terms.claim.integers(output);
-        let release = Gaussian {
-            price: &ticket.terms.price,
-            mechanism: ReplayedMechanism::Sum,
-            noise: &ticket.terms.noise,
-            bound,
-            sensitivity: bound.sensitivity_in_steps(self.adjacency),
-        };
-        self.release_integers(&release, integers.iter().map(|&k| i128::from(k)).collect())
+        self.noting(|curator| {
+            ticket.hold.check(curator.now())?;
+            let ForClaim {
+                price,
+                claim,
+                noise,
+            } = &ticket.terms;
+            let release = Gaussian {
+                price,
+                mechanism: ReplayedMechanism::Sum,
+                noise,
+                bound: claim.bound(),
+            };
+            curator.release_integers(&release, wide(&claim.integers(output)))
+        })
     }
 
     fn release_integers(
@@ -286,7 +258,7 @@ impl Curator {
                 charged: price.event.clone(),
                 noise_steps: noise.scale(),
                 radius_steps: release.bound.radius() / release.bound.step(),
-                limit: release.sensitivity / noise.scale(),
+                limit: self.sensitivity(release.mechanism, release.bound) / noise.scale(),
             };
             noisy = seat.sum(facts, exact, noisy);
         }
@@ -438,14 +410,23 @@ impl Curator {
         }
     }
 
-    /// Noise for this sensitivity in steps, if a release within `bound` can be drawn at all.
+    /// The L2 sensitivity of a sum within `bound`, or of its norm, in steps.
+    fn sensitivity(&self, mechanism: ReplayedMechanism, bound: Bound) -> f64 {
+        match mechanism {
+            ReplayedMechanism::Norm => bound.norm_sensitivity_in_steps(self.adjacency),
+            _ => bound.sensitivity_in_steps(self.adjacency),
+        }
+    }
+
+    /// Its noise, if a release within `bound` can be drawn at all.
     fn noise(
         &self,
+        mechanism: ReplayedMechanism,
         z: NoiseMultiplier,
-        sensitivity: f64,
         bound: Bound,
     ) -> Result<RoundedGaussian, Refused> {
         self.can_draw(bound)?;
+        let sensitivity = self.sensitivity(mechanism, bound);
         // Rounded up: the product errs by less than one unit in the last place.
         Ok(RoundedGaussian::new((z.get() * sensitivity).next_up())?)
     }
@@ -469,6 +450,10 @@ impl Curator {
             _ => Err(Refused::ClaimNotReserved { argument }),
         }
     }
+}
+
+fn wide(integers: &[i64]) -> Vec<i128> {
+    integers.iter().map(|&k| i128::from(k)).collect()
 }
 
 /// A slice, and its positions: a pool of more positions than there are records is a mistake of

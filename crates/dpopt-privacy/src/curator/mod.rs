@@ -362,8 +362,12 @@ impl Curator {
         Ok(())
     }
 
-    /// Notes a refusal on the tape of an audit, where there is one.
-    pub(crate) fn noted<T>(&self, outcome: Result<T, Refused>) -> Result<T, Refused> {
+    /// Does it, and notes a refusal on the tape of an audit, where there is one.
+    pub(crate) fn noting<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let outcome = work(self);
         if let (Err(refused), Some(seat)) = (&outcome, &self.replay) {
             seat.refused(refused);
         }

@@ -148,8 +148,7 @@ impl Prefix {
         body: Body,
         curator: &mut Curator,
     ) -> Result<Ticket<ForStep>, Refused> {
-        let granted = self.grant_step(which, body, curator);
-        curator.noted(granted)
+        curator.noting(|curator| self.grant_step(which, body, curator))
     }
 
     fn grant_step(
@@ -217,27 +216,19 @@ impl Prefix {
         sum: LatticeSum,
         curator: &mut Curator,
     ) -> Result<Vec<f64>, Refused> {
-        let released = self.redeem_step(ticket, sum, curator);
-        curator.noted(released)
-    }
-
-    fn redeem_step(
-        &mut self,
-        ticket: Ticket<ForStep>,
-        sum: LatticeSum,
-        curator: &mut Curator,
-    ) -> Result<Vec<f64>, Refused> {
-        ticket.hold.check(curator.now())?;
-        let ForStep {
-            period,
-            slice,
-            payer,
-        } = ticket.terms;
-        if (self.terms.curator, self.number) != (curator.id, period) {
-            return Err(TicketError::OtherPeriod.into());
-        }
-        let integers = ticket::sealed(sum, self.terms.bound, curator.adjacency)?;
-        self.step(slice, payer, &integers, curator)
+        curator.noting(|curator| {
+            ticket.hold.check(curator.now())?;
+            let ForStep {
+                period,
+                slice,
+                payer,
+            } = ticket.terms;
+            if (self.terms.curator, self.number) != (curator.id, period) {
+                return Err(TicketError::OtherPeriod.into());
+            }
+            let integers = ticket::sealed(sum, self.terms.bound, curator.adjacency)?;
+            self.step(slice, payer, &integers, curator)
+        })
     }
 
     /// The period of an audited run.

@@ -77,9 +77,23 @@ impl Curator {
     ) -> Result<usize, Refused> {
         let rate = self.rate_of(scores, epsilon)?;
         let event = Event::ExponentialMechanism { epsilon };
-        let mut stream = self.pay(&event)?;
-        let chosen = selection::exponential(&scores.sums, base, rate, &mut stream);
         let kind = ReplayedMechanism::Exponential;
+        self.choose(scores, epsilon, event, kind, |sums, stream| {
+            selection::exponential(sums, base, rate, stream)
+        })
+    }
+
+    /// Pays for a choice, draws it and, in a replay, exchanges it.
+    fn choose(
+        &mut self,
+        scores: &SensitiveScores,
+        epsilon: Epsilon,
+        event: Event,
+        kind: ReplayedMechanism,
+        draw: impl FnOnce(&[i64], &mut KeyedStream) -> usize,
+    ) -> Result<usize, Refused> {
+        let mut stream = self.pay(&event)?;
+        let chosen = draw(&scores.sums, &mut stream);
         let spread = scores.bound.spread_in_steps(scores.adjacency);
         Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
     }
@@ -98,32 +112,22 @@ impl Curator {
         bound: Bound,
         epsilon: Epsilon,
     ) -> Result<Ticket<ForChoice>, Refused> {
-        let granted = self.grant_norms(body, bound, epsilon);
-        self.noted(granted)
-    }
-
-    fn grant_norms(
-        &mut self,
-        body: Body,
-        bound: Bound,
-        epsilon: Epsilon,
-    ) -> Result<Ticket<ForChoice>, Refused> {
-        // Below 2^34, and rounded up.
-        let spread = (2.0 * bound.norm_sensitivity_in_steps(self.adjacency)).ceil() as u64;
-        let rate = Rate::new(epsilon, spread)?;
-        self.can_draw(bound)?;
-        let priced = self.price(Which::All, body, Event::ExponentialMechanism { epsilon })?;
-        self.check(&priced.price.event, priced.price.account)?;
-        let (price, sample) = self.draw(priced)?;
-        let terms = ForChoice {
-            event: price.event,
-            bound,
-            epsilon,
-            spread,
-            rate,
-            scores: Vec::new(),
-        };
-        Ok(self.ticket(sample, terms))
+        self.noting(|curator| {
+            // Below 2^34, and rounded up.
+            let spread = (2.0 * bound.norm_sensitivity_in_steps(curator.adjacency)).ceil() as u64;
+            let rate = Rate::new(epsilon, spread)?;
+            curator.can_draw(bound)?;
+            let event = Event::ExponentialMechanism { epsilon };
+            let priced = curator.price(Which::All, body, event)?;
+            curator.granted(priced, |price| ForChoice {
+                event: price.event,
+                bound,
+                epsilon,
+                spread,
+                rate,
+                scores: Vec::new(),
+            })
+        })
     }
 
     /// Selects one of the candidates that were added to the ticket ([`Ticket::add`]) whose shifted
@@ -142,26 +146,23 @@ impl Curator {
     /// [`Refused::Ticket`] for a ticket that is not good any more, [`SelectionError::NoCandidates`],
     /// and [`Refused::Ledger`]. Nothing has been released or charged then.
     pub fn redeem_choice(&mut self, ticket: Ticket<ForChoice>) -> Result<usize, Refused> {
-        let chosen = self.redeem_norms(&ticket);
-        self.noted(chosen)
-    }
-
-    fn redeem_norms(&mut self, ticket: &Ticket<ForChoice>) -> Result<usize, Refused> {
-        ticket.hold.check(self.now())?;
-        let terms = &ticket.terms;
-        if terms.scores.is_empty() {
-            return Err(SelectionError::NoCandidates.into());
-        }
-        let mut stream = self.pay(&terms.event)?;
-        let chosen = selection::exponential(&terms.scores, None, terms.rate, &mut stream);
-        Ok(self.chosen(
-            ReplayedMechanism::Exponential,
-            terms.event.clone(),
-            terms.epsilon,
-            terms.spread,
-            &terms.scores,
-            chosen,
-        ))
+        self.noting(|curator| {
+            ticket.hold.check(curator.now())?;
+            let terms = &ticket.terms;
+            if terms.scores.is_empty() {
+                return Err(SelectionError::NoCandidates.into());
+            }
+            let mut stream = curator.pay(&terms.event)?;
+            let chosen = selection::exponential(&terms.scores, None, terms.rate, &mut stream);
+            Ok(curator.chosen(
+                ReplayedMechanism::Exponential,
+                terms.event.clone(),
+                terms.epsilon,
+                terms.spread,
+                &terms.scores,
+                chosen,
+            ))
+        })
     }
 
     /// Selects a candidate by permute-and-flip, drawn exactly. Never worse in expected score than
@@ -187,11 +188,10 @@ impl Curator {
     ) -> Result<usize, Refused> {
         let rate = self.rate_of(scores, epsilon)?;
         let event = Event::PermuteAndFlip { epsilon };
-        let mut stream = self.pay(&event)?;
-        let chosen = selection::permute_and_flip(&scores.sums, rate, &mut stream);
         let kind = ReplayedMechanism::PermuteAndFlip;
-        let spread = scores.bound.spread_in_steps(scores.adjacency);
-        Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
+        self.choose(scores, epsilon, event, kind, |sums, stream| {
+            selection::permute_and_flip(sums, rate, stream)
+        })
     }
 
     /// Selects the candidate whose score is largest after discrete Laplace noise, drawn exactly;
@@ -215,11 +215,10 @@ impl Curator {
     ) -> Result<usize, Refused> {
         let noise = NoisyMax::new(self.rate_of(scores, epsilon)?)?;
         let event = Event::ReportNoisyMax { epsilon };
-        let mut stream = self.pay(&event)?;
-        let chosen = noise.draw(&scores.sums, &mut stream);
         let kind = ReplayedMechanism::NoisyMax;
-        let spread = scores.bound.spread_in_steps(scores.adjacency);
-        Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
+        self.choose(scores, epsilon, event, kind, |sums, stream| {
+            noise.draw(sums, stream)
+        })
     }
 
     /// Opens a run of the sparse vector technique: it answers queries with above or below

@@ -15,8 +15,8 @@ pub use block::{BlockFactors, BlockWork};
 use scale::{Measured, Scales};
 use tiles::{AddTiles, Chunk, Measure, Round};
 
-use super::lanes::{LANES, dispatch};
 use super::{Bound, LatticeSum};
+use dpopt_lanes::{LANES, dispatch};
 
 /// Records that are added by one product of matrices. Tuned: two panels of this many rows share the innermost cache.
 /// Exactness would allow 2^21.

@@ -4,7 +4,8 @@
 //! has the nearest integer in its low bits, the bit patterns are added as they are, and the
 //! constant's own bits are taken off per group of rows.
 
-use super::lanes::{Kernel, LANES, Lanes, RowEntry, dispatch};
+use dpopt_lanes::{Entry, Kernel, LANES, Lanes, dispatch, zeros_before};
+
 use super::{Bound, LatticeSum, MAGIC, MAX_RECORDS, RowBound};
 
 /// Rows that share one read and one write of the sum.
@@ -41,7 +42,7 @@ impl LatticeSum {
     ///
     /// # Panics
     /// When the three slices differ in length, which does not depend on what rows hold.
-    pub fn add_rows<T: RowEntry>(
+    pub fn add_rows<T: Entry>(
         &mut self,
         rows: &[&[T]],
         scales: &[f64],
@@ -109,12 +110,7 @@ impl LatticeSum {
         room as usize
     }
 
-    fn add_batch<T: RowEntry>(
-        &mut self,
-        rows: &[&[T]],
-        steps: &[f64],
-        meanwhile: &mut impl FnMut(),
-    ) {
+    fn add_batch<T: Entry>(&mut self, rows: &[&[T]], steps: &[f64], meanwhile: &mut impl FnMut()) {
         dispatch(Dense {
             sum: &mut self.sum,
             rows,
@@ -125,7 +121,7 @@ impl LatticeSum {
 
     /// Adds a batch in which some rows can't be added, or not in the plain way.
     #[cold]
-    fn add_mixed<T: RowEntry>(
+    fn add_mixed<T: Entry>(
         &mut self,
         rows: &[&[T]],
         scales: &[f64],
@@ -152,7 +148,7 @@ impl LatticeSum {
 
     /// Adds a row whose norm and scale are far apart.
     #[cold]
-    fn add_extreme<T: RowEntry>(&mut self, scale: f64, row: &[T]) {
+    fn add_extreme<T: Entry>(&mut self, scale: f64, row: &[T]) {
         let entries = row.iter().map(|&x| Into::<f64>::into(x));
         if let Some(scaling) = self.bound.scaling(scale, entries.clone()) {
             for (sum, x) in self.sum.iter_mut().zip(entries) {
@@ -228,6 +224,8 @@ struct Steps<'a> {
 }
 
 impl Kernel for Steps<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes>(self, _: L) {
         let Clip { clip, per_step } = self.clip;
@@ -260,7 +258,9 @@ struct Dense<'a, 'r, T, F> {
     meanwhile: &'a mut F,
 }
 
-impl<T: RowEntry, F: FnMut()> Kernel for Dense<'_, '_, T, F> {
+impl<T: Entry, F: FnMut()> Kernel for Dense<'_, '_, T, F> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         // The columns after the last whole chunk are read together with those before them, into a
@@ -290,7 +290,7 @@ impl<T: RowEntry, F: FnMut()> Kernel for Dense<'_, '_, T, F> {
 
 /// Adds R rows.
 #[inline(always)]
-fn add_group<L: Lanes, T: RowEntry, const R: usize>(
+fn add_group<L: Lanes, T: Entry, const R: usize>(
     lanes: L,
     sum: &mut [i64],
     last: &mut [i64; LANES],
@@ -318,9 +318,12 @@ fn add_group<L: Lanes, T: RowEntry, const R: usize>(
         let mut total = [lanes.words(&sums[j]), start];
         for r in 0..R {
             let x = T::load(lanes, &chunks[r][j]);
-            total[r % 2] = lanes.add(total[r % 2], lanes.rounded(x, multiples[r], magic));
+            total[r % 2] = lanes.add(
+                total[r % 2],
+                lanes.bits(lanes.mul_add(x, multiples[r], magic)),
+            );
         }
-        sums[j] = lanes.to_array(lanes.add(total[0], total[1]));
+        sums[j] = lanes.to_words(lanes.add(total[0], total[1]));
     }
     if columns.is_multiple_of(LANES) {
         return;
@@ -329,21 +332,18 @@ fn add_group<L: Lanes, T: RowEntry, const R: usize>(
     for r in 0..R {
         let x = match rows[r].last_chunk::<LANES>() {
             Some(x) => T::load(lanes, x),
-            None => lanes.doubles(&padded(rows[r])),
+            None => lanes.doubles(&zeros_before(rows[r])),
         };
-        total = lanes.add(total, lanes.rounded(x, multiples[r], magic));
+        total = lanes.add(total, lanes.bits(lanes.mul_add(x, multiples[r], magic)));
     }
-    *last = lanes.to_array(total);
+    *last = lanes.to_words(total);
 }
 
-/// A row shorter than the lanes, at their end like the end of a longer one.
+/// The nearest integer of x * steps.
 #[inline(always)]
-fn padded<T: RowEntry>(row: &[T]) -> [f64; LANES] {
-    let mut all = [0.0; LANES];
-    for (to, &from) in all.iter_mut().rev().zip(row.iter().rev()) {
-        *to = from.into();
-    }
-    all
+fn nearest<L: Lanes>(lanes: L, x: f64, steps: f64) -> i64 {
+    let sum = lanes.mul_add_one(x, steps, MAGIC);
+    sum.to_bits().wrapping_sub(MAGIC.to_bits()) as i64
 }
 
 /// Adds sparse rows.
@@ -356,6 +356,8 @@ struct Sparse<'a, 'r> {
 }
 
 impl Kernel for Sparse<'_, '_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         for ((&(columns, values), &scale), &bound) in
@@ -367,7 +369,7 @@ impl Kernel for Sparse<'_, '_> {
                 Multiple::Zero => {}
                 Multiple::Steps(steps) => {
                     for (&column, &x) in entries {
-                        let k = lanes.nearest(f64::from(x), steps);
+                        let k = nearest(lanes, f64::from(x), steps);
                         if let Some(sum) = self.sum.sum.get_mut(column as usize) {
                             *sum = sum.wrapping_add(k);
                         }

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use dpopt_testkit::Draws;
+
 use super::disk::{Access, Disk, FileDisk, OpenFile, Pulse};
 use super::terms::Terms;
 use super::{Ledger, LedgerState, RunState};
@@ -222,19 +224,6 @@ fn operations() -> u64 {
     done.unwrap().parse().unwrap()
 }
 
-/// splitmix64 (Steele, Lea and Flood 2014), for the same choices in every test run.
-struct Mixer(u64);
-
-impl Mixer {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 /// What was found after all kills.
 #[derive(Default)]
 struct Found {
@@ -341,7 +330,7 @@ fn is_long() -> bool {
 #[test]
 fn a_run_killed_at_a_random_time_has_paid_for_what_it_released_and_little_more() {
     let kills = if is_long() { 1000 } else { 60 };
-    let (mut mixer, mut found) = (Mixer(11), Found::default());
+    let (mut mixer, mut found) = (Draws::new(11), Found::default());
     let mut subject = Subject::new();
     for number in 0..kills {
         if number % KILLS_PER_LEDGER == 0 {

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use super::super::lanes::{SINGLES, dispatch};
 use super::super::{Bound, LatticeSum, MAGIC, pow2};
 use super::singles::{AddProducts, Squares, multiply_by};
+use dpopt_lanes::{SINGLES, dispatch};
 
 /// The factors of one matrix of the contributions of the records of a block, in single precision.
 ///

@@ -1,7 +1,8 @@
 //! The kernels in single precision: norms of factors, their scaling, and the product of two matrices.
 
+use dpopt_lanes::{Kernel, LANES, Lanes, SINGLES};
+
 use super::super::MAGIC;
-use super::super::lanes::{Kernel, LANES, Lanes, SINGLES};
 
 /// Sixteen entries of one record's factor.
 pub(super) type Single = [f32; SINGLES];
@@ -20,6 +21,8 @@ pub(super) struct Squares<'a> {
 }
 
 impl Kernel for Squares<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         self.out.fill(0.0);
@@ -70,6 +73,8 @@ pub(super) struct AddProducts<'a> {
 }
 
 impl Kernel for AddProducts<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes>(mut self, lanes: L) {
         let panels = self.columns.div_ceil(SINGLES);
@@ -128,9 +133,9 @@ fn add<L: Lanes>(lanes: L, sum: &mut [i64; SINGLES], singles: &Single) {
     let less = lanes.words(&[0i64.wrapping_sub(MAGIC.to_bits() as i64); LANES]);
     let (halves, _) = singles.as_chunks::<LANES>();
     for (sum, half) in sum.as_chunks_mut::<LANES>().0.iter_mut().zip(halves) {
-        let rounded = lanes.rounded(lanes.singles(half), one, magic);
+        let rounded = lanes.bits(lanes.mul_add(lanes.singles(half), one, magic));
         let total = lanes.add(lanes.add(lanes.words(sum), less), rounded);
-        *sum = lanes.to_array(total);
+        *sum = lanes.to_words(total);
     }
 }
 
@@ -151,29 +156,14 @@ fn tile<L: Lanes, const J: usize, const FIRST: usize>(
         for j in 0..J {
             columns[j] = lanes.load_singles(&right[j][r]);
         }
-        s0 = multiples(lanes, left[FIRST], columns, s0);
-        s1 = multiples(lanes, left[FIRST + 1], columns, s1);
-        s2 = multiples(lanes, left[FIRST + 2], columns, s2);
-        s3 = multiples(lanes, left[FIRST + 3], columns, s3);
-        s4 = multiples(lanes, left[FIRST + 4], columns, s4);
-        s5 = multiples(lanes, left[FIRST + 5], columns, s5);
-        s6 = multiples(lanes, left[FIRST + 6], columns, s6);
-        s7 = multiples(lanes, left[FIRST + 7], columns, s7);
+        s0 = lanes.add_single_multiples(left[FIRST], columns, s0);
+        s1 = lanes.add_single_multiples(left[FIRST + 1], columns, s1);
+        s2 = lanes.add_single_multiples(left[FIRST + 2], columns, s2);
+        s3 = lanes.add_single_multiples(left[FIRST + 3], columns, s3);
+        s4 = lanes.add_single_multiples(left[FIRST + 4], columns, s4);
+        s5 = lanes.add_single_multiples(left[FIRST + 5], columns, s5);
+        s6 = lanes.add_single_multiples(left[FIRST + 6], columns, s6);
+        s7 = lanes.add_single_multiples(left[FIRST + 7], columns, s7);
     }
     [s0, s1, s2, s3, s4, s5, s6, s7]
-}
-
-/// `entry` times each column, added to the sums.
-#[inline(always)]
-fn multiples<L: Lanes, const J: usize>(
-    lanes: L,
-    entry: f32,
-    columns: [L::Singles; J],
-    mut sums: [L::Singles; J],
-) -> [L::Singles; J] {
-    let entry = lanes.splat_single(entry);
-    for j in 0..J {
-        sums[j] = lanes.mul_add_singles(entry, columns[j], sums[j]);
-    }
-    sums
 }

@@ -1,6 +1,7 @@
 //! The kernels: norms of factors, their rounding, and the product of two matrices of integers.
 
-use super::super::lanes::{Kernel, LANES, Lanes};
+use dpopt_lanes::{Kernel, LANES, Lanes, zeros_after};
+
 use super::super::{MAGIC, norm_inflation, pow2};
 use super::scale::Measured;
 
@@ -18,6 +19,8 @@ pub(super) struct Measure<'a> {
 }
 
 impl Kernel for Measure<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         // Of non-negative doubles the larger has the larger bits; those of infinity and NaN are above all others.
@@ -63,6 +66,8 @@ pub(super) struct Round<'a> {
 }
 
 impl Kernel for Round<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let (shrink, scale) = (lanes.splat(self.shrink), lanes.splat(self.scale));
@@ -82,13 +87,7 @@ impl Kernel for Round<'_> {
 /// Chunk `p` of a row, the last one filled up with zeros.
 #[inline(always)]
 fn chunk(row: &[f64], p: usize) -> Chunk {
-    let rest = &row[p * LANES..];
-    if let Some(whole) = rest.first_chunk::<LANES>() {
-        return *whole;
-    }
-    let mut last = [0.0; LANES];
-    last[..rest.len()].copy_from_slice(rest);
-    last
+    zeros_after(&row[p * LANES..])
 }
 
 /// Adds the product of two matrices of integers, transposed left times right, to a sum of integers.
@@ -105,6 +104,8 @@ pub(super) struct AddTiles<'a> {
 }
 
 impl Kernel for AddTiles<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run<L: Lanes>(mut self, lanes: L) {
         let panels = self.columns.div_ceil(LANES);
@@ -162,14 +163,14 @@ fn tile<L: Lanes, const J: usize>(
         for j in 0..J {
             columns[j] = lanes.doubles(&right[j][r]);
         }
-        s0 = multiples(lanes, left[0], columns, s0);
-        s1 = multiples(lanes, left[1], columns, s1);
-        s2 = multiples(lanes, left[2], columns, s2);
-        s3 = multiples(lanes, left[3], columns, s3);
-        s4 = multiples(lanes, left[4], columns, s4);
-        s5 = multiples(lanes, left[5], columns, s5);
-        s6 = multiples(lanes, left[6], columns, s6);
-        s7 = multiples(lanes, left[7], columns, s7);
+        s0 = lanes.add_multiples(left[0], columns, s0);
+        s1 = lanes.add_multiples(left[1], columns, s1);
+        s2 = lanes.add_multiples(left[2], columns, s2);
+        s3 = lanes.add_multiples(left[3], columns, s3);
+        s4 = lanes.add_multiples(left[4], columns, s4);
+        s5 = lanes.add_multiples(left[5], columns, s5);
+        s6 = lanes.add_multiples(left[6], columns, s6);
+        s7 = lanes.add_multiples(left[7], columns, s7);
     }
     let mut bits = [[[0; LANES]; J]; LANES];
     for (bits, sums) in bits.iter_mut().zip([s0, s1, s2, s3, s4, s5, s6, s7]) {
@@ -178,19 +179,4 @@ fn tile<L: Lanes, const J: usize>(
         }
     }
     bits
-}
-
-/// `entry` times each column, added to the sums.
-#[inline(always)]
-fn multiples<L: Lanes, const J: usize>(
-    lanes: L,
-    entry: f64,
-    columns: [L::Doubles; J],
-    mut sums: [L::Doubles; J],
-) -> [L::Doubles; J] {
-    let entry = lanes.splat(entry);
-    for j in 0..J {
-        sums[j] = lanes.mul_add(entry, columns[j], sums[j]);
-    }
-    sums
 }

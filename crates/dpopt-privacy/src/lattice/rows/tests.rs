@@ -1,9 +1,9 @@
 //! The bulk path against a plain one, at the edge of the radius, and with everything wrong.
 
+use dpopt_lanes::{Entry, Kernel, Lanes, Width, dispatch};
 use proptest::prelude::*;
 
-use super::super::lanes::{Kernel, Lanes, dispatch, on_width};
-use super::super::{Bound, LatticeSum, MAX_RECORDS, RowBound, RowEntry};
+use super::super::{Bound, LatticeSum, MAX_RECORDS, RowBound};
 use super::{BATCH, Clip, Dense, Multiple, SparseRow, Steps};
 use crate::units::ClipNorm;
 
@@ -23,7 +23,7 @@ fn limit(bound: &Bound) -> u128 {
     radius * radius
 }
 
-fn added<T: RowEntry>(bound: Bound, rows: &[&[T]], scales: &[f64]) -> Vec<i64> {
+fn added<T: Entry>(bound: Bound, rows: &[&[T]], scales: &[f64]) -> Vec<i64> {
     let bounds: Vec<RowBound> = rows.iter().map(|row| RowBound::dense(row)).collect();
     let mut sum = LatticeSum::new(bound);
     sum.add_rows(rows, scales, &bounds, || {});
@@ -44,15 +44,15 @@ fn added_sparse(bound: Bound, rows: &[SparseRow<'_>], scales: &[f64]) -> Vec<i64
 
 /// Whether this processor fuses; the rounding of a product then differs in the last place.
 fn fuses() -> bool {
-    struct Fuses<'a>(&'a mut bool);
-    impl Kernel for Fuses<'_> {
-        fn run<L: Lanes>(self, _: L) {
-            *self.0 = L::FUSED;
+    struct Fuses;
+    impl Kernel for Fuses {
+        type Output = bool;
+
+        fn run<L: Lanes>(self, _: L) -> bool {
+            L::FUSED
         }
     }
-    let mut fuses = false;
-    dispatch(Fuses(&mut fuses));
-    fuses
+    dispatch(Fuses)
 }
 
 /// The documented formula, one row and one entry at a time, rounded by the standard library.
@@ -202,7 +202,7 @@ fn the_width_of_the_processor_changes_no_bit() {
     let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
     let steps: Vec<f64> = (0..15).map(|i| 12_345.678_9 * f64::from(i)).collect();
     let mut all = Vec::new();
-    for width in 0..3 {
+    for width in [Width::Fused, Width::V3, Width::V4] {
         let mut sum = vec![0; 53];
         let dense = Dense {
             sum: &mut sum,
@@ -210,7 +210,7 @@ fn the_width_of_the_processor_changes_no_bit() {
             steps: &steps,
             meanwhile: &mut || {},
         };
-        if on_width(width, dense) {
+        if width.run(dense).is_some() {
             all.push(sum);
         }
     }

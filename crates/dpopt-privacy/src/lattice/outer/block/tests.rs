@@ -3,9 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use dpopt_lanes::Width;
 use proptest::prelude::*;
 
-use super::super::super::{Bound, FixedBlocks, LatticeSum, lanes};
+use super::super::super::{Bound, FixedBlocks, LatticeSum};
 use super::*;
 use crate::adjacency::Adjacency;
 use crate::ticket::TicketError;
@@ -362,25 +363,26 @@ fn all_fused_widths_give_the_same_bits() {
     let records: Vec<Parts> = (0..77).map(|_| record(&mut next, 1e6)).collect();
     let layers = panels(&records.iter().collect::<Vec<_>>(), 80);
     let layer = &layers[1];
-    let product = |width: usize| {
+    let product = |width: Width| {
         let mut sum = vec![0i64; 500];
-        let ran = lanes::on_width(
-            width,
-            AddProducts {
+        width
+            .run(AddProducts {
                 left: &layer.left,
                 right: &layer.right,
                 places: 80,
                 count: 77,
                 sum: &mut sum,
                 columns: 50,
-            },
-        );
-        ran.then_some(sum)
+            })
+            .map(|()| sum)
     };
-    let fused = product(0).unwrap();
+    let fused = product(Width::Fused).unwrap();
     assert!(fused.iter().any(|&k| k != 0));
-    for width in [1, 2] {
-        assert!(product(width).is_none_or(|found| found == fused), "{width}");
+    for width in [Width::V3, Width::V4] {
+        assert!(
+            product(width).is_none_or(|found| found == fused),
+            "{width:?}"
+        );
     }
 }
 

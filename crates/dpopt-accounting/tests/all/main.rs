@@ -1,0 +1,14 @@
+//! The accountants, from outside.
+
+mod common;
+
+mod accounting_properties;
+mod accounting_reference;
+mod basic_composition;
+mod calibration;
+mod event_accounting;
+mod event_laws;
+mod event_selection;
+mod exact;
+mod pld;
+mod pld_laplace;

@@ -1,0 +1,148 @@
+//! What a shared ledger pays for beside Gaussian releases: slices of a pool, prefix sums,
+//! selections, caps.
+
+use std::path::Path;
+
+use dpopt_privacy::{
+    Adjacency, Curator, Epsilon, Event, FilterKind, Ledger, LedgerError, PoolError, Refused, Spend,
+};
+
+use crate::common::{delta, epsilon, protected, z};
+
+fn ledger(path: &Path, adjacency: Adjacency, filter: FilterKind) -> Ledger {
+    Ledger::open_or_create(path, epsilon(2.0), delta(1e-6), adjacency, filter).unwrap()
+}
+
+fn curator(path: &Path, adjacency: Adjacency, filter: FilterKind) -> Curator {
+    protected(ledger(path, adjacency, filter))
+}
+
+#[test]
+fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.jsonl");
+    let open = || curator(&path, Adjacency::ReplaceOne, FilterKind::Gdp);
+    let mut first = open();
+    first.open_pool_of_ledger("census", 100, 30).unwrap();
+    assert_eq!(first.take_slice(20).unwrap().positions(), 0..20);
+    // The ten that are left are this run's, and no more.
+    assert!(matches!(
+        first.take_slice(11),
+        Err(PoolError::UsedUp {
+            asked: 11,
+            left: 10
+        })
+    ));
+    // Another run, while the first is open and after it died.
+    let mut second = open();
+    second.open_pool_of_ledger("census", 100, 50).unwrap();
+    assert_eq!(second.take_slice(50).unwrap().positions(), 30..80);
+    drop((first, second));
+    let mut third = open();
+    assert!(matches!(
+        third.open_pool_of_ledger("census", 100, 21),
+        Err(Refused::Ledger(LedgerError::PoolUsedUp { .. }))
+    ));
+    // A refusal claims nothing, and leaves the curator without a pool.
+    third.open_pool_of_ledger("census", 100, 20).unwrap();
+    assert_eq!(third.take_slice(20).unwrap().positions(), 80..100);
+    assert!(matches!(
+        third.open_pool_of_ledger("other", 5, 5),
+        Err(Refused::Pool(PoolError::Twice))
+    ));
+    assert_eq!(
+        ledger(&path, Adjacency::ReplaceOne, FilterKind::Gdp)
+            .records_claimed("other")
+            .unwrap(),
+        0
+    );
+}
+
+#[test]
+fn a_pool_of_the_ledger_needs_a_ledger_and_fixed_positions() {
+    let mut alone = Curator::protected(Adjacency::ReplaceOne).unwrap();
+    assert!(matches!(
+        alone.open_pool_of_ledger("a", 10, 10),
+        Err(Refused::Pool(PoolError::NoLedger))
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.jsonl");
+    let mut insertions = curator(&path, Adjacency::AddRemove, FilterKind::Gdp);
+    assert!(matches!(
+        insertions.open_pool_of_ledger("a", 10, 10),
+        Err(Refused::Pool(PoolError::Adjacency { .. }))
+    ));
+}
+
+/// Costs in the filter's own unit, by hand: zCDP takes epsilon^2/8 of a bounded range, the slice
+/// share once, and a cap as the Gaussian that it is.
+#[test]
+fn what_each_filter_charges() {
+    let epsilon = Epsilon::new(0.2).unwrap();
+    let exponential = Event::ExponentialMechanism { epsilon };
+    let share = Event::ParallelComposed {
+        events: vec![Event::gaussian(z(10.0)).repeated(2)],
+    };
+    let cap = Event::gaussian(z(20.0)).repeated(4);
+    let used = |filter, spend: &Spend| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.jsonl");
+        let mut curator = curator(&path, Adjacency::ReplaceOne, filter);
+        curator.reserve(spend)?;
+        drop(curator);
+        let mut file = ledger(&path, Adjacency::ReplaceOne, filter);
+        Ok::<f64, Refused>(file.state().unwrap().used)
+    };
+    let close = |got: f64, expected: f64| {
+        assert!(
+            got >= expected && got < expected * (1.0 + 1e-8),
+            "{got} {expected}"
+        );
+    };
+    let fixed = Spend::Fixed;
+    close(
+        used(FilterKind::Zcdp, &fixed(exponential.clone())).unwrap(),
+        0.04 / 8.0,
+    );
+    close(
+        used(FilterKind::Zcdp, &fixed(share.clone())).unwrap(),
+        0.5 * 2.0 / 100.0,
+    );
+    close(used(FilterKind::Gdp, &fixed(share)).unwrap(), 2.0 / 100.0);
+    close(
+        used(FilterKind::Gdp, &Spend::AtMost(cap)).unwrap(),
+        4.0 / 400.0,
+    );
+    // A selection is no Gaussian.
+    assert!(matches!(
+        used(FilterKind::Gdp, &fixed(exponential)),
+        Err(Refused::Ledger(LedgerError::Accounting(_)))
+    ));
+}
+
+#[test]
+fn a_reservation_says_how_its_noise_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.jsonl");
+    let exponential = Event::ExponentialMechanism {
+        epsilon: Epsilon::new(0.1).unwrap(),
+    };
+    let both = Event::composed(vec![exponential.clone(), Event::gaussian(z(30.0))]);
+    for event in [exponential, both, Event::gaussian(z(30.0))] {
+        let mut curator = curator(&path, Adjacency::ReplaceOne, FilterKind::Zcdp);
+        curator.reserve(&Spend::Fixed(event)).unwrap();
+        curator.settle().unwrap();
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    for noise in [
+        "exact-selection",
+        "rounded-gaussian and exact-selection",
+        "rounded-gaussian",
+    ] {
+        assert_eq!(
+            text.matches(&format!(r#""noise":"{noise}""#)).count(),
+            1,
+            "{noise}"
+        );
+    }
+}
