@@ -320,10 +320,7 @@ fn a_run_on_other_records_than_planned_states_no_bound() {
         PrivateData::new(design, labels, one, adjacency, declared).unwrap()
     };
     let planned_for = |records| {
-        let facts = PublicFacts {
-            records,
-            ..facts()
-        };
+        let facts = PublicFacts { records, ..facts() };
         SPIDERBOOST
             .plan(&facts, &extra(), &budget(), &Limits::steps(60))
             .unwrap()

@@ -202,8 +202,8 @@ impl Probe {
 
     /// Probes what a problem says of values, gradients and Hessians.
     #[must_use]
-    pub fn second_order(&self, problem: &(impl SecondOrderProblem + ?Sized)) -> ProbeReport {
-        let first: &dyn Problem = &Seen(problem);
+    pub fn second_order(&self, problem: &dyn SecondOrderProblem) -> ProbeReport {
+        let first: &dyn Problem = problem;
         let mut report = self.first_order(first);
         let claimed = problem.constants().hessian_lipschitz;
         if claimed.is_finite() {
@@ -282,8 +282,8 @@ impl Probe {
     }
 
     /// Hessian-vector products against difference quotients of gradients.
-    fn hessians(&self, problem: &(impl SecondOrderProblem + ?Sized)) -> Finding {
-        let mut places = Places::new(self, &Seen(problem), 201);
+    fn hessians(&self, problem: &dyn SecondOrderProblem) -> Finding {
+        let mut places = Places::new(self, problem, 201);
         let dim = problem.dim();
         let mut product = vec![0.0; dim];
         let mut seen = 0.0f64;
@@ -312,12 +312,12 @@ impl Probe {
     }
 
     /// The least eigenvalue against the assembled Hessian's, in up to 64 dimensions.
-    fn eigenvalues(&self, problem: &(impl SecondOrderProblem + ?Sized)) -> Option<Finding> {
+    fn eigenvalues(&self, problem: &dyn SecondOrderProblem) -> Option<Finding> {
         let dim = problem.dim();
         if dim > 64 {
             return None;
         }
-        let mut places = Places::new(self, &Seen(problem), 202);
+        let mut places = Places::new(self, problem, 202);
         let mut matrix = vec![0.0; dim * dim];
         let mut unit = vec![0.0; dim];
         let mut seen = 0.0f64;
@@ -348,35 +348,8 @@ impl Probe {
     }
 }
 
-/// A second-order problem as a problem, behind a reference.
-struct Seen<'a, P: ?Sized>(&'a P);
-
-impl<P: SecondOrderProblem + ?Sized> Problem for Seen<'_, P> {
-    fn dim(&self) -> usize {
-        self.0.dim()
-    }
-    fn lipschitz(&self) -> f64 {
-        self.0.lipschitz()
-    }
-    fn smoothness(&self) -> f64 {
-        self.0.smoothness()
-    }
-    fn initial_gap(&self) -> f64 {
-        self.0.initial_gap()
-    }
-    fn constants(&self) -> crate::problem::ProblemConstants {
-        self.0.constants()
-    }
-    fn value(&self, point: &[f64]) -> f64 {
-        self.0.value(point)
-    }
-    fn gradient(&self, point: &[f64], out: &mut [f64]) {
-        self.0.gradient(point, out);
-    }
-}
-
 /// ||hess F(w) - hess F(v)||/||w - v|| by a few power steps, less the rounding.
-fn hessian_change(problem: &(impl SecondOrderProblem + ?Sized), w: &[f64], v: &[f64]) -> f64 {
+fn hessian_change(problem: &dyn SecondOrderProblem, w: &[f64], v: &[f64]) -> f64 {
     let dim = problem.dim();
     let (mut at_w, mut at_v) = (vec![0.0; dim], vec![0.0; dim]);
     let apart = distance(w, v);

@@ -3,16 +3,15 @@
 use dpopt_nonconvex::Plan as _;
 use dpopt_privacy::{Curator, SamplingRate};
 
+use super::common::{DIM, RELATIONS};
 use super::hostile::{Hostile, hostile_pairs};
-use super::mechanisms::RELATIONS;
 use super::plans::{FEW, proximal};
+use super::registry::Registry;
 use super::replay::CuratorReplay;
 use super::solvers::walk_on_hostile;
-use super::{AuditError, Registry};
+use crate::checks::CheckError;
 
-const DIM: usize = 3;
-
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         let all = proximal(adjacency, DIM, None)?;
         let sampled = proximal(adjacency, DIM, Some(SamplingRate::new(0.3)?))?;
@@ -31,10 +30,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
                     walk_on_hostile(&plan, records, (adjacency, FEW), access, curator)
                 },
             );
-            registry.add(match access {
-                None => target,
-                Some(_) => target.refused(),
-            });
+            registry.add(target.refused_unless(access.is_none()));
         }
     }
     Ok(())

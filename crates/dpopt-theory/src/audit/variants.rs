@@ -4,20 +4,18 @@
 use std::sync::Arc;
 
 use dpopt_nonconvex::{Plan, TreeNoise};
-use dpopt_oracle::PrivateMean;
 use dpopt_privacy::{Adjacency, Curator};
 
-use super::estimators::{Case, cases, private};
-use super::hostile::{Hostile, HostileLoss, hostile_pairs};
-use super::mechanisms::RELATIONS;
+use super::common::{DIM, RELATIONS};
+use super::estimators::{Case, cases};
+use super::hostile::{Hostile, hostile_pairs, means, private};
 use super::plans::{FEW, MANY, sampled, stages, tree};
+use super::registry::Registry;
 use super::replay::CuratorReplay;
 use super::solvers::{walk, walk_on_hostile};
-use super::{AuditError, Registry};
+use crate::checks::CheckError;
 
-const DIM: usize = 3;
-
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         trees(registry, adjacency)?;
         let more = tree(adjacency, DIM, |_, schedule| schedule.rounds = 3)?;
@@ -32,7 +30,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
 /// What noise is scaled to, and below which norm the walk stops: about that of the noise of a root.
 type Variant = (TreeNoise, Option<u8>);
 
-fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let variants: &[Variant] = &[(TreeNoise::Path, None), (TreeNoise::Actual, Some(2))];
     let target = CuratorReplay::new(
         &format!("tree-spider/variants/{adjacency}"),
@@ -44,16 +42,11 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
                 settings.noise = *noise;
                 schedule.threshold = threshold.map(f64::from);
             })?;
-            let data = private(adjacency, hostile, MANY as usize)?;
-            let means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
-            Ok(walk(&plan, means))
+            let data = private(hostile, adjacency, MANY as usize)?;
+            Ok(walk(&plan, means(&data, curator)?))
         },
     );
-    registry.add(if adjacency.record_count_is_public() {
-        target
-    } else {
-        target.refused()
-    });
+    registry.add(target.refused_unless(adjacency.record_count_is_public()));
     Ok(())
 }
 
@@ -73,7 +66,7 @@ fn run_out(registry: &mut Registry, solver: &str, plan: Arc<dyn Plan>, adjacency
 
 /// Sampled variations planned for another adjacency, or for one record more. Samples of fixed size exist under replace-one
 /// only.
-fn others(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn others(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let one = Adjacency::ReplaceOne;
     for (name, planned, records, runs) in [
         ("fixed-size", one, FEW, adjacency == one),
@@ -90,7 +83,7 @@ fn others(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErro
                 walk_on_hostile(&plan, hostile, (adjacency, FEW), None, curator)
             },
         );
-        registry.add(if runs { target } else { target.refused() });
+        registry.add(target.refused_unless(runs));
     }
     Ok(())
 }
