@@ -20,6 +20,7 @@
 //! `dpopt-certify`.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod around;
 pub mod audit;
 pub mod checks;
 mod probe;
@@ -29,6 +30,7 @@ mod simulation;
 pub mod verify;
 mod zoo;
 
+pub use around::Around;
 pub use probe::{Audited, Finding, Probe, ProbeReport};
 pub use problem::{
     GoldsteinProblem, Kl, Problem, ProblemConstants, ProblemError, SecondOrderProblem,

@@ -257,55 +257,56 @@ impl Probe {
 
     /// Directional derivatives against difference quotients.
     fn gradients(&self, problem: &dyn Problem) -> Finding {
-        let mut places = Places::new(self, problem, 200);
         let mut gradient = vec![0.0; problem.dim()];
-        let mut seen = 0.0f64;
-        for _ in 0..self.pairs.div_ceil(10) {
-            let (w, u) = (places.interior(), places.direction());
-            problem.gradient(&w, &mut gradient);
-            let value = |t: f64| problem.value(&along(&w, t, &u));
-            let off = |step: f64| {
-                let (quotient, error) = quotient(step, |t| vec![value(t)]);
-                let size = value(0.0).abs().max(value(step).abs());
-                let off = (dot(&gradient, &u) - quotient[0]).abs();
-                let rounding = 8.0 * f64::EPSILON * size / step;
-                let scale = norm(&gradient).max(quotient[0].abs());
-                (off - error - rounding) / scale.max(f64::MIN_POSITIVE)
-            };
-            seen = seen.max(least_of(places.step(&w), off));
-        }
-        Finding {
-            audited: Audited::Gradient,
-            claimed: TOLERANCE,
-            seen,
-        }
+        let mut exact = |w: &[f64], u: &[f64]| {
+            problem.gradient(w, &mut gradient);
+            (vec![dot(&gradient, u)], norm(&gradient))
+        };
+        let value = |w: &[f64]| vec![problem.value(w)];
+        self.derivatives(problem, (Audited::Gradient, 200), &mut exact, &value)
     }
 
     /// Hessian-vector products against difference quotients of gradients.
     fn hessians(&self, problem: &dyn SecondOrderProblem) -> Finding {
-        let mut places = Places::new(self, problem, 201);
-        let dim = problem.dim();
-        let mut product = vec![0.0; dim];
+        let mut exact = |w: &[f64], u: &[f64]| {
+            let mut product = vec![0.0; w.len()];
+            problem.hessian_vector(w, u, &mut product);
+            let size = norm(&product);
+            (product, size)
+        };
+        let gradient = |w: &[f64]| {
+            let mut g = vec![0.0; w.len()];
+            problem.gradient(w, &mut g);
+            g
+        };
+        self.derivatives(problem, (Audited::Hessian, 201), &mut exact, &gradient)
+    }
+
+    /// Derivatives along a direction, with the size that they are relative to, against difference quotients of `of`.
+    fn derivatives(
+        &self,
+        problem: &dyn Problem,
+        (audited, number): (Audited, u32),
+        exact: &mut dyn FnMut(&[f64], &[f64]) -> (Vec<f64>, f64),
+        of: &dyn Fn(&[f64]) -> Vec<f64>,
+    ) -> Finding {
+        let mut places = Places::new(self, problem, number);
         let mut seen = 0.0f64;
         for _ in 0..self.pairs.div_ceil(10) {
             let (w, u) = (places.interior(), places.direction());
-            problem.hessian_vector(&w, &u, &mut product);
-            let gradient = |t: f64| {
-                let mut g = vec![0.0; dim];
-                problem.gradient(&along(&w, t, &u), &mut g);
-                g
-            };
+            let (derivative, size) = exact(&w, &u);
+            let at = |t: f64| of(&along(&w, t, &u));
             let off = |step: f64| {
-                let (quotient, error) = quotient(step, gradient);
-                let rounding = 8.0 * f64::EPSILON * norm(&gradient(step)) / step;
-                let off = distance(&product, &quotient);
-                let scale = norm(&product).max(norm(&quotient));
+                let (quotient, error) = quotient(step, at);
+                let rounding = 8.0 * f64::EPSILON * norm(&at(0.0)).max(norm(&at(step))) / step;
+                let off = distance(&derivative, &quotient);
+                let scale = size.max(norm(&quotient));
                 (off - error - rounding) / scale.max(f64::MIN_POSITIVE)
             };
             seen = seen.max(least_of(places.step(&w), off));
         }
         Finding {
-            audited: Audited::Hessian,
+            audited,
             claimed: TOLERANCE,
             seen,
         }

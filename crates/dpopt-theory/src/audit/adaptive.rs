@@ -1,28 +1,24 @@
 //! Audits of adaptive gradient descent: replays on hostile records, the transcript meter, and a test between two worlds.
 
+use std::sync::Arc;
+
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NoObserver, NormQueries, Plan as _,
-    PublicFacts,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NoObserver, NormQueries, Plan, PublicFacts,
 };
 use dpopt_oracle::PrivateMean;
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator};
 
-use super::canary::{Canary, World};
 use super::common::{DELTA, DIM, RELATIONS, budget};
-use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs, private};
-use super::meter::TranscriptMeter;
+use super::hostile::private;
 use super::plans::facts;
-use super::registry::Registry;
-use super::replay::{CuratorReplay, MechanismReplay, Pair};
-use super::solvers::walk_on_hostile;
-use super::statistic::Statistic;
-use super::tape::AuditTape;
-use super::target::Claim;
-use super::watch::Watched;
-use crate::checks::CheckError;
+use super::solvers::walks;
+use super::{
+    AuditTape, Behaviour, Canary, CheckError, Claim, Hostile, HostileLoss, MechanismReplay, Pair,
+    Registry, Statistic, TranscriptMeter, Watched, World,
+};
 
 const GROUP: &str = "adaptive-gd";
-const RECORDS: usize = 8;
+const RECORDS: u64 = 8;
 const STEPS: u64 = 8;
 /// Public number of records of scored runs.
 const CROWD: u64 = 50;
@@ -43,18 +39,9 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             ),
         ] {
             // For many records: what a run costs doesn't depend on how many there are.
-            let plan = plan(&facts(adjacency, DIM), 1.0, norms, selection)?;
-            let target = CuratorReplay::new(
-                &format!("{GROUP}/{name}/{adjacency}"),
-                GROUP,
-                adjacency,
-                move |_| hostile_pairs(adjacency, RECORDS),
-                move |curator, records: &Vec<Hostile>| {
-                    let public = (adjacency, RECORDS as u64);
-                    walk_on_hostile(&plan, records, public, None, curator)
-                },
-            );
-            registry.add(target);
+            let plan: Arc<dyn Plan> =
+                Arc::new(plan(&facts(adjacency, DIM), 1.0, norms, selection)?);
+            registry.add(walks((GROUP, name), &plan, (adjacency, RECORDS), None));
         }
         registry.add(TranscriptMeter::new(adjacency));
     }

@@ -1,9 +1,8 @@
 //! The canary audit: many runs with and without one record, and a test between them.
 
-use super::error::AuditError;
-use super::statistic::{Errors, Statistic};
-use super::target::{Claim, Kind, Label, Row, Settings, Target};
-use crate::checks::{CheckError, in_parts, mixed};
+use super::statistic::Errors;
+use super::{AuditError, CheckError, Claim, Kind, Label, Row, Settings, Statistic, Target};
+use crate::checks::{in_parts, mixed};
 
 /// Share of the runs on which the threshold is chosen; the bound is from the others.
 const HELD_OUT: u64 = 5;

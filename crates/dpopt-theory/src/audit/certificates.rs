@@ -1,19 +1,15 @@
 //! Audits of private certificates: a gradient norm, a curvature and a least eigenvalue.
 
 use dpopt_nonconvex::PublicFacts;
+use dpopt_oracle::Oracle as _;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu, Spend};
 
-use super::canary::Canary;
 use super::common::{DELTA, DIM, RELATIONS, mu_for};
-use super::hostile::{
-    Behaviour, Hostile, HostileMeans, hostile_pairs, means, private, with_canary,
-};
+use super::hostile::{HostileMeans, means, on_hostile, private, with_canary};
 use super::plans;
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Ran};
-use super::statistic::Statistic;
-use super::target::Claim;
-use crate::checks::CheckError;
+use super::{
+    Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Ran, Registry, Statistic,
+};
 use dpopt_certify::{CurvaturePlan, GradientNormPlan, LeastEigenvaluePlan};
 
 const GROUP: &str = "certificates";
@@ -95,25 +91,18 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
 
 /// Released once, refused the second time, and at a point of another problem.
 fn replay(name: &str, plan: Certificate, adjacency: Adjacency) -> CuratorReplay<Vec<Hostile>> {
-    CuratorReplay::new(
-        &format!("certificate-{name}/replay/{adjacency}"),
-        GROUP,
-        adjacency,
-        move |_| hostile_pairs(adjacency, RECORDS),
-        move |mut curator, records: &Vec<Hostile>| {
-            curator.reserve(&plan.spend())?;
-            let data = private(records, adjacency, RECORDS)?;
-            let mut means = means(&data, curator)?;
-            let outcome = format!(
-                "{:?} {:?} {:?} {:?}",
-                plan.release(&mut means, &[0.1]),
-                plan.release(&mut means, &[0.1, -0.2, 0.3]),
-                plan.release(&mut means, &[0.1, -0.2, 0.3]),
-                means.counts(),
-            );
-            Ok(Ran::of(means.curator(), outcome))
-        },
-    )
+    let name = format!("certificate-{name}/replay");
+    on_hostile(&name, GROUP, (adjacency, RECORDS), move |mut means| {
+        means.books().curator_mut().reserve(&plan.spend())?;
+        let outcome = format!(
+            "{:?} {:?} {:?} {:?}",
+            plan.release(&mut means, &[0.1]),
+            plan.release(&mut means, &[0.1, -0.2, 0.3]),
+            plan.release(&mut means, &[0.1, -0.2, 0.3]),
+            means.counts(),
+        );
+        Ok(Ran::of(means.curator(), outcome))
+    })
 }
 
 /// One certificate at epsilon 1, or as many as `times` in its name: then the claim must fall.

@@ -4,8 +4,7 @@ use dpopt_nonconvex::{Budget, Plan};
 use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{Adjacency, Bound, ClipNorm, Delta, Epsilon, NoiseMultiplier};
 
-use super::target::Claim;
-use crate::checks::CheckError;
+use super::{CheckError, Claim};
 
 /// delta of all claims.
 pub(super) const DELTA: f64 = 1e-6;

@@ -16,17 +16,14 @@ use dpopt_privacy::{
     Prefix, PrefixKind, Sample, Slice, Spend, Which,
 };
 
-use super::canary::Canary;
 use super::common::{DIM, claim_of, noise};
 use super::estimators::{level, track};
-use super::hostile::{Behaviour, Hostile, neighbours, with_canary};
+use super::hostile::{neighbours, with_canary};
 use super::plans::{plan_of, stages, tree};
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Pair, Ran};
 use super::solvers::{likelihood, walk};
-use super::statistic::Statistic;
-use super::watch::Watched;
-use crate::checks::CheckError;
+use super::{
+    Behaviour, Canary, CheckError, CuratorReplay, Hostile, Pair, Ran, Registry, Statistic, Watched,
+};
 
 const RECORDS: usize = 8;
 
@@ -318,7 +315,11 @@ fn run(
 }
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
-    let (gd, spider) = (Runner::Descent, Runner::Spider);
+    use Mistake::{
+        AnchorAsVariation, AroundTheLedger, ExactNorm, Sensitivity, ShareTooSmall, SliceAgain,
+        SliceInTwoPeriods,
+    };
+    use Runner::{Batches, Descent, Periods, Spider, Stages, Tree};
     for adjacency in [Adjacency::ReplaceOne, Adjacency::ZeroOut] {
         let replay = |name: String, group, runner, mistake| {
             CuratorReplay::new(
@@ -332,43 +333,27 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             )
         };
         for (name, runner) in [
-            ("noisy-gd", gd),
-            ("spiderboost", spider),
-            ("batches", Runner::Batches),
-            ("periods", Runner::Periods),
-            ("tree", Runner::Tree),
-            ("stages", Runner::Stages),
+            ("noisy-gd", Descent),
+            ("spiderboost", Spider),
+            ("batches", Batches),
+            ("periods", Periods),
+            ("tree", Tree),
+            ("stages", Stages),
         ] {
             let name = format!("oracle-of-ones-own/{name}/{adjacency}");
             registry.add(replay(name, "oracle", runner, Mistake::None));
         }
         for (name, runner, mistake) in [
-            ("sensitivity-is-a-lie", gd, Mistake::Sensitivity),
-            ("slice-read-again", Runner::Batches, Mistake::SliceAgain),
-            (
-                "slice-read-again-by-a-tree",
-                Runner::Tree,
-                Mistake::SliceAgain,
-            ),
-            (
-                "slice-read-again-by-stages",
-                Runner::Stages,
-                Mistake::SliceAgain,
-            ),
-            (
-                "tree-anchor-as-variation",
-                Runner::Tree,
-                Mistake::AnchorAsVariation,
-            ),
-            ("exact-norm", gd, Mistake::ExactNorm),
-            ("anchor-as-variation", spider, Mistake::AnchorAsVariation),
-            ("around-the-ledger", spider, Mistake::AroundTheLedger),
-            ("share-too-small", Runner::Periods, Mistake::ShareTooSmall),
-            (
-                "slice-in-two-periods",
-                Runner::Periods,
-                Mistake::SliceInTwoPeriods,
-            ),
+            ("sensitivity-is-a-lie", Descent, Sensitivity),
+            ("slice-read-again", Batches, SliceAgain),
+            ("slice-read-again-by-a-tree", Tree, SliceAgain),
+            ("slice-read-again-by-stages", Stages, SliceAgain),
+            ("tree-anchor-as-variation", Tree, AnchorAsVariation),
+            ("exact-norm", Descent, ExactNorm),
+            ("anchor-as-variation", Spider, AnchorAsVariation),
+            ("around-the-ledger", Spider, AroundTheLedger),
+            ("share-too-small", Periods, ShareTooSmall),
+            ("slice-in-two-periods", Periods, SliceInTwoPeriods),
         ] {
             let name = format!("{name}/replay/{adjacency}");
             registry.add(replay(name, "twins", runner, mistake).control());

@@ -11,10 +11,8 @@ use dpopt_oracle::{
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, SamplingRate, Spend, Which};
 
 use super::common::{DIM, RELATIONS, noise};
-use super::hostile::{Hostile, HostileMeans, hostile_pairs, means, private};
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Pair, Ran};
-use crate::checks::CheckError;
+use super::hostile::{HostileMeans, means, on_hostile, private};
+use super::{CheckError, CuratorReplay, Hostile, Pair, Ran, Registry, hostile_pairs};
 
 /// Records of runs that read all of them, or samples.
 pub(super) const FEW: usize = 6;
@@ -317,20 +315,13 @@ fn one_of_each() -> Result<[(&'static str, Batch); 5], CheckError> {
 fn fresh(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     for (name, batch) in one_of_each()? {
         let records = if slices(batch) { MANY } else { FEW };
-        let target = CuratorReplay::new(
-            &format!("fresh/{name}/{adjacency}"),
-            "fresh",
-            adjacency,
-            move |_| hostile_pairs(adjacency, records),
-            move |curator, hostile: &Vec<Hostile>| {
-                let data = private(hostile, adjacency, records)?;
-                let level = level(batch, 2.0)?;
-                let clip = ClipNorm::new(1.0)?;
-                let estimate = Fresh::new(DIM, clip, level)?;
-                let spend = Schedule::new(records as u64).releases(level, 11);
-                track(means(&data, curator)?, estimate, &spend.spend())
-            },
-        );
+        let name = format!("fresh/{name}");
+        let target = on_hostile(&name, "fresh", (adjacency, records), move |means| {
+            let level = level(batch, 2.0)?;
+            let estimate = Fresh::new(DIM, ClipNorm::new(1.0)?, level)?;
+            let spend = Schedule::new(records as u64).releases(level, 11);
+            track(means, estimate, &spend.spend())
+        });
         registry.add(target.refused_unless(allowed(batch, adjacency)));
     }
     Ok(())
@@ -352,24 +343,17 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError
     ];
     for (name, batches) in all {
         let records = if slices(batches[0]) { MANY } else { FEW };
-        let target = CuratorReplay::new(
-            &format!("tree-rounds/{name}/{adjacency}"),
-            "tree-rounds",
-            adjacency,
-            move |_| hostile_pairs(adjacency, records),
-            move |curator, hostile: &Vec<Hostile>| {
-                let data = private(hostile, adjacency, records)?;
-                let [root, upper, lower] = batches;
-                let levels = vec![level(root, 2.0)?, level(upper, 3.0)?, level(lower, 3.0)?];
-                let spend = Schedule::new(records as u64)
-                    .releases(levels[0], 5)
-                    .releases(levels[1], 3)
-                    .releases(levels[2], 5);
-                let clip = ClipNorm::new(1.0)?;
-                let estimate = TreeRounds::new(DIM, clip, levels)?;
-                track(means(&data, curator)?, estimate, &spend.spend())
-            },
-        );
+        let name = format!("tree-rounds/{name}");
+        let target = on_hostile(&name, "tree-rounds", (adjacency, records), move |means| {
+            let [root, upper, lower] = batches;
+            let levels = vec![level(root, 2.0)?, level(upper, 3.0)?, level(lower, 3.0)?];
+            let spend = Schedule::new(records as u64)
+                .releases(levels[0], 5)
+                .releases(levels[1], 3)
+                .releases(levels[2], 5);
+            let estimate = TreeRounds::new(DIM, ClipNorm::new(1.0)?, levels)?;
+            track(means, estimate, &spend.spend())
+        });
         registry.add(target.refused_unless(allowed(batches[0], adjacency)));
     }
     Ok(())
@@ -379,16 +363,10 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError
 fn numbers(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     for (value, what) in [(false, "norm"), (true, "value")] {
         for (name, batch) in one_of_each()? {
-            let target = CuratorReplay::new(
-                &format!("released-{what}/{name}/{adjacency}"),
-                "released-numbers",
-                adjacency,
-                move |_| hostile_pairs(adjacency, FEW),
-                move |curator, hostile: &Vec<Hostile>| {
-                    let data = private(hostile, adjacency, FEW)?;
-                    numbers_of(means(&data, curator)?, batch, value)
-                },
-            );
+            let (name, size) = (format!("released-{what}/{name}"), (adjacency, FEW));
+            let target = on_hostile(&name, "released-numbers", size, move |means| {
+                numbers_of(means, batch, value)
+            });
             // A row of zeros may have a value.
             let none = value && adjacency == Adjacency::ZeroOut;
             registry.add(target.refused_unless(allowed(batch, adjacency) && !none));

@@ -5,10 +5,9 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator};
 
-use super::canary::World;
 use super::common::{DIM, declared};
-use super::replay::Pair;
-use crate::checks::{CheckError, mixed};
+use super::{CheckError, CuratorReplay, Pair, Ran, World};
+use crate::checks::mixed;
 
 /// What a record answers when it is asked for its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,4 +296,23 @@ pub(super) fn means(
     curator: Curator,
 ) -> Result<HostileMeans<'_>, CheckError> {
     Ok(PrivateMean::new(data, HostileLoss { dim: DIM }, curator)?)
+}
+
+/// A replay, under this adjacency, on the hostile pairs of so many records, of what `run` makes of their means.
+pub(super) fn on_hostile(
+    name: &str,
+    group: &str,
+    (adjacency, records): (Adjacency, usize),
+    run: impl Fn(HostileMeans<'_>) -> Result<Ran, CheckError> + Send + Sync + 'static,
+) -> CuratorReplay<Vec<Hostile>> {
+    CuratorReplay::new(
+        &format!("{name}/{adjacency}"),
+        group,
+        adjacency,
+        move |_| hostile_pairs(adjacency, records),
+        move |curator, hostile| {
+            let data = private(hostile, adjacency, records)?;
+            run(means(&data, curator)?)
+        },
+    )
 }

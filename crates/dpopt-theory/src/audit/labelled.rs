@@ -6,8 +6,7 @@ use dpopt_privacy::{Adjacency, ClipNorm};
 
 use super::common::{DIM, declared};
 use super::hostile::neighbours;
-use super::replay::Pair;
-use crate::checks::CheckError;
+use super::{CheckError, Pair};
 
 /// Rows of most runs.
 pub(super) const ROWS: usize = 8;

@@ -6,15 +6,11 @@ use dpopt_privacy::{
     Positions, PrefixKind, PrefixNoise, Sample, SamplingRate, Spend, Which,
 };
 
-use super::canary::{Canary, World};
 use super::common::{DELTA, RELATIONS, bound, mu_for, noise};
 use super::hostile::neighbours;
-use super::one_run::OneRun;
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Pair, Ran};
-use super::statistic::Statistic;
-use super::target::Claim;
-use crate::checks::CheckError;
+use super::{
+    Canary, CheckError, Claim, CuratorReplay, OneRun, Pair, Ran, Registry, Statistic, World,
+};
 
 /// Steps of a period that is scored.
 const STEPS: u64 = 8;

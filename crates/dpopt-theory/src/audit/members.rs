@@ -18,13 +18,10 @@ use dpopt_nonconvex::{
 use dpopt_oracle::{Convexity, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
-use super::canary::{Canary, World};
 use super::common::{budget, claim_of, noise};
 use super::plans::{self, proximal, with_all_facts};
-use super::registry::Registry;
-use super::statistic::Statistic;
-use super::target::Claim;
-use crate::checks::{CheckError, mixed};
+use super::{Canary, CheckError, Claim, Registry, Statistic, World};
+use crate::checks::mixed;
 use crate::zoo::{Fingerprint, MeanBall};
 
 const GROUP: &str = "membership";

@@ -9,18 +9,17 @@ use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NoObserver, NormQueries, Plan as _,
     PlanError, PublicFacts,
 };
-use dpopt_oracle::{
-    Answer, AskError, Books, Convexity, Number, Oracle, OracleFacts, PrivateData, PrivateMean,
-    Question,
-};
+use dpopt_oracle::{Answer, Convexity, Number, Oracle, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Epsilon, ReplayForAudits};
 
 use super::common::{DELTA, budget};
-use super::error::AuditError;
-use super::hostile::{Behaviour, Hostile, HostileLoss};
 use super::replay::moved;
-use super::target::{Claim, Kind, Label, Row, Settings, Target};
-use crate::checks::{CheckError, in_parts, mixed};
+use super::{
+    AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Row, Settings,
+    Target,
+};
+use crate::around::Around;
+use crate::checks::{in_parts, mixed};
 use dpopt_certify::random::Normals;
 
 /// Slack for the rounding of sums, relative; the cap of a filter has a margin of 1e-9.
@@ -170,17 +169,15 @@ fn metered(
     let lies = mixed(seed, 1);
     let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, CheckError> {
         let data = PrivateData::made_up_of(records, adjacency, declared)?;
-        let mut liar = Liar {
-            inner: PrivateMean::new(&data, HostileLoss { dim }, curator)?,
-            random: Normals::new(lies),
-        };
+        let means = PrivateMean::new(&data, HostileLoss { dim }, curator)?;
+        let mut liar = lying(means, lies);
         // A refusal is as public as an outcome, and has to be the same.
         Ok(format!("{:?}", plan.run(&mut liar, &mut NoObserver)))
     };
     let first = run(tape.recorder(), recorded)?;
     let second = run(tape.replayer(), replayed)?;
     let report = tape.report();
-    if let Some(divergence) = report.divergence {
+    if let Some(divergence) = &report.divergence {
         return Err(divergence.to_string().into());
     }
     if first != second {
@@ -272,26 +269,14 @@ fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, CheckEr
 }
 
 /// An oracle whose released norms are lied about: post-processing, the same in both runs.
-struct Liar<O> {
-    inner: O,
-    random: Normals,
-}
-
-impl<O: Oracle> Oracle for Liar<O> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        let answer = self.inner.answer(question)?;
+fn lying<O: Oracle>(inner: O, seed: u64) -> impl Oracle {
+    let mut random = Normals::new(seed);
+    Around::new(inner, move |inner: &mut O, question| {
+        let answer = inner.answer(question)?;
         let Answer::Number(released) = answer else {
             return Ok(answer);
         };
-        let lie = match self.random.below(8) {
+        let lie = match random.below(8) {
             0 => -100.0,
             1 => -released.number.abs(),
             2 => released.number.abs() * 1e-3,
@@ -300,5 +285,5 @@ impl<O: Oracle> Oracle for Liar<O> {
             _ => released.number,
         };
         Ok(Answer::Number(Number::new(lie, released.noise_std)))
-    }
+    })
 }

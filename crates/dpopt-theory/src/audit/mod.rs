@@ -49,7 +49,6 @@ mod passes;
 mod periods;
 mod plans;
 mod projected;
-mod proximal;
 mod queries;
 mod registry;
 mod replay;

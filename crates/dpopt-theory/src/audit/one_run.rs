@@ -6,9 +6,8 @@
 //! of probability e^epsilon/(1 + e^epsilon), up to delta (their Theorem 5.2).
 
 use super::binomial::{mass, upper_tail};
-use super::error::AuditError;
-use super::target::{Claim, Kind, Label, Row, Settings, Target};
-use crate::checks::{CheckError, mixed};
+use super::{AuditError, CheckError, Claim, Kind, Label, Row, Settings, Target};
+use crate::checks::mixed;
 
 type Scores = Box<dyn Fn(&[bool], u64) -> Result<Vec<f64>, CheckError> + Send + Sync>;
 

@@ -7,17 +7,14 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator};
 
-use super::canary::{Canary, World};
 use super::common::{DIM, RELATIONS, claim_of, noise};
 use super::estimators::level;
 use super::hostile::neighbours;
 use super::labelled::{Labelled, NOBODY, design, examples, huber, labelled_pairs};
 use super::plans::plan_of;
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Pair, Ran};
 use super::solvers::walk_on_rows;
-use super::statistic::Statistic;
-use crate::checks::{CheckError, mixed};
+use super::{Canary, CheckError, CuratorReplay, Pair, Ran, Registry, Statistic, World};
+use crate::checks::mixed;
 
 const RECORDS: u64 = 8;
 /// Noise multiplier of every pass.

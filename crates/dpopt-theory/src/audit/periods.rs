@@ -11,9 +11,7 @@ use super::common::{DIM, RELATIONS, noise};
 use super::estimators::{Case, FEW, MANY, On, allowed, begin, cases, end, level, track, walk};
 use super::hostile::{means, private};
 use super::mechanisms::kinds;
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Ran};
-use crate::checks::{CheckError, Effort};
+use super::{CheckError, CuratorReplay, Effort, Ran, Registry};
 
 /// A walk goes so far along an estimate that the changes of long records are longer than a share.
 const LONG: f64 = 2.0;

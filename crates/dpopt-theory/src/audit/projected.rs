@@ -9,10 +9,8 @@ use super::common::{DIM, RELATIONS, budget};
 use super::hostile::neighbours;
 use super::labelled::{self, Labelled, NOBODY, ROWS, examples, labelled_pairs};
 use super::plans::{facts, plan_of, spider};
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Pair};
 use super::solvers::walk;
-use crate::checks::CheckError;
+use super::{CheckError, CuratorReplay, Pair, Registry};
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {

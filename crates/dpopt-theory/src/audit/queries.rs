@@ -11,8 +11,8 @@ use dpopt_oracle::query::{
 };
 use dpopt_oracle::{
     Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
-    Head, Linear, Mlp, Momentum, PrivateData, PrivateMean, Query, Recursive, Refresh, Schedule,
-    Segment, Softmax,
+    Head, Linear, Mlp, Momentum, Oracle as _, PrivateData, PrivateMean, Query, Recursive, Refresh,
+    Schedule, Segment, Softmax,
 };
 use dpopt_privacy::{
     Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which,
@@ -20,11 +20,9 @@ use dpopt_privacy::{
 
 use super::common::{DIM, RELATIONS, declared, noise};
 use super::estimators::{level, recursive_settings, track};
-use super::hostile::{Hostile, HostileMeans, hostile_pairs, means, private};
+use super::hostile::{HostileMeans, on_hostile, private};
 use super::labelled::{Labelled, NOBODY, ROWS, design, examples, labelled_pairs};
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Pair, Ran};
-use crate::checks::{CheckError, Effort};
+use super::{CheckError, CuratorReplay, Effort, Hostile, Pair, Ran, Registry, hostile_pairs};
 
 const RECORDS: usize = 6;
 /// So many rows are in three blocks of positions.
@@ -32,8 +30,8 @@ const BLOCKS: usize = 258;
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for what in Asked::ALL {
-            query(registry, what, adjacency)?;
+        for (what, name) in Asked::ALL {
+            query(registry, (what, name), adjacency)?;
         }
         losses(registry, adjacency)?;
         perceptrons_in_blocks(registry, adjacency)?;
@@ -58,33 +56,19 @@ enum Asked {
 }
 
 impl Asked {
-    const ALL: [Self; 10] = [
-        Self::Gradient,
-        Self::Difference,
-        Self::Momentum,
-        Self::Value,
-        Self::HessianVector,
-        Self::HessianVectorDifference,
-        Self::Curvature,
-        Self::HessianMatrix,
-        Self::Smoothed,
-        Self::SmoothedDifference,
+    /// All of them, with the names that rows have.
+    const ALL: [(Self, &str); 10] = [
+        (Self::Gradient, "gradient"),
+        (Self::Difference, "gradient-difference"),
+        (Self::Momentum, "momentum"),
+        (Self::Value, "value"),
+        (Self::HessianVector, "hessian-vector"),
+        (Self::HessianVectorDifference, "hessian-vector-difference"),
+        (Self::Curvature, "curvature"),
+        (Self::HessianMatrix, "hessian-matrix"),
+        (Self::Smoothed, "smoothed-gradient"),
+        (Self::SmoothedDifference, "smoothed-difference"),
     ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Gradient => "gradient",
-            Self::Difference => "gradient-difference",
-            Self::Momentum => "momentum",
-            Self::Value => "value",
-            Self::HessianVector => "hessian-vector",
-            Self::HessianVectorDifference => "hessian-vector-difference",
-            Self::Curvature => "curvature",
-            Self::HessianMatrix => "hessian-matrix",
-            Self::Smoothed => "smoothed-gradient",
-            Self::SmoothedDifference => "smoothed-difference",
-        }
-    }
 
     /// A value may stand on a row of zeros, and directions go by position.
     fn allowed(self, adjacency: Adjacency) -> bool {
@@ -208,41 +192,39 @@ fn shown<L: Differentiable>(
 }
 
 /// One query on all records, on samples and on unread records, each once more than is reserved.
-fn query(registry: &mut Registry, what: Asked, adjacency: Adjacency) -> Result<(), CheckError> {
+fn query(
+    registry: &mut Registry,
+    (what, name): (Asked, &str),
+    adjacency: Adjacency,
+) -> Result<(), CheckError> {
     let rate = SamplingRate::new(0.3)?;
-    let target = CuratorReplay::new(
-        &format!("query/{}/{adjacency}", what.name()),
-        "queries",
-        adjacency,
-        move |_| hostile_pairs(adjacency, RECORDS),
-        move |mut curator, records: &Vec<Hostile>| {
-            let level = |batch| level(batch, 2.0);
-            let mut schedule = Schedule::new(RECORDS as u64).releases(level(Batch::All)?, 2);
-            schedule = schedule.releases(level(Batch::Poisson(rate))?, 1);
-            let mut all = vec![Which::All, Which::Poisson(rate)];
-            if adjacency == Adjacency::ReplaceOne && what == Asked::Gradient {
-                schedule = schedule.releases(level(Batch::FixedSize(2))?, 1);
-                all.push(Which::FixedSize(2));
-            }
-            if adjacency.record_count_is_public() {
-                schedule = schedule.releases(level(Batch::Next(2))?, 1);
-                all.extend([Which::Next(2), Which::Next(4)]);
-            }
-            curator.reserve(&schedule.spend())?;
-            let frames = Frames::draw(&mut curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
-            let data = private(records, adjacency, RECORDS)?;
-            let mut means = means(&data, curator)?;
-            let mut outcome = String::new();
-            for over in all.iter().chain(&[Which::All, Which::All]) {
-                outcome += &what.release(&mut means, &frames, *over)?;
-            }
-            Ok(Ran {
-                spent: means.curator().spent(),
-                refused: !what.allowed(adjacency) && !outcome.contains("Some("),
-                outcome: format!("{outcome} {:?}", means.counts()),
-            })
-        },
-    );
+    let name = format!("query/{name}");
+    let target = on_hostile(&name, "queries", (adjacency, RECORDS), move |mut means| {
+        let level = |batch| level(batch, 2.0);
+        let mut schedule = Schedule::new(RECORDS as u64).releases(level(Batch::All)?, 2);
+        schedule = schedule.releases(level(Batch::Poisson(rate))?, 1);
+        let mut all = vec![Which::All, Which::Poisson(rate)];
+        if adjacency == Adjacency::ReplaceOne && what == Asked::Gradient {
+            schedule = schedule.releases(level(Batch::FixedSize(2))?, 1);
+            all.push(Which::FixedSize(2));
+        }
+        if adjacency.record_count_is_public() {
+            schedule = schedule.releases(level(Batch::Next(2))?, 1);
+            all.extend([Which::Next(2), Which::Next(4)]);
+        }
+        let curator = means.books().curator_mut();
+        curator.reserve(&schedule.spend())?;
+        let frames = Frames::draw(curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
+        let mut outcome = String::new();
+        for over in all.iter().chain(&[Which::All, Which::All]) {
+            outcome += &what.release(&mut means, &frames, *over)?;
+        }
+        Ok(Ran {
+            spent: means.curator().spent(),
+            refused: !what.allowed(adjacency) && !outcome.contains("Some("),
+            outcome: format!("{outcome} {:?}", means.counts()),
+        })
+    });
     registry.add(target.refused_unless(what.allowed(adjacency)));
     Ok(())
 }
@@ -309,8 +291,7 @@ fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckErro
                 |record: &Hostile, point: &[f64]| record.sign * point[0],
                 |record: &Hostile, point: &[f64], out: &mut [f64]| record.add_gradient(point, out),
             );
-            let data = private(records, adjacency, RECORDS)?;
-            recursive(&data, loss, curator)
+            recursive(&private(records, adjacency, RECORDS)?, loss, curator)
         },
     ));
     Ok(())

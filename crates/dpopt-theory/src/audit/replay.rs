@@ -6,11 +6,9 @@ use dpopt_privacy::{
     Adjacency, ChangedRecord, Curator, Event, ReplayForAudits, ReplayReport, ReplayedMechanism,
 };
 
-use super::error::AuditError;
 use super::ledger::own_cost;
-use super::tape::AuditTape;
-use super::target::{Claim, Kind, Label, Row, Settings, Target};
-use crate::checks::{CheckError, Effort, mixed};
+use super::{AuditError, AuditTape, CheckError, Claim, Effort, Kind, Label, Row, Settings, Target};
+use crate::checks::mixed;
 
 /// Slack for the rounding of roots and quotients, relative.
 const SLACK: f64 = 1e-9;

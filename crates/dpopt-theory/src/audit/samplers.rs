@@ -7,12 +7,8 @@ use dpopt_privacy::noise::{
 };
 use dpopt_privacy::{Delta, Rho};
 
-use super::canary::{Canary, World};
 use super::common::DELTA;
-use super::registry::Registry;
-use super::statistic::Statistic;
-use super::target::Claim;
-use crate::checks::CheckError;
+use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 
 const GROUP: &str = "samplers";
 /// By how many steps the canary moves the value.

@@ -6,13 +6,9 @@ use dpopt_privacy::selection::{
 };
 use dpopt_privacy::{Adjacency, Curator, Epsilon, Event, LatticeSum, Refused, Spend};
 
-use super::canary::{Canary, World};
 use super::common::{RELATIONS, bound};
 use super::mechanisms::{Record, Run, replay, scored};
-use super::registry::Registry;
-use super::statistic::Statistic;
-use super::target::Claim;
-use crate::checks::CheckError;
+use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 
 const GROUP: &str = "selection";
 /// Each selection's epsilon.

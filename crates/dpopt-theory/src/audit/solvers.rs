@@ -5,24 +5,21 @@ use std::sync::Arc;
 
 use dpopt_nonconvex::{Access, DpSgdPlan, NoObserver, Plan, Release, SOLVERS, Solver};
 use dpopt_oracle::{
-    Answer, AskError, Books, Glm, Offers, Oracle, OracleFacts, OutputPerturbed, PrivateData,
-    PrivateGradient, PrivateMean, Question,
+    Glm, Offers, Oracle, OutputPerturbed, PrivateData, PrivateGradient, PrivateMean, Question,
 };
 use dpopt_privacy::{
     Accountant, Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 
-use super::canary::Canary;
 use super::common::{DIM, RELATIONS, claim_of, noise};
-use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs, means, private, with_canary};
+use super::hostile::{on_hostile, private, with_canary};
 use super::labelled::{Labelled, ROWS, design, examples, huber, labelled_pairs};
-use super::one_run::OneRun;
 use super::plans::{dp_sgd, plan_of, records_of};
-use super::registry::Registry;
-use super::replay::{CuratorReplay, Ran};
-use super::statistic::Statistic;
-use super::watch::{Watched, WatchedRelease};
-use crate::checks::CheckError;
+use super::{
+    Behaviour, Canary, CheckError, CuratorReplay, Hostile, HostileLoss, OneRun, Ran, Registry,
+    Statistic, Watched, WatchedRelease, hostile_pairs,
+};
+use crate::around::Around;
 
 /// Public number of records of scored runs.
 const CROWD: u64 = 100;
@@ -54,44 +51,27 @@ pub(super) fn walk(plan: &dyn Plan, oracle: impl Oracle) -> Ran {
     }
 }
 
-/// Means over hostile records, which may be declared to be so many.
-pub(super) fn walk_on_hostile(
-    plan: &dyn Plan,
-    records: &[Hostile],
-    (adjacency, public): (Adjacency, u64),
+/// A replay of a plan of this solver on hostile records, which may read others for a mean than it asks for.
+pub(super) fn walks(
+    (solver, what): (&str, &str),
+    plan: &Arc<dyn Plan>,
+    (adjacency, records): (Adjacency, u64),
     access: Option<Access>,
-    curator: Curator,
-) -> Result<Ran, CheckError> {
-    let data = private(records, adjacency, public as usize)?;
-    let inner = means(&data, curator)?;
-    Ok(walk(plan, Elsewhere { inner, access }))
-}
-
-/// An oracle that reads other records for a mean than it was asked to.
-struct Elsewhere<O> {
-    inner: O,
-    access: Option<Access>,
-}
-
-impl<O: Oracle> Oracle for Elsewhere<O> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        let question = match (self.access, question) {
-            (Some(access), Question::Mean { of, noise, .. }) => {
-                let over = over_of(access, of.before().is_some());
-                Question::Mean { of, over, noise }
-            }
-            (_, question) => question,
-        };
-        self.inner.answer(question)
-    }
+) -> CuratorReplay<Vec<Hostile>> {
+    let plan = Arc::clone(plan);
+    let name = format!("{solver}/{what}");
+    on_hostile(&name, solver, (adjacency, records as usize), move |means| {
+        let oracle = Around::new(means, |means, question| {
+            means.answer(match (access, question) {
+                (Some(access), Question::Mean { of, noise, .. }) => {
+                    let over = over_of(access, of.before().is_some());
+                    Question::Mean { of, over, noise }
+                }
+                (_, question) => question,
+            })
+        });
+        Ok(walk(&*plan, oracle))
+    })
 }
 
 fn over_of(access: Access, variation: bool) -> Which<'static> {
@@ -106,17 +86,12 @@ fn over_of(access: Access, variation: bool) -> Which<'static> {
 
 /// Accesses with the names that rows have.
 fn every_access() -> Result<[(&'static str, Access); 4], CheckError> {
+    let (anchor, variation) = (2, 1);
     Ok([
         ("full", Access::FullBatch),
         ("poisson", Access::Poisson(SamplingRate::new(0.3)?)),
         ("fixed-size", Access::FixedSize(3)),
-        (
-            "single-pass",
-            Access::SinglePass {
-                anchor: 2,
-                variation: 1,
-            },
-        ),
+        ("single-pass", Access::SinglePass { anchor, variation }),
     ])
 }
 
@@ -137,19 +112,16 @@ fn replays(
     let (name, records) = (solver.name, records_of(solver));
     let plan: Arc<dyn Plan> = plan_of(solver, adjacency, DIM)?.into();
     let accepted = solver.accepts(adjacency);
-    let rows = {
-        let plan = Arc::clone(&plan);
-        move |curator: Curator, rows: &Vec<Labelled>| {
-            let data = examples(design(rows)?, adjacency, ROWS)?;
-            walk_on_rows(&*plan, &data, curator)
-        }
-    };
+    let rows = Arc::clone(&plan);
     let target = CuratorReplay::new(
         &format!("{name}/replay-rows/{adjacency}"),
         name,
         adjacency,
         move |_| labelled_pairs(adjacency),
-        rows,
+        move |curator: Curator, records: &Vec<Labelled>| {
+            let data = examples(design(records)?, adjacency, ROWS)?;
+            walk_on_rows(&*rows, &data, curator)
+        },
     );
     // Eight rows are too few for most slices.
     let passes = plan.needs().covers(Offers::PASSES);
@@ -159,20 +131,8 @@ fn replays(
     if passes {
         return Ok(());
     }
-    let hostile = |access: Option<Access>| {
-        let plan = Arc::clone(&plan);
-        move |curator: Curator, hostile: &Vec<Hostile>| {
-            walk_on_hostile(&*plan, hostile, (adjacency, records), access, curator)
-        }
-    };
-    let target = CuratorReplay::new(
-        &format!("{name}/replay/{adjacency}"),
-        name,
-        adjacency,
-        move |_| hostile_pairs(adjacency, records as usize),
-        hostile(None),
-    );
-    registry.add(target.refused_unless(accepted));
+    let hostile = |what: &str, access| walks((name, what), &plan, (adjacency, records), access);
+    registry.add(hostile("replay", None).refused_unless(accepted));
     // The spend of a plan covers its own access and no other. (Under a cap a refusal may be the end of a run, and no error.)
     if !matches!(plan.spend(), Spend::Fixed(_)) {
         return Ok(());
@@ -185,16 +145,8 @@ fn replays(
             (true, _) => continue,
             (false, other) => other,
         };
-        registry.add(
-            CuratorReplay::new(
-                &format!("{name}/refused-{other}/{adjacency}"),
-                name,
-                adjacency,
-                move |_| hostile_pairs(adjacency, records as usize),
-                hostile(Some(access)),
-            )
-            .refused(),
-        );
+        let what = format!("refused-{other}");
+        registry.add(hostile(&what, Some(access)).refused());
     }
     Ok(())
 }

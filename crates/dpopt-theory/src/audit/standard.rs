@@ -4,7 +4,7 @@ use super::error::AuditError;
 use super::registry::Registry;
 use super::{
     adaptive, certificates, crooked, estimators, mechanisms, members, passes, periods, projected,
-    proximal, queries, samplers, selections, solvers, twins, variants,
+    queries, samplers, selections, solvers, twins, variants,
 };
 
 impl Registry {
@@ -28,7 +28,7 @@ impl Registry {
             projected::register,
             adaptive::register,
             members::register,
-            proximal::register,
+            variants::samples_of_proximal_point,
             twins::register,
             crooked::register,
         ] {

@@ -5,16 +5,12 @@
 
 use dpopt_privacy::{Adjacency, ChangedRecord, Event, LatticeSum, Spend, Which};
 
-use super::canary::{Canary, World};
 use super::common::{DELTA, bound, noise};
 use super::mechanisms::release_sum;
-use super::one_run::OneRun;
-use super::registry::Registry;
-use super::replay::{CuratorReplay, MechanismReplay, Pair, Ran};
-use super::statistic::Statistic;
-use super::tape::AuditTape;
-use super::target::Claim;
-use crate::checks::CheckError;
+use super::{
+    AuditTape, Canary, CheckError, Claim, CuratorReplay, MechanismReplay, OneRun, Pair, Ran,
+    Registry, Statistic, World,
+};
 
 const GROUP: &str = "twins";
 /// The claimed noise multiplier of each release.
@@ -49,18 +45,12 @@ const TWINS: [Twin; 18] = [
     Twin {
         name: "half-the-noise",
         data: LEFT,
-        run: |tape, data, _| {
-            let released = tape.gaussian(&[clipped_sum(data)], 0.5 * Z);
-            ran(1.0 / Z, released[0])
-        },
+        run: |tape, data, _| one(tape, clipped_sum(data), 0.5 * Z),
     },
     Twin {
         name: "no-clipping",
         data: Neighbours(&[9.0, 0.3], &[0.3], REMOVED),
-        run: |tape, data, _| {
-            let released = tape.gaussian(&[data.iter().sum()], Z);
-            ran(1.0 / Z, released[0])
-        },
+        run: |tape, data, _| one(tape, data.iter().sum(), Z),
     },
     Twin {
         name: "noise-reused",
@@ -76,10 +66,7 @@ const TWINS: [Twin; 18] = [
         // Also adaptive-batch P4, nonsmooth E4 and KL E-4: their sensitivities under replace-one.
         name: "replace-one-at-add-remove-sensitivity",
         data: OPPOSITE,
-        run: |tape, data, _| {
-            let released = tape.gaussian(&[clipped_sum(data)], Z);
-            ran(1.0 / Z, released[0])
-        },
+        run: |tape, data, _| one(tape, clipped_sum(data), Z),
     },
     Twin {
         name: "mean-by-the-realised-size",
@@ -91,8 +78,7 @@ const TWINS: [Twin; 18] = [
             let drawn = tape.poisson(data.len(), rate, always);
             let kept = || data.iter().zip(&drawn).filter(|(_, drawn)| **drawn);
             let mean = kept().map(|(x, _)| x).sum::<f64>() / kept().count().max(1) as f64;
-            let released = tape.gaussian(&[mean], Z / (rate * public));
-            ran(1.0 / Z, released[0])
+            one(tape, mean, Z / (rate * public))
         },
     },
     Twin {
@@ -134,10 +120,7 @@ const TWINS: [Twin; 18] = [
         // index 0, whose prefix is empty and has no noise.
         name: "literal-restart",
         data: LEFT,
-        run: |tape, data, _| {
-            let released = tape.gaussian(&[clipped_sum(data)], 0.0);
-            ran(1.0 / Z, released[0])
-        },
+        run: |tape, data, _| one(tape, clipped_sum(data), 0.0),
     },
     Twin {
         // Minimax E1: the batch average is clipped, not the records.
@@ -150,8 +133,7 @@ const TWINS: [Twin; 18] = [
         run: |tape, data, _| {
             let records = data.len() as f64;
             let mean = (data.iter().sum::<f64>() / records).clamp(-1.0, 1.0);
-            let released = tape.gaussian(&[mean], 2.0 * Z / records);
-            ran(1.0 / Z, released[0])
+            one(tape, mean, 2.0 * Z / records)
         },
     },
     Twin {
@@ -200,8 +182,7 @@ const TWINS: [Twin; 18] = [
         data: Neighbours(&[1.0], &[-1.0], IN_PLACE),
         run: |tape, data, _| {
             let mean = clipped_sum(data) / data.len() as f64;
-            let released = tape.gaussian(&[mean], 2.0 * Z / 1.5);
-            ran(1.0 / Z, released[0])
+            one(tape, mean, 2.0 * Z / 1.5)
         },
     },
     Twin {
@@ -211,8 +192,7 @@ const TWINS: [Twin; 18] = [
         data: OPPOSITE,
         run: |tape, data, _| {
             let batch = data.len() as f64;
-            let released = tape.gaussian(&[clipped_sum(data) / batch], Z / batch);
-            ran(1.0 / Z, released[0])
+            one(tape, clipped_sum(data) / batch, Z / batch)
         },
     },
     Twin {
@@ -244,8 +224,7 @@ const TWINS: [Twin; 18] = [
             let length = (0..dim).map(|j| entry(j).powi(2)).sum::<f64>().sqrt();
             let record = |j| data[0] * entry(j) / length;
             let image = (0..dim).map(|j| entry(j) * record(j)).sum();
-            let released = tape.gaussian(&[image], Z);
-            ran(1.0 / Z, released[0])
+            one(tape, image, Z)
         },
     },
     Twin {
@@ -265,6 +244,11 @@ const TWINS: [Twin; 18] = [
 
 fn ran(mu: f64, score: f64) -> Ran1 {
     Ran1 { mu, score }
+}
+
+/// One release, at the claimed noise.
+fn one(tape: &mut AuditTape, exact: f64, deviation: f64) -> Ran1 {
+    ran(1.0 / Z, tape.gaussian(&[exact], deviation)[0])
 }
 
 fn clipped_sum(data: &[f64]) -> f64 {

@@ -10,11 +10,11 @@ use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, KlCondition, NoObserver, NormQueries,
     Plan as _, PublicFacts,
 };
-use dpopt_oracle::{Answer, AskError, Books, Number, Oracle, OracleFacts, Question};
-use dpopt_privacy::NoiseMultiplier;
+use dpopt_oracle::{Answer, AskError, Number, Oracle, Question};
 
 use super::claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
 use super::common::{Privacy, Size, gradient_norm, half_decades, share};
+use crate::around::Around;
 use crate::checks::{CheckError, Effort};
 use crate::problem::Problem;
 use crate::simulation::{PlaneOracle, Within};
@@ -205,15 +205,10 @@ impl AdaptiveExperiment {
         let problem = Radial::new(Power::new(tau)?, 2, start, 1.0)?;
         let records = plan.facts().records;
         let plane = PlaneOracle::new(problem, size.dim as f64, records, trial.seed)?;
-        let mut twin = TwinOracle {
-            inner: plane,
-            twin: self.twin,
-            random: Normals::new(trial.seed ^ 1),
-            root_dim: (size.dim as f64).sqrt(),
-            first: None,
-        };
+        let root_dim = (size.dim as f64).sqrt();
+        let mut twin = Around::new(plane, twisted(self.twin, trial.seed ^ 1, root_dim));
         let outcome = Within::new(&plan, 2).run(&mut twin, &mut NoObserver)?;
-        let excess = twin.inner.problem().value(&outcome.point);
+        let excess = twin.inner().problem().value(&outcome.point);
         // A number that no root of can be told from 0 is no error of a run.
         let measured = Measured::new(excess.max(f64::MIN_POSITIVE));
         Ok(match bound {
@@ -281,36 +276,26 @@ impl Experiment for AdaptiveExperiment {
     }
 }
 
-/// An oracle, or what a broken twin of the solver would make of it.
-struct TwinOracle<O> {
-    inner: O,
+/// What a broken twin of the solver would make of an oracle for the root of so many dimensions.
+fn twisted<O: Oracle>(
     twin: Twin,
-    random: Normals,
+    seed: u64,
     root_dim: f64,
-    first: Option<NoiseMultiplier>,
-}
-
-impl<O: Oracle> Oracle for TwinOracle<O> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+) -> impl FnMut(&mut O, Question<'_>) -> Result<Answer, AskError> {
+    let mut random = Normals::new(seed);
+    let mut first = None;
+    move |inner, question| {
         let question = match question {
-            Question::Mean { of, over, noise } if self.twin == Twin::FirstNoise => {
-                let noise = *self.first.get_or_insert(noise);
+            Question::Mean { of, over, noise } if twin == Twin::FirstNoise => {
+                let noise = *first.get_or_insert(noise);
                 Question::Mean { of, over, noise }
             }
             other => other,
         };
-        match self.inner.answer(question)? {
-            Answer::Number(released) if self.twin == Twin::VectorNorm => {
+        match inner.answer(question)? {
+            Answer::Number(released) if twin == Twin::VectorNorm => {
                 // The length of noise in many dimensions is sqrt(d) to a percent.
-                let noise = released.noise_std * (self.root_dim + self.random.uniform());
+                let noise = released.noise_std * (root_dim + random.uniform());
                 let number = released.number.hypot(noise);
                 Ok(Answer::Number(Number::new(number, released.noise_std)))
             }

@@ -91,140 +91,94 @@ impl Planned {
 pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     use Axis::{Dimension, Mu, Rank, Records};
     use Who::{JlRank, JlRankFree, NoisyRank, Spider, SpiderRank};
-    let logs = Some("k grows with ln n");
-    let whole = Some("phases and rows of whole numbers");
-    let (third, sixth) = (1.0 / 3.0, 1.0 / 6.0);
-    let rows = [
-        ("jl-rank/n", Records, -2.0 * third, JlRank, DIM, logs),
-        ("jl-rank/mu", Mu, -2.0 * third, JlRank, DIM, None),
-        ("jl-rank/d", Dimension, 0.0, JlRank, DIM, None),
-        ("jl-rank/rank", Rank, third, JlRank, DIM, whole),
-        ("jl-rank-free/n", Records, -0.4, JlRankFree, WIDE, logs),
-        ("jl-rank-free/mu", Mu, -0.4, JlRankFree, WIDE, whole),
-        ("jl-rank-free/d", Dimension, 0.0, JlRankFree, WIDE, whole),
-        ("jl-rank-free/rank", Rank, 0.0, JlRankFree, WIDE, whole),
-        (
-            "spiderboost-within-rank/n",
-            Records,
-            -2.0 * third,
-            SpiderRank,
-            100,
-            None,
-        ),
-        (
-            "spiderboost-within-rank/mu",
-            Mu,
-            -2.0 * third,
-            SpiderRank,
-            100,
-            None,
-        ),
-        (
-            "spiderboost-within-rank/d",
-            Dimension,
-            sixth,
-            SpiderRank,
-            DIM,
-            whole,
-        ),
-        (
-            "spiderboost-within-rank/rank",
-            Rank,
-            sixth,
-            SpiderRank,
-            1_000,
-            whole,
-        ),
-        (
-            "noisy-gd-within-rank/n",
-            Records,
-            -0.5,
-            NoisyRank,
-            1_000,
-            None,
-        ),
-        ("noisy-gd-within-rank/mu", Mu, -0.5, NoisyRank, 1_000, None),
-        (
-            "noisy-gd-within-rank/d",
-            Dimension,
-            0.0,
-            NoisyRank,
-            DIM,
-            None,
-        ),
-        (
-            "noisy-gd-within-rank/rank",
-            Rank,
-            0.25,
-            NoisyRank,
-            DIM,
-            None,
-        ),
-    ];
-    let not_replanned =
-        "SpiderBoost planned for all d dimensions under the claim of the rank: can a fit tell?";
-    let other = "Noisy gradient descent under the claim of the projected SpiderBoost.";
-    let controls = [
-        (
-            "jl-rank/unprojected",
-            Dimension,
-            0.0,
-            Spider,
-            DIM,
-            not_replanned,
-        ),
-        (
-            "spiderboost-within-rank/unranked",
-            Dimension,
-            sixth,
-            Spider,
-            DIM,
-            not_replanned,
-        ),
-        (
-            "jl-rank/noisy-gd",
-            Records,
-            -2.0 / 3.0,
-            NoisyRank,
-            1_000,
-            other,
-        ),
-    ];
-    let rows = rows.map(|(id, axis, predicted, who, dim, note)| {
-        let claim = who.claim(id, axis, predicted);
-        let claim = match note {
-            Some(note) => claim.within(0.06, 0.1, note),
-            None => claim,
-        };
-        (claim, who, dim)
-    });
-    let controls = controls.map(|(id, axis, predicted, who, dim, note)| {
-        (who.claim(id, axis, predicted).control(note), who, dim)
-    });
-    let experiment = |(claim, who, dim)| -> Box<dyn Experiment> {
-        Box::new(GlmExperiment {
+    let mut all: Vec<Box<dyn Experiment>> = Vec::new();
+    let mut add = |claim, who, dim| {
+        all.push(Box::new(GlmExperiment {
             claim,
             who,
             dim,
             plans: Plans::new(),
-        })
+        }));
     };
-    rows.into_iter().chain(controls).map(experiment).collect()
+    let logs = "k grows with ln n";
+    let whole = "phases and rows of whole numbers";
+    let (third, sixth) = (1.0 / 3.0, 1.0 / 6.0);
+    for (who, axis, predicted, dim, note) in [
+        (JlRank, Records, -2.0 * third, DIM, logs),
+        (JlRank, Mu, -2.0 * third, DIM, ""),
+        (JlRank, Dimension, 0.0, DIM, ""),
+        (JlRank, Rank, third, DIM, whole),
+        (JlRankFree, Records, -0.4, WIDE, logs),
+        (JlRankFree, Mu, -0.4, WIDE, whole),
+        (JlRankFree, Dimension, 0.0, WIDE, whole),
+        (JlRankFree, Rank, 0.0, WIDE, whole),
+        (SpiderRank, Records, -2.0 * third, 100, ""),
+        (SpiderRank, Mu, -2.0 * third, 100, ""),
+        (SpiderRank, Dimension, sixth, DIM, whole),
+        (SpiderRank, Rank, sixth, 1_000, whole),
+        (NoisyRank, Records, -0.5, 1_000, ""),
+        (NoisyRank, Mu, -0.5, 1_000, ""),
+        (NoisyRank, Dimension, 0.0, DIM, ""),
+        (NoisyRank, Rank, 0.25, DIM, ""),
+    ] {
+        let claim = who.claim(axis.symbol(), axis, predicted);
+        add(
+            match note {
+                "" => claim,
+                note => claim.within(0.06, 0.1, note),
+            },
+            who,
+            dim,
+        );
+    }
+    let not_replanned =
+        "SpiderBoost planned for all d dimensions under the claim of the rank: can a fit tell?";
+    let control = |id: &str, axis, rate, who: Who, note: &str| Claim {
+        id: id.to_owned(),
+        ..who.claim("", axis, rate).control(note)
+    };
+    let id = "jl-rank/unprojected";
+    add(
+        control(id, Dimension, 0.0, Spider, not_replanned),
+        Spider,
+        DIM,
+    );
+    let id = "spiderboost-within-rank/unranked";
+    add(
+        control(id, Dimension, sixth, Spider, not_replanned),
+        Spider,
+        DIM,
+    );
+    let other = "Noisy gradient descent under the claim of the projected SpiderBoost.";
+    let claim = control("jl-rank/noisy-gd", Records, -2.0 * third, NoisyRank, other);
+    add(claim, NoisyRank, 1_000);
+    all
 }
 
 impl Who {
     /// A claim about it.
-    fn claim(self, id: &str, axis: Axis, predicted: f64) -> Claim {
-        let (solver, theorem) = match self {
-            Self::JlRank | Self::JlRankFree => (
-                "jl over spiderboost",
-                "arXiv 2206.00846, Theorem 6, repaired",
+    fn claim(self, row: &str, axis: Axis, predicted: f64) -> Claim {
+        let projected = (
+            "jl over spiderboost",
+            "arXiv 2206.00846, Theorem 6, repaired",
+        );
+        let (name, (solver, theorem)) = match self {
+            Self::JlRank => ("jl-rank", projected),
+            Self::JlRankFree => ("jl-rank-free", projected),
+            Self::Spider => (
+                "spiderboost",
+                ("spiderboost", "arXiv 2206.00846, Theorem 1, repaired"),
             ),
-            Self::Spider => ("spiderboost", "arXiv 2206.00846, Theorem 1, repaired"),
-            Self::SpiderRank => ("spiderboost within a rank", "docs/theory/jl.md"),
-            Self::NoisyRank => ("noisy-gd-theory within a rank", "docs/theory/jl.md"),
+            Self::SpiderRank => (
+                "spiderboost-within-rank",
+                ("spiderboost within a rank", "docs/theory/jl.md"),
+            ),
+            Self::NoisyRank => (
+                "noisy-gd-within-rank",
+                ("noisy-gd-theory within a rank", "docs/theory/jl.md"),
+            ),
         };
-        Claim::new(id, axis, predicted)
+        Claim::new(&format!("{name}/{row}"), axis, predicted)
             .on("ramp-glm")
             .by(solver, theorem)
     }
@@ -370,13 +324,7 @@ impl Experiment for GlmExperiment {
             None => RampGlm::plain(rank, slope),
             Some((rows, row_norm)) => {
                 let map = JlMap::gaussian(rows, setting.facts.dim, trial.seed)?;
-                let image = |j| {
-                    let mut column = vec![0.0; rows];
-                    map.column(j, &mut column);
-                    column
-                };
-                let images: Vec<Vec<f64>> = (0..rank).map(image).collect();
-                RampGlm::embedded(&images, slope, row_norm)
+                RampGlm::projected(&map, rank, slope, row_norm)
             }
         };
         let (plan, facts) = (planned.base(), &setting.facts);

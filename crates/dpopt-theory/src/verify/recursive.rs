@@ -62,8 +62,8 @@ struct RecursiveExperiment {
 
 /// The experiments of this file.
 pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
-    use Inner::{NoisyGd, PhasedSgd};
-    use Term::{Private, Statistical};
+    let (gd, sgd) = (Inner::NoisyGd, Inner::PhasedSgd);
+    let (noise, sample) = (Term::Private, Term::Statistical);
     let (n, d, mu) = (Axis::Records, Axis::Dimension, Axis::Mu);
     let mut all: Vec<Box<dyn Experiment>> = Vec::new();
     let mut add = |claim, inner, term, twin| {
@@ -75,36 +75,20 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         }));
     };
     for (id, axis, predicted, inner, term) in [
-        ("recursive-gd/n", n, -1.0, NoisyGd, Private),
-        ("recursive-gd/d", d, 0.5, NoisyGd, Private),
-        ("recursive-gd/mu", mu, -1.0, NoisyGd, Private),
-        ("recursive-gd/n-statistical", n, -0.5, NoisyGd, Statistical),
-        ("recursive-sgd/n", n, -1.0, PhasedSgd, Private),
-        (
-            "recursive-sgd/n-statistical",
-            n,
-            -0.5,
-            PhasedSgd,
-            Statistical,
-        ),
+        ("recursive-gd/n", n, -1.0, gd, noise),
+        ("recursive-gd/d", d, 0.5, gd, noise),
+        ("recursive-gd/mu", mu, -1.0, gd, noise),
+        ("recursive-gd/n-statistical", n, -0.5, gd, sample),
+        ("recursive-sgd/n", n, -1.0, sgd, noise),
+        ("recursive-sgd/n-statistical", n, -0.5, sgd, sample),
     ] {
         let claim = claim(id, axis, predicted, inner);
         add(claim, inner, term, Twin::Honest);
     }
     for (id, predicted, inner, term) in [
-        ("recursive-gd/fixed-weight", -1.0, NoisyGd, Private),
-        (
-            "recursive-gd/fixed-weight-statistical",
-            -0.5,
-            NoisyGd,
-            Statistical,
-        ),
-        (
-            "recursive-sgd/fixed-weight-statistical",
-            -0.5,
-            PhasedSgd,
-            Statistical,
-        ),
+        ("recursive-gd/fixed-weight", -1.0, gd, noise),
+        ("recursive-gd/fixed-weight-statistical", -0.5, gd, sample),
+        ("recursive-sgd/fixed-weight-statistical", -0.5, sgd, sample),
     ] {
         let control = claim(id, n, predicted, inner)
             .control("The first regulariser has the same weight for every n: its bias stays.");

@@ -72,84 +72,48 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let (n, d, mu) = (Axis::Records, Axis::Dimension, Axis::Mu);
     let (tree, flat, composed) = (Who::Tree, Who::Flat, Who::ComposedOverNodes);
     let note = "the planner's whole numbers of rounds and depths";
-    for (id, axis, rate, who, regime, target) in [
-        ("tree-spider/n", n, third, tree, few, mean),
-        ("tree-spider/n-stopping", n, third, tree, few, rule),
-        ("tree-spider/n-private", n, -0.5, tree, many, mean),
-        ("tree-spider-flat/n", n, -0.25, flat, few, mean),
-        ("tree-spider-flat/n-private", n, third, flat, many, mean),
-        ("tree-spider/d", d, 0.0, tree, few, mean),
-        ("tree-spider/mu", mu, 0.0, tree, few, mean),
-        ("tree-spider/d-private", d, 0.25, tree, many, mean),
-        ("tree-spider/mu-private", mu, -0.5, tree, many, mean),
-        ("tree-spider-flat/d-private", d, sixth, flat, many, mean),
-        ("tree-spider-flat/mu-private", mu, third, flat, many, mean),
-        (
-            "tree-spider/d-composed-over-nodes",
-            d,
-            0.0,
-            composed,
-            few,
-            mean,
-        ),
-        (
-            "tree-spider/mu-composed-over-nodes",
-            mu,
-            0.0,
-            composed,
-            few,
-            mean,
-        ),
-        (
-            "tree-spider/d-private-composed-over-nodes",
-            d,
-            0.25,
-            composed,
-            many,
-            mean,
-        ),
-        (
-            "tree-spider/mu-private-composed-over-nodes",
-            mu,
-            -0.5,
-            composed,
-            many,
-            mean,
-        ),
+    for (row, axis, rate, who, regime, target) in [
+        ("n", n, third, tree, few, mean),
+        ("n-stopping", n, third, tree, few, rule),
+        ("n-private", n, -0.5, tree, many, mean),
+        ("n", n, -0.25, flat, few, mean),
+        ("n-private", n, third, flat, many, mean),
+        ("d", d, 0.0, tree, few, mean),
+        ("mu", mu, 0.0, tree, few, mean),
+        ("d-private", d, 0.25, tree, many, mean),
+        ("mu-private", mu, -0.5, tree, many, mean),
+        ("d-private", d, sixth, flat, many, mean),
+        ("mu-private", mu, third, flat, many, mean),
+        ("d", d, 0.0, composed, few, mean),
+        ("mu", mu, 0.0, composed, few, mean),
+        ("d-private", d, 0.25, composed, many, mean),
+        ("mu-private", mu, -0.5, composed, many, mean),
     ] {
-        let mut claim = by_tree(id, axis, rate).within(0.05, 0.12, note);
+        let id = match who {
+            Who::Flat => format!("tree-spider-flat/{row}"),
+            Who::ComposedOverNodes => format!("tree-spider/{row}-composed-over-nodes"),
+            _ => format!("tree-spider/{row}"),
+        };
+        let mut claim = by_tree(&id, axis, rate).within(0.05, 0.12, note);
         if who == composed {
             claim = claim.control(COMPOSED);
         }
         add(claim, who, regime, target);
     }
-    for (id, rate, who, regime, note) in [
-        (
-            "tree-spider/composed-over-nodes",
-            -0.5,
-            composed,
-            many,
-            COMPOSED,
-        ),
-        (
-            "tree-spider/lipschitz-noise",
-            -0.5,
-            Who::LipschitzNoise,
-            many,
-            CHANGE,
-        ),
-        ("tree-spider/flat", third, flat, few, FLAT),
-    ] {
-        add(by_tree(id, n, rate).control(note), who, regime, mean);
-    }
+    let control = by_tree("tree-spider/composed-over-nodes", n, -0.5).control(COMPOSED);
+    add(control, composed, many, mean);
+    let control = by_tree("tree-spider/lipschitz-noise", n, -0.5)
+        .control("The noise of a change is scaled with 2 L0 and not with its displacement.");
+    add(control, Who::LipschitzNoise, many, mean);
+    let control = by_tree("tree-spider/flat", n, third)
+        .control("No tree under the claim of the tree: can a fit tell the two?");
+    add(control, flat, few, mean);
     all
 }
 
-/// What is wrong with the twins.
+/// What is wrong with most twins.
 const COMPOSED: &str =
     "Noise as if each node read all records: the square root of their number too much.";
-const CHANGE: &str = "The noise of a change is scaled with 2 L0 and not with its displacement.";
-const FLAT: &str = "No tree under the claim of the tree: can a fit tell the two?";
 
 fn by_tree(id: &str, axis: Axis, predicted: f64) -> Claim {
     Claim::new(id, axis, predicted)
