@@ -107,18 +107,22 @@ pub trait Problem {
     /// Dimension d of points and gradients.
     fn dim(&self) -> usize;
 
+    /// All that is known.
+    fn constants(&self) -> ProblemConstants;
+
     /// L0: bound on the gradient norm.
-    fn lipschitz(&self) -> f64;
+    fn lipschitz(&self) -> f64 {
+        self.constants().lipschitz
+    }
 
     /// L1: Lipschitz constant of the gradient.
-    fn smoothness(&self) -> f64;
+    fn smoothness(&self) -> f64 {
+        self.constants().smoothness
+    }
 
     /// F0 = F(0) - inf F.
-    fn initial_gap(&self) -> f64;
-
-    /// All that is known, L0, L1 and F0 included.
-    fn constants(&self) -> ProblemConstants {
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+    fn initial_gap(&self) -> f64 {
+        self.constants().initial_gap
     }
 
     /// F at `point`.

@@ -271,14 +271,10 @@ impl Problem for Cosines {
     fn dim(&self) -> usize {
         self.0.len()
     }
-    fn lipschitz(&self) -> f64 {
-        norm(&self.0)
-    }
-    fn smoothness(&self) -> f64 {
-        self.0.iter().fold(0.0, |a, x| a.max(x.abs()))
-    }
-    fn initial_gap(&self) -> f64 {
-        self.0.iter().map(|a| (-2.0 * a).max(0.0)).sum()
+    fn constants(&self) -> ProblemConstants {
+        let smoothness = self.0.iter().fold(0.0, |a, x| x.abs().max(a));
+        let gap = self.0.iter().map(|a| (-2.0 * a).max(0.0)).sum();
+        ProblemConstants::first_order(norm(&self.0), smoothness, gap)
     }
     fn value(&self, w: &[f64]) -> f64 {
         self.0.iter().zip(w).map(|(a, w)| a * (1.0 - w.cos())).sum()

@@ -11,7 +11,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use dpopt_theory::audit::{Registry, Row, Settings, Status};
+use dpopt_theory::audit::{Effort, Registry, Row, Settings, Status};
 
 fn main() -> ExitCode {
     match run() {
@@ -30,8 +30,8 @@ fn run() -> Result<bool, Box<dyn Error>> {
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
-            "--quick" => settings.full = false,
-            "--full" => settings.full = true,
+            "--quick" => settings.effort = Effort::Quick,
+            "--full" => settings.effort = Effort::Full,
             "--only" => only = Some(value()?),
             "--seed" => settings.seed = value()?.parse()?,
             "--json" => json = Some(value()?),

@@ -20,7 +20,7 @@ use dpopt_theory::verify::{Effort, Progress, Registry, Report, Verification};
 
 #[derive(Default)]
 struct Options {
-    full: bool,
+    effort: Effort,
     only: Vec<String>,
     json: Option<PathBuf>,
     out: Option<PathBuf>,
@@ -36,8 +36,8 @@ fn read(words: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> 
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
         match word.as_str() {
-            "--quick" => options.full = false,
-            "--full" => options.full = true,
+            "--quick" => options.effort = Effort::Quick,
+            "--full" => options.effort = Effort::Full,
             "--only" => options.only.push(value()?),
             "--json" => options.json = Some(value()?.into()),
             "--out" => options.out = Some(value()?.into()),
@@ -60,11 +60,7 @@ fn run(options: &Options) -> Result<Report, Box<dyn Error>> {
         None => std::thread::available_parallelism()?,
     };
     let mut verification = Verification::new(&registry)
-        .with_effort(if options.full {
-            Effort::Full
-        } else {
-            Effort::Quick
-        })
+        .with_effort(options.effort)
         .with_seed(options.seed)
         .with_threads(threads);
     for id in &options.only {
@@ -114,7 +110,7 @@ fn run(options: &Options) -> Result<Report, Box<dyn Error>> {
 fn main() -> ExitCode {
     let done = read(std::env::args().skip(1)).and_then(|options| {
         if options.list {
-            for id in Registry::builtin().ids() {
+            for id in Registry::builtin().names() {
                 writeln!(std::io::stdout(), "{id}")?;
             }
             return Ok(true);

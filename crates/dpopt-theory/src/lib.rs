@@ -13,13 +13,16 @@
 //!   closed form, with plain floating-point noise of the right size. It protects nobody and states
 //!   no guarantee;
 //! - [`LogLogFit`]: the slope of a measured rate, with a confidence interval;
-//! - [`audit`]: attacks on the guarantees themselves, with broken twins that they must catch.
+//! - [`verify`]: rates, measured against what theory claims; [`audit`]: attacks on the guarantees
+//!   themselves. Both have broken twins that they must catch, and share [`checks`].
 //!
 //! Private records are read by the estimators of `dpopt-oracle` only. Certificates are in
 //! `dpopt-certify`.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod around;
 pub mod audit;
+pub mod checks;
 mod probe;
 mod problem;
 mod rates;
@@ -27,6 +30,7 @@ mod simulation;
 pub mod verify;
 mod zoo;
 
+pub use around::Around;
 pub use probe::{Audited, Finding, Probe, ProbeReport};
 pub use problem::{
     GoldsteinProblem, Kl, Problem, ProblemConstants, ProblemError, SecondOrderProblem,
@@ -38,9 +42,9 @@ pub use simulation::{
     in_span,
 };
 pub use zoo::{
-    Answer, Barrier, BarrierMean, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint,
-    LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, Power, Product, Profile,
-    Radial, Ramp, RampBowl, RidgeLogistic, Ring, RobustGlm, RobustGlmShape, Sines, Softplus,
-    Spokes, Tilt, TiltedPower, TiltedPowerMean, TiltedProblem, TiltedSquare, TiltedSquareMean,
-    TwoPoint, WeaklyConvex, Wells,
+    AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint,
+    LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, OverMean, Power, Product,
+    Profile, Radial, Ramp, RampBowl, RidgeLogistic, Ring, RobustGlm, RobustGlmShape, Sines,
+    Softplus, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare, TwoPoint, WeaklyConvex,
+    Wells,
 };

@@ -202,8 +202,8 @@ impl Probe {
 
     /// Probes what a problem says of values, gradients and Hessians.
     #[must_use]
-    pub fn second_order(&self, problem: &(impl SecondOrderProblem + ?Sized)) -> ProbeReport {
-        let first: &dyn Problem = &Seen(problem);
+    pub fn second_order(&self, problem: &dyn SecondOrderProblem) -> ProbeReport {
+        let first: &dyn Problem = problem;
         let mut report = self.first_order(first);
         let claimed = problem.constants().hessian_lipschitz;
         if claimed.is_finite() {
@@ -257,67 +257,68 @@ impl Probe {
 
     /// Directional derivatives against difference quotients.
     fn gradients(&self, problem: &dyn Problem) -> Finding {
-        let mut places = Places::new(self, problem, 200);
         let mut gradient = vec![0.0; problem.dim()];
-        let mut seen = 0.0f64;
-        for _ in 0..self.pairs.div_ceil(10) {
-            let (w, u) = (places.interior(), places.direction());
-            problem.gradient(&w, &mut gradient);
-            let value = |t: f64| problem.value(&along(&w, t, &u));
-            let off = |step: f64| {
-                let (quotient, error) = quotient(step, |t| vec![value(t)]);
-                let size = value(0.0).abs().max(value(step).abs());
-                let off = (dot(&gradient, &u) - quotient[0]).abs();
-                let rounding = 8.0 * f64::EPSILON * size / step;
-                let scale = norm(&gradient).max(quotient[0].abs());
-                (off - error - rounding) / scale.max(f64::MIN_POSITIVE)
-            };
-            seen = seen.max(least_of(places.step(&w), off));
-        }
-        Finding {
-            audited: Audited::Gradient,
-            claimed: TOLERANCE,
-            seen,
-        }
+        let mut exact = |w: &[f64], u: &[f64]| {
+            problem.gradient(w, &mut gradient);
+            (vec![dot(&gradient, u)], norm(&gradient))
+        };
+        let value = |w: &[f64]| vec![problem.value(w)];
+        self.derivatives(problem, (Audited::Gradient, 200), &mut exact, &value)
     }
 
     /// Hessian-vector products against difference quotients of gradients.
-    fn hessians(&self, problem: &(impl SecondOrderProblem + ?Sized)) -> Finding {
-        let mut places = Places::new(self, &Seen(problem), 201);
-        let dim = problem.dim();
-        let mut product = vec![0.0; dim];
+    fn hessians(&self, problem: &dyn SecondOrderProblem) -> Finding {
+        let mut exact = |w: &[f64], u: &[f64]| {
+            let mut product = vec![0.0; w.len()];
+            problem.hessian_vector(w, u, &mut product);
+            let size = norm(&product);
+            (product, size)
+        };
+        let gradient = |w: &[f64]| {
+            let mut g = vec![0.0; w.len()];
+            problem.gradient(w, &mut g);
+            g
+        };
+        self.derivatives(problem, (Audited::Hessian, 201), &mut exact, &gradient)
+    }
+
+    /// Derivatives along a direction, with the size that they are relative to, against difference quotients of `of`.
+    fn derivatives(
+        &self,
+        problem: &dyn Problem,
+        (audited, number): (Audited, u32),
+        exact: &mut dyn FnMut(&[f64], &[f64]) -> (Vec<f64>, f64),
+        of: &dyn Fn(&[f64]) -> Vec<f64>,
+    ) -> Finding {
+        let mut places = Places::new(self, problem, number);
         let mut seen = 0.0f64;
         for _ in 0..self.pairs.div_ceil(10) {
             let (w, u) = (places.interior(), places.direction());
-            problem.hessian_vector(&w, &u, &mut product);
-            let gradient = |t: f64| {
-                let mut g = vec![0.0; dim];
-                problem.gradient(&along(&w, t, &u), &mut g);
-                g
-            };
+            let (derivative, size) = exact(&w, &u);
+            let at = |t: f64| of(&along(&w, t, &u));
             let off = |step: f64| {
-                let (quotient, error) = quotient(step, gradient);
-                let rounding = 8.0 * f64::EPSILON * norm(&gradient(step)) / step;
-                let off = distance(&product, &quotient);
-                let scale = norm(&product).max(norm(&quotient));
+                let (quotient, error) = quotient(step, at);
+                let rounding = 8.0 * f64::EPSILON * norm(&at(0.0)).max(norm(&at(step))) / step;
+                let off = distance(&derivative, &quotient);
+                let scale = size.max(norm(&quotient));
                 (off - error - rounding) / scale.max(f64::MIN_POSITIVE)
             };
             seen = seen.max(least_of(places.step(&w), off));
         }
         Finding {
-            audited: Audited::Hessian,
+            audited,
             claimed: TOLERANCE,
             seen,
         }
     }
 
     /// The least eigenvalue against the assembled Hessian's, in up to 64 dimensions.
-    fn eigenvalues(&self, problem: &(impl SecondOrderProblem + ?Sized)) -> Option<Finding> {
+    fn eigenvalues(&self, problem: &dyn SecondOrderProblem) -> Option<Finding> {
         let dim = problem.dim();
         if dim > 64 {
             return None;
         }
-        let mut places = Places::new(self, &Seen(problem), 202);
+        let mut places = Places::new(self, problem, 202);
         let mut matrix = vec![0.0; dim * dim];
         let mut unit = vec![0.0; dim];
         let mut seen = 0.0f64;
@@ -348,35 +349,8 @@ impl Probe {
     }
 }
 
-/// A second-order problem as a problem, behind a reference.
-struct Seen<'a, P: ?Sized>(&'a P);
-
-impl<P: SecondOrderProblem + ?Sized> Problem for Seen<'_, P> {
-    fn dim(&self) -> usize {
-        self.0.dim()
-    }
-    fn lipschitz(&self) -> f64 {
-        self.0.lipschitz()
-    }
-    fn smoothness(&self) -> f64 {
-        self.0.smoothness()
-    }
-    fn initial_gap(&self) -> f64 {
-        self.0.initial_gap()
-    }
-    fn constants(&self) -> crate::problem::ProblemConstants {
-        self.0.constants()
-    }
-    fn value(&self, point: &[f64]) -> f64 {
-        self.0.value(point)
-    }
-    fn gradient(&self, point: &[f64], out: &mut [f64]) {
-        self.0.gradient(point, out);
-    }
-}
-
 /// ||hess F(w) - hess F(v)||/||w - v|| by a few power steps, less the rounding.
-fn hessian_change(problem: &(impl SecondOrderProblem + ?Sized), w: &[f64], v: &[f64]) -> f64 {
+fn hessian_change(problem: &dyn SecondOrderProblem, w: &[f64], v: &[f64]) -> f64 {
     let dim = problem.dim();
     let (mut at_w, mut at_v) = (vec![0.0; dim], vec![0.0; dim]);
     let apart = distance(w, v);

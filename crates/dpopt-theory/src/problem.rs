@@ -47,3 +47,22 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, ProblemErr
         Err(ProblemError::NotPositive { name, value })
     }
 }
+
+/// A parameter from `low` to `high`.
+pub(crate) fn in_range(
+    name: &'static str,
+    value: f64,
+    low: f64,
+    high: f64,
+) -> Result<f64, ProblemError> {
+    if (low..=high).contains(&value) {
+        Ok(value)
+    } else {
+        Err(ProblemError::OutOfRange {
+            name,
+            value,
+            low,
+            high,
+        })
+    }
+}

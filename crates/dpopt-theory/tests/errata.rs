@@ -89,15 +89,6 @@ impl<P: Problem> Problem for Printed<P> {
     fn dim(&self) -> usize {
         self.0.dim()
     }
-    fn lipschitz(&self) -> f64 {
-        self.0.lipschitz()
-    }
-    fn smoothness(&self) -> f64 {
-        self.0.smoothness()
-    }
-    fn initial_gap(&self) -> f64 {
-        self.0.initial_gap()
-    }
     fn constants(&self) -> ProblemConstants {
         self.0.constants()
     }

@@ -39,6 +39,11 @@ fn budget(mu: f64) -> Budget {
     at(high)
 }
 
+fn within_bound(excess: f64, plan: &KlSpiderPlan) {
+    let bound = plan.excess_bound();
+    assert!(excess <= bound, "{excess} {bound}");
+}
+
 fn facts(records: u64, dim: usize, constants: [f64; 3]) -> PublicFacts {
     PublicFacts {
         records,
@@ -196,11 +201,7 @@ fn a_billion_tilted_records_are_learned() {
         let mut oracle = SimulatedOracle::weighted(&loss, &data, facts.adjacency, seed);
         let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
         let excess = problem.value(&outcome.point);
-        assert!(
-            excess <= plan.excess_bound(),
-            "{excess} {}",
-            plan.excess_bound()
-        );
+        within_bound(excess, &plan);
     }
 }
 
@@ -230,11 +231,7 @@ fn the_excess_is_within_thirty_times_the_lower_bound() {
         let mut oracle = SimulatedOracle::weighted(&loss, &data, facts.adjacency, seed);
         let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
         let excess = problem.value(&outcome.point) + problem.initial_gap();
-        assert!(
-            excess <= plan.excess_bound(),
-            "{excess} {}",
-            plan.excess_bound()
-        );
+        within_bound(excess, &plan);
         total += excess;
     }
     let ratio = total / runs as f64 / bound;
@@ -293,11 +290,8 @@ fn ridge_logistic_regression_is_learned_to_the_bound() {
         let run = Run::new(&mut observer).with_regularizer(regularizer);
         let outcome = plan.run_with(&mut means, run).unwrap();
         let excess = problem.excess(&outcome.point);
-        assert!(
-            excess > 0.0 && excess <= plan.excess_bound(),
-            "{excess} {}",
-            plan.excess_bound()
-        );
+        assert!(excess > 0.0, "{excess}");
+        within_bound(excess, &plan);
     }
 }
 
@@ -347,10 +341,6 @@ fn over_parameterised_least_squares_are_learned_to_the_bound() {
         let mut oracle = SimulatedOracle::weighted(&loss, &data, facts.adjacency, seed);
         let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
         let excess = problem.value(&outcome.point);
-        assert!(
-            excess <= plan.excess_bound(),
-            "{excess} {}",
-            plan.excess_bound()
-        );
+        within_bound(excess, &plan);
     }
 }

@@ -59,14 +59,7 @@ fn worst(
                 None => RampGlm::plain(RANK, slope),
                 Some((rows, row_norm, dim)) => {
                     let map = JlMap::gaussian(rows, dim, seed).unwrap();
-                    let images: Vec<Vec<f64>> = (0..RANK)
-                        .map(|j| {
-                            let mut column = vec![0.0; rows];
-                            map.column(j, &mut column);
-                            column
-                        })
-                        .collect();
-                    RampGlm::embedded(&images, slope, row_norm)
+                    RampGlm::projected(&map, RANK, slope, row_norm)
                 }
             };
             let mut oracle = SpanOracle::new(

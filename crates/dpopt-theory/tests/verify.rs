@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use dpopt_theory::verify::{
-    Axis, Claim, Design, Effort, Expect, Experiment, Measured, Registry, Report, Status, Trial,
-    TrialError, Verification, VerifyError,
+    Axis, CheckError, Claim, Design, Effort, Expect, Experiment, Measured, Registry, Report,
+    Status, Trial, Verification, VerifyError,
 };
 
 /// An error that goes as a power of x, with noise from the seed.
@@ -40,7 +40,7 @@ impl Experiment for Power {
             .with_seeds(4)
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
         if (self.fails)(trial.seed) {
             return Err("no luck".into());
         }
@@ -170,7 +170,7 @@ impl Experiment for Wild {
         Design::new(vec![1.0, 2.0, 3.0])
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
         assert!(trial.x < 3.0, "beyond");
         Ok(Measured::new(self.1))
     }
@@ -309,7 +309,7 @@ fn the_interval_covers() {
         fn design(&self, _: Effort) -> Design {
             Design::new(vec![1e2, 1e3, 1e4, 1e5, 1e6]).with_seeds(4)
         }
-        fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+        fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
             // A sum of twelve uniform numbers from the seed, nearly normal.
             let mut z = -6.0;
             let mut word = trial.seed;

@@ -278,15 +278,6 @@ impl<P: Problem> Problem for Wrong<'_, P> {
     fn dim(&self) -> usize {
         self.truth.dim()
     }
-    fn lipschitz(&self) -> f64 {
-        self.constants().lipschitz
-    }
-    fn smoothness(&self) -> f64 {
-        self.constants().smoothness
-    }
-    fn initial_gap(&self) -> f64 {
-        self.constants().initial_gap
-    }
     fn constants(&self) -> ProblemConstants {
         let mut constants = self.truth.constants();
         (self.constants)(&mut constants);

@@ -1,29 +1,29 @@
 //! Audits of adaptive gradient descent: replays on hostile records, the transcript meter, and a test between two worlds.
 
-use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, NoObserver, NormQueries,
-    Plan as _, PublicFacts,
-};
-use dpopt_oracle::{PrivateData, PrivateMean};
-use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Delta, Epsilon};
+use std::sync::Arc;
 
-use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
-use super::mechanisms::{DELTA, RELATIONS};
-use super::meter::TranscriptMeter;
+use dpopt_nonconvex::{
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NoObserver, NormQueries, Plan, PublicFacts,
+};
+use dpopt_oracle::PrivateMean;
+use dpopt_privacy::{Adjacency, ChangedRecord, Curator};
+
+use super::common::{DELTA, DIM, RELATIONS, budget};
+use super::hostile::private;
 use super::plans::facts;
-use super::replay::{CuratorReplay, MechanismReplay, Pair};
-use super::solvers::walk_on_hostile;
-use super::watch::Watched;
-use super::{AuditError, AuditTape, Canary, Claim, Registry, Statistic, World};
+use super::solvers::walks;
+use super::{
+    AuditTape, Behaviour, Canary, CheckError, Claim, Hostile, HostileLoss, MechanismReplay, Pair,
+    Registry, Statistic, TranscriptMeter, Watched, World,
+};
 
 const GROUP: &str = "adaptive-gd";
-const DIM: usize = 3;
-const RECORDS: usize = 8;
+const RECORDS: u64 = 8;
 const STEPS: u64 = 8;
 /// Public number of records of scored runs.
 const CROWD: u64 = 50;
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for (name, norms, selection) in [
             ("fixed", NormQueries::Fixed, AdaptiveSelection::Last),
@@ -39,18 +39,9 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
             ),
         ] {
             // For many records: what a run costs doesn't depend on how many there are.
-            let plan = plan(&facts(adjacency, DIM), 1.0, norms, selection)?;
-            let target = CuratorReplay::new(
-                &format!("{GROUP}/{name}/{adjacency}"),
-                GROUP,
-                adjacency,
-                move |_| hostile_pairs(adjacency, RECORDS),
-                move |curator, records: &Vec<Hostile>| {
-                    let public = (adjacency, RECORDS as u64);
-                    walk_on_hostile(&plan, records, public, None, curator)
-                },
-            );
-            registry.add(target);
+            let plan: Arc<dyn Plan> =
+                Arc::new(plan(&facts(adjacency, DIM), 1.0, norms, selection)?);
+            registry.add(walks((GROUP, name), &plan, (adjacency, RECORDS), None));
         }
         registry.add(TranscriptMeter::new(adjacency));
     }
@@ -134,21 +125,17 @@ fn plan(
     epsilon: f64,
     norms: NormQueries,
     selection: AdaptiveSelection,
-) -> Result<AdaptiveGdPlan, AuditError> {
-    let budget = Budget {
-        epsilon: Epsilon::new(epsilon)?,
-        delta: Delta::new(DELTA)?,
-    };
+) -> Result<AdaptiveGdPlan, CheckError> {
     let settings = AdaptiveSettings::new()
         .with_norms(norms)
         .with_selection(selection)
         .with_max_steps(STEPS);
-    Ok(AdaptiveGdPlan::new(facts, &budget, settings)?)
+    Ok(AdaptiveGdPlan::new(facts, &budget(epsilon)?, settings)?)
 }
 
 /// One record in a crowd that points the other way or not: told from all that is released, and from the output alone. The plan's
 /// claim is mu-GDP, so the trade-off between the two errors has to stay above that of two Gaussians at a distance of mu.
-fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
+fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
     for (name, norms) in [
         ("fixed", NormQueries::Fixed),
         ("relative", NormQueries::Relative),
@@ -178,7 +165,7 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// How much a run looks as if the canary were in: the log-likelihood ratio of what is released, or the output.
-fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result<f64, AuditError> {
+fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result<f64, CheckError> {
     let sign = match world {
         World::In => 1.0,
         World::Out => -1.0,
@@ -186,7 +173,7 @@ fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result
     let mut records = vec![Hostile::new(Behaviour::Constant, 0.9); CROWD as usize];
     records[0] = Hostile::new(Behaviour::Constant, sign);
     let adjacency = plan.facts().adjacency;
-    let data = PrivateData::made_up_of(records, adjacency, None)?;
+    let data = private(&records, adjacency, records.len())?;
     let curator = Curator::simulated(adjacency, seed);
     let means = PrivateMean::new(&data, HostileLoss { dim: 1 }, curator)?;
     let mut watched = Watched::new(means);

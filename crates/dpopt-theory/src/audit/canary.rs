@@ -1,9 +1,8 @@
 //! The canary audit: many runs with and without one record, and a test between them.
 
-use std::num::NonZeroUsize;
-
-use super::statistic::{Errors, Statistic};
-use super::{AuditError, Claim, Kind, Row, Settings, Target, mixed, seed_of, verdict};
+use super::statistic::Errors;
+use super::{AuditError, CheckError, Claim, Kind, Label, Row, Settings, Statistic, Target};
+use crate::checks::{in_parts, mixed};
 
 /// Share of the runs on which the threshold is chosen; the bound is from the others.
 const HELD_OUT: u64 = 5;
@@ -19,7 +18,7 @@ pub enum World {
     Out,
 }
 
-type Score = Box<dyn Fn(World, u64) -> Result<f64, AuditError> + Send + Sync>;
+type Score = Box<dyn Fn(World, u64) -> Result<f64, CheckError> + Send + Sync>;
 
 /// A mechanism with a score that is high where the canary is in.
 ///
@@ -30,9 +29,7 @@ type Score = Box<dyn Fn(World, u64) -> Result<f64, AuditError> + Send + Sync>;
 ///
 /// The likelihood ratio of what is released is the best score; any score is valid.
 pub struct Canary {
-    name: String,
-    group: String,
-    control: bool,
+    label: Label,
     claim: Claim,
     statistic: Statistic,
     quick: u64,
@@ -50,12 +47,10 @@ impl Canary {
         group: &str,
         claim: Claim,
         statistic: Statistic,
-        score: impl Fn(World, u64) -> Result<f64, AuditError> + Send + Sync + 'static,
+        score: impl Fn(World, u64) -> Result<f64, CheckError> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            name: name.to_owned(),
-            group: group.to_owned(),
-            control: false,
+            label: Label::new(name, group),
             claim,
             statistic,
             quick: 10_000,
@@ -75,7 +70,7 @@ impl Canary {
     /// Declares it a broken twin, whose claim must be refuted.
     #[must_use]
     pub fn control(mut self) -> Self {
-        self.control = true;
+        self.label.control = true;
         self
     }
 
@@ -88,57 +83,33 @@ impl Canary {
 
     /// The scores of the runs of one world.
     fn scores(&self, world: World, runs: u64, seed: u64) -> Result<Vec<f64>, AuditError> {
-        let threads = std::thread::available_parallelism()
-            .unwrap_or(NonZeroUsize::MIN)
-            .get()
-            .min(8) as u64;
-        let part = |k: u64| -> Result<Vec<f64>, AuditError> {
-            (runs * k / threads..runs * (k + 1) / threads)
-                .map(|run| {
-                    let use_ = 2 * run + u64::from(world == World::In);
-                    let score = (self.score)(world, mixed(seed, use_))?;
-                    if score.is_nan() {
-                        return Err(AuditError::Score {
-                            target: self.name.clone(),
-                            run,
-                            score,
-                        });
-                    }
-                    Ok(score)
-                })
-                .collect()
+        let score = |run: u64| {
+            let use_ = 2 * run + u64::from(world == World::In);
+            let score = (self.score)(world, mixed(seed, use_))?;
+            if score.is_nan() {
+                return Err(AuditError::Score {
+                    target: self.label.name.clone(),
+                    run,
+                    score,
+                });
+            }
+            Ok(score)
         };
-        let parts: Vec<Result<Vec<f64>, AuditError>> = std::thread::scope(|scope| {
-            let part = &part;
-            let workers: Vec<_> = (1..threads).map(|k| scope.spawn(move || part(k))).collect();
-            let first = part(0);
-            std::iter::once(first)
-                .chain(workers.into_iter().map(|worker| {
-                    worker
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                }))
-                .collect()
+        let parts = in_parts(runs, |part| {
+            part.map(score).collect::<Result<Vec<f64>, _>>()
         });
-        let mut scores = Vec::new();
-        for part in parts {
-            scores.extend(part?);
-        }
-        Ok(scores)
+        let parts: Result<Vec<Vec<f64>>, _> = parts.into_iter().collect();
+        Ok(parts?.concat())
     }
 }
 
 impl Target for Canary {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn group(&self) -> &str {
-        &self.group
+    fn label(&self) -> &Label {
+        &self.label
     }
 
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
-        let runs = if settings.full { self.full } else { self.quick } / 2;
+        let runs = settings.effort.pick(self.quick, self.full) / 2;
         if runs < 2 * HELD_OUT {
             return Err(AuditError::Setting {
                 name: "runs",
@@ -146,7 +117,7 @@ impl Target for Canary {
                 value: 2.0 * runs as f64,
             });
         }
-        let seed = seed_of(&self.name, settings.seed);
+        let seed = self.label.seed(settings);
         let with = self.scores(World::In, runs, seed)?;
         let without = self.scores(World::Out, runs, seed)?;
         let held = (runs / HELD_OUT) as usize;
@@ -165,7 +136,6 @@ impl Target for Canary {
             _ => bound.epsilon > self.claim.epsilon,
         };
         let loose = self.at_least.is_some_and(|least| bound.epsilon < least);
-        let status = verdict(self.control, refuted || loose && !self.control);
         let why = if refuted {
             format!(
                 "{} false alarms in {} runs and {} misses in {} refute the claim",
@@ -176,21 +146,15 @@ impl Target for Canary {
         } else {
             "not refuted".to_owned()
         };
+        // A loose auditor is no reason to let a twin pass, which has to be refuted.
+        let failed = refuted || loose && !self.label.control;
         Ok(Row {
-            target: self.name.clone(),
-            group: self.group.clone(),
-            audit: Kind::Canary,
             claimed_epsilon: Some(self.claim.epsilon),
             delta: self.claim.delta,
             lower_bound: Some(bound.epsilon),
-            replay_mu: None,
             claimed_mu: self.claim.mu,
-            replay_epsilon: None,
             confidence: Some(settings.confidence),
-            trials: 2 * runs,
-            control: self.control,
-            status,
-            why,
+            ..self.label.row(Kind::Canary, 2 * runs, failed, why)
         })
     }
 }

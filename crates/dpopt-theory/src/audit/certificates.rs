@@ -1,18 +1,18 @@
 //! Audits of private certificates: a gradient norm, a curvature and a least eigenvalue.
 
 use dpopt_nonconvex::PublicFacts;
-use dpopt_oracle::{Convexity, PrivateData, PrivateMean};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Mu, Spend, accounting::gdp};
+use dpopt_oracle::Oracle as _;
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu, Spend};
 
-use super::estimators::{declared, other};
-use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
-use super::mechanisms::{DELTA, RELATIONS};
-use super::replay::{CuratorReplay, Ran};
-use super::{AuditError, Canary, Claim, Registry, Statistic, World};
+use super::common::{DELTA, DIM, RELATIONS, mu_for};
+use super::hostile::{HostileMeans, means, on_hostile, private, with_canary};
+use super::plans;
+use super::{
+    Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Ran, Registry, Statistic,
+};
 use dpopt_certify::{CurvaturePlan, GradientNormPlan, LeastEigenvaluePlan};
 
 const GROUP: &str = "certificates";
-const DIM: usize = 3;
 const RECORDS: usize = 6;
 /// Public number of records of scored runs, so that no interval is too wide.
 const CROWD: u64 = 10_000;
@@ -28,29 +28,18 @@ enum Certificate {
 impl Certificate {
     const NAMES: [&'static str; 3] = ["gradient-norm", "curvature", "least-eigenvalue"];
 
-    fn new(name: &str, records: u64, adjacency: Adjacency, mu: f64) -> Result<Self, AuditError> {
+    fn new(name: &str, records: u64, adjacency: Adjacency, mu: f64) -> Result<Self, CheckError> {
         let facts = PublicFacts {
             records,
-            dim: DIM,
-            adjacency,
-            lipschitz: 1.0,
-            smoothness: 1.0,
             initial_gap: 1.0,
-            row_norm: 1.0,
-            convexity: Convexity::Nonconvex,
+            ..plans::facts(adjacency, DIM)
         };
         let (mu, clip) = (Mu::new(mu)?, ClipNorm::new(1.0)?);
         let (failure, width) = (0.05, 2.0);
         Ok(match name {
-            "gradient-norm" => {
-                Self::Norm(GradientNormPlan::new(&facts, mu, clip, failure, width).map_err(other)?)
-            }
-            "curvature" => Self::Curvature(
-                CurvaturePlan::new(&facts, mu, clip, failure, width).map_err(other)?,
-            ),
-            _ => Self::Eigenvalue(
-                LeastEigenvaluePlan::new(&facts, mu, clip, failure, width).map_err(other)?,
-            ),
+            "gradient-norm" => Self::Norm(GradientNormPlan::new(&facts, mu, clip, failure, width)?),
+            "curvature" => Self::Curvature(CurvaturePlan::new(&facts, mu, clip, failure, width)?),
+            _ => Self::Eigenvalue(LeastEigenvaluePlan::new(&facts, mu, clip, failure, width)?),
         })
     }
 
@@ -65,7 +54,7 @@ impl Certificate {
     /// What was released, and all that is shown; or what was refused.
     fn release(
         &self,
-        means: &mut PrivateMean<'_, HostileLoss>,
+        means: &mut HostileMeans<'_>,
         point: &[f64],
     ) -> Result<(f64, String), String> {
         match self {
@@ -83,7 +72,7 @@ impl Certificate {
     }
 }
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for name in Certificate::NAMES {
             // So much that six records are enough for an interval.
@@ -102,35 +91,23 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
 
 /// Released once, refused the second time, and at a point of another problem.
 fn replay(name: &str, plan: Certificate, adjacency: Adjacency) -> CuratorReplay<Vec<Hostile>> {
-    CuratorReplay::new(
-        &format!("certificate-{name}/replay/{adjacency}"),
-        GROUP,
-        adjacency,
-        move |_| hostile_pairs(adjacency, RECORDS),
-        move |mut curator, records: &Vec<Hostile>| {
-            curator.reserve(&plan.spend())?;
-            let public = declared(adjacency, RECORDS);
-            let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
-            let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
-            let outcome = format!(
-                "{:?} {:?} {:?} {:?}",
-                plan.release(&mut means, &[0.1]),
-                plan.release(&mut means, &[0.1, -0.2, 0.3]),
-                plan.release(&mut means, &[0.1, -0.2, 0.3]),
-                means.counts(),
-            );
-            Ok(Ran {
-                spent: means.curator().spent(),
-                refused: false,
-                outcome,
-            })
-        },
-    )
+    let name = format!("certificate-{name}/replay");
+    on_hostile(&name, GROUP, (adjacency, RECORDS), move |mut means| {
+        means.books().curator_mut().reserve(&plan.spend())?;
+        let outcome = format!(
+            "{:?} {:?} {:?} {:?}",
+            plan.release(&mut means, &[0.1]),
+            plan.release(&mut means, &[0.1, -0.2, 0.3]),
+            plan.release(&mut means, &[0.1, -0.2, 0.3]),
+            means.counts(),
+        );
+        Ok(Ran::of(means.curator(), outcome))
+    })
 }
 
 /// One certificate at epsilon 1, or as many as `times` in its name: then the claim must fall.
-fn canary(name: &'static str, adjacency: Adjacency, times: u64) -> Result<Canary, AuditError> {
-    let mu = gdp::mu_for(Epsilon::new(1.0)?, Delta::new(DELTA)?)?.get();
+fn canary(name: &'static str, adjacency: Adjacency, times: u64) -> Result<Canary, CheckError> {
+    let mu = mu_for(1.0)?;
     let in_place = adjacency.record_count_is_public();
     // Under replace-one the records are really there: few, and a wider interval for them.
     let (public, mu) = if in_place {
@@ -149,22 +126,16 @@ fn canary(name: &'static str, adjacency: Adjacency, times: u64) -> Result<Canary
     };
     let score = move |world, seed| {
         let mut curator = Curator::simulated(adjacency, seed);
-        let record = |sign| Hostile::new(Behaviour::Constant, sign);
+        let record = Hostile::new(Behaviour::Constant, sign);
         let others = if in_place { public as usize - 1 } else { 40 };
-        let mut records = vec![record(sign); others];
-        match (world, in_place) {
-            (World::In, _) => records.push(record(sign)),
-            (World::Out, true) => records.push(record(-sign)),
-            (World::Out, false) => {}
-        }
-        let declared = (!in_place).then_some(public);
-        let data = PrivateData::made_up_of(records, adjacency, declared)?;
+        let records = with_canary(world, adjacency, vec![record; others], record);
+        let data = private(&records, adjacency, public as usize)?;
         let mut score = 0.0;
         for _ in 0..times {
             curator.reserve(&plan.spend())?;
-            let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
+            let mut means = means(&data, curator)?;
             let point = [0.1, -0.2, 0.3];
-            score += sign * plan.release(&mut means, &point).map_err(other)?.0;
+            score += sign * plan.release(&mut means, &point)?.0;
             // The caller forgets what was spent before.
             curator = Curator::simulated(adjacency, seed.wrapping_add(1));
         }

@@ -5,27 +5,26 @@
 
 use std::ops::Range;
 
-use dpopt_nonconvex::{NOISY_GD_THEORY, SPIDERBOOST};
+use dpopt_nonconvex::{NOISY_GD_THEORY, NoObserver, SPIDERBOOST};
 use dpopt_oracle::{
-    Answer, AskError, Batch, Books, Fresh, Level, Linear, Mean, Offers, Oracle, OracleFacts,
-    Period, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings, Question, Refresh,
-    Schedule, share_of,
+    Answer, AskError, Batch, Books, Fresh, Linear, Mean, Offers, Oracle, OracleFacts, Period,
+    PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings, Question, Refresh, Schedule,
+    share_of,
 };
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, Participation,
     Prefix, PrefixKind, Sample, Slice, Spend, Which,
 };
 
-use super::estimators::track;
-use super::hostile::{Behaviour, Hostile, neighbours};
-use super::mechanisms::{DELTA, noise};
+use super::common::{DIM, claim_of, noise};
+use super::estimators::{level, track};
+use super::hostile::{neighbours, with_canary};
 use super::plans::{plan_of, stages, tree};
-use super::replay::{CuratorReplay, Pair, Ran};
-use super::solvers::{contribution, fit, walk};
-use super::watch::Watched;
-use super::{AuditError, Canary, Claim, Registry, Statistic, World};
+use super::solvers::{likelihood, walk};
+use super::{
+    Behaviour, Canary, CheckError, CuratorReplay, Hostile, Pair, Ran, Registry, Statistic, Watched,
+};
 
-const DIM: usize = 3;
 const RECORDS: usize = 8;
 
 /// What is wrong with the oracle.
@@ -67,7 +66,7 @@ impl Crooked {
         curator: Curator,
         adjacency: Adjacency,
         mistake: Mistake,
-    ) -> Result<Self, AuditError> {
+    ) -> Result<Self, CheckError> {
         let public = records.len() as u64;
         let offers = Offers::MEANS | Offers::PERIODS;
         let mut books = Books::new(curator, public);
@@ -278,7 +277,7 @@ fn run(
     adjacency: Adjacency,
     curator: Curator,
     records: &[Hostile],
-) -> Result<Ran, AuditError> {
+) -> Result<Ran, CheckError> {
     let oracle = Crooked::new(records, curator, adjacency, mistake)?;
     let clip = ClipNorm::new(1.0)?;
     let z = noise(2.0)?;
@@ -286,10 +285,7 @@ fn run(
         Runner::Descent => walk(&*plan_of(&NOISY_GD_THEORY, adjacency, DIM)?, oracle),
         Runner::Spider => walk(&*plan_of(&SPIDERBOOST, adjacency, DIM)?, oracle),
         Runner::Batches => {
-            let level = Level {
-                batch: Batch::Next(2),
-                noise_multiplier: z,
-            };
+            let level = level(Batch::Next(2), 2.0)?;
             let spend = Schedule::new(RECORDS as u64).releases(level, 4).spend();
             track(oracle, Fresh::new(DIM, clip, level)?, &spend)?
         }
@@ -318,98 +314,73 @@ fn run(
     })
 }
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
-    let (gd, spider) = (Runner::Descent, Runner::Spider);
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
+    use Mistake::{
+        AnchorAsVariation, AroundTheLedger, ExactNorm, Sensitivity, ShareTooSmall, SliceAgain,
+        SliceInTwoPeriods,
+    };
+    use Runner::{Batches, Descent, Periods, Spider, Stages, Tree};
     for adjacency in [Adjacency::ReplaceOne, Adjacency::ZeroOut] {
-        for (name, runner) in [
-            ("noisy-gd", gd),
-            ("spiderboost", spider),
-            ("batches", Runner::Batches),
-            ("periods", Runner::Periods),
-            ("tree", Runner::Tree),
-            ("stages", Runner::Stages),
-        ] {
-            registry.add(CuratorReplay::new(
-                &format!("oracle-of-ones-own/{name}/{adjacency}"),
-                "oracle",
+        let replay = |name: String, group, runner, mistake| {
+            CuratorReplay::new(
+                &name,
+                group,
                 adjacency,
                 move |_| pairs(adjacency),
                 move |curator, records: &Vec<Hostile>| {
-                    run(runner, Mistake::None, adjacency, curator, records)
+                    run(runner, mistake, adjacency, curator, records)
                 },
-            ));
+            )
+        };
+        for (name, runner) in [
+            ("noisy-gd", Descent),
+            ("spiderboost", Spider),
+            ("batches", Batches),
+            ("periods", Periods),
+            ("tree", Tree),
+            ("stages", Stages),
+        ] {
+            let name = format!("oracle-of-ones-own/{name}/{adjacency}");
+            registry.add(replay(name, "oracle", runner, Mistake::None));
         }
         for (name, runner, mistake) in [
-            ("sensitivity-is-a-lie", gd, Mistake::Sensitivity),
-            ("slice-read-again", Runner::Batches, Mistake::SliceAgain),
-            (
-                "slice-read-again-by-a-tree",
-                Runner::Tree,
-                Mistake::SliceAgain,
-            ),
-            (
-                "slice-read-again-by-stages",
-                Runner::Stages,
-                Mistake::SliceAgain,
-            ),
-            (
-                "tree-anchor-as-variation",
-                Runner::Tree,
-                Mistake::AnchorAsVariation,
-            ),
-            ("exact-norm", gd, Mistake::ExactNorm),
-            ("anchor-as-variation", spider, Mistake::AnchorAsVariation),
-            ("around-the-ledger", spider, Mistake::AroundTheLedger),
-            ("share-too-small", Runner::Periods, Mistake::ShareTooSmall),
-            (
-                "slice-in-two-periods",
-                Runner::Periods,
-                Mistake::SliceInTwoPeriods,
-            ),
+            ("sensitivity-is-a-lie", Descent, Sensitivity),
+            ("slice-read-again", Batches, SliceAgain),
+            ("slice-read-again-by-a-tree", Tree, SliceAgain),
+            ("slice-read-again-by-stages", Stages, SliceAgain),
+            ("tree-anchor-as-variation", Tree, AnchorAsVariation),
+            ("exact-norm", Descent, ExactNorm),
+            ("anchor-as-variation", Spider, AnchorAsVariation),
+            ("around-the-ledger", Spider, AroundTheLedger),
+            ("share-too-small", Periods, ShareTooSmall),
+            ("slice-in-two-periods", Periods, SliceInTwoPeriods),
         ] {
-            registry.add(
-                CuratorReplay::new(
-                    &format!("{name}/replay/{adjacency}"),
-                    "twins",
-                    adjacency,
-                    move |_| pairs(adjacency),
-                    move |curator, records: &Vec<Hostile>| {
-                        run(runner, mistake, adjacency, curator, records)
-                    },
-                )
-                .control(),
-            );
+            let name = format!("{name}/replay/{adjacency}");
+            registry.add(replay(name, "twins", runner, mistake).control());
         }
     }
     canaries(registry)
 }
 
 /// A whole solver run on an oracle that lies about its sensitivity, and on one that doesn't.
-fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
+fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
     let adjacency = Adjacency::ReplaceOne;
     for (name, group, mistake) in [
         ("sensitivity-is-a-lie/canary", "twins", Mistake::Sensitivity),
         ("oracle-of-ones-own/canary", "oracle", Mistake::None),
     ] {
         let plan = plan_of(&NOISY_GD_THEORY, adjacency, DIM)?;
-        let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
+        let claim = claim_of(&*plan, adjacency)?;
         let clip = plan.clip();
         let score = move |world, seed| {
             let present = Hostile::new(Behaviour::Hashed, 1.0);
-            let mut records = vec![Hostile::nothing(); RECORDS - 1];
-            records.push(if world == World::In {
-                present
-            } else {
-                Hostile::new(Behaviour::Hashed, -1.0)
-            });
+            let others = vec![Hostile::nothing(); RECORDS - 1];
+            let records = with_canary(world, adjacency, others, present);
             let curator = Curator::simulated(adjacency, seed);
             let oracle = Crooked::new(&records, curator, adjacency, mistake)?;
             let mut watched = Watched::new(oracle);
-            plan.run(&mut watched, &mut dpopt_nonconvex::NoObserver)?;
-            let all = watched.releases().iter();
-            Ok(all
-                .map(|release| fit(&contribution(&present, release, clip), release))
-                .sum())
+            plan.run(&mut watched, &mut NoObserver)?;
+            Ok(likelihood(&present, watched.releases(), clip))
         };
         let canary = Canary::new(name, group, claim, Statistic::GaussianDp, score);
         let canary = canary.with_runs(40_000, 400_000);

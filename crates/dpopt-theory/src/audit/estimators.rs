@@ -4,19 +4,16 @@
 use std::fmt::Debug;
 
 use dpopt_oracle::{
-    AskError, Batch, Drift, Fresh, Level, Linear, Oracle, PrefixRecursive, PrivateData,
-    PrivateMean, Recursive, RecursiveSettings, Refresh, Regularized, Regularizer, Scale, Schedule,
-    Segment, Tracked, TreeRounds,
+    AskError, Batch, Drift, Fresh, Level, Linear, Oracle, PrefixRecursive, Recursive,
+    RecursiveSettings, Refresh, Regularized, Regularizer, Scale, Schedule, Segment, Tracked,
+    TreeRounds,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, SamplingRate, Spend, Which};
 
-use super::hostile::{Hostile, HostileLoss, hostile_pairs};
-use super::mechanisms::{RELATIONS, noise};
-use super::replay::{CuratorReplay, Pair, Ran};
-use super::{AuditError, Registry};
+use super::common::{DIM, RELATIONS, noise};
+use super::hostile::{HostileMeans, means, on_hostile, private};
+use super::{CheckError, CuratorReplay, Hostile, Pair, Ran, Registry, hostile_pairs};
 
-/// Parameters.
-pub(super) const DIM: usize = 3;
 /// Records of runs that read all of them, or samples.
 pub(super) const FEW: usize = 6;
 /// Records of runs that read slices.
@@ -29,7 +26,7 @@ const SHORT: f64 = 0.3;
 /// A variant of a run, and its records.
 pub(super) type Case<V> = (V, Vec<Hostile>);
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         rules(registry, adjacency)?;
         batches(registry, adjacency)?;
@@ -61,37 +58,6 @@ pub(super) fn cases<V: Copy + Debug>(
     all
 }
 
-/// A message as an error of an audit.
-pub(super) fn other(error: impl std::fmt::Display) -> AuditError {
-    AuditError::Other(error.to_string())
-}
-
-pub(super) fn declared(adjacency: Adjacency, records: usize) -> Option<u64> {
-    (!adjacency.record_count_is_public()).then_some(records as u64)
-}
-
-pub(super) fn private(
-    adjacency: Adjacency,
-    records: &[Hostile],
-    public: usize,
-) -> Result<PrivateData<Vec<Hostile>>, AuditError> {
-    let public = declared(adjacency, public);
-    Ok(PrivateData::made_up_of(
-        records.to_vec(),
-        adjacency,
-        public,
-    )?)
-}
-
-pub(super) type HostileMeans<'a> = PrivateMean<'a, HostileLoss>;
-
-pub(super) fn means(
-    data: &PrivateData<Vec<Hostile>>,
-    curator: Curator,
-) -> Result<HostileMeans<'_>, AuditError> {
-    Ok(PrivateMean::new(data, HostileLoss { dim: DIM }, curator)?)
-}
-
 /// Whether a release on these records can be made at all.
 pub(super) fn allowed(batch: Batch, adjacency: Adjacency) -> bool {
     match batch {
@@ -105,7 +71,7 @@ fn slices(batch: Batch) -> bool {
     matches!(batch, Batch::Next(_) | Batch::PerLength(_) | Batch::Held(_))
 }
 
-pub(super) fn level(batch: Batch, z: f64) -> Result<Level, AuditError> {
+pub(super) fn level(batch: Batch, z: f64) -> Result<Level, CheckError> {
     Ok(Level {
         batch,
         noise_multiplier: noise(z)?,
@@ -172,14 +138,14 @@ pub(super) fn track(
     mut oracle: impl Oracle,
     mut estimate: impl Follows,
     spend: &Spend,
-) -> Result<Ran, AuditError> {
+) -> Result<Ran, CheckError> {
     let mut shown = begin(&mut oracle, spend)?;
     walk(&mut oracle, &mut estimate, SHORT, &mut shown);
     end(&mut oracle, shown)
 }
 
 /// Reserves `spend`, or, where that is refused, releases on all records.
-pub(super) fn begin(oracle: &mut dyn Oracle, spend: &Spend) -> Result<Shown, AuditError> {
+pub(super) fn begin(oracle: &mut dyn Oracle, spend: &Spend) -> Result<Shown, CheckError> {
     let mut shown = Shown::default();
     if let Err(error) = oracle.books().reserve(spend) {
         shown.refusal(&error);
@@ -229,7 +195,7 @@ pub(super) fn walk(
     }
 }
 
-pub(super) fn end(oracle: &mut dyn Oracle, shown: Shown) -> Result<Ran, AuditError> {
+pub(super) fn end(oracle: &mut dyn Oracle, shown: Shown) -> Result<Ran, CheckError> {
     let books = oracle.books();
     Ok(Ran {
         spent: books.settle()?,
@@ -249,20 +215,29 @@ fn every_rule() -> [(&'static str, Refresh); 6] {
     ]
 }
 
+pub(super) fn recursive_settings(
+    clip: f64,
+    anchor: Batch,
+    variation: Batch,
+    refresh: Refresh,
+) -> Result<RecursiveSettings, CheckError> {
+    Ok(RecursiveSettings {
+        clip: ClipNorm::new(clip)?,
+        anchor: level(anchor, 2.0)?,
+        variation: level(variation, 3.0)?,
+        refresh,
+    })
+}
+
 fn recursive_run(
     anchor: Batch,
     variation: Batch,
     records: usize,
     adjacency: Adjacency,
-) -> impl Fn(Curator, &Case<Refresh>) -> Result<Ran, AuditError> + Send + Sync {
+) -> impl Fn(Curator, &Case<Refresh>) -> Result<Ran, CheckError> + Send + Sync {
     move |curator, (refresh, hostile)| {
-        let settings = RecursiveSettings {
-            clip: ClipNorm::new(1.0)?,
-            anchor: level(anchor, 2.0)?,
-            variation: level(variation, 3.0)?,
-            refresh: *refresh,
-        };
-        let data = private(adjacency, hostile, records)?;
+        let settings = recursive_settings(1.0, anchor, variation, *refresh)?;
+        let data = private(hostile, adjacency, records)?;
         // Fewer than the walk would like, where there are many.
         let spend = Schedule::new(records as u64).recursive(&settings, 10, 5);
         let estimate = Recursive::new(DIM, settings)?;
@@ -271,7 +246,7 @@ fn recursive_run(
 }
 
 /// Every rule, on all records.
-fn rules(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn rules(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     for (name, rule) in every_rule() {
         registry.add(CuratorReplay::new(
             &format!("recursive/{name}/{adjacency}"),
@@ -285,7 +260,7 @@ fn rules(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
 }
 
 /// Every batch, with a clock and with a drift; with every rule in a full audit.
-fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let rate = SamplingRate::new(0.3)?;
     let pairs = [
         ("poisson", Batch::Poisson(rate), Batch::Poisson(rate)),
@@ -308,7 +283,7 @@ fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
             &format!("recursive/{name}/{adjacency}"),
             "recursive",
             adjacency,
-            move |full| {
+            move |effort| {
                 let all: Vec<Refresh> = every_rule().map(|(_, rule)| rule).to_vec();
                 let some = [Refresh::every(4), Refresh::on(Drift::Path(0.8))];
                 // Ledgers of samples are integrated for each pair; a refusal doesn't come to a rule.
@@ -317,50 +292,43 @@ fn batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
                 } else {
                     &some[..1]
                 };
-                cases(adjacency, records, if full { &all } else { quick })
+                cases(adjacency, records, effort.pick(quick, &all[..]))
             },
             recursive_run(anchor, variation, records, adjacency),
         );
-        registry.add(if both { target } else { target.refused() });
+        registry.add(target.refused_unless(both));
     }
     Ok(())
 }
 
-fn fresh(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
-    let all = [
+/// One batch of every kind.
+fn one_of_each() -> Result<[(&'static str, Batch); 5], CheckError> {
+    Ok([
         ("everything", Batch::All),
         ("poisson", Batch::Poisson(SamplingRate::new(0.3)?)),
         ("fixed-size", Batch::FixedSize(2)),
         ("next", Batch::Next(2)),
         ("held", Batch::Held(5)),
-    ];
-    for (name, batch) in all {
+    ])
+}
+
+fn fresh(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
+    for (name, batch) in one_of_each()? {
         let records = if slices(batch) { MANY } else { FEW };
-        let target = CuratorReplay::new(
-            &format!("fresh/{name}/{adjacency}"),
-            "fresh",
-            adjacency,
-            move |_| hostile_pairs(adjacency, records),
-            move |curator, hostile: &Vec<Hostile>| {
-                let data = private(adjacency, hostile, records)?;
-                let level = level(batch, 2.0)?;
-                let clip = ClipNorm::new(1.0)?;
-                let estimate = Fresh::new(DIM, clip, level)?;
-                let spend = Schedule::new(records as u64).releases(level, 11);
-                track(means(&data, curator)?, estimate, &spend.spend())
-            },
-        );
-        registry.add(if allowed(batch, adjacency) {
-            target
-        } else {
-            target.refused()
+        let name = format!("fresh/{name}");
+        let target = on_hostile(&name, "fresh", (adjacency, records), move |means| {
+            let level = level(batch, 2.0)?;
+            let estimate = Fresh::new(DIM, ClipNorm::new(1.0)?, level)?;
+            let spend = Schedule::new(records as u64).releases(level, 11);
+            track(means, estimate, &spend.spend())
         });
+        registry.add(target.refused_unless(allowed(batch, adjacency)));
     }
     Ok(())
 }
 
 /// Trees of three levels: the changed record is in the root, in a right child of each depth, and in none.
-fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let rate = SamplingRate::new(0.3)?;
     let all = [
         ("everything", [Batch::All; 3]),
@@ -375,68 +343,39 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
     ];
     for (name, batches) in all {
         let records = if slices(batches[0]) { MANY } else { FEW };
-        let target = CuratorReplay::new(
-            &format!("tree-rounds/{name}/{adjacency}"),
-            "tree-rounds",
-            adjacency,
-            move |_| hostile_pairs(adjacency, records),
-            move |curator, hostile: &Vec<Hostile>| {
-                let data = private(adjacency, hostile, records)?;
-                let [root, upper, lower] = batches;
-                let levels = vec![level(root, 2.0)?, level(upper, 3.0)?, level(lower, 3.0)?];
-                let spend = Schedule::new(records as u64)
-                    .releases(levels[0], 5)
-                    .releases(levels[1], 3)
-                    .releases(levels[2], 5);
-                let clip = ClipNorm::new(1.0)?;
-                let estimate = TreeRounds::new(DIM, clip, levels)?;
-                track(means(&data, curator)?, estimate, &spend.spend())
-            },
-        );
-        registry.add(if allowed(batches[0], adjacency) {
-            target
-        } else {
-            target.refused()
+        let name = format!("tree-rounds/{name}");
+        let target = on_hostile(&name, "tree-rounds", (adjacency, records), move |means| {
+            let [root, upper, lower] = batches;
+            let levels = vec![level(root, 2.0)?, level(upper, 3.0)?, level(lower, 3.0)?];
+            let spend = Schedule::new(records as u64)
+                .releases(levels[0], 5)
+                .releases(levels[1], 3)
+                .releases(levels[2], 5);
+            let estimate = TreeRounds::new(DIM, ClipNorm::new(1.0)?, levels)?;
+            track(means, estimate, &spend.spend())
         });
+        registry.add(target.refused_unless(allowed(batches[0], adjacency)));
     }
     Ok(())
 }
 
 /// Norms and values, of a field and of a change, on every kind of records.
-fn numbers(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
-    let rate = SamplingRate::new(0.3)?;
-    let batches = [
-        ("everything", Batch::All),
-        ("poisson", Batch::Poisson(rate)),
-        ("fixed-size", Batch::FixedSize(2)),
-        ("next", Batch::Next(2)),
-        ("held", Batch::Held(5)),
-    ];
+fn numbers(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     for (value, what) in [(false, "norm"), (true, "value")] {
-        for (name, batch) in batches {
-            let target = CuratorReplay::new(
-                &format!("released-{what}/{name}/{adjacency}"),
-                "released-numbers",
-                adjacency,
-                move |_| hostile_pairs(adjacency, FEW),
-                move |curator, hostile: &Vec<Hostile>| {
-                    let data = private(adjacency, hostile, FEW)?;
-                    numbers_of(means(&data, curator)?, batch, value)
-                },
-            );
+        for (name, batch) in one_of_each()? {
+            let (name, size) = (format!("released-{what}/{name}"), (adjacency, FEW));
+            let target = on_hostile(&name, "released-numbers", size, move |means| {
+                numbers_of(means, batch, value)
+            });
             // A row of zeros may have a value.
             let none = value && adjacency == Adjacency::ZeroOut;
-            registry.add(if allowed(batch, adjacency) && !none {
-                target
-            } else {
-                target.refused()
-            });
+            registry.add(target.refused_unless(allowed(batch, adjacency) && !none));
         }
     }
     Ok(())
 }
 
-fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<Ran, AuditError> {
+fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<Ran, CheckError> {
     let z = noise(2.0)?;
     let level = level(batch, 2.0)?;
     let spend = Schedule::new(FEW as u64).releases(level, 3).spend();
@@ -450,7 +389,7 @@ fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<
     let clip = ClipNorm::new(1.0)?;
     let (from, to) = ([0.1; DIM], [0.3, -0.2, 0.1]);
     let displacement: Vec<f64> = to.iter().zip(&from).map(|(a, b)| a - b).collect();
-    let segment = Segment::new(&from, &to, &displacement).ok_or_else(|| other("no segment"))?;
+    let segment = Segment::new(&from, &to, &displacement).ok_or("no segment")?;
     let radius = ClipNorm::new(0.5)?;
     let field = Linear::field(&to, clip);
     let change = Linear::change(segment, clip, radius);
@@ -489,21 +428,16 @@ fn numbers_of(mut means: HostileMeans<'_>, batch: Batch, value: bool) -> Result<
 }
 
 /// A regulariser around a recursive estimate.
-fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
-    let weight = Scale::new(0.5).map_err(other)?;
+fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
+    let weight = Scale::new(0.5)?;
     registry.add(CuratorReplay::new(
         &format!("regularized/recursive/{adjacency}"),
         "regularized",
         adjacency,
         move |_| cases(adjacency, FEW, &[Refresh::every(3)]),
         move |curator, (refresh, hostile): &Case<Refresh>| {
-            let settings = RecursiveSettings {
-                clip: ClipNorm::new(1.0)?,
-                anchor: level(Batch::All, 2.0)?,
-                variation: level(Batch::All, 3.0)?,
-                refresh: *refresh,
-            };
-            let data = private(adjacency, hostile, FEW)?;
+            let settings = recursive_settings(1.0, Batch::All, Batch::All, *refresh)?;
+            let data = private(hostile, adjacency, FEW)?;
             let added = Regularized::new(Regularizer::Nonconvex(weight));
             let estimate = On(Recursive::new(DIM, settings)?, added);
             let spend = Schedule::new(FEW as u64).recursive(&settings, 5, 5);

@@ -1,10 +1,13 @@
 //! Records that try to break a solver, in every position of neighbouring data sets.
 
-use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, TwiceDifferentiable};
-use dpopt_privacy::{Adjacency, ChangedRecord};
+use dpopt_oracle::{
+    Constants, Convexity, Differentiable, Loss, PrivateData, PrivateMean, TwiceDifferentiable,
+};
+use dpopt_privacy::{Adjacency, ChangedRecord, Curator};
 
-use super::mixed;
-use super::replay::Pair;
+use super::common::{DIM, declared};
+use super::{CheckError, CuratorReplay, Pair, Ran, World};
+use crate::checks::mixed;
 
 /// What a record answers when it is asked for its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,4 +256,63 @@ pub fn hostile_pairs(adjacency: Adjacency, records: usize) -> Vec<Pair<Vec<Hosti
         ("tiny", record(Tiny, 1.0), record(Hashed, 1.0)),
     ];
     neighbours(adjacency, &bases, &contents, &Hostile::nothing())
+}
+
+/// `others`, and the canary: in the other world its opposite, where the number of records is public, or nobody.
+pub(super) fn with_canary(
+    world: World,
+    adjacency: Adjacency,
+    mut others: Vec<Hostile>,
+    canary: Hostile,
+) -> Vec<Hostile> {
+    let sign = -canary.sign;
+    match world {
+        World::In => others.push(canary),
+        World::Out if adjacency.record_count_is_public() => others.push(Hostile { sign, ..canary }),
+        World::Out => {}
+    }
+    others
+}
+
+/// These records, of which `public` are declared where their number is not public.
+pub(super) fn private(
+    records: &[Hostile],
+    adjacency: Adjacency,
+    public: usize,
+) -> Result<PrivateData<Vec<Hostile>>, CheckError> {
+    let public = declared(adjacency, public);
+    Ok(PrivateData::made_up_of(
+        records.to_vec(),
+        adjacency,
+        public,
+    )?)
+}
+
+pub(super) type HostileMeans<'a> = PrivateMean<'a, HostileLoss>;
+
+/// Means of hostile records in [`DIM`] dimensions.
+pub(super) fn means(
+    data: &PrivateData<Vec<Hostile>>,
+    curator: Curator,
+) -> Result<HostileMeans<'_>, CheckError> {
+    Ok(PrivateMean::new(data, HostileLoss { dim: DIM }, curator)?)
+}
+
+/// A replay, under this adjacency, on the hostile pairs of so many records, of what `run` makes of their means.
+pub(super) fn on_hostile(
+    name: &str,
+    group: &str,
+    (adjacency, records): (Adjacency, usize),
+    run: impl Fn(HostileMeans<'_>) -> Result<Ran, CheckError> + Send + Sync + 'static,
+) -> CuratorReplay<Vec<Hostile>> {
+    CuratorReplay::new(
+        &format!("{name}/{adjacency}"),
+        group,
+        adjacency,
+        move |_| hostile_pairs(adjacency, records),
+        move |curator, hostile| {
+            let data = private(hostile, adjacency, records)?;
+            run(means(&data, curator)?)
+        },
+    )
 }

@@ -7,12 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use dpopt_privacy::accounting::costs;
+use dpopt_privacy::accounting::{AccountingError, costs};
 use dpopt_privacy::{
     Adjacency, Event, Participation, PrefixKind, ReplayedMechanism, ReplayedReads, ReplayedRelease,
 };
-
-use super::AuditError;
 
 /// Orders at which Renyi divergences are compared.
 const ORDERS: [f64; 3] = [1.5, 4.0, 16.0];
@@ -108,7 +106,7 @@ impl OwnCost {
         spent: &Event,
         releases: &[ReplayedRelease],
         adjacency: Adjacency,
-    ) -> Result<Vec<String>, AuditError> {
+    ) -> Result<Vec<String>, AccountingError> {
         let mut problems = self.problems.clone();
         if holds_tuning(spent) {
             // What the inner runs cost is not the sum of what they released.

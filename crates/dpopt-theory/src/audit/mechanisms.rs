@@ -1,47 +1,42 @@
 //! Audits of the Gaussian mechanisms: sums, norms, samples, slices and prefix sums.
 
-use dpopt_privacy::accounting::gdp;
+use dpopt_privacy::selection::Tuning;
 use dpopt_privacy::{
-    Accountant, Adjacency, Body, Bound, ClipNorm, Curator, Delta, Epsilon, Event, LatticeSum,
-    NoiseMultiplier, Participation, Positions, PrefixKind, PrefixNoise, Sample, SamplingRate,
-    Spend, Which,
+    Accountant, Adjacency, Body, Curator, Event, LatticeSum, NoiseMultiplier, Participation,
+    Positions, PrefixKind, PrefixNoise, Sample, SamplingRate, Spend, Which,
 };
 
+use super::common::{DELTA, RELATIONS, bound, mu_for, noise};
 use super::hostile::neighbours;
-use super::replay::{CuratorReplay, Pair, Ran};
-use super::{AuditError, Canary, Claim, OneRun, Registry, Statistic, World};
+use super::{
+    Canary, CheckError, Claim, CuratorReplay, OneRun, Pair, Ran, Registry, Statistic, World,
+};
 
-/// delta of all claims here.
-pub(super) const DELTA: f64 = 1e-6;
-/// The relations.
-pub(super) const RELATIONS: [Adjacency; 3] = [
-    Adjacency::ReplaceOne,
-    Adjacency::AddRemove,
-    Adjacency::ZeroOut,
-];
 /// Steps of a period that is scored.
 const STEPS: u64 = 8;
 
 /// A record: what it adds to a sum before it is clipped.
 pub(super) type Record = [f64; 2];
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        registry.add(replay("gaussian", adjacency, sums));
-        registry.add(replay("poisson-gaussian", adjacency, poisson));
+        let mut add = |name, run: Run| registry.add(replay(name, name, adjacency, run));
+        add("gaussian", sums);
+        add("poisson-gaussian", poisson);
         if adjacency == Adjacency::ReplaceOne {
-            registry.add(replay("fixed-size-gaussian", adjacency, fixed_size));
+            add("fixed-size-gaussian", fixed_size);
         }
         if adjacency.record_count_is_public() {
-            registry.add(replay("slice-gaussian", adjacency, slices));
+            add("slice-gaussian", slices);
         }
-        registry.add(replay("tuning", adjacency, tuning));
+        add("tuning", tuning);
         for (name, kind) in kinds() {
-            registry.add(periods(name, kind, adjacency));
+            let run =
+                move |curator: &mut Curator, records: &[Record]| periods(kind, curator, records);
+            registry.add(replay(name, "prefix", adjacency, run));
         }
     }
-    canaries(registry)?;
-    Ok(())
+    canaries(registry)
 }
 
 pub(super) fn kinds() -> [(&'static str, PrefixKind); 5] {
@@ -79,33 +74,26 @@ pub(super) fn pairs(adjacency: Adjacency) -> Vec<Pair<Vec<Record>>> {
     neighbours(adjacency, &bases, &contents, &[0.0, 0.0])
 }
 
-fn replay(
+/// A run that shows what it returns.
+pub(super) type Run = fn(&mut Curator, &[Record]) -> Result<String, CheckError>;
+
+/// A replay of a run on all pairs.
+pub(super) fn replay(
     name: &str,
+    group: &str,
     adjacency: Adjacency,
-    run: fn(&mut Curator, &[Record]) -> Result<String, AuditError>,
+    run: impl Fn(&mut Curator, &[Record]) -> Result<String, CheckError> + Send + Sync + 'static,
 ) -> CuratorReplay<Vec<Record>> {
     CuratorReplay::new(
         &format!("{name}/replay/{adjacency}"),
-        name,
+        group,
         adjacency,
         move |_| pairs(adjacency),
         move |mut curator, records| {
             let outcome = run(&mut curator, records)?;
-            Ok(Ran {
-                spent: curator.spent(),
-                outcome,
-                refused: false,
-            })
+            Ok(Ran::of(&curator, outcome))
         },
     )
-}
-
-pub(super) fn noise(z: f64) -> Result<NoiseMultiplier, AuditError> {
-    Ok(NoiseMultiplier::new(z)?)
-}
-
-pub(super) fn bound(dim: usize) -> Result<Bound, AuditError> {
-    Ok(Bound::new(ClipNorm::new(1.0)?, dim)?)
 }
 
 /// The positions that a sample reads.
@@ -117,7 +105,7 @@ fn positions(sample: &Sample) -> Vec<usize> {
 }
 
 /// The clipped sum of a sample's records, first coordinate times `sign`.
-fn sum_of(records: &[Record], sample: &Sample, sign: f64) -> Result<LatticeSum, AuditError> {
+fn sum_of(records: &[Record], sample: &Sample, sign: f64) -> Result<LatticeSum, CheckError> {
     let mut sum = LatticeSum::new(bound(2)?);
     for i in positions(sample) {
         let [x, y] = records.get(i).copied().unwrap_or_default();
@@ -136,7 +124,7 @@ fn release(
     records: &[Record],
     sign: f64,
     z: NoiseMultiplier,
-) -> Result<Vec<f64>, AuditError> {
+) -> Result<Vec<f64>, CheckError> {
     let ticket = curator.grant(which, body(records), bound(2)?, z)?;
     let sum = sum_of(records, ticket.sample(), sign)?;
     Ok(curator.redeem(ticket, sum)?)
@@ -148,13 +136,13 @@ pub(super) fn release_sum(
     which: Which<'_>,
     sum: LatticeSum,
     z: NoiseMultiplier,
-) -> Result<Vec<f64>, AuditError> {
+) -> Result<Vec<f64>, CheckError> {
     let ticket = curator.grant(which, Body::of(2), sum.bound(), z)?;
     Ok(curator.redeem(ticket, sum)?)
 }
 
 /// Sums and a norm, with two multipliers; one release too many is refused.
-fn sums(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn sums(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let (one, two) = (noise(2.0)?, noise(3.5)?);
     let events = vec![Event::gaussian(one).repeated(2), Event::gaussian(two)];
     curator.reserve(&Spend::Fixed(Event::composed(events)))?;
@@ -171,7 +159,7 @@ fn sums(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError>
     ))
 }
 
-fn poisson(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn poisson(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let (z, rate) = (noise(1.5)?, SamplingRate::new(0.3)?);
     let sampled = Event::gaussian(z).poisson_sampled(rate);
     let events = vec![sampled.repeated(4), Event::gaussian(z)];
@@ -187,7 +175,7 @@ fn poisson(curator: &mut Curator, records: &[Record]) -> Result<String, AuditErr
     Ok(shown)
 }
 
-fn fixed_size(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn fixed_size(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let z = noise(1.5)?;
     let event = Event::SampledWithoutReplacement {
         source_dataset_size: 6,
@@ -204,7 +192,7 @@ fn fixed_size(curator: &mut Curator, records: &[Record]) -> Result<String, Audit
 }
 
 /// Three slices of two records, each queried twice; a third query of one is refused.
-fn slices(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn slices(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let (one, two) = (noise(2.0)?, noise(3.0)?);
     let share = Event::composed(vec![Event::gaussian(one), Event::gaussian(two)]);
     let spend = Event::ParallelComposed {
@@ -226,9 +214,9 @@ fn slices(curator: &mut Curator, records: &[Record]) -> Result<String, AuditErro
 }
 
 /// The best of several inner runs.
-fn tuning(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn tuning(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let z = noise(3.0)?;
-    let tuning = dpopt_privacy::selection::Tuning::new(Event::gaussian(z), 3.0, 1.0)?;
+    let tuning = Tuning::new(Event::gaussian(z), 3.0, 1.0)?;
     curator.reserve(&Spend::Fixed(tuning.event()))?;
     let best = curator.repeat_and_select(&tuning, |inner| {
         match release(inner, Which::All, records, 1.0, z) {
@@ -240,68 +228,56 @@ fn tuning(curator: &mut Curator, records: &[Record]) -> Result<String, AuditErro
 }
 
 /// Periods of six steps: on slices once, on slices that come again, and on all records.
-fn periods(name: &str, kind: PrefixKind, adjacency: Adjacency) -> CuratorReplay<Vec<Record>> {
-    CuratorReplay::new(
-        &format!("{name}/replay/{adjacency}"),
-        "prefix",
-        adjacency,
-        move |_| pairs(adjacency),
-        move |mut curator, records| {
-            let mut outcome = String::new();
-            let mut patterns = vec![Participation::Every];
-            if adjacency.record_count_is_public() {
-                patterns.push(Participation::Single);
-                patterns.push(Participation::Repeated { most: 2, apart: 3 });
-            }
-            let z = noise(2.0)?;
-            let mut whole = Vec::new();
-            let mut share = Vec::new();
-            for &pattern in &patterns {
-                let event = PrefixNoise::new(kind, 6, pattern)?.event(z)?;
-                if pattern == Participation::Every {
-                    whole.push(event);
-                } else {
-                    share.push(event);
-                }
-            }
-            if !share.is_empty() {
-                whole.push(Event::ParallelComposed {
-                    events: vec![Event::composed(share)],
-                });
-                curator.open_pool(6, 0)?;
-            }
-            curator.reserve(&Spend::Fixed(Event::composed(whole)))?;
-            let mut taken = Vec::new();
-            if patterns.len() > 1 {
-                for _ in 0..6 {
-                    taken.push(curator.take_slice(1)?);
-                }
-            }
-            for pattern in patterns {
-                let mut period = curator.prefix(kind, bound(2)?, 6, z, pattern)?;
-                for step in 0..6 {
-                    let which = match pattern {
-                        Participation::Every => Which::All,
-                        Participation::Single => Which::Slice(&taken[step]),
-                        _ => Which::Slice(&taken[step % 3]),
-                    };
-                    let ticket = period.grant(which, body(records), &mut curator)?;
-                    let sum = sum_of(records, ticket.sample(), 1.0)?;
-                    outcome += &format!("{:?}", period.redeem(ticket, sum, &mut curator)?);
-                }
-            }
-            Ok(Ran {
-                spent: curator.spent(),
-                outcome,
-                refused: false,
-            })
-        },
-    )
+fn periods(
+    kind: PrefixKind,
+    curator: &mut Curator,
+    records: &[Record],
+) -> Result<String, CheckError> {
+    let mut patterns = vec![Participation::Every];
+    if curator.adjacency().record_count_is_public() {
+        patterns.push(Participation::Single);
+        patterns.push(Participation::Repeated { most: 2, apart: 3 });
+    }
+    let z = noise(2.0)?;
+    let event = |pattern: &Participation| -> Result<Event, CheckError> {
+        Ok(PrefixNoise::new(kind, 6, *pattern)?.event(z)?)
+    };
+    let mut events: Vec<Event> = patterns.iter().map(event).collect::<Result<_, _>>()?;
+    let share = events.split_off(1);
+    let sliced = !share.is_empty();
+    if sliced {
+        events.push(Event::ParallelComposed {
+            events: vec![Event::composed(share)],
+        });
+        curator.open_pool(6, 0)?;
+    }
+    curator.reserve(&Spend::Fixed(Event::composed(events)))?;
+    let mut taken = Vec::new();
+    if sliced {
+        for _ in 0..6 {
+            taken.push(curator.take_slice(1)?);
+        }
+    }
+    let mut outcome = String::new();
+    for pattern in patterns {
+        let mut period = curator.prefix(kind, bound(2)?, 6, z, pattern)?;
+        for step in 0..6 {
+            let which = match pattern {
+                Participation::Every => Which::All,
+                Participation::Single => Which::Slice(&taken[step]),
+                _ => Which::Slice(&taken[step % 3]),
+            };
+            let ticket = period.grant(which, body(records), curator)?;
+            let sum = sum_of(records, ticket.sample(), 1.0)?;
+            outcome += &format!("{:?}", period.redeem(ticket, sum, curator)?);
+        }
+    }
+    Ok(outcome)
 }
 
 /// The release of a sum of one coordinate over the canary (or its opposite, or nothing) and `rest` others
 /// of size 1.
-fn one_sum(world: World, adjacency: Adjacency, rest: usize) -> Result<LatticeSum, AuditError> {
+fn one_sum(world: World, adjacency: Adjacency, rest: usize) -> Result<LatticeSum, CheckError> {
     let mut sum = LatticeSum::new(bound(1)?);
     for _ in 0..rest {
         sum.add_scaled(1.0, &[1.0]);
@@ -315,74 +291,84 @@ fn one_sum(world: World, adjacency: Adjacency, rest: usize) -> Result<LatticeSum
     Ok(sum)
 }
 
+/// The score of what a curator releases that has reserved `event`.
+pub(super) fn scored(
+    event: Event,
+    adjacency: Adjacency,
+    score: impl Fn(&mut Curator, World) -> Result<f64, CheckError>,
+) -> impl Fn(World, u64) -> Result<f64, CheckError> {
+    move |world, seed| {
+        let mut curator = Curator::simulated(adjacency, seed);
+        curator.reserve(&Spend::Fixed(event.clone()))?;
+        score(&mut curator, world)
+    }
+}
+
+/// A canary in Gaussian releases of `event`.
+fn canary(
+    name: &str,
+    group: &str,
+    adjacency: Adjacency,
+    event: Event,
+    score: impl Fn(&mut Curator, World) -> Result<f64, CheckError> + Send + Sync + 'static,
+) -> Result<Canary, CheckError> {
+    let claim = Claim::of(&event, DELTA, adjacency)?;
+    let score = scored(event, adjacency, score);
+    let name = format!("{name}/canary/{adjacency}");
+    let canary = Canary::new(&name, group, claim, Statistic::GaussianDp, score);
+    Ok(canary.with_runs(100_000, 1_000_000))
+}
+
 /// One Gaussian release at epsilon 1.
-pub(super) fn gaussian_canary(adjacency: Adjacency) -> Result<Canary, AuditError> {
-    let mu = gdp::mu_for(Epsilon::new(1.0)?, Delta::new(DELTA)?)?.get();
-    let z = noise(1.0 / mu)?;
-    let canary = Canary::new(
-        &format!("gaussian/canary/{adjacency}"),
+pub(super) fn gaussian_canary(adjacency: Adjacency) -> Result<Canary, CheckError> {
+    let z = noise(1.0 / mu_for(1.0)?)?;
+    let event = Event::gaussian(z);
+    let canary = canary(
         "gaussian",
-        Claim::of(&Event::gaussian(z), DELTA, adjacency)?,
-        Statistic::GaussianDp,
-        move |world, seed| {
-            let mut curator = Curator::simulated(adjacency, seed);
-            curator.reserve(&Spend::Fixed(Event::gaussian(z)))?;
+        "gaussian",
+        adjacency,
+        event,
+        move |curator, world| {
             let sum = one_sum(world, adjacency, 2)?;
-            Ok(release_sum(&mut curator, Which::All, sum, z)?[0])
+            Ok(release_sum(curator, Which::All, sum, z)?[0])
         },
-    );
+    )?;
     Ok(canary.with_runs(200_000, 2_000_000))
 }
 
-fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
-    let mu = gdp::mu_for(Epsilon::new(1.0)?, Delta::new(DELTA)?)?.get();
-    let z = noise(1.0 / mu)?;
-    let reserve = move |curator: &mut Curator| curator.reserve(&Spend::Fixed(Event::gaussian(z)));
+fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
+    let z = noise(1.0 / mu_for(1.0)?)?;
+    let event = Event::gaussian(z);
     for adjacency in RELATIONS {
         registry.add(gaussian_canary(adjacency)?.at_least(0.7));
     }
     let adjacency = Adjacency::AddRemove;
-    let claim = Claim::of(&Event::gaussian(z), DELTA, adjacency)?;
-    registry.add(
-        Canary::new(
-            "norm/canary/add-remove",
-            "gaussian",
-            claim,
-            Statistic::GaussianDp,
-            move |world, seed| {
-                let mut curator = Curator::simulated(adjacency, seed);
-                reserve(&mut curator)?;
-                let sum = one_sum(world, adjacency, 2)?;
-                let ticket = curator.grant(Which::All, Body::of(3), sum.bound(), z)?;
-                Ok(curator.redeem_norm(ticket, sum, &[])?)
-            },
-        )
-        .with_runs(100_000, 1_000_000),
-    );
-    let share = Event::ParallelComposed {
-        events: vec![Event::gaussian(z)],
+    let norm = move |curator: &mut Curator, world| {
+        let sum = one_sum(world, adjacency, 2)?;
+        let ticket = curator.grant(Which::All, Body::of(3), sum.bound(), z)?;
+        Ok(curator.redeem_norm(ticket, sum, &[])?)
     };
-    registry.add(
-        Canary::new(
-            "slice-gaussian/canary/replace-one",
-            "slice-gaussian",
-            Claim::of(&share, DELTA, Adjacency::ReplaceOne)?,
-            Statistic::GaussianDp,
-            move |world, seed| {
-                let mut curator = Curator::simulated(Adjacency::ReplaceOne, seed);
-                curator.reserve(&Spend::Fixed(share.clone()))?;
-                curator.open_pool(2, 0)?;
-                let mut score = 0.0;
-                for number in 0..2 {
-                    let world = if number == 1 { world } else { World::In };
-                    let sum = one_sum(world, Adjacency::ReplaceOne, 0)?;
-                    score = release_sum(&mut curator, Which::Next(1), sum, z)?[0];
-                }
-                Ok(score)
-            },
-        )
-        .with_runs(100_000, 1_000_000),
-    );
+    registry.add(canary("norm", "gaussian", adjacency, event.clone(), norm)?);
+    let adjacency = Adjacency::ReplaceOne;
+    let share = Event::ParallelComposed {
+        events: vec![event],
+    };
+    let slice = move |curator: &mut Curator, world| {
+        curator.open_pool(2, 0)?;
+        let mut score = 0.0;
+        for world in [World::In, world] {
+            let sum = one_sum(world, adjacency, 0)?;
+            score = release_sum(curator, Which::Next(1), sum, z)?[0];
+        }
+        Ok(score)
+    };
+    registry.add(canary(
+        "slice-gaussian",
+        "slice-gaussian",
+        adjacency,
+        share,
+        slice,
+    )?);
     sampled(registry)?;
     for (name, kind) in kinds() {
         registry.add(period(name, kind, z)?);
@@ -390,104 +376,92 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
     one_run(registry)
 }
 
-/// Samples: the score is the likelihood ratio of the mixture.
-fn sampled(registry: &mut Registry) -> Result<(), AuditError> {
-    let (q, z) = (0.25, 0.8);
-    let rate = SamplingRate::new(q)?;
-    let event = move |scale: f64| -> Result<Event, AuditError> {
-        Ok(Event::gaussian(noise(z * scale)?).poisson_sampled(rate))
+/// A canary in a release on a sample, against the claim with its noise scaled.
+fn sampled_canary(
+    name: &str,
+    (adjacency, accountant): (Adjacency, Accountant),
+    event: impl Fn(f64) -> Result<Event, CheckError> + Send + Sync + 'static,
+    score: impl Fn(&mut Curator, World) -> Result<f64, CheckError> + Send + Sync + 'static,
+) -> Result<Canary, CheckError> {
+    let whole = event(1.0)?;
+    let claim = Claim::of(&whole, DELTA, adjacency)?;
+    let statistic = Statistic::Family {
+        event: Box::new(event),
+        accountant,
+        adjacency,
     };
-    let adjacency = Adjacency::AddRemove;
-    registry.add(
-        Canary::new(
-            "poisson-gaussian/canary/add-remove",
-            "poisson-gaussian",
-            Claim::of(&event(1.0)?, DELTA, adjacency)?,
-            Statistic::Family {
-                event: Box::new(event),
-                accountant: Accountant::Exact,
-                adjacency,
-            },
-            move |world, seed| {
-                let mut curator = Curator::simulated(adjacency, seed);
-                curator.reserve(&Spend::Fixed(event(1.0)?))?;
-                let records = if world == World::In { 1 } else { 0 };
-                let (body, z) = (Body::declared(1, records), noise(z)?);
-                let ticket = curator.grant(Which::Poisson(rate), body, bound(1)?, z)?;
-                let drawn = !positions(ticket.sample()).is_empty();
-                let sum = one_sum(if drawn { World::In } else { World::Out }, adjacency, 0)?;
-                Ok(curator.redeem(ticket, sum)?[0])
-            },
-        )
-        .with_runs(100_000, 1_000_000),
+    let score = scored(whole, adjacency, score);
+    let canary = Canary::new(
+        &format!("{name}/canary/{adjacency}"),
+        name,
+        claim,
+        statistic,
+        score,
     );
-    let event = |scale: f64| -> Result<Event, AuditError> {
+    Ok(canary.with_runs(100_000, 1_000_000))
+}
+
+/// Samples: the score is the likelihood ratio of the mixture.
+fn sampled(registry: &mut Registry) -> Result<(), CheckError> {
+    let z = 0.8;
+    let rate = SamplingRate::new(0.25)?;
+    let event = move |scale: f64| Ok(Event::gaussian(noise(z * scale)?).poisson_sampled(rate));
+    let adjacency = Adjacency::AddRemove;
+    registry.add(sampled_canary(
+        "poisson-gaussian",
+        (adjacency, Accountant::Exact),
+        event,
+        move |curator, world| {
+            let records = if world == World::In { 1 } else { 0 };
+            let (body, z) = (Body::declared(1, records), noise(z)?);
+            let ticket = curator.grant(Which::Poisson(rate), body, bound(1)?, z)?;
+            let drawn = !positions(ticket.sample()).is_empty();
+            let sum = one_sum(if drawn { World::In } else { World::Out }, adjacency, 0)?;
+            Ok(curator.redeem(ticket, sum)?[0])
+        },
+    )?);
+    let event = move |scale: f64| {
         Ok(Event::SampledWithoutReplacement {
             source_dataset_size: 4,
             sample_size: 1,
-            event: Box::new(Event::gaussian(noise(0.8 * scale)?)),
+            event: Box::new(Event::gaussian(noise(z * scale)?)),
         })
     };
-    let adjacency = Adjacency::ReplaceOne;
-    registry.add(
-        Canary::new(
-            "fixed-size-gaussian/canary/replace-one",
-            "fixed-size-gaussian",
-            Claim::of(&event(1.0)?, DELTA, adjacency)?,
-            Statistic::Family {
-                event: Box::new(event),
-                accountant: Accountant::Rdp,
-                adjacency,
-            },
-            move |world, seed| {
-                let mut curator = Curator::simulated(adjacency, seed);
-                curator.reserve(&Spend::Fixed(event(1.0)?))?;
-                let which = Which::FixedSize(1);
-                let ticket = curator.grant(which, Body::of(4), bound(1)?, noise(0.8)?)?;
-                let mut sum = LatticeSum::new(bound(1)?);
-                for i in positions(ticket.sample()) {
-                    let canary = if world == World::In { 1.0 } else { -1.0 };
-                    sum.add_scaled(1.0, &[if i == 2 { canary } else { 0.0 }]);
-                }
-                Ok(curator.redeem(ticket, sum)?[0])
-            },
-        )
-        .with_runs(100_000, 1_000_000),
-    );
+    registry.add(sampled_canary(
+        "fixed-size-gaussian",
+        (Adjacency::ReplaceOne, Accountant::Rdp),
+        event,
+        move |curator, world| {
+            let ticket = curator.grant(Which::FixedSize(1), Body::of(4), bound(1)?, noise(z)?)?;
+            let mut sum = LatticeSum::new(bound(1)?);
+            for i in positions(ticket.sample()) {
+                let canary = if world == World::In { 1.0 } else { -1.0 };
+                sum.add_scaled(1.0, &[if i == 2 { canary } else { 0.0 }]);
+            }
+            Ok(curator.redeem(ticket, sum)?[0])
+        },
+    )?);
     Ok(())
 }
 
 /// A period on slices, the canary in the first: the likelihood ratio of all prefix sums.
-fn period(name: &str, kind: PrefixKind, z: NoiseMultiplier) -> Result<Canary, AuditError> {
-    let adjacency = Adjacency::ReplaceOne;
-    let design = PrefixNoise::new(kind, STEPS, Participation::Single)?;
-    let spend = Event::ParallelComposed {
-        events: vec![design.event(z)?],
+fn period(name: &str, kind: PrefixKind, z: NoiseMultiplier) -> Result<Canary, CheckError> {
+    let (adjacency, single) = (Adjacency::ReplaceOne, Participation::Single);
+    let event = Event::ParallelComposed {
+        events: vec![PrefixNoise::new(kind, STEPS, single)?.event(z)?],
     };
-    let claim = Claim::of(&spend, DELTA, adjacency)?;
-    let score = move |world, seed| {
-        let mut curator = Curator::simulated(adjacency, seed);
-        curator.reserve(&Spend::Fixed(spend.clone()))?;
+    canary(name, "prefix", adjacency, event, move |curator, world| {
         curator.open_pool(STEPS, 0)?;
-        let mut period = curator.prefix(kind, bound(1)?, STEPS, z, Participation::Single)?;
+        let mut period = curator.prefix(kind, bound(1)?, STEPS, z, single)?;
         let mut released = Vec::new();
         for step in 0..STEPS {
-            let body = Body::of(STEPS);
-            let ticket = period.grant(Which::Next(1), body, &mut curator)?;
+            let ticket = period.grant(Which::Next(1), Body::of(STEPS), curator)?;
             let world = if step == 0 { world } else { World::In };
             let sum = one_sum(world, adjacency, 0)?;
-            released.push(period.redeem(ticket, sum, &mut curator)?[0]);
+            released.push(period.redeem(ticket, sum, curator)?[0]);
         }
         Ok(matched(kind, &released))
-    };
-    let canary = Canary::new(
-        &format!("{name}/canary/replace-one"),
-        "prefix",
-        claim,
-        Statistic::GaussianDp,
-        score,
-    );
-    Ok(canary.with_runs(100_000, 1_000_000))
+    })
 }
 
 /// How much of a record in step 1 is in these prefix sums, weighed by the noise.
@@ -518,10 +492,9 @@ fn matched(kind: PrefixKind, released: &[f64]) -> f64 {
 }
 
 /// As many canaries as coordinates.
-fn one_run(registry: &mut Registry) -> Result<(), AuditError> {
+fn one_run(registry: &mut Registry) -> Result<(), CheckError> {
     for (name, epsilon) in [("gaussian/one-run/1", 1.0), ("gaussian/one-run/4", 4.0)] {
-        let mu = gdp::mu_for(Epsilon::new(epsilon)?, Delta::new(DELTA)?)?.get();
-        let z = noise(1.0 / mu)?;
+        let z = noise(1.0 / mu_for(epsilon)?)?;
         let claim = Claim::of(&Event::gaussian(z), DELTA, Adjacency::ZeroOut)?;
         registry.add(OneRun::new(
             name,

@@ -11,17 +11,17 @@
 //! enough noise. There the spread of the other records hides a member by sqrt(n/d) only, so d is above n.
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, KlCondition, Limits, NoObserver,
-    NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts, RecursiveGdPlan, SOLVERS,
-    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
-    SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
+    ConvexFacts, DpAdamPlan, DpSgdPlan, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan,
+    PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
+    Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Convexity, PrivateData, PrivateMean};
-use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, SamplingRate};
+use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
-use super::mechanisms::{DELTA, noise};
-use super::plans::proximal;
-use super::{AuditError, Canary, Claim, Registry, Statistic, World};
+use super::common::{budget, claim_of, noise};
+use super::plans::{self, proximal, with_all_facts};
+use super::{Canary, CheckError, Claim, Registry, Statistic, World};
+use crate::checks::mixed;
 use crate::zoo::{Fingerprint, MeanBall};
 
 const GROUP: &str = "membership";
@@ -31,18 +31,18 @@ const RECORDS: u64 = 50;
 const STEPS: u64 = 4;
 const RELATION: Adjacency = Adjacency::ReplaceOne;
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for solver in SOLVERS {
         // Passes over single records are made of generalised linear losses only: see `passes`.
         if solver.name != "recursive-sgd" {
             let plan = plan_of(solver)?;
-            registry.add(target(solver.name, claim_of(&*plan)?, plan));
+            registry.add(target(solver.name, claim_of(&*plan, RELATION)?, plan));
         }
     }
     let one = one_release()?;
     registry.add(target(
         "one-release",
-        claim_of(&one)?,
+        claim_of(&one, RELATION)?,
         Box::new(one.clone()),
     ));
     // Claims of the right plans, noise of the wrong ones.
@@ -51,7 +51,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         ..*one.schedule()
     };
     let quieter = NoisyGdPlan::by_hand(one.facts(), one.budget(), quieter);
-    let claim = claim_of(&one)?;
+    let claim = claim_of(&one, RELATION)?;
     let name = "one-release-with-too-little-noise";
     registry.add(target(name, claim, Box::new(quieter)).control());
     let spider = spider()?;
@@ -63,54 +63,42 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
         ..*spider.schedule()
     };
     let quieter = SpiderBoostPlan::by_hand(spider.facts(), spider.budget(), quieter);
-    let claim = claim_of(&spider)?;
+    let claim = claim_of(&spider, RELATION)?;
     let name = "spiderboost-with-too-little-noise";
     registry.add(target(name, claim, Box::new(quieter)).control());
     Ok(())
 }
 
-fn claim_of(plan: &dyn Plan) -> Result<Claim, AuditError> {
-    Claim::of(plan.spend().event(), DELTA, RELATION)
-}
-
-fn facts() -> Result<PublicFacts, AuditError> {
+fn facts() -> Result<PublicFacts, CheckError> {
     let radius = loss()?.record_radius();
     Ok(PublicFacts {
         records: RECORDS,
-        dim: DIM,
-        adjacency: RELATION,
-        lipschitz: 1.0,
-        smoothness: 1.0,
         initial_gap: 0.5 * radius * radius,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..plans::facts(RELATION, DIM)
     })
 }
 
 /// A plan with a bound needs many more records; what it costs doesn't depend on them.
-fn many() -> Result<PublicFacts, AuditError> {
+fn many() -> Result<PublicFacts, CheckError> {
     Ok(PublicFacts {
         records: 1_000_000,
         ..facts()?
     })
 }
 
-fn budget() -> Result<Budget, AuditError> {
-    Ok(Budget {
-        epsilon: Epsilon::new(2.0)?,
-        delta: Delta::new(DELTA)?,
-    })
-}
+/// Of all plans.
+const EPSILON: f64 = 2.0;
 
 /// A step to the released mean record.
-fn one_release() -> Result<NoisyGdPlan, AuditError> {
-    let several = NoisyGdPlan::momentum(&facts()?, &budget()?, STEPS)?;
+fn one_release() -> Result<NoisyGdPlan, CheckError> {
+    let several = NoisyGdPlan::momentum(&facts()?, &budget(EPSILON)?, STEPS)?;
     let radius = loss()?.record_radius();
     Ok(several.with_parameters(1, 1.0, 0.0, radius * (1.0 + 1e-9))?)
 }
 
-fn spider() -> Result<SpiderBoostPlan, AuditError> {
-    let (facts, budget) = (many()?, budget()?);
+fn spider() -> Result<SpiderBoostPlan, CheckError> {
+    let (facts, budget) = (many()?, budget(EPSILON)?);
     let each = noise((STEPS as f64).sqrt() / budget.mu()?.get())?;
     let schedule = SpiderBoostSchedule {
         phase: 2,
@@ -124,8 +112,8 @@ fn spider() -> Result<SpiderBoostPlan, AuditError> {
 
 /// A plan of the solver that moves on so few records; one without a plan by hand here gets what its planner makes of many
 /// records.
-fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, AuditError> {
-    let (facts, many, budget) = (facts()?, many()?, budget()?);
+fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
+    let (facts, many, budget) = (facts()?, many()?, budget(EPSILON)?);
     let radius = loss()?.record_radius();
     let rate = SamplingRate::new(0.5)?;
     let sgd = || DpSgdPlan::with_parameters(&facts, &budget, STEPS, rate, 1.0, 0.0, 1.0);
@@ -163,19 +151,13 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, AuditError> {
             Box::new(RecursiveGdPlan::even_if_vacuous(&convex, &budget, STEPS)?)
         }
         "proximal-point" => Box::new(proximal(RELATION, DIM, None)?),
-        _ => {
-            let extra = ExtraFacts::default()
-                .with_radius(radius)
-                .with_kl(KlCondition::new(1.0, 1.5)?)
-                .with_weak_convexity(0.1);
-            solver.plan(&many, &extra, &budget, &Limits::steps(3 * STEPS))?
-        }
+        _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })
 }
 
 /// B = 1.
-fn loss() -> Result<MeanBall, AuditError> {
-    MeanBall::new(DIM, 1.0, 1.0).map_err(|error| AuditError::Other(error.to_string()))
+fn loss() -> Result<MeanBall, CheckError> {
+    Ok(MeanBall::new(DIM, 1.0, 1.0)?)
 }
 
 fn target(name: &str, claim: Claim, plan: Box<dyn Plan>) -> Canary {
@@ -187,14 +169,13 @@ fn target(name: &str, claim: Claim, plan: Box<dyn Plan>) -> Canary {
         let loss = loss()?;
         let size = loss.record_radius() / (DIM as f64).sqrt();
         // One more record than is read: the substitute.
-        let drawn = Fingerprint::new(DIM, RECORDS as usize + 1, size, super::mixed(seed, 0))
-            .map_err(|error| AuditError::Other(error.to_string()))?;
+        let drawn = Fingerprint::new(DIM, RECORDS as usize + 1, size, mixed(seed, 0))?;
         let mut records = drawn.records().to_vec();
         let substitute = records.pop();
         if let (World::Out, Some(substitute)) = (world, substitute) {
             records[0] = substitute;
         }
-        let point = run(&*plan, records, super::mixed(seed, 1))?;
+        let point = run(&*plan, records, mixed(seed, 1))?;
         Ok(drawn.statistic(&point, &drawn.records()[0]))
     };
     Canary::new(
@@ -208,7 +189,7 @@ fn target(name: &str, claim: Claim, plan: Box<dyn Plan>) -> Canary {
 }
 
 /// The point that the plan returns on these records, by the real oracle.
-fn run(plan: &dyn Plan, records: Vec<Vec<f64>>, seed: u64) -> Result<Vec<f64>, AuditError> {
+fn run(plan: &dyn Plan, records: Vec<Vec<f64>>, seed: u64) -> Result<Vec<f64>, CheckError> {
     let data = PrivateData::made_up_of(records, RELATION, None)?;
     let curator = Curator::simulated(RELATION, seed);
     let mut means = PrivateMean::new(&data, loss()?, curator)?;

@@ -5,23 +5,21 @@
 //! which are post-processing of releases and so may not cost anything. In every single run the sum of squared displacements
 //! of the Gaussian releases, in units of the noise really drawn, has to be at most mu^2.
 
-use std::num::NonZeroUsize;
-
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, NoObserver, NormQueries,
-    Plan as _, PlanError, PublicFacts,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NoObserver, NormQueries, Plan as _,
+    PlanError, PublicFacts,
 };
-use dpopt_oracle::{
-    Answer, AskError, Books, Convexity, Number, Oracle, OracleFacts, PrivateData, PrivateMean,
-    Question,
-};
-use dpopt_privacy::{
-    Adjacency, ChangedRecord, Curator, Delta, Epsilon, ReplayForAudits, ReplayedMechanism,
-};
+use dpopt_oracle::{Answer, Convexity, Number, Oracle, PrivateData, PrivateMean};
+use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Epsilon, ReplayForAudits};
 
-use super::hostile::{Behaviour, Hostile, HostileLoss};
-use super::mechanisms::DELTA;
-use super::{AuditError, Claim, Kind, Row, Settings, Target, mixed, seed_of, verdict};
+use super::common::{DELTA, budget};
+use super::replay::moved;
+use super::{
+    AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Row, Settings,
+    Target,
+};
+use crate::around::Around;
+use crate::checks::{in_parts, mixed};
 use dpopt_certify::random::Normals;
 
 /// Slack for the rounding of sums, relative; the cap of a filter has a margin of 1e-9.
@@ -37,7 +35,7 @@ const STEPS: u64 = 24;
 
 /// Meters adaptive runs under one adjacency: ten thousand of them, a hundred thousand in a full audit.
 pub struct TranscriptMeter {
-    name: String,
+    label: Label,
     adjacency: Adjacency,
     quick: u64,
     full: u64,
@@ -57,7 +55,7 @@ impl TranscriptMeter {
     #[must_use]
     pub fn new(adjacency: Adjacency) -> Self {
         Self {
-            name: format!("adaptive-gd/meter/{adjacency}"),
+            label: Label::new(&format!("adaptive-gd/meter/{adjacency}"), "adaptive-gd"),
             adjacency,
             quick: 10_000,
             full: 100_000,
@@ -94,57 +92,32 @@ impl TranscriptMeter {
 }
 
 impl Target for TranscriptMeter {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn group(&self) -> &str {
-        "adaptive-gd"
+    fn label(&self) -> &Label {
+        &self.label
     }
 
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
-        let seed = seed_of(&self.name, settings.seed);
+        let seed = self.label.seed(settings);
         let plans = plans(self.adjacency, mixed(seed, u64::MAX))?;
-        let runs = if settings.full { self.full } else { self.quick };
-        let threads = std::thread::available_parallelism()
-            .unwrap_or(NonZeroUsize::MIN)
-            .get()
-            .min(8) as u64;
-        let part = |k: u64| self.runs(&plans, runs * k / threads..runs * (k + 1) / threads, seed);
-        let parts: Vec<Dearest> = std::thread::scope(|scope| {
-            let part = &part;
-            let workers: Vec<_> = (1..threads).map(|k| scope.spawn(move || part(k))).collect();
-            std::iter::once(part(0))
-                .chain(workers.into_iter().map(|worker| {
-                    worker
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                }))
-                .collect()
-        });
+        let runs = settings.effort.pick(self.quick, self.full);
+        let parts = in_parts(runs, |part| self.runs(&plans, part, seed));
         let most = |f: fn(&Dearest) -> f64| parts.iter().map(f).fold(0.0, f64::max);
         let problem = parts.iter().find_map(|part| part.problem.clone());
         let claimed = plans.iter().map(AdaptiveGdPlan::mu).fold(0.0, f64::max);
-        let claim = Claim::gaussian(claimed, DELTA)?;
+        let claim = Claim::gaussian(claimed, DELTA).map_err(CheckError::from)?;
         let share = most(|part| part.share);
+        // A meter that never comes near the budget measures nothing.
+        let refuted = problem.is_some() || share < 0.5;
+        let why = problem.unwrap_or_else(|| {
+            format!("at most {share:.4} of the budget of its plan in every run")
+        });
         Ok(Row {
-            target: self.name.clone(),
-            group: self.group().to_owned(),
-            audit: Kind::Replay,
             claimed_epsilon: Some(claim.epsilon),
             delta: claim.delta,
-            lower_bound: None,
             replay_mu: Some(most(|part| part.squared_mu).sqrt()),
             claimed_mu: Some(claimed),
             replay_epsilon: Some(most(|part| part.epsilon)),
-            confidence: None,
-            trials: runs,
-            control: false,
-            // A meter that never comes near the budget measures nothing.
-            status: verdict(false, problem.is_some() || share < 0.5),
-            why: problem.unwrap_or_else(|| {
-                format!("at most {share:.4} of the budget of its plan in every run")
-            }),
+            ..self.label.row(Kind::Replay, runs, refuted, why)
         })
     }
 }
@@ -155,7 +128,7 @@ fn metered(
     plans: &[AdaptiveGdPlan],
     adjacency: Adjacency,
     seed: u64,
-) -> Result<(f64, f64, f64), AuditError> {
+) -> Result<(f64, f64, f64), CheckError> {
     let mut random = Normals::new(seed);
     let plan = &plans[random.below(plans.len() as u64) as usize];
     let dim = plan.dim();
@@ -194,40 +167,26 @@ fn metered(
     let declared = (!adjacency.record_count_is_public()).then_some(count);
     let tape = ReplayForAudits::new(adjacency, seed, changed)?;
     let lies = mixed(seed, 1);
-    let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, AuditError> {
+    let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, CheckError> {
         let data = PrivateData::made_up_of(records, adjacency, declared)?;
-        let mut liar = Liar {
-            inner: PrivateMean::new(&data, HostileLoss { dim }, curator)?,
-            random: Normals::new(lies),
-        };
+        let means = PrivateMean::new(&data, HostileLoss { dim }, curator)?;
+        let mut liar = lying(means, lies);
         // A refusal is as public as an outcome, and has to be the same.
         Ok(format!("{:?}", plan.run(&mut liar, &mut NoObserver)))
     };
     let first = run(tape.recorder(), recorded)?;
     let second = run(tape.replayer(), replayed)?;
     let report = tape.report();
-    if let Some(divergence) = report.divergence {
-        return Err(AuditError::Other(divergence.to_string()));
+    if let Some(divergence) = &report.divergence {
+        return Err(divergence.to_string().into());
     }
     if first != second {
-        return Err(AuditError::Other(format!(
-            "public outcomes differ: {first} and {second}"
-        )));
+        return Err(format!("public outcomes differ: {first} and {second}").into());
     }
-    let (mut squares, mut epsilon) = (0.0, 0.0);
-    for release in &report.releases {
-        match release.mechanism {
-            ReplayedMechanism::Sum | ReplayedMechanism::Norm => {
-                squares += release.displacement.powi(2);
-            }
-            _ => epsilon += release.displacement,
-        }
-    }
+    let (squares, epsilon) = moved(&report);
     let allowed = plan.selection_epsilon().map_or(0.0, Epsilon::get);
     if !(epsilon <= allowed * (1.0 + SLACK)) {
-        return Err(AuditError::Other(format!(
-            "a selection moved by {epsilon}, and {allowed} was reserved"
-        )));
+        return Err(format!("a selection moved by {epsilon}, and {allowed} was reserved").into());
     }
     let share = if allowed > 0.0 {
         epsilon / allowed
@@ -265,14 +224,14 @@ fn opposed(random: &mut Normals) -> (Hostile, Hostile) {
 }
 
 /// Plans of every kind, for data sets of a few records and for ones that are said to be large.
-fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, AuditError> {
+fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, CheckError> {
     let mut random = Normals::new(seed);
     let mut plans = Vec::new();
     let mut number = 0;
     while (plans.len() as u64) < PLANS {
         number += 1;
         if number > 100 * PLANS {
-            return Err(AuditError::Other("no plan fits the meter".to_owned()));
+            return Err("no plan fits the meter".into());
         }
         let facts = PublicFacts {
             records: 10f64.powf(1.0 + 5.0 * random.uniform()) as u64,
@@ -284,10 +243,7 @@ fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, AuditEr
             row_norm: 1.0,
             convexity: Convexity::Nonconvex,
         };
-        let budget = Budget {
-            epsilon: Epsilon::new(10f64.powf(4.0 * random.uniform() - 1.0))?,
-            delta: Delta::new(DELTA)?,
-        };
+        let budget = budget(10f64.powf(4.0 * random.uniform() - 1.0))?;
         let norms = if random.below(2) == 0 {
             NormQueries::Fixed
         } else {
@@ -313,26 +269,14 @@ fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, AuditEr
 }
 
 /// An oracle whose released norms are lied about: post-processing, the same in both runs.
-struct Liar<O> {
-    inner: O,
-    random: Normals,
-}
-
-impl<O: Oracle> Oracle for Liar<O> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        let answer = self.inner.answer(question)?;
+fn lying<O: Oracle>(inner: O, seed: u64) -> impl Oracle {
+    let mut random = Normals::new(seed);
+    Around::new(inner, move |inner: &mut O, question| {
+        let answer = inner.answer(question)?;
         let Answer::Number(released) = answer else {
             return Ok(answer);
         };
-        let lie = match self.random.below(8) {
+        let lie = match random.below(8) {
             0 => -100.0,
             1 => -released.number.abs(),
             2 => released.number.abs() * 1e-3,
@@ -341,5 +285,5 @@ impl<O: Oracle> Oracle for Liar<O> {
             _ => released.number,
         };
         Ok(Answer::Number(Number::new(lie, released.noise_std)))
-    }
+    })
 }

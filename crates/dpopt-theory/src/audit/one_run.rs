@@ -6,18 +6,17 @@
 //! of probability e^epsilon/(1 + e^epsilon), up to delta (their Theorem 5.2).
 
 use super::binomial::{mass, upper_tail};
-use super::{AuditError, Claim, Kind, Row, Settings, Target, mixed, seed_of, verdict};
+use super::{AuditError, CheckError, Claim, Kind, Label, Row, Settings, Target};
+use crate::checks::mixed;
 
-type Scores = Box<dyn Fn(&[bool], u64) -> Result<Vec<f64>, AuditError> + Send + Sync>;
+type Scores = Box<dyn Fn(&[bool], u64) -> Result<Vec<f64>, CheckError> + Send + Sync>;
 
 /// A mechanism that takes any subset of its canaries, and scores each.
 ///
 /// The claim must hold under an adjacency by which a canary may be absent: add-remove or
 /// zero-out. The number of guesses is chosen on a run of its own.
 pub struct OneRun {
-    name: String,
-    group: String,
-    control: bool,
+    label: Label,
     claim: Claim,
     quick: u64,
     full: u64,
@@ -33,12 +32,10 @@ impl OneRun {
         group: &str,
         claim: Claim,
         (quick, full): (u64, u64),
-        scores: impl Fn(&[bool], u64) -> Result<Vec<f64>, AuditError> + Send + Sync + 'static,
+        scores: impl Fn(&[bool], u64) -> Result<Vec<f64>, CheckError> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            name: name.to_owned(),
-            group: group.to_owned(),
-            control: false,
+            label: Label::new(name, group),
             claim,
             quick,
             full,
@@ -49,7 +46,7 @@ impl OneRun {
     /// Declares it a broken twin, whose claim must be refuted.
     #[must_use]
     pub fn control(mut self) -> Self {
-        self.control = true;
+        self.label.control = true;
         self
     }
 
@@ -61,7 +58,7 @@ impl OneRun {
         let scores = (self.scores)(&truth, mixed(seed, 2))?;
         if let Some(run) = scores.iter().position(|score| score.is_nan()) {
             return Err(AuditError::Score {
-                target: self.name.clone(),
+                target: self.label.name.clone(),
                 run: run as u64,
                 score: scores[run],
             });
@@ -84,19 +81,15 @@ impl OneRun {
 }
 
 impl Target for OneRun {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn group(&self) -> &str {
-        &self.group
+    fn label(&self) -> &Label {
+        &self.label
     }
 
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
-        let canaries = if settings.full { self.full } else { self.quick };
+        let canaries = settings.effort.pick(self.quick, self.full);
         let alpha = 1.0 - settings.confidence;
         let delta = self.claim.delta;
-        let seed = seed_of(&self.name, settings.seed);
+        let seed = self.label.seed(settings);
         let correct = |guesses: &[(bool, bool)]| {
             guesses
                 .iter()
@@ -118,21 +111,14 @@ impl Target for OneRun {
         let v = correct(&guesses[..r]);
         let bound = one_run_bound(canaries, r as u64, v, delta, alpha);
         let refuted = bound > self.claim.epsilon;
+        let why = format!("{v} of {r} guesses correct");
         Ok(Row {
-            target: self.name.clone(),
-            group: self.group.clone(),
-            audit: Kind::OneRun,
             claimed_epsilon: Some(self.claim.epsilon),
             delta,
             lower_bound: Some(bound),
-            replay_mu: None,
             claimed_mu: self.claim.mu,
-            replay_epsilon: None,
             confidence: Some(settings.confidence),
-            trials: canaries,
-            control: self.control,
-            status: verdict(self.control, refuted),
-            why: format!("{v} of {r} guesses correct"),
+            ..self.label.row(Kind::OneRun, canaries, refuted, why)
         })
     }
 }

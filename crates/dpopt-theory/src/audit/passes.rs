@@ -1,26 +1,26 @@
 //! Audits of passes with output perturbation: by how much one record moves the averaged iterate, against the claim.
 
-use dpopt_linalg::Design;
 use dpopt_nonconvex::{NoObserver, RECURSIVE_SGD};
 use dpopt_oracle::{
-    Batch, Constants, ConvexGlm, ConvexSmooth, Differentiable, Example, Examples, Glm, Level, Loss,
-    Oracle as _, OutputPerturbed, Pass, PrivateData, Scale, Schedule,
+    Batch, Constants, ConvexGlm, ConvexSmooth, Differentiable, Example, Examples, Glm, Loss,
+    Oracle as _, OutputPerturbed, Pass, PrivateData, Schedule,
 };
-use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Event};
+use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator};
 
+use super::common::{DIM, RELATIONS, claim_of, noise};
+use super::estimators::level;
 use super::hostile::neighbours;
-use super::mechanisms::{DELTA, RELATIONS, noise};
+use super::labelled::{Labelled, NOBODY, design, examples, huber, labelled_pairs};
 use super::plans::plan_of;
-use super::replay::{CuratorReplay, Pair, Ran};
-use super::solvers::{Labelled, labelled_pairs, walk_on_rows};
-use super::{AuditError, Canary, Claim, Registry, Statistic, World, mixed};
+use super::solvers::walk_on_rows;
+use super::{Canary, CheckError, CuratorReplay, Pair, Ran, Registry, Statistic, World};
+use crate::checks::mixed;
 
-const DIM: usize = 3;
 const RECORDS: u64 = 8;
 /// Noise multiplier of every pass.
 const Z: f64 = 2.0;
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         by_hand(registry, adjacency)?;
         planned(registry, adjacency)?;
@@ -29,19 +29,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     canary(registry)
 }
 
-fn error(error: impl std::fmt::Display) -> AuditError {
-    AuditError::Other(error.to_string())
-}
-
-fn private(rows: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, AuditError> {
-    let entries = rows.iter().flat_map(|(row, _)| *row).collect();
-    let design = Design::dense(DIM, entries).map_err(error)?;
-    let labels = rows.iter().map(|(_, label)| *label).collect();
-    let declared = (!adjacency.record_count_is_public()).then_some(RECORDS);
-    let norm = ClipNorm::new(1.0)?;
-    Ok(PrivateData::made_up(
-        design, labels, norm, adjacency, declared,
-    )?)
+fn private(rows: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, CheckError> {
+    examples(design(rows)?, adjacency, RECORDS as usize)
 }
 
 /// The hostile rows of all losses, and such whose slopes are as long as they may be wherever the point is, against their
@@ -64,7 +53,7 @@ fn pairs(adjacency: Adjacency) -> Vec<Pair<Vec<Labelled>>> {
         ),
         ("across", ([0.0, 0.6, 0.8], 1e30), (along(1.0), 0.1)),
     ];
-    let mut all = neighbours(adjacency, &[straight, near], &contents, &([0.0; DIM], 0.0));
+    let mut all = neighbours(adjacency, &[straight, near], &contents, &NOBODY);
     all.extend(labelled_pairs(adjacency));
     all
 }
@@ -80,9 +69,8 @@ struct Made {
     lengths: &'static [u64],
 }
 
-fn made() -> Result<Vec<Made>, AuditError> {
-    let huber = ConvexGlm::new(Glm::Huber(Scale::new(0.5).map_err(error)?)).map_err(error)?;
-    let logistic = ConvexGlm::new(Glm::Logistic).map_err(error)?;
+fn made() -> Result<Vec<Made>, CheckError> {
+    let (huber, logistic) = (huber()?, ConvexGlm::new(Glm::Logistic)?);
     let clipped = huber.with_slope_clip(ClipNorm::new(0.1)?);
     let made = |name, loss, step_size, modulus, radius, lengths| Made {
         name,
@@ -107,7 +95,7 @@ fn made() -> Result<Vec<Made>, AuditError> {
 }
 
 /// Each of these passes on all pairs. The last one is refused, alike for all, after a release.
-fn by_hand(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn by_hand(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     for made in made()? {
         let target = CuratorReplay::new(
             &format!("phased-sgd/{}/{adjacency}", made.name),
@@ -121,17 +109,9 @@ fn by_hand(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
         );
         let runs =
             adjacency.record_count_is_public() && made.lengths.iter().sum::<u64>() <= RECORDS;
-        registry.add(if runs { target } else { target.refused() });
+        registry.add(target.refused_unless(runs));
     }
     Ok(())
-}
-
-fn refused(why: impl std::fmt::Display) -> Ran {
-    Ran {
-        spent: Event::NoOp,
-        outcome: why.to_string(),
-        refused: true,
-    }
 }
 
 fn passes<L: ConvexSmooth<Records = Examples>>(
@@ -139,20 +119,15 @@ fn passes<L: ConvexSmooth<Records = Examples>>(
     loss: L,
     made: &Made,
     curator: Curator,
-) -> Result<Ran, AuditError> {
+) -> Result<Ran, CheckError> {
     let mut perturbed = match OutputPerturbed::new(data, loss, curator) {
         Ok(perturbed) => perturbed,
-        Err(why) => return Ok(refused(why)),
+        Err(why) => return Ok(Ran::refusal(why)),
     };
     let z = noise(Z)?;
-    let level = Level {
-        batch: Batch::Next(1),
-        noise_multiplier: z,
-    };
-    let count = made.lengths.len() as u64;
-    perturbed
-        .books()
-        .reserve(&Schedule::new(RECORDS).releases(level, count).spend())?;
+    let schedule = Schedule::new(RECORDS);
+    let schedule = schedule.releases(level(Batch::Next(1), Z)?, made.lengths.len() as u64);
+    perturbed.books().reserve(&schedule.spend())?;
     let (origin, centre) = ([0.01, -0.02, 0.0], [-2.0, 5.0, 1.0]);
     let mut point = vec![0.3, -0.2, 0.1];
     let (mut text, mut stopped) = (String::new(), false);
@@ -186,7 +161,7 @@ fn passes<L: ConvexSmooth<Records = Examples>>(
 }
 
 /// A whole plan of recursive regularisation for so few records, on rows that move it by all that is claimed.
-fn planned(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn planned(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let plan = plan_of(&RECURSIVE_SGD, adjacency, DIM)?;
     let target = CuratorReplay::new(
         &format!("recursive-sgd/plan/{adjacency}"),
@@ -197,28 +172,22 @@ fn planned(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
             walk_on_rows(&*plan, &private(rows, adjacency)?, curator)
         },
     );
-    registry.add(if adjacency.record_count_is_public() {
-        target
-    } else {
-        target.refused()
-    });
+    registry.add(target.refused_unless(adjacency.record_count_is_public()));
     Ok(())
 }
 
 /// One row whose slope is as long as it may be, or the opposite of that: where the plan ends.
-fn canary(registry: &mut Registry) -> Result<(), AuditError> {
+fn canary(registry: &mut Registry) -> Result<(), CheckError> {
     let adjacency = Adjacency::ReplaceOne;
     let plan = plan_of(&RECURSIVE_SGD, adjacency, DIM)?;
-    let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
+    let claim = claim_of(&*plan, adjacency)?;
     let score = move |world, seed| {
         let mut rows = vec![([1.0, 0.0, 0.0], 0.0); RECORDS as usize];
         let position = (mixed(seed, 0) % RECORDS) as usize;
         rows[position].1 = if world == World::In { 1e30 } else { -1e30 };
         let data = private(&rows, adjacency)?;
-        let scale = Scale::new(0.5).map_err(error)?;
-        let loss = ConvexGlm::new(Glm::Huber(scale)).map_err(error)?;
         let curator = Curator::simulated(adjacency, mixed(seed, 1));
-        let mut passes = OutputPerturbed::new(&data, loss, curator)?;
+        let mut passes = OutputPerturbed::new(&data, huber()?, curator)?;
         Ok(plan.run(&mut passes, &mut NoObserver)?.point[0])
     };
     let canary = Canary::new(
@@ -287,16 +256,9 @@ fn false_claim(registry: &mut Registry) {
             move |_| vec![pair.clone()],
             move |curator, rows: &Vec<Labelled>| {
                 let data = private(rows, adjacency)?;
-                let mut perturbed =
-                    OutputPerturbed::new(&data, FalseClaim, curator).map_err(error)?;
-                let z = noise(Z)?;
-                let level = Level {
-                    batch: Batch::Next(1),
-                    noise_multiplier: z,
-                };
-                perturbed
-                    .books()
-                    .reserve(&Schedule::new(200).releases(level, 1).spend())?;
+                let mut perturbed = OutputPerturbed::new(&data, FalseClaim, curator)?;
+                let schedule = Schedule::new(200).releases(level(Batch::Next(1), Z)?, 1);
+                perturbed.books().reserve(&schedule.spend())?;
                 let origin = [0.0; DIM];
                 let pass = Pass {
                     start: &origin,
@@ -307,7 +269,7 @@ fn false_claim(registry: &mut Registry) {
                     radius: 10.0,
                     records: 200,
                 };
-                let mean = perturbed.pass(&pass, z).map_err(error)?;
+                let mean = perturbed.pass(&pass, noise(Z)?)?;
                 Ok(Ran {
                     spent: perturbed.books().settle()?,
                     outcome: format!("{mean:?}"),

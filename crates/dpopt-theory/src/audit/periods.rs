@@ -7,17 +7,16 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Participation, PrefixKind, SamplingRate};
 
-use super::estimators::{
-    Case, DIM, FEW, MANY, On, allowed, begin, cases, end, level, means, other, private, track, walk,
-};
-use super::mechanisms::{RELATIONS, kinds, noise};
-use super::replay::{CuratorReplay, Ran};
-use super::{AuditError, Registry};
+use super::common::{DIM, RELATIONS, noise};
+use super::estimators::{Case, FEW, MANY, On, allowed, begin, cases, end, level, track, walk};
+use super::hostile::{means, private};
+use super::mechanisms::kinds;
+use super::{CheckError, CuratorReplay, Effort, Ran, Registry};
 
 /// A walk goes so far along an estimate that the changes of long records are longer than a share.
 const LONG: f64 = 2.0;
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for (name, kind) in kinds() {
             periods(registry, name, kind, adjacency)?;
@@ -60,7 +59,7 @@ fn prefix_settings(
     participation: Participation,
     shape: Shape,
     records: usize,
-) -> Result<PrefixSettings, AuditError> {
+) -> Result<PrefixSettings, CheckError> {
     let read = divisor(batch, records);
     Ok(PrefixSettings {
         clip: ClipNorm::new(1.0)?,
@@ -96,9 +95,9 @@ fn period_run(
     participation: Participation,
     records: usize,
     adjacency: Adjacency,
-) -> impl Fn(Curator, &Case<Shape>) -> Result<Ran, AuditError> + Send + Sync {
+) -> impl Fn(Curator, &Case<Shape>) -> Result<Ran, CheckError> + Send + Sync {
     move |curator, (shape, hostile)| {
-        let data = private(adjacency, hostile, records)?;
+        let data = private(hostile, adjacency, records)?;
         let settings = prefix_settings(kind, batch, participation, *shape, records)?;
         let mut means = means(&data, curator)?;
         let mut estimate = PrefixRecursive::new(DIM, settings)?;
@@ -122,7 +121,7 @@ fn periods(
     name: &str,
     kind: PrefixKind,
     adjacency: Adjacency,
-) -> Result<(), AuditError> {
+) -> Result<(), CheckError> {
     let again = Participation::Repeated { most: 4, apart: 1 };
     let reads = [
         ("everything", Batch::All, Participation::Every, FEW),
@@ -138,25 +137,25 @@ fn periods(
             &format!("recursive-{name}/{read}/{adjacency}"),
             "prefix-recursive",
             adjacency,
-            move |full| {
+            move |effort| {
                 let shapes = shapes();
                 // A refusal doesn't come to a shape.
-                let some = match (fine, full) {
+                let some = match (fine, effort) {
                     (false, _) => &shapes[..1],
-                    (_, true) => &shapes[..],
-                    _ => &shapes[1..3],
+                    (_, Effort::Full) => &shapes[..],
+                    (_, Effort::Quick) => &shapes[1..3],
                 };
                 cases(adjacency, records, some)
             },
             period_run(kind, batch, participation, records, adjacency),
         );
-        registry.add(if fine { target } else { target.refused() });
+        registry.add(target.refused_unless(fine));
     }
     Ok(())
 }
 
 /// Samples have no place in a period.
-fn other_batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn other_batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     for (name, batch) in [
         ("poisson", Batch::Poisson(SamplingRate::new(0.3)?)),
         ("fixed-size", Batch::FixedSize(2)),
@@ -182,15 +181,15 @@ fn other_batches(registry: &mut Registry, adjacency: Adjacency) -> Result<(), Au
 }
 
 /// A regulariser around an estimate with periods.
-fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
-    let weight = Scale::new(0.5).map_err(other)?;
+fn regularized(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
+    let weight = Scale::new(0.5)?;
     registry.add(CuratorReplay::new(
         &format!("regularized/prefix-recursive/{adjacency}"),
         "regularized",
         adjacency,
         move |_| cases(adjacency, FEW, &shapes()[1..2]),
         move |curator, (shape, hostile): &Case<Shape>| {
-            let data = private(adjacency, hostile, FEW)?;
+            let data = private(hostile, adjacency, FEW)?;
             let (kind, every) = (PrefixKind::Toeplitz, Participation::Every);
             let settings = prefix_settings(kind, Batch::All, every, *shape, FEW)?;
             let added = Regularized::new(Regularizer::Ridge(weight));

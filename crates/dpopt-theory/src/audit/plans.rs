@@ -9,11 +9,10 @@ use dpopt_nonconvex::{
     TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{Convexity, Momentum};
-use dpopt_privacy::{Adjacency, Delta, Epsilon, SamplingRate};
+use dpopt_privacy::{Adjacency, NoiseMultiplier, SamplingRate};
 
-use super::AuditError;
-use super::estimators::other;
-use super::mechanisms::{DELTA, noise};
+use super::common::{budget, noise};
+use crate::checks::CheckError;
 
 /// Steps of most plans.
 pub(super) const STEPS: u64 = 12;
@@ -39,11 +38,18 @@ pub(super) fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
     }
 }
 
-pub(super) fn budget() -> Result<Budget, AuditError> {
-    Ok(Budget {
-        epsilon: Epsilon::new(1.0)?,
-        delta: Delta::new(DELTA)?,
-    })
+/// What the solver's own planner makes of all facts that one may ask for: the radius, and the number of steps at most, are given.
+pub(super) fn with_all_facts(
+    solver: &Solver,
+    facts: &PublicFacts,
+    budget: &Budget,
+    (radius, steps): (f64, u64),
+) -> Result<Box<dyn Plan>, CheckError> {
+    let extra = ExtraFacts::default()
+        .with_radius(radius)
+        .with_kl(KlCondition::new(1.0, 1.5)?)
+        .with_weak_convexity(0.1);
+    Ok(solver.plan(facts, &extra, budget, &Limits::steps(steps))?)
 }
 
 /// An adjacency that a planner for slices by position takes, where `adjacency` is none: whether the run refuses is audited.
@@ -65,12 +71,12 @@ pub(super) fn plan_of(
     solver: &Solver,
     adjacency: Adjacency,
     dim: usize,
-) -> Result<Box<dyn Plan>, AuditError> {
+) -> Result<Box<dyn Plan>, CheckError> {
     let (all, few) = (
         facts(adjacency, dim),
         facts(adjacency, dim.min(PLANNED_DIMS)),
     );
-    let budget = budget()?;
+    let budget = budget(1.0)?;
     Ok(match solver.name {
         "noisy-gd" => {
             let plan = NoisyGdPlan::momentum(&few, &budget, STEPS)?;
@@ -119,18 +125,12 @@ pub(super) fn plan_of(
             Box::new(RecursiveSgdPlan::with_growth(&convex, &budget, 4.0)?)
         }
         "proximal-point" => Box::new(proximal(adjacency, dim, None)?),
-        _ => {
-            let extra = ExtraFacts::default()
-                .with_radius(1.0)
-                .with_kl(KlCondition::new(1.0, 1.5)?)
-                .with_weak_convexity(0.1);
-            solver.plan(&all, &extra, &budget, &Limits::steps(STEPS))?
-        }
+        _ => with_all_facts(solver, &all, &budget, (1.0, STEPS))?,
     })
 }
 
 /// The noise multiplier of a plan that gives all of its steps equal shares.
-fn of_each_step(budget: &Budget) -> Result<dpopt_privacy::NoiseMultiplier, AuditError> {
+fn of_each_step(budget: &Budget) -> Result<NoiseMultiplier, CheckError> {
     noise((STEPS as f64).sqrt() / budget.mu()?.get())
 }
 
@@ -140,8 +140,8 @@ pub(super) fn spider(
     adjacency: Adjacency,
     dim: usize,
     clip: f64,
-) -> Result<SpiderBoostPlan, AuditError> {
-    let budget = budget()?;
+) -> Result<SpiderBoostPlan, CheckError> {
+    let budget = budget(1.0)?;
     let few = facts(adjacency, dim.min(PLANNED_DIMS));
     let z = of_each_step(&budget)?;
     let schedule = SpiderBoostSchedule {
@@ -157,9 +157,9 @@ pub(super) fn spider(
 }
 
 /// DP-SGD on three records in ten.
-pub(super) fn dp_sgd(adjacency: Adjacency, dim: usize) -> Result<DpSgdPlan, AuditError> {
+pub(super) fn dp_sgd(adjacency: Adjacency, dim: usize) -> Result<DpSgdPlan, CheckError> {
     let (facts, rate) = (facts(adjacency, dim), SamplingRate::new(0.3)?);
-    let budget = budget()?;
+    let budget = budget(1.0)?;
     Ok(DpSgdPlan::with_parameters(
         &facts, &budget, STEPS, rate, 0.5, 0.9, 1.0,
     )?)
@@ -170,7 +170,7 @@ pub(super) fn sampled(
     adjacency: Adjacency,
     dim: usize,
     records: u64,
-) -> Result<SampledSpiderBoostPlan, AuditError> {
+) -> Result<SampledSpiderBoostPlan, CheckError> {
     let few = facts(adjacency, dim.min(PLANNED_DIMS));
     let facts = PublicFacts {
         records,
@@ -182,11 +182,11 @@ pub(super) fn sampled(
         batch: 2,
         anchor_noise_multiplier: noise(2.0)?,
         variation_noise_multiplier: noise(3.0)?,
-        ..*SampledSpiderBoostPlan::new(&few, &budget()?, STEPS)?.schedule()
+        ..*SampledSpiderBoostPlan::new(&few, &budget(1.0)?, STEPS)?.schedule()
     };
     Ok(SampledSpiderBoostPlan::by_hand(
         &facts,
-        &budget()?,
+        &budget(1.0)?,
         schedule,
     ))
 }
@@ -196,14 +196,14 @@ pub(super) fn tree(
     adjacency: Adjacency,
     dim: usize,
     change: impl FnOnce(&mut TreeSettings, &mut TreeSpiderSchedule),
-) -> Result<TreeSpiderPlan, AuditError> {
+) -> Result<TreeSpiderPlan, CheckError> {
     let mut settings = TreeSettings::new(TreeTarget::Mean).even_if_vacuous();
     // Few records are planned for in no time, and the plan is replaced.
     let facts = PublicFacts {
         records: 100,
         ..facts(with_positions(adjacency), dim)
     };
-    let budget = budget()?;
+    let budget = budget(1.0)?;
     let plan = TreeSpiderPlan::new(&facts, &budget, settings, 100)?;
     let mut schedule = TreeSpiderSchedule {
         rounds: 2,
@@ -234,12 +234,12 @@ pub(super) fn stages(
     adjacency: Adjacency,
     dim: usize,
     slices: &[(u64, u64)],
-) -> Result<RecursiveGdPlan, AuditError> {
+) -> Result<RecursiveGdPlan, CheckError> {
     let convex = convex_facts(adjacency, dim, 100_000);
-    let budget = budget()?;
+    let budget = budget(1.0)?;
     let plan = RecursiveGdPlan::with_growth(&convex, &budget, 1 << 40, 2.0)?;
     let first = plan.stages().first().copied();
-    let first = first.ok_or_else(|| other("a plan without stages"))?;
+    let first = first.ok_or("a plan without stages")?;
     let stage = |&(records, steps): &(u64, u64)| {
         let mut stage = first;
         stage.outline.records = records;
@@ -253,7 +253,7 @@ pub(super) fn stages(
     let stages = slices
         .iter()
         .map(stage)
-        .collect::<Result<_, AuditError>>()?;
+        .collect::<Result<_, CheckError>>()?;
     let outline = plan.outline().clone();
     Ok(RecursiveGdPlan::by_hand(&convex, &budget, outline, stages))
 }
@@ -263,7 +263,7 @@ pub(super) fn proximal(
     adjacency: Adjacency,
     dim: usize,
     sampling_rate: Option<SamplingRate>,
-) -> Result<ProximalPlan, AuditError> {
+) -> Result<ProximalPlan, CheckError> {
     let facts = ProximalFacts {
         public: PublicFacts {
             smoothness: f64::INFINITY,
@@ -281,7 +281,7 @@ pub(super) fn proximal(
         },
         ..facts
     };
-    let budget = budget()?;
+    let budget = budget(1.0)?;
     let settings = ProximalSettings::new(1 << 40).reading(ProximalReads::Everything);
     let plan = ProximalPlan::with_settings(&planned_for, &budget, settings)?;
     let mut schedule = ProximalSchedule {

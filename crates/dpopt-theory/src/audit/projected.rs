@@ -2,21 +2,17 @@
 
 use dpopt_linalg::{Design, JlMap};
 use dpopt_nonconvex::{JlBranch, JlFacts, JlPlan, JlShape, Plan, solver};
-use dpopt_oracle::{Glm, PrivateData, PrivateMean};
+use dpopt_oracle::{Glm, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator};
 
-use super::estimators::other;
+use super::common::{DIM, RELATIONS, budget};
 use super::hostile::neighbours;
-use super::mechanisms::RELATIONS;
-use super::plans::{budget, facts, plan_of, spider};
-use super::replay::{CuratorReplay, Pair};
-use super::solvers::{Labelled, labelled_pairs, walk};
-use super::{AuditError, Registry};
+use super::labelled::{self, Labelled, NOBODY, ROWS, examples, labelled_pairs};
+use super::plans::{facts, plan_of, spider};
+use super::solvers::walk;
+use super::{CheckError, CuratorReplay, Pair, Registry};
 
-const DIM: usize = 3;
-const RECORDS: u64 = 8;
-
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for (solver, rows, sparse, shorten) in [
             ("noisy-gd-theory", 2, false, false),
@@ -31,10 +27,9 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// The seed of a map that lengthens the record along its first row to more than 1.2, and that record.
-fn lengthening(rows: usize) -> Result<(u64, [f64; DIM]), AuditError> {
+fn lengthening(rows: usize) -> Result<(u64, [f64; DIM]), CheckError> {
     for seed in 0..1000 {
-        let map =
-            JlMap::gaussian(rows, DIM, seed).map_err(|why| AuditError::Other(why.to_string()))?;
+        let map = JlMap::gaussian(rows, DIM, seed)?;
         let mut longest = [0.0; DIM];
         let mut column = vec![0.0; rows];
         for (j, entry) in longest.iter_mut().enumerate() {
@@ -46,7 +41,7 @@ fn lengthening(rows: usize) -> Result<(u64, [f64; DIM]), AuditError> {
             return Ok((seed, longest.map(|x| x / length)));
         }
     }
-    Err(AuditError::Other("no map lengthens a row".to_owned()))
+    Err("no map lengthens a row".into())
 }
 
 /// The hostile rows of all losses, and the longest under the map.
@@ -55,8 +50,8 @@ fn pairs(adjacency: Adjacency, along: [f64; DIM]) -> Vec<Pair<Vec<Labelled>>> {
         ("longest", (along, 1.0), (along.map(|x| -x), 1.0)),
         ("labels of the longest", (along, 1.0), (along, -1.0)),
     ];
-    let base = vec![(along, 1.0); RECORDS as usize];
-    let mut all = neighbours(adjacency, &[base], &contents, &([0.0; DIM], 0.0));
+    let base = vec![(along, 1.0); ROWS];
+    let mut all = neighbours(adjacency, &[base], &contents, &NOBODY);
     all.extend(labelled_pairs(adjacency));
     all
 }
@@ -68,7 +63,7 @@ fn run(
     rows: usize,
     sparse: bool,
     shorten: bool,
-) -> Result<(), AuditError> {
+) -> Result<(), CheckError> {
     let (seed, along) = lengthening(rows)?;
     let facts = JlFacts {
         facts: facts(adjacency, DIM),
@@ -85,9 +80,9 @@ fn run(
     // Slopes are 1 everywhere: the longest row has a gradient that is at the clip, or above it.
     let base: Box<dyn Plan> = match name {
         "spiderboost" => Box::new(spider(adjacency, rows, row_norm.min(1.0))?),
-        _ => plan_of(solver(name).map_err(other)?, adjacency, rows)?,
+        _ => plan_of(solver(name)?, adjacency, rows)?,
     };
-    let plan = JlPlan::by_hand(&facts, &budget()?, JlBranch::Given, shape, base);
+    let plan = JlPlan::by_hand(&facts, &budget(1.0)?, JlBranch::Given, shape, base);
     let storage = if sparse { "sparse" } else { "dense" };
     registry.add(CuratorReplay::new(
         &format!("jl/{name}-{rows}-{storage}/{adjacency}"),
@@ -95,12 +90,8 @@ fn run(
         adjacency,
         move |_| pairs(adjacency, along),
         move |curator: Curator, records: &Vec<Labelled>| {
-            let design = design(records, sparse)?;
-            let labels = records.iter().map(|(_, label)| *label).collect();
-            let declared = (!adjacency.record_count_is_public()).then_some(RECORDS);
-            let norm = ClipNorm::new(1.0)?;
-            let data = PrivateData::made_up(design, labels, norm, adjacency, declared)?;
-            let embedded = plan.embedded(&data).map_err(other)?;
+            let data = examples(design(records, sparse)?, adjacency, ROWS)?;
+            let embedded = plan.embedded(&data)?;
             Ok(walk(
                 &plan,
                 PrivateMean::new(&embedded, Glm::Absolute, curator)?,
@@ -110,20 +101,19 @@ fn run(
     Ok(())
 }
 
-fn design(records: &[Labelled], sparse: bool) -> Result<Design, AuditError> {
-    let error = |why: dpopt_linalg::DesignError| AuditError::Other(why.to_string());
+fn design(records: &[Labelled], sparse: bool) -> Result<(Design, Vec<f32>), CheckError> {
+    let (dense, labels) = labelled::design(records)?;
     if !sparse {
-        let entries = records.iter().flat_map(|(row, _)| *row).collect();
-        return Design::dense(DIM, entries).map_err(error);
+        return Ok((dense, labels));
     }
-    let mut design = Design::sparse(DIM).map_err(error)?;
+    let mut design = Design::sparse(DIM)?;
     for (row, _) in records {
         let entries: Vec<(u32, f32)> = (0..)
             .zip(row)
             .filter(|(_, x)| **x != 0.0)
             .map(|(j, x)| (j, *x as f32))
             .collect();
-        design.push_row(&entries).map_err(error)?;
+        design.push_row(&entries)?;
     }
-    Ok(design)
+    Ok((design, labels))
 }

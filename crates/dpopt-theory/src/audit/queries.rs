@@ -4,38 +4,34 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dpopt_linalg::{Design, RowFile, RowFileWriter};
+use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
     Curvature, Frames, HessianMatrix, HessianVector, HessianVectorDifference, SmoothedDifference,
     SmoothedGradient, Value,
 };
 use dpopt_oracle::{
     Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
-    Head, Level, Linear, Mlp, Momentum, PrivateData, PrivateMean, Query, Recursive,
-    RecursiveSettings, Refresh, Schedule, Segment, Softmax,
+    Head, Linear, Mlp, Momentum, Oracle as _, PrivateData, PrivateMean, Query, Recursive, Refresh,
+    Schedule, Segment, Softmax,
 };
 use dpopt_privacy::{
     Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which,
 };
 
-use super::estimators::{declared, other, track};
-use super::hostile::{Hostile, HostileLoss, hostile_pairs};
-use super::mechanisms::{RELATIONS, noise};
-use super::replay::{CuratorReplay, Pair, Ran};
-use super::solvers::{Labelled, labelled_pairs};
-use super::{AuditError, Registry};
+use super::common::{DIM, RELATIONS, declared, noise};
+use super::estimators::{level, recursive_settings, track};
+use super::hostile::{HostileMeans, on_hostile, private};
+use super::labelled::{Labelled, NOBODY, ROWS, design, examples, labelled_pairs};
+use super::{CheckError, CuratorReplay, Effort, Hostile, Pair, Ran, Registry, hostile_pairs};
 
-const DIM: usize = 3;
 const RECORDS: usize = 6;
-/// Rows of runs on labelled rows.
-const ROWS: usize = 8;
 /// So many rows are in three blocks of positions.
 const BLOCKS: usize = 258;
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for what in Asked::ALL {
-            query(registry, what, adjacency)?;
+        for (what, name) in Asked::ALL {
+            query(registry, (what, name), adjacency)?;
         }
         losses(registry, adjacency)?;
         perceptrons_in_blocks(registry, adjacency)?;
@@ -60,33 +56,19 @@ enum Asked {
 }
 
 impl Asked {
-    const ALL: [Self; 10] = [
-        Self::Gradient,
-        Self::Difference,
-        Self::Momentum,
-        Self::Value,
-        Self::HessianVector,
-        Self::HessianVectorDifference,
-        Self::Curvature,
-        Self::HessianMatrix,
-        Self::Smoothed,
-        Self::SmoothedDifference,
+    /// All of them, with the names that rows have.
+    const ALL: [(Self, &str); 10] = [
+        (Self::Gradient, "gradient"),
+        (Self::Difference, "gradient-difference"),
+        (Self::Momentum, "momentum"),
+        (Self::Value, "value"),
+        (Self::HessianVector, "hessian-vector"),
+        (Self::HessianVectorDifference, "hessian-vector-difference"),
+        (Self::Curvature, "curvature"),
+        (Self::HessianMatrix, "hessian-matrix"),
+        (Self::Smoothed, "smoothed-gradient"),
+        (Self::SmoothedDifference, "smoothed-difference"),
     ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Gradient => "gradient",
-            Self::Difference => "gradient-difference",
-            Self::Momentum => "momentum",
-            Self::Value => "value",
-            Self::HessianVector => "hessian-vector",
-            Self::HessianVectorDifference => "hessian-vector-difference",
-            Self::Curvature => "curvature",
-            Self::HessianMatrix => "hessian-matrix",
-            Self::Smoothed => "smoothed-gradient",
-            Self::SmoothedDifference => "smoothed-difference",
-        }
-    }
 
     /// A value may stand on a row of zeros, and directions go by position.
     fn allowed(self, adjacency: Adjacency) -> bool {
@@ -100,82 +82,97 @@ impl Asked {
     /// Releases it over these records.
     fn release(
         self,
-        means: &mut PrivateMean<'_, HostileLoss>,
+        means: &mut HostileMeans<'_>,
         frames: &Frames,
         over: Which<'_>,
-    ) -> Result<String, AuditError> {
-        let (from, to) = ([0.1; DIM], [0.3, -0.2, 0.1]);
-        let displacement: Vec<f64> = to.iter().zip(&from).map(|(a, b)| a - b).collect();
-        let segment = Segment::new(&from, &to, &displacement).ok_or_else(|| other("no segment"))?;
-        let (clip, direction) = (ClipNorm::new(1.0)?, [0.6, 0.0, 0.8]);
-        let half = ClipNorm::new(0.5)?;
-        let radius = Some(half);
-        let (point, smoothing) = (&to, 0.1);
+    ) -> Result<String, CheckError> {
+        let (from, point) = (&[0.1; DIM], &[0.3, -0.2, 0.1]);
+        let displacement: Vec<f64> = point.iter().zip(from).map(|(a, b)| a - b).collect();
+        let segment = Segment::new(from, point, &displacement).ok_or("no segment")?;
+        let (clip, half) = (ClipNorm::new(1.0)?, ClipNorm::new(0.5)?);
+        let (direction, smoothing, radius) = (&[0.6, 0.0, 0.8], 0.1, Some(half));
         Ok(match self {
             Self::Gradient => shown(means, &Linear::field(point, clip), over),
             Self::Difference => shown(means, &Linear::change(segment, clip, half), over),
             Self::Momentum => {
-                let query = Linear::momentum(segment, Momentum::new(0.3)?, clip, half);
-                shown(means, &query, over)
+                let momentum = Momentum::new(0.3)?;
+                shown(
+                    means,
+                    &Linear::momentum(segment, momentum, clip, half),
+                    over,
+                )
             }
             Self::Value => {
-                let query = Value {
-                    point,
-                    centre: 0.25,
-                    radius: clip,
-                };
-                shown(means, &query, over)
+                let (centre, radius) = (0.25, clip);
+                shown(
+                    means,
+                    &Value {
+                        point,
+                        centre,
+                        radius,
+                    },
+                    over,
+                )
             }
-            Self::HessianVector => {
-                let query = HessianVector {
+            Self::HessianVector => shown(
+                means,
+                &HessianVector {
                     point,
-                    direction: &direction,
+                    direction,
                     radius,
-                };
-                shown(means, &query, over)
-            }
+                },
+                over,
+            ),
             Self::HessianVectorDifference => {
-                let query = HessianVectorDifference {
-                    from: &from,
-                    to: &to,
-                    direction: &direction,
-                    radius,
-                };
-                shown(means, &query, over)
+                let to = point;
+                shown(
+                    means,
+                    &HessianVectorDifference {
+                        from,
+                        to,
+                        direction,
+                        radius,
+                    },
+                    over,
+                )
             }
-            Self::Curvature => {
-                let query = Curvature {
+            Self::Curvature => shown(
+                means,
+                &Curvature {
                     point,
-                    direction: &direction,
+                    direction,
                     radius,
-                };
-                shown(means, &query, over)
-            }
-            Self::HessianMatrix => {
-                let query = HessianMatrix {
+                },
+                over,
+            ),
+            Self::HessianMatrix => shown(
+                means,
+                &HessianMatrix {
                     point,
                     radius: clip,
-                };
-                shown(means, &query, over)
-            }
-            Self::Smoothed => {
-                let query = SmoothedGradient {
+                },
+                over,
+            ),
+            Self::Smoothed => shown(
+                means,
+                &SmoothedGradient {
                     point,
                     smoothing,
                     frames,
                     clip,
-                };
-                shown(means, &query, over)
-            }
-            Self::SmoothedDifference => {
-                let query = SmoothedDifference {
+                },
+                over,
+            ),
+            Self::SmoothedDifference => shown(
+                means,
+                &SmoothedDifference {
                     segment,
                     smoothing,
                     frames,
                     radius,
-                };
-                shown(means, &query, over)
-            }
+                },
+                over,
+            ),
         })
     }
 }
@@ -195,105 +192,57 @@ fn shown<L: Differentiable>(
 }
 
 /// One query on all records, on samples and on unread records, each once more than is reserved.
-fn query(registry: &mut Registry, what: Asked, adjacency: Adjacency) -> Result<(), AuditError> {
+fn query(
+    registry: &mut Registry,
+    (what, name): (Asked, &str),
+    adjacency: Adjacency,
+) -> Result<(), CheckError> {
     let rate = SamplingRate::new(0.3)?;
-    let z = noise(2.0)?;
-    let target = CuratorReplay::new(
-        &format!("query/{}/{adjacency}", what.name()),
-        "queries",
-        adjacency,
-        move |_| hostile_pairs(adjacency, RECORDS),
-        move |mut curator, records: &Vec<Hostile>| {
-            let level = |batch| Level {
-                batch,
-                noise_multiplier: z,
-            };
-            let mut schedule = Schedule::new(RECORDS as u64).releases(level(Batch::All), 2);
-            schedule = schedule.releases(level(Batch::Poisson(rate)), 1);
-            let mut all = vec![Which::All, Which::Poisson(rate)];
-            if adjacency == Adjacency::ReplaceOne && what == Asked::Gradient {
-                schedule = schedule.releases(level(Batch::FixedSize(2)), 1);
-                all.push(Which::FixedSize(2));
-            }
-            if adjacency.record_count_is_public() {
-                schedule = schedule.releases(level(Batch::Next(2)), 1);
-                all.extend([Which::Next(2), Which::Next(4)]);
-            }
-            curator.reserve(&schedule.spend())?;
-            let frames = Frames::draw(&mut curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
-            let public = declared(adjacency, RECORDS);
-            let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
-            let mut means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
-            let mut outcome = String::new();
-            for over in all.iter().chain(&[Which::All, Which::All]) {
-                outcome += &what.release(&mut means, &frames, *over)?;
-            }
-            Ok(Ran {
-                spent: means.curator().spent(),
-                refused: !what.allowed(adjacency) && !outcome.contains("Some("),
-                outcome: format!("{outcome} {:?}", means.counts()),
-            })
-        },
-    );
-    registry.add(if what.allowed(adjacency) {
-        target
-    } else {
-        target.refused()
+    let name = format!("query/{name}");
+    let target = on_hostile(&name, "queries", (adjacency, RECORDS), move |mut means| {
+        let level = |batch| level(batch, 2.0);
+        let mut schedule = Schedule::new(RECORDS as u64).releases(level(Batch::All)?, 2);
+        schedule = schedule.releases(level(Batch::Poisson(rate))?, 1);
+        let mut all = vec![Which::All, Which::Poisson(rate)];
+        if adjacency == Adjacency::ReplaceOne && what == Asked::Gradient {
+            schedule = schedule.releases(level(Batch::FixedSize(2))?, 1);
+            all.push(Which::FixedSize(2));
+        }
+        if adjacency.record_count_is_public() {
+            schedule = schedule.releases(level(Batch::Next(2))?, 1);
+            all.extend([Which::Next(2), Which::Next(4)]);
+        }
+        let curator = means.books().curator_mut();
+        curator.reserve(&schedule.spend())?;
+        let frames = Frames::draw(curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
+        let mut outcome = String::new();
+        for over in all.iter().chain(&[Which::All, Which::All]) {
+            outcome += &what.release(&mut means, &frames, *over)?;
+        }
+        Ok(Ran {
+            spent: means.curator().spent(),
+            refused: !what.allowed(adjacency) && !outcome.contains("Some("),
+            outcome: format!("{outcome} {:?}", means.counts()),
+        })
     });
+    registry.add(target.refused_unless(what.allowed(adjacency)));
     Ok(())
 }
 
-fn settings(batch: Batch) -> Result<RecursiveSettings, AuditError> {
-    let level = |z| -> Result<Level, AuditError> {
-        Ok(Level {
-            batch,
-            noise_multiplier: noise(z)?,
-        })
-    };
-    Ok(RecursiveSettings {
-        // Shorter than most gradients at the start.
-        clip: ClipNorm::new(0.2)?,
-        anchor: level(2.0)?,
-        variation: level(3.0)?,
-        refresh: Refresh::every(3),
-    })
-}
+/// A clip that is shorter than most gradients at the start.
+const SHORT: f64 = 0.2;
 
 /// Anchors and variations of any loss, on all records.
 fn recursive<L: Differentiable>(
     data: &PrivateData<L::Records>,
     loss: L,
     curator: Curator,
-) -> Result<Ran, AuditError> {
-    let settings = settings(Batch::All)?;
+) -> Result<Ran, CheckError> {
+    let settings = recursive_settings(SHORT, Batch::All, Batch::All, Refresh::every(3))?;
     let means = PrivateMean::new(data, loss, curator)?;
     let estimate = Recursive::new(means.dim(), settings)?;
     let spend = Schedule::new(data.public_records()).recursive(&settings, 5, 5);
     track(means, estimate, &spend.spend())
-}
-
-fn design(records: &[Labelled]) -> Result<(Design, Vec<f32>), AuditError> {
-    let entries: Vec<f64> = records.iter().flat_map(|(row, _)| *row).collect();
-    let design = Design::dense(DIM, entries).map_err(other)?;
-    Ok((design, records.iter().map(|(_, label)| *label).collect()))
-}
-
-fn examples(records: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, AuditError> {
-    let (design, labels) = design(records)?;
-    let norm = ClipNorm::new(1.0)?;
-    let public = declared(adjacency, records_public(records));
-    Ok(PrivateData::made_up(
-        design, labels, norm, adjacency, public,
-    )?)
-}
-
-/// The public size of what may have one record more or less.
-fn records_public(records: &[Labelled]) -> usize {
-    if records.len() > ROWS + 1 {
-        BLOCKS
-    } else {
-        ROWS
-    }
 }
 
 /// A replay of recursive estimates of a loss on labelled rows.
@@ -309,13 +258,13 @@ fn on_rows<L: Differentiable<Records = dpopt_oracle::Examples> + Send + Clone + 
         adjacency,
         move |_| labelled_pairs(adjacency),
         move |curator, records: &Vec<Labelled>| {
-            let data = examples(records, adjacency)?;
+            let data = examples(design(records)?, adjacency, ROWS)?;
             recursive(&data, loss.clone(), curator)
         },
     ));
 }
 
-fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     for (name, loss) in [
         ("logistic", Glm::Logistic),
         ("welsch", Glm::Welsch),
@@ -324,7 +273,7 @@ fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErro
     ] {
         on_rows(registry, name, adjacency, loss);
     }
-    let softmax = Softmax::new(3).ok_or_else(|| other("no classes"))?;
+    let softmax = Softmax::new(3).ok_or("no classes")?;
     on_rows(registry, "softmax", adjacency, softmax);
     on_rows(registry, "perceptron-squared", adjacency, perceptron(1)?);
     on_rows(registry, "perceptron-softmax", adjacency, perceptron(3)?);
@@ -342,26 +291,24 @@ fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErro
                 |record: &Hostile, point: &[f64]| record.sign * point[0],
                 |record: &Hostile, point: &[f64], out: &mut [f64]| record.add_gradient(point, out),
             );
-            let public = declared(adjacency, RECORDS);
-            let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
-            recursive(&data, loss, curator)
+            recursive(&private(records, adjacency, RECORDS)?, loss, curator)
         },
     ));
     Ok(())
 }
 
-fn perceptron(outputs: usize) -> Result<Mlp, AuditError> {
+fn perceptron(outputs: usize) -> Result<Mlp, CheckError> {
     let head = if outputs == 1 {
         Head::Squared
     } else {
         Head::Softmax
     };
-    Mlp::new(&[DIM, 4, outputs], Activation::Tanh, head).map_err(other)
+    Ok(Mlp::new(&[DIM, 4, outputs], Activation::Tanh, head)?)
 }
 
 /// Gradients of perceptrons, summed by products of floating-point blocks where positions are fixed and by exact
 /// products under add-remove: over all records and samples; records change at the ends of blocks.
-fn perceptrons_in_blocks(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn perceptrons_in_blocks(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let mlp = perceptron(1)?;
     let rate = SamplingRate::new(0.3)?;
     let z = noise(2.0)?;
@@ -370,13 +317,13 @@ fn perceptrons_in_blocks(registry: &mut Registry, adjacency: Adjacency) -> Resul
         &format!("query/perceptron-blocks/{adjacency}"),
         "queries",
         adjacency,
-        move |full| pairs_of_blocks(adjacency, full),
+        move |effort| pairs_of_blocks(adjacency, effort),
         move |mut curator, records: &Vec<Labelled>| {
             let gaussian = Event::gaussian(z);
             let sampled = gaussian.clone().poisson_sampled(rate);
             let spend = Event::composed(vec![gaussian.repeated(2), sampled]);
             curator.reserve(&Spend::Fixed(spend))?;
-            let data = examples(records, adjacency)?;
+            let data = examples(design(records)?, adjacency, BLOCKS)?;
             let mut means = PrivateMean::new(&data, mlp.clone(), curator)?;
             let mut point = mlp.initial_point(3);
             let mut outcome = String::new();
@@ -385,22 +332,17 @@ fn perceptrons_in_blocks(registry: &mut Registry, adjacency: Adjacency) -> Resul
                 // A point at which all weights are large.
                 point.iter_mut().for_each(|w| *w *= 30.0);
             }
-            Ok(Ran {
-                spent: means.curator().spent(),
-                refused: false,
-                outcome,
-            })
+            Ok(Ran::of(means.curator(), outcome))
         },
     ));
     Ok(())
 }
 
-fn pairs_of_blocks(adjacency: Adjacency, full: bool) -> Vec<Pair<Vec<Labelled>>> {
-    let positions: &[usize] = if full {
-        &[0, 1, 63, 64, 127, 128, 200, 255, 256, 257]
-    } else {
-        &[0, 127, 128, 255, 256, 257]
-    };
+fn pairs_of_blocks(adjacency: Adjacency, effort: Effort) -> Vec<Pair<Vec<Labelled>>> {
+    let positions: &[usize] = effort.pick(
+        &[0, 127, 128, 255, 256, 257],
+        &[0, 1, 63, 64, 127, 128, 200, 255, 256, 257],
+    );
     let few = labelled_pairs(Adjacency::ReplaceOne);
     // The contents of the first position, of which there are as many as data sets and contents.
     let contents = few
@@ -410,7 +352,6 @@ fn pairs_of_blocks(adjacency: Adjacency, full: bool) -> Vec<Pair<Vec<Labelled>>>
             let (one, two) = (pair.recorded.first()?, pair.replayed.first()?);
             Some((pair.name.clone(), *one, *two))
         });
-    let nothing: Labelled = ([0.0; DIM], 0.0);
     let mut pairs = Vec::new();
     for (name, one, two) in contents {
         for &at in positions {
@@ -424,7 +365,7 @@ fn pairs_of_blocks(adjacency: Adjacency, full: bool) -> Vec<Pair<Vec<Labelled>>>
                 all
             };
             let without = || {
-                let mut all: Vec<Labelled> = (0..BLOCKS).map(base).collect();
+                let mut all = with(NOBODY);
                 all.remove(at);
                 all
             };
@@ -432,7 +373,7 @@ fn pairs_of_blocks(adjacency: Adjacency, full: bool) -> Vec<Pair<Vec<Labelled>>>
             let (recorded, replayed, changed) = match adjacency {
                 Adjacency::ReplaceOne => (with(one), with(two), ChangedRecord::InPlace(place)),
                 Adjacency::AddRemove => (with(two), without(), ChangedRecord::Removed(place)),
-                _ => (with(one), with(nothing), ChangedRecord::InPlace(place)),
+                _ => (with(one), with(NOBODY), ChangedRecord::InPlace(place)),
             };
             pairs.push(Pair {
                 name: format!("{name}, really at {at}"),
@@ -453,23 +394,23 @@ struct Kept {
 static NEXT_FILE: AtomicU64 = AtomicU64::new(0);
 
 impl Kept {
-    fn new(records: &[Labelled]) -> Result<Self, AuditError> {
+    fn new(records: &[Labelled]) -> Result<Self, CheckError> {
         let number = NEXT_FILE.fetch_add(1, Ordering::Relaxed);
         let name = format!("dpopt-audit-{}-{number}.rows", std::process::id());
         let kept = Self {
             path: std::env::temp_dir().join(name),
         };
         let (design, labels) = design(records)?;
-        let writer = RowFileWriter::create(&kept.path, &design, 0.0, "made up").map_err(other)?;
+        let writer = RowFileWriter::create(&kept.path, &design, 0.0, "made up")?;
         // Three rows to a block.
         let mut writer = writer.with_block_bytes(90);
-        writer.push(&design, &labels).map_err(other)?;
-        writer.finish().map_err(other)?;
+        writer.push(&design, &labels)?;
+        writer.finish()?;
         Ok(kept)
     }
 
-    fn open(&self, adjacency: Adjacency) -> Result<PrivateData, AuditError> {
-        let file = RowFile::open(&self.path).map_err(other)?;
+    fn open(&self, adjacency: Adjacency) -> Result<PrivateData, CheckError> {
+        let file = RowFile::open(&self.path)?;
         let on_disk = ExamplesOnDisk::new(file, ClipNorm::new(1.0)?);
         Ok(PrivateData::made_up_on_disk(
             on_disk,
@@ -488,7 +429,7 @@ impl Drop for Kept {
 
 /// Rows on disk in the recorded run, and a neighbour of them in memory: whatever is public must be the same, and the
 /// sums as near as those of neighbours are.
-fn on_disk(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn on_disk(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let rate = SamplingRate::new(0.3)?;
     for (name, batch) in [
         ("everything", Batch::All),
@@ -500,7 +441,7 @@ fn on_disk(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
             &format!("on-disk/{name}/{adjacency}"),
             "on-disk",
             adjacency,
-            move |full| disk_pairs(adjacency, full),
+            move |effort| disk_pairs(adjacency, effort),
             move |curator, (stored, records): &(bool, Vec<Labelled>)| {
                 let kept = if *stored {
                     Some(Kept::new(records)?)
@@ -509,24 +450,24 @@ fn on_disk(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditErr
                 };
                 let data = match &kept {
                     Some(kept) => kept.open(adjacency)?,
-                    None => examples(records, adjacency)?,
+                    None => examples(design(records)?, adjacency, ROWS)?,
                 };
-                let settings = settings(batch)?;
+                let settings = recursive_settings(SHORT, batch, batch, Refresh::every(3))?;
                 let means = PrivateMean::new(&data, Glm::Sigmoid, curator)?;
                 let estimate = Recursive::new(means.dim(), settings)?;
                 let spend = Schedule::new(ROWS as u64).recursive(&settings, 5, 5);
                 track(means, estimate, &spend.spend())
             },
         );
-        registry.add(if fine { target } else { target.refused() });
+        registry.add(target.refused_unless(fine));
     }
     Ok(())
 }
 
 /// Every eleventh of the pairs (files take their time), on disk first and then in memory, or the other way round.
-fn disk_pairs(adjacency: Adjacency, full: bool) -> Vec<Pair<(bool, Vec<Labelled>)>> {
+fn disk_pairs(adjacency: Adjacency, effort: Effort) -> Vec<Pair<(bool, Vec<Labelled>)>> {
     let all = labelled_pairs(adjacency).into_iter().enumerate();
-    all.filter(|(number, _)| full || number % 11 == 0)
+    all.filter(|(number, _)| effort == Effort::Full || number % 11 == 0)
         .map(|(number, pair)| Pair {
             name: pair.name,
             recorded: (number % 2 == 0, pair.recorded),

@@ -7,10 +7,13 @@ use dpopt_privacy::{
 };
 
 use super::ledger::own_cost;
-use super::{AuditError, AuditTape, Claim, Kind, Row, Settings, Target, mixed, seed_of};
+use super::{AuditError, AuditTape, CheckError, Claim, Effort, Kind, Label, Row, Settings, Target};
+use crate::checks::mixed;
 
 /// Slack for the rounding of roots and quotients, relative.
 const SLACK: f64 = 1e-9;
+/// Why a row passes.
+const WITHIN: &str = "within the claim on all neighbours";
 
 /// Two neighbouring data sets.
 #[derive(Debug, Clone)]
@@ -37,8 +40,29 @@ pub struct Ran {
     pub refused: bool,
 }
 
-type CuratorRun<D> = Box<dyn Fn(Curator, &D) -> Result<Ran, AuditError> + Send + Sync>;
-type Make<D> = Box<dyn Fn(bool) -> Vec<Pair<D>> + Send + Sync>;
+impl Ran {
+    /// What the curator says, where nothing was refused.
+    #[must_use]
+    pub fn of(curator: &Curator, outcome: String) -> Self {
+        Self {
+            spent: curator.spent(),
+            outcome,
+            refused: false,
+        }
+    }
+
+    /// Nothing but a refusal.
+    pub fn refusal(why: impl std::fmt::Display) -> Self {
+        Self {
+            spent: Event::NoOp,
+            outcome: why.to_string(),
+            refused: true,
+        }
+    }
+}
+
+type CuratorRun<D> = Box<dyn Fn(Curator, &D) -> Result<Ran, CheckError> + Send + Sync>;
+type Make<D> = Box<dyn Fn(Effort) -> Vec<Pair<D>> + Send + Sync>;
 
 /// A replay audit of something that releases through a [`Curator`].
 ///
@@ -49,34 +73,29 @@ type Make<D> = Box<dyn Fn(bool) -> Vec<Pair<D>> + Send + Sync>;
 /// record is always drawn, and the comparison is with the claim without sampling. Besides:
 /// whatever is public must be the same in both runs, and the ledger must agree with [`own_cost`].
 pub struct CuratorReplay<D> {
-    name: String,
-    group: String,
+    label: Label,
     adjacency: Adjacency,
     delta: f64,
     must_refuse: bool,
-    control: bool,
     pairs: Make<D>,
     run: CuratorRun<D>,
 }
 
 impl<D: Send + Sync> CuratorReplay<D> {
-    /// A target with these pairs of neighbours (more of them, if it likes, for a full audit: the
-    /// argument is whether it is one) and this run.
+    /// A target with these pairs of neighbours (more of them, if it likes, for a full audit) and this run.
     #[must_use]
     pub fn new(
         name: &str,
         group: &str,
         adjacency: Adjacency,
-        pairs: impl Fn(bool) -> Vec<Pair<D>> + Send + Sync + 'static,
-        run: impl Fn(Curator, &D) -> Result<Ran, AuditError> + Send + Sync + 'static,
+        pairs: impl Fn(Effort) -> Vec<Pair<D>> + Send + Sync + 'static,
+        run: impl Fn(Curator, &D) -> Result<Ran, CheckError> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            name: name.to_owned(),
-            group: group.to_owned(),
+            label: Label::new(name, group),
             adjacency,
             delta: 1e-6,
             must_refuse: false,
-            control: false,
             pairs: Box::new(pairs),
             run: Box::new(run),
         }
@@ -84,24 +103,30 @@ impl<D: Send + Sync> CuratorReplay<D> {
 
     /// Demands that every run ends in a refusal, the same for both neighbours.
     #[must_use]
-    pub fn refused(mut self) -> Self {
-        self.must_refuse = true;
+    pub fn refused(self) -> Self {
+        self.refused_unless(false)
+    }
+
+    /// Demands that where this is not `allowed`.
+    #[must_use]
+    pub fn refused_unless(mut self, allowed: bool) -> Self {
+        self.must_refuse = !allowed;
         self
     }
 
     /// Declares it a broken twin, whose claim must be refuted.
     #[must_use]
     pub fn control(mut self) -> Self {
-        self.control = true;
+        self.label.control = true;
         self
     }
 
     /// One pair: the row's numbers and what is wrong.
-    fn pair(&self, pair: &Pair<D>, seed: u64, findings: &mut Findings) -> Result<(), AuditError> {
+    fn pair(&self, pair: &Pair<D>, seed: u64, findings: &mut Findings) -> Result<(), CheckError> {
         let tape = ReplayForAudits::new(self.adjacency, seed, pair.changed)?;
         let run = |curator, data| {
             std::panic::catch_unwind(AssertUnwindSafe(|| (self.run)(curator, data)))
-                .map_err(|_| AuditError::Other(format!("{}: a run panicked", self.name)))?
+                .unwrap_or_else(|_| Err(format!("{}: a run panicked", self.label.name).into()))
         };
         let recorded = run(tape.recorder(), &pair.recorded)?;
         let replayed = run(tape.replayer(), &pair.replayed)?;
@@ -125,7 +150,7 @@ impl<D: Send + Sync> CuratorReplay<D> {
         for what in own.disagreements(&recorded.spent, &report.releases, self.adjacency)? {
             problem(what);
         }
-        let measured = Measured::of(&report);
+        let (squared_mu, epsilon) = moved(&report);
         for (number, release) in report.releases.iter().enumerate() {
             if !(release.displacement <= release.limit * (1.0 + SLACK)) {
                 problem(format!(
@@ -134,21 +159,21 @@ impl<D: Send + Sync> CuratorReplay<D> {
                 ));
             }
         }
-        if !(measured.squared_mu <= own.unsampled_squared_mu * (1.0 + SLACK)) {
+        if !(squared_mu <= own.unsampled_squared_mu * (1.0 + SLACK)) {
             problem(format!(
                 "replay mu {} is above the claimed {}",
-                measured.squared_mu.sqrt(),
+                squared_mu.sqrt(),
                 own.unsampled_squared_mu.sqrt()
             ));
         }
-        if !(measured.epsilon <= own.epsilon * (1.0 + SLACK)) {
+        if !(epsilon <= own.epsilon * (1.0 + SLACK)) {
             problem(format!(
                 "replay epsilon {} is above the claimed {}",
-                measured.epsilon, own.epsilon
+                epsilon, own.epsilon
             ));
         }
-        findings.squared_mu = findings.squared_mu.max(measured.squared_mu);
-        findings.epsilon = findings.epsilon.max(measured.epsilon);
+        findings.squared_mu = findings.squared_mu.max(squared_mu);
+        findings.epsilon = findings.epsilon.max(epsilon);
         findings.claimed_squared_mu = findings.claimed_squared_mu.max(own.unsampled_squared_mu);
         findings.claimed_epsilon = findings.claimed_epsilon.max(own.epsilon);
         if recorded.spent != Event::NoOp {
@@ -177,70 +202,50 @@ struct Findings {
     problems: Vec<String>,
 }
 
-struct Measured {
-    squared_mu: f64,
-    epsilon: f64,
-}
-
-impl Measured {
-    fn of(report: &ReplayReport) -> Self {
-        let mut sum = Self {
-            squared_mu: 0.0,
-            epsilon: 0.0,
-        };
-        for release in &report.releases {
-            let displacement = release.displacement;
-            match release.mechanism {
-                ReplayedMechanism::Sum
-                | ReplayedMechanism::Norm
-                | ReplayedMechanism::Prefix { .. } => sum.squared_mu += displacement.powi(2),
-                _ => sum.epsilon += displacement,
+/// The squared mu of Gaussian releases, and the epsilon of selections.
+pub(super) fn moved(report: &ReplayReport) -> (f64, f64) {
+    let (mut squared_mu, mut epsilon) = (0.0, 0.0);
+    for release in &report.releases {
+        let displacement = release.displacement;
+        match release.mechanism {
+            ReplayedMechanism::Sum | ReplayedMechanism::Norm | ReplayedMechanism::Prefix { .. } => {
+                squared_mu += displacement.powi(2);
             }
+            _ => epsilon += displacement,
         }
-        sum
     }
+    (squared_mu, epsilon)
 }
 
 impl<D: Send + Sync> Target for CuratorReplay<D> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn group(&self) -> &str {
-        &self.group
+    fn label(&self) -> &Label {
+        &self.label
     }
 
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
-        let seed = seed_of(&self.name, settings.seed);
-        let pairs = (self.pairs)(settings.full);
+        let seed = self.label.seed(settings);
+        let pairs = (self.pairs)(settings.effort);
         let mut findings = Findings::default();
         for (number, pair) in pairs.iter().enumerate() {
             self.pair(pair, mixed(seed, number as u64), &mut findings)?;
         }
         let sound = findings.problems.is_empty() && !pairs.is_empty();
         let some = |x: f64, there: f64| (there > 0.0).then_some(x);
+        let why = match findings.problems.as_slice() {
+            [] if self.must_refuse => "refused alike on all neighbours".to_owned(),
+            [] => WITHIN.to_owned(),
+            [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+        };
+        let claimed = findings.claimed_squared_mu;
         Ok(Row {
-            target: self.name.clone(),
-            group: self.group.clone(),
-            audit: Kind::Replay,
             claimed_epsilon: findings.guarantee,
             delta: self.delta,
-            lower_bound: None,
-            replay_mu: some(findings.squared_mu.sqrt(), findings.claimed_squared_mu),
-            claimed_mu: some(
-                findings.claimed_squared_mu.sqrt(),
-                findings.claimed_squared_mu,
-            ),
+            replay_mu: some(findings.squared_mu.sqrt(), claimed),
+            claimed_mu: some(claimed.sqrt(), claimed),
             replay_epsilon: some(findings.epsilon, findings.claimed_epsilon),
-            confidence: None,
-            trials: pairs.len() as u64,
-            control: self.control,
-            status: super::verdict(self.control, !sound),
-            why: match findings.problems.as_slice() {
-                [] if self.must_refuse => "refused alike on all neighbours".to_owned(),
-                [] => "within the claim on all neighbours".to_owned(),
-                [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
-            },
+            ..self
+                .label
+                .row(Kind::Replay, pairs.len() as u64, !sound, why)
         })
     }
 }
@@ -251,9 +256,7 @@ type MechanismRun<D> = Box<dyn Fn(&mut AuditTape, &D, usize) -> f64 + Send + Syn
 /// it claims for itself; the third argument is the position of the changed record, to force it into
 /// samples.
 pub struct MechanismReplay<D> {
-    name: String,
-    group: String,
-    control: bool,
+    label: Label,
     delta: f64,
     pairs: Make<D>,
     run: MechanismRun<D>,
@@ -265,13 +268,11 @@ impl<D: Send + Sync> MechanismReplay<D> {
     pub fn new(
         name: &str,
         group: &str,
-        pairs: impl Fn(bool) -> Vec<Pair<D>> + Send + Sync + 'static,
+        pairs: impl Fn(Effort) -> Vec<Pair<D>> + Send + Sync + 'static,
         run: impl Fn(&mut AuditTape, &D, usize) -> f64 + Send + Sync + 'static,
     ) -> Self {
         Self {
-            name: name.to_owned(),
-            group: group.to_owned(),
-            control: false,
+            label: Label::new(name, group),
             delta: 1e-6,
             pairs: Box::new(pairs),
             run: Box::new(run),
@@ -281,23 +282,19 @@ impl<D: Send + Sync> MechanismReplay<D> {
     /// Declares it a broken twin, whose claim must be refuted.
     #[must_use]
     pub fn control(mut self) -> Self {
-        self.control = true;
+        self.label.control = true;
         self
     }
 }
 
 impl<D: Send + Sync> Target for MechanismReplay<D> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn group(&self) -> &str {
-        &self.group
+    fn label(&self) -> &Label {
+        &self.label
     }
 
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
-        let seed = seed_of(&self.name, settings.seed);
-        let pairs = (self.pairs)(settings.full);
+        let seed = self.label.seed(settings);
+        let pairs = (self.pairs)(settings.effort);
         let (mut replay, mut claimed) = (0.0_f64, 0.0_f64);
         let mut problem = None;
         for (number, pair) in pairs.iter().enumerate() {
@@ -320,23 +317,18 @@ impl<D: Send + Sync> Target for MechanismReplay<D> {
             replay = replay.max(mu);
             claimed = claimed.max(claim);
         }
-        let claim = Claim::gaussian(claimed, self.delta)?;
+        let claim = Claim::gaussian(claimed, self.delta).map_err(CheckError::from)?;
+        let refuted = problem.is_some();
+        let why = problem.unwrap_or_else(|| WITHIN.to_owned());
         Ok(Row {
-            target: self.name.clone(),
-            group: self.group.clone(),
-            audit: Kind::Replay,
             claimed_epsilon: Some(claim.epsilon),
             delta: self.delta,
-            lower_bound: None,
             // JSON has no infinity; `why` says it.
             replay_mu: replay.is_finite().then_some(replay),
             claimed_mu: Some(claimed),
-            replay_epsilon: None,
-            confidence: None,
-            trials: pairs.len() as u64,
-            control: self.control,
-            status: super::verdict(self.control, problem.is_some()),
-            why: problem.unwrap_or_else(|| "within the claim on all neighbours".to_owned()),
+            ..self
+                .label
+                .row(Kind::Replay, pairs.len() as u64, refuted, why)
         })
     }
 }

@@ -7,55 +7,33 @@ use dpopt_privacy::noise::{
 };
 use dpopt_privacy::{Delta, Rho};
 
-use super::{AuditError, Canary, Claim, Registry, Statistic, World};
+use super::common::DELTA;
+use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 
 const GROUP: &str = "samplers";
-const DELTA: f64 = 1e-6;
 /// By how many steps the canary moves the value.
 const SHIFT: i128 = 3;
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     let shift = SHIFT as f64;
-    let runs = (100_000, 1_000_000);
-
     let rounded = RoundedGaussian::new(2.0 * shift)?;
-    registry.add(
-        canary(
-            "rounded-gaussian/canary",
-            Claim::gaussian(0.5, DELTA)?,
-            Statistic::GaussianDp,
-            move |stream| rounded.sample(stream),
-        )
-        .with_runs(runs.0, runs.1),
-    );
-
-    // zCDP only: the conversion to Gaussian DP is not valid here.
     let discrete = DiscreteGaussian::new(shift)?;
-    let claim = Claim {
+    let laplace = DiscreteLaplace::new(1.0 / shift)?;
+    // zCDP only: the conversion to Gaussian DP is not valid here.
+    let zcdp = Claim {
         epsilon: zcdp::epsilon(Rho::new(0.5)?, Delta::new(DELTA)?),
         delta: DELTA,
         mu: None,
     };
-    registry.add(
-        canary(
-            "discrete-gaussian/canary",
-            claim,
-            Statistic::ApproximateDp,
-            move |stream| discrete.sample(stream),
-        )
-        .with_runs(runs.0, runs.1),
-    );
-
-    let laplace = DiscreteLaplace::new(1.0 / shift)?;
-    registry.add(
-        canary(
-            "discrete-laplace/canary",
-            Claim::pure(1.0),
-            Statistic::ApproximateDp,
-            move |stream| laplace.sample(stream),
-        )
-        .with_runs(runs.0, runs.1),
-    );
+    let (gaussian, plain) = (Statistic::GaussianDp, Statistic::ApproximateDp);
+    let claim = Claim::gaussian(0.5, DELTA)?;
+    let draw = move |stream: &mut KeyedStream| rounded.sample(stream);
+    registry.add(canary("rounded-gaussian/canary", claim, gaussian, draw));
+    let draw = move |stream: &mut KeyedStream| discrete.sample(stream);
+    registry.add(canary("discrete-gaussian/canary", zcdp, plain, draw));
+    let (claim, plain) = (Claim::pure(1.0), Statistic::ApproximateDp);
+    let draw = move |stream: &mut KeyedStream| laplace.sample(stream);
+    registry.add(canary("discrete-laplace/canary", claim, plain, draw));
     Ok(())
 }
 
@@ -65,10 +43,11 @@ fn canary(
     statistic: Statistic,
     draw: impl Fn(&mut KeyedStream) -> i128 + Send + Sync + 'static,
 ) -> Canary {
-    Canary::new(name, GROUP, claim, statistic, move |world, seed| {
+    let canary = Canary::new(name, GROUP, claim, statistic, move |world, seed| {
         let key = ReplayKeyForTests::from_seed(seed);
         let noise = draw(&mut key.stream(StreamId::new(Purpose::Noise, 0)));
         let value = if world == World::In { SHIFT } else { 0 };
         Ok((value + noise) as f64)
-    })
+    });
+    canary.with_runs(100_000, 1_000_000)
 }

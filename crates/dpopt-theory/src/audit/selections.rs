@@ -4,19 +4,17 @@ use dpopt_privacy::selection::{
     Answer, BaseMeasure, QuantileBins, QuantileSum, Queries, ScoreBound, ScoreSum, SensitiveScores,
     Split, Target,
 };
-use dpopt_privacy::{Adjacency, Curator, Epsilon, Event, LatticeSum, PoolError, Refused, Spend};
+use dpopt_privacy::{Adjacency, Curator, Epsilon, Event, LatticeSum, Refused, Spend};
 
-use super::mechanisms::{RELATIONS, Record, bound, pairs};
-use super::replay::{CuratorReplay, Ran};
-use super::{AuditError, Canary, Claim, Registry, Statistic, World};
+use super::common::{RELATIONS, bound};
+use super::mechanisms::{Record, Run, replay, scored};
+use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 
 const GROUP: &str = "selection";
 /// Each selection's epsilon.
 const EPSILON: f64 = 1.0;
 
-type Run = fn(&mut Curator, &[Record]) -> Result<String, AuditError>;
-
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     let targets: [(&str, Run); 6] = [
         ("exponential", exponential),
         ("permute-and-flip", permute_and_flip),
@@ -27,35 +25,22 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
     ];
     for (name, run) in targets {
         for adjacency in RELATIONS {
-            registry.add(CuratorReplay::new(
-                &format!("{name}/replay/{adjacency}"),
-                GROUP,
-                adjacency,
-                move |_| pairs(adjacency),
-                move |mut curator, records| {
-                    let outcome = run(&mut curator, records)?;
-                    Ok(Ran {
-                        spent: curator.spent(),
-                        outcome,
-                        refused: false,
-                    })
-                },
-            ));
+            registry.add(replay(name, GROUP, adjacency, run));
         }
     }
     canaries(registry)
 }
 
-fn epsilon() -> Result<Epsilon, AuditError> {
+fn epsilon() -> Result<Epsilon, CheckError> {
     Ok(Epsilon::new(EPSILON)?)
 }
 
-fn reserve(curator: &mut Curator, events: Vec<Event>) -> Result<(), AuditError> {
+fn reserve(curator: &mut Curator, events: Vec<Event>) -> Result<(), CheckError> {
     Ok(curator.reserve(&Spend::Fixed(Event::composed(events)))?)
 }
 
 /// Scores of three candidates from [low, 1].
-fn scores(curator: &Curator, records: &[Record], low: f64) -> Result<SensitiveScores, AuditError> {
+fn scores(curator: &Curator, records: &[Record], low: f64) -> Result<SensitiveScores, CheckError> {
     let mut sum = ScoreSum::new(ScoreBound::new(3, low, 1.0)?);
     for [x, y] in records {
         sum.add(&[*x, *y, -x]);
@@ -63,40 +48,56 @@ fn scores(curator: &Curator, records: &[Record], low: f64) -> Result<SensitiveSc
     Ok(sum.finish(curator.adjacency()))
 }
 
-fn exponential(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn exponential(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let epsilon = epsilon()?;
     let event = Event::ExponentialMechanism { epsilon };
     reserve(curator, vec![event.repeated(3)])?;
-    let mut chosen = Vec::new();
-    for low in [-1.0, 0.0] {
-        chosen.push(curator.exponential(&scores(curator, records, low)?, epsilon)?);
-    }
+    let mut chosen = both(curator, records, Curator::exponential)?;
     let based = scores(curator, records, -0.25)?;
     chosen.push(curator.exponential_with_base(&based, &[1, 0, 3], epsilon)?);
     Ok(format!("{chosen:?}"))
 }
 
-fn permute_and_flip(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
-    let epsilon = epsilon()?;
-    reserve(curator, vec![Event::PermuteAndFlip { epsilon }.repeated(2)])?;
+/// Selects from scores.
+type Choose = fn(&mut Curator, &SensitiveScores, Epsilon) -> Result<usize, Refused>;
+
+/// From scores of both signs, and from positive ones.
+fn both(
+    curator: &mut Curator,
+    records: &[Record],
+    choose: Choose,
+) -> Result<Vec<usize>, CheckError> {
     let mut chosen = Vec::new();
     for low in [-1.0, 0.0] {
-        chosen.push(curator.permute_and_flip(&scores(curator, records, low)?, epsilon)?);
+        let scores = scores(curator, records, low)?;
+        chosen.push(choose(curator, &scores, epsilon()?)?);
     }
-    Ok(format!("{chosen:?}"))
+    Ok(chosen)
 }
 
-fn noisy_max(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
-    let epsilon = epsilon()?;
-    reserve(curator, vec![Event::ReportNoisyMax { epsilon }.repeated(2)])?;
-    let mut chosen = Vec::new();
-    for low in [-1.0, 0.0] {
-        chosen.push(curator.report_noisy_max(&scores(curator, records, low)?, epsilon)?);
-    }
-    Ok(format!("{chosen:?}"))
+fn permute_and_flip(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
+    let event = Event::PermuteAndFlip {
+        epsilon: epsilon()?,
+    };
+    reserve(curator, vec![event.repeated(2)])?;
+    Ok(format!(
+        "{:?}",
+        both(curator, records, Curator::permute_and_flip)?
+    ))
 }
 
-fn quantile(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn noisy_max(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
+    let event = Event::ReportNoisyMax {
+        epsilon: epsilon()?,
+    };
+    reserve(curator, vec![event.repeated(2)])?;
+    Ok(format!(
+        "{:?}",
+        both(curator, records, Curator::report_noisy_max)?
+    ))
+}
+
+fn quantile(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let epsilon = epsilon()?;
     let targets = [Target::median(), Target::new(9, 10)?, Target::new(1, 100)?];
     let event = Event::ExponentialMechanism { epsilon };
@@ -117,7 +118,7 @@ fn quantile(curator: &mut Curator, records: &[Record]) -> Result<String, AuditEr
 }
 
 /// Queries of both signs; the run goes on after refusals, and ends when its answers are used up.
-fn above_threshold(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn above_threshold(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let epsilon = epsilon()?;
     reserve(curator, vec![Event::AboveThreshold { epsilon }.repeated(2)])?;
     let mut shown = String::new();
@@ -136,7 +137,7 @@ fn above_threshold(curator: &mut Curator, records: &[Record]) -> Result<String, 
     Ok(shown)
 }
 
-fn above_threshold_norms(curator: &mut Curator, records: &[Record]) -> Result<String, AuditError> {
+fn above_threshold_norms(curator: &mut Curator, records: &[Record]) -> Result<String, CheckError> {
     let epsilon = epsilon()?;
     reserve(curator, vec![Event::AboveThreshold { epsilon }])?;
     let queries = Queries::Norms(bound(2)?);
@@ -156,7 +157,7 @@ fn above_threshold_norms(curator: &mut Curator, records: &[Record]) -> Result<St
 }
 
 /// Votes for two candidates, the first far behind: the canary's vote is for the first.
-fn votes(world: World) -> Result<SensitiveScores, AuditError> {
+fn votes(world: World) -> Result<SensitiveScores, CheckError> {
     let mut sum = ScoreSum::new(ScoreBound::whole(2, 0, 1)?);
     for _ in 0..3 {
         sum.add(&[0.0, 1.0]);
@@ -167,16 +168,12 @@ fn votes(world: World) -> Result<SensitiveScores, AuditError> {
     Ok(sum.finish(Adjacency::AddRemove))
 }
 
-fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
+fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
     let adjacency = Adjacency::AddRemove;
     let epsilon = epsilon()?;
-    type Choose = fn(&mut Curator, &SensitiveScores, Epsilon) -> Result<usize, Refused>;
+    let by_scores = Event::ExponentialMechanism { epsilon };
     let choices: [(&str, Event, Choose); 3] = [
-        (
-            "exponential",
-            Event::ExponentialMechanism { epsilon },
-            Curator::exponential,
-        ),
+        ("exponential", by_scores.clone(), Curator::exponential),
         (
             "permute-and-flip",
             Event::PermuteAndFlip { epsilon },
@@ -189,17 +186,12 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
         ),
     ];
     for (name, event, choose) in choices {
-        registry.add(selection(name, move |world, seed| {
-            let mut curator = Curator::simulated(adjacency, seed);
-            curator.reserve(&Spend::Fixed(event.clone()))?;
-            let chosen = choose(&mut curator, &votes(world)?, epsilon)?;
+        registry.add(selection(name, event, move |curator, world| {
+            let chosen = choose(curator, &votes(world)?, epsilon)?;
             Ok(f64::from(u8::from(chosen == 0)))
         }));
     }
-    registry.add(selection("quantile", move |world, seed| {
-        let mut curator = Curator::simulated(adjacency, seed);
-        let event = Event::ExponentialMechanism { epsilon };
-        curator.reserve(&Spend::Fixed(event))?;
+    registry.add(selection("quantile", by_scores, move |curator, world| {
         let mut sum = QuantileSum::new(QuantileBins::new(&[0.0, 1.0, 2.0])?);
         for _ in 0..3 {
             sum.add(0.5);
@@ -211,43 +203,37 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
         let bin = curator.quantile(&counts, Target::median(), BaseMeasure::Width, epsilon)?;
         Ok(bin.index as f64)
     }));
-    registry.add(selection("above-threshold", move |world, seed| {
-        let mut curator = Curator::simulated(adjacency, seed);
-        curator.reserve(&Spend::Fixed(Event::AboveThreshold { epsilon }))?;
-        let one = ScoreBound::whole(1, 0, 1)?;
-        let queries = Queries::Scores(one);
-        let mut run = curator.above_threshold(queries, 4.0, 1, epsilon, Split::Half)?;
-        // Without the canary all queries lie below; with it they come closer.
-        for asked in 0..4 {
-            let mut sum = ScoreSum::new(one);
-            if world == World::In {
-                sum.add(&[1.0]);
+    let event = Event::AboveThreshold { epsilon };
+    registry.add(selection(
+        "above-threshold",
+        event,
+        move |curator, world| {
+            let one = ScoreBound::whole(1, 0, 1)?;
+            let queries = Queries::Scores(one);
+            let mut run = curator.above_threshold(queries, 4.0, 1, epsilon, Split::Half)?;
+            // Without the canary all queries lie below; with it they come closer.
+            for asked in 0..4 {
+                let mut sum = ScoreSum::new(one);
+                if world == World::In {
+                    sum.add(&[1.0]);
+                }
+                if run.ask_score(&sum.finish(adjacency))? == Answer::Above {
+                    return Ok(f64::from(4 - asked));
+                }
             }
-            if run.ask_score(&sum.finish(adjacency))? == Answer::Above {
-                return Ok(f64::from(4 - asked));
-            }
-        }
-        Ok(0.0)
-    }));
+            Ok(0.0)
+        },
+    ));
     Ok(())
 }
 
 fn selection(
     name: &str,
-    score: impl Fn(World, u64) -> Result<f64, AuditError> + Send + Sync + 'static,
+    event: Event,
+    score: impl Fn(&mut Curator, World) -> Result<f64, CheckError> + Send + Sync + 'static,
 ) -> Canary {
-    Canary::new(
-        &format!("{name}/canary/add-remove"),
-        GROUP,
-        Claim::pure(EPSILON),
-        Statistic::ApproximateDp,
-        score,
-    )
-    .with_runs(100_000, 1_000_000)
-}
-
-impl From<PoolError> for AuditError {
-    fn from(error: PoolError) -> Self {
-        AuditError::Refused(error.into())
-    }
+    let name = format!("{name}/canary/add-remove");
+    let score = scored(event, Adjacency::AddRemove, score);
+    let claim = Claim::pure(EPSILON);
+    Canary::new(&name, GROUP, claim, Statistic::ApproximateDp, score).with_runs(100_000, 1_000_000)
 }

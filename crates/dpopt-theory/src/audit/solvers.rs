@@ -3,35 +3,28 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use dpopt_linalg::Design;
-use dpopt_nonconvex::{Access, Plan, Release, SOLVERS, Solver};
+use dpopt_nonconvex::{Access, DpSgdPlan, NoObserver, Plan, Release, SOLVERS, Solver};
 use dpopt_oracle::{
-    Answer, AskError, Books, ConvexGlm, Glm, Offers, Oracle, OracleFacts, OutputPerturbed,
-    PrivateData, PrivateGradient, PrivateMean, Question, Scale,
+    Glm, Offers, Oracle, OutputPerturbed, PrivateData, PrivateGradient, PrivateMean, Question,
 };
 use dpopt_privacy::{
     Accountant, Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 
-use super::estimators::{declared, other};
-use super::hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs, neighbours};
-use super::mechanisms::{DELTA, RELATIONS, noise};
+use super::common::{DIM, RELATIONS, claim_of, noise};
+use super::hostile::{on_hostile, private, with_canary};
+use super::labelled::{Labelled, ROWS, design, examples, huber, labelled_pairs};
 use super::plans::{dp_sgd, plan_of, records_of};
-use super::replay::{CuratorReplay, Ran};
-use super::watch::{Watched, WatchedRelease};
-use super::{AuditError, Canary, Claim, OneRun, Registry, Statistic, World};
+use super::{
+    Behaviour, Canary, CheckError, CuratorReplay, Hostile, HostileLoss, OneRun, Ran, Registry,
+    Statistic, Watched, WatchedRelease, hostile_pairs,
+};
+use crate::around::Around;
 
-/// Parameters of replayed runs.
-const DIM: usize = 3;
-/// Rows of replayed runs, and records of those of an estimate by itself.
-const RECORDS: usize = 8;
 /// Public number of records of scored runs.
 const CROWD: u64 = 100;
 
-/// A row of features with a label.
-pub(super) type Labelled = ([f64; DIM], f32);
-
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for solver in SOLVERS {
             replays(registry, solver, adjacency)?;
@@ -58,45 +51,27 @@ pub(super) fn walk(plan: &dyn Plan, oracle: impl Oracle) -> Ran {
     }
 }
 
-/// Means over hostile records, which may be declared to be so many.
-pub(super) fn walk_on_hostile(
-    plan: &dyn Plan,
-    records: &[Hostile],
-    (adjacency, public): (Adjacency, u64),
+/// A replay of a plan of this solver on hostile records, which may read others for a mean than it asks for.
+pub(super) fn walks(
+    (solver, what): (&str, &str),
+    plan: &Arc<dyn Plan>,
+    (adjacency, records): (Adjacency, u64),
     access: Option<Access>,
-    curator: Curator,
-) -> Result<Ran, AuditError> {
-    let public = declared(adjacency, public as usize);
-    let data = PrivateData::made_up_of(records.to_vec(), adjacency, public)?;
-    let inner = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
-    Ok(walk(plan, Elsewhere { inner, access }))
-}
-
-/// An oracle that reads other records for a mean than it was asked to.
-struct Elsewhere<O> {
-    inner: O,
-    access: Option<Access>,
-}
-
-impl<O: Oracle> Oracle for Elsewhere<O> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        let question = match (self.access, question) {
-            (Some(access), Question::Mean { of, noise, .. }) => {
-                let over = over_of(access, of.before().is_some());
-                Question::Mean { of, over, noise }
-            }
-            (_, question) => question,
-        };
-        self.inner.answer(question)
-    }
+) -> CuratorReplay<Vec<Hostile>> {
+    let plan = Arc::clone(plan);
+    let name = format!("{solver}/{what}");
+    on_hostile(&name, solver, (adjacency, records as usize), move |means| {
+        let oracle = Around::new(means, |means, question| {
+            means.answer(match (access, question) {
+                (Some(access), Question::Mean { of, noise, .. }) => {
+                    let over = over_of(access, of.before().is_some());
+                    Question::Mean { of, over, noise }
+                }
+                (_, question) => question,
+            })
+        });
+        Ok(walk(&*plan, oracle))
+    })
 }
 
 fn over_of(access: Access, variation: bool) -> Which<'static> {
@@ -110,18 +85,13 @@ fn over_of(access: Access, variation: bool) -> Which<'static> {
 }
 
 /// Accesses with the names that rows have.
-fn every_access() -> Result<[(&'static str, Access); 4], AuditError> {
+fn every_access() -> Result<[(&'static str, Access); 4], CheckError> {
+    let (anchor, variation) = (2, 1);
     Ok([
         ("full", Access::FullBatch),
         ("poisson", Access::Poisson(SamplingRate::new(0.3)?)),
         ("fixed-size", Access::FixedSize(3)),
-        (
-            "single-pass",
-            Access::SinglePass {
-                anchor: 2,
-                variation: 1,
-            },
-        ),
+        ("single-pass", Access::SinglePass { anchor, variation }),
     ])
 }
 
@@ -138,46 +108,31 @@ fn replays(
     registry: &mut Registry,
     solver: &Solver,
     adjacency: Adjacency,
-) -> Result<(), AuditError> {
+) -> Result<(), CheckError> {
     let (name, records) = (solver.name, records_of(solver));
     let plan: Arc<dyn Plan> = plan_of(solver, adjacency, DIM)?.into();
-    let refuses = !solver.accepts(adjacency);
-    let rows = {
-        let plan = Arc::clone(&plan);
-        move |curator: Curator, rows: &Vec<Labelled>| {
-            let data = examples(rows, adjacency)?;
-            walk_on_rows(&*plan, &data, curator)
-        }
-    };
+    let accepted = solver.accepts(adjacency);
+    let rows = Arc::clone(&plan);
     let target = CuratorReplay::new(
         &format!("{name}/replay-rows/{adjacency}"),
         name,
         adjacency,
         move |_| labelled_pairs(adjacency),
-        rows,
+        move |curator: Curator, records: &Vec<Labelled>| {
+            let data = examples(design(records)?, adjacency, ROWS)?;
+            walk_on_rows(&*rows, &data, curator)
+        },
     );
     // Eight rows are too few for most slices.
     let passes = plan.needs().covers(Offers::PASSES);
     if passes || !solver.needs.positions {
-        registry.add(if refuses { target.refused() } else { target });
+        registry.add(target.refused_unless(accepted));
     }
     if passes {
         return Ok(());
     }
-    let hostile = |access: Option<Access>| {
-        let plan = Arc::clone(&plan);
-        move |curator: Curator, hostile: &Vec<Hostile>| {
-            walk_on_hostile(&*plan, hostile, (adjacency, records), access, curator)
-        }
-    };
-    let target = CuratorReplay::new(
-        &format!("{name}/replay/{adjacency}"),
-        name,
-        adjacency,
-        move |_| hostile_pairs(adjacency, records as usize),
-        hostile(None),
-    );
-    registry.add(if refuses { target.refused() } else { target });
+    let hostile = |what: &str, access| walks((name, what), &plan, (adjacency, records), access);
+    registry.add(hostile("replay", None).refused_unless(accepted));
     // The spend of a plan covers its own access and no other. (Under a cap a refusal may be the end of a run, and no error.)
     if !matches!(plan.spend(), Spend::Fixed(_)) {
         return Ok(());
@@ -190,28 +145,10 @@ fn replays(
             (true, _) => continue,
             (false, other) => other,
         };
-        registry.add(
-            CuratorReplay::new(
-                &format!("{name}/refused-{other}/{adjacency}"),
-                name,
-                adjacency,
-                move |_| hostile_pairs(adjacency, records as usize),
-                hostile(Some(access)),
-            )
-            .refused(),
-        );
+        let what = format!("refused-{other}");
+        registry.add(hostile(&what, Some(access)).refused());
     }
     Ok(())
-}
-
-fn examples(rows: &[Labelled], adjacency: Adjacency) -> Result<PrivateData, AuditError> {
-    let entries = rows.iter().flat_map(|(row, _)| *row).collect();
-    let design = Design::dense(DIM, entries).map_err(other)?;
-    let labels = rows.iter().map(|(_, label)| *label).collect();
-    let (norm, public) = (ClipNorm::new(1.0)?, declared(adjacency, RECORDS));
-    Ok(PrivateData::made_up(
-        design, labels, norm, adjacency, public,
-    )?)
 }
 
 /// On the oracle that the plan needs.
@@ -219,67 +156,28 @@ pub(super) fn walk_on_rows(
     plan: &dyn Plan,
     data: &PrivateData,
     curator: Curator,
-) -> Result<Ran, AuditError> {
+) -> Result<Ran, CheckError> {
     if !plan.needs().covers(Offers::PASSES) {
         let means = PrivateMean::new(data, Glm::Sigmoid, curator)?;
         return Ok(walk(plan, means));
     }
-    let scale = Scale::new(0.5).map_err(other)?;
-    let loss = ConvexGlm::new(Glm::Huber(scale)).map_err(other)?;
-    Ok(match OutputPerturbed::new(data, loss, curator) {
+    Ok(match OutputPerturbed::new(data, huber()?, curator) {
         Ok(passes) => walk(plan, passes),
-        Err(why) => Ran {
-            spent: Event::NoOp,
-            outcome: why.to_string(),
-            refused: true,
-        },
+        Err(why) => Ran::refusal(why),
     })
-}
-
-pub(super) fn labelled_pairs(adjacency: Adjacency) -> Vec<super::Pair<Vec<Labelled>>> {
-    let base = vec![
-        ([0.5, 0.1, -0.2], 1.0),
-        ([f64::NAN, 0.0, 0.0], 1.0),
-        ([0.0, 0.9, 0.1], -1.0),
-        ([9.0, -9.0, 3.0], 1.0),
-        ([0.0; DIM], 1.0),
-        ([0.3, 0.3, 0.3], -1.0),
-        ([f64::INFINITY, 1.0, 1.0], -1.0),
-        ([1e300, -1e300, 1e300], 1.0),
-    ];
-    let along = [1.0, 0.0, 0.0];
-    let contents = [
-        ("labels", (along, 1.0), (along, -1.0)),
-        ("not a number", ([f64::NAN, 1.0, 0.0], 1.0), (along, 1.0)),
-        ("bad label", (along, f32::NAN), (along, f32::INFINITY)),
-        ("huge label", (along, 1e30), (along, -1e30)),
-        (
-            "infinite",
-            ([f64::INFINITY, 0.0, 0.0], 1.0),
-            ([-1e308, 0.0, 0.0], 1.0),
-        ),
-        (
-            "tiny",
-            ([1e-320, 0.0, 0.0], 1.0),
-            ([1e-300, 1e-300, 0.0], -1.0),
-        ),
-    ];
-    let copies = vec![(along, 1.0); RECORDS];
-    neighbours(adjacency, &[base, copies], &contents, &([0.0; DIM], 0.0))
 }
 
 /// The estimate by itself, with every access: an anchor, a variation, and so on, until the reservation
 /// refuses.
-fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     for (name, access) in every_access()? {
         let target = CuratorReplay::new(
             &format!("estimator/{name}/{adjacency}"),
             "estimator",
             adjacency,
-            move |_| hostile_pairs(adjacency, RECORDS),
+            move |_| hostile_pairs(adjacency, ROWS),
             move |curator, records: &Vec<Hostile>| {
-                let public = declared(adjacency, RECORDS);
-                let data = PrivateData::made_up_of(records.clone(), adjacency, public)?;
+                let data = private(records, adjacency, ROWS)?;
                 let (clip, loss) = (ClipNorm::new(1.0)?, HostileLoss { dim: DIM });
                 let mut gradient = PrivateGradient::clipped(&data, loss, curator, clip)?
                     .reading(over_of(access, false), over_of(access, true));
@@ -292,11 +190,7 @@ fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditEr
                 })
             },
         );
-        registry.add(if allowed(access, adjacency) {
-            target
-        } else {
-            target.refused()
-        });
+        registry.add(target.refused_unless(allowed(access, adjacency)));
     }
     Ok(())
 }
@@ -306,7 +200,7 @@ fn until_refused(
     gradient: &mut PrivateGradient<'_, HostileLoss>,
     access: Access,
     text: &mut String,
-) -> Result<(), AuditError> {
+) -> Result<(), CheckError> {
     let (anchor, variation) = (noise(2.0)?, noise(3.0)?);
     let both = Event::composed(vec![
         event_of(access, anchor).repeated(2),
@@ -336,7 +230,7 @@ fn event_of(access: Access, z: NoiseMultiplier) -> Event {
     match access {
         Access::Poisson(rate) => Event::gaussian(z).poisson_sampled(rate),
         Access::FixedSize(size) => Event::SampledWithoutReplacement {
-            source_dataset_size: RECORDS as u64,
+            source_dataset_size: ROWS as u64,
             sample_size: size,
             event: Box::new(Event::gaussian(z)),
         },
@@ -351,17 +245,17 @@ fn releases_of(
     public: Option<u64>,
     adjacency: Adjacency,
     seed: u64,
-) -> Result<Vec<WatchedRelease>, AuditError> {
+) -> Result<Vec<WatchedRelease>, CheckError> {
     let data = PrivateData::made_up_of(records, adjacency, public)?;
     let curator = Curator::simulated(adjacency, seed);
     let loss = HostileLoss { dim: plan.dim() };
     let mut watched = Watched::new(PrivateMean::new(&data, loss, curator)?);
-    plan.run(&mut watched, &mut dpopt_nonconvex::NoObserver)?;
+    plan.run(&mut watched, &mut NoObserver)?;
     Ok(watched.releases().to_vec())
 }
 
 /// What a record adds to a release: its clipped gradient or difference.
-pub(super) fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64) -> Vec<f64> {
+fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64) -> Vec<f64> {
     let clipped = |mut v: Vec<f64>, radius: f64| {
         let norm = v.iter().map(|x| x * x).sum::<f64>().sqrt();
         if norm > radius {
@@ -382,22 +276,25 @@ pub(super) fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64
     let old = gradient(from);
     let change = new.iter().zip(old).map(|(a, b)| a - kept * b).collect();
     // L1 of the hostile loss is stated as 1.
-    let reach = distance(from, &release.point).min(2.0 * clip);
+    let reach = dpopt_linalg::distance(from, &release.point).min(2.0 * clip);
     clipped(change, (1.0 - kept) * clip + kept * reach)
 }
 
-fn distance(a: &[f64], b: &[f64]) -> f64 {
-    dpopt_linalg::distance(a, b)
+/// The log-likelihood ratio of a Gaussian release, up to public constants.
+fn fit(share: &[f64], release: &WatchedRelease) -> f64 {
+    dpopt_linalg::dot(share, &release.released) / release.deviation.powi(2)
 }
 
-/// The log-likelihood ratio of a Gaussian release, up to public constants.
-pub(super) fn fit(share: &[f64], release: &WatchedRelease) -> f64 {
-    dpopt_linalg::dot(share, &release.released) / release.deviation.powi(2)
+/// That of all releases of a run, for a record that is read by each of them.
+pub(super) fn likelihood(record: &Hostile, releases: &[WatchedRelease], clip: f64) -> f64 {
+    let all = releases.iter();
+    all.map(|release| fit(&contribution(record, release, clip), release))
+        .sum()
 }
 
 /// All solvers whose releases are Gaussian ones on all records, by the likelihood ratio of what they release; and DP-SGD.
 /// (Adaptive runs have canaries of their own, and all solvers those of `members`.)
-fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
+fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
     let dim = 8;
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
         for solver in SOLVERS {
@@ -405,7 +302,7 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                 continue;
             }
             let plan = plan_of(solver, adjacency, dim)?;
-            let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
+            let claim = claim_of(&*plan, adjacency)?;
             if claim.mu.is_none() {
                 continue;
             }
@@ -416,18 +313,11 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
                 // So many records that a step is short, and differences as long as their radius.
                 let in_place = adjacency.record_count_is_public();
                 let others = if in_place { CROWD as usize - 1 } else { 1 };
-                let mut records = vec![Hostile::nothing(); others];
-                match (world, in_place) {
-                    (World::In, _) => records.push(present),
-                    (World::Out, true) => records.push(Hostile::new(Behaviour::Hashed, -1.0)),
-                    (World::Out, false) => {}
-                }
+                let records = vec![Hostile::nothing(); others];
+                let records = with_canary(world, adjacency, records, present);
                 let public = (!in_place).then_some(CROWD);
                 let releases = releases_of(&*plan, records, public, adjacency, seed)?;
-                Ok(releases
-                    .iter()
-                    .map(|release| fit(&contribution(&present, release, clip), release))
-                    .sum())
+                Ok(likelihood(&present, &releases, clip))
             };
             let canary = Canary::new(
                 &format!("{name}/canary/{adjacency}"),
@@ -451,23 +341,20 @@ fn canaries(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// DP-SGD: the likelihood ratio of a release is that of a mixture.
-fn sampled_canary(name: &str, plan: dpopt_nonconvex::DpSgdPlan) -> Result<Canary, AuditError> {
+fn sampled_canary(name: &str, plan: DpSgdPlan) -> Result<Canary, CheckError> {
     let adjacency = Adjacency::AddRemove;
     let schedule = *plan.schedule();
     let (rate, steps) = (schedule.sampling_rate, schedule.steps);
     let z = schedule.noise_multiplier.get();
     let clips: Vec<f64> = (0..steps).map(|step| plan.clip_at(step)).collect();
-    let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
-    let event = move |scale: f64| -> Result<Event, AuditError> {
+    let claim = claim_of(&plan, adjacency)?;
+    let event = move |scale: f64| -> Result<Event, CheckError> {
         let sampled = Event::gaussian(noise(z * scale)?).poisson_sampled(rate);
         Ok(sampled.repeated(steps))
     };
     let score = move |world, seed| {
         let canary = Hostile::new(Behaviour::Constant, 1.0);
-        let mut records = vec![Hostile::nothing()];
-        if world == World::In {
-            records.push(canary);
-        }
+        let records = with_canary(world, adjacency, vec![Hostile::nothing()], canary);
         let releases = releases_of(&plan, records, Some(2), adjacency, seed)?;
         let q = rate.get();
         let scale = 1.0 / (2.0 * q);
@@ -497,12 +384,11 @@ fn sampled_canary(name: &str, plan: dpopt_nonconvex::DpSgdPlan) -> Result<Canary
 }
 
 /// One canary for each coordinate, which only that canary moves: all solvers that read no slices.
-fn one_runs(registry: &mut Registry) -> Result<(), AuditError> {
+fn one_runs(registry: &mut Registry) -> Result<(), CheckError> {
     let adjacency = Adjacency::ZeroOut;
     for solver in SOLVERS.iter().filter(|solver| !solver.needs.positions) {
         let name = solver.name;
-        let spend = plan_of(solver, adjacency, 2)?.spend();
-        let claim = Claim::of(spend.event(), DELTA, adjacency)?;
+        let claim = claim_of(&*plan_of(solver, adjacency, 2)?, adjacency)?;
         registry.add(OneRun::new(
             &format!("{name}/one-run/{adjacency}"),
             name,
@@ -544,7 +430,7 @@ fn coordinate(record: &Hostile, release: &WatchedRelease, i: usize) -> f64 {
         None => at(&release.point),
         Some(from) => {
             let change = at(&release.point) - release.kept * at(from);
-            let radius = distance(from, &release.point).min(2.0);
+            let radius = dpopt_linalg::distance(from, &release.point).min(2.0);
             0.5 * ((1.0 - release.kept) + release.kept * radius) * change
         }
     }

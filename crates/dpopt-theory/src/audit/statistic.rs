@@ -15,13 +15,13 @@
 
 use dpopt_privacy::accounting::curves::PrivacyCurve;
 use dpopt_privacy::accounting::{gdp, special};
-use dpopt_privacy::{Accountant, Adjacency, Delta, Event, Mu};
+use dpopt_privacy::{Accountant, Adjacency, Delta, Event, Mu, UnitError};
 
-use super::AuditError;
 use super::binomial::upper_limit;
+use crate::checks::CheckError;
 
 /// A family of events with the noise scaled by a factor: at 1 it is the claim.
-pub type ScaledEvent = Box<dyn Fn(f64) -> Result<Event, AuditError> + Send + Sync>;
+pub type ScaledEvent = Box<dyn Fn(f64) -> Result<Event, CheckError> + Send + Sync>;
 
 /// How two error rates become a lower bound.
 #[non_exhaustive]
@@ -82,13 +82,13 @@ impl Statistic {
     /// The lower bound from counts, that holds with this confidence.
     ///
     /// # Errors
-    /// [`AuditError`] where an accountant refuses.
+    /// Where an accountant refuses.
     pub fn bound(
         &self,
         errors: Errors,
         delta: f64,
         confidence: f64,
-    ) -> Result<LowerBound, AuditError> {
+    ) -> Result<LowerBound, CheckError> {
         let (a, b) = errors.limits(confidence);
         match self {
             Statistic::ApproximateDp => Ok(LowerBound {
@@ -139,7 +139,7 @@ fn gaussian(a: f64, b: f64) -> f64 {
 }
 
 /// The epsilon of mu-GDP at delta, rounded as accountants round it; 0 for a mu of 0.
-pub(super) fn epsilon_of(mu: f64, delta: f64) -> Result<f64, AuditError> {
+pub(super) fn epsilon_of(mu: f64, delta: f64) -> Result<f64, UnitError> {
     if mu <= 0.0 {
         return Ok(0.0);
     }
@@ -173,8 +173,8 @@ fn family(
     adjacency: Adjacency,
     (a, b): (f64, f64),
     delta: f64,
-) -> Result<LowerBound, AuditError> {
-    let refuted = |scale: f64| -> Result<bool, AuditError> {
+) -> Result<LowerBound, CheckError> {
+    let refuted = |scale: f64| -> Result<bool, CheckError> {
         let curve = PrivacyCurve::of(accountant, &event(scale)?, adjacency)?;
         Ok(curve.type_two(a) > b || curve.type_two(b) > a)
     };

@@ -5,8 +5,9 @@ use dpopt_privacy::{Adjacency, ChangedRecord, Event, NoiseMultiplier, Spend};
 use super::replay::{CuratorReplay, MechanismReplay, Pair, Ran};
 use super::{
     AuditError, AuditTape, Canary, Claim, Kind, Registry, Settings, Statistic, Status, Target,
-    World, mixed,
+    World,
 };
+use crate::checks::mixed;
 
 /// Bits of a hash as standard normals, by Box and Muller: cheap, and not the sampler under audit.
 fn normal(seed: u64) -> f64 {
@@ -113,7 +114,7 @@ fn equal_seeds_give_equal_rows() {
 
 #[test]
 fn bad_input_is_a_typed_error() {
-    let mut registry = Registry::empty();
+    let mut registry = Registry::new();
     registry.add(gaussian(0.3, 0.3, 100));
     let unknown = registry.run(&Settings::quick(), Some("h"), &mut |_| {});
     let known = vec!["g".to_owned()];
@@ -176,7 +177,7 @@ fn each_check_of_the_replay_catches_its_own_twin() {
             },
             move |mut curator, present: &bool| {
                 curator.reserve(&Spend::Fixed(Event::gaussian(z)))?;
-                let mut sum = dpopt_privacy::LatticeSum::new(super::mechanisms::bound(1)?);
+                let mut sum = dpopt_privacy::LatticeSum::new(super::common::bound(1)?);
                 sum.add_scaled(1.0, &[f64::from(u8::from(*present))]);
                 super::mechanisms::release_sum(&mut curator, dpopt_privacy::Which::All, sum, z)?;
                 let mut ran = Ran {
@@ -230,11 +231,7 @@ fn a_mechanism_of_ones_own_is_replayed() {
 #[test]
 fn the_standard_registry_names_each_target_once() {
     let registry = Registry::standard().unwrap();
-    let mut names: Vec<&str> = registry
-        .targets
-        .iter()
-        .map(|target| target.name())
-        .collect();
+    let mut names: Vec<&str> = registry.names().collect();
     let all = names.len();
     names.sort_unstable();
     names.dedup();
@@ -312,10 +309,10 @@ fn crooked_oracles_are_caught_by_as_much_as_they_are_wrong() {
 #[test]
 fn every_solver_is_audited() {
     let registry = Registry::standard().unwrap();
-    let has = |name: String| registry.targets.iter().any(|target| target.name() == name);
+    let has = |name: String| registry.names().any(|known| known == name);
     for solver in dpopt_nonconvex::SOLVERS {
         let name = solver.name;
-        for adjacency in super::mechanisms::RELATIONS {
+        for adjacency in super::common::RELATIONS {
             let replayed = has(format!("{name}/replay/{adjacency}"));
             assert!(
                 replayed || has(format!("{name}/replay-rows/{adjacency}")),

@@ -5,9 +5,12 @@
 
 use dpopt_privacy::{Adjacency, ChangedRecord, Event, LatticeSum, Spend, Which};
 
-use super::mechanisms::{DELTA, bound, noise, release_sum};
-use super::replay::{CuratorReplay, MechanismReplay, Pair, Ran};
-use super::{AuditError, AuditTape, Canary, Claim, OneRun, Registry, Statistic, World};
+use super::common::{DELTA, bound, noise};
+use super::mechanisms::release_sum;
+use super::{
+    AuditTape, Canary, CheckError, Claim, CuratorReplay, MechanismReplay, OneRun, Pair, Ran,
+    Registry, Statistic, World,
+};
 
 const GROUP: &str = "twins";
 /// The claimed noise multiplier of each release.
@@ -22,42 +25,36 @@ struct Ran1 {
 /// A mechanism with a mistake, and two neighbours that show it.
 struct Twin {
     name: &'static str,
-    with: &'static [f64],
-    without: &'static [f64],
-    changed: ChangedRecord,
+    data: Neighbours,
     run: fn(&mut AuditTape, &[f64], usize) -> Ran1,
 }
+
+/// With the canary and without it, and what changes.
+#[derive(Clone, Copy)]
+struct Neighbours(&'static [f64], &'static [f64], ChangedRecord);
 
 const IN_PLACE: ChangedRecord = ChangedRecord::InPlace(0);
 /// The canary is taken away.
 const REMOVED: ChangedRecord = ChangedRecord::Removed(0);
+/// From among two records.
+const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
+/// Turned round, beside another.
+const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
 const TWINS: [Twin; 18] = [
     Twin {
         name: "half-the-noise",
-        with: &[1.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
-        run: |tape, data, _| {
-            let released = tape.gaussian(&[clipped_sum(data)], 0.5 * Z);
-            ran(1.0 / Z, released[0])
-        },
+        data: LEFT,
+        run: |tape, data, _| one(tape, clipped_sum(data), 0.5 * Z),
     },
     Twin {
         name: "no-clipping",
-        with: &[9.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
-        run: |tape, data, _| {
-            let released = tape.gaussian(&[data.iter().sum()], Z);
-            ran(1.0 / Z, released[0])
-        },
+        data: Neighbours(&[9.0, 0.3], &[0.3], REMOVED),
+        run: |tape, data, _| one(tape, data.iter().sum(), Z),
     },
     Twin {
         name: "noise-reused",
-        with: &[1.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
+        data: LEFT,
         run: |tape, data, _| {
             let sum = clipped_sum(data);
             let first = tape.gaussian(&[sum], Z);
@@ -68,19 +65,12 @@ const TWINS: [Twin; 18] = [
     Twin {
         // Also adaptive-batch P4, nonsmooth E4 and KL E-4: their sensitivities under replace-one.
         name: "replace-one-at-add-remove-sensitivity",
-        with: &[1.0, 0.3],
-        without: &[-1.0, 0.3],
-        changed: IN_PLACE,
-        run: |tape, data, _| {
-            let released = tape.gaussian(&[clipped_sum(data)], Z);
-            ran(1.0 / Z, released[0])
-        },
+        data: OPPOSITE,
+        run: |tape, data, _| one(tape, clipped_sum(data), Z),
     },
     Twin {
         name: "mean-by-the-realised-size",
-        with: &[1.0, -1.0, -1.0, -1.0],
-        without: &[-1.0, -1.0, -1.0],
-        changed: REMOVED,
+        data: Neighbours(&[1.0, -1.0, -1.0, -1.0], &[-1.0, -1.0, -1.0], REMOVED),
         // A claim for all records covers one for a sample.
         run: |tape, data, at| {
             let (rate, public) = (0.9, 4.0);
@@ -88,15 +78,12 @@ const TWINS: [Twin; 18] = [
             let drawn = tape.poisson(data.len(), rate, always);
             let kept = || data.iter().zip(&drawn).filter(|(_, drawn)| **drawn);
             let mean = kept().map(|(x, _)| x).sum::<f64>() / kept().count().max(1) as f64;
-            let released = tape.gaussian(&[mean], Z / (rate * public));
-            ran(1.0 / Z, released[0])
+            one(tape, mean, Z / (rate * public))
         },
     },
     Twin {
         name: "release-not-charged",
-        with: &[1.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
+        data: LEFT,
         run: |tape, data, _| {
             let first = tape.gaussian(&[clipped_sum(data)], Z);
             let second = tape.gaussian(&[clipped_sum(data)], Z);
@@ -106,9 +93,7 @@ const TWINS: [Twin; 18] = [
     Twin {
         // The gradient jumps between two points at distance 1/10; L1 is said to be 1.
         name: "difference-without-its-radius",
-        with: &[1.0, 0.0],
-        without: &[0.0],
-        changed: REMOVED,
+        data: Neighbours(&[1.0, 0.0], &[0.0], REMOVED),
         run: |tape, data, _| {
             let moved = 0.1;
             let anchor = tape.gaussian(&[clipped_sum(data)], Z);
@@ -121,9 +106,7 @@ const TWINS: [Twin; 18] = [
         // Nonsmooth E2 and adaptive-batch P1, for two steps: the greedy cover of prefix 2 starts at length 1
         // and ends after step 1, so that its noise is that of prefix 1.
         name: "literal-tree-of-two-steps",
-        with: &[0.3, 1.0],
-        without: &[0.3],
-        changed: ChangedRecord::Removed(1),
+        data: Neighbours(&[0.3, 1.0], &[0.3], ChangedRecord::Removed(1)),
         run: |tape, data, _| {
             let first = data[0].clamp(-1.0, 1.0);
             let second = data.get(1).map_or(0.0, |x| x.clamp(-1.0, 1.0));
@@ -136,33 +119,27 @@ const TWINS: [Twin; 18] = [
         // Nonsmooth E1 (index t mod the period) and adaptive-batch P2: a multiple of the period gets
         // index 0, whose prefix is empty and has no noise.
         name: "literal-restart",
-        with: &[1.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
-        run: |tape, data, _| {
-            let released = tape.gaussian(&[clipped_sum(data)], 0.0);
-            ran(1.0 / Z, released[0])
-        },
+        data: LEFT,
+        run: |tape, data, _| one(tape, clipped_sum(data), 0.0),
     },
     Twin {
         // Minimax E1: the batch average is clipped, not the records.
         name: "literal-clipped-average",
-        with: &[1e6, -0.5, -0.5, -0.5],
-        without: &[-1e6, -0.5, -0.5, -0.5],
-        changed: IN_PLACE,
+        data: Neighbours(
+            &[1e6, -0.5, -0.5, -0.5],
+            &[-1e6, -0.5, -0.5, -0.5],
+            IN_PLACE,
+        ),
         run: |tape, data, _| {
             let records = data.len() as f64;
             let mean = (data.iter().sum::<f64>() / records).clamp(-1.0, 1.0);
-            let released = tape.gaussian(&[mean], 2.0 * Z / records);
-            ran(1.0 / Z, released[0])
+            one(tape, mean, 2.0 * Z / records)
         },
     },
     Twin {
         // Faster rates E8: anchors and variations get all of (epsilon, delta) each.
         name: "literal-two-budgets",
-        with: &[1.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
+        data: LEFT,
         run: |tape, data, _| {
             let mut score = 0.0;
             for _family in 0..2 {
@@ -177,9 +154,7 @@ const TWINS: [Twin; 18] = [
     Twin {
         // Adaptive-batch P6: tau < 1 episodes are charged and one is run.
         name: "literal-part-of-an-episode",
-        with: &[1.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
+        data: LEFT,
         run: |tape, data, _| {
             let (queries, tau) = (4, 0.25_f64);
             let deviation = Z * (f64::from(queries) * tau).sqrt();
@@ -194,9 +169,7 @@ const TWINS: [Twin; 18] = [
         // KL E-9: the noise is scaled by a noisy norm from below, its charge by the same norm squared. A norm
         // of -3 gets the floor and is charged as 3 times less.
         name: "literal-negative-norm",
-        with: &[1.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
+        data: LEFT,
         run: |tape, data, _| {
             let (norm, floor) = (-3.0_f64, Z);
             let released = tape.gaussian(&[clipped_sum(data)], norm.max(floor));
@@ -206,35 +179,27 @@ const TWINS: [Twin; 18] = [
     Twin {
         // Faster rates, Algorithm 2: noise for b/2^j records, of which floor(b/2^j) are read. Here b = 3, j = 1.
         name: "literal-batch-of-a-right-child",
-        with: &[1.0],
-        without: &[-1.0],
-        changed: IN_PLACE,
+        data: Neighbours(&[1.0], &[-1.0], IN_PLACE),
         run: |tape, data, _| {
             let mean = clipped_sum(data) / data.len() as f64;
-            let released = tape.gaussian(&[mean], 2.0 * Z / 1.5);
-            ran(1.0 / Z, released[0])
+            one(tape, mean, 2.0 * Z / 1.5)
         },
     },
     Twin {
         // Faster rates, sampled SpiderBoost: noise relative to the clip where a record of a fixed-size sample is replaced.
         // The two samples hold the changed record and no other one of note.
         name: "literal-sample-noise-by-the-clip",
-        with: &[1.0, 0.3],
-        without: &[-1.0, 0.3],
-        changed: IN_PLACE,
+        data: OPPOSITE,
         run: |tape, data, _| {
             let batch = data.len() as f64;
-            let released = tape.gaussian(&[clipped_sum(data) / batch], Z / batch);
-            ran(1.0 / Z, released[0])
+            one(tape, clipped_sum(data) / batch, Z / batch)
         },
     },
     Twin {
         // Faster rates, Algorithm 6 as printed averages the points before a step; its sensitivity, for the average
         // after each step, lacks the first term.
         name: "literal-range-of-a-pass",
-        with: &[1.0, 1.0],
-        without: &[-1.0, 1.0],
-        changed: IN_PLACE,
+        data: Neighbours(&[1.0, 1.0], &[-1.0, 1.0], IN_PLACE),
         run: |tape, data, _| {
             let (step, decay) = (0.01, 0.1_f64);
             let (mut point, mut sum, mut total, mut weight) = (0.0, 0.0, 0.0, 1.0);
@@ -252,25 +217,20 @@ const TWINS: [Twin; 18] = [
     Twin {
         // A record along the one row of a map that is longer than 1, and no rescaling after the map.
         name: "lengthened-by-the-map",
-        with: &[1.0],
-        without: &[0.0],
-        changed: IN_PLACE,
+        data: Neighbours(&[1.0], &[0.0], IN_PLACE),
         run: |tape, data, _| {
             let dim = 16;
             let entry = |j: usize| if j.is_multiple_of(2) { 0.8_f64 } else { -0.6 };
             let length = (0..dim).map(|j| entry(j).powi(2)).sum::<f64>().sqrt();
             let record = |j| data[0] * entry(j) / length;
             let image = (0..dim).map(|j| entry(j) * record(j)).sum();
-            let released = tape.gaussian(&[image], Z);
-            ran(1.0 / Z, released[0])
+            one(tape, image, Z)
         },
     },
     Twin {
         // A schedule of clip radii that the noise follows and the clip does not.
         name: "clip-behind-its-schedule",
-        with: &[1.0, 0.3],
-        without: &[0.3],
-        changed: REMOVED,
+        data: LEFT,
         run: |tape, data, _| {
             let mut score = 0.0;
             for step in 0..4 {
@@ -286,41 +246,43 @@ fn ran(mu: f64, score: f64) -> Ran1 {
     Ran1 { mu, score }
 }
 
+/// One release, at the claimed noise.
+fn one(tape: &mut AuditTape, exact: f64, deviation: f64) -> Ran1 {
+    ran(1.0 / Z, tape.gaussian(&[exact], deviation)[0])
+}
+
 fn clipped_sum(data: &[f64]) -> f64 {
     data.iter().map(|x| x.clamp(-1.0, 1.0)).sum()
 }
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for twin in &TWINS {
+        let Neighbours(with, without, changed) = twin.data;
         registry.add(
             MechanismReplay::new(
                 &format!("{}/replay", twin.name),
                 GROUP,
-                |_| {
+                move |_| {
                     vec![Pair {
                         name: twin.name.to_owned(),
-                        recorded: twin.with.to_vec(),
-                        replayed: twin.without.to_vec(),
-                        changed: twin.changed,
+                        recorded: with.to_vec(),
+                        replayed: without.to_vec(),
+                        changed,
                     }]
                 },
                 |tape, data, at| (twin.run)(tape, data, at).mu,
             )
             .control(),
         );
-        let claimed = (twin.run)(&mut AuditTape::recording(0), twin.with, 0).mu;
+        let claimed = (twin.run)(&mut AuditTape::recording(0), with, 0).mu;
         registry.add(
             Canary::new(
                 &format!("{}/canary", twin.name),
                 GROUP,
                 Claim::gaussian(claimed, DELTA)?,
                 Statistic::GaussianDp,
-                |world, seed| {
-                    let data = if world == World::In {
-                        twin.with
-                    } else {
-                        twin.without
-                    };
+                move |world, seed| {
+                    let data = if world == World::In { with } else { without };
                     // The sample is drawn as it comes: a position beyond the data forces nobody in.
                     let mut tape = AuditTape::recording(seed);
                     Ok((twin.run)(&mut tape, data, usize::MAX).score)
@@ -335,7 +297,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// Mistakes around the real curator: what its assumptions rule out, and a ledger that forgets.
-fn real_curator(registry: &mut Registry) -> Result<(), AuditError> {
+fn real_curator(registry: &mut Registry) -> Result<(), CheckError> {
     let adjacency = Adjacency::ZeroOut;
     let z = noise(Z)?;
     let pairs = || {
@@ -382,7 +344,7 @@ fn real_curator(registry: &mut Registry) -> Result<(), AuditError> {
 }
 
 /// One run sees half the noise where the claim is an epsilon of 2 or so, and a hundredth of it anywhere.
-fn one_run(registry: &mut Registry) -> Result<(), AuditError> {
+fn one_run(registry: &mut Registry) -> Result<(), CheckError> {
     for (name, mu, factor) in [
         ("half-the-noise/one-run", 0.4483, 0.5),
         ("a-hundredth-of-the-noise/one-run", 0.2367, 0.01),

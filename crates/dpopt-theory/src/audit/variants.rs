@@ -4,26 +4,25 @@
 use std::sync::Arc;
 
 use dpopt_nonconvex::{Plan, TreeNoise};
-use dpopt_oracle::PrivateMean;
-use dpopt_privacy::{Adjacency, Curator};
+use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
-use super::estimators::{Case, cases, private};
-use super::hostile::{Hostile, HostileLoss, hostile_pairs};
-use super::mechanisms::RELATIONS;
-use super::plans::{FEW, MANY, sampled, stages, tree};
-use super::replay::CuratorReplay;
-use super::solvers::{walk, walk_on_hostile};
-use super::{AuditError, Registry};
+use super::common::{DIM, RELATIONS};
+use super::estimators::{Case, cases};
+use super::hostile::{means, private};
+use super::plans::{FEW, MANY, proximal, sampled, stages, tree};
+use super::solvers::{walk, walks};
+use super::{CheckError, CuratorReplay, Registry};
 
-const DIM: usize = 3;
-
-pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         trees(registry, adjacency)?;
-        let more = tree(adjacency, DIM, |_, schedule| schedule.rounds = 3)?;
-        run_out(registry, "tree-spider", Arc::new(more), adjacency);
-        let more = stages(adjacency, DIM, &[(4, 3), (5, 2), (6, 3)])?;
-        run_out(registry, "recursive-gd", Arc::new(more), adjacency);
+        // Plans that read more records than there are.
+        let tree: Arc<dyn Plan> = Arc::new(tree(adjacency, DIM, |_, more| more.rounds = 3)?);
+        let stages: Arc<dyn Plan> = Arc::new(stages(adjacency, DIM, &[(4, 3), (5, 2), (6, 3)])?);
+        for (solver, plan) in [("tree-spider", tree), ("recursive-gd", stages)] {
+            let name = (solver, "records-run-out");
+            registry.add(walks(name, &plan, (adjacency, MANY), None).refused());
+        }
         others(registry, adjacency)?;
     }
     Ok(())
@@ -32,7 +31,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), AuditError> {
 /// What noise is scaled to, and below which norm the walk stops: about that of the noise of a root.
 type Variant = (TreeNoise, Option<u8>);
 
-fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let variants: &[Variant] = &[(TreeNoise::Path, None), (TreeNoise::Actual, Some(2))];
     let target = CuratorReplay::new(
         &format!("tree-spider/variants/{adjacency}"),
@@ -44,53 +43,44 @@ fn trees(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError
                 settings.noise = *noise;
                 schedule.threshold = threshold.map(f64::from);
             })?;
-            let data = private(adjacency, hostile, MANY as usize)?;
-            let means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?;
-            Ok(walk(&plan, means))
+            let data = private(hostile, adjacency, MANY as usize)?;
+            Ok(walk(&plan, means(&data, curator)?))
         },
     );
-    registry.add(if adjacency.record_count_is_public() {
-        target
-    } else {
-        target.refused()
-    });
+    registry.add(target.refused_unless(adjacency.record_count_is_public()));
     Ok(())
-}
-
-/// A plan that reads more records than there are.
-fn run_out(registry: &mut Registry, solver: &str, plan: Arc<dyn Plan>, adjacency: Adjacency) {
-    let target = CuratorReplay::new(
-        &format!("{solver}/records-run-out/{adjacency}"),
-        solver,
-        adjacency,
-        move |_| hostile_pairs(adjacency, MANY as usize),
-        move |curator: Curator, records: &Vec<Hostile>| {
-            walk_on_hostile(&*plan, records, (adjacency, MANY), None, curator)
-        },
-    );
-    registry.add(target.refused());
 }
 
 /// Sampled variations planned for another adjacency, or for one record more. Samples of fixed size exist under replace-one
 /// only.
-fn others(registry: &mut Registry, adjacency: Adjacency) -> Result<(), AuditError> {
+fn others(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
     let one = Adjacency::ReplaceOne;
     for (name, planned, records, runs) in [
         ("fixed-size", one, FEW, adjacency == one),
         ("fixed-size-of-others", one, FEW + 1, false),
         ("poisson", Adjacency::AddRemove, FEW, true),
     ] {
-        let plan = sampled(planned, DIM, records)?;
-        let target = CuratorReplay::new(
-            &format!("sampled-spiderboost/{name}/{adjacency}"),
-            "sampled-spiderboost",
-            adjacency,
-            move |_| hostile_pairs(adjacency, FEW as usize),
-            move |curator: Curator, hostile: &Vec<Hostile>| {
-                walk_on_hostile(&plan, hostile, (adjacency, FEW), None, curator)
-            },
-        );
-        registry.add(if runs { target } else { target.refused() });
+        let plan: Arc<dyn Plan> = Arc::new(sampled(planned, DIM, records)?);
+        let name = ("sampled-spiderboost", name);
+        registry.add(walks(name, &plan, (adjacency, FEW), None).refused_unless(runs));
+    }
+    Ok(())
+}
+
+/// Private proximal point on Poisson samples. (On all records it is among all solvers.) The spend of a plan covers its own
+/// access and no other.
+pub(super) fn samples_of_proximal_point(registry: &mut Registry) -> Result<(), CheckError> {
+    for adjacency in RELATIONS {
+        let all = proximal(adjacency, DIM, None)?.access();
+        let rate = SamplingRate::new(0.3)?;
+        let plan: Arc<dyn Plan> = Arc::new(proximal(adjacency, DIM, Some(rate))?);
+        for (name, access) in [
+            ("replay-samples", None),
+            ("refused-full-for-samples", Some(all)),
+        ] {
+            let target = walks(("proximal-point", name), &plan, (adjacency, FEW), access);
+            registry.add(target.refused_unless(access.is_none()));
+        }
     }
     Ok(())
 }

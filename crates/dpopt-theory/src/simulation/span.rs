@@ -1,6 +1,6 @@
 //! A private oracle where gradients stay in a span of few dimensions.
 
-use dpopt_linalg::norm;
+use dpopt_linalg::{JlMap, norm};
 use dpopt_oracle::{Answer, AskError, Books, Linear, Mean, Offers, Oracle, OracleFacts, Question};
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::{Adjacency, Curator, NoiseMultiplier, Which};
@@ -196,6 +196,18 @@ impl RampGlm {
             scales,
             row_norm,
         }
+    }
+
+    /// The same on the images under a map of the first `rank` unit vectors.
+    #[must_use]
+    pub fn projected(map: &JlMap, rank: usize, slope: f64, row_norm: f64) -> Self {
+        let image = |j| {
+            let mut column = vec![0.0; map.rows()];
+            map.column(j, &mut column);
+            column
+        };
+        let images: Vec<Vec<f64>> = (0..rank).map(image).collect();
+        Self::embedded(&images, slope, row_norm)
     }
 
     fn share(&self, j: usize) -> f64 {

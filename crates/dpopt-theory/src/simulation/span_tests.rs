@@ -6,7 +6,7 @@ use dpopt_privacy::{Delta, Epsilon};
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemConstants};
 use crate::simulation::{SimulatedOracle, in_span};
 
 /// The same problem with all d coordinates.
@@ -16,14 +16,8 @@ impl Problem for Wide {
     fn dim(&self) -> usize {
         self.1
     }
-    fn lipschitz(&self) -> f64 {
-        1.0
-    }
-    fn smoothness(&self) -> f64 {
-        1.0
-    }
-    fn initial_gap(&self) -> f64 {
-        RampGlm::GAP
+    fn constants(&self) -> ProblemConstants {
+        ProblemConstants::first_order(1.0, 1.0, RampGlm::GAP)
     }
     fn value(&self, _: &[f64]) -> f64 {
         f64::NAN

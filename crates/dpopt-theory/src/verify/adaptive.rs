@@ -6,16 +6,16 @@
 //! in closed form in the plane ([`PlaneOracle`]); that is how dimensions can be far above n mu. Theorem 5 is measured on
 //! the ramp-bowl: the norm of the gradient at the point of the smallest released norm, the worst over slopes.
 
-use dpopt_linalg::norm;
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, KlCondition, NoObserver, NormQueries,
     Plan as _, PublicFacts,
 };
-use dpopt_oracle::{Answer, AskError, Books, Convexity, Number, Oracle, OracleFacts, Question};
-use dpopt_privacy::{Adjacency, NoiseMultiplier};
+use dpopt_oracle::{Answer, AskError, Number, Oracle, Question};
 
-use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::common::{budget_at, half_decades, share};
+use super::claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
+use super::common::{Privacy, Size, gradient_norm, half_decades, share};
+use crate::around::Around;
+use crate::checks::{CheckError, Effort};
 use crate::problem::Problem;
 use crate::simulation::{PlaneOracle, Within};
 use crate::zoo::{Power, Radial, Ramp, RampBowl};
@@ -26,9 +26,9 @@ const CLIP: f64 = 2.0;
 /// The delta of the budgets: small, because mu goes down to 1e-3.
 const DELTA: f64 = 1e-10;
 /// Few dimensions.
-const FEW: f64 = 20.0;
+const FEW: usize = 20;
 /// So many dimensions that all else is small beside them.
-const MANY: f64 = 1e12;
+const MANY: usize = 1_000_000_000_000;
 
 /// Most steps of a broken twin.
 const TWIN_STEPS: u64 = 300;
@@ -136,39 +136,23 @@ fn stationary(id: &str, axis: Axis, predicted: f64) -> Claim {
         .within(0.08, 0.16, "the scale of norms is halved in steps")
 }
 
-/// One size of the problem.
-struct Setting {
-    records: f64,
-    dim: f64,
-    mu: f64,
-}
-
 impl AdaptiveExperiment {
-    fn setting(&self, x: f64) -> Setting {
+    fn size(&self, x: f64) -> Size {
         let (records, dim) = match (self.tau, self.many) {
-            (None, _) => (1e7, 1e6),
+            (None, _) => (1e7, 1_000_000),
             // d far below (n mu)^(kappa/2), and yet so many that sqrt(d) is most of q.
             (_, false) if self.claim.axis == Axis::Dimension => (1e10, FEW),
             (_, false) => (1e8, FEW),
+            // As many records as keep the smallest mu from being vacuous.
+            (_, true) if self.claim.axis == Axis::Mu => (1e12, MANY),
             (_, true) => (1e10, MANY),
         };
-        let mut setting = Setting {
-            records,
+        let size = Size {
+            records: records as u64,
             dim,
-            mu: 2f64.sqrt(),
+            privacy: Privacy::Mu(2f64.sqrt()),
         };
-        match self.claim.axis {
-            Axis::Records => setting.records = x,
-            Axis::Dimension => setting.dim = x,
-            _ => {
-                // As many records as keep the smallest mu from being vacuous.
-                setting.mu = x;
-                if self.many && self.tau.is_some() {
-                    setting.records = 1e12;
-                }
-            }
-        }
-        setting
+        size.along(self.claim.axis, x)
     }
 
     fn points(&self) -> Vec<f64> {
@@ -192,19 +176,13 @@ impl AdaptiveExperiment {
     fn plan(
         &self,
         problem: &dyn Problem,
-        setting: &Setting,
+        size: &Size,
         selection: AdaptiveSelection,
         clip: f64,
-    ) -> Result<AdaptiveGdPlan, TrialError> {
+    ) -> Result<AdaptiveGdPlan, CheckError> {
         let facts = PublicFacts {
-            records: setting.records as u64,
-            dim: setting.dim as usize,
-            adjacency: Adjacency::ReplaceOne,
             lipschitz: clip,
-            smoothness: problem.smoothness(),
-            initial_gap: problem.initial_gap(),
-            row_norm: 1.0,
-            convexity: Convexity::Nonconvex,
+            ..size.facts(problem)
         };
         let mut settings = AdaptiveSettings::new()
             .with_norms(self.norms)
@@ -213,33 +191,24 @@ impl AdaptiveExperiment {
             // What it asks for is cheap, and it does not get anywhere: without a limit it would go on and on.
             settings = settings.with_max_steps(TWIN_STEPS);
         }
-        Ok(AdaptiveGdPlan::new(
-            &facts,
-            &budget_at(setting.mu, DELTA)?,
-            settings,
-        )?)
+        Ok(AdaptiveGdPlan::new(&facts, &size.budget(DELTA)?, settings)?)
     }
 
-    fn on_power(&self, trial: &Trial, tau: f64) -> Result<Measured, TrialError> {
-        let setting = self.setting(trial.x);
+    fn on_power(&self, trial: &Trial, tau: f64) -> Result<Measured, CheckError> {
+        let size = self.size(trial.x);
         let start = 0.25f64.powf((trial.member as f64 + 0.5) / trial.members as f64);
         let whole = Radial::new(Power::new(tau)?, 2, 1.0, 1.0)?;
-        let plan = self.plan(&whole, &setting, AdaptiveSelection::Last, CLIP)?;
+        let plan = self.plan(&whole, &size, AdaptiveSelection::Last, CLIP)?;
         let kl = KlCondition::new(tau.powf(1.0 / tau - 1.0), tau / (tau - 1.0))?;
         // Vacuous at the smallest sizes, where it says nothing.
         let bound = plan.risk_bound(&kl).ok();
         let problem = Radial::new(Power::new(tau)?, 2, start, 1.0)?;
         let records = plan.facts().records;
-        let plane = PlaneOracle::new(problem, setting.dim, records, trial.seed)?;
-        let mut twin = TwinOracle {
-            inner: plane,
-            twin: self.twin,
-            random: Normals::new(trial.seed ^ 1),
-            root_dim: setting.dim.sqrt(),
-            first: None,
-        };
+        let plane = PlaneOracle::new(problem, size.dim as f64, records, trial.seed)?;
+        let root_dim = (size.dim as f64).sqrt();
+        let mut twin = Around::new(plane, twisted(self.twin, trial.seed ^ 1, root_dim));
         let outcome = Within::new(&plan, 2).run(&mut twin, &mut NoObserver)?;
-        let excess = twin.inner.problem().value(&outcome.point);
+        let excess = twin.inner().problem().value(&outcome.point);
         // A number that no root of can be told from 0 is no error of a run.
         let measured = Measured::new(excess.max(f64::MIN_POSITIVE));
         Ok(match bound {
@@ -248,20 +217,18 @@ impl AdaptiveExperiment {
         })
     }
 
-    fn on_ramp(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let setting = self.setting(trial.x);
-        let least = 0.05 * (setting.dim.sqrt() / (setting.records * setting.mu)).sqrt();
+    fn on_ramp(&self, trial: &Trial) -> Result<Measured, CheckError> {
+        let size = self.size(trial.x);
+        let least = 0.05 * size.relative_noise().sqrt();
         let slope = 0.25 * (least / 0.25).powf(share(trial));
         let problem = RampBowl::new(3, 1.0, 1.0, 0.5, Ramp::Straight, slope)?;
         // L0 from 1.4 to 2.8, by the seed: the scale of norms is L0 over a power of two, which would make stairs in n.
         let clip = 1.4 * 2f64.powf(Normals::new(trial.seed ^ 2).uniform());
-        let plan = self.plan(&problem, &setting, AdaptiveSelection::SmallestNorm, clip)?;
+        let plan = self.plan(&problem, &size, AdaptiveSelection::SmallestNorm, clip)?;
         let records = plan.facts().records;
-        let mut plane = PlaneOracle::new(problem, setting.dim, records, trial.seed)?;
+        let mut plane = PlaneOracle::new(problem, size.dim as f64, records, trial.seed)?;
         let outcome = Within::new(&plan, 3).run(&mut plane, &mut NoObserver)?;
-        let mut gradient = [0.0; 3];
-        problem.gradient(&outcome.point, &mut gradient);
-        let measured = Measured::new(norm(&gradient));
+        let measured = Measured::new(gradient_norm(&problem, &outcome.point));
         Ok(match plan.predicted_bound() {
             Some(bound) => measured.with_bound(bound),
             None => measured,
@@ -275,7 +242,6 @@ impl Experiment for AdaptiveExperiment {
     }
 
     fn design(&self, effort: Effort) -> Design {
-        let full = effort == Effort::Full;
         let (members, seeds) = match (self.tau, self.norms) {
             (None, _) => (10, 8),
             // Chance decides when the noise of a norm ends the run.
@@ -285,10 +251,10 @@ impl Experiment for AdaptiveExperiment {
         };
         Design::new(self.points())
             .with_members(members)
-            .with_seeds(if full { 4 * seeds } else { seeds })
+            .with_seeds(effort.pick(seeds, 4 * seeds))
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
         match self.tau {
             Some(tau) => self.on_power(trial, tau),
             None => self.on_ramp(trial),
@@ -304,42 +270,32 @@ impl Experiment for AdaptiveExperiment {
         if tau == 2.0 {
             return 1.0;
         }
-        let setting = self.setting(x);
-        let norms = setting.records * setting.mu / 2f64.sqrt();
+        let size = self.size(x);
+        let norms = size.records as f64 * size.mu() / 2f64.sqrt();
         (2.0 * (2.0 * norms / 0.05).ln()).powf(0.5 * tau / (tau - 1.0))
     }
 }
 
-/// An oracle, or what a broken twin of the solver would make of it.
-struct TwinOracle<O> {
-    inner: O,
+/// What a broken twin of the solver would make of an oracle for the root of so many dimensions.
+fn twisted<O: Oracle>(
     twin: Twin,
-    random: Normals,
+    seed: u64,
     root_dim: f64,
-    first: Option<NoiseMultiplier>,
-}
-
-impl<O: Oracle> Oracle for TwinOracle<O> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+) -> impl FnMut(&mut O, Question<'_>) -> Result<Answer, AskError> {
+    let mut random = Normals::new(seed);
+    let mut first = None;
+    move |inner, question| {
         let question = match question {
-            Question::Mean { of, over, noise } if self.twin == Twin::FirstNoise => {
-                let noise = *self.first.get_or_insert(noise);
+            Question::Mean { of, over, noise } if twin == Twin::FirstNoise => {
+                let noise = *first.get_or_insert(noise);
                 Question::Mean { of, over, noise }
             }
             other => other,
         };
-        match self.inner.answer(question)? {
-            Answer::Number(released) if self.twin == Twin::VectorNorm => {
+        match inner.answer(question)? {
+            Answer::Number(released) if twin == Twin::VectorNorm => {
                 // The length of noise in many dimensions is sqrt(d) to a percent.
-                let noise = released.noise_std * (self.root_dim + self.random.uniform());
+                let noise = released.noise_std * (root_dim + random.uniform());
                 let number = released.number.hypot(noise);
                 Ok(Answer::Number(Number::new(number, released.noise_std)))
             }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::VerifyError;
+use crate::checks::{CheckError, Effort, Named};
 
 /// The argument that a claim varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,17 +171,6 @@ impl Claim {
     }
 }
 
-/// How much time there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Effort {
-    /// Minutes for all claims together: every commit.
-    #[default]
-    Quick,
-    /// The better part of an hour: a release.
-    Full,
-}
-
 /// Where and how often an experiment is run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -289,9 +278,6 @@ impl Measured {
     }
 }
 
-/// Why a run failed. It is reported, and makes the claim fail.
-pub type TrialError = Box<dyn std::error::Error + Send + Sync>;
-
 /// A claim made testable.
 pub trait Experiment: Sync + Send {
     /// The claim.
@@ -304,8 +290,8 @@ pub trait Experiment: Sync + Send {
     /// not depend on threads.
     ///
     /// # Errors
-    /// Whatever kept the solver from an answer.
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError>;
+    /// Whatever kept the solver from an answer. It is reported, and makes the claim fail.
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError>;
 
     /// By what the error is divided before the fit: the logarithms of the theorem. Fixed in advance;
     /// the fit without it is reported beside.
@@ -321,109 +307,8 @@ pub trait Experiment: Sync + Send {
     }
 }
 
-/// The prefixes of rows that no run has confirmed.
-const UNCONFIRMED: [&str; 2] = ["spiderboost-second-term/", "spiderboost-within-rank/rank"];
-
-fn is_unconfirmed(experiment: &dyn Experiment) -> bool {
-    let id = &experiment.claim().id;
-    UNCONFIRMED.iter().any(|start| id.starts_with(start))
-}
-
-/// Experiments by name.
-#[derive(Default)]
-pub struct Registry {
-    experiments: Vec<Box<dyn Experiment>>,
-}
-
-impl Registry {
-    /// Without experiments.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The claims of this library.
-    #[must_use]
-    pub fn builtin() -> Self {
-        let mut experiments = super::descent::experiments();
-        experiments.extend(super::recursive::experiments());
-        experiments.extend(super::tree::experiments());
-        experiments.extend(super::sampled::experiments());
-        experiments.extend(super::adaptive::experiments());
-        experiments.extend(super::variants::experiments());
-        experiments.extend(super::proximal::experiments());
-        experiments.extend(super::floors::experiments());
-        experiments.extend(super::projection::experiments());
-        experiments.extend(super::kl_spider::experiments());
-        experiments.retain(|e| !is_unconfirmed(e.as_ref()));
-        Self { experiments }
-    }
-
-    /// Rows that are designed, and that no run has confirmed. `docs/measured/rates.md` says what is known of them.
-    #[must_use]
-    pub fn unconfirmed() -> Self {
-        let mut experiments = super::floors::experiments();
-        experiments.extend(super::projection::experiments());
-        experiments.retain(|e| is_unconfirmed(e.as_ref()));
-        Self { experiments }
-    }
-
-    /// The claims of this library about low rank and random projections, confirmed or not.
-    #[must_use]
-    pub fn projections() -> Self {
-        Self {
-            experiments: super::projection::experiments(),
-        }
-    }
-
-    /// Adds an experiment.
-    ///
-    /// # Errors
-    /// [`VerifyError::Twice`] and [`VerifyError::BadId`].
-    pub fn with(mut self, experiment: impl Experiment + 'static) -> Result<Self, VerifyError> {
-        let id = &experiment.claim().id;
-        let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
-        if id.is_empty() || !id.chars().all(plain) {
-            return Err(VerifyError::BadId(id.clone()));
-        }
-        if self.ids().any(|known| known == id) {
-            return Err(VerifyError::Twice(id.clone()));
-        }
-        self.experiments.push(Box::new(experiment));
-        Ok(self)
-    }
-
-    /// The names, in order.
-    pub fn ids(&self) -> impl Iterator<Item = &str> {
-        self.experiments.iter().map(|e| e.claim().id.as_str())
-    }
-
-    /// Those whose name is `only`, or starts with `only/`.
-    ///
-    /// # Errors
-    /// [`VerifyError::Unknown`] with the names that there are.
-    pub fn select(&self, only: &str) -> Result<Vec<&dyn Experiment>, VerifyError> {
-        let chosen: Vec<&dyn Experiment> = self
-            .all()
-            .filter(|e| {
-                let id = &e.claim().id;
-                id == only
-                    || id
-                        .strip_prefix(only)
-                        .is_some_and(|rest| rest.starts_with('/'))
-            })
-            .collect();
-        if chosen.is_empty() {
-            return Err(VerifyError::Unknown {
-                only: only.to_owned(),
-                known: self.ids().map(str::to_owned).collect(),
-            });
-        }
-        Ok(chosen)
-    }
-
-    /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = &dyn Experiment> {
-        self.experiments.iter().map(Box::as_ref)
+impl Named for dyn Experiment {
+    fn name(&self) -> &str {
+        &self.claim().id
     }
 }

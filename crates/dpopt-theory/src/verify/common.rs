@@ -4,14 +4,110 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
-use dpopt_nonconvex::{Budget, Outcome, Plan, Release, Stop};
-use dpopt_oracle::Oracle;
-use dpopt_privacy::{Delta, Epsilon};
+use dpopt_linalg::norm;
+use dpopt_nonconvex::{Budget, Outcome, Plan, PublicFacts, Release, Stop};
+use dpopt_oracle::{Convexity, Oracle};
+use dpopt_privacy::{Adjacency, Delta, Epsilon};
 
-use super::claim::{Measured, Trial, TrialError};
+use super::claim::{Axis, Measured, Trial};
+use crate::checks::CheckError;
+use crate::problem::Problem;
 
 /// delta of most budgets.
 pub(super) const DELTA: f64 = 1e-5;
+
+/// How private a run is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Privacy {
+    Epsilon(f64),
+    Mu(f64),
+}
+
+/// One size of a problem.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    pub(super) records: u64,
+    pub(super) dim: usize,
+    pub(super) privacy: Privacy,
+}
+
+impl Size {
+    /// This size but for `x` along `axis`.
+    pub(super) fn along(mut self, axis: Axis, x: f64) -> Self {
+        match axis {
+            Axis::Records => self.records = x as u64,
+            Axis::Dimension => self.dim = x as usize,
+            Axis::Mu => self.privacy = Privacy::Mu(x),
+            _ => {}
+        }
+        self
+    }
+
+    pub(super) fn budget(&self, delta: f64) -> Result<Budget, CheckError> {
+        match self.privacy {
+            Privacy::Epsilon(epsilon) => budget(epsilon, delta),
+            Privacy::Mu(mu) => budget_at(mu, delta),
+        }
+    }
+
+    pub(super) fn mu(&self) -> f64 {
+        match self.privacy {
+            Privacy::Epsilon(epsilon) => mu_at(epsilon),
+            Privacy::Mu(mu) => mu,
+        }
+    }
+
+    /// sqrt(d)/(n mu).
+    pub(super) fn relative_noise(&self) -> f64 {
+        (self.dim as f64).sqrt() / (self.records as f64 * self.mu())
+    }
+
+    /// What a planner is told of a problem of this size.
+    pub(super) fn facts(&self, problem: &dyn Problem) -> PublicFacts {
+        let known = problem.constants();
+        PublicFacts {
+            records: self.records,
+            dim: self.dim,
+            adjacency: Adjacency::ReplaceOne,
+            lipschitz: known.lipschitz,
+            smoothness: known.smoothness,
+            initial_gap: known.initial_gap,
+            row_norm: 1.0,
+            convexity: Convexity::Nonconvex,
+        }
+    }
+}
+
+/// The norm of the gradient.
+pub(super) fn gradient_norm(problem: &dyn Problem, point: &[f64]) -> f64 {
+    let mut gradient = vec![0.0; point.len()];
+    problem.gradient(point, &mut gradient);
+    norm(&gradient)
+}
+
+/// Plans by the bits of the argument: they are the same for all trials there, and making one may take longer than a run.
+pub(super) struct Plans<P>(Mutex<BTreeMap<u64, P>>);
+
+impl<P: Clone> Plans<P> {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// What is known at `x`, or what `make` makes.
+    pub(super) fn at(
+        &self,
+        x: f64,
+        make: impl FnOnce() -> Result<P, CheckError>,
+    ) -> Result<P, CheckError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = known.get(&x.to_bits()) {
+            return Ok(plan.clone());
+        }
+        let plan = make()?;
+        known.insert(x.to_bits(), plan.clone());
+        Ok(plan)
+    }
+}
 
 /// The errors at the points of one run.
 pub(super) struct Points {
@@ -28,7 +124,7 @@ impl Points {
         plan: &dyn Plan,
         oracle: &mut dyn Oracle,
         mut error: impl FnMut(&[f64]) -> f64,
-    ) -> Result<Self, TrialError> {
+    ) -> Result<Self, CheckError> {
         let (mut sum, mut squares, mut points) = (0.0, 0.0, 0u64);
         let outcome = plan.run(oracle, &mut |release: &Release<'_>| {
             let exact = error(release.point);
@@ -48,7 +144,7 @@ impl Points {
     }
 
     /// Their mean and mean square, with the bound of the plan.
-    pub(super) fn under(&self, bound: Option<f64>) -> Result<Measured, TrialError> {
+    pub(super) fn under(&self, bound: Option<f64>) -> Result<Measured, CheckError> {
         let bound = bound.ok_or("the plan states no bound")?;
         Ok(Measured::new(self.mean)
             .with_square(self.square)
@@ -56,7 +152,7 @@ impl Points {
     }
 }
 
-pub(super) fn completed(stop: Stop) -> Result<(), TrialError> {
+pub(super) fn completed(stop: Stop) -> Result<(), CheckError> {
     match stop {
         Stop::Completed => Ok(()),
         other => Err(format!("the run ended with {other:?}").into()),
@@ -75,7 +171,12 @@ pub(super) fn half_decades(from: f64, count: i32) -> Vec<f64> {
         .collect()
 }
 
-pub(super) fn budget(epsilon: f64, delta: f64) -> Result<Budget, TrialError> {
+/// The mu of five epsilons.
+pub(super) fn five_mus() -> Vec<f64> {
+    [0.25, 0.5, 1.0, 2.0, 4.0].map(mu_at).to_vec()
+}
+
+pub(super) fn budget(epsilon: f64, delta: f64) -> Result<Budget, CheckError> {
     Ok(Budget {
         epsilon: Epsilon::new(epsilon)?,
         delta: Delta::new(delta)?,
@@ -88,25 +189,11 @@ pub(super) fn mu_at(epsilon: f64) -> f64 {
     mu().unwrap_or(f64::NAN)
 }
 
-/// The epsilon of [`mu_at`], by bisection.
-pub(super) fn epsilon_at(mu: f64) -> f64 {
-    let (mut low, mut high) = (1e-6, 64.0);
-    for _ in 0..100 {
-        let middle = 0.5 * (low + high);
-        if mu_at(middle) < mu {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
-}
-
 /// Epsilons by the bits of mu and delta: every trial of a row asks for the same few.
 static EPSILONS: Mutex<BTreeMap<(u64, u64), f64>> = Mutex::new(BTreeMap::new());
 
 /// A budget of this mu, by bisection in epsilon.
-pub(super) fn budget_at(mu: f64, delta: f64) -> Result<Budget, TrialError> {
+pub(super) fn budget_at(mu: f64, delta: f64) -> Result<Budget, CheckError> {
     let mut known = EPSILONS.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (mu.to_bits(), delta.to_bits());
     if let Some(&epsilon) = known.get(&key) {

@@ -13,13 +13,13 @@
 //! allows. (Far below x, say F0 = 20 x^2, the bound is the error of the one anchor and is met with equality, so that a lucky mean of runs
 //! is above it as often as not.)
 
-use dpopt_linalg::norm;
 use dpopt_nonconvex::{Budget, NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts, SpiderBoostPlan};
 use dpopt_oracle::{Convexity, Oracle};
 use dpopt_privacy::{Adjacency, NoiseMultiplier};
 
-use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
-use super::common::{DELTA, Points, budget, epsilon_at, half_decades, mu_at, share};
+use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
+use super::common::{DELTA, Points, Privacy, Size, five_mus, gradient_norm, half_decades, share};
+use crate::checks::{CheckError, Effort};
 use crate::problem::Problem;
 use crate::simulation::{SimulatedOracle, WeightedRecords};
 use crate::zoo::{Fingerprint, LeCam, Majority, MeanBall, Ramp, RampBowl};
@@ -62,38 +62,33 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let mut all: Vec<Box<dyn Experiment>> = Vec::new();
     let mut add = |claim, who| all.push(Box::new(FloorExperiment { claim, who }));
     let n = Axis::Records;
+    let release = "one Gaussian release";
     for (axis, predicted) in [(n, -1.0), (Axis::Dimension, 0.5), (Axis::Mu, -1.0)] {
         let id = |row: &str| format!("{row}/{}", axis.symbol());
-        let claim = on_balls(&id("mean-ball"), axis, predicted, "one Gaussian release");
+        let claim = on_balls(&id("mean-ball"), axis, predicted, release);
         add(claim, Who::OneRelease);
         let claim = second_term(&id("spiderboost-second-term"), axis, predicted);
         add(claim.tight(0.5), Who::SecondTerm);
     }
-    add(
-        on_balls("mean-ball/noisy-gd", n, -0.5, "noisy-gd-theory"),
-        Who::NoisyGd,
-    );
-    add(
-        on_balls("mean-ball/spiderboost", n, -2.0 / 3.0, "spiderboost"),
-        Who::SpiderBoost,
-    );
-    add(
-        Claim::new("le-cam/n", n, -0.5)
-            .by("one Gaussian release", "arXiv 2206.00846, Theorem 7")
+    let claim = on_balls("mean-ball/noisy-gd", n, -0.5, "noisy-gd-theory");
+    add(claim, Who::NoisyGd);
+    let claim = on_balls("mean-ball/spiderboost", n, -2.0 / 3.0, "spiderboost");
+    add(claim, Who::SpiderBoost);
+    let on_signs = |id: &str| {
+        Claim::new(id, n, -0.5)
+            .by(release, "arXiv 2206.00846, Theorem 7")
             .on("Le Cam's two populations")
-            .within(0.06, 0.12, "lucky means of the worst of six populations"),
-        Who::Signs,
-    );
-    let control = on_balls("mean-ball/half-the-noise", n, -1.0, "one Gaussian release")
+    };
+    let note = "lucky means of the worst of six populations";
+    add(on_signs("le-cam/n").within(0.06, 0.12, note), Who::Signs);
+    let control = on_balls("mean-ball/half-the-noise", n, -1.0, release)
         .control("Half of the noise that was paid for.");
     add(control, Who::HalfTheNoise);
     let control = second_term("spiderboost-second-term/first-term", n, -1.0)
         .control("F0 stays 1/2: the first term rules. Can a fit tell the two?");
     add(control, Who::FirstTerm);
-    let control = Claim::new("le-cam/more-records", n, -0.5)
-        .by("one Gaussian release", "arXiv 2206.00846, Theorem 7")
-        .on("Le Cam's two populations")
-        .control("The sample is 64 times as large as it says.");
+    let control =
+        on_signs("le-cam/more-records").control("The sample is 64 times as large as it says.");
     add(control, Who::MoreRecords);
     all
 }
@@ -115,64 +110,35 @@ fn second_term(id: &str, axis: Axis, predicted: f64) -> Claim {
         .within(0.06, 0.12, "one anchor's luck makes the error of a run")
 }
 
-/// One size of the problem.
-struct Setting {
-    records: u64,
-    dim: usize,
-    epsilon: f64,
-}
-
-impl Setting {
-    fn budget(&self) -> Result<Budget, TrialError> {
-        budget(self.epsilon, DELTA)
-    }
-
-    /// sqrt(d)/(n mu).
-    fn relative_noise(&self) -> f64 {
-        (self.dim as f64).sqrt() / (self.records as f64 * mu_at(self.epsilon))
-    }
-}
-
 impl FloorExperiment {
-    fn setting(&self, x: f64) -> Setting {
+    fn size(&self, x: f64) -> Size {
         let (records, dim, epsilon) = match self.who {
             Who::SecondTerm | Who::FirstTerm => (100_000, 400, 1.0),
             Who::Signs | Who::MoreRecords => (1_000, 1, 4.0),
             _ => (5_000, 10, 1.0),
         };
-        match self.claim.axis {
-            Axis::Dimension => Setting {
-                records,
-                dim: x as usize,
-                epsilon,
-            },
-            Axis::Mu => Setting {
-                records,
-                dim,
-                epsilon: epsilon_at(x),
-            },
-            _ => Setting {
-                records: x as u64,
-                dim,
-                epsilon,
-            },
-        }
+        let size = Size {
+            records,
+            dim,
+            privacy: Privacy::Epsilon(epsilon),
+        };
+        size.along(self.claim.axis, x)
     }
 
-    fn on_signs(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
+    fn on_signs(&self, trial: &Trial, size: &Size) -> Result<Measured, CheckError> {
         let majority = if trial.member.is_multiple_of(2) {
             Majority::Ones
         } else {
             Majority::MinusOnes
         };
-        let hardest = LeCam::hardest_bias(setting.records);
+        let hardest = LeCam::hardest_bias(size.records);
         let share = (trial.member / 2) as f64 / ((trial.members / 2).max(2) - 1) as f64;
         let problem = LeCam::new(1.0, 1.0, hardest * (0.5 / hardest).powf(share), majority)?;
-        let facts = facts_of(&problem, setting, 0.125);
-        let plan = one_release(&facts, &setting.budget()?, 0.5)?;
+        let facts = facts_of(&problem, size, 0.125);
+        let plan = one_release(&facts, &size.budget(DELTA)?, 0.5)?;
         let drawn = match self.who {
-            Who::MoreRecords => UNSAID * setting.records,
-            _ => setting.records,
+            Who::MoreRecords => UNSAID * size.records,
+            _ => size.records,
         };
         let mut sum = 0.0;
         for run in 0..REPEATS {
@@ -182,17 +148,17 @@ impl FloorExperiment {
             let oracle = SimulatedOracle::weighted(&problem, &data, Adjacency::ReplaceOne, seed);
             sum += error_of(&plan, oracle, &problem)?.error;
         }
-        let floor = problem.floor(setting.records);
+        let floor = problem.floor(size.records);
         Ok(Measured::new(sum / REPEATS as f64).with_floor(floor))
     }
 
-    fn on_balls(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
-        let loss = MeanBall::new(setting.dim, 1.0, 1.0)?;
-        let size = loss.record_radius() / (setting.dim as f64).sqrt();
-        let data = Fingerprint::new(setting.dim, setting.records as usize, size, trial.seed)?;
+    fn on_balls(&self, trial: &Trial, size: &Size) -> Result<Measured, CheckError> {
+        let loss = MeanBall::new(size.dim, 1.0, 1.0)?;
+        let entry = loss.record_radius() / (size.dim as f64).sqrt();
+        let data = Fingerprint::new(size.dim, size.records as usize, entry, trial.seed)?;
         let problem = loss.over(data.records().to_vec())?;
-        let facts = facts_of(&problem, setting, 1.0 / 32.0);
-        let budget = setting.budget()?;
+        let facts = facts_of(&problem, size, 1.0 / 32.0);
+        let budget = size.budget(DELTA)?;
         let plan: Box<dyn Plan> = match self.who {
             Who::NoisyGd => Box::new(NoisyGdPlan::theory(&facts, &budget, MAX_STEPS)?),
             Who::SpiderBoost => Box::new(SpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?),
@@ -208,16 +174,16 @@ impl FloorExperiment {
             _ => Box::new(one_release(&facts, &budget, 0.25)?),
         };
         let oracle =
-            SimulatedOracle::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
+            SimulatedOracle::new(&problem, size.records, Adjacency::ReplaceOne, trial.seed);
         let measured = error_of(&*plan, oracle, &problem)?;
-        let floor = loss.floor(setting.records, mu_at(setting.epsilon));
+        let floor = loss.floor(size.records, size.mu());
         Ok(measured.with_floor(floor))
     }
 
-    fn on_ramp(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
+    fn on_ramp(&self, trial: &Trial, size: &Size) -> Result<Measured, CheckError> {
         let gap = match self.who {
             Who::FirstTerm => 0.5,
-            _ => SECOND_TERM * setting.relative_noise(),
+            _ => SECOND_TERM * size.relative_noise(),
         };
         let limit = RampBowl::largest_slope(1.0, 1.0, gap, Ramp::Straight);
         let least = match self.who {
@@ -225,11 +191,11 @@ impl FloorExperiment {
             _ => 0.03,
         };
         let slope = limit * f64::powf(least, share(trial));
-        let problem = RampBowl::new(setting.dim, 1.0, 1.0, gap, Ramp::Straight, slope)?;
-        let facts = problem.facts(setting.records, Adjacency::ReplaceOne);
-        let plan = SpiderBoostPlan::new(&facts, &setting.budget()?, MAX_STEPS)?;
+        let problem = RampBowl::new(size.dim, 1.0, 1.0, gap, Ramp::Straight, slope)?;
+        let facts = problem.facts(size.records, Adjacency::ReplaceOne);
+        let plan = SpiderBoostPlan::new(&facts, &size.budget(DELTA)?, MAX_STEPS)?;
         let oracle =
-            SimulatedOracle::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
+            SimulatedOracle::new(&problem, size.records, Adjacency::ReplaceOne, trial.seed);
         error_of(&plan, oracle, &problem)
     }
 }
@@ -240,15 +206,14 @@ impl Experiment for FloorExperiment {
     }
 
     fn design(&self, effort: Effort) -> Design {
-        let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.who) {
             (Axis::Dimension, Who::SecondTerm) => half_decades(100.0, 4),
             (Axis::Dimension, _) => half_decades(10.0, 4),
-            (Axis::Mu, _) => [0.25, 0.5, 1.0, 2.0, 4.0].map(mu_at).to_vec(),
-            (_, Who::SecondTerm) => half_decades(1e4, if full { 6 } else { 5 }),
+            (Axis::Mu, _) => five_mus(),
+            (_, Who::SecondTerm) => half_decades(1e4, effort.pick(5, 6)),
             (_, Who::FirstTerm) => half_decades(1e4, 4),
-            (_, Who::Signs | Who::MoreRecords) => half_decades(1e3, if full { 9 } else { 7 }),
-            (_, Who::NoisyGd | Who::SpiderBoost) => half_decades(1e3, if full { 5 } else { 4 }),
+            (_, Who::Signs | Who::MoreRecords) => half_decades(1e3, effort.pick(7, 9)),
+            (_, Who::NoisyGd | Who::SpiderBoost) => half_decades(1e3, effort.pick(4, 5)),
             _ => half_decades(300.0, 5),
         };
         let (members, seeds) = match self.who {
@@ -260,29 +225,24 @@ impl Experiment for FloorExperiment {
         };
         Design::new(points)
             .with_members(members)
-            .with_seeds(if full { 4 * seeds } else { seeds })
+            .with_seeds(effort.pick(seeds, 4 * seeds))
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let setting = self.setting(trial.x);
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
+        let size = self.size(trial.x);
         match self.who {
-            Who::Signs | Who::MoreRecords => self.on_signs(trial, &setting),
-            Who::SecondTerm | Who::FirstTerm => self.on_ramp(trial, &setting),
-            _ => self.on_balls(trial, &setting),
+            Who::Signs | Who::MoreRecords => self.on_signs(trial, &size),
+            Who::SecondTerm | Who::FirstTerm => self.on_ramp(trial, &size),
+            _ => self.on_balls(trial, &size),
         }
     }
 }
 
-fn facts_of(problem: &impl Problem, setting: &Setting, initial_gap: f64) -> PublicFacts {
+fn facts_of(problem: &dyn Problem, size: &Size, initial_gap: f64) -> PublicFacts {
     PublicFacts {
-        records: setting.records,
-        dim: setting.dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: problem.lipschitz(),
-        smoothness: problem.smoothness(),
         initial_gap,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..size.facts(problem)
     }
 }
 
@@ -291,7 +251,7 @@ fn one_release(
     facts: &PublicFacts,
     budget: &Budget,
     share: f64,
-) -> Result<NoisyGdPlan, TrialError> {
+) -> Result<NoisyGdPlan, CheckError> {
     let any = NoisyGdPlan::momentum(facts, budget, 1)?;
     let clip = share * facts.lipschitz * (1.0 + 1e-12);
     Ok(any.with_parameters(1, 1.0 / facts.smoothness, 0.0, clip)?)
@@ -302,16 +262,11 @@ fn one_release(
 fn error_of(
     plan: &dyn Plan,
     mut oracle: impl Oracle,
-    problem: &impl Problem,
-) -> Result<Measured, TrialError> {
-    let mut gradient = vec![0.0; problem.dim()];
-    let mut error = |point: &[f64]| {
-        problem.gradient(point, &mut gradient);
-        norm(&gradient)
-    };
-    let points = Points::of(plan, &mut oracle, &mut error)?;
+    problem: &dyn Problem,
+) -> Result<Measured, CheckError> {
+    let points = Points::of(plan, &mut oracle, |point| gradient_norm(problem, point))?;
     match plan.predicted_bound() {
         Some(bound) => points.under(Some(bound)),
-        None => Ok(Measured::new(error(&points.outcome.point))),
+        None => Ok(Measured::new(gradient_norm(problem, &points.outcome.point))),
     }
 }

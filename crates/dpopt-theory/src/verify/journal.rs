@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::claim::{Effort, Measured};
+use super::claim::Measured;
 use super::error::VerifyError;
+use crate::checks::Effort;
 
 /// The place of a trial: experiment, argument, problem, seed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -4,25 +4,16 @@ use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 use rand::Rng as _;
 use serde::Serialize;
 
-use super::claim::{Claim, Design, Effort, Expect, Experiment};
+use super::claim::{Claim, Design, Expect, Experiment};
 use super::error::VerifyError;
 use super::journal::Outcome;
+use crate::checks::{Effort, Status};
 use crate::rates::LogLogFit;
 
 /// Confidence of all intervals.
 const CONFIDENCE: f64 = 0.95;
 /// Resamples of the seeds.
 const RESAMPLES: usize = 400;
-
-/// Whether a claim was confirmed, or a broken twin caught.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// It was.
-    Pass,
-    /// It was not.
-    Fail,
-}
 
 /// The measurement at one argument.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -223,7 +214,7 @@ pub(super) fn judge(
         bound_respected: bounded.then_some(respected),
         trials: design.trials(),
         failed,
-        status: if pass { Status::Pass } else { Status::Fail },
+        status: Status::of(pass),
         why,
         data,
     })

@@ -14,11 +14,12 @@ use dpopt_nonconvex::{
     KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NoObserver, NoisyGdPlan, NoisyGdSchedule,
     OutputRule, Plan as _, PublicFacts, Release, Stop,
 };
-use dpopt_oracle::{Convexity, Oracle};
-use dpopt_privacy::Adjacency;
+use dpopt_oracle::Oracle;
 
-use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::common::{budget_at, half_decades};
+use super::claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
+use super::common::{Privacy, Size, half_decades};
+use super::descent::NOT_BY_DISPLACEMENT;
+use crate::checks::{CheckError, Effort};
 use crate::problem::Problem;
 use crate::simulation::{NoiseRule, SimulatedOracle};
 use crate::zoo::{LogPeriodic, Power, Radial, Softplus};
@@ -105,7 +106,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
             -1.5,
             Who::LipschitzNoise,
             3.0,
-            "The noise of a variation is scaled with 2 L0 and not with its displacement.",
+            NOT_BY_DISPLACEMENT,
         ),
         (
             "kl-spider/printed",
@@ -139,41 +140,20 @@ fn claim(id: &str, axis: Axis, predicted: f64) -> Claim {
         .within(0.08, 0.16, "a tolerance fixed before the first run")
 }
 
-/// One size of the problem.
-struct Setting {
-    records: u64,
-    dim: usize,
-    mu: f64,
-}
-
 impl KlExperiment {
-    fn setting(&self, x: f64) -> Setting {
-        let root = std::f64::consts::SQRT_2;
-        match self.claim.axis {
-            Axis::Dimension => Setting {
-                records: match self.family {
-                    Family::Softplus => 30_000,
-                    Family::Power(tau) if tau > 3.0 => 300_000,
-                    _ => 1_000_000,
-                },
-                dim: x as usize,
-                mu: root,
-            },
-            Axis::Mu => Setting {
-                records: if self.family == Family::Softplus {
-                    100_000
-                } else {
-                    1_000_000
-                },
-                dim: 20,
-                mu: x,
-            },
-            _ => Setting {
-                records: x as u64,
-                dim: 20,
-                mu: root,
-            },
-        }
+    fn size(&self, x: f64) -> Size {
+        let records = match (self.claim.axis, self.family) {
+            (Axis::Dimension, Family::Softplus) => 30_000,
+            (Axis::Dimension, Family::Power(tau)) if tau > 3.0 => 300_000,
+            (_, Family::Softplus) => 100_000,
+            _ => 1_000_000,
+        };
+        let size = Size {
+            records,
+            dim: 20,
+            privacy: Privacy::Mu(std::f64::consts::SQRT_2),
+        };
+        size.along(self.claim.axis, x)
     }
 
     /// Runs of one trial: planning takes longer than a short run.
@@ -188,7 +168,7 @@ impl KlExperiment {
         }
     }
 
-    fn problem(&self, dim: usize) -> Result<Box<dyn Problem>, TrialError> {
+    fn problem(&self, dim: usize) -> Result<Box<dyn Problem>, CheckError> {
         Ok(match self.family {
             Family::Power(tau) => Box::new(Radial::new(Power::new(tau)?, dim, 1.0, 1.0)?),
             Family::Softplus => Box::new(Radial::new(Softplus::new(20.0, 20.0)?, dim, 1.0, 1.0)?),
@@ -205,7 +185,7 @@ impl KlExperiment {
         plan: &KlSpiderPlan,
         problem: &dyn Problem,
         seed: u64,
-    ) -> Result<f64, TrialError> {
+    ) -> Result<f64, CheckError> {
         let facts = plan.facts();
         let oracle = |seed| SimulatedOracle::new(problem, facts.records, facts.adjacency, seed);
         let point = match self.who {
@@ -238,7 +218,7 @@ impl KlExperiment {
 fn previous_iterates<O: Oracle>(
     plan: &KlSpiderPlan,
     oracle: impl Fn(u64) -> O,
-) -> Result<Vec<f64>, TrialError> {
+) -> Result<Vec<f64>, CheckError> {
     let mut point = vec![0.0; plan.dim()];
     for (k, phase) in (0..).zip(plan.phases()) {
         let (facts, budget, settings) = (plan.facts(), plan.budget(), *plan.settings());
@@ -263,7 +243,6 @@ impl Experiment for KlExperiment {
     }
 
     fn design(&self, effort: Effort) -> Design {
-        let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.who, self.family) {
             (Axis::Dimension, ..) => (0..7)
                 .map(|k| (100.0 * 10f64.powf(0.25 * f64::from(k))).round())
@@ -274,28 +253,22 @@ impl Experiment for KlExperiment {
             (_, Who::Printed, _) => half_decades(1e5, 5),
             (.., Family::Softplus) => half_decades(1e3, 7),
             (_, _, Family::LogPeriodic) => half_decades(1e3, 9),
-            (_, Who::KlSpider, _) => half_decades(1e4, if full { 11 } else { 7 }),
+            (_, Who::KlSpider, _) => half_decades(1e4, effort.pick(7, 11)),
             _ => half_decades(1e4, 5),
         };
-        Design::new(points).with_seeds(if full { 12 } else { 3 })
+        Design::new(points).with_seeds(effort.pick(3, 12))
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let setting = self.setting(trial.x);
-        let problem = self.problem(setting.dim)?;
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
+        let size = self.size(trial.x);
+        let problem = self.problem(size.dim)?;
         let known = problem.constants();
         let condition = known.kl.ok_or("no KL condition is known")?.condition()?;
         let facts = PublicFacts {
-            records: setting.records,
-            dim: setting.dim,
-            adjacency: Adjacency::ReplaceOne,
             lipschitz: known.lipschitz + TILT,
-            smoothness: known.smoothness,
-            initial_gap: known.initial_gap,
-            row_norm: 1.0,
-            convexity: Convexity::Nonconvex,
+            ..size.facts(&*problem)
         };
-        let budget = budget_at(setting.mu, 1e-6)?;
+        let budget = size.budget(1e-6)?;
         let plan = |version| {
             let settings = KlSpiderSettings::new(FAILURE).with_version(version);
             KlSpiderPlan::new(&facts, &condition, &budget, settings, MAX_STEPS)

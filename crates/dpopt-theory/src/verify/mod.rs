@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use dpopt_theory::verify::{
-//!     Axis, Claim, Design, Effort, Experiment, Measured, Registry, Trial, TrialError, Verification,
+//!     Axis, CheckError, Claim, Design, Effort, Experiment, Measured, Registry, Trial, Verification,
 //! };
 //!
 //! /// A "solver" whose error is 3/sqrt(n), up to luck.
@@ -25,7 +25,7 @@
 //!     fn design(&self, _: Effort) -> Design {
 //!         Design::new(vec![1e2, 1e3, 1e4, 1e5]).with_seeds(2)
 //!     }
-//!     fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+//!     fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
 //!         let luck = 1.0 + 0.01 * (trial.seed % 7) as f64;
 //!         Ok(Measured::new(3.0 * luck / trial.x.sqrt()).with_bound(5.0 / trial.x.sqrt()))
 //!     }
@@ -39,6 +39,7 @@
 //! ```
 
 mod adaptive;
+mod builtin;
 mod claim;
 mod common;
 mod descent;
@@ -51,16 +52,16 @@ mod page;
 mod projection;
 mod proximal;
 mod recursive;
+mod registry;
 mod run;
 mod sampled;
 mod tree;
 mod two_point;
-mod variants;
 
-pub use claim::{
-    Axis, Claim, Design, Effort, Expect, Experiment, Measured, Registry, Trial, TrialError,
-};
+pub use crate::checks::{CheckError, Effort, Named, Status};
+pub use claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
 pub use error::VerifyError;
-pub use judge::{Point, Report, Row, Status};
+pub use judge::{Point, Report, Row};
+pub use registry::Registry;
 pub use run::{Progress, Verification};
 pub use two_point::{CanaryReading, TwoPointCanary};

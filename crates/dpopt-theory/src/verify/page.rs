@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use dpopt_report::{Mark, Plot, Scale, Series, Size, escape, page, table};
 
-use super::judge::{Point, Report, Row, Status};
+use super::judge::{Point, Report, Row};
+use crate::checks::Status;
 
 /// Plots side by side.
 const STYLE: &str = "main { max-width: 70rem; }
@@ -23,10 +24,7 @@ impl Report {
              broken twin: it passes when the measurement caught it.</p>\n",
             passed.count(),
             self.rows.len(),
-            match self.effort {
-                super::Effort::Quick => "quick",
-                super::Effort::Full => "full",
-            },
+            self.effort.pick("quick", "full"),
             self.seed
         );
         let rows = self.rows.iter().map(|row| {

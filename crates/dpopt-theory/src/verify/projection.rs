@@ -6,8 +6,7 @@
 //! ([`SpanOracle`], which says why the law is the same). Error of a point: as in `descent.rs`, of the problem **before**
 //! the projection at lifted points.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use dpopt_linalg::JlMap;
 use dpopt_nonconvex::{
@@ -17,8 +16,9 @@ use dpopt_nonconvex::{
 use dpopt_oracle::Convexity;
 use dpopt_privacy::Adjacency;
 
-use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
-use super::common::{DELTA, Points, budget, epsilon_at, half_decades, mu_at, share};
+use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
+use super::common::{DELTA, Plans, Points, Privacy, Size, half_decades, mu_at, share};
+use crate::checks::{CheckError, Effort};
 use crate::simulation::{RampGlm, SpanOracle, in_span};
 
 /// Steps that a planner may take; none of these plans takes as many.
@@ -51,8 +51,7 @@ struct GlmExperiment {
     claim: Claim,
     who: Who,
     dim: usize,
-    /// Plans by the bits of the argument: they are the same for all trials there.
-    plans: Mutex<BTreeMap<u64, Arc<Planned>>>,
+    plans: Plans<Arc<Planned>>,
 }
 
 /// A plan with a bound, over a projection or without.
@@ -90,89 +89,99 @@ impl Planned {
 
 /// The experiments of this file.
 pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
+    use Axis::{Dimension, Mu, Rank, Records};
+    use Who::{JlRank, JlRankFree, NoisyRank, Spider, SpiderRank};
     let mut all: Vec<Box<dyn Experiment>> = Vec::new();
-    let mut add = |id: &str,
-                   axis: Axis,
-                   predicted: f64,
-                   who: Who,
-                   dim: usize,
-                   tell: &dyn Fn(Claim) -> Claim| {
-        let claim = Claim::new(id, axis, predicted).on("ramp-glm");
-        let claim = match who {
-            Who::JlRank | Who::JlRankFree => claim.by(
-                "jl over spiderboost",
-                "arXiv 2206.00846, Theorem 6, repaired",
-            ),
-            Who::Spider => claim.by("spiderboost", "arXiv 2206.00846, Theorem 1, repaired"),
-            Who::SpiderRank => claim.by("spiderboost within a rank", "docs/theory/jl.md"),
-            Who::NoisyRank => claim.by("noisy-gd-theory within a rank", "docs/theory/jl.md"),
-        };
+    let mut add = |claim, who, dim| {
         all.push(Box::new(GlmExperiment {
-            claim: tell(claim),
+            claim,
             who,
             dim,
-            plans: Mutex::new(BTreeMap::new()),
+            plans: Plans::new(),
         }));
     };
-    let plain = |claim: Claim| claim;
-    let logs = |claim: Claim| claim.within(0.06, 0.1, "k grows with ln n");
-    let whole = |claim: Claim| claim.within(0.06, 0.1, "phases and rows of whole numbers");
-    use Axis::{Dimension, Mu, Rank, Records};
+    let logs = "k grows with ln n";
+    let whole = "phases and rows of whole numbers";
     let (third, sixth) = (1.0 / 3.0, 1.0 / 6.0);
-    add("jl-rank/n", Records, -2.0 * third, Who::JlRank, DIM, &logs);
-    add("jl-rank/mu", Mu, -2.0 * third, Who::JlRank, DIM, &plain);
-    add("jl-rank/d", Dimension, 0.0, Who::JlRank, DIM, &plain);
-    add("jl-rank/rank", Rank, third, Who::JlRank, DIM, &whole);
-    let free = Who::JlRankFree;
-    add("jl-rank-free/n", Records, -0.4, free, WIDE, &logs);
-    add("jl-rank-free/mu", Mu, -0.4, free, WIDE, &whole);
-    add("jl-rank-free/d", Dimension, 0.0, free, WIDE, &whole);
-    add("jl-rank-free/rank", Rank, 0.0, free, WIDE, &whole);
-    let who = Who::SpiderRank;
-    let id = |axis: Axis| format!("spiderboost-within-rank/{}", axis.symbol());
-    add(&id(Records), Records, -2.0 * third, who, 100, &plain);
-    add(&id(Mu), Mu, -2.0 * third, who, 100, &plain);
-    add(&id(Dimension), Dimension, sixth, who, DIM, &whole);
-    add(&id(Rank), Rank, sixth, who, 1_000, &whole);
-    let who = Who::NoisyRank;
-    let id = |axis: Axis| format!("noisy-gd-within-rank/{}", axis.symbol());
-    add(&id(Records), Records, -0.5, who, 1_000, &plain);
-    add(&id(Mu), Mu, -0.5, who, 1_000, &plain);
-    add(&id(Dimension), Dimension, 0.0, who, DIM, &plain);
-    add(&id(Rank), Rank, 0.25, who, DIM, &plain);
-    let not_replanned = |claim: Claim| {
-        claim.control(
-            "SpiderBoost planned for all d dimensions under the claim of the rank: can a fit tell?",
-        )
+    for (who, axis, predicted, dim, note) in [
+        (JlRank, Records, -2.0 * third, DIM, logs),
+        (JlRank, Mu, -2.0 * third, DIM, ""),
+        (JlRank, Dimension, 0.0, DIM, ""),
+        (JlRank, Rank, third, DIM, whole),
+        (JlRankFree, Records, -0.4, WIDE, logs),
+        (JlRankFree, Mu, -0.4, WIDE, whole),
+        (JlRankFree, Dimension, 0.0, WIDE, whole),
+        (JlRankFree, Rank, 0.0, WIDE, whole),
+        (SpiderRank, Records, -2.0 * third, 100, ""),
+        (SpiderRank, Mu, -2.0 * third, 100, ""),
+        (SpiderRank, Dimension, sixth, DIM, whole),
+        (SpiderRank, Rank, sixth, 1_000, whole),
+        (NoisyRank, Records, -0.5, 1_000, ""),
+        (NoisyRank, Mu, -0.5, 1_000, ""),
+        (NoisyRank, Dimension, 0.0, DIM, ""),
+        (NoisyRank, Rank, 0.25, DIM, ""),
+    ] {
+        let claim = who.claim(axis.symbol(), axis, predicted);
+        add(
+            match note {
+                "" => claim,
+                note => claim.within(0.06, 0.1, note),
+            },
+            who,
+            dim,
+        );
+    }
+    let not_replanned =
+        "SpiderBoost planned for all d dimensions under the claim of the rank: can a fit tell?";
+    let control = |id: &str, axis, rate, who: Who, note: &str| Claim {
+        id: id.to_owned(),
+        ..who.claim("", axis, rate).control(note)
     };
+    let id = "jl-rank/unprojected";
     add(
-        "jl-rank/unprojected",
-        Axis::Dimension,
-        0.0,
-        Who::Spider,
+        control(id, Dimension, 0.0, Spider, not_replanned),
+        Spider,
         DIM,
-        &not_replanned,
     );
+    let id = "spiderboost-within-rank/unranked";
     add(
-        "spiderboost-within-rank/unranked",
-        Axis::Dimension,
-        1.0 / 6.0,
-        Who::Spider,
+        control(id, Dimension, sixth, Spider, not_replanned),
+        Spider,
         DIM,
-        &not_replanned,
     );
-    let other = |claim: Claim| {
-        claim.control("Noisy gradient descent under the claim of the projected SpiderBoost.")
-    };
-    add(
-        "jl-rank/noisy-gd",
-        Axis::Records,
-        -2.0 / 3.0,
-        Who::NoisyRank,
-        1_000,
-        &other,
-    );
+    let other = "Noisy gradient descent under the claim of the projected SpiderBoost.";
+    let claim = control("jl-rank/noisy-gd", Records, -2.0 * third, NoisyRank, other);
+    add(claim, NoisyRank, 1_000);
     all
+}
+
+impl Who {
+    /// A claim about it.
+    fn claim(self, row: &str, axis: Axis, predicted: f64) -> Claim {
+        let projected = (
+            "jl over spiderboost",
+            "arXiv 2206.00846, Theorem 6, repaired",
+        );
+        let (name, (solver, theorem)) = match self {
+            Self::JlRank => ("jl-rank", projected),
+            Self::JlRankFree => ("jl-rank-free", projected),
+            Self::Spider => (
+                "spiderboost",
+                ("spiderboost", "arXiv 2206.00846, Theorem 1, repaired"),
+            ),
+            Self::SpiderRank => (
+                "spiderboost-within-rank",
+                ("spiderboost within a rank", "docs/theory/jl.md"),
+            ),
+            Self::NoisyRank => (
+                "noisy-gd-within-rank",
+                ("noisy-gd-theory within a rank", "docs/theory/jl.md"),
+            ),
+        };
+        Claim::new(&format!("{name}/{row}"), axis, predicted)
+            .on("ramp-glm")
+            .by(solver, theorem)
+    }
 }
 
 struct Setting {
@@ -182,7 +191,7 @@ struct Setting {
 }
 
 impl GlmExperiment {
-    fn setting(&self, x: f64) -> Result<Setting, TrialError> {
+    fn setting(&self, x: f64) -> Result<Setting, CheckError> {
         // Within a rank SpiderBoost has its rate where phases are long: far longer than one step, for which n mu has to be far above
         // d, and longer than the 4 (r - 1) steps in which the Huber directions follow the estimate (a generalised linear
         // loss of rank r has a mean curvature of at most 1/r). So few directions, and many records.
@@ -191,17 +200,20 @@ impl GlmExperiment {
             (Who::SpiderRank, _) => (300_000, 2),
             _ => (100_000, RANK),
         };
-        let (mut records, mut dim, mut epsilon, mut rank) = (many, self.dim, 1.0, few);
-        match self.claim.axis {
-            Axis::Dimension => dim = x as usize,
-            Axis::Mu => epsilon = epsilon_at(x),
-            Axis::Rank => rank = x as usize,
-            _ => records = x as u64,
-        }
+        let size = Size {
+            records: many,
+            dim: self.dim,
+            privacy: Privacy::Epsilon(1.0),
+        };
+        let size = size.along(self.claim.axis, x);
+        let rank = match self.claim.axis {
+            Axis::Rank => x as usize,
+            _ => few,
+        };
         Ok(Setting {
             facts: PublicFacts {
-                records,
-                dim,
+                records: size.records,
+                dim: size.dim,
                 adjacency: Adjacency::ReplaceOne,
                 lipschitz: 1.0,
                 smoothness: 1.0,
@@ -209,31 +221,23 @@ impl GlmExperiment {
                 row_norm: 1.0,
                 convexity: Convexity::Convex,
             },
-            budget: budget(epsilon, DELTA)?,
+            budget: size.budget(DELTA)?,
             rank,
         })
     }
 
-    fn planned(&self, x: f64, setting: &Setting) -> Result<Arc<Planned>, TrialError> {
-        let mut plans = self
-            .plans
-            .lock()
-            .map_err(|_| "a trial panicked while planning")?;
+    fn planned(&self, x: f64, setting: &Setting) -> Result<Arc<Planned>, CheckError> {
         // The rank-free plan is not told the rank.
         let key = match (self.who, self.claim.axis) {
-            (Who::JlRankFree, Axis::Rank) => 0,
-            _ => x.to_bits(),
+            (Who::JlRankFree, Axis::Rank) => 0.0,
+            _ => x,
         };
-        if let Some(planned) = plans.get(&key) {
-            return Ok(planned.clone());
-        }
-        let planned = Arc::new(plan(self.who, setting)?);
-        plans.insert(key, planned.clone());
-        Ok(planned)
+        self.plans
+            .at(key, || Ok(Arc::new(plan(self.who, setting)?)))
     }
 }
 
-fn plan(who: Who, setting: &Setting) -> Result<Planned, TrialError> {
+fn plan(who: Who, setting: &Setting) -> Result<Planned, CheckError> {
     let Setting {
         facts,
         budget,
@@ -276,7 +280,6 @@ impl Experiment for GlmExperiment {
     }
 
     fn design(&self, effort: Effort) -> Design {
-        let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.who) {
             (Axis::Dimension, Who::SpiderRank) => half_decades(316.0, 4),
             (Axis::Dimension, Who::JlRank) => vec![1_000.0, 10_000.0, 100_000.0],
@@ -286,13 +289,13 @@ impl Experiment for GlmExperiment {
             (Axis::Rank, Who::JlRank) => vec![8.0, 16.0, 32.0, 64.0, 128.0],
             (Axis::Rank, Who::SpiderRank) => vec![2.0, 3.0, 4.0, 6.0, 8.0],
             (Axis::Rank, _) => vec![4.0, 8.0, 16.0, 32.0, 64.0],
-            (_, Who::SpiderRank) => half_decades(10_000.0, if full { 5 } else { 4 }),
+            (_, Who::SpiderRank) => half_decades(10_000.0, effort.pick(4, 5)),
             (_, Who::JlRankFree) => half_decades(10_000.0, 5),
-            _ => half_decades(10_000.0, if full { 6 } else { 5 }),
+            _ => half_decades(10_000.0, effort.pick(5, 6)),
         };
         Design::new(points)
-            .with_members(if full { 20 } else { 10 })
-            .with_seeds(if full { 6 } else { 2 })
+            .with_members(effort.pick(10, 20))
+            .with_seeds(effort.pick(2, 6))
     }
 
     /// How k and the stretch of rows go with the rank: k/r falls to 6.25 from far above it, and the base solver's bound goes as
@@ -310,7 +313,7 @@ impl Experiment for GlmExperiment {
         })
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
         let setting = self.setting(trial.x)?;
         let planned = self.planned(trial.x, &setting)?;
         let [least, most] = SLOPES;
@@ -321,13 +324,7 @@ impl Experiment for GlmExperiment {
             None => RampGlm::plain(rank, slope),
             Some((rows, row_norm)) => {
                 let map = JlMap::gaussian(rows, setting.facts.dim, trial.seed)?;
-                let image = |j| {
-                    let mut column = vec![0.0; rows];
-                    map.column(j, &mut column);
-                    column
-                };
-                let images: Vec<Vec<f64>> = (0..rank).map(image).collect();
-                RampGlm::embedded(&images, slope, row_norm)
+                RampGlm::projected(&map, rank, slope, row_norm)
             }
         };
         let (plan, facts) = (planned.base(), &setting.facts);

@@ -15,13 +15,12 @@ use dpopt_nonconvex::{
     KlCondition, NoObserver, Plan as _, ProximalFacts, ProximalPlan, ProximalReads,
     ProximalSettings, PublicFacts, Release,
 };
-use dpopt_oracle::{
-    Answer, AskError, Convexity, FnOracle, Mean, Offers, Oracle, OracleFacts, Question,
-};
-use dpopt_privacy::{Adjacency, Curator};
+use dpopt_oracle::{Answer, AskError, FnOracle, Mean, Offers, Oracle, OracleFacts, Question};
+use dpopt_privacy::Curator;
 
-use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::common::{budget_at, completed};
+use super::claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
+use super::common::{Privacy, Size, completed};
+use crate::checks::{CheckError, Effort};
 use crate::problem::Problem;
 use crate::zoo::{Power, Radial, WeaklyConvex};
 use dpopt_certify::random::Normals;
@@ -104,45 +103,23 @@ fn claim(id: &str, axis: Axis, predicted: f64) -> Claim {
         )
 }
 
-/// One size of the problem.
-struct Setting {
-    records: u64,
-    dim: usize,
-    mu: f64,
-}
-
 impl ProximalExperiment {
-    fn setting(&self, x: f64) -> Setting {
-        match (self.claim.axis, self.who) {
-            (Axis::Dimension, _) => Setting {
-                records: 100_000,
-                dim: x as usize,
-                mu: 0.08,
-            },
-            (Axis::Mu, _) => Setting {
-                records: 1_000_000,
-                dim: MANY,
-                mu: x,
-            },
-            (_, Who::EveryRound) => Setting {
-                records: x as u64,
-                dim: 10,
-                mu: std::f64::consts::SQRT_2,
-            },
-            (_, Who::Printed) => Setting {
-                records: x as u64,
-                dim: 10,
-                mu: 1.0,
-            },
-            _ => Setting {
-                records: x as u64,
-                dim: MANY,
-                mu: 1.0,
-            },
-        }
+    fn size(&self, x: f64) -> Size {
+        let (records, dim, mu) = match (self.claim.axis, self.who) {
+            (Axis::Dimension, _) => (100_000, MANY, 0.08),
+            (_, Who::EveryRound) => (1_000_000, 10, std::f64::consts::SQRT_2),
+            (_, Who::Printed) => (1_000_000, 10, 1.0),
+            _ => (1_000_000, MANY, 1.0),
+        };
+        let size = Size {
+            records,
+            dim,
+            privacy: Privacy::Mu(mu),
+        };
+        size.along(self.claim.axis, x)
     }
 
-    fn power(&self, dim: usize) -> Result<Radial<Power>, TrialError> {
+    fn power(&self, dim: usize) -> Result<Radial<Power>, CheckError> {
         Ok(Radial::new(
             Power::new(self.kappa / (self.kappa - 1.0))?,
             dim,
@@ -151,28 +128,28 @@ impl ProximalExperiment {
         )?)
     }
 
-    fn plan(&self, setting: &Setting) -> Result<ProximalPlan, TrialError> {
-        let problem = self.power(setting.dim)?;
-        plan(&problem, LIPSCHITZ, setting, FAILURE)
+    fn plan(&self, size: &Size) -> Result<ProximalPlan, CheckError> {
+        let problem = self.power(size.dim)?;
+        plan(&problem, LIPSCHITZ, size, FAILURE)
     }
 
-    fn planned(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let setting = self.setting(trial.x);
-        let problem = self.power(setting.dim)?;
-        let plan = self.plan(&setting)?;
+    fn planned(&self, trial: &Trial) -> Result<Measured, CheckError> {
+        let size = self.size(trial.x);
+        let problem = self.power(size.dim)?;
+        let plan = self.plan(&size)?;
         let mut oracle = closed_gradients(&problem, &plan, trial.seed);
         let outcome = plan.run(&mut oracle, &mut NoObserver)?;
         completed(outcome.stop)?;
         Ok(Measured::new(problem.value(&outcome.point)).with_bound(plan.predicted_risk()))
     }
 
-    fn every_round(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let setting = self.setting(trial.x);
+    fn every_round(&self, trial: &Trial) -> Result<Measured, CheckError> {
+        let size = self.size(trial.x);
         let profile = WeaklyConvex::new(1.5, 0.03, 10.0)?;
-        let problem = Radial::new(profile, setting.dim, 1.0, 1.3)?;
+        let problem = Radial::new(profile, size.dim, 1.0, 1.3)?;
         // Tilts of length 1 besides.
         let lipschitz = problem.lipschitz() + 1.0;
-        let plan = plan(&problem, lipschitz, &setting, 1e-3)?;
+        let plan = plan(&problem, lipschitz, &size, 1e-3)?;
         let mut oracle = closed_gradients(&problem, &plan, trial.seed);
         let mut ends = plan.rounds().iter().scan(0, |done, round| {
             *done += round.steps;
@@ -196,11 +173,11 @@ impl ProximalExperiment {
     }
 
     /// Algorithms 2 and 4 as printed, with 2 n^2 rho_t/d steps a round.
-    fn printed(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let setting = self.setting(trial.x);
-        let problem = self.power(setting.dim)?;
-        let (n, d) = (setting.records as f64, setting.dim as f64);
-        let rho = 0.5 * setting.mu * setting.mu;
+    fn printed(&self, trial: &Trial) -> Result<Measured, CheckError> {
+        let size = self.size(trial.x);
+        let problem = self.power(size.dim)?;
+        let (n, d) = (size.records as f64, size.dim as f64);
+        let rho = 0.5 * size.mu() * size.mu();
         let condition = condition(&problem)?;
         let gap = problem.initial_gap();
         let number = condition.condition_number(PRINTED_WEIGHT, gap);
@@ -212,7 +189,7 @@ impl ProximalExperiment {
         let noise_std = 2.0 * LIPSCHITZ * (steps / share).sqrt() / n;
         let radius = LIPSCHITZ / (2.0 * PRINTED_WEIGHT);
         let mut random = Normals::new(trial.seed);
-        let mut centre = vec![0.0; setting.dim];
+        let mut centre = vec![0.0; size.dim];
         let mut gradient = centre.clone();
         for _ in 0..rounds as u64 {
             let mut point = centre.clone();
@@ -241,7 +218,7 @@ impl ProximalExperiment {
     }
 }
 
-fn condition<P: Problem>(problem: &P) -> Result<KlCondition, TrialError> {
+fn condition(problem: &dyn Problem) -> Result<KlCondition, CheckError> {
     let kl = problem
         .constants()
         .kl
@@ -249,22 +226,17 @@ fn condition<P: Problem>(problem: &P) -> Result<KlCondition, TrialError> {
     Ok(kl.condition()?)
 }
 
-fn plan<P: Problem>(
-    problem: &P,
+fn plan(
+    problem: &dyn Problem,
     lipschitz: f64,
-    setting: &Setting,
+    size: &Size,
     failure: f64,
-) -> Result<ProximalPlan, TrialError> {
+) -> Result<ProximalPlan, CheckError> {
     let constants = problem.constants();
     let public = PublicFacts {
-        records: setting.records,
-        dim: setting.dim,
-        adjacency: Adjacency::ReplaceOne,
         lipschitz,
-        smoothness: f64::INFINITY,
-        initial_gap: constants.initial_gap,
         row_norm: f64::INFINITY,
-        convexity: Convexity::Nonconvex,
+        ..size.facts(problem)
     };
     let facts = ProximalFacts {
         public,
@@ -273,7 +245,7 @@ fn plan<P: Problem>(
         failure,
         region: None,
     };
-    let budget = budget_at(setting.mu, DELTA)?;
+    let budget = size.budget(DELTA)?;
     let settings = ProximalSettings::new(MAX_STEPS)
         .reading(ProximalReads::Everything)
         .with_slack(SLACK);
@@ -294,9 +266,9 @@ impl Experiment for ProximalExperiment {
     fn design(&self, effort: Effort) -> Design {
         let full = effort == Effort::Full;
         let (first, ratio, count, seeds) = match (self.claim.axis, self.who) {
-            (Axis::Dimension, _) => (10.0, 10f64.sqrt(), 7, if full { 16 } else { 2 }),
-            (_, Who::EveryRound) => (2e3, 1.6, if full { 6 } else { 4 }, 2),
-            (_, Who::Printed) => (500.0, 2f64.sqrt(), if full { 9 } else { 7 }, 4),
+            (Axis::Dimension, _) => (10.0, 10f64.sqrt(), 7, effort.pick(2, 16)),
+            (_, Who::EveryRound) => (2e3, 1.6, effort.pick(4, 6), 2),
+            (_, Who::Printed) => (500.0, 2f64.sqrt(), effort.pick(7, 9), 4),
             (Axis::Mu, _) if full => (1e-3, 10f64.powf(0.25), 9, 3),
             (Axis::Mu, _) => (1e-3, 1.5, 8, 2),
             _ if full => (1e3, 10f64.sqrt(), 6, 2),
@@ -307,7 +279,7 @@ impl Experiment for ProximalExperiment {
         Design::new(points.map(|x| if whole { x.round() } else { x }).collect()).with_seeds(seeds)
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
         match self.who {
             Who::Planned => self.planned(trial),
             Who::Printed => self.printed(trial),
@@ -319,8 +291,8 @@ impl Experiment for ProximalExperiment {
         if self.who == Who::EveryRound {
             return 1.0;
         }
-        let setting = self.setting(x);
-        let Ok(plan) = self.plan(&setting) else {
+        let size = self.size(x);
+        let Ok(plan) = self.plan(&size) else {
             return f64::NAN;
         };
         let curve = plan.predicted_risk() / x.powf(self.claim.predicted);
@@ -335,7 +307,7 @@ impl Experiment for ProximalExperiment {
 
 /// The mean gradient of a problem in closed form with a plan's noise, without a charge for each release: runs here are of
 /// many millions of steps.
-fn closed_gradients<P: Problem>(problem: &P, plan: &ProximalPlan, seed: u64) -> impl Oracle {
+fn closed_gradients(problem: &dyn Problem, plan: &ProximalPlan, seed: u64) -> impl Oracle {
     let (facts, noise_std, clip) = (plan.facts(), plan.noise_std(), plan.clip());
     let mut random = Normals::new(seed);
     FnOracle::new(
@@ -363,6 +335,7 @@ mod tests {
     use super::super::two_point::{CanaryReading, TwoPointCanary};
     use super::*;
     use crate::zoo::TwoPoint;
+    use dpopt_oracle::Convexity;
 
     const RECORDS: u64 = 20_000;
     const RHO: f64 = 1e-4;
@@ -373,15 +346,16 @@ mod tests {
     fn reading(kappa: f64, spent: f64, seeds: u64) -> CanaryReading {
         let canary = TwoPointCanary::new(kappa, RECORDS, RHO).unwrap();
         let solver = |problem: &TwoPoint, seed| {
-            let public = PublicFacts {
+            let size = Size {
                 records: RECORDS,
                 dim: 1,
-                adjacency: Adjacency::ReplaceOne,
-                lipschitz: problem.lipschitz(),
-                smoothness: f64::INFINITY,
+                privacy: Privacy::Mu((2.0 * RHO * spent).sqrt()),
+            };
+            let public = PublicFacts {
                 initial_gap: problem.value(&[START]) - problem.least(),
                 row_norm: f64::INFINITY,
                 convexity: Convexity::Convex,
+                ..size.facts(problem)
             };
             let facts = ProximalFacts {
                 public,
@@ -393,8 +367,7 @@ mod tests {
             let settings = ProximalSettings::new(MAX_STEPS)
                 .reading(ProximalReads::Everything)
                 .with_slack(SLACK);
-            let budget = budget_at((2.0 * RHO * spent).sqrt(), DELTA)?;
-            let plan = ProximalPlan::with_settings(&facts, &budget, settings)?;
+            let plan = ProximalPlan::with_settings(&facts, &size.budget(DELTA)?, settings)?;
             let mut oracle = closed_gradients(problem, &plan, seed);
             let outcome = plan.run_from(&[START], &mut oracle, &mut NoObserver)?;
             completed(outcome.stop)?;

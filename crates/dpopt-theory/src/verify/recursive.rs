@@ -20,9 +20,9 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, NoiseMultiplier};
 
-use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::common::{budget_at, completed, half_decades, share};
-use crate::problem::Problem as _;
+use super::claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
+use super::common::{Privacy, Size, completed, gradient_norm, half_decades, share};
+use crate::checks::{CheckError, Effort};
 use crate::simulation::{SimulatedOracle, WeightedRecords};
 use crate::zoo::{Coins, Ramp, RampBowl};
 use dpopt_certify::random::Normals;
@@ -62,8 +62,9 @@ struct RecursiveExperiment {
 
 /// The experiments of this file.
 pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
-    use Inner::{NoisyGd, PhasedSgd};
-    use Term::{Private, Statistical};
+    let (gd, sgd) = (Inner::NoisyGd, Inner::PhasedSgd);
+    let (noise, sample) = (Term::Private, Term::Statistical);
+    let (n, d, mu) = (Axis::Records, Axis::Dimension, Axis::Mu);
     let mut all: Vec<Box<dyn Experiment>> = Vec::new();
     let mut add = |claim, inner, term, twin| {
         all.push(Box::new(RecursiveExperiment {
@@ -73,52 +74,21 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
             twin,
         }));
     };
-    for (axis, predicted) in [
-        (Axis::Records, -1.0),
-        (Axis::Dimension, 0.5),
-        (Axis::Mu, -1.0),
+    for (id, axis, predicted, inner, term) in [
+        ("recursive-gd/n", n, -1.0, gd, noise),
+        ("recursive-gd/d", d, 0.5, gd, noise),
+        ("recursive-gd/mu", mu, -1.0, gd, noise),
+        ("recursive-gd/n-statistical", n, -0.5, gd, sample),
+        ("recursive-sgd/n", n, -1.0, sgd, noise),
+        ("recursive-sgd/n-statistical", n, -0.5, sgd, sample),
     ] {
-        let id = format!("recursive-gd/{}", axis.symbol());
-        add(
-            claim(&id, axis, predicted, NoisyGd),
-            NoisyGd,
-            Private,
-            Twin::Honest,
-        );
+        let claim = claim(id, axis, predicted, inner);
+        add(claim, inner, term, Twin::Honest);
     }
-    let n = Axis::Records;
-    add(
-        claim("recursive-gd/n-statistical", n, -0.5, NoisyGd),
-        NoisyGd,
-        Statistical,
-        Twin::Honest,
-    );
-    add(
-        claim("recursive-sgd/n", n, -1.0, PhasedSgd),
-        PhasedSgd,
-        Private,
-        Twin::Honest,
-    );
-    add(
-        claim("recursive-sgd/n-statistical", n, -0.5, PhasedSgd),
-        PhasedSgd,
-        Statistical,
-        Twin::Honest,
-    );
     for (id, predicted, inner, term) in [
-        ("recursive-gd/fixed-weight", -1.0, NoisyGd, Private),
-        (
-            "recursive-gd/fixed-weight-statistical",
-            -0.5,
-            NoisyGd,
-            Statistical,
-        ),
-        (
-            "recursive-sgd/fixed-weight-statistical",
-            -0.5,
-            PhasedSgd,
-            Statistical,
-        ),
+        ("recursive-gd/fixed-weight", -1.0, gd, noise),
+        ("recursive-gd/fixed-weight-statistical", -0.5, gd, sample),
+        ("recursive-sgd/fixed-weight-statistical", -0.5, sgd, sample),
     ] {
         let control = claim(id, n, predicted, inner)
             .control("The first regulariser has the same weight for every n: its bias stays.");
@@ -147,82 +117,55 @@ fn claim(id: &str, axis: Axis, predicted: f64, inner: Inner) -> Claim {
         )
 }
 
-/// One size of the problem.
-struct Setting {
-    records: u64,
-    dim: usize,
-    mu: f64,
-}
-
-impl Setting {
-    /// 2 sqrt(d)/(n mu).
-    fn private(&self) -> f64 {
-        2.0 * (self.dim as f64).sqrt() / (self.records as f64 * self.mu)
-    }
-}
-
 impl RecursiveExperiment {
-    fn setting(&self, x: f64) -> Setting {
-        match (self.claim.axis, self.term, self.inner) {
-            (Axis::Dimension, ..) => Setting {
-                records: 100_000_000,
-                dim: x as usize,
-                mu: 1e-4,
-            },
-            (Axis::Mu, ..) => Setting {
-                records: 100_000_000,
-                dim: 10,
-                mu: x,
-            },
-            (_, Term::Statistical, _) => Setting {
-                records: x as u64,
-                dim: 2,
-                mu: 4.0,
-            },
-            (_, Term::Private, Inner::NoisyGd) => Setting {
-                records: x as u64,
-                dim: 10,
-                mu: 1e-4,
-            },
-            (_, Term::Private, Inner::PhasedSgd) => Setting {
-                records: x as u64,
-                dim: 4,
-                mu: 0.0024,
-            },
-        }
+    fn size(&self, x: f64) -> Size {
+        let (dim, mu) = match (self.term, self.inner) {
+            (Term::Statistical, _) => (2, 4.0),
+            (Term::Private, Inner::NoisyGd) => (10, 1e-4),
+            (Term::Private, Inner::PhasedSgd) => (4, 0.0024),
+        };
+        let size = Size {
+            records: 100_000_000,
+            dim,
+            privacy: Privacy::Mu(mu),
+        };
+        size.along(self.claim.axis, x)
     }
 
-    fn on_ramp(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
+    /// 2 sqrt(d)/(n mu).
+    fn private(&self, x: f64) -> f64 {
+        2.0 * self.size(x).relative_noise()
+    }
+
+    fn on_ramp(&self, trial: &Trial, size: &Size) -> Result<Measured, CheckError> {
         // The minimiser is at distance F0/g + g/2, which is 1 for every slope g.
-        let slope = 0.25 * (0.25 * setting.private() / 0.25).powf(share(trial));
+        let slope = 0.25 * self.private(trial.x).powf(share(trial));
         let gap = slope * (1.0 - 0.5 * slope);
-        let problem = RampBowl::new(setting.dim, 1.0, 1.0, gap, Ramp::Straight, slope)?;
-        let mut public = problem.facts(setting.records, Adjacency::ReplaceOne);
+        let problem = RampBowl::new(size.dim, 1.0, 1.0, gap, Ramp::Straight, slope)?;
+        let mut public = problem.facts(size.records, Adjacency::ReplaceOne);
         public.convexity = Convexity::Convex;
         let facts = ConvexFacts {
             public,
             radius: Some(1.0),
         };
-        let (plan, bound) = self.gd_plan(&facts, setting)?;
+        let (plan, bound) = self.gd_plan(&facts, size)?;
         let mut oracle =
-            SimulatedOracle::new(&problem, setting.records, Adjacency::ReplaceOne, trial.seed);
+            SimulatedOracle::new(&problem, size.records, Adjacency::ReplaceOne, trial.seed);
         let outcome = plan.run(&mut oracle, &mut NoObserver)?;
         completed(outcome.stop)?;
-        let mut gradient = vec![0.0; setting.dim];
-        problem.gradient(&outcome.point, &mut gradient);
-        Ok(Measured::new(norm(&gradient)).with_bound(bound))
+        Ok(Measured::new(gradient_norm(&problem, &outcome.point)).with_bound(bound))
     }
 
-    fn on_coins(&self, trial: &Trial, setting: &Setting) -> Result<Measured, TrialError> {
+    fn on_coins(&self, trial: &Trial, size: &Size) -> Result<Measured, CheckError> {
         // From a bias that is plain down to one that a sample of this size barely shows.
-        let least = 0.5 / (setting.records as f64).sqrt();
-        let coins = Coins::new(setting.dim, 0.5 * (least / 0.5).powf(share(trial)))?;
+        let least = 0.5 / (size.records as f64).sqrt();
+        let coins = Coins::new(size.dim, 0.5 * (least / 0.5).powf(share(trial)))?;
         // Known to whoever plans: the largest bias of the family.
-        let radius = Coins::new(setting.dim, 0.5)?.radius();
+        let radius = Coins::new(size.dim, 0.5)?.radius();
         let constants = Constants::new(1.0, 1.0, 1.0, Convexity::Convex);
         let public = PublicFacts::glm(
-            setting.records,
-            setting.dim,
+            size.records,
+            size.dim,
             Adjacency::ReplaceOne,
             1.0,
             constants,
@@ -231,20 +174,18 @@ impl RecursiveExperiment {
             public,
             radius: Some(radius),
         };
-        let (point, bound) = match self.inner {
+        let (outcome, bound) = match self.inner {
             Inner::NoisyGd => {
-                let (plan, bound) = self.gd_plan(&facts, setting)?;
-                let (examples, counts) = coins.counted(setting.records, trial.seed)?;
+                let (plan, bound) = self.gd_plan(&facts, size)?;
+                let (examples, counts) = coins.counted(size.records, trial.seed)?;
                 let data = WeightedRecords::new(examples, counts)?;
                 let loss = Coins::loss()?;
                 let (one, seed) = (Adjacency::ReplaceOne, trial.seed + 1);
                 let mut oracle = SimulatedOracle::weighted(&loss, &data, one, seed);
-                let outcome = plan.run(&mut oracle, &mut NoObserver)?;
-                completed(outcome.stop)?;
-                (outcome.point, bound)
+                (plan.run(&mut oracle, &mut NoObserver)?, bound)
             }
             Inner::PhasedSgd => {
-                let budget = budget_at(setting.mu, DELTA)?;
+                let budget = size.budget(DELTA)?;
                 let mut plan = RecursiveSgdPlan::with_growth(&facts, &budget, GROWTH)?;
                 let bound = plan.predicted_bound().ok_or("the plan states no bound")?;
                 if self.twin == Twin::FixedWeight {
@@ -257,7 +198,7 @@ impl RecursiveExperiment {
                 let outcome = if self.term == Term::Private {
                     plan.run(&mut coin_stream(coins, trial.seed), &mut NoObserver)?
                 } else {
-                    let (design, labels) = coins.sample(setting.records, trial.seed)?;
+                    let (design, labels) = coins.sample(size.records, trial.seed)?;
                     let one = ClipNorm::new(1.0)?;
                     let data =
                         PrivateData::made_up(design, labels, one, Adjacency::ReplaceOne, None)?;
@@ -265,12 +206,12 @@ impl RecursiveExperiment {
                     let mut passes = OutputPerturbed::new(&data, Coins::loss()?, curator)?;
                     plan.run(&mut passes, &mut NoObserver)?
                 };
-                completed(outcome.stop)?;
-                (outcome.point, bound)
+                (outcome, bound)
             }
         };
-        let mut gradient = vec![0.0; setting.dim];
-        coins.gradient(&point, &mut gradient);
+        completed(outcome.stop)?;
+        let mut gradient = vec![0.0; size.dim];
+        coins.gradient(&outcome.point, &mut gradient);
         Ok(Measured::new(norm(&gradient)).with_bound(bound))
     }
 
@@ -278,9 +219,9 @@ impl RecursiveExperiment {
     fn gd_plan(
         &self,
         facts: &ConvexFacts,
-        setting: &Setting,
-    ) -> Result<(RecursiveGdPlan, f64), TrialError> {
-        let budget = budget_at(setting.mu, DELTA)?;
+        size: &Size,
+    ) -> Result<(RecursiveGdPlan, f64), CheckError> {
+        let budget = size.budget(DELTA)?;
         let mut plan = RecursiveGdPlan::with_growth(facts, &budget, MAX_STEPS, GROWTH)?;
         let bound = plan.predicted_bound().ok_or("the plan states no bound")?;
         if self.twin == Twin::FixedWeight {
@@ -302,17 +243,16 @@ impl Experiment for RecursiveExperiment {
     }
 
     fn design(&self, effort: Effort) -> Design {
-        let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.term, self.inner) {
             (Axis::Dimension, ..) => half_decades(10.0, 5),
             (Axis::Mu, ..) => (0..9)
                 .map(|k| 1e-5 * 2f64.powf(0.5 * f64::from(k)))
                 .collect(),
-            (_, Term::Private, Inner::NoisyGd) => half_decades(1e7, if full { 7 } else { 5 }),
+            (_, Term::Private, Inner::NoisyGd) => half_decades(1e7, effort.pick(5, 7)),
             (_, Term::Private, Inner::PhasedSgd) => (0..5)
                 .map(|k| (1e6 * 10f64.powf(0.375 * f64::from(k))).round())
                 .collect(),
-            (_, Term::Statistical, _) => half_decades(3e3, if full { 6 } else { 5 }),
+            (_, Term::Statistical, _) => half_decades(3e3, effort.pick(5, 6)),
         };
         let (members, seeds) = match (self.inner, self.term) {
             (Inner::PhasedSgd, Term::Private) => (2, 2),
@@ -320,21 +260,20 @@ impl Experiment for RecursiveExperiment {
         };
         Design::new(points)
             .with_members(members)
-            .with_seeds(if full { 4 * seeds } else { seeds })
+            .with_seeds(effort.pick(seeds, 4 * seeds))
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
-        let setting = self.setting(trial.x);
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
+        let size = self.size(trial.x);
         match (self.inner, self.term) {
-            (Inner::NoisyGd, Term::Private) => self.on_ramp(trial, &setting),
-            _ => self.on_coins(trial, &setting),
+            (Inner::NoisyGd, Term::Private) => self.on_ramp(trial, &size),
+            _ => self.on_coins(trial, &size),
         }
     }
 
     fn correction(&self, x: f64) -> f64 {
-        let setting = self.setting(x);
         match self.term {
-            Term::Private => (1.0 / setting.private()).ln().powi(2),
+            Term::Private => (1.0 / self.private(x)).ln().powi(2),
             Term::Statistical => (0.5 * x.ln()).powf(1.5),
         }
     }

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::claim::{Design, Effort, Experiment, Registry, Trial};
+use super::claim::{Design, Experiment, Trial};
 use super::error::VerifyError;
 use super::journal::{Header, Journal, Outcome, Place};
 use super::judge::{Cells, Report, judge};
+use super::registry::Registry;
+use crate::checks::{Effort, mixed};
 
 /// Version of what trials depend on beside their header: raised when seeds or experiments change.
 const VERSION: u32 = 1;
@@ -159,7 +161,13 @@ impl<'a> Verification<'a> {
         }
         let mut ids = Vec::new();
         for only in &self.only {
-            let found = self.registry.select(only)?;
+            let found = self.registry.select(only);
+            if found.is_empty() {
+                return Err(VerifyError::Unknown {
+                    only: only.to_owned(),
+                    known: self.registry.names().map(str::to_owned).collect(),
+                });
+            }
             ids.extend(found.iter().map(|e| e.claim().id.as_str()));
         }
         let wanted = |e: &&dyn Experiment| ids.contains(&e.claim().id.as_str());
@@ -312,14 +320,7 @@ fn seed_of(seed: u64, place: &Place) -> u64 {
         place.member as u64,
         place.seed as u64,
     ] {
-        state = mix(state ^ mix(word));
+        state = mixed(state ^ mixed(word, 0), 0);
     }
     state
-}
-
-fn mix(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

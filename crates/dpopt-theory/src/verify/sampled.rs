@@ -4,17 +4,14 @@
 //! the worst over a grid of ramp slopes of the mean over all points of a run, which is the expectation of the
 //! output's gradient norm given the run.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-
-use dpopt_linalg::norm;
 use dpopt_nonconvex::{Plan as _, SampledSpiderBoostPlan};
 use dpopt_privacy::Adjacency;
 
-use super::claim::{Axis, Claim, Design, Effort, Experiment, Measured, Trial, TrialError};
-use super::common::{DELTA, Points, budget, share};
+use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
+use super::common::{DELTA, Plans, Points, budget, gradient_norm, half_decades, share};
+use super::descent::NOT_BY_DISPLACEMENT;
 use super::tree::{BASE, SHARE, TILT, population};
-use crate::problem::Problem as _;
+use crate::checks::{CheckError, Effort};
 use crate::simulation::{NoiseRule, SimulatedOracle};
 use crate::zoo::{Ramp, RampBowl, TiltedProblem};
 
@@ -27,8 +24,7 @@ struct SampledExperiment {
     claim: Claim,
     rule: NoiseRule,
     adjacency: Adjacency,
-    /// Plans by the number of records: a calibration takes longer than a run.
-    plans: Mutex<BTreeMap<u64, SampledSpiderBoostPlan>>,
+    plans: Plans<SampledSpiderBoostPlan>,
 }
 
 /// The experiments of this file.
@@ -38,7 +34,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
             claim,
             rule,
             adjacency,
-            plans: Mutex::new(BTreeMap::new()),
+            plans: Plans::new(),
         })
     };
     let claim = |id: &str| {
@@ -65,29 +61,21 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
             by_displacement,
             adjacency,
         ));
-        let control = claim(&format!("{solver}/lipschitz-noise"))
-            .control("The noise of a variation is scaled with 2 L0 and not with its displacement.");
+        let control = claim(&format!("{solver}/lipschitz-noise")).control(NOT_BY_DISPLACEMENT);
         all.push(new(control, NoiseRule::Lipschitz, adjacency));
     }
     all
 }
 
 impl SampledExperiment {
-    fn plan(&self, records: u64, problem: &RampBowl) -> Result<SampledSpiderBoostPlan, TrialError> {
-        let mut plans = self
-            .plans
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(plan) = plans.get(&records) {
-            return Ok(plan.clone());
-        }
-        let mut facts = problem.facts(records, self.adjacency);
-        facts.lipschitz = (1.0 + SHARE) * BASE[0] + TILT;
-        facts.smoothness = (1.0 + SHARE) * BASE[1];
-        let budget = budget(1.0, DELTA)?;
-        let plan = SampledSpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?;
-        plans.insert(records, plan.clone());
-        Ok(plan)
+    fn plan(&self, records: f64, problem: &RampBowl) -> Result<SampledSpiderBoostPlan, CheckError> {
+        self.plans.at(records, || {
+            let mut facts = problem.facts(records as u64, self.adjacency);
+            facts.lipschitz = (1.0 + SHARE) * BASE[0] + TILT;
+            facts.smoothness = (1.0 + SHARE) * BASE[1];
+            let budget = budget(1.0, DELTA)?;
+            Ok(SampledSpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?)
+        })
     }
 }
 
@@ -97,29 +85,23 @@ impl Experiment for SampledExperiment {
     }
 
     fn design(&self, effort: Effort) -> Design {
-        let full = effort == Effort::Full;
-        let count = if full { 6 } else { 5 };
         // Multiples of eight, one for each kind of record.
-        let points = (0..count).map(|k| 8.0 * (125.0 * 10f64.powf(0.5 * f64::from(k))).round());
-        Design::new(points.collect())
-            .with_members(if full { 12 } else { 6 })
-            .with_seeds(if full { 6 } else { 2 })
+        let points = half_decades(125.0, effort.pick(5, 6));
+        Design::new(points.iter().map(|x| 8.0 * x).collect())
+            .with_members(effort.pick(6, 12))
+            .with_seeds(effort.pick(2, 6))
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
         let limit = RampBowl::largest_slope(BASE[0], BASE[1], GAP, Ramp::Straight);
         let slope = limit * (0.02f64).powf(share(trial));
         let base = RampBowl::new(DIM, BASE[0], BASE[1], GAP, Ramp::Straight, slope)?;
-        let plan = self.plan(trial.x as u64, &base)?;
+        let plan = self.plan(trial.x, &base)?;
         let loss = TiltedProblem::new(base, SHARE, TILT, 0.0)?;
         let data = population(DIM, trial.x as u64 / 8)?;
         let mut oracle = SimulatedOracle::weighted(&loss, &data, self.adjacency, trial.seed)
             .with_rule(self.rule);
-        let mut gradient = vec![0.0; DIM];
-        let points = Points::of(&plan, &mut oracle, |point| {
-            base.gradient(point, &mut gradient);
-            norm(&gradient)
-        })?;
+        let points = Points::of(&plan, &mut oracle, |point| gradient_norm(&base, point))?;
         points.under(plan.predicted_bound())
     }
 }

@@ -6,16 +6,15 @@
 //! grid of ramp slopes, of the mean over runs of the gradient norm at the output; where the output is a leaf drawn
 //! uniformly, its expectation given the run, the mean over all leaves.
 
-use dpopt_linalg::norm;
 use dpopt_nonconvex::{
     Plan as _, PublicFacts, TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
 };
-use dpopt_oracle::Loss as _;
+use dpopt_oracle::{Convexity, Loss as _};
 use dpopt_privacy::{Adjacency, NoiseMultiplier};
 
-use super::claim::{Axis, Claim, Design, Effort, Expect, Experiment, Measured, Trial, TrialError};
-use super::common::{DELTA, Points, budget, epsilon_at, half_decades, mu_at, share};
-use crate::problem::Problem as _;
+use super::claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
+use super::common::{DELTA, Points, Privacy, Size, gradient_norm, half_decades, mu_at, share};
+use crate::checks::{CheckError, Effort};
 use crate::simulation::{NoiseRule, SimulatedOracle, WeightedRecords};
 use crate::zoo::{Ramp, RampBowl, Tilt, TiltedProblem};
 
@@ -68,76 +67,64 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         }));
     };
     let (mean, rule) = (TreeTarget::Mean, TreeTarget::Heuristic { safety: 1.5 });
-    let third = -1.0 / 3.0;
+    let (third, sixth) = (-1.0 / 3.0, 1.0 / 6.0);
     let (few, many) = (Regime::Statistical, Regime::Private);
+    let (n, d, mu) = (Axis::Records, Axis::Dimension, Axis::Mu);
+    let (tree, flat, composed) = (Who::Tree, Who::Flat, Who::ComposedOverNodes);
     let note = "the planner's whole numbers of rounds and depths";
-    let claim = |id: &str, rate| by_tree(id, rate).within(0.05, 0.12, note);
-    add(claim("tree-spider/n", third), Who::Tree, few, mean);
-    add(claim("tree-spider/n-stopping", third), Who::Tree, few, rule);
-    add(claim("tree-spider/n-private", -0.5), Who::Tree, many, mean);
-    add(claim("tree-spider-flat/n", -0.25), Who::Flat, few, mean);
-    add(
-        claim("tree-spider-flat/n-private", third),
-        Who::Flat,
-        many,
-        mean,
-    );
-    let of = |id: &str, axis, rate| Claim {
-        axis,
-        ..claim(id, rate)
-    };
-    let (d, mu) = (Axis::Dimension, Axis::Mu);
-    add(of("tree-spider/d", d, 0.0), Who::Tree, few, mean);
-    add(of("tree-spider/mu", mu, 0.0), Who::Tree, few, mean);
-    add(of("tree-spider/d-private", d, 0.25), Who::Tree, many, mean);
-    add(
-        of("tree-spider/mu-private", mu, -0.5),
-        Who::Tree,
-        many,
-        mean,
-    );
-    let flat = "tree-spider-flat/d-private";
-    add(of(flat, d, 1.0 / 6.0), Who::Flat, many, mean);
-    add(
-        of("tree-spider-flat/mu-private", mu, third),
-        Who::Flat,
-        many,
-        mean,
-    );
-    for (id, axis, rate, regime) in [
-        ("tree-spider/d-composed-over-nodes", d, 0.0, few),
-        ("tree-spider/mu-composed-over-nodes", mu, 0.0, few),
-        ("tree-spider/d-private-composed-over-nodes", d, 0.25, many),
-        ("tree-spider/mu-private-composed-over-nodes", mu, -0.5, many),
+    for (row, axis, rate, who, regime, target) in [
+        ("n", n, third, tree, few, mean),
+        ("n-stopping", n, third, tree, few, rule),
+        ("n-private", n, -0.5, tree, many, mean),
+        ("n", n, -0.25, flat, few, mean),
+        ("n-private", n, third, flat, many, mean),
+        ("d", d, 0.0, tree, few, mean),
+        ("mu", mu, 0.0, tree, few, mean),
+        ("d-private", d, 0.25, tree, many, mean),
+        ("mu-private", mu, -0.5, tree, many, mean),
+        ("d-private", d, sixth, flat, many, mean),
+        ("mu-private", mu, third, flat, many, mean),
+        ("d", d, 0.0, composed, few, mean),
+        ("mu", mu, 0.0, composed, few, mean),
+        ("d-private", d, 0.25, composed, many, mean),
+        ("mu-private", mu, -0.5, composed, many, mean),
     ] {
-        let control = of(id, axis, rate).control(
-            "Noise as if each node read all records: the square root of their number too much.",
-        );
-        add(control, Who::ComposedOverNodes, regime, mean);
+        let id = match who {
+            Who::Flat => format!("tree-spider-flat/{row}"),
+            Who::ComposedOverNodes => format!("tree-spider/{row}-composed-over-nodes"),
+            _ => format!("tree-spider/{row}"),
+        };
+        let mut claim = by_tree(&id, axis, rate).within(0.05, 0.12, note);
+        if who == composed {
+            claim = claim.control(COMPOSED);
+        }
+        add(claim, who, regime, target);
     }
-    let control = by_tree("tree-spider/composed-over-nodes", -0.5).control(
-        "Noise as if each node read all records: the square root of their number too much.",
-    );
-    add(control, Who::ComposedOverNodes, many, mean);
-    let control = by_tree("tree-spider/lipschitz-noise", -0.5)
+    let control = by_tree("tree-spider/composed-over-nodes", n, -0.5).control(COMPOSED);
+    add(control, composed, many, mean);
+    let control = by_tree("tree-spider/lipschitz-noise", n, -0.5)
         .control("The noise of a change is scaled with 2 L0 and not with its displacement.");
     add(control, Who::LipschitzNoise, many, mean);
-    let control = by_tree("tree-spider/flat", third)
+    let control = by_tree("tree-spider/flat", n, third)
         .control("No tree under the claim of the tree: can a fit tell the two?");
-    add(control, Who::Flat, few, mean);
+    add(control, flat, few, mean);
     all
 }
 
-fn by_tree(id: &str, predicted: f64) -> Claim {
-    Claim::new(id, Axis::Records, predicted)
+/// What is wrong with most twins.
+const COMPOSED: &str =
+    "Noise as if each node read all records: the square root of their number too much.";
+
+fn by_tree(id: &str, axis: Axis, predicted: f64) -> Claim {
+    Claim::new(id, axis, predicted)
         .by("tree-spider", "arXiv 2206.00846, Theorem 4, repaired")
         .on("tilted ramp-bowl")
         .expecting(Expect::Equal)
 }
 
 impl TreeExperiment {
-    /// n, d and epsilon. The statistical rows in d and mu have d far below n^(2/3) mu^2, the private ones far above.
-    fn size(&self, x: f64) -> (u64, usize, f64) {
+    /// The statistical rows in d and mu have d far below n^(2/3) mu^2, the private ones far above.
+    fn size(&self, x: f64) -> Size {
         let (records, dim, epsilon) = match (self.regime, self.who) {
             (Regime::Statistical, _) if self.claim.axis == Axis::Records => (0, 10, 4.0),
             (Regime::Statistical, _) if self.claim.axis == Axis::Mu => (10_000_000, 10, 4.0),
@@ -145,44 +132,37 @@ impl TreeExperiment {
             (Regime::Private, Who::Flat) => (10_000_000_000, 30, 1e-3),
             (Regime::Private, _) => (100_000_000, 30, 1e-3),
         };
-        match self.claim.axis {
-            Axis::Dimension => (records, x as usize, epsilon),
-            Axis::Mu => (records, dim, epsilon_at(x)),
-            _ => (x as u64, dim, epsilon),
-        }
-    }
-
-    fn facts(&self, x: f64) -> PublicFacts {
-        let (records, dim, _) = self.size(x);
-        PublicFacts {
+        let size = Size {
             records,
             dim,
+            privacy: Privacy::Epsilon(epsilon),
+        };
+        size.along(self.claim.axis, x)
+    }
+
+    /// As planned: what a twin is held against.
+    fn planned(&self, x: f64) -> Result<TreeSpiderPlan, CheckError> {
+        let mut settings = TreeSettings::new(self.target);
+        if self.who == Who::Flat {
+            settings = settings.with_depth(0);
+        }
+        let size = self.size(x);
+        let facts = PublicFacts {
+            records: size.records,
+            dim: size.dim,
             adjacency: Adjacency::ReplaceOne,
             lipschitz: (1.0 + SHARE) * BASE[0] + TILT,
             smoothness: (1.0 + SHARE) * BASE[1],
             initial_gap: GAP,
             row_norm: 1.0,
-            convexity: dpopt_oracle::Convexity::Nonconvex,
-        }
-    }
-
-    /// As planned: what a twin is held against.
-    fn planned(&self, x: f64) -> Result<TreeSpiderPlan, TrialError> {
-        let mut settings = TreeSettings::new(self.target);
-        if self.who == Who::Flat {
-            settings = settings.with_depth(0);
-        }
-        let budget = budget(self.size(x).2, DELTA)?;
-        Ok(TreeSpiderPlan::new(
-            &self.facts(x),
-            &budget,
-            settings,
-            MAX_LEAVES,
-        )?)
+            convexity: Convexity::Nonconvex,
+        };
+        let budget = size.budget(DELTA)?;
+        Ok(TreeSpiderPlan::new(&facts, &budget, settings, MAX_LEAVES)?)
     }
 
     /// As it is run.
-    fn walked(&self, plan: &TreeSpiderPlan) -> Result<TreeSpiderPlan, TrialError> {
+    fn walked(&self, plan: &TreeSpiderPlan) -> Result<TreeSpiderPlan, CheckError> {
         if self.who != Who::ComposedOverNodes {
             return Ok(plan.clone());
         }
@@ -251,7 +231,7 @@ impl Experiment for TreeExperiment {
         }
     }
 
-    fn trial(&self, trial: &Trial) -> Result<Measured, TrialError> {
+    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
         let planned = self.planned(trial.x)?;
         let plan = self.walked(&planned)?;
         let (facts, dim) = (plan.facts(), plan.dim());
@@ -271,12 +251,8 @@ impl Experiment for TreeExperiment {
         };
         let mut oracle = SimulatedOracle::weighted(&loss, &data, Adjacency::ReplaceOne, trial.seed)
             .with_rule(rule);
-        let mut gradient = vec![0.0; dim];
-        let mut error = |point: &[f64]| {
-            base.gradient(point, &mut gradient);
-            norm(&gradient)
-        };
-        let points = Points::of(&plan, &mut oracle, &mut error)?;
+        let error = |point: &[f64]| gradient_norm(&base, point);
+        let points = Points::of(&plan, &mut oracle, error)?;
         if points.outcome.counts.records > facts.records as f64 {
             return Err("more records were read than there are".into());
         }
@@ -294,7 +270,7 @@ impl Experiment for TreeExperiment {
 pub(super) fn population(
     dim: usize,
     copies: u64,
-) -> Result<WeightedRecords<Vec<Tilt>>, TrialError> {
+) -> Result<WeightedRecords<Vec<Tilt>>, CheckError> {
     let length = TILT / (dim as f64).sqrt();
     let tilts: Vec<Tilt> = (0..4u32)
         .map(|kind| Tilt {

@@ -1,6 +1,6 @@
 //! A lower bound as a canary: a solver that is too good on it is not as private as it says.
 
-use super::claim::TrialError;
+use crate::checks::CheckError;
 use crate::problem::{Problem as _, ProblemError};
 use crate::zoo::{Majority, TwoPoint};
 
@@ -79,8 +79,8 @@ impl TwoPointCanary {
     pub fn read(
         &self,
         seeds: std::ops::Range<u64>,
-        mut solver: impl FnMut(&TwoPoint, u64) -> Result<f64, TrialError>,
-    ) -> Result<CanaryReading, TrialError> {
+        mut solver: impl FnMut(&TwoPoint, u64) -> Result<f64, CheckError>,
+    ) -> Result<CanaryReading, CheckError> {
         let mut reading = CanaryReading {
             excess: f64::NEG_INFINITY,
             standard_error: 0.0,

@@ -2,7 +2,8 @@
 
 use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, positive};
+use super::over_mean::{AffineLoss, OverMean};
+use crate::problem::{ProblemConstants, ProblemError, positive};
 
 /// Half of the coordinates carry a record in their gradient, the others in the change of it.
 ///
@@ -53,8 +54,8 @@ impl Barrier {
 
     /// The mean loss over records of mean `mean`, a vector in [-1, 1]^d, as a problem.
     #[must_use]
-    pub fn over(self, mean: Vec<f64>) -> BarrierMean {
-        BarrierMean { loss: self, mean }
+    pub fn over(self, mean: Vec<f64>) -> OverMean<Self> {
+        OverMean::new(self, mean)
     }
 
     /// L0/sqrt d.
@@ -120,41 +121,9 @@ impl Differentiable for Barrier {
     }
 }
 
-/// The mean of [`Barrier`] over records whose mean is known.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BarrierMean {
-    loss: Barrier,
-    mean: Vec<f64>,
-}
-
-impl Problem for BarrierMean {
-    fn dim(&self) -> usize {
-        2 * self.loss.half
-    }
-
-    /// The bound for every record; the mean's own is that times the size of the mean record.
-    fn lipschitz(&self) -> f64 {
-        self.loss.lipschitz
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.loss.smoothness
-    }
-
-    fn initial_gap(&self) -> f64 {
-        f64::INFINITY
-    }
-
-    fn constants(&self) -> ProblemConstants {
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), f64::INFINITY)
-    }
-
-    fn value(&self, point: &[f64]) -> f64 {
-        Loss::value(&self.loss, &self.mean, point)
-    }
-
-    fn gradient(&self, point: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        Differentiable::gradient(&self.loss, &self.mean, point, out);
+/// L0 is the bound for every record; the mean's own is that times the size of the mean record.
+impl AffineLoss for Barrier {
+    fn constants_over(&self, _: &[f64]) -> ProblemConstants {
+        ProblemConstants::first_order(self.lipschitz, self.smoothness, f64::INFINITY)
     }
 }

@@ -220,25 +220,14 @@ impl Problem for CellSquaresMean {
         self.loss.dim
     }
 
-    /// The bound for each record, for ||w|| <= R.
-    fn lipschitz(&self) -> f64 {
-        self.loss.lipschitz()
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.loss.smoothness
-    }
-
-    fn initial_gap(&self) -> f64 {
-        self.value(&vec![0.0; self.loss.dim])
-    }
-
+    /// L0 is the bound for each record, for ||w|| <= R.
     fn constants(&self) -> ProblemConstants {
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+        let (loss, gap) = (&self.loss, self.value(&vec![0.0; self.loss.dim]));
+        ProblemConstants::first_order(loss.lipschitz(), loss.smoothness, gap)
             .with_hessian_lipschitz(0.0)
             .with_weak_convexity(0.0)
-            .with_kl((2.0 * self.loss.modulus).sqrt().recip(), 2.0)
-            .within(Vec::new(), self.loss.reach)
+            .with_kl((2.0 * loss.modulus).sqrt().recip(), 2.0)
+            .within(Vec::new(), loss.reach)
     }
 
     fn value(&self, point: &[f64]) -> f64 {

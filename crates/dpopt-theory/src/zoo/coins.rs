@@ -4,7 +4,7 @@ use dpopt_linalg::Design;
 use dpopt_oracle::{ConvexGlm, Examples, Glm, Scale};
 use dpopt_privacy::ClipNorm;
 
-use crate::problem::{ProblemError, positive};
+use crate::problem::{ProblemError, in_range, positive};
 use dpopt_certify::random::Normals;
 
 /// Records (e_j, y): j uniform among d coordinates, y = 1 with probability (1 + v)/2 and -1 otherwise, under Huber's
@@ -30,14 +30,7 @@ impl Coins {
     /// [`ProblemError`].
     pub fn new(dim: usize, bias: f64) -> Result<Self, ProblemError> {
         positive("dim", dim as f64)?;
-        if !(0.0..=1.0).contains(&bias) {
-            return Err(ProblemError::OutOfRange {
-                name: "bias",
-                value: bias,
-                low: 0.0,
-                high: 1.0,
-            });
-        }
+        in_range("bias", bias, 0.0, 1.0)?;
         Ok(Self { dim, bias })
     }
 

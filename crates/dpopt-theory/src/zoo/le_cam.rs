@@ -4,7 +4,7 @@ use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
 use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, StreamId};
 
 use super::two_point::Majority;
-use crate::problem::{Problem, ProblemConstants, ProblemError, positive};
+use crate::problem::{Problem, ProblemConstants, ProblemError, in_range, positive};
 use crate::simulation::binomial;
 use dpopt_certify::random::Normals;
 
@@ -45,23 +45,12 @@ impl LeCam {
     ) -> Result<Self, ProblemError> {
         positive("lipschitz", lipschitz)?;
         positive("smoothness", smoothness)?;
-        if !(bias > 0.0 && bias <= 1.0) {
-            return Err(ProblemError::OutOfRange {
-                name: "bias",
-                value: bias,
-                low: 0.0,
-                high: 1.0,
-            });
-        }
-        let sign = match majority {
-            Majority::Ones => 1.0,
-            Majority::MinusOnes => -1.0,
-        };
+        in_range("bias", bias, f64::MIN_POSITIVE, 1.0)?;
         Ok(Self {
             lipschitz,
             smoothness,
             bias,
-            sign,
+            sign: majority.sign(),
         })
     }
 
@@ -153,21 +142,9 @@ impl Problem for LeCam {
         1
     }
 
-    fn lipschitz(&self) -> f64 {
-        self.lipschitz
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.smoothness
-    }
-
-    fn initial_gap(&self) -> f64 {
-        (self.lipschitz * self.bias).powi(2) / (8.0 * self.smoothness)
-    }
-
     fn constants(&self) -> ProblemConstants {
-        ProblemConstants::first_order(self.lipschitz, self.smoothness, Problem::initial_gap(self))
-            .with_weak_convexity(0.0)
+        let gap = (self.lipschitz * self.bias).powi(2) / (8.0 * self.smoothness);
+        ProblemConstants::first_order(self.lipschitz, self.smoothness, gap).with_weak_convexity(0.0)
     }
 
     fn value(&self, point: &[f64]) -> f64 {

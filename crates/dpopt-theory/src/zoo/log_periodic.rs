@@ -1,7 +1,7 @@
 //! Powers of the radius with log-periodic wiggles: nonconvex functions with an exact KL exponent.
 
 use super::radial::{Profile, largest};
-use crate::problem::{ProblemConstants, ProblemError, positive};
+use crate::problem::{ProblemConstants, ProblemError, in_range, positive};
 
 /// phi(r) = A r^tau [1 + a tau (tau sin t - omega cos t)/(tau^2 + omega^2)] with t = omega ln r, and
 /// phi'(r) = A tau r^(tau-1) (1 + a sin t).
@@ -44,20 +44,8 @@ impl LogPeriodic {
     pub fn new(scale: f64, tau: f64, depth: f64, frequency: f64) -> Result<Self, ProblemError> {
         positive("scale", scale)?;
         positive("frequency", frequency)?;
-        let within = |name, value: f64, low, high| {
-            if value >= low && value <= high {
-                Ok(())
-            } else {
-                Err(ProblemError::OutOfRange {
-                    name,
-                    value,
-                    low,
-                    high,
-                })
-            }
-        };
-        within("tau", tau, 2.0, 64.0)?;
-        within("depth", depth, 0.0, 1.0f64.next_down())?;
+        in_range("tau", tau, 2.0, 64.0)?;
+        in_range("depth", depth, 0.0, 1.0f64.next_down())?;
         Ok(Self {
             scale,
             tau,

@@ -3,7 +3,7 @@
 use dpopt_linalg::distance;
 use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, Segment};
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, positive};
+use crate::problem::{Problem, ProblemConstants, ProblemError, in_range, positive};
 
 /// The loss whose stationary point is the mean of the records: a ball of curvature L1 with slope at
 /// most L0 around each record.
@@ -70,14 +70,7 @@ impl MeanBall {
         let high = self.record_radius() * (1.0 + 1e-12);
         let longest = records.iter().map(|x| dpopt_linalg::norm(x));
         let longest = longest.fold(f64::NEG_INFINITY, f64::max);
-        if !(0.0..=high).contains(&longest) {
-            return Err(ProblemError::OutOfRange {
-                name: "record",
-                value: longest,
-                low: 0.0,
-                high,
-            });
-        }
+        in_range("record", longest, 0.0, high)?;
         let mut mean = vec![0.0; self.dim];
         for record in &records {
             dpopt_linalg::add_scaled(&mut mean, 1.0 / records.len() as f64, record);
@@ -163,20 +156,9 @@ impl Problem for MeanBallMean {
         self.loss.dim
     }
 
-    fn lipschitz(&self) -> f64 {
-        self.loss.lipschitz
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.loss.smoothness
-    }
-
-    fn initial_gap(&self) -> f64 {
-        0.5 * self.loss.smoothness * dpopt_linalg::dot(&self.mean, &self.mean)
-    }
-
     fn constants(&self) -> ProblemConstants {
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+        let gap = 0.5 * self.loss.smoothness * dpopt_linalg::dot(&self.mean, &self.mean);
+        ProblemConstants::first_order(self.loss.lipschitz, self.loss.smoothness, gap)
             .with_weak_convexity(0.0)
     }
 

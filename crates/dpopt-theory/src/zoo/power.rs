@@ -1,7 +1,7 @@
 //! Powers of the radius: the KL exponents.
 
 use super::radial::Profile;
-use crate::problem::{ProblemConstants, ProblemError};
+use crate::problem::{ProblemConstants, ProblemError, in_range};
 
 /// phi(r) = r^tau/tau, with tau > 1.
 ///
@@ -31,16 +31,8 @@ impl Power {
     /// # Errors
     /// [`ProblemError::OutOfRange`].
     pub fn new(tau: f64) -> Result<Self, ProblemError> {
-        if tau > 1.0 && tau <= 64.0 {
-            Ok(Self { tau })
-        } else {
-            Err(ProblemError::OutOfRange {
-                name: "tau",
-                value: tau,
-                low: 1.0,
-                high: 64.0,
-            })
-        }
+        in_range("tau", tau, 1.0f64.next_up(), 64.0)?;
+        Ok(Self { tau })
     }
 
     /// tau.

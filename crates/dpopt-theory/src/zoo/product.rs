@@ -1,6 +1,8 @@
 //! The smallest matrix factorisation: minimisers that are not isolated, and a saddle.
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
+use crate::problem::{
+    Problem, ProblemConstants, ProblemError, SecondOrderProblem, in_range, positive,
+};
 
 /// F(w) = (u v - 1)^2/2 with (u, v) = (a, a) + w: a solver that starts at the origin starts at (a, a).
 ///
@@ -27,14 +29,7 @@ impl Product {
         positive("start", start)?;
         positive("reach", reach)?;
         let high = std::f64::consts::SQRT_2 * start;
-        if !(reach < high) {
-            return Err(ProblemError::OutOfRange {
-                name: "reach",
-                value: reach,
-                low: 0.0,
-                high,
-            });
-        }
+        in_range("reach", reach, 0.0, high.next_down())?;
         Ok(Self { start, reach })
     }
 
@@ -55,25 +50,12 @@ impl Problem for Product {
         2
     }
 
-    fn lipschitz(&self) -> f64 {
-        let (far, error) = self.most();
-        error * far
-    }
-
-    fn smoothness(&self) -> f64 {
-        let (far, error) = self.most();
-        far * far + error
-    }
-
-    fn initial_gap(&self) -> f64 {
-        0.5 * (self.start * self.start - 1.0).powi(2)
-    }
-
     fn constants(&self) -> ProblemConstants {
         let (far, error) = self.most();
         let root = std::f64::consts::SQRT_2;
         let near = root * self.start - self.reach;
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+        let gap = 0.5 * (self.start * self.start - 1.0).powi(2);
+        ProblemConstants::first_order(error * far, far * far + error, gap)
             .with_hessian_lipschitz(3.0 * far)
             .with_weak_convexity(error)
             .with_range(0.5 * error * error)

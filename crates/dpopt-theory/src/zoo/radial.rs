@@ -1,7 +1,8 @@
 //! Functions of the distance to a centre: all about them is one-dimensional.
 
 use crate::problem::{
-    GoldsteinProblem, Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive,
+    GoldsteinProblem, Problem, ProblemConstants, ProblemError, SecondOrderProblem, in_range,
+    positive,
 };
 use dpopt_certify::radial_goldstein;
 
@@ -52,14 +53,7 @@ impl<P: Profile> Radial<P> {
             return Err(ProblemError::TooFewDimensions(dim));
         }
         positive("start", start)?;
-        if !(reach >= start) {
-            return Err(ProblemError::OutOfRange {
-                name: "reach",
-                value: reach,
-                low: start,
-                high: f64::INFINITY,
-            });
-        }
+        in_range("reach", reach, start, f64::INFINITY)?;
         Ok(Self {
             profile,
             dim,
@@ -99,14 +93,6 @@ impl<P: Profile> Radial<P> {
 impl<P: Profile> Problem for Radial<P> {
     fn dim(&self) -> usize {
         self.dim
-    }
-
-    fn lipschitz(&self) -> f64 {
-        self.constants().lipschitz
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.constants().smoothness
     }
 
     fn initial_gap(&self) -> f64 {

@@ -1,10 +1,11 @@
 //! A long ramp beside a bowl: where gradient methods are as slow, and as noisy, as their bounds.
 
+use dpopt_linalg::norm;
 use dpopt_nonconvex::PublicFacts;
 use dpopt_oracle::Convexity;
 use dpopt_privacy::Adjacency;
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem};
+use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
 
 /// Slope cap of the bowl over L0.
 const BOWL_SLOPE: f64 = 0.5;
@@ -77,9 +78,7 @@ impl RampBowl {
             ("initial_gap", initial_gap),
             ("slope", slope),
         ] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(ProblemError::NotPositive { name, value });
-            }
+            positive(name, value)?;
         }
         let limit = Self::largest_slope(lipschitz, smoothness, initial_gap, ramp);
         if slope > limit {
@@ -197,18 +196,6 @@ impl Problem for RampBowl {
         self.dim
     }
 
-    fn lipschitz(&self) -> f64 {
-        self.lipschitz
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.smoothness
-    }
-
-    fn initial_gap(&self) -> f64 {
-        self.initial_gap
-    }
-
     /// Convex with a straight ramp; a wavy one bends down by up to L1 (a sine of slope g/2 and frequency
     /// 2 L1/g). The Hessian jumps.
     fn constants(&self) -> ProblemConstants {
@@ -231,7 +218,7 @@ impl Problem for RampBowl {
             self.ramp_value_before_knee(self.knee) - self.slope_at_knee * t + 0.5 * a * t * t
         };
         let cap = BOWL_SLOPE * self.lipschitz;
-        let radius = norm_of(&point[1..]);
+        let radius = norm(&point[1..]);
         let bowl = if a * radius <= cap {
             0.5 * a * radius * radius
         } else {
@@ -243,7 +230,7 @@ impl Problem for RampBowl {
     fn gradient(&self, point: &[f64], out: &mut [f64]) {
         out[0] = self.ramp_slope(point[0]);
         let cap = BOWL_SLOPE * self.lipschitz;
-        let radius = norm_of(&point[1..]);
+        let radius = norm(&point[1..]);
         let factor = if self.smoothness * radius <= cap {
             self.smoothness
         } else {
@@ -277,7 +264,7 @@ impl SecondOrderProblem for RampBowl {
     fn hessian_vector(&self, point: &[f64], direction: &[f64], out: &mut [f64]) {
         out[0] = self.ramp_curvature(point[0]) * direction[0];
         let (u, v) = (&point[1..], &direction[1..]);
-        let radius = norm_of(u);
+        let radius = norm(u);
         let cap = BOWL_SLOPE * self.lipschitz;
         let inside = self.smoothness * radius <= cap;
         let factor = if inside {
@@ -296,20 +283,16 @@ impl SecondOrderProblem for RampBowl {
     }
 
     fn least_eigenvalue(&self, point: &[f64]) -> f64 {
-        let radius = norm_of(&point[1..]);
+        let radius = norm(&point[1..]);
         let inside = self.smoothness * radius <= BOWL_SLOPE * self.lipschitz;
         let bowl = if inside { self.smoothness } else { 0.0 };
         self.ramp_curvature(point[0]).min(bowl)
     }
 }
 
-fn norm_of(u: &[f64]) -> f64 {
-    dpopt_linalg::dot(u, u).sqrt()
-}
-
 #[cfg(test)]
 mod tests {
-    use dpopt_linalg::{distance, norm};
+    use dpopt_linalg::distance;
     use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, StreamId};
     use rand::Rng as _;
 

@@ -2,7 +2,9 @@
 
 use dpopt_linalg::{dot, norm};
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
+use crate::problem::{
+    Problem, ProblemConstants, ProblemError, SecondOrderProblem, in_range, positive,
+};
 
 /// Newton steps at most.
 const STEPS: usize = 100;
@@ -40,21 +42,9 @@ impl RidgeLogistic {
             return Err(ProblemError::TooFewDimensions(dim));
         }
         let count = rows.len() as f64;
-        if labels.len() != rows.len() {
-            return Err(ProblemError::OutOfRange {
-                name: "labels",
-                value: labels.len() as f64,
-                low: count,
-                high: count,
-            });
-        }
-        if let Some(&value) = labels.iter().find(|y| y.abs() != 1.0) {
-            return Err(ProblemError::OutOfRange {
-                name: "label",
-                value,
-                low: -1.0,
-                high: 1.0,
-            });
+        in_range("labels", labels.len() as f64, count, count)?;
+        for y in &labels {
+            in_range("size of a label", y.abs(), 1.0, 1.0)?;
         }
         let mut problem = Self {
             minimiser: vec![0.0; dim],
@@ -123,14 +113,8 @@ impl RidgeLogistic {
         }
         self.gradient(&point, &mut gradient);
         let excess = dot(&gradient, &gradient) / (2.0 * self.ridge);
-        if !(excess <= 1e-13 * std::f64::consts::LN_2) {
-            return Err(ProblemError::OutOfRange {
-                name: "excess of the minimiser",
-                value: excess,
-                low: 0.0,
-                high: 1e-13,
-            });
-        }
+        let most = 1e-13 * std::f64::consts::LN_2;
+        in_range("excess of the minimiser", excess, 0.0, most)?;
         self.minimiser = point;
         Ok(())
     }
@@ -182,28 +166,16 @@ impl Problem for RidgeLogistic {
         self.minimiser.len()
     }
 
-    fn lipschitz(&self) -> f64 {
-        self.longest() + self.ridge * (2.0 * std::f64::consts::LN_2 / self.ridge).sqrt()
-    }
-
-    fn smoothness(&self) -> f64 {
-        0.25 * self.longest().powi(2) + self.ridge
-    }
-
-    fn initial_gap(&self) -> f64 {
-        self.excess(&vec![0.0; self.dim()])
-    }
-
     fn constants(&self) -> ProblemConstants {
-        let third = self.longest().powi(3) / (6.0 * 3f64.sqrt());
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
-            .with_hessian_lipschitz(third)
+        let (longest, ridge) = (self.longest(), self.ridge);
+        let reach = (2.0 * std::f64::consts::LN_2 / ridge).sqrt();
+        let gap = self.excess(&vec![0.0; self.dim()]);
+        let smoothness = 0.25 * longest.powi(2) + ridge;
+        ProblemConstants::first_order(longest + ridge * reach, smoothness, gap)
+            .with_hessian_lipschitz(longest.powi(3) / (6.0 * 3f64.sqrt()))
             .with_weak_convexity(0.0)
-            .with_kl((2.0 * self.ridge).sqrt().recip(), 2.0)
-            .within(
-                Vec::new(),
-                (2.0 * std::f64::consts::LN_2 / self.ridge).sqrt(),
-            )
+            .with_kl((2.0 * ridge).sqrt().recip(), 2.0)
+            .within(Vec::new(), reach)
     }
 
     fn value(&self, point: &[f64]) -> f64 {

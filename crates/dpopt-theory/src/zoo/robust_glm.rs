@@ -7,7 +7,9 @@ use dpopt_privacy::noise::{KeyedStream, Purpose, ReplayKeyForTests, StreamId};
 use rand::Rng as _;
 use rand_distr::{Distribution as _, StandardNormal};
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
+use crate::problem::{
+    Problem, ProblemConstants, ProblemError, SecondOrderProblem, in_range, positive,
+};
 use crate::simulation::WeightedRecords;
 
 /// The settings of a [`RobustGlm`].
@@ -64,20 +66,8 @@ impl RobustGlm {
         positive("row_norm", shape.row_norm)?;
         positive("planted", shape.planted)?;
         let most = shape.dim.min(256);
-        let within = |name, value: usize, low: usize, high: usize| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(ProblemError::OutOfRange {
-                    name,
-                    value: value as f64,
-                    low: low as f64,
-                    high: high as f64,
-                })
-            }
-        };
-        within("rank", shape.rank, 1, most)?;
-        within("atoms", shape.atoms, 1, 1 << 24)?;
+        in_range("rank", shape.rank as f64, 1.0, most as f64)?;
+        in_range("atoms", shape.atoms as f64, 1.0, f64::from(1 << 24))?;
         let mut stream =
             ReplayKeyForTests::from_seed(seed).stream(StreamId::new(Purpose::Perturbation, 0));
         let basis = orthonormal(shape.dim, shape.rank, &mut stream);
@@ -196,23 +186,10 @@ impl Problem for RobustGlm {
         self.shape.dim
     }
 
-    fn lipschitz(&self) -> f64 {
-        self.loss.constants(self.shape.row_norm).lipschitz
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.loss.constants(self.shape.row_norm).smoothness
-    }
-
-    fn initial_gap(&self) -> f64 {
-        self.gap
-    }
-
     fn constants(&self) -> ProblemConstants {
         let known = self.loss.constants_on(self.data.records());
-        let constants =
-            ProblemConstants::first_order(known.lipschitz, known.smoothness, self.initial_gap())
-                .with_hessian_lipschitz(known.hessian_lipschitz);
+        let constants = ProblemConstants::first_order(known.lipschitz, known.smoothness, self.gap)
+            .with_hessian_lipschitz(known.hessian_lipschitz);
         match self.loss {
             Glm::Welsch | Glm::GemanMcClure | Glm::Sigmoid => constants.with_range(1.0),
             Glm::Logistic | Glm::Huber(_) => constants.with_weak_convexity(0.0),

@@ -1,7 +1,9 @@
 //! A separable function with ripples that satisfies the Polyak-Lojasiewicz inequality.
 
 use super::radial::largest;
-use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
+use crate::problem::{
+    Problem, ProblemConstants, ProblemError, SecondOrderProblem, in_range, positive,
+};
 
 /// F(w) = sum_j h(w_j - c) with h(x) = x^2 + 3 sin^2 x and c = start/sqrt(d): a solver that starts at the origin starts
 /// at distance `start` from the minimiser.
@@ -35,14 +37,7 @@ impl Sines {
             return Err(ProblemError::TooFewDimensions(dim));
         }
         positive("start", start)?;
-        if !(reach >= start) {
-            return Err(ProblemError::OutOfRange {
-                name: "reach",
-                value: reach,
-                low: start,
-                high: f64::INFINITY,
-            });
-        }
+        in_range("reach", reach, start, f64::INFINITY)?;
         Ok(Self { dim, start, reach })
     }
 
@@ -64,21 +59,11 @@ impl Problem for Sines {
         self.dim
     }
 
-    fn lipschitz(&self) -> f64 {
-        2.0 * self.reach + 3.0 * (self.dim as f64).sqrt()
-    }
-
-    fn smoothness(&self) -> f64 {
-        8.0
-    }
-
-    fn initial_gap(&self) -> f64 {
-        self.dim as f64 * height(self.centre())
-    }
-
     fn constants(&self) -> ProblemConstants {
         let gamma = largest(0.0, 10.0, |x| height(x).sqrt() / slope(x).abs()) * (1.0 + 1e-9);
-        ProblemConstants::first_order(self.lipschitz(), 8.0, self.initial_gap())
+        let lipschitz = 2.0 * self.reach + 3.0 * (self.dim as f64).sqrt();
+        let gap = self.dim as f64 * height(self.centre());
+        ProblemConstants::first_order(lipschitz, 8.0, gap)
             .with_hessian_lipschitz(12.0)
             .with_weak_convexity(4.0)
             .with_range(self.reach * self.reach + 3.0 * self.dim as f64)

@@ -1,7 +1,7 @@
 //! A cone with an exponentially flat tip: the KL exponent 1 of a smooth function.
 
 use super::radial::{Profile, largest};
-use crate::problem::{ProblemConstants, ProblemError, positive};
+use crate::problem::{ProblemConstants, ProblemError, in_range, positive};
 
 /// phi(r) = ln(1 + e^(u - r0)) - ln(1 + e^(1 - r0)) with u = sqrt(1 + s^2 r^2).
 ///
@@ -29,14 +29,7 @@ impl Softplus {
     /// [`ProblemError`].
     pub fn new(slope: f64, offset: f64) -> Result<Self, ProblemError> {
         positive("slope", slope)?;
-        if !(1.0..=300.0).contains(&offset) {
-            return Err(ProblemError::OutOfRange {
-                name: "offset",
-                value: offset,
-                low: 1.0,
-                high: 300.0,
-            });
-        }
+        in_range("offset", offset, 1.0, 300.0)?;
         Ok(Self { slope, offset })
     }
 

@@ -2,7 +2,7 @@
 
 use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, TwiceDifferentiable};
 
-use crate::problem::{Problem, ProblemError, SecondOrderProblem};
+use crate::problem::{Problem, ProblemError, SecondOrderProblem, in_range};
 use crate::simulation::{WeightedError, WeightedRecords};
 
 /// How one record differs from the problem.
@@ -73,14 +73,7 @@ impl<P: Problem> TiltedProblem<P> {
             ("tilt", tilt, f64::MAX),
             ("wave", wave, f64::MAX),
         ] {
-            if !(0.0..=high).contains(&value) {
-                return Err(ProblemError::OutOfRange {
-                    name,
-                    value,
-                    low: 0.0,
-                    high,
-                });
-            }
+            in_range(name, value, 0.0, high)?;
         }
         Ok(Self {
             problem,

@@ -3,7 +3,8 @@
 use dpopt_linalg::norm;
 use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, positive};
+use super::over_mean::{AffineLoss, OverMean};
+use crate::problem::{ProblemConstants, ProblemError, in_range, positive};
 
 /// f(w; x) = <x, w> + b ||w||^tau with b = lambda^tau 2^(tau - 2) and tau >= 2, for records of norm at most X.
 ///
@@ -44,19 +45,7 @@ impl TiltedPower {
         if dim == 0 {
             return Err(ProblemError::TooFewDimensions(dim));
         }
-        let checked = |name, value: f64, low, high| {
-            if value >= low && value <= high {
-                Ok(())
-            } else {
-                Err(ProblemError::OutOfRange {
-                    name,
-                    value,
-                    low,
-                    high,
-                })
-            }
-        };
-        checked("tau", tau, 2.0, 64.0)?;
+        in_range("tau", tau, 2.0, 64.0)?;
         let loss = Self {
             dim,
             lambda,
@@ -64,7 +53,7 @@ impl TiltedPower {
             tilt,
             reach,
         };
-        checked("reach", reach, loss.minimiser_norm(tilt), f64::MAX)?;
+        in_range("reach", reach, loss.minimiser_norm(tilt), f64::MAX)?;
         Ok(loss)
     }
 
@@ -81,8 +70,8 @@ impl TiltedPower {
 
     /// The mean loss over records of mean `mean`, as a problem.
     #[must_use]
-    pub fn over(self, mean: Vec<f64>) -> TiltedPowerMean {
-        TiltedPowerMean { loss: self, mean }
+    pub fn over(self, mean: Vec<f64>) -> OverMean<Self> {
+        OverMean::new(self, mean)
     }
 
     /// L0, L1 and F0 where the mean record has norm `mean`.
@@ -122,46 +111,13 @@ impl Differentiable for TiltedPower {
     }
 }
 
-/// The mean of [`TiltedPower`] over records whose mean is known; L0 and L1 are those of the loss, for ||w|| <= R.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TiltedPowerMean {
-    loss: TiltedPower,
-    mean: Vec<f64>,
-}
-
-impl Problem for TiltedPowerMean {
-    fn dim(&self) -> usize {
-        self.loss.dim
-    }
-
-    fn lipschitz(&self) -> f64 {
-        self.loss.known(norm(&self.mean))[0]
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.loss.known(norm(&self.mean))[1]
-    }
-
-    fn initial_gap(&self) -> f64 {
-        self.loss.known(norm(&self.mean))[2]
-    }
-
-    fn constants(&self) -> ProblemConstants {
-        let TiltedPower {
-            lambda, tau, reach, ..
-        } = self.loss;
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+/// L0 and L1 are those of the loss, for ||w|| <= R.
+impl AffineLoss for TiltedPower {
+    fn constants_over(&self, mean: &[f64]) -> ProblemConstants {
+        let [lipschitz, smoothness, gap] = self.known(norm(mean));
+        ProblemConstants::first_order(lipschitz, smoothness, gap)
             .with_weak_convexity(0.0)
-            .with_kl(lambda.recip(), tau / (tau - 1.0))
-            .within(Vec::new(), reach)
-    }
-
-    fn value(&self, point: &[f64]) -> f64 {
-        self.loss.value(&self.mean, point)
-    }
-
-    fn gradient(&self, point: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        self.loss.gradient(&self.mean, point, out);
+            .with_kl(self.lambda.recip(), self.tau / (self.tau - 1.0))
+            .within(Vec::new(), self.reach)
     }
 }

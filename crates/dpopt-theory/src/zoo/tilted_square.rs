@@ -3,7 +3,8 @@
 use dpopt_linalg::norm;
 use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
+use super::over_mean::{AffineLoss, OverMean};
+use crate::problem::{ProblemConstants, ProblemError, SecondOrderProblem, positive};
 
 /// Tilted squares: the KL lower bound for kappa = 2.
 ///
@@ -52,8 +53,8 @@ impl TiltedSquare {
 
     /// The mean loss over records of mean `mean`, as a problem.
     #[must_use]
-    pub fn over(self, mean: Vec<f64>) -> TiltedSquareMean {
-        TiltedSquareMean { loss: self, mean }
+    pub fn over(self, mean: Vec<f64>) -> OverMean<Self> {
+        OverMean::new(self, mean)
     }
 }
 
@@ -95,51 +96,20 @@ impl Differentiable for TiltedSquare {
     }
 }
 
-/// The mean of [`TiltedSquare`] over records whose mean is known; its constants are those of the loss,
-/// with the exact F0, in ||w|| <= 4D.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TiltedSquareMean {
-    loss: TiltedSquare,
-    mean: Vec<f64>,
-}
-
-impl Problem for TiltedSquareMean {
-    fn dim(&self) -> usize {
-        self.loss.dim
-    }
-
-    fn lipschitz(&self) -> f64 {
-        10.0 * self.loss.lambda * self.loss.radius
-    }
-
-    fn smoothness(&self) -> f64 {
-        2.0 * self.loss.lambda
-    }
-
-    fn initial_gap(&self) -> f64 {
-        dpopt_linalg::dot(&self.mean, &self.mean) / (4.0 * self.loss.lambda)
-    }
-
-    fn constants(&self) -> ProblemConstants {
-        let gamma = 0.5 / self.loss.lambda.sqrt();
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+/// L0 and L1 are those of the loss, F0 is exact, in ||w|| <= 4D.
+impl AffineLoss for TiltedSquare {
+    fn constants_over(&self, mean: &[f64]) -> ProblemConstants {
+        let (lambda, d) = (self.lambda, self.radius);
+        let gap = dpopt_linalg::dot(mean, mean) / (4.0 * lambda);
+        ProblemConstants::first_order(10.0 * lambda * d, 2.0 * lambda, gap)
             .with_hessian_lipschitz(0.0)
             .with_weak_convexity(0.0)
-            .with_kl(gamma, 2.0)
-            .within(Vec::new(), 4.0 * self.loss.radius)
-    }
-
-    fn value(&self, point: &[f64]) -> f64 {
-        self.loss.value(&self.mean, point)
-    }
-
-    fn gradient(&self, point: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        self.loss.gradient(&self.mean, point, out);
+            .with_kl(0.5 / lambda.sqrt(), 2.0)
+            .within(Vec::new(), 4.0 * d)
     }
 }
 
-impl SecondOrderProblem for TiltedSquareMean {
+impl SecondOrderProblem for OverMean<TiltedSquare> {
     /// For ||w|| <= 4D.
     fn hessian_vector(&self, _: &[f64], direction: &[f64], out: &mut [f64]) {
         out.fill(0.0);

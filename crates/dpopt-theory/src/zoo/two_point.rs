@@ -2,7 +2,7 @@
 
 use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
 
-use crate::problem::{Problem, ProblemConstants, ProblemError};
+use crate::problem::{Problem, ProblemConstants, ProblemError, in_range};
 
 /// Two data sets that a private solver can't tell apart: the KL lower bound for kappa >= 2, in one
 /// dimension.
@@ -40,30 +40,27 @@ pub enum Majority {
     MinusOnes,
 }
 
+impl Majority {
+    pub(super) fn sign(self) -> f64 {
+        match self {
+            Self::Ones => 1.0,
+            Self::MinusOnes => -1.0,
+        }
+    }
+}
+
 impl TwoPoint {
     /// kappa >= 2, p in (0, 0.1], and the majority.
     ///
     /// # Errors
     /// [`ProblemError::OutOfRange`].
     pub fn new(kappa: f64, bias: f64, majority: Majority) -> Result<Self, ProblemError> {
-        for (name, value, low, high) in [("kappa", kappa, 2.0, 64.0), ("bias", bias, 1e-12, 0.1)] {
-            if !(low..=high).contains(&value) {
-                return Err(ProblemError::OutOfRange {
-                    name,
-                    value,
-                    low,
-                    high,
-                });
-            }
-        }
-        let sign = match majority {
-            Majority::Ones => 1.0,
-            Majority::MinusOnes => -1.0,
-        };
+        in_range("kappa", kappa, 2.0, 64.0)?;
+        in_range("bias", bias, 1e-12, 0.1)?;
         Ok(Self {
             tau: kappa / (kappa - 1.0),
             bias,
-            sign,
+            sign: majority.sign(),
         })
     }
 
@@ -98,8 +95,13 @@ impl Loss for TwoPoint {
     }
 
     fn constants_on(&self, _: &Vec<f64>) -> Constants {
-        let gap = self.bias * self.shift();
-        Constants::new(self.lipschitz(), f64::INFINITY, gap, Convexity::Convex)
+        let known = self.constants();
+        Constants::new(
+            known.lipschitz,
+            known.smoothness,
+            known.initial_gap,
+            Convexity::Convex,
+        )
     }
 
     fn value(&self, record: &f64, point: &[f64]) -> f64 {
@@ -129,21 +131,10 @@ impl Problem for TwoPoint {
         1
     }
 
-    /// For |w| <= 1/2, of every record.
-    fn lipschitz(&self) -> f64 {
-        (self.tau * (0.5 - self.shift()).powf(self.tau - 1.0)).max(1.0)
-    }
-
-    fn smoothness(&self) -> f64 {
-        f64::INFINITY
-    }
-
-    fn initial_gap(&self) -> f64 {
-        self.bias * self.shift()
-    }
-
+    /// L0 is that of every record.
     fn constants(&self) -> ProblemConstants {
-        ProblemConstants::first_order(self.lipschitz(), f64::INFINITY, self.initial_gap())
+        let lipschitz = (self.tau * (0.5 - self.shift()).powf(self.tau - 1.0)).max(1.0);
+        ProblemConstants::first_order(lipschitz, f64::INFINITY, self.bias * self.shift())
             .with_weak_convexity(0.0)
             .with_kl(1.0, self.tau / (self.tau - 1.0))
             .within(Vec::new(), 0.5)

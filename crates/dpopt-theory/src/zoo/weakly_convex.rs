@@ -1,7 +1,7 @@
 //! A sharp minimum with ripples around it: weakly convex, with KL exponent above 2.
 
 use super::radial::{Profile, largest};
-use crate::problem::{ProblemConstants, ProblemError, positive};
+use crate::problem::{ProblemConstants, ProblemError, in_range, positive};
 
 /// phi(r) = r^tau/tau + B (1 - cos(omega r)) with 1 < tau < 2.
 ///
@@ -32,14 +32,7 @@ impl WeaklyConvex {
     pub fn new(tau: f64, height: f64, frequency: f64) -> Result<Self, ProblemError> {
         positive("height", height)?;
         positive("frequency", frequency)?;
-        if !(tau > 1.0 && tau < 2.0) {
-            return Err(ProblemError::OutOfRange {
-                name: "tau",
-                value: tau,
-                low: 1.0,
-                high: 2.0,
-            });
-        }
+        in_range("tau", tau, 1.0f64.next_up(), 2.0f64.next_down())?;
         let profile = Self {
             tau,
             height,

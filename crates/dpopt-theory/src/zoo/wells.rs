@@ -2,7 +2,9 @@
 
 use dpopt_linalg::{add_scaled, dot, norm, symmetric_spectrum};
 
-use crate::problem::{Problem, ProblemConstants, ProblemError, SecondOrderProblem, positive};
+use crate::problem::{
+    Problem, ProblemConstants, ProblemError, SecondOrderProblem, in_range, positive,
+};
 
 /// F(w) = A (sqrt(1 + ||w||^2) - 1) + sum_{j < K} b_j (cos w_j - 1), with b_j > 0: the origin is a
 /// critical point whose Hessian is A I - diag(b), a strict saddle where some b_j > A.
@@ -37,14 +39,7 @@ impl Wells {
             positive("depth", depth)?;
         }
         let most = 256.min(dim.saturating_sub(1));
-        if depths.is_empty() || depths.len() > most {
-            return Err(ProblemError::OutOfRange {
-                name: "number of wells",
-                value: depths.len() as f64,
-                low: 1.0,
-                high: most as f64,
-            });
-        }
+        in_range("number of wells", depths.len() as f64, 1.0, most as f64)?;
         Ok(Self { dim, bowl, depths })
     }
 
@@ -63,21 +58,12 @@ impl Problem for Wells {
         self.dim
     }
 
-    fn lipschitz(&self) -> f64 {
-        self.bowl + norm(&self.depths)
-    }
-
-    fn smoothness(&self) -> f64 {
-        self.bowl + self.deepest()
-    }
-
-    fn initial_gap(&self) -> f64 {
-        2.0 * self.depths.iter().sum::<f64>()
-    }
-
     fn constants(&self) -> ProblemConstants {
         let hull = 48.0 / (25.0 * 5f64.sqrt());
-        ProblemConstants::first_order(self.lipschitz(), self.smoothness(), self.initial_gap())
+        let lipschitz = self.bowl + norm(&self.depths);
+        let smoothness = self.bowl + self.deepest();
+        let gap = 2.0 * self.depths.iter().sum::<f64>();
+        ProblemConstants::first_order(lipschitz, smoothness, gap)
             .with_hessian_lipschitz(hull * self.bowl + self.deepest())
             .with_weak_convexity(self.deepest())
     }

@@ -1,0 +1,78 @@
+//! Runs targets, one after the other.
+
+use serde::Serialize;
+
+use super::error::AuditError;
+use super::target::{Row, Settings, Target};
+use crate::checks::{self, Status};
+
+/// Targets, in order.
+pub type Registry = checks::Registry<dyn Target>;
+
+/// The rows of a registry.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// In the order of the registry.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// Whether every claim stands and every broken twin was caught.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.rows.iter().all(|row| row.status == Status::Pass)
+    }
+}
+
+/// One step of an audit, for whoever draws progress.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// Targets done.
+    pub done: usize,
+    /// Targets in all.
+    pub all: usize,
+    /// The row that was just finished.
+    pub row: &'a Row,
+}
+
+impl Registry {
+    /// Adds a target.
+    pub fn add(&mut self, target: impl Target + 'static) {
+        self.push(Box::new(target));
+    }
+
+    /// Audits the targets of one group, or those of that name, or all of them.
+    ///
+    /// # Errors
+    /// [`AuditError::UnknownTarget`], [`AuditError::Setting`], and where an audit could not be made.
+    pub fn run(
+        &self,
+        settings: &Settings,
+        only: Option<&str>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Report, AuditError> {
+        settings.check()?;
+        let targets = match only {
+            Some(only) => self.select(only),
+            None => self.all().collect(),
+        };
+        if let (true, Some(only)) = (targets.is_empty(), only) {
+            return Err(AuditError::UnknownTarget {
+                asked: only.to_owned(),
+                known: self.groups(),
+            });
+        }
+        let mut rows = Vec::new();
+        for target in &targets {
+            rows.push(target.audit(settings)?);
+            if let Some(row) = rows.last() {
+                progress(Progress {
+                    done: rows.len(),
+                    all: targets.len(),
+                    row,
+                });
+            }
+        }
+        Ok(Report { rows })
+    }
+}

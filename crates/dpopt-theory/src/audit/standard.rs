@@ -1,0 +1,39 @@
+//! The targets that everybody runs.
+
+use super::error::AuditError;
+use super::registry::Registry;
+use super::{
+    adaptive, certificates, crooked, estimators, mechanisms, members, passes, periods, projected,
+    queries, samplers, selections, solvers, twins, variants,
+};
+
+impl Registry {
+    /// Every mechanism and solver of this library, and broken twins.
+    ///
+    /// # Errors
+    /// [`AuditError`] where a target can't be set up.
+    pub fn standard() -> Result<Self, AuditError> {
+        let mut registry = Self::new();
+        for register in [
+            mechanisms::register,
+            selections::register,
+            samplers::register,
+            estimators::register,
+            periods::register,
+            queries::register,
+            certificates::register,
+            solvers::register,
+            variants::register,
+            passes::register,
+            projected::register,
+            adaptive::register,
+            members::register,
+            variants::samples_of_proximal_point,
+            twins::register,
+            crooked::register,
+        ] {
+            register(&mut registry)?;
+        }
+        Ok(registry)
+    }
+}

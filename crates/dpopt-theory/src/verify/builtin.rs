@@ -1,0 +1,47 @@
+//! The claims of this library.
+
+use super::claim::Experiment;
+use super::registry::Registry;
+use super::{adaptive, descent, floors, kl_spider, projection, proximal, recursive, sampled, tree};
+
+/// The prefixes of rows that no run has confirmed.
+const UNCONFIRMED: [&str; 2] = ["spiderboost-second-term/", "spiderboost-within-rank/rank"];
+
+fn is_unconfirmed(experiment: &dyn Experiment) -> bool {
+    let id = &experiment.claim().id;
+    UNCONFIRMED.iter().any(|start| id.starts_with(start))
+}
+
+impl Registry {
+    /// The claims of this library.
+    #[must_use]
+    pub fn builtin() -> Self {
+        let mut experiments = descent::experiments();
+        experiments.extend(recursive::experiments());
+        experiments.extend(tree::experiments());
+        experiments.extend(sampled::experiments());
+        experiments.extend(adaptive::experiments());
+        experiments.extend(descent::variants());
+        experiments.extend(proximal::experiments());
+        experiments.extend(floors::experiments());
+        experiments.extend(projection::experiments());
+        experiments.extend(kl_spider::experiments());
+        experiments.retain(|e| !is_unconfirmed(e.as_ref()));
+        Self::from(experiments)
+    }
+
+    /// Rows that are designed, and that no run has confirmed. `docs/measured/rates.md` says what is known of them.
+    #[must_use]
+    pub fn unconfirmed() -> Self {
+        let mut experiments = floors::experiments();
+        experiments.extend(projection::experiments());
+        experiments.retain(|e| is_unconfirmed(e.as_ref()));
+        Self::from(experiments)
+    }
+
+    /// The claims of this library about low rank and random projections, confirmed or not.
+    #[must_use]
+    pub fn projections() -> Self {
+        Self::from(projection::experiments())
+    }
+}
