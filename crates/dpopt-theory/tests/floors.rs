@@ -62,7 +62,8 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
     }
     let mut extra = ExtraFacts::default()
         .with_kl(KlCondition::new(1.0, 2.0).unwrap())
-        .with_weak_convexity(0.1);
+        .with_weak_convexity(0.1)
+        .with_goldstein_radius(radius);
     if solver.needs.radius {
         extra = extra.with_radius(radius);
     }

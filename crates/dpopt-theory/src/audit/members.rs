@@ -15,11 +15,11 @@ use dpopt_nonconvex::{
     PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
     Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Convexity, PrivateData, PrivateMean};
+use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
 use super::common::{budget, claim_of, noise};
-use super::plans::{self, proximal, with_all_facts};
+use super::plans::{self, goldstein, proximal, with_all_facts};
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 use crate::checks::mixed;
 use crate::zoo::{Fingerprint, MeanBall};
@@ -151,6 +151,15 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             Box::new(RecursiveGdPlan::even_if_vacuous(&convex, &budget, STEPS)?)
         }
         "proximal-point" => Box::new(proximal(RELATION, DIM, None)?),
+        "goldstein" => Box::new(goldstein(&facts, &budget, (STEPS, 2), Batch::All)?),
+        "goldstein-sampled" => {
+            let batch = Batch::Poisson(rate);
+            Box::new(goldstein(&facts, &budget, (STEPS, 2), batch)?)
+        }
+        "goldstein-pass" => {
+            let batch = Batch::Next(RECORDS / STEPS);
+            Box::new(goldstein(&facts, &budget, (STEPS, 2), batch)?)
+        }
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })
 }

@@ -1,14 +1,15 @@
 //! A plan of every solver that is small enough to be audited: a dozen steps or so, at epsilon 1.
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, KlCondition, Limits, NoisyGdPlan,
-    NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan,
-    ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan,
-    RecursiveSgdPlan, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, GoldsteinPlan, GoldsteinSchedule,
+    GoldsteinSettings, GoldsteinStep, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
+    NormalizedSpiderSchedule, OutputRule, Plan, ProximalFacts, ProximalPlan, ProximalReads,
+    ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan,
+    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
     SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
     TreeSpiderSchedule, TreeTarget,
 };
-use dpopt_oracle::{Convexity, Momentum};
+use dpopt_oracle::{Batch, Convexity, Momentum};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, SamplingRate};
 
 use super::common::{budget, noise};
@@ -48,7 +49,8 @@ pub(super) fn with_all_facts(
     let extra = ExtraFacts::default()
         .with_radius(radius)
         .with_kl(KlCondition::new(1.0, 1.5)?)
-        .with_weak_convexity(0.1);
+        .with_weak_convexity(0.1)
+        .with_goldstein_radius(1.0);
     Ok(solver.plan(facts, &extra, budget, &Limits::steps(steps))?)
 }
 
@@ -125,6 +127,14 @@ pub(super) fn plan_of(
             Box::new(RecursiveSgdPlan::with_growth(&convex, &budget, 4.0)?)
         }
         "proximal-point" => Box::new(proximal(adjacency, dim, None)?),
+        "goldstein" | "goldstein-sampled" | "goldstein-pass" => {
+            let batch = match solver.name {
+                "goldstein" => Batch::All,
+                "goldstein-sampled" => Batch::Poisson(SamplingRate::new(0.4)?),
+                _ => Batch::Next(1),
+            };
+            Box::new(goldstein(&all, &budget, (STEPS, 4), batch)?)
+        }
         _ => with_all_facts(solver, &all, &budget, (1.0, STEPS))?,
     })
 }
@@ -256,6 +266,30 @@ pub(super) fn stages(
         .collect::<Result<_, CheckError>>()?;
     let outline = plan.outline().clone();
     Ok(RecursiveGdPlan::by_hand(&convex, &budget, outline, stages))
+}
+
+/// Blocks of a walk of so many steps, some as long as the cap.
+pub(super) fn goldstein(
+    facts: &PublicFacts,
+    budget: &Budget,
+    (steps, block): (u64, u64),
+    batch: Batch,
+) -> Result<GoldsteinPlan, CheckError> {
+    let cap = 0.3;
+    let schedule = GoldsteinSchedule {
+        steps,
+        block,
+        cap,
+        step_size: 0.4,
+        smoothing: 0.1,
+        step: GoldsteinStep::Planned,
+        batch,
+        clip: facts.lipschitz,
+        noise_multiplier: noise((steps as f64).sqrt() / budget.mu()?.get())?,
+        output: OutputRule::UniformBlock,
+    };
+    let settings = GoldsteinSettings::at_radius(cap * block as f64);
+    Ok(GoldsteinPlan::by_hand(facts, budget, &settings, schedule))
 }
 
 /// Three rounds of four steps of a plan for a large problem, on all records or on samples.

@@ -2,7 +2,9 @@
 
 use super::claim::Experiment;
 use super::registry::Registry;
-use super::{adaptive, descent, floors, kl_spider, projection, proximal, recursive, sampled, tree};
+use super::{
+    adaptive, descent, floors, goldstein, kl_spider, projection, proximal, recursive, sampled, tree,
+};
 
 /// The prefixes of rows that no run has confirmed.
 const UNCONFIRMED: [&str; 2] = ["spiderboost-second-term/", "spiderboost-within-rank/rank"];
@@ -26,6 +28,7 @@ impl Registry {
         experiments.extend(floors::experiments());
         experiments.extend(projection::experiments());
         experiments.extend(kl_spider::experiments());
+        experiments.extend(goldstein::experiments());
         experiments.retain(|e| !is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }

@@ -22,6 +22,10 @@ pub enum Axis {
     Kappa,
     /// The accuracy asked for.
     Accuracy,
+    /// Number of steps, T.
+    Steps,
+    /// Goldstein radius, r.
+    Radius,
 }
 
 impl Axis {
@@ -35,6 +39,8 @@ impl Axis {
             Axis::Rank => "rank",
             Axis::Kappa => "kappa",
             Axis::Accuracy => "alpha",
+            Axis::Steps => "T",
+            Axis::Radius => "r",
         }
     }
 }

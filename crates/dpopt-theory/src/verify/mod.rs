@@ -45,6 +45,7 @@ mod common;
 mod descent;
 mod error;
 mod floors;
+mod goldstein;
 mod journal;
 mod judge;
 mod kl_spider;

@@ -3,6 +3,7 @@
 //! | problem | what it is for |
 //! | --- | --- |
 //! | [`RampBowl`] | first-order rates: nearly as slow and as noisy as the bounds |
+//! | [`RampCone`] | rates of Goldstein distances: kinks on a ramp and a cone |
 //! | [`RobustGlm`] | bounded robust regression over weighted atoms of low rank |
 //! | [`Radial`] of [`Power`] | KL exponents, tight everywhere |
 //! | [`Radial`] of [`LogPeriodic`] | the same exponents without convexity |
@@ -33,6 +34,7 @@ mod power;
 mod product;
 mod radial;
 mod ramp_bowl;
+mod ramp_cone;
 mod ridge_logistic;
 mod robust_glm;
 mod sines;
@@ -58,6 +60,7 @@ pub use power::Power;
 pub use product::Product;
 pub use radial::{Profile, Radial};
 pub use ramp_bowl::{Ramp, RampBowl};
+pub use ramp_cone::RampCone;
 pub use ridge_logistic::RidgeLogistic;
 pub use robust_glm::{RobustGlm, RobustGlmShape};
 pub use sines::Sines;
