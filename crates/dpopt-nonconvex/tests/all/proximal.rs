@@ -11,7 +11,9 @@ use dpopt_oracle::{
     Answer, AskError, Books, Convexity, Glm, Mean, Offers, Oracle, OracleFacts, PrivateData,
     PrivateMean, Question,
 };
-use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator};
+
+use crate::common::{self, budget_at};
 
 const MAX_STEPS: u64 = 1 << 40;
 
@@ -20,14 +22,12 @@ fn facts(kappa: f64, records: u64, dim: usize) -> ProximalFacts {
     let tau = kappa / (kappa - 1.0);
     ProximalFacts {
         public: PublicFacts {
-            records,
-            dim,
-            adjacency: Adjacency::ReplaceOne,
             lipschitz: 2.0,
             smoothness: f64::INFINITY,
             initial_gap: tau.recip(),
             row_norm: f64::INFINITY,
             convexity: Convexity::Convex,
+            ..common::facts(dim, records)
         },
         condition: KlCondition::new(tau.powf(tau.recip() - 1.0), kappa).unwrap(),
         weak_convexity: None,
@@ -37,10 +37,7 @@ fn facts(kappa: f64, records: u64, dim: usize) -> ProximalFacts {
 }
 
 fn budget() -> Budget {
-    Budget {
-        epsilon: Epsilon::new(4.0).unwrap(),
-        delta: Delta::new(1e-6).unwrap(),
-    }
+    budget_at(4.0, 1e-6)
 }
 
 fn plan(facts: &ProximalFacts, reads: ProximalReads) -> ProximalPlan {

@@ -3,35 +3,13 @@
 use std::ops::ControlFlow;
 
 use dpopt_nonconvex::{
-    Budget, Plan as _, PlanError, PublicFacts, Release, SampledSpiderBoostPlan,
-    SampledSpiderBoostSchedule, SpiderBoostPlan, Stop,
+    Plan as _, PlanError, PublicFacts, Release, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
+    SpiderBoostPlan, Stop,
 };
 use dpopt_oracle::{ClosureLoss, Constants, Convexity, Differentiable, PrivateData, PrivateMean};
-use dpopt_privacy::{
-    Accountant, Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier, Spend,
-};
+use dpopt_privacy::{Accountant, Adjacency, Curator, Delta, Event, NoiseMultiplier, Spend};
 
-const DELTA: f64 = 1e-5;
-
-fn facts(dim: usize, records: u64, adjacency: Adjacency) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
-}
-
-fn budget(epsilon: f64) -> Budget {
-    Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(DELTA).unwrap(),
-    }
-}
+use crate::common::{DELTA, budget, facts_under};
 
 fn plan(f: &PublicFacts) -> SampledSpiderBoostPlan {
     SampledSpiderBoostPlan::new(f, &budget(1.0), 1_000_000).unwrap()
@@ -56,7 +34,7 @@ fn cost(event: &Event, adjacency: Adjacency) -> f64 {
 fn plans_satisfy_their_formulas_and_cost_the_budget() {
     for (adjacency, s) in [(Adjacency::AddRemove, 1.0), (Adjacency::ReplaceOne, 2.0)] {
         for (dim, records) in [(10, 3_000), (10, 30_000), (100, 30_000)] {
-            let f = facts(dim, records, adjacency);
+            let f = facts_under(dim, records, adjacency);
             let p = plan(&f);
             let (n, d, t) = (records as f64, dim as f64, p.steps() as f64);
             assert_eq!(
@@ -109,7 +87,7 @@ fn has(event: &Event, wanted: &dyn Fn(&Event) -> bool) -> bool {
 
 #[test]
 fn each_adjacency_gets_its_own_sample_and_another_is_no_claim() {
-    let event_of = |adjacency| match plan(&facts(10, 3_000, adjacency)).spend() {
+    let event_of = |adjacency| match plan(&facts_under(10, 3_000, adjacency)).spend() {
         Spend::Fixed(event) => event,
         other => panic!("{other:?}"),
     };
@@ -125,10 +103,13 @@ fn each_adjacency_gets_its_own_sample_and_another_is_no_claim() {
     assert!(has(&fixed, &fixed_size) && !has(&poisson, &fixed_size));
     // Replacing a record moves a sum twice as far, so the same releases have half the multipliers then, and cost more.
     let half = |z: &mut NoiseMultiplier| *z = NoiseMultiplier::new(0.5 * z.get()).unwrap();
-    let same = with(&plan(&facts(10, 3_000, Adjacency::AddRemove)), |schedule| {
-        half(&mut schedule.anchor_noise_multiplier);
-        half(&mut schedule.variation_noise_multiplier);
-    });
+    let same = with(
+        &plan(&facts_under(10, 3_000, Adjacency::AddRemove)),
+        |schedule| {
+            half(&mut schedule.anchor_noise_multiplier);
+            half(&mut schedule.variation_noise_multiplier);
+        },
+    );
     let delta = Delta::new(DELTA).unwrap();
     let other = Accountant::least(same.spend().event(), delta, Adjacency::ReplaceOne);
     assert!(other.unwrap().1 > 1.5);
@@ -156,7 +137,7 @@ fn loss() -> impl Differentiable<Records = Vec<Record>> {
 fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
     for (adjacency, s) in [(Adjacency::AddRemove, 1.0), (Adjacency::ReplaceOne, 2.0)] {
         let records: Vec<Record> = vec![[1.0, -1.0]; 2_000];
-        let p = with(&plan(&facts(2, 2_000, adjacency)), |schedule| {
+        let p = with(&plan(&facts_under(2, 2_000, adjacency)), |schedule| {
             (schedule.steps, schedule.phase, schedule.batch) = (6, 3, 300);
         });
         let data = PrivateData::made_up_of(records, adjacency, Some(2_000)).unwrap();
@@ -199,7 +180,7 @@ fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
         let planned = cost(p.spend().event(), adjacency);
         assert!((spent / planned - 1.0).abs() < 1e-9);
     }
-    let p = plan(&facts(10, 3_000, Adjacency::ReplaceOne));
+    let p = plan(&facts_under(10, 3_000, Adjacency::ReplaceOne));
     let double = |z: &mut NoiseMultiplier| *z = NoiseMultiplier::new(2.0 * z.get()).unwrap();
     let wrong = with(&p, |schedule| {
         double(&mut schedule.anchor_noise_multiplier);
@@ -210,7 +191,7 @@ fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
 
 #[test]
 fn a_vacuous_plan_is_an_error_with_numbers() {
-    let f = facts(1_000, 200, Adjacency::AddRemove);
+    let f = facts_under(1_000, 200, Adjacency::AddRemove);
     let error = SampledSpiderBoostPlan::new(&f, &budget(1.0), 1_000).unwrap_err();
     assert!(
         matches!(

@@ -2,7 +2,7 @@
 //! `docs/theory/errata-faster-rates.md`; "printed" values are computed here from the paper's formulas.
 
 use dpopt_nonconvex::{
-    Budget, JlBranch, JlFacts, JlPlan, NoisyGdPlan, Plan, PlanError, PublicFacts, PublicRank,
+    JlBranch, JlFacts, JlPlan, NoisyGdPlan, Plan, PlanError, PublicFacts, PublicRank,
     SampledSpiderBoostPlan, SampledSpiderBoostSchedule, SpiderBoostPlan, TreeSettings,
     TreeSpiderPlan, TreeTarget,
 };
@@ -10,35 +10,14 @@ use dpopt_oracle::{
     ClosureLoss, Constants, Convexity, Differentiable, Oracle as _, PrivateData, PrivateMean,
 };
 use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{
-    Adjacency, Curator, Delta, Epsilon, Event, Mu, NoiseMultiplier, SamplingRate, Spend,
-};
+use dpopt_privacy::{Adjacency, Curator, Epsilon, Event, Mu, NoiseMultiplier, SamplingRate, Spend};
 
-const DELTA: f64 = 1e-5;
+use crate::common::{DELTA, budget, budget_at, facts};
+
 const MAX_STEPS: u64 = 1_000_000;
 
-fn facts(records: u64, dim: usize) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
-}
-
-fn budget(epsilon: f64, delta: f64) -> Budget {
-    Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(delta).unwrap(),
-    }
-}
-
 fn spiderboost(f: &PublicFacts) -> SpiderBoostPlan {
-    SpiderBoostPlan::new(f, &budget(1.0, DELTA), MAX_STEPS).unwrap()
+    SpiderBoostPlan::new(f, &budget(1.0), MAX_STEPS).unwrap()
 }
 
 /// sqrt(d ln(1/delta))/(n epsilon) at epsilon = 1.
@@ -56,16 +35,16 @@ fn printed_steps(f: &PublicFacts) -> f64 {
 /// The c of the printed noise levels, from the exact cost of the releases and half of mu^2 for each kind of query:
 /// 2 epsilon/(mu1 sqrt(ln(1/delta))), mu1 = mu/sqrt 2.
 fn real_constant() -> f64 {
-    let mu = budget(1.0, DELTA).mu().unwrap().get();
+    let mu = budget(1.0).mu().unwrap().get();
     2.0 * 2f64.sqrt() / (mu * (1.0 / DELTA).ln().sqrt())
 }
 
 /// E2: with sqrt(T)/sqrt(q n) an anchor has sqrt(n) times the noise that its budget needs, and the plan says nothing.
 #[test]
 fn printed_anchor_noise_wastes_all_but_a_trace_of_the_budget() {
-    let f = facts(100_000, 10);
+    let f = facts(10, 100_000);
     let plan = spiderboost(&f);
-    let mu1 = plan.anchor_share().sqrt() * budget(1.0, DELTA).mu().unwrap().get();
+    let mu1 = plan.anchor_share().sqrt() * budget(1.0).mu().unwrap().get();
     let spent =
         |sigma: f64| 2.0 * (plan.schedule().anchors() as f64).sqrt() / (f.records as f64 * sigma);
     assert!((spent(plan.anchor_noise_std()) / mu1 - 1.0).abs() < 1e-9);
@@ -80,7 +59,7 @@ fn printed_anchor_noise_wastes_all_but_a_trace_of_the_budget() {
 /// q = 1/(L1^2 T alpha^2) does not.
 #[test]
 fn phases_have_no_unit_and_the_printed_one_has() {
-    let f = facts(100_000, 10);
+    let f = facts(10, 100_000);
     let plan = spiderboost(&f);
     let printed =
         |f: &PublicFacts| 1.0 / (f.smoothness.powi(2) * printed_steps(f) * alpha(f).powi(2));
@@ -108,7 +87,7 @@ fn the_printed_phase_gives_no_descent() {
     let c = real_constant();
     assert!((c - 3.1).abs() < 0.02, "{c}");
     assert!(0.25 - c * c / 8.0 < -0.9);
-    let f = facts(100_000, 10);
+    let f = facts(10, 100_000);
     let steps = printed_steps(&f);
     let phase = 1.0 / (steps * alpha(&f).powi(2));
     // sigma2 = c L1 sqrt(ln(1/delta))/epsilon sqrt(T)/n per unit of displacement.
@@ -138,8 +117,7 @@ fn the_printed_batch_can_be_larger_than_the_data() {
         n * a.powf(2.0 / 3.0) / product.powf(1.0 / 6.0),
     );
     assert!(batch > 2.0 * n, "{batch}");
-    let plan =
-        SampledSpiderBoostPlan::new(&facts(3_000, 10), &budget(1.0, DELTA), MAX_STEPS).unwrap();
+    let plan = SampledSpiderBoostPlan::new(&facts(10, 3_000), &budget(1.0), MAX_STEPS).unwrap();
     let least = (plan.schedule().phase as f64).max(3_000.0 / (plan.steps() as f64).sqrt());
     assert_eq!(plan.schedule().batch, least.ceil().min(3_000.0) as u64);
 }
@@ -148,11 +126,11 @@ fn the_printed_batch_can_be_larger_than_the_data() {
 /// condition: what is of no use is an error with the numbers.
 #[test]
 fn the_printed_condition_on_records_lets_phases_vanish() {
-    let f = facts(20, 100);
+    let f = facts(100, 20);
     assert!(f.records as f64 >= (f.dim as f64).sqrt());
     let phase = 1.0 / (printed_steps(&f) * alpha(&f).powi(2));
     assert!(phase < 1.0, "{phase}");
-    let refused = SpiderBoostPlan::new(&f, &budget(1.0, DELTA), MAX_STEPS);
+    let refused = SpiderBoostPlan::new(&f, &budget(1.0), MAX_STEPS);
     assert!(matches!(
         refused,
         Err(PlanError::Vacuous { records: 20, .. })
@@ -178,9 +156,9 @@ fn a_sampled_change_is_divided_by_its_batch() {
     let data = PrivateData::made_up_of(vec![0.0; 2_000], adjacency, Some(2_000)).unwrap();
     let f = PublicFacts {
         adjacency,
-        ..facts(2_000, 1)
+        ..facts(1, 2_000)
     };
-    let plan = SampledSpiderBoostPlan::new(&f, &budget(1.0, DELTA), MAX_STEPS).unwrap();
+    let plan = SampledSpiderBoostPlan::new(&f, &budget(1.0), MAX_STEPS).unwrap();
     let small = NoiseMultiplier::new(1e-3).unwrap();
     let schedule = SampledSpiderBoostSchedule {
         batch: 500,
@@ -188,7 +166,7 @@ fn a_sampled_change_is_divided_by_its_batch() {
         variation_noise_multiplier: small,
         ..*plan.schedule()
     };
-    let plan = SampledSpiderBoostPlan::by_hand(&f, &budget(1.0, DELTA), schedule);
+    let plan = SampledSpiderBoostPlan::by_hand(&f, &budget(1.0), schedule);
     let (mut sum, runs) = (0.0, 100);
     for seed in 0..runs {
         let curator = Curator::simulated(adjacency, seed);
@@ -218,8 +196,8 @@ fn a_sampled_change_is_divided_by_its_batch() {
 /// solver. With 2 L0 X, 2 L1 X^2 and delta/2 its bound is worse, in the same dimension.
 #[test]
 fn printed_constants_of_the_embedding_cost_accuracy() {
-    let all = budget(1.0, DELTA);
-    let f = facts(1_000_000, 100_000);
+    let all = budget(1.0);
+    let f = facts(100_000, 1_000_000);
     let jl = JlFacts {
         facts: f,
         rank: Some(PublicRank::new(5).unwrap()),
@@ -248,7 +226,7 @@ fn printed_constants_of_the_embedding_cost_accuracy() {
         smoothness: 2.0,
         ..*plan.base().facts()
     };
-    let printed = SpiderBoostPlan::new(&printed, &budget(1.0, 0.5 * DELTA), MAX_STEPS).unwrap();
+    let printed = SpiderBoostPlan::new(&printed, &budget_at(1.0, 0.5 * DELTA), MAX_STEPS).unwrap();
     let ratio = printed.predicted_bound().unwrap() / plan.base().predicted_bound().unwrap();
     assert!(ratio > 1.15, "{ratio}");
 }
@@ -271,7 +249,7 @@ fn the_printed_reach_breaks_its_own_condition_for_small_epsilon() {
 /// E20: a variation and a right child take two gradients of each record.
 #[test]
 fn changes_cost_two_gradients() {
-    let f = facts(100_000, 10);
+    let f = facts(10, 100_000);
     let plan = spiderboost(&f);
     let n = f.records as f64;
     let (anchors, variations) = (
@@ -280,8 +258,8 @@ fn changes_cost_two_gradients() {
     );
     assert_eq!(plan.gradients(), n * (anchors + 2.0 * variations));
     let settings = TreeSettings::new(TreeTarget::Mean);
-    let f = facts(10_000_000, 10);
-    let tree = TreeSpiderPlan::new(&f, &budget(1.0, DELTA), settings, MAX_STEPS).unwrap();
+    let f = facts(10, 10_000_000);
+    let tree = TreeSpiderPlan::new(&f, &budget(1.0), settings, MAX_STEPS).unwrap();
     let read = tree.schedule().records_per_round() as f64 * tree.schedule().rounds as f64;
     assert!(tree.schedule().depth > 0 && read <= 1e7);
     assert!(tree.gradients() > read && tree.gradients() <= 2.0 * read);
@@ -295,10 +273,10 @@ fn classical_noise_is_too_much_or_too_little() {
     let ten = Epsilon::new(10.0).unwrap();
     let spent = gdp::delta(Mu::new(classical(10.0)).unwrap(), ten);
     assert!(spent > 1.5 * DELTA, "{spent}");
-    let one = budget(1.0, DELTA).mu().unwrap().get();
+    let one = budget(1.0).mu().unwrap().get();
     assert!((one / classical(1.0) - 1.2987).abs() < 1e-3);
     for epsilon in [1.0, 10.0] {
-        let plan = NoisyGdPlan::theory(&facts(100_000, 10), &budget(epsilon, DELTA), MAX_STEPS);
+        let plan = NoisyGdPlan::theory(&facts(10, 100_000), &budget(epsilon), MAX_STEPS);
         let plan = plan.unwrap();
         let mu = (plan.steps() as f64).sqrt() / plan.schedule().noise_multiplier.get();
         let spent = gdp::delta(Mu::new(mu).unwrap(), plan.budget().epsilon);

@@ -3,14 +3,16 @@
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ConvexFacts, ExtraFacts, JlFacts,
-    JlPlan, KlCondition, Limits, NoObserver, NormQueries, Plan, PublicFacts, RecursiveGdPlan,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, ConvexFacts, ExtraFacts, JlFacts, JlPlan,
+    KlCondition, Limits, NoObserver, NormQueries, Plan, PublicFacts, RecursiveGdPlan,
     RecursiveSgdPlan, RunError, SOLVERS, SPIDERBOOST, Stop,
 };
 use dpopt_oracle::{
     ConvexGlm, Convexity, ExamplesOnDisk, Glm, Offers, OutputPerturbed, PrivateData, PrivateMean,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Event};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event};
+
+use crate::common::budget;
 
 const DIM: usize = 4;
 const ROWS: usize = 600;
@@ -72,13 +74,6 @@ fn facts(loss: Glm, adjacency: Adjacency) -> Option<PublicFacts> {
     PublicFacts::glm(ROWS as u64, DIM, adjacency, 1.0, constants).ok()
 }
 
-fn budget() -> Budget {
-    Budget {
-        epsilon: Epsilon::new(500.0).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
-    }
-}
-
 /// A plan of every solver that has one for these facts, and plans with each selection and under a projection.
 fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
     let kl = KlCondition::new(1.0, 2.0).unwrap();
@@ -97,11 +92,11 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
             let most = if solver.needs.kl { 200 } else { 12 };
             let boxed = |plan: Box<dyn Plan>| plan;
             let plan = match solver.name {
-                "recursive-gd" => RecursiveGdPlan::even_if_vacuous(&convex, &budget(), 200)
+                "recursive-gd" => RecursiveGdPlan::even_if_vacuous(&convex, &budget(500.0), 200)
                     .map(|plan| boxed(Box::new(plan))),
-                "recursive-sgd" => RecursiveSgdPlan::even_if_vacuous(&convex, &budget())
+                "recursive-sgd" => RecursiveSgdPlan::even_if_vacuous(&convex, &budget(500.0))
                     .map(|plan| boxed(Box::new(plan))),
-                _ => solver.plan(facts, &extra, &budget(), &Limits::steps(most)),
+                _ => solver.plan(facts, &extra, &budget(500.0), &Limits::steps(most)),
             };
             Some((solver.to_string(), plan.ok()?))
         })
@@ -116,7 +111,7 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
                 .with_norms(norms)
                 .with_selection(selection)
                 .with_max_steps(12);
-            let plan = AdaptiveGdPlan::new(facts, &budget(), settings);
+            let plan = AdaptiveGdPlan::new(facts, &budget(500.0), settings);
             let name = format!("adaptive-gd, {norms:?}, {selection:?}");
             plans.extend(plan.map(|plan| (name, Box::new(plan) as Box<dyn Plan>)));
         }
@@ -126,7 +121,7 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
         rank: None,
         seed: 1,
     };
-    let plan = JlPlan::given(2, &jl, &budget(), &SPIDERBOOST, 12);
+    let plan = JlPlan::given(2, &jl, &budget(500.0), &SPIDERBOOST, 12);
     plans.extend(plan.map(|plan| ("projected".to_owned(), Box::new(plan) as Box<dyn Plan>)));
     plans
 }

@@ -2,92 +2,28 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_linalg::{Design, distance, dot, norm};
+use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
     Budget, DpSgdPlan, DpSgdSchedule, NoObserver, NoisyGdPlan, NoisyGdSchedule, Outcome,
-    OutputRule, Plan as _, PublicFacts, Release, ReleaseKind, RunError, SpiderBoostPlan,
-    SpiderBoostSchedule, Stop,
+    OutputRule, Plan as _, Release, ReleaseKind, RunError, SpiderBoostPlan, SpiderBoostSchedule,
+    Stop,
 };
-use dpopt_oracle::{
-    Answer, AskError, Books, Counts, Glm, Oracle, OracleFacts, PrivateData, PrivateMean, Question,
-    Running,
+use dpopt_oracle::{Answer, AskError, Counts, Glm, Oracle, PrivateMean, Question, Running};
+use dpopt_privacy::{Adjacency, ClipNorm, Event, Refused, SamplingRate, Spend, Which};
+
+use crate::common::{
+    self, DIM, LOSS, ROWS, Through, estimator, exact_gradient, facts_of_few, few,
+    is_standard_normal, z,
 };
-use dpopt_privacy::accounting::special::ndtr;
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, SamplingRate,
-    Spend, Which,
-};
-
-const DIM: usize = 3;
-const ROWS: usize = 60;
-const LOSS: Glm = Glm::Welsch;
-
-/// splitmix64, as numbers in [-1, 1).
-fn uniforms(mut state: u64) -> impl FnMut() -> f64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 10) as f64 / (1u64 << 53) as f64 - 1.0
-    }
-}
-
-/// The raw records; rows are at most sqrt(3)/2 long, so none is rescaled.
-fn raw() -> (Vec<[f64; DIM]>, Vec<f32>) {
-    let mut next = uniforms(7);
-    let rows = (0..ROWS).map(|_| [0.5 * next(), 0.5 * next(), 0.5 * next()]);
-    let rows: Vec<_> = rows.collect();
-    let labels = rows
-        .iter()
-        .map(|x| (2.0 * x[0] - x[1] + 0.3 * next()) as f32)
-        .collect();
-    (rows, labels)
-}
-
-fn data(adjacency: Adjacency) -> PrivateData {
-    let (rows, labels) = raw();
-    let declared = (adjacency == Adjacency::AddRemove).then_some(ROWS as u64);
-    let design = Design::dense(DIM, rows.concat()).unwrap();
-    let bound = ClipNorm::new(1.0).unwrap();
-    PrivateData::made_up(design, labels, bound, adjacency, declared).unwrap()
-}
-
-fn exact_gradient(point: &[f64]) -> Vec<f64> {
-    let (rows, labels) = raw();
-    let mut mean = vec![0.0; DIM];
-    for (x, y) in rows.iter().zip(&labels) {
-        let slope = LOSS.slope(dot(x, point), f64::from(*y));
-        for (m, x) in mean.iter_mut().zip(x) {
-            *m += slope * x / ROWS as f64;
-        }
-    }
-    mean
-}
-
-fn facts(adjacency: Adjacency) -> PublicFacts {
-    PublicFacts::glm(ROWS as u64, DIM, adjacency, 1.0, LOSS.constants(1.0)).unwrap()
-}
 
 /// Enough for a plan with a bound at 60 records.
 fn budget() -> Budget {
-    Budget {
-        epsilon: Epsilon::new(1e4).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
-    }
-}
-
-fn estimator(data: &PrivateData, seed: u64) -> PrivateMean<'_, Glm> {
-    PrivateMean::new(data, LOSS, Curator::simulated(data.adjacency(), seed)).unwrap()
-}
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
+    common::budget(1e4)
 }
 
 /// A SpiderBoost plan of a stated shape and noise.
 fn spiderboost(steps: u64, phase: u64, anchor: f64, variation: f64) -> SpiderBoostPlan {
-    let facts = facts(Adjacency::ReplaceOne);
+    let facts = facts_of_few(Adjacency::ReplaceOne);
     let plan = SpiderBoostPlan::new(&facts, &budget(), 1000).unwrap();
     let schedule = SpiderBoostSchedule {
         steps,
@@ -100,7 +36,7 @@ fn spiderboost(steps: u64, phase: u64, anchor: f64, variation: f64) -> SpiderBoo
 }
 
 fn noisy_gd(steps: u64, noise: f64) -> NoisyGdPlan {
-    let plan = NoisyGdPlan::theory(&facts(Adjacency::ReplaceOne), &budget(), 1000)
+    let plan = NoisyGdPlan::theory(&facts_of_few(Adjacency::ReplaceOne), &budget(), 1000)
         .unwrap()
         .with_parameters(steps, 0.5, 0.0, LOSS.constants(1.0).lipschitz)
         .unwrap();
@@ -160,7 +96,7 @@ fn without_noise_both_walks_are_gradient_descent() {
     // A multiplier of 1e-9 is noise of 2 lattice steps in a sum of 60 contributions of 2^30.
     // Rounding and noise move a mean by at most about 1e-9 per release and they add up over 24
     // steps; Welsch gradients here do not amplify.
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     for phase in [1, 2, 7, 24] {
         let plan = spider(&spiderboost(24, phase, 1e-9, 1e-9), |schedule| {
             schedule.output = OutputRule::Last;
@@ -182,7 +118,7 @@ fn without_noise_both_walks_are_gradient_descent() {
 
 #[test]
 fn momentum_is_the_heavy_ball() {
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     let plan = noisy_gd(20, 1e-9)
         .with_parameters(20, 0.4, 0.7, LOSS.constants(1.0).lipschitz)
         .unwrap();
@@ -201,7 +137,7 @@ fn momentum_is_the_heavy_ball() {
 
 #[test]
 fn the_ledger_lists_the_planned_releases() {
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     for (steps, phase) in [(23, 5), (20, 5), (6, 6), (5, 1)] {
         let plan = spiderboost(steps, phase, 1.0, 2.0);
         let mut estimator = estimator(&data, 3);
@@ -229,7 +165,7 @@ fn the_ledger_lists_the_planned_releases() {
 
 #[test]
 fn counts_of_the_other_walks() {
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     let plan = noisy_gd(9, 1.0);
     let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
     assert_eq!(outcome.counts.gradients, 9.0 * ROWS as f64);
@@ -243,13 +179,9 @@ fn counts_of_the_other_walks() {
 }
 
 fn dp_sgd(rate: f64) -> DpSgdPlan {
-    let budget = Budget {
-        epsilon: Epsilon::new(2.0).unwrap(),
-        ..budget()
-    };
     DpSgdPlan::with_parameters(
-        &facts(Adjacency::ReplaceOne),
-        &budget,
+        &facts_of_few(Adjacency::ReplaceOne),
+        &common::budget(2.0),
         8,
         SamplingRate::new(rate).unwrap(),
         0.5,
@@ -260,37 +192,24 @@ fn dp_sgd(rate: f64) -> DpSgdPlan {
 }
 
 /// Answers over other records than it was asked about.
-struct Elsewhere<'a> {
-    inner: PrivateMean<'a, Glm>,
+fn elsewhere<O: Oracle>(
+    inner: O,
     over: Which<'static>,
-}
-
-impl Oracle for Elsewhere<'_> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        let over = self.over;
-        match question {
-            Question::Mean { of, noise, .. } => {
-                self.inner.answer(Question::Mean { of, over, noise })
-            }
-            other => self.inner.answer(other),
-        }
-    }
+) -> Through<O, impl FnMut(&mut O, Question<'_>) -> Result<Answer, AskError>> {
+    Through::new(inner, move |inner: &mut O, question| match question {
+        Question::Mean { of, noise, .. } => inner.answer(Question::Mean { of, over, noise }),
+        other => inner.answer(other),
+    })
 }
 
 #[test]
 fn another_sampling_rate_is_refused_at_the_first_release() {
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     let other = Which::Poisson(SamplingRate::new(0.5).unwrap());
     let refused = |error: RunError| matches!(error, RunError::Refused(Refused::NotReserved { .. }));
     for over in [Which::All, other] {
         let inner = estimator(&data, 1);
-        let mut oracle = Elsewhere { inner, over };
+        let mut oracle = elsewhere(inner, over);
         let error = dp_sgd(0.25).run(&mut oracle, &mut NoObserver).unwrap_err();
         assert!(refused(error));
         assert_eq!(oracle.inner.curator().spent().release_count(), 0);
@@ -298,7 +217,7 @@ fn another_sampling_rate_is_refused_at_the_first_release() {
     }
     // A plan for all records on an oracle that samples.
     let inner = estimator(&data, 1);
-    let mut sampling = Elsewhere { inner, over: other };
+    let mut sampling = elsewhere(inner, other);
     let plan = spiderboost(4, 2, 1.0, 1.0);
     assert!(refused(
         plan.run(&mut sampling, &mut NoObserver).unwrap_err()
@@ -308,13 +227,13 @@ fn another_sampling_rate_is_refused_at_the_first_release() {
         sampling_rate: SamplingRate::new(0.5).unwrap(),
         ..*dp_sgd(0.25).schedule()
     };
-    let plan = DpSgdPlan::by_hand(&facts(Adjacency::ReplaceOne), &budget(), schedule);
+    let plan = DpSgdPlan::by_hand(&facts_of_few(Adjacency::ReplaceOne), &budget(), schedule);
     assert_ne!(plan.spend(), dp_sgd(0.25).spend());
 }
 
 #[test]
 fn an_observer_can_stop_a_run() {
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     let stopped = |outcome: &Outcome, estimator: &PrivateMean<'_, Glm>| {
         assert_eq!((outcome.stop, outcome.steps), (Stop::ByObserver, 3));
         assert_eq!(outcome.spent.release_count(), 3);
@@ -354,7 +273,7 @@ fn an_observer_can_stop_a_run() {
 
 #[test]
 fn each_output_rule_returns_its_point() {
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     let run = |rule, seed| {
         let plan = spider(&spiderboost(6, 3, 1.0, 1.0), |schedule| {
             schedule.output = rule;
@@ -387,7 +306,7 @@ fn each_output_rule_returns_its_point() {
 fn a_walk_that_leaves_the_range_of_numbers_stops_before() {
     // Gradients at a point that is not finite count as zero, so the releases themselves stay
     // finite and don't give it away.
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     for rule in [
         OutputRule::Last,
         OutputRule::Uniform,
@@ -416,8 +335,8 @@ fn a_walk_that_leaves_the_range_of_numbers_stops_before() {
 
 #[test]
 fn another_dimension_is_an_error_before_any_reservation() {
-    let data = data(Adjacency::ReplaceOne);
-    let mut facts = facts(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
+    let mut facts = facts_of_few(Adjacency::ReplaceOne);
     facts.dim = 4;
     let plan = NoisyGdPlan::theory(&facts, &budget(), 10).unwrap();
     let mut estimator = estimator(&data, 1);
@@ -431,7 +350,7 @@ fn another_dimension_is_an_error_before_any_reservation() {
 #[test]
 fn a_walk_from_a_point_goes_on_where_another_stopped() {
     // Ten steps and then fourteen from there are twenty-four, noise and rounding left out.
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     let first = noisy_gd(10, 1e-9)
         .run(&mut estimator(&data, 1), &mut NoObserver)
         .unwrap();
@@ -445,7 +364,7 @@ fn a_walk_from_a_point_goes_on_where_another_stopped() {
 
 #[test]
 fn a_bad_starting_point_is_an_error_before_any_reservation() {
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     let plan = noisy_gd(3, 1.0);
     let mut estimator = estimator(&data, 1);
     assert!(matches!(
@@ -461,7 +380,7 @@ fn a_bad_starting_point_is_an_error_before_any_reservation() {
 
 #[test]
 fn a_step_of_zero_releases_nothing_and_is_not_charged() {
-    let data = data(Adjacency::ReplaceOne);
+    let data = few(Adjacency::ReplaceOne);
     let plan = spider(&spiderboost(12, 4, 1.0, 2.0), |schedule| {
         schedule.step_size = 0.0;
     });
@@ -488,77 +407,35 @@ fn a_step_of_zero_releases_nothing_and_is_not_charged() {
     assert!(running.vary(&mut held, &near, all, one).is_err());
 }
 
-/// Passes everything on and keeps the releases.
-struct Spy<'a, 'b> {
-    inner: &'a mut PrivateMean<'b, Glm>,
-    /// (is an anchor, point, mean, deviation).
-    seen: Vec<(bool, Vec<f64>, Vec<f64>, f64)>,
-}
-
-impl Oracle for Spy<'_, '_> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        let Question::Mean { of, over, noise } = question else {
-            return self.inner.answer(question);
-        };
-        let released = self.inner.mean(of, over, noise)?;
-        let (anchor, point) = (of.before().is_none(), of.point().to_vec());
-        let (mean, std) = (released.mean.clone(), released.noise_std);
-        self.seen.push((anchor, point, mean, std));
-        Ok(Answer::Mean(released))
-    }
-}
-
-/// Fails with probability at most 2e-6 for independent standard normal samples: the
-/// Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant for the distribution function,
-/// and Laurent and Massart's bounds for the sum of squares, at 1e-6 each.
-fn assert_standard_normal(mut samples: Vec<f64>, what: &str) {
-    let n = samples.len() as f64;
-    samples.sort_by(f64::total_cmp);
-    let gap = samples
-        .iter()
-        .enumerate()
-        .map(|(i, x)| {
-            let p = ndtr(*x);
-            (p - i as f64 / n).max((i + 1) as f64 / n - p)
-        })
-        .fold(0.0, f64::max);
-    let t = 2e6f64.ln();
-    assert!(gap < (t / (2.0 * n)).sqrt(), "{what}: gap {gap}, n {n}");
-    let squares = samples.iter().map(|x| x * x).sum::<f64>();
-    let (low, high) = (n - 2.0 * (n * t).sqrt(), n + 2.0 * (n * t).sqrt() + 2.0 * t);
-    assert!(squares > low && squares < high, "{what}: {squares} of {n}");
-}
-
 #[test]
 fn every_release_has_the_stated_law() {
     // Not the accumulated error of a phase: its scale depends on earlier noise, and normalised by
     // it the error is not chi-square. Single releases are, independently.
     for (adjacency, s) in [(Adjacency::ReplaceOne, 2.0), (Adjacency::AddRemove, 1.0)] {
-        let data = data(adjacency);
+        let data = few(adjacency);
         let constants = LOSS.constants(1.0);
         let plan = spiderboost(1600, 4, 0.7, 1.3);
-        let mut inner = estimator(&data, 11);
-        let mut spy = Spy {
-            inner: &mut inner,
-            seen: Vec::new(),
-        };
+        let mut seen = Vec::new();
+        let mut spy = Through::new(estimator(&data, 11), |inner, question| {
+            let Question::Mean { of, over, noise } = question else {
+                return inner.answer(question);
+            };
+            let released = inner.mean(of, over, noise)?;
+            let (anchor, point) = (of.before().is_none(), of.point().to_vec());
+            seen.push((anchor, point, released.mean.clone(), released.noise_std));
+            Ok(Answer::Mean(released))
+        });
         plan.run(&mut spy, &mut NoObserver).unwrap();
         let (mut anchors, mut variations) = (Vec::new(), Vec::new());
-        for t in 0..spy.seen.len() {
-            let (anchor, point, estimate, std) = &spy.seen[t];
+        for t in 0..seen.len() {
+            let (anchor, point, estimate, std) = &seen[t];
             let exact = exact_gradient(point);
             if *anchor {
                 let sigma = s * constants.lipschitz * 0.7 / ROWS as f64;
                 assert!((std / sigma - 1.0).abs() < 1e-9);
                 anchors.extend(estimate.iter().zip(&exact).map(|(e, g)| (e - g) / sigma));
             } else {
-                let (_, before, ..) = &spy.seen[t - 1];
+                let (_, before, ..) = &seen[t - 1];
                 let start = exact_gradient(before);
                 let reach = constants.smoothness * distance(point, before);
                 let radius = reach.min(2.0 * constants.lipschitz);
@@ -570,16 +447,14 @@ fn every_release_has_the_stated_law() {
             }
         }
         assert_eq!((anchors.len(), variations.len()), (400 * DIM, 1200 * DIM));
-        assert_standard_normal(anchors, "anchors");
-        assert_standard_normal(variations, "variations");
+        assert!(is_standard_normal(&anchors) && is_standard_normal(&variations));
     }
 }
 
 #[test]
-#[should_panic(expected = "too wide")]
 fn the_law_test_sees_ten_per_cent_of_scale() {
-    // The control: numbers 10 % too wide fail it.
-    let data = data(Adjacency::ReplaceOne);
+    // The control: numbers 10 % too wide are told from it.
+    let data = few(Adjacency::ReplaceOne);
     let mut inner = estimator(&data, 13);
     let noise = z(0.7);
     let event = Event::gaussian(noise).repeated(1200);
@@ -595,5 +470,5 @@ fn the_law_test_sees_ten_per_cent_of_scale() {
         let residual = estimate.gradient.iter().zip(&exact);
         samples.extend(residual.map(|(e, g)| 1.1 * (e - g) / sigma));
     }
-    assert_standard_normal(samples, "too wide");
+    assert!(!is_standard_normal(&samples));
 }

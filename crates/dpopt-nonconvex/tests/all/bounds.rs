@@ -12,15 +12,14 @@ use dpopt_nonconvex::{
     TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Glm, PrivateData, PrivateMean};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator};
+
+use crate::common::{self, extra};
 
 const RECORDS: usize = 3_000;
 
 fn budget() -> Budget {
-    Budget {
-        epsilon: Epsilon::new(20.0).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
-    }
+    common::budget(20.0)
 }
 
 fn facts() -> PublicFacts {
@@ -49,13 +48,6 @@ fn data() -> PrivateData {
 fn tree(target: TreeTarget) -> Box<dyn Plan> {
     let settings = TreeSettings::new(target).even_if_vacuous();
     Box::new(TreeSpiderPlan::new(&facts(), &budget(), settings, 60).unwrap())
-}
-
-/// What every solver needs.
-fn extra() -> ExtraFacts {
-    // kappa = 2 is what both solvers under such a condition take.
-    let kl = KlCondition::new(1.0, 2.0).unwrap();
-    ExtraFacts::default().with_radius(1.0).with_kl(kl)
 }
 
 /// The means under add-remove are over a declared number of records; the proofs are about the true one, which nobody may know.
@@ -320,10 +312,7 @@ fn a_run_on_other_records_than_planned_states_no_bound() {
         PrivateData::new(design, labels, one, adjacency, declared).unwrap()
     };
     let planned_for = |records| {
-        let facts = PublicFacts {
-            records,
-            ..facts()
-        };
+        let facts = PublicFacts { records, ..facts() };
         SPIDERBOOST
             .plan(&facts, &extra(), &budget(), &Limits::steps(60))
             .unwrap()

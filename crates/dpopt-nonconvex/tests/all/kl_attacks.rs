@@ -11,7 +11,9 @@ use dpopt_nonconvex::{
 use dpopt_oracle::{
     Answer, AskError, Convexity, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Question,
 };
-use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon};
+use dpopt_privacy::{Adjacency, Curator};
+
+use crate::common::{self, budget_at};
 
 const BETA: f64 = 0.05;
 const VERSIONS: [KlSpiderVersion; 3] = [
@@ -21,22 +23,16 @@ const VERSIONS: [KlSpiderVersion; 3] = [
 ];
 
 fn budget(epsilon: f64) -> Budget {
-    Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(1e-6).unwrap(),
-    }
+    budget_at(epsilon, 1e-6)
 }
 
 fn facts(records: u64, dim: usize, smoothness: f64, initial_gap: f64) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
         lipschitz: 2.0,
         smoothness,
         initial_gap,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..common::facts(dim, records)
     }
 }
 

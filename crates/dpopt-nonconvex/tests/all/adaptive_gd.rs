@@ -8,8 +8,8 @@ use dpopt_nonconvex::{
     NormQueries, Plan as _, PlanError, PublicFacts, Release, ReleaseKind, Run, RunError, Stop,
 };
 use dpopt_oracle::{
-    Answer, AskError, Books, Convexity, FnOracle, Glm, Mean, Number, Offers, Oracle, OracleFacts,
-    PrivateData, PrivateMean, Question, Regularizer, Scale,
+    Answer, AskError, Books, FnOracle, Glm, Mean, Number, Offers, Oracle, OracleFacts, PrivateData,
+    PrivateMean, Question, Regularizer, Scale,
 };
 use dpopt_privacy::accounting::costs;
 use dpopt_privacy::{
@@ -17,27 +17,20 @@ use dpopt_privacy::{
     NoiseMultiplier, Refused, Which,
 };
 
+use crate::common::{self, budget_at};
+
 const DELTA: f64 = 1e-6;
 const RULES: [NormQueries; 2] = [NormQueries::Fixed, NormQueries::Relative];
 
 fn facts(records: u64, dim: usize) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
         lipschitz: 2.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
+        ..common::facts(dim, records)
     }
 }
 
 fn budget(epsilon: f64) -> Budget {
-    Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(DELTA).unwrap(),
-    }
+    budget_at(epsilon, DELTA)
 }
 
 fn plan(norms: NormQueries, selection: AdaptiveSelection) -> AdaptiveGdPlan {

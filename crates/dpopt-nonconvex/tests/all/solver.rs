@@ -4,43 +4,23 @@
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, BoundSense, Budget, ExtraFacts, GlmRun,
-    JlBranch, JlFacts, JlPlan, KlCondition, Limits, NoObserver, Plan, PlanError, PublicFacts,
-    PublicRank, RECURSIVE_GD, RECURSIVE_SGD, RunError, SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST,
-    Solver, Stop, TREE_SPIDER, solver,
+    JlBranch, JlFacts, JlPlan, Limits, NoObserver, Plan, PlanError, PublicFacts, PublicRank,
+    RECURSIVE_GD, RECURSIVE_SGD, RunError, SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST, Solver, Stop,
+    TREE_SPIDER, solver,
 };
 use dpopt_oracle::{
     ConvexGlm, ConvexSmooth, Convexity, FnOracle, Glm, Offers, Oracle as _, OracleFacts,
     PrivateData, PrivateMean,
 };
-use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator};
 
-const DELTA: f64 = 1e-5;
-
-fn budget(epsilon: f64) -> Budget {
-    Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(DELTA).unwrap(),
-    }
-}
+use crate::common::{budget, extra, facts_under};
 
 fn facts(dim: usize, records: u64, adjacency: Adjacency) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..facts_under(dim, records, adjacency)
     }
-}
-
-/// What every solver needs.
-fn extra() -> ExtraFacts {
-    // kappa = 2 is what both solvers under such a condition take.
-    let kl = KlCondition::new(1.0, 2.0).unwrap();
-    ExtraFacts::default().with_radius(1.0).with_kl(kl)
 }
 
 fn planned(

@@ -11,26 +11,21 @@ use dpopt_oracle::{
     Answer, Convexity, FnOracle, Glm, Mean, Offers, Oracle, OracleFacts, PrivateData, PrivateMean,
     Question,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, SamplingRate};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, SamplingRate};
+
+use crate::common::{self, budget_at};
 
 fn facts() -> PublicFacts {
     PublicFacts {
-        records: 2_000,
-        dim: 3,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
         smoothness: 0.25,
         initial_gap: 1.0,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..common::facts(3, 2_000)
     }
 }
 
 fn budget() -> Budget {
-    Budget {
-        epsilon: Epsilon::new(2.0).unwrap(),
-        delta: Delta::new(1e-6).unwrap(),
-    }
+    budget_at(2.0, 1e-6)
 }
 
 fn sgd(steps: u64, step_size: f64, momentum: f64) -> DpSgdPlan {

@@ -2,47 +2,21 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_linalg::{Design, distance, dot, norm};
+use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
-    Budget, NoObserver, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, OutputRule,
-    Plan as _, PlanError, PublicFacts, Release, RunError, SpiderBoostPlan, Stop, StormPlan,
-    StormSchedule,
+    NoObserver, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, OutputRule, Plan as _,
+    PlanError, PublicFacts, Release, RunError, SpiderBoostPlan, Stop, StormPlan, StormSchedule,
 };
-use dpopt_oracle::{
-    Answer, AskError, Books, Convexity, Glm, Momentum, Oracle, OracleFacts, PrivateData,
-    PrivateMean, Question,
-};
-use dpopt_privacy::accounting::special::ndtr;
-use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier,
-};
+use dpopt_oracle::{Answer, Momentum, Oracle, Question};
+use dpopt_privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier};
 use proptest::prelude::*;
 
+use crate::common::{
+    DELTA, DIM, LOSS, ROWS, Through, budget, estimator, exact_gradient, facts, facts_of_few, few,
+    is_standard_normal, z,
+};
+
 const MAX_STEPS: u64 = 100_000_000;
-const DELTA: f64 = 1e-5;
-const LOSS: Glm = Glm::Welsch;
-const DIM: usize = 3;
-const ROWS: usize = 60;
-
-fn facts(dim: usize, records: u64) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
-}
-
-fn budget(epsilon: f64) -> Budget {
-    Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(DELTA).unwrap(),
-    }
-}
 
 fn spider(f: &PublicFacts) -> NormalizedSpiderPlan {
     NormalizedSpiderPlan::new(f, &budget(1.0), MAX_STEPS).unwrap()
@@ -328,63 +302,10 @@ fn a_useless_plan_is_an_error_with_the_numbers() {
     assert!(NormalizedSpiderPlan::new(&bad, &budget(1.0), MAX_STEPS).is_err());
 }
 
-/// splitmix64, as numbers in [-1, 1).
-fn uniforms(mut state: u64) -> impl FnMut() -> f64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 10) as f64 / (1u64 << 53) as f64 - 1.0
-    }
-}
-
-/// Rows are at most sqrt(3)/2 long, so none is rescaled.
-fn raw() -> (Vec<[f64; DIM]>, Vec<f32>) {
-    let mut next = uniforms(7);
-    let rows: Vec<[f64; DIM]> = (0..ROWS)
-        .map(|_| std::array::from_fn(|_| 0.5 * next()))
-        .collect();
-    let label = |x: &[f64; DIM]| (2.0 * x[0] - x[1]) as f32;
-    let labels = rows.iter().map(label).collect();
-    (rows, labels)
-}
-
-fn data() -> PrivateData {
-    let (rows, labels) = raw();
-    let design = Design::dense(DIM, rows.concat()).unwrap();
-    let bound = ClipNorm::new(1.0).unwrap();
-    PrivateData::made_up(design, labels, bound, Adjacency::ReplaceOne, None).unwrap()
-}
-
-fn exact_gradient(point: &[f64]) -> Vec<f64> {
-    let (rows, labels) = raw();
-    let mut mean = vec![0.0; DIM];
-    for (x, y) in rows.iter().zip(&labels) {
-        let slope = LOSS.slope(dot(x, point), f64::from(*y));
-        for (m, x) in mean.iter_mut().zip(x) {
-            *m += slope * x / ROWS as f64;
-        }
-    }
-    mean
-}
-
-fn estimator(data: &PrivateData, seed: u64) -> PrivateMean<'_, Glm> {
-    PrivateMean::new(data, LOSS, Curator::simulated(data.adjacency(), seed)).unwrap()
-}
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn small_facts() -> PublicFacts {
-    let constants = LOSS.constants(1.0);
-    PublicFacts::glm(ROWS as u64, DIM, Adjacency::ReplaceOne, 1.0, constants).unwrap()
-}
-
 /// Plans of a stated shape and noise.
 fn small_spider(steps: u64, phase: u64, noise: (f64, f64)) -> NormalizedSpiderPlan {
-    let plan = NormalizedSpiderPlan::new(&small_facts(), &budget(1e4), 1000).unwrap();
+    let plan = NormalizedSpiderPlan::new(&facts_of_few(Adjacency::ReplaceOne), &budget(1e4), 1000)
+        .unwrap();
     let schedule = NormalizedSpiderSchedule {
         steps,
         phase,
@@ -393,11 +314,11 @@ fn small_spider(steps: u64, phase: u64, noise: (f64, f64)) -> NormalizedSpiderPl
         step_length: 0.05,
         ..*plan.schedule()
     };
-    NormalizedSpiderPlan::by_hand(&small_facts(), &budget(1e4), schedule)
+    NormalizedSpiderPlan::by_hand(&facts_of_few(Adjacency::ReplaceOne), &budget(1e4), schedule)
 }
 
 fn small_storm(steps: u64, fresh: f64, noise: (f64, f64)) -> StormPlan {
-    let plan = StormPlan::new(&small_facts(), &budget(1e4), 1000).unwrap();
+    let plan = StormPlan::new(&facts_of_few(Adjacency::ReplaceOne), &budget(1e4), 1000).unwrap();
     let schedule = StormSchedule {
         steps,
         momentum: Momentum::new(fresh).unwrap(),
@@ -406,7 +327,7 @@ fn small_storm(steps: u64, fresh: f64, noise: (f64, f64)) -> StormPlan {
         noise_multiplier: z(noise.1),
         ..*plan.schedule()
     };
-    StormPlan::by_hand(&small_facts(), &budget(1e4), schedule)
+    StormPlan::by_hand(&facts_of_few(Adjacency::ReplaceOne), &budget(1e4), schedule)
 }
 
 /// The same plan with something else in its schedule.
@@ -428,7 +349,7 @@ fn to_the_last(plan: &StormPlan) -> StormPlan {
 /// As the law of `walks.rs`: noise of a few lattice steps, which these gradients do not amplify.
 #[test]
 fn without_noise_the_walks_are_descent() {
-    let data = data();
+    let data = few(Adjacency::ReplaceOne);
     let descend = |length: &dyn Fn(f64) -> f64| {
         let mut points = vec![vec![0.0; DIM]];
         for t in 0..24 {
@@ -488,7 +409,7 @@ fn without_noise_the_walks_are_descent() {
 
 #[test]
 fn ledgers_and_counters_are_the_plans() {
-    let data = data();
+    let data = few(Adjacency::ReplaceOne);
     for (steps, phase) in [(23, 5), (20, 5), (6, 6), (5, 1)] {
         let plan = small_spider(steps, phase, (1.0, 2.0));
         let mut estimator = estimator(&data, 3);
@@ -522,74 +443,35 @@ fn ledgers_and_counters_are_the_plans() {
     }
 }
 
-/// Keeps (point, estimate, deviation of the release), with the estimates put together from the releases.
-struct Spy<'a, 'b> {
-    inner: &'a mut PrivateMean<'b, Glm>,
-    seen: Vec<(Vec<f64>, Vec<f64>, f64)>,
-}
-
-impl Oracle for Spy<'_, '_> {
-    fn facts(&self) -> OracleFacts {
-        self.inner.facts()
-    }
-    fn books(&mut self) -> &mut Books {
-        self.inner.books()
-    }
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        let Question::Mean { of, over, noise } = question else {
-            return self.inner.answer(question);
-        };
-        let released = self.inner.mean(of, over, noise)?;
-        let mut estimate = released.mean.clone();
-        if let (Some((_, momentum)), Some((_, last, _))) = (of.before(), self.seen.last()) {
-            for (sum, last) in estimate.iter_mut().zip(last) {
-                *sum += momentum.kept() * last;
-            }
-        }
-        let (point, std) = (of.point().to_vec(), released.noise_std);
-        self.seen.push((point, estimate, std));
-        Ok(Answer::Mean(released))
-    }
-}
-
-/// Fails with probability at most 2e-6 for independent standard normals: Dvoretzky-Kiefer-Wolfowitz with Massart's
-/// constant, and Laurent and Massart's bounds for the sum of squares, at 1e-6 each.
-fn is_standard_normal(samples: &[f64]) -> bool {
-    let mut samples = samples.to_vec();
-    let n = samples.len() as f64;
-    samples.sort_by(f64::total_cmp);
-    let gap = samples
-        .iter()
-        .enumerate()
-        .map(|(i, x)| {
-            let p = ndtr(*x);
-            (p - i as f64 / n).max((i + 1) as f64 / n - p)
-        })
-        .fold(0.0, f64::max);
-    let t = 2e6f64.ln();
-    let squares = samples.iter().map(|x| x * x).sum::<f64>();
-    let (low, high) = (n - 2.0 * (n * t).sqrt(), n + 2.0 * (n * t).sqrt() + 2.0 * t);
-    gap < (t / (2.0 * n)).sqrt() && squares > low && squares < high
-}
-
 /// What is left of the error after each step, e_t - (1 - a) e_{t-1}, is fresh noise of the stated size: the
 /// identity on which the bound of STORM stands. For Spider a = 0 between anchors, all with one and the same deviation.
 #[test]
 fn errors_shrink_by_the_momentum_and_take_in_fresh_noise() {
-    let data = data();
+    let data = few(Adjacency::ReplaceOne);
     let constants = LOSS.constants(1.0);
     let error = |(point, estimate, _): &(Vec<f64>, Vec<f64>, f64)| -> Vec<f64> {
         let exact = exact_gradient(point);
         estimate.iter().zip(&exact).map(|(g, v)| g - v).collect()
     };
+    // (point, estimate, deviation of the release), with the estimates put together from the releases.
     let run = |run: &dyn Fn(&mut dyn Oracle)| {
-        let mut inner = estimator(&data, 11);
-        let mut spy = Spy {
-            inner: &mut inner,
-            seen: Vec::new(),
-        };
+        let mut seen: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new();
+        let mut spy = Through::new(estimator(&data, 11), |inner, question| {
+            let Question::Mean { of, over, noise } = question else {
+                return inner.answer(question);
+            };
+            let released = inner.mean(of, over, noise)?;
+            let mut estimate = released.mean.clone();
+            if let (Some((_, momentum)), Some((_, last, _))) = (of.before(), seen.last()) {
+                for (sum, last) in estimate.iter_mut().zip(last) {
+                    *sum += momentum.kept() * last;
+                }
+            }
+            seen.push((of.point().to_vec(), estimate, released.noise_std));
+            Ok(Answer::Mean(released))
+        });
         run(&mut spy);
-        spy.seen
+        seen
     };
     for fresh in [0.05, 0.5] {
         let plan = small_storm(1500, fresh, (0.7, 1.3));
@@ -626,7 +508,7 @@ fn errors_shrink_by_the_momentum_and_take_in_fresh_noise() {
 
 #[test]
 fn a_walk_goes_on_from_a_point() {
-    let data = data();
+    let data = few(Adjacency::ReplaceOne);
     let start = [0.3, -0.1, 0.2];
     let plan = to_the_last(&small_storm(3, 0.4, (1e-9, 1e-9)));
     let outcome = plan

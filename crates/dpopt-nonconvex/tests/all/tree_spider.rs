@@ -5,43 +5,22 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
-    Budget, ExtraFacts, Limits, NoObserver, Outcome, OutputRule, Plan as _, PlanError, PublicFacts,
+    ExtraFacts, Limits, NoObserver, Outcome, OutputRule, Plan as _, PlanError, PublicFacts,
     Release, ReleaseKind, RunError, Stop, TREE_SPIDER, TreeNoise, TreeSettings, TreeSpiderPlan,
     TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{
-    Answer, AskError, Books, ClosureLoss, Constants, Convexity, Differentiable, Oracle,
-    OracleFacts, PrivateData, PrivateMean, Question,
+    ClosureLoss, Constants, Convexity, Differentiable, Oracle, PrivateData, PrivateMean, Question,
 };
 use dpopt_privacy::accounting::special::ndtr;
-use dpopt_privacy::{
-    Accountant, Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier, Refused, Spend,
-};
+use dpopt_privacy::{Accountant, Adjacency, Curator, Event, NoiseMultiplier, Refused, Spend};
+
+use crate::common::{Through, budget, facts, z};
 
 const MOST: u64 = 1 << 40;
 const MEAN: TreeTarget = TreeTarget::Mean;
 const HP: TreeTarget = TreeTarget::HighProbability { failure: 0.05 };
 const RULE: TreeTarget = TreeTarget::Heuristic { safety: 1.5 };
-
-fn facts(dim: usize, records: u64) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
-}
-
-fn budget(epsilon: f64) -> Budget {
-    Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
-    }
-}
 
 fn plan(facts: &PublicFacts, target: TreeTarget) -> TreeSpiderPlan {
     let settings = TreeSettings::new(target).even_if_vacuous();
@@ -542,32 +521,19 @@ fn it_is_refused_where_it_can_not_run() {
         "{error}"
     );
     // Another noise than the plan's is not in the reservation.
-    let mut quiet = Quiet(means());
+    let mut quiet = Through::new(means(), |inner, question| match question {
+        Question::Mean { of, over, noise } => {
+            let noise = z(0.5 * noise.get());
+            inner.answer(Question::Mean { of, over, noise })
+        }
+        other => inner.answer(other),
+    });
     let error = p.run(&mut quiet, &mut NoObserver).unwrap_err();
     assert!(
         matches!(error, RunError::Refused(Refused::NotReserved { .. })),
         "{error}"
     );
-    assert_eq!(quiet.0.counts().releases, 0);
-}
-
-/// Asks for half of the noise.
-struct Quiet<O>(O);
-
-impl<O: Oracle> Oracle for Quiet<O> {
-    fn facts(&self) -> OracleFacts {
-        self.0.facts()
-    }
-    fn books(&mut self) -> &mut Books {
-        self.0.books()
-    }
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        let Question::Mean { of, over, noise } = question else {
-            return self.0.answer(question);
-        };
-        let noise = NoiseMultiplier::new(0.5 * noise.get()).unwrap();
-        self.0.answer(Question::Mean { of, over, noise })
-    }
+    assert_eq!(quiet.inner.counts().releases, 0);
 }
 
 /// The noise of the last leaf of a round in path mode is exactly normal, of the variance sigma_0^2 + sum_j sigma_j^2.

@@ -1,34 +1,15 @@
 //! The planners against the table of their paper's specification, and their own constraints.
 
 use dpopt_nonconvex::{
-    Budget, ExtraFacts, KlCondition, Limits, NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, Plan,
-    PlanError, PublicFacts, SOLVERS, SPIDERBOOST, Solver, SpiderBoostPlan,
+    ExtraFacts, KlCondition, Limits, NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, Plan, PlanError,
+    PublicFacts, SOLVERS, SPIDERBOOST, Solver, SpiderBoostPlan,
 };
-use dpopt_oracle::Convexity;
-use dpopt_privacy::{Accountant, Adjacency, Delta, Epsilon};
+use dpopt_privacy::{Accountant, Adjacency};
 use proptest::prelude::*;
 
+use crate::common::{budget, facts_under};
+
 const MAX_STEPS: u64 = 1_000_000;
-
-fn facts(dim: usize, records: u64, adjacency: Adjacency) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
-}
-
-fn budget(epsilon: f64) -> Budget {
-    Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
-    }
-}
 
 /// With a KL condition that any solver takes.
 fn planned(solver: &Solver, facts: &PublicFacts, epsilon: f64) -> Result<Box<dyn Plan>, PlanError> {
@@ -38,12 +19,12 @@ fn planned(solver: &Solver, facts: &PublicFacts, epsilon: f64) -> Result<Box<dyn
 }
 
 fn spiderboost(dim: usize, records: u64) -> SpiderBoostPlan {
-    let facts = facts(dim, records, Adjacency::ReplaceOne);
+    let facts = facts_under(dim, records, Adjacency::ReplaceOne);
     SpiderBoostPlan::new(&facts, &budget(1.0), MAX_STEPS).unwrap()
 }
 
 fn noisy_gd(dim: usize, records: u64) -> NoisyGdPlan {
-    let facts = facts(dim, records, Adjacency::ReplaceOne);
+    let facts = facts_under(dim, records, Adjacency::ReplaceOne);
     NoisyGdPlan::theory(&facts, &budget(1.0), MAX_STEPS).unwrap()
 }
 
@@ -178,7 +159,7 @@ proptest! {
             lipschitz: constants.0,
             smoothness: constants.1,
             initial_gap: constants.2,
-            ..facts(dim, log_records.exp() as u64, adjacency)
+            ..facts_under(dim, log_records.exp() as u64, adjacency)
         };
         match SpiderBoostPlan::new(&f, &budget(epsilon), max_steps) {
             Ok(plan) => {
@@ -200,7 +181,7 @@ proptest! {
 fn no_point_of_a_brute_force_grid_is_better() {
     // All T up to 400, all q and shares twice as fine as the planner's. Its grid of T loses less
     // than one per cent in the square.
-    let f = facts(10, 1_000, Adjacency::ReplaceOne);
+    let f = facts_under(10, 1_000, Adjacency::ReplaceOne);
     let mu = budget(1.0).mu().unwrap().get();
     let mut best = f64::INFINITY;
     for steps in 1..400u64 {
@@ -243,7 +224,7 @@ fn noisy_gradient_descent_takes_the_best_number_of_steps() {
 fn the_budget_is_spent_and_not_more() {
     for adjacency in [Adjacency::ReplaceOne, Adjacency::AddRemove] {
         for epsilon in [0.1, 1.0, 8.0] {
-            let f = facts(10, 100_000, adjacency);
+            let f = facts_under(10, 100_000, adjacency);
             for solver in [&SPIDERBOOST, &NOISY_GD_THEORY, &NOISY_GD] {
                 let plan = planned(solver, &f, epsilon).unwrap();
                 let spent = Accountant::Gdp
@@ -262,8 +243,8 @@ fn the_budget_is_spent_and_not_more() {
 #[test]
 fn add_remove_halves_the_noise() {
     let (replace, remove) = (
-        facts(10, 10_000, Adjacency::ReplaceOne),
-        facts(10, 10_000, Adjacency::AddRemove),
+        facts_under(10, 10_000, Adjacency::ReplaceOne),
+        facts_under(10, 10_000, Adjacency::AddRemove),
     );
     let ratio = replace.noise_std(1.0, 3.0) / remove.noise_std(1.0, 3.0);
     assert_eq!(ratio, 2.0);
@@ -280,7 +261,7 @@ fn add_remove_halves_the_noise() {
     );
     assert_eq!(at(&replace).noise_std(), 2.0 * at(&remove).noise_std());
     // Half the sensitivity is as good as twice the records.
-    let twice = facts(10, 20_000, Adjacency::ReplaceOne);
+    let twice = facts_under(10, 20_000, Adjacency::ReplaceOne);
     let plan = |f: &PublicFacts| SpiderBoostPlan::new(f, &budget(1.0), MAX_STEPS).unwrap();
     let (a, b) = (plan(&remove), plan(&twice));
     assert_eq!(
@@ -292,7 +273,7 @@ fn add_remove_halves_the_noise() {
 
 #[test]
 fn a_useless_plan_is_an_error_with_the_numbers() {
-    let f = facts(1_000, 100, Adjacency::ReplaceOne);
+    let f = facts_under(1_000, 100, Adjacency::ReplaceOne);
     for (solver, name) in [
         (&SPIDERBOOST, "spiderboost"),
         (&NOISY_GD_THEORY, "noisy-gd-theory"),
@@ -322,7 +303,7 @@ fn a_useless_plan_is_an_error_with_the_numbers() {
     };
     assert!((flat.trivial_bound() - 0.2).abs() < 1e-15);
     // A cap on the steps can make a plan useless.
-    let f = facts(10, 10_000, Adjacency::ReplaceOne);
+    let f = facts_under(10, 10_000, Adjacency::ReplaceOne);
     assert!(matches!(
         SpiderBoostPlan::new(&f, &budget(1.0), 1),
         Err(PlanError::Vacuous { .. })
@@ -331,7 +312,7 @@ fn a_useless_plan_is_an_error_with_the_numbers() {
 
 #[test]
 fn bad_facts_are_named() {
-    let good = facts(10, 10_000, Adjacency::ReplaceOne);
+    let good = facts_under(10, 10_000, Adjacency::ReplaceOne);
     let mut bad = [
         "records",
         "dim",
@@ -428,7 +409,7 @@ fn leaving_out_most_of_the_grid_loses_nothing() {
         (40_000, 1_000_000, Adjacency::AddRemove, 8.0, MAX_STEPS),
         (3, 50_000, Adjacency::ReplaceOne, 4.0, 1_000),
     ] {
-        let f = facts(dim, records, adjacency);
+        let f = facts_under(dim, records, adjacency);
         let plan = SpiderBoostPlan::new(&f, &budget(epsilon), most).unwrap();
         let mu = budget(epsilon).mu().unwrap().get();
         let (steps, phase, bound) = exhaustive(&f, mu, most);

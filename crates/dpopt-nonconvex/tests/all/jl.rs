@@ -6,34 +6,16 @@ use dpopt_nonconvex::{
     NoisyGdPlan, Plan, PlanError, PublicFacts, PublicRank, SPIDERBOOST, Solver, SpiderBoostPlan,
     TREE_SPIDER,
 };
-use dpopt_oracle::{Convexity, Glm, PrivateData, PrivateMean};
+use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
+
+use crate::common::{budget, facts};
 
 const STEPS: u64 = 10_000_000;
 
-fn facts(records: u64, dim: usize) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
-}
-
-fn budget() -> Budget {
-    Budget {
-        epsilon: Epsilon::new(1.0).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
-    }
-}
-
 fn jl(records: u64, dim: usize, rank: Option<usize>) -> JlFacts {
     JlFacts {
-        facts: facts(records, dim),
+        facts: facts(dim, records),
         rank: rank.map(|r| PublicRank::new(r).unwrap()),
         seed: 1,
     }
@@ -64,7 +46,8 @@ fn a_plan_within_a_rank_satisfies_its_proof() {
         (100_000, 1_000, 20),
         (1_000_000, 100_000, 3),
     ] {
-        let plan = SpiderBoostPlan::within_rank(&facts(n, d), &budget(), STEPS, rank(r)).unwrap();
+        let plan =
+            SpiderBoostPlan::within_rank(&facts(d, n), &budget(1.0), STEPS, rank(r)).unwrap();
         let m = (d - r) as f64;
         let r = r as f64;
         let theta = plan.variation_noise_scale().powi(2) / 4.0;
@@ -92,8 +75,8 @@ fn a_plan_within_a_rank_satisfies_its_proof() {
             plan.schedule().variations(),
             plan.schedule().variation_noise_multiplier.get(),
         );
-        assert!((spent.sqrt() / budget().mu().unwrap().get() - 1.0).abs() < 1e-12);
-        let plain = SpiderBoostPlan::new(&facts(n, d), &budget(), STEPS);
+        assert!((spent.sqrt() / budget(1.0).mu().unwrap().get() - 1.0).abs() < 1e-12);
+        let plain = SpiderBoostPlan::new(&facts(d, n), &budget(1.0), STEPS);
         if let Ok(plain) = plain {
             assert!(plan.predicted_bound() < plain.predicted_bound());
         }
@@ -102,21 +85,21 @@ fn a_plan_within_a_rank_satisfies_its_proof() {
 
 #[test]
 fn at_full_rank_the_plans_are_the_plain_ones() {
-    let facts = facts(100_000, 50);
-    let plain = SpiderBoostPlan::new(&facts, &budget(), STEPS).unwrap();
+    let facts = facts(50, 100_000);
+    let plain = SpiderBoostPlan::new(&facts, &budget(1.0), STEPS).unwrap();
     assert_eq!(
-        SpiderBoostPlan::within_rank(&facts, &budget(), STEPS, rank(50)).unwrap(),
+        SpiderBoostPlan::within_rank(&facts, &budget(1.0), STEPS, rank(50)).unwrap(),
         plain
     );
     // One below: nearly the same bound, from the other planner.
-    let near = SpiderBoostPlan::within_rank(&facts, &budget(), STEPS, rank(49)).unwrap();
+    let near = SpiderBoostPlan::within_rank(&facts, &budget(1.0), STEPS, rank(49)).unwrap();
     let ratio = near.predicted_bound().unwrap() / plain.predicted_bound().unwrap();
     assert!((0.97..1.01).contains(&ratio), "{ratio}");
-    let gd = NoisyGdPlan::within_rank(&facts, &budget(), STEPS, rank(60)).unwrap();
-    let plain = NoisyGdPlan::theory(&facts, &budget(), STEPS).unwrap();
+    let gd = NoisyGdPlan::within_rank(&facts, &budget(1.0), STEPS, rank(60)).unwrap();
+    let plain = NoisyGdPlan::theory(&facts, &budget(1.0), STEPS).unwrap();
     assert_eq!(gd.predicted_bound(), plain.predicted_bound());
     // d noise coordinates of which r count.
-    let few = NoisyGdPlan::within_rank(&facts, &budget(), STEPS, rank(2)).unwrap();
+    let few = NoisyGdPlan::within_rank(&facts, &budget(1.0), STEPS, rank(2)).unwrap();
     let exact = 1.0 / few.steps() as f64 + 2.0 * few.noise_std().powi(2);
     assert!((few.predicted_bound().unwrap() - exact.sqrt()).abs() < 1e-12);
     assert!(matches!(PublicRank::new(0), Err(PlanError::BadFact { .. })));
@@ -125,7 +108,7 @@ fn at_full_rank_the_plans_are_the_plain_ones() {
 #[test]
 fn branches_are_compared_by_their_bounds() {
     // So few columns that no projection helps.
-    let plan = JlPlan::new(&jl(10_000, 100, Some(5)), &budget(), &SPIDERBOOST, STEPS).unwrap();
+    let plan = JlPlan::new(&jl(10_000, 100, Some(5)), &budget(1.0), &SPIDERBOOST, STEPS).unwrap();
     assert_eq!(
         (
             plan.branch(),
@@ -137,12 +120,12 @@ fn branches_are_compared_by_their_bounds() {
     assert!(plan.map().unwrap().is_identity());
     // Many columns of low rank.
     let wide = jl(100_000, 100_000, Some(5));
-    let plan = JlPlan::new(&wide, &budget(), &SPIDERBOOST, STEPS).unwrap();
+    let plan = JlPlan::new(&wide, &budget(1.0), &SPIDERBOOST, STEPS).unwrap();
     assert_eq!(plan.branch(), JlBranch::Rank);
     // Many columns and nothing known of the rank.
     let free = JlPlan::new(
         &jl(1_000_000, 1_000_000, None),
-        &budget(),
+        &budget(1.0),
         &SPIDERBOOST,
         STEPS,
     )
@@ -162,13 +145,13 @@ fn branches_are_compared_by_their_bounds() {
         let excess = plan.shape().stretch - 1.0 - plan.shape().stretch.ln();
         assert!((excess - 4.0 * n.ln() / plan.shape().embedded_dim as f64).abs() < 1e-9);
         assert_eq!(plan.spend(), plan.base().spend());
-        let mu = budget().mu().unwrap().get();
+        let mu = budget(1.0).mu().unwrap().get();
         let rank = plan
             .jl_facts()
             .rank
             .unwrap_or(rank(plan.shape().embedded_dim));
         let facts = plan.base().facts();
-        let spider = SpiderBoostPlan::within_rank(facts, &budget(), STEPS, rank).unwrap();
+        let spider = SpiderBoostPlan::within_rank(facts, &budget(1.0), STEPS, rank).unwrap();
         let spider = spider.schedule();
         let spent = spider.anchors() as f64 / spider.anchor_noise_multiplier.get().powi(2)
             + spider.variations() as f64 / spider.variation_noise_multiplier.get().powi(2);
@@ -178,7 +161,7 @@ fn branches_are_compared_by_their_bounds() {
 
 #[test]
 fn what_is_missing_or_vacuous_is_said() {
-    let budget = budget();
+    let budget = budget(1.0);
     let base_of = |solver: &'static Solver, steps| base(solver, &budget, steps);
     let base = base_of(&SPIDERBOOST, STEPS);
     let missing = JlPlan::in_branch(JlBranch::Rank, &jl(10_000, 5_000, None), &budget, &base);
@@ -214,9 +197,9 @@ fn what_is_missing_or_vacuous_is_said() {
 #[test]
 fn a_population_bound_chooses_no_projection() {
     let wide = jl(1_000_000, 1_000_000, Some(5));
-    let refused = JlPlan::new(&wide, &budget(), &TREE_SPIDER, STEPS);
+    let refused = JlPlan::new(&wide, &budget(1.0), &TREE_SPIDER, STEPS);
     assert_eq!(refused.err(), Some(PlanError::NoBaseBound));
-    let budget = budget();
+    let budget = budget(1.0);
     let tree = base(&TREE_SPIDER, &budget, STEPS);
     for branch in [JlBranch::Rank, JlBranch::RankFree] {
         let refused = JlPlan::in_branch(branch, &wide, &budget, &tree);

@@ -3,25 +3,22 @@
 
 use dpopt_nonconvex::{BoundedQuantity, ConvexFacts};
 use dpopt_nonconvex::{
-    Budget, ExtraFacts, Item, JlFacts, JlPlan, KlCondition, Limits, Plan, PublicFacts, PublicRank,
+    ExtraFacts, Item, JlFacts, JlPlan, KlCondition, Limits, Plan, PublicFacts, PublicRank,
     RecursiveGdPlan, RecursiveSgdPlan, SOLVERS, SPIDERBOOST, TreeSettings, TreeSpiderPlan,
     TreeTarget, Unit, Value,
 };
 use dpopt_oracle::Convexity;
-use dpopt_privacy::{Adjacency, Delta, Epsilon};
+
+use crate::common::{self, budget};
 
 const STEPS: u64 = 1 << 12;
 
 fn facts(records: u64, dim: usize) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
         smoothness: 0.75,
         initial_gap: 0.6,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..common::facts(dim, records)
     }
 }
 
@@ -36,16 +33,9 @@ fn scaled(facts: &PublicFacts, loss: f64, rows: f64) -> PublicFacts {
     }
 }
 
-fn budget() -> Budget {
-    Budget {
-        epsilon: Epsilon::new(1.0).unwrap(),
-        delta: Delta::new(1e-5).unwrap(),
-    }
-}
-
 /// Every solver's plan, and others of some, in units of `loss` and `rows`.
 fn plans(loss: f64, rows: f64) -> Vec<(String, Box<dyn Plan>)> {
-    let (base, budget) = (facts(20_000, 12), budget());
+    let (base, budget) = (facts(20_000, 12), budget(1.0));
     let facts = scaled(&base, loss, rows);
     let radius = 1.5 / rows;
     let kl = KlCondition::new(1.0, 2.0).unwrap();

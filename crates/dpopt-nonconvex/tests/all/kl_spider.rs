@@ -14,15 +14,14 @@ use dpopt_oracle::{
 use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier};
 use std::ops::ControlFlow;
 
+use crate::common::{self, budget_at};
+
 const BETA: f64 = 0.05;
 const MAX_STEPS: u64 = 1 << 40;
 
 /// A budget of this mu, by bisection in epsilon.
 fn budget(mu: f64) -> Budget {
-    let at = |epsilon: f64| Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(1e-6).unwrap(),
-    };
+    let at = |epsilon: f64| budget_at(epsilon, 1e-6);
     let (mut low, mut high) = (1e-6f64, 200.0f64);
     for _ in 0..200 {
         let middle = (low * high).sqrt();
@@ -37,14 +36,11 @@ fn budget(mu: f64) -> Budget {
 
 fn facts(tau: f64, records: u64) -> PublicFacts {
     PublicFacts {
-        records,
-        dim: 20,
-        adjacency: Adjacency::ReplaceOne,
         lipschitz: 2.0,
         smoothness: tau - 1.0,
         initial_gap: 1.0 / tau,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..common::facts(20, records)
     }
 }
 

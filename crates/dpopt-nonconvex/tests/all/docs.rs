@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dpopt_nonconvex::{SOLVERS, Solver};
 
-const PAGE: &str = include_str!("../../../docs/solvers.md");
+const PAGE: &str = include_str!("../../../../docs/solvers.md");
 
 /// The row of a solver.
 fn row(solver: &Solver) -> String {
