@@ -8,13 +8,9 @@ use dpopt_oracle::query::{
 use dpopt_oracle::{
     AskError, ClosureLoss, Constants, Convexity, Loss, PrivateData, PrivateMean, Query, Segment,
 };
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, Spend, Which,
-};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, PoolError, Refused, Spend, Which};
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
+use crate::common::{clip, z};
 
 fn frames(dim: usize, count: usize, seed: u64) -> Frames {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, seed);
@@ -55,7 +51,7 @@ fn a_linear_loss_is_recovered_from_one_frame() {
         point: &[1.0, 2.0, 3.0, 4.0],
         smoothing: 0.25,
         frames: &frames,
-        clip: ClipNorm::new(1.0).unwrap(),
+        clip: clip(1.0),
     };
     let mut out = vec![0.0; 4];
     query.contribution(&loss, &c, &mut out);
@@ -198,7 +194,7 @@ fn positions_must_stay() {
         point: &[0.4],
         smoothing: 0.1,
         frames: &frames,
-        clip: ClipNorm::new(1.0).unwrap(),
+        clip: clip(1.0),
     };
     assert!(matches!(
         mean.release(&query, Which::All, z(1.0)),

@@ -16,9 +16,11 @@ use dpopt_oracle::{
     OutputPerturbed, PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean, Softmax,
 };
 use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, LatticeSum, NoiseMultiplier, SamplingRate, Spend, Which,
+    Adjacency, Curator, Event, LatticeSum, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 use tempfile::TempDir;
+
+use crate::common::{clip, z};
 
 const DIM: usize = 19;
 /// For four threads the public number must be above 3 * 2048.
@@ -66,20 +68,16 @@ fn labels(rows: usize) -> Vec<f32> {
         .collect()
 }
 
-fn norm(x: f64) -> ClipNorm {
-    ClipNorm::new(x).unwrap()
-}
-
 fn in_memory(design: &Design) -> PrivateData {
     let labels = labels(design.rows());
     let data = PrivateData::made_up(
         design.clone(),
         labels,
-        norm(1.0),
+        clip(1.0),
         Adjacency::ReplaceOne,
         None,
     );
-    data.unwrap().with_label_bound(norm(1.5))
+    data.unwrap().with_label_bound(clip(1.5))
 }
 
 fn write(path: &Path, design: &Design, block: usize) {
@@ -91,9 +89,9 @@ fn write(path: &Path, design: &Design, block: usize) {
 }
 
 fn from_file(path: &Path) -> PrivateData {
-    let rows = ExamplesOnDisk::new(RowFile::open(path).unwrap(), norm(1.0));
+    let rows = ExamplesOnDisk::new(RowFile::open(path).unwrap(), clip(1.0));
     let data = PrivateData::made_up_on_disk(rows, Adjacency::ReplaceOne, None).unwrap();
-    data.with_label_bound(norm(1.5))
+    data.with_label_bound(clip(1.5))
 }
 
 const Z: f64 = 1e-3;
@@ -105,7 +103,7 @@ fn releases<L: Differentiable<Records = Examples>>(
     access: Which<'static>,
     threads: usize,
 ) -> Vec<Vec<f64>> {
-    let z = NoiseMultiplier::new(Z).unwrap();
+    let z = z(Z);
     let event = match access {
         Which::Poisson(rate) => Event::gaussian(z).poisson_sampled(rate),
         Which::FixedSize(size) => Event::SampledWithoutReplacement {
@@ -119,7 +117,7 @@ fn releases<L: Differentiable<Records = Examples>>(
         data,
         loss,
         Curator::simulated(Adjacency::ReplaceOne, 7),
-        norm(0.3),
+        clip(0.3),
     )
     .unwrap()
     .reading(access, access)
@@ -174,7 +172,7 @@ fn slices_are_the_records_at_their_positions_first_and_last_included() {
     let file = from_file(&path);
     for (anchor, variation) in [(1, 1), (57, 33), (ROWS as u64 - 1, 1), (1, ROWS as u64 - 1)] {
         let run = |data: &PrivateData| {
-            let z = NoiseMultiplier::new(Z).unwrap();
+            let z = z(Z);
             let mut curator = Curator::simulated(Adjacency::ReplaceOne, 7);
             curator
                 .reserve(&Spend::Fixed(Event::ParallelComposed {
@@ -187,7 +185,7 @@ fn slices_are_the_records_at_their_positions_first_and_last_included() {
             let mut all = Vec::new();
             for length in [anchor, variation] {
                 let slice = mean.curator_mut().take_slice(length).unwrap();
-                let query = Linear::field(&point, norm(1.0));
+                let query = Linear::field(&point, clip(1.0));
                 let found = mean.release(&query, Which::Slice(&slice), z).unwrap();
                 all.push(found.unwrap().mean);
             }
@@ -244,7 +242,7 @@ fn other_losses_and_queries_by_position_do_not_see_the_file() {
             releases(&file, softmax(), full, 1),
             releases(&memory, softmax(), full, 1)
         );
-        let phase = || PhaseRetrieval::new(Glm::Welsch, norm(2.0));
+        let phase = || PhaseRetrieval::new(Glm::Welsch, clip(2.0));
         assert_eq!(
             releases(&file, phase(), full, 1),
             releases(&memory, phase(), full, 1)
@@ -255,7 +253,7 @@ fn other_losses_and_queries_by_position_do_not_see_the_file() {
         );
         // Frames go by the position among all records, in a sample too.
         let smoothed = |data: &PrivateData, over: Which<'_>, event: Event| {
-            let z = NoiseMultiplier::new(Z).unwrap();
+            let z = z(Z);
             let mut curator = Curator::simulated(Adjacency::ReplaceOne, 3);
             let frames = Frames::draw(&mut curator, DIM, NonZeroUsize::new(7).unwrap()).unwrap();
             curator.reserve(&Spend::Fixed(event)).unwrap();
@@ -265,11 +263,11 @@ fn other_losses_and_queries_by_position_do_not_see_the_file() {
                 point: &point,
                 smoothing: 0.1,
                 frames: &frames,
-                clip: norm(1.0),
+                clip: clip(1.0),
             };
             mean.release(&query, over, z).unwrap().unwrap().mean
         };
-        let z = NoiseMultiplier::new(Z).unwrap();
+        let z = z(Z);
         let rate = SamplingRate::new(0.05).unwrap();
         for (over, event) in [
             (Which::All, Event::gaussian(z)),
@@ -350,7 +348,7 @@ fn what_needs_records_in_memory_is_refused() {
     let data = from_file(&path);
     let map = JlMap::gaussian(4, DIM, 1).unwrap();
     assert_eq!(
-        data.embedded(&map, norm(1.0)).err(),
+        data.embedded(&map, clip(1.0)).err(),
         Some(DataError::InAFile)
     );
     let loss = ConvexGlm::new(Glm::Logistic).unwrap();
@@ -388,13 +386,13 @@ fn dense_rows_in_place_give_the_sums_of_memory() {
         };
         let open = || DesignFile::open(&path, layout).unwrap();
         assert_eq!(
-            ExamplesOnDisk::in_place(open(), labels(ROWS - 1), norm(1.0)).err(),
+            ExamplesOnDisk::in_place(open(), labels(ROWS - 1), clip(1.0)).err(),
             Some(DataError::LabelCount)
         );
-        let rows = ExamplesOnDisk::in_place(open(), labels(ROWS), norm(1.0)).unwrap();
+        let rows = ExamplesOnDisk::in_place(open(), labels(ROWS), clip(1.0)).unwrap();
         let file = PrivateData::made_up_on_disk(rows, Adjacency::ReplaceOne, None)
             .unwrap()
-            .with_label_bound(norm(1.5));
+            .with_label_bound(clip(1.5));
         let memory = in_memory(design);
         for access in [
             Which::All,
@@ -415,14 +413,14 @@ fn no_records_are_data_where_their_number_is_private() {
     let path = folder.path().join("rows.dpr");
     for design in designs(0) {
         write(&path, &design, 1000);
-        let open = || ExamplesOnDisk::new(RowFile::open(&path).unwrap(), norm(1.0));
+        let open = || ExamplesOnDisk::new(RowFile::open(&path).unwrap(), clip(1.0));
         assert_eq!(
             PrivateData::made_up_on_disk(open(), Adjacency::ReplaceOne, None).err(),
             Some(DataError::Empty(Adjacency::ReplaceOne))
         );
         let file = PrivateData::made_up_on_disk(open(), Adjacency::AddRemove, Some(10)).unwrap();
         let memory =
-            PrivateData::made_up(design, vec![], norm(1.0), Adjacency::AddRemove, Some(10))
+            PrivateData::made_up(design, vec![], clip(1.0), Adjacency::AddRemove, Some(10))
                 .unwrap();
         let run = |data| {
             let z = NoiseMultiplier::new(1.0).unwrap();

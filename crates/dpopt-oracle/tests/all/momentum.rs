@@ -8,37 +8,17 @@ use dpopt_oracle::{
     Segment, Softmax,
 };
 use dpopt_privacy::accounting::costs::squared_mu;
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Refused, SamplingRate, Spend, UnitError,
-    Which,
-};
+use dpopt_privacy::{Adjacency, Curator, Event, Refused, SamplingRate, UnitError, Which};
+
+use crate::common::{clip, simulated, uniforms, z};
 
 const DIM: usize = 4;
 const ROWS: usize = 50;
 /// Noise of a few lattice steps, 2^-29 of the radius each.
 const QUIET: f64 = 1e-9;
 
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn clip(value: f64) -> ClipNorm {
-    ClipNorm::new(value).unwrap()
-}
-
 fn momentum(fresh: f64) -> Momentum {
     Momentum::new(fresh).unwrap()
-}
-
-/// splitmix64, as numbers in [-1, 1).
-fn uniforms(mut state: u64) -> impl FnMut() -> f64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 10) as f64 / (1u64 << 53) as f64 - 1.0
-    }
 }
 
 fn raw() -> (Vec<[f64; DIM]>, Vec<f32>) {
@@ -53,23 +33,12 @@ fn raw() -> (Vec<[f64; DIM]>, Vec<f32>) {
 fn data(sparse: bool, adjacency: Adjacency) -> PrivateData {
     let (rows, labels) = raw();
     let design = if sparse {
-        let mut design = Design::sparse(DIM).unwrap();
-        for row in &rows {
-            let entries: Vec<(u32, f32)> = (0..).zip(row).map(|(j, x)| (j, *x as f32)).collect();
-            design.push_row(&entries).unwrap();
-        }
-        design
+        crate::common::sparse(DIM, rows.iter().map(|row| &row[..]))
     } else {
         Design::dense(DIM, rows.concat()).unwrap()
     };
     let declared = (adjacency == Adjacency::AddRemove).then_some(ROWS as u64);
     PrivateData::made_up(design, labels, clip(1.0), adjacency, declared).unwrap()
-}
-
-fn curator(adjacency: Adjacency, event: Event) -> Curator {
-    let mut curator = Curator::simulated(adjacency, 3);
-    curator.reserve(&Spend::Fixed(event)).unwrap();
-    curator
 }
 
 fn clipped(mut v: Vec<f64>, radius: f64) -> Vec<f64> {
@@ -118,7 +87,7 @@ fn agrees<L: Differentiable<Records = dpopt_oracle::Examples> + Clone>(
     for radius in [0.05, 0.3, 1e3] {
         for fresh in [1e-6, 0.2, 1.0] {
             let event = Event::gaussian(z(QUIET)).repeated(2);
-            let curator = curator(Adjacency::ReplaceOne, event);
+            let curator = simulated(Adjacency::ReplaceOne, 3, event);
             let mut estimator =
                 PrivateGradient::clipped(&data, loss.clone(), curator, clip(radius)).unwrap();
             let first = estimator.refresh(&from, z(QUIET)).unwrap();
@@ -211,7 +180,7 @@ fn one_record_moves_a_step_by_at_most_twice_its_radius() {
             records.push(last);
             let data = PrivateData::made_up_of(records, Adjacency::ReplaceOne, None).unwrap();
             let event = Event::gaussian(z(1e-3)).repeated(3);
-            let curator = curator(Adjacency::ReplaceOne, event);
+            let curator = simulated(Adjacency::ReplaceOne, 3, event);
             let mut means = PrivateMean::new(&data, liar(), curator).unwrap();
             let mut all = Vec::new();
             for pair in points.windows(2) {
@@ -285,7 +254,7 @@ fn every_access_reads_charges_and_counts_what_it_should() {
             Which::Next(_) => (Which::Next(10), 10.0),
             other => (other, read),
         };
-        let curator = curator(Adjacency::ReplaceOne, event.clone());
+        let curator = simulated(Adjacency::ReplaceOne, 3, event.clone());
         let mut estimator = PrivateGradient::new(&data, loss, curator)
             .unwrap()
             .reading(first, access);
@@ -326,7 +295,7 @@ fn every_access_reads_charges_and_counts_what_it_should() {
 fn the_noise_that_is_kept_shrinks() {
     let data = data(false, Adjacency::AddRemove);
     let event = Event::gaussian(z(2.0)).repeated(4);
-    let curator = curator(Adjacency::AddRemove, event);
+    let curator = simulated(Adjacency::AddRemove, 3, event);
     let mut estimator = PrivateGradient::clipped(&data, Glm::Welsch, curator, clip(0.5)).unwrap();
     let first = estimator.refresh(&[0.0; DIM], z(2.0)).unwrap();
     let unit = 2.0 / ROWS as f64;
@@ -352,7 +321,7 @@ fn a_regulariser_stays_outside_of_the_momentum() {
     let regularizer = Regularizer::Ridge(Scale::new(0.5).unwrap());
     let event = || Event::gaussian(z(QUIET)).repeated(2);
     let plain = || {
-        let curator = curator(Adjacency::ReplaceOne, event());
+        let curator = simulated(Adjacency::ReplaceOne, 3, event());
         PrivateGradient::new(&data, Glm::Welsch, curator).unwrap()
     };
     let (from, to) = ([0.1; DIM], [0.4, -0.1, 0.2, 0.0]);
@@ -376,7 +345,7 @@ fn a_regulariser_stays_outside_of_the_momentum() {
 fn what_is_refused_costs_nothing() {
     let data = data(false, Adjacency::ReplaceOne);
     let event = Event::gaussian(z(1.0)).repeated(2);
-    let curator = curator(Adjacency::ReplaceOne, event);
+    let curator = simulated(Adjacency::ReplaceOne, 3, event);
     let mut estimator = PrivateGradient::new(&data, Glm::Welsch, curator).unwrap();
     estimator.refresh(&[0.0; DIM], z(1.0)).unwrap();
     let before = estimator.released().clone();

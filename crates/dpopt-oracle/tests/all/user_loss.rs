@@ -6,19 +6,11 @@ use dpopt_oracle::{
     Glm, Linear, Loss, Momentum, PrivateData, PrivateGradient, PrivateMean, Records, Segment,
     check_constants, check_gradient,
 };
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, Spend, Which,
-};
+use dpopt_privacy::{Adjacency, Curator, Event, PoolError, Refused, Spend, Which};
+
+use crate::common::{OneByOne, clip, z};
 
 const DIM: usize = 3;
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn clip(value: f64) -> ClipNorm {
-    ClipNorm::new(value).unwrap()
-}
 
 /// 1 - exp(-|w - x|^2 / 2) in three dimensions, and what goes wrong for some records.
 fn value(x: &[f64; DIM], w: &[f64]) -> f64 {
@@ -342,24 +334,6 @@ fn a_single_pass_reads_each_record_once() {
 /// The default pass of a loss gives the same sums as the one that a loss overrides.
 #[test]
 fn overridden_passes_agree_with_the_default() {
-    struct Plain(Glm);
-    impl Loss for Plain {
-        type Records = Examples;
-        fn dim(&self, records: &Examples) -> usize {
-            self.0.dim(records)
-        }
-        fn constants_on(&self, records: &Examples) -> Constants {
-            self.0.constants_on(records)
-        }
-        fn value(&self, record: dpopt_oracle::Example<'_>, point: &[f64]) -> f64 {
-            Loss::value(&self.0, record, point)
-        }
-    }
-    impl Differentiable for Plain {
-        fn gradient(&self, record: dpopt_oracle::Example<'_>, point: &[f64], out: &mut [f64]) {
-            self.0.gradient(record, point, out);
-        }
-    }
     let labels: Vec<f32> = (0..50).map(|i| (i as f32 * 0.37).sin()).collect();
     let data = examples(&labels);
     fn run<L: Differentiable<Records = Examples>>(
@@ -381,7 +355,7 @@ fn overridden_passes_agree_with_the_default() {
     }
     for loss in Glm::ALL {
         for at in [1.0, 0.02] {
-            let (plain, own) = (run(&data, Plain(loss), at), run(&data, loss, at));
+            let (plain, own) = (run(&data, OneByOne(loss), at), run(&data, loss, at));
             for (a, b) in plain.iter().zip(&own) {
                 // One lattice step for each of 50 records: 50 * 2^-29 * 2 / 50.
                 assert!((a - b).abs() < 1e-8, "{loss} {at}: {a} {b}");

@@ -1,13 +1,11 @@
 //! An estimator with the records that it asks.
 
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
-
 use dpopt_oracle::{
     AskError, Books, Fresh, Oracle, PrefixRecursive, Recursive, Tracked, TreeRounds,
 };
 
 /// What estimators with a rule have in common.
-pub trait Follow {
+pub(crate) trait Follow {
     fn follow(&mut self, oracle: &mut dyn Oracle, point: &[f64]) -> Result<Tracked<'_>, AskError>;
     fn begin(&mut self);
 }
@@ -32,21 +30,21 @@ macro_rules! follows {
 follows!(Fresh, Recursive, PrefixRecursive, TreeRounds);
 
 /// The pair.
-pub struct On<O, T> {
-    pub oracle: O,
-    pub tracker: T,
+pub(crate) struct On<O, T> {
+    pub(crate) oracle: O,
+    pub(crate) tracker: T,
 }
 
 impl<O: Oracle, T: Follow> On<O, T> {
-    pub fn estimate(&mut self, point: &[f64]) -> Result<Tracked<'_>, AskError> {
+    pub(crate) fn estimate(&mut self, point: &[f64]) -> Result<Tracked<'_>, AskError> {
         self.tracker.follow(&mut self.oracle, point)
     }
 
-    pub fn begin_phase(&mut self) {
+    pub(crate) fn begin_phase(&mut self) {
         self.tracker.begin();
     }
 
-    pub fn books(&mut self) -> &mut Books {
+    pub(crate) fn books(&mut self) -> &mut Books {
         self.oracle.books()
     }
 }

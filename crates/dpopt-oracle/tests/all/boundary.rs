@@ -9,43 +9,37 @@ use dpopt_oracle::{
     Pass, PrivateData, PrivateGradient, PrivateMean,
 };
 use dpopt_privacy::{
-    Adjacency, ChangedRecord, ClipNorm, Curator, Epsilon, Event, Mode, NoiseMultiplier, Refused,
-    ReplayForAudits, Spend, Which,
+    Adjacency, ChangedRecord, ClipNorm, Curator, Epsilon, Event, Mode, Refused, ReplayForAudits,
+    Spend, Which,
 };
+
+use crate::common::{clip, z};
 
 const ROWS: [[f64; 2]; 3] = [[0.6, 0.8], [-0.28, 0.96], [1.0, 0.0]];
 const RELATION: Adjacency = Adjacency::ReplaceOne;
 const LOSS: Glm = Glm::Logistic;
-
-fn norm() -> ClipNorm {
-    ClipNorm::new(1.0).unwrap()
-}
-
-fn noise() -> NoiseMultiplier {
-    NoiseMultiplier::new(1.0).unwrap()
-}
 
 fn design(rows: [[f64; 2]; 3]) -> Design {
     Design::dense(2, rows.concat()).unwrap()
 }
 
 fn secret() -> PrivateData {
-    PrivateData::new(design(ROWS), vec![1.0; 3], norm(), RELATION, None).unwrap()
+    PrivateData::new(design(ROWS), vec![1.0; 3], clip(1.0), RELATION, None).unwrap()
 }
 
 fn made_up(rows: [[f64; 2]; 3]) -> PrivateData {
-    PrivateData::made_up(design(rows), vec![1.0; 3], norm(), RELATION, None).unwrap()
+    PrivateData::made_up(design(rows), vec![1.0; 3], clip(1.0), RELATION, None).unwrap()
 }
 
 /// What the gradient at the origin gives away of each record: for label 1 it is -x/2.
 fn three_slices() -> Spend {
     Spend::Fixed(Event::ParallelComposed {
-        events: vec![Event::gaussian(noise())],
+        events: vec![Event::gaussian(z(1.0))],
     })
 }
 
 fn query(at: &[f64]) -> Linear<'_> {
-    Linear::field(at, norm())
+    Linear::field(at, clip(1.0))
 }
 
 /// One record at a time, with the noise of a seed.
@@ -55,7 +49,7 @@ fn slices(data: &PrivateData, seed: u64) -> Result<Vec<Vec<f64>>, EstimatorError
     let at = [0.0, 0.0];
     (0..3)
         .map(|_| {
-            let released = mean.release(&query(&at), Which::Next(1), noise());
+            let released = mean.release(&query(&at), Which::Next(1), z(1.0));
             Ok(released.unwrap().unwrap().mean)
         })
         .collect()
@@ -99,7 +93,7 @@ fn replays_are_not_made_of_private_rows() {
 fn a_curator_that_was_exchanged_releases_nothing() {
     let data = secret();
     let at = [0.0, 0.0];
-    let all = Spend::Fixed(Event::gaussian(noise()).repeated(8));
+    let all = Spend::Fixed(Event::gaussian(z(1.0)).repeated(8));
     let mut mean = PrivateMean::new(&data, LOSS, Curator::protected(RELATION).unwrap()).unwrap();
     let mut simulated = Curator::simulated(RELATION, 1);
     simulated.reserve(&all).unwrap();
@@ -118,9 +112,9 @@ fn a_curator_that_was_exchanged_releases_nothing() {
     let over = [Which::All, Which::Next(1), Which::FixedSize(1)];
     for over in over {
         let before = mean.counts();
-        refused(mean.release(&query(&at), over, noise()).err());
-        refused(mean.release_norm(&query(&at), over, noise()).err());
-        refused(mean.release_value(&at, 0.0, norm(), over, noise()).err());
+        refused(mean.release(&query(&at), over, z(1.0)).err());
+        refused(mean.release_norm(&query(&at), over, z(1.0)).err());
+        refused(mean.release_value(&at, 0.0, clip(1.0), over, z(1.0)).err());
         assert_eq!(mean.counts(), before);
     }
     let epsilon = Epsilon::new(1.0).unwrap();
@@ -136,7 +130,7 @@ fn a_curator_that_was_exchanged_releases_nothing() {
     assert_eq!(mean.curator().spent(), Event::NoOp);
     *mean.curator_mut() = protected;
     mean.curator_mut().reserve(&all).unwrap();
-    assert!(mean.release(&query(&at), Which::All, noise()).is_ok());
+    assert!(mean.release(&query(&at), Which::All, z(1.0)).is_ok());
 }
 
 #[test]
@@ -159,7 +153,7 @@ fn passes_with_noise_on_their_output_are_no_way_round() {
         records: 1,
     };
     assert!(matches!(
-        passes.pass(&pass, noise()),
+        passes.pass(&pass, z(1.0)),
         Err(AskError::Refused(Refused::NotMadeUp { .. }))
     ));
     assert_eq!(passes.curator().records_taken(), 0);
@@ -172,7 +166,10 @@ fn projections_inherit() {
     let wide = ClipNorm::new(2.0).unwrap();
     let simulated = || Curator::simulated(RELATION, 1);
     for (data, declared) in [(secret(), false), (made_up(ROWS), true)] {
-        let projected = data.embedded(&map, wide).unwrap().with_label_bound(norm());
+        let projected = data
+            .embedded(&map, wide)
+            .unwrap()
+            .with_label_bound(clip(1.0));
         assert_eq!(projected.is_made_up(), declared);
         let estimator = PrivateGradient::new(&projected, LOSS, simulated());
         assert_eq!(is_refused(estimator), !declared);
@@ -187,7 +184,7 @@ fn records_of_any_shape_and_in_files_are_covered() {
     let mut writer = RowFileWriter::create(&path, &rows, 1.0, "").unwrap();
     writer.push(&rows, &[1.0; 3]).unwrap();
     writer.finish().unwrap();
-    let open = || ExamplesOnDisk::new(RowFile::open(&path).unwrap(), norm());
+    let open = || ExamplesOnDisk::new(RowFile::open(&path).unwrap(), clip(1.0));
     let simulated = || Curator::simulated(RELATION, 1);
     let secret = PrivateData::on_disk(open(), RELATION, None).unwrap();
     assert!(is_refused(PrivateMean::new(&secret, LOSS, simulated())));
@@ -207,7 +204,7 @@ fn records_of_any_shape_and_in_files_are_covered() {
 fn inner_runs_are_what_the_outer_one_is() {
     use dpopt_privacy::selection::Tuning;
     let data = secret();
-    let tuning = Tuning::new(Event::gaussian(noise()), 2.0, 1.0).unwrap();
+    let tuning = Tuning::new(Event::gaussian(z(1.0)), 2.0, 1.0).unwrap();
     let tried = |mut outer: Curator| {
         outer.reserve(&Spend::Fixed(tuning.event())).unwrap();
         let best = outer
@@ -216,7 +213,7 @@ fn inner_runs_are_what_the_outer_one_is() {
                 let inner = mem::replace(inner, Curator::simulated(RELATION, 0));
                 let mean = PrivateMean::new(&data, LOSS, inner);
                 let released = mean.is_ok_and(|mut mean| {
-                    mean.release(&query(&[0.0, 0.0]), Which::All, noise())
+                    mean.release(&query(&[0.0, 0.0]), Which::All, z(1.0))
                         .is_ok()
                 });
                 (released, 0.0)

@@ -7,12 +7,13 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::accounting::costs::squared_mu;
 use dpopt_privacy::{
-    Adjacency, Bound, ClipNorm, Curator, Event, NoiseMultiplier, Participation, PoolError,
-    PrefixError, PrefixKind, Refused, Spend, StepCounts, Which,
+    Adjacency, Bound, Curator, Event, Participation, PoolError, PrefixError, PrefixKind, Refused,
+    Spend, StepCounts, Which,
 };
 
-mod follow;
-use follow::{Follow, On};
+use crate::follow::{Follow, On};
+
+use crate::common::{clip, z};
 
 const KINDS: [PrefixKind; 5] = [
     PrefixKind::Independent,
@@ -21,14 +22,6 @@ const KINDS: [PrefixKind; 5] = [
     PrefixKind::Toeplitz,
     PrefixKind::Banded { band: 3 },
 ];
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn clip(value: f64) -> ClipNorm {
-    ClipNorm::new(value).unwrap()
-}
 
 /// The gradient is `scale` times the point times the record: as large as one likes, whatever is claimed.
 fn loss(dim: usize, scale: f64, claimed: f64) -> impl Differentiable<Records = Vec<f64>> {

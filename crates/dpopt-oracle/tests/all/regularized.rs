@@ -2,11 +2,9 @@
 
 use dpopt_linalg::Design;
 use dpopt_oracle::{Glm, PrivateData, PrivateGradient, Regularized, Regularizer, Scale};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, Spend};
 
-fn z() -> NoiseMultiplier {
-    NoiseMultiplier::new(0.5).unwrap()
-}
+use crate::common::z;
 
 fn estimator(data: &PrivateData) -> PrivateGradient<'_> {
     let curator = Curator::simulated(data.adjacency(), 12);
@@ -22,7 +20,7 @@ fn the_estimates_differ_by_the_gradient_of_the_term() {
     let data =
         PrivateData::made_up(design, vec![0.5; 20], bound, Adjacency::ReplaceOne, None).unwrap();
     let weight = Scale::new(0.25).unwrap();
-    let spend = Spend::Fixed(Event::gaussian(z()).repeated(3));
+    let spend = Spend::Fixed(Event::gaussian(z(0.5)).repeated(3));
     for term in [Regularizer::Ridge(weight), Regularizer::Nonconvex(weight)] {
         let (mut plain, mut inner) = (estimator(&data), estimator(&data));
         let mut with = Regularized::new(term);
@@ -32,11 +30,11 @@ fn the_estimates_differ_by_the_gradient_of_the_term() {
         let points = [[0.0, 0.0], [0.5, -2.0], [0.5, -2.0], [1e-3, 4.0]];
         for (k, point) in points.iter().enumerate() {
             let (a, b) = if k == 0 {
-                let a = plain.refresh(point, z()).unwrap();
-                (a, with.plus(inner.refresh(point, z()).unwrap(), point))
+                let a = plain.refresh(point, z(0.5)).unwrap();
+                (a, with.plus(inner.refresh(point, z(0.5)).unwrap(), point))
             } else {
-                let a = plain.advance(point, z()).unwrap();
-                (a, with.plus(inner.advance(point, z()).unwrap(), point))
+                let a = plain.advance(point, z(0.5)).unwrap();
+                (a, with.plus(inner.advance(point, z(0.5)).unwrap(), point))
             };
             for j in 0..2 {
                 let w = point[j];

@@ -8,13 +8,11 @@ use dpopt_oracle::{
     RecursiveSettings, Refresh, Running, Schedule, StepKind, TreeRounds,
 };
 use dpopt_privacy::accounting::costs::squared_mu;
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, PoolError, Refused, SamplingRate, Spend,
-    Which,
-};
+use dpopt_privacy::{Adjacency, Curator, Event, PoolError, Refused, SamplingRate, Spend, Which};
 
-mod follow;
-use follow::{Follow, On};
+use crate::follow::{Follow, On};
+
+use crate::common::{clip, z};
 
 const DIM: usize = 2;
 const N: usize = 64;
@@ -22,14 +20,6 @@ const N: usize = 64;
 const QUIET: f64 = 1e-5;
 
 type Record = [f64; DIM];
-
-fn z(value: f64) -> NoiseMultiplier {
-    NoiseMultiplier::new(value).unwrap()
-}
-
-fn clip(value: f64) -> ClipNorm {
-    ClipNorm::new(value).unwrap()
-}
 
 fn level(batch: Batch, multiplier: f64) -> Level {
     Level {

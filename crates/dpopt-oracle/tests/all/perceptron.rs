@@ -10,24 +10,13 @@ use dpopt_oracle::{
     Activation, Constants, Differentiable, Example, Examples, Head, Loss, Mlp, MlpError,
     PrivateData, PrivateGradient, Segment, check_gradient,
 };
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
-};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, SamplingRate, Spend, Which};
+
+use crate::common::{OneByOne, uniforms, z};
 
 const INPUTS: usize = 6;
 
 type Record = ([f64; INPUTS], f32);
-
-/// splitmix64, as numbers in [-1, 1).
-fn uniforms(mut state: u64) -> impl FnMut() -> f64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 10) as f64 / (1u64 << 53) as f64 - 1.0
-    }
-}
 
 fn records(count: usize, seed: u64) -> Vec<Record> {
     let mut next = uniforms(seed);
@@ -67,10 +56,6 @@ fn networks() -> Vec<Mlp> {
     all
 }
 
-fn z() -> NoiseMultiplier {
-    NoiseMultiplier::new(1e-3).unwrap()
-}
-
 fn release<L: Differentiable<Records = Examples>>(
     loss: L,
     data: &PrivateData,
@@ -84,35 +69,13 @@ fn release<L: Differentiable<Records = Examples>>(
         .unwrap()
         .with_threads(NonZeroUsize::new(threads).unwrap());
     estimator
-        .reserve(&Spend::Fixed(Event::gaussian(z())))
+        .reserve(&Spend::Fixed(Event::gaussian(z(1e-3))))
         .unwrap();
-    estimator.refresh(point, z()).unwrap().gradient.to_vec()
+    estimator.refresh(point, z(1e-3)).unwrap().gradient.to_vec()
 }
 
 fn apart(a: &[f64], b: &[f64]) -> f64 {
     norm(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>())
-}
-
-/// The same loss without passes of its own: every record's gradient is formed, clipped and rounded.
-struct OneByOne(Mlp);
-
-impl Loss for OneByOne {
-    type Records = Examples;
-    fn dim(&self, records: &Examples) -> usize {
-        self.0.dim(records)
-    }
-    fn constants_on(&self, records: &Examples) -> Constants {
-        self.0.constants_on(records)
-    }
-    fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
-        self.0.value(record, point)
-    }
-}
-
-impl Differentiable for OneByOne {
-    fn gradient(&self, record: Example<'_>, point: &[f64], out: &mut [f64]) {
-        self.0.gradient(record, point, out);
-    }
 }
 
 /// The loss over public records, for the checker.
@@ -233,9 +196,9 @@ fn sampled(mlp: &Mlp, all: &[Record], point: &[f64], threads: usize) -> Vec<f64>
             .unwrap()
             .with_threads(NonZeroUsize::new(threads).unwrap())
             .reading(Which::Poisson(rate), Which::Poisson(rate));
-    let event = Event::gaussian(z()).poisson_sampled(rate);
+    let event = Event::gaussian(z(1e-3)).poisson_sampled(rate);
     estimator.reserve(&Spend::Fixed(event)).unwrap();
-    estimator.refresh(point, z()).unwrap().gradient.to_vec()
+    estimator.refresh(point, z(1e-3)).unwrap().gradient.to_vec()
 }
 
 /// A thread is worth its start from four million coordinates on.
@@ -373,9 +336,13 @@ fn a_sample_may_be_empty_or_anywhere() {
         let mut estimator = PrivateGradient::clipped(&data, mlp.clone(), curator, clip)
             .unwrap()
             .reading(Which::Poisson(rate), Which::Poisson(rate));
-        let event = Event::gaussian(z()).poisson_sampled(rate);
+        let event = Event::gaussian(z(1e-3)).poisson_sampled(rate);
         estimator.reserve(&Spend::Fixed(event)).unwrap();
-        estimator.refresh(&point, z()).unwrap().gradient.to_vec()
+        estimator
+            .refresh(&point, z(1e-3))
+            .unwrap()
+            .gradient
+            .to_vec()
     };
     assert!(norm(&run(&[], 0.5)) > 0.0);
     let base = records(200, 2);

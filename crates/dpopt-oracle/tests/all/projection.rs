@@ -4,7 +4,9 @@ use dpopt_linalg::{Design, JlMap, add_scaled, norm};
 use dpopt_oracle::{
     DataError, Differentiable, Examples, Glm, PrivateData, PrivateGradient, Records,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
+use dpopt_privacy::{Adjacency, Curator, Event, NoiseMultiplier, Spend};
+
+use crate::common::clip;
 
 const D: usize = 300;
 const K: usize = 60;
@@ -23,10 +25,6 @@ fn labels(n: usize) -> Vec<f32> {
     (0..n)
         .map(|i| if i % 3 == 0 { 1.0 } else { -0.5 })
         .collect()
-}
-
-fn clip(radius: f64) -> ClipNorm {
-    ClipNorm::new(radius).unwrap()
 }
 
 fn examples(n: usize) -> Examples {

@@ -12,21 +12,12 @@ use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 
+use crate::common::{sparse, uniforms, z};
+
 const DIM: usize = 5;
 
 /// A record with a dense row.
 type Record = ([f64; DIM], f32);
-
-/// splitmix64, as numbers in [-1, 1).
-fn uniforms(mut state: u64) -> impl FnMut() -> f64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 10) as f64 / (1u64 << 53) as f64 - 1.0
-    }
-}
 
 /// Rows of all lengths (some above the bound 1), some with zeros, labels of both kinds.
 fn records(count: usize, seed: u64) -> Vec<Record> {
@@ -60,19 +51,7 @@ fn private(records: &[Record], store: Store, adjacency: Adjacency, public: u64) 
     let design = match store {
         Store::Dense => Design::dense(DIM, flat().collect()).unwrap(),
         Store::Dense32 => Design::dense32(DIM, flat().map(|x| x as f32).collect()).unwrap(),
-        Store::Sparse => {
-            let mut design = Design::sparse(DIM).unwrap();
-            for (row, _) in records {
-                let entries: Vec<(u32, f32)> = row
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, x)| **x != 0.0)
-                    .map(|(j, x)| (j as u32, *x as f32))
-                    .collect();
-                design.push_row(&entries).unwrap();
-            }
-            design
-        }
+        Store::Sparse => sparse(DIM, records.iter().map(|(row, _)| &row[..])),
     };
     let labels = records.iter().map(|(_, label)| *label).collect();
     let declared = (adjacency == Adjacency::AddRemove).then_some(public);
@@ -88,13 +67,9 @@ fn open<'a>(data: &'a PrivateData, loss: Glm, clip: Option<f64>) -> PrivateGradi
     if let Some(clip) = clip {
         estimator = estimator.with_clip(ClipNorm::new(clip).unwrap());
     }
-    let event = Event::gaussian(z()).repeated(100);
+    let event = Event::gaussian(z(MULTIPLIER)).repeated(100);
     estimator.reserve(&Spend::Fixed(event)).unwrap();
     estimator
-}
-
-fn z() -> NoiseMultiplier {
-    NoiseMultiplier::new(MULTIPLIER).unwrap()
 }
 
 /// Points along which the estimate is moved: from the origin by steps of all sizes up to 1, and
@@ -123,10 +98,22 @@ fn trail() -> Vec<[f64; DIM]> {
 fn releases(estimator: &mut PrivateGradient<'_>) -> Vec<Vec<f64>> {
     let mut out = Vec::new();
     for point in trail() {
-        out.push(estimator.advance(&point, z()).unwrap().gradient.to_vec());
+        out.push(
+            estimator
+                .advance(&point, z(MULTIPLIER))
+                .unwrap()
+                .gradient
+                .to_vec(),
+        );
     }
     for point in trail() {
-        out.push(estimator.refresh(&point, z()).unwrap().gradient.to_vec());
+        out.push(
+            estimator
+                .refresh(&point, z(MULTIPLIER))
+                .unwrap()
+                .gradient
+                .to_vec(),
+        );
     }
     out
 }
@@ -215,9 +202,9 @@ fn a_sample_depends_on_positions_only_through_who_is_in_it() {
         let mut estimator = PrivateGradient::new(data, Glm::Welsch, curator)
             .unwrap()
             .reading(Which::Poisson(rate), Which::Poisson(rate));
-        let event = Event::gaussian(z()).poisson_sampled(rate);
+        let event = Event::gaussian(z(MULTIPLIER)).poisson_sampled(rate);
         estimator.reserve(&Spend::Fixed(event)).unwrap();
-        let estimate = estimator.refresh(&[0.1; DIM], z()).unwrap();
+        let estimate = estimator.refresh(&[0.1; DIM], z(MULTIPLIER)).unwrap();
         estimate.gradient.to_vec()
     };
     let base = run(&data);
@@ -276,7 +263,7 @@ fn traced(data: &PrivateData, loss: Glm, clip: Option<f64>) -> Vec<(Vec<f64>, f6
     let mut out = Vec::new();
     let mut last = vec![0.0; DIM];
     for point in trail() {
-        let estimate = estimator.advance(&point, z()).unwrap();
+        let estimate = estimator.advance(&point, z(MULTIPLIER)).unwrap();
         let change = estimate.gradient.iter().zip(&last).map(|(a, b)| a - b);
         let change: Vec<f64> = change.collect();
         // Adding to the running estimate rounds.
@@ -285,7 +272,7 @@ fn traced(data: &PrivateData, loss: Glm, clip: Option<f64>) -> Vec<(Vec<f64>, f6
         out.push((change, estimate.release_std / MULTIPLIER, rounding));
     }
     for point in trail() {
-        let estimate = estimator.refresh(&point, z()).unwrap();
+        let estimate = estimator.refresh(&point, z(MULTIPLIER)).unwrap();
         let sensitivity = estimate.release_std / MULTIPLIER;
         out.push((
             estimate.gradient.to_vec(),
@@ -369,7 +356,7 @@ fn the_sensitivity_is_attained() {
     };
     let release = |data: &PrivateData| {
         let mut estimator = open(data, Glm::Logistic, Some(0.3));
-        let estimate = estimator.refresh(&[0.0; DIM], z()).unwrap();
+        let estimate = estimator.refresh(&[0.0; DIM], z(MULTIPLIER)).unwrap();
         estimate.gradient.to_vec()
     };
     let (a, b) = (release(&data(1.0)), release(&data(-1.0)));
@@ -388,7 +375,7 @@ fn small_differences_keep_their_accuracy() {
         let change = |t: f64| {
             let mut estimator = open(&data, loss, None);
             let point = [0.48 * t, -0.6 * t, 0.0, 0.64 * t, 0.0];
-            let estimate = estimator.advance(&point, z()).unwrap();
+            let estimate = estimator.advance(&point, z(MULTIPLIER)).unwrap();
             let per_t = estimate.gradient.iter().map(|g| g / t);
             per_t.collect::<Vec<f64>>()
         };
