@@ -26,7 +26,7 @@ use tree::{Problem, Tree};
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let packages = crates::workspace(root)?;
-    let mut problems = check(&tree, &packages, &circles::KNOWN);
+    let mut problems = check(&tree, &packages);
     problems.extend(supply::versions(&tree));
     problems.extend(supply::licences(root)?);
     for problem in &problems {
@@ -60,14 +60,14 @@ pub(crate) fn libraries(root: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Every rule, on files and crates that were read before.
-fn check(tree: &Tree, packages: &[crates::Package], known: &[circles::Known]) -> Vec<Problem> {
+fn check(tree: &Tree, packages: &[crates::Package]) -> Vec<Problem> {
     let mut problems = Vec::new();
     problems.extend(crates::edges(tree, packages));
     problems.extend(crates::external(tree, packages));
     problems.extend(crates::solvers_never_draw(tree, packages));
     problems.extend(signatures::faer_outside_linalg(tree));
     problems.extend(signatures::faer_in_linalg_signatures(tree));
-    problems.extend(circles::shrinking(tree, known));
+    problems.extend(circles::found(tree));
     problems.extend(sources::readable(tree));
     problems.extend(sources::module_docs(tree));
     problems.extend(sources::length(tree));

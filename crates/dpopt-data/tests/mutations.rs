@@ -8,6 +8,7 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dpopt_data::formats::{check_libsvm_from, read_idx_from, read_libsvm_from, read_npy_from};
+use dpopt_testkit::Draws;
 use flate2::{Compression, write::GzEncoder};
 use peak_alloc::PeakAlloc;
 
@@ -26,55 +27,38 @@ fn alone() -> MutexGuard<'static, ()> {
 const MANY: u64 = 4000;
 const SOME: u64 = 800;
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
-
 /// Between one and six mutations.
-fn mutate(file: &[u8], words: &[&[u8]], random: &mut Random) -> Vec<u8> {
+fn mutate(file: &[u8], words: &[&[u8]], random: &mut Draws) -> Vec<u8> {
     let mut bytes = file.to_vec();
-    for _ in 0..1 + random.below(6) {
-        let at = random.below(bytes.len() + 1);
-        let span = at..(at + random.below(24)).min(bytes.len());
-        match random.below(9) {
+    for _ in 0..1 + random.index(6) {
+        let at = random.index(bytes.len() + 1);
+        let span = at..(at + random.index(24)).min(bytes.len());
+        match random.index(9) {
             0 => bytes.truncate(at),
-            1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            1 if at < bytes.len() => bytes[at] ^= 1 << random.index(8),
             2 if at < bytes.len() => {
-                bytes[at] = [0, 1, 0x7f, 0x80, 0xff, b'\n', b'"', b','][random.below(8)];
+                bytes[at] = [0, 1, 0x7f, 0x80, 0xff, b'\n', b'"', b','][random.index(8)];
             }
             3 => drop(bytes.drain(span)),
             4 => {
-                let copy = bytes[span].repeat(1 + random.below(8));
+                let copy = bytes[span].repeat(1 + random.index(8));
                 drop(bytes.splice(at..at, copy));
             }
             5 => {
-                let noise: Vec<u8> = (0..random.below(12)).map(|_| random.next() as u8).collect();
+                let noise: Vec<u8> = (0..random.index(12)).map(|_| random.word() as u8).collect();
                 drop(bytes.splice(at..at, noise));
             }
             6 => {
                 // A length or a size that is extreme.
-                let extreme = [0, 1, u64::MAX, 1 << 31, 1 << 63, u64::MAX >> 1][random.below(6)];
-                let width = [2, 4, 8][random.below(3)];
+                let extreme = [0, 1, u64::MAX, 1 << 31, 1 << 63, u64::MAX >> 1][random.index(6)];
+                let width = [2, 4, 8][random.index(3)];
                 for (byte, new) in bytes[at..].iter_mut().zip(&extreme.to_be_bytes()[..width]) {
                     *byte = *new;
                 }
             }
             _ if !words.is_empty() => {
-                let word = words[random.below(words.len())];
-                let until = if random.below(2) == 0 { at } else { span.end };
+                let word = words[random.index(words.len())];
+                let until = if random.index(2) == 0 { at } else { span.end };
                 drop(bytes.splice(at..until, word.iter().copied()));
             }
             _ => {}
@@ -120,10 +104,10 @@ fn hunt(
     let mut more = rounds(fixed);
     let mut round = 0;
     while more(round) {
-        let mut random = Random(round);
-        let file = &files[random.below(files.len())];
+        let mut random = Draws::new(round);
+        let file = &files[random.index(files.len())];
         let mutant = mutate(file, words, &mut random);
-        let (bytes, length) = match random.below(10) {
+        let (bytes, length) = match random.index(10) {
             0 => (gzip(&mutant), mutant.len()),
             // A damaged stream unpacks to 1032 times its length at most.
             1 => {

@@ -65,6 +65,18 @@ impl Terms {
         }
     }
 
+    /// The facts that the plan was made from.
+    #[must_use]
+    pub fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    /// The per-record clip radius of gradients, at the first step.
+    #[must_use]
+    pub fn clip(&self) -> f64 {
+        self.clip
+    }
+
     /// With this nominal number of per-record gradients; without it, one for each record in each step.
     #[must_use]
     pub fn with_gradients(self, gradients: f64) -> Self {

@@ -4,7 +4,6 @@
 //! followed and are no arrows themselves, nor is `mod`. Code for tests is not counted. Methods are not followed, since a
 //! call does not name the file.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -14,40 +13,17 @@ use syn::{File, Item, Visibility};
 use super::rust::{attributes, imports, is_for_tests};
 use super::tree::{Problem, Tree};
 
-/// Crates that still have circles, how many, and of how many files together. The list may only shrink, and ends empty.
-pub(super) const KNOWN: [Known; 1] = [("crates/dpopt-nonconvex", 5, 13)];
-
-/// A crate, its circles, and the files in them.
-pub(super) type Known = (&'static str, usize, usize);
-
-/// No crate has more circles than are known, and none fewer.
-pub(super) fn shrinking(tree: &Tree, known: &[Known]) -> Vec<Problem> {
+/// No crate has a circle.
+pub(super) fn found(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut crates = crates(tree);
-    for (name, ..) in known {
-        crates.entry(name).or_default();
-    }
-    for (name, files) in crates {
-        let circles = Crate::of(&files).circles();
-        let found = (circles.iter().map(Vec::len).sum(), circles.len());
-        let entry = known.iter().find(|(of, ..)| *of == name);
-        let listed = entry.map_or((0, 0), |(_, circles, files)| (*files, *circles));
-        let advice = match found.cmp(&listed) {
-            Ordering::Greater => "`cargo xtask tidy circles` shows them",
-            Ordering::Less => "shorten KNOWN of xtask/src/tidy/circles.rs",
-            Ordering::Equal => continue,
-        };
-        let first = circles.first().and_then(|circle| circle.first());
-        let place = first.map_or("xtask/src/tidy/circles.rs", |file| file);
-        let counts = format!(
-            "{} circle(s) of {} file(s) where {} of {} are known",
-            found.1, found.0, listed.1, listed.0
-        );
-        problems.push(Problem::new(
-            place,
-            1,
-            format!("{counts} in {name}: {advice}"),
-        ));
+    for (name, files) in crates(tree) {
+        for circle in Crate::of(&files).circles() {
+            let why = format!(
+                "a circle of {} files of {name}: `cargo xtask tidy circles` shows it",
+                circle.len()
+            );
+            problems.extend(circle.first().map(|file| Problem::new(file, 1, why)));
+        }
     }
     problems
 }
@@ -377,7 +353,7 @@ impl<'ast> Visit<'ast> for Walk<'_, '_> {
 mod tests {
     use super::super::testing::reasons;
     use super::super::tree::Tree;
-    use super::{Crate, crates, shrinking};
+    use super::{Crate, crates, found};
 
     /// The circles of a crate with these files.
     fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
@@ -480,18 +456,15 @@ mod tests {
     }
 
     #[test]
-    fn known_circles_may_only_become_fewer() {
+    fn each_circle_is_a_problem() {
         let tree = Tree::of(&[
             ("crates/a/src/lib.rs", "mod b; pub struct A;"),
             ("crates/a/src/b.rs", "use crate::A;"),
             ("crates/c/src/lib.rs", "mod d; pub struct C(d::D);"),
             ("crates/c/src/d.rs", "use crate::C; pub struct D;"),
         ]);
-        let found = |known: &[_]| reasons(&shrinking(&tree, known));
-        assert!(found(&[("crates/c", 1, 2)]).is_empty());
-        assert!(found(&[])[0].starts_with("crates/c/src/d.rs:1: 1 circle(s) of 2 file(s)"));
-        assert!(found(&[("crates/c", 1, 3)])[0].contains("shorten KNOWN"));
-        assert!(found(&[("crates/c", 1, 2), ("crates/a", 1, 2)])[0].contains("shorten KNOWN"));
-        assert!(found(&[("crates/c", 1, 2), ("crates/gone", 1, 2)])[0].contains("shorten KNOWN"));
+        let reasons = reasons(&found(&tree));
+        assert_eq!(reasons.len(), 1);
+        assert!(reasons[0].starts_with("crates/c/src/d.rs:1: a circle of 2 files"));
     }
 }

@@ -5,36 +5,13 @@
 //! `docs/theory/adaptive-gd.md`. As printed it spends many times its budget: what a step costs is computed there from a noisy
 //! norm, and here from the noise that is really added, before the release and under a filter.
 
-use dpopt_oracle::Offers;
 use dpopt_privacy::accounting::zcdp;
 use dpopt_privacy::{Epsilon, Event, Mu, NoiseMultiplier, Spend};
-use dpopt_solver::{
-    Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, Plan, PlanError, PublicFacts, RunError,
-    Solver, Stop, Terms, Unit, Value, Walk,
-};
+use dpopt_solver::{BoundSense, BoundedQuantity, Budget, PlanError, PublicFacts, Terms};
 use serde::{Deserialize, Serialize};
-
-use super::adaptive_run::AdaptiveWalk;
 
 /// Name in messages.
 pub(super) const SOLVER: &str = "adaptive-gd";
-/// Adaptive noisy gradient descent, with its default settings.
-pub static ADAPTIVE_GD: Solver = Solver {
-    name: SOLVER,
-    summary: "smooth losses, of which no more is known than L0 and L1",
-    paper: "Menart et al. 2023 (arXiv 2311.13447), Algorithm 3",
-    needs: Needs::NOTHING,
-    uses_rank: false,
-    bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
-    auto: Auto::Never,
-    theory_page: Some("theory/adaptive-gd.md"),
-    privacy_page: "privacy/kl.md",
-    planner: |facts, _, budget, limits| {
-        let settings = AdaptiveSettings::new().with_max_steps(limits.max_steps);
-        Ok(Box::new(AdaptiveGdPlan::new(facts, budget, settings)?))
-    },
-};
-
 /// Multipliers are powers of 2^(1/64), rounded down: a run has few kinds of releases in its books, and costs are at most
 /// 2^(1/32) times what they would be. Ours, tuned.
 const GRID: f64 = 64.0;
@@ -188,7 +165,7 @@ impl Default for AdaptiveSettings {
 /// [`AdaptiveSelection::Exponential`] one selection follows, of bounded range. See `docs/privacy/kl.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdaptiveGdPlan {
-    terms: Terms,
+    pub(super) terms: Terms,
     /// mu: cap on the Gaussian releases together.
     pub(super) mu: f64,
     /// epsilon of the selection, if there is one.
@@ -258,7 +235,7 @@ impl AdaptiveGdPlan {
             NormQueries::Relative => 4.0,
         };
         let again = f64::from(u8::from(self.selection_epsilon.is_some()));
-        steps * (each + again) * self.facts().records as f64
+        steps * (each + again) * self.terms.facts().records as f64
     }
 
     /// What the caller chose.
@@ -282,7 +259,7 @@ impl AdaptiveGdPlan {
     /// eta, 1/L1.
     #[must_use]
     pub fn step_size(&self) -> f64 {
-        1.0 / self.facts().smoothness
+        1.0 / self.terms.facts().smoothness
     }
 
     /// theta: noise of a gradient over the released norm, both as norms.
@@ -300,13 +277,13 @@ impl AdaptiveGdPlan {
     /// sqrt(d), from which q follows.
     #[must_use]
     pub fn root_dim(&self) -> f64 {
-        (self.facts().dim as f64).sqrt()
+        (self.terms.facts().dim as f64).sqrt()
     }
 
     /// Delta: what one record moves a mean or its norm by.
     #[must_use]
     pub fn sensitivity(&self) -> f64 {
-        self.facts().noise_std(self.clip(), 1.0)
+        self.terms.facts().noise_std(self.terms.clip(), 1.0)
     }
 
     /// z of the j-th norm, or of the j-th gradient, counted from 0.
@@ -333,7 +310,7 @@ impl AdaptiveGdPlan {
             NormQueries::Fixed => self.fixed_multiplier().powi(2),
             NormQueries::Relative => {
                 let z = (2.0 * (4.0 / self.settings.beta).ln()).sqrt();
-                let loosest = SCALE_ERROR * self.clip() / (z * self.sensitivity());
+                let loosest = SCALE_ERROR * self.terms.clip() / (z * self.sensitivity());
                 loosest.min(MOST_NOISE).powi(2)
             }
         };
@@ -342,7 +319,7 @@ impl AdaptiveGdPlan {
 
     /// The multiplier of the norms, where it is fixed.
     pub(super) fn fixed_multiplier(&self) -> f64 {
-        let wanted = (self.facts().records as f64 / (2f64.sqrt() * self.mu)).sqrt();
+        let wanted = (self.terms.facts().records as f64 / (2f64.sqrt() * self.mu)).sqrt();
         Self::on_grid(wanted)
     }
 
@@ -396,7 +373,7 @@ impl AdaptiveGdPlan {
             }
             NormQueries::Relative => {
                 let (mut left, mut scale, mut least) =
-                    (self.for_steps(), self.clip(), f64::INFINITY);
+                    (self.for_steps(), self.terms.clip(), f64::INFINITY);
                 for number in 0..1_000 {
                     left -= self.norm_multiplier(number, scale).powi(-2);
                     // Written so that what is no number ends it.
@@ -419,15 +396,15 @@ impl AdaptiveGdPlan {
             what,
             cost,
             squared_mu,
-            records: self.facts().records,
-            dim: self.facts().dim,
+            records: self.terms.facts().records,
+            dim: self.terms.facts().dim,
         };
         if self.settings.norms == NormQueries::Fixed && self.most_norms() < 2.0 {
             let cost = 2.0 / self.fixed_multiplier().powi(2);
             return Err(refused("asking for two norms", cost));
         }
-        let norm = self.norm_multiplier(0, self.clip()).powi(-2);
-        let gradient = self.gradient_multiplier(0, self.clip()).powi(-2);
+        let norm = self.norm_multiplier(0, self.terms.clip()).powi(-2);
+        let gradient = self.gradient_multiplier(0, self.terms.clip()).powi(-2);
         // Written so that a cost that is no number is refused.
         if !(norm + gradient <= squared_mu) {
             return Err(refused("the first step", norm + gradient));
@@ -436,93 +413,6 @@ impl AdaptiveGdPlan {
             return Err(refused("a first step that is no more than half", gradient));
         }
         Ok(())
-    }
-}
-
-impl Plan for AdaptiveGdPlan {
-    fn name(&self) -> &'static str {
-        SOLVER
-    }
-
-    fn terms(&self) -> &Terms {
-        &self.terms
-    }
-
-    fn items(&self) -> Vec<Item<'_>> {
-        let AdaptiveSettings {
-            norms,
-            selection,
-            beta,
-            max_steps,
-        } = self.settings;
-        let selection = match selection {
-            AdaptiveSelection::Last => Item::word("selection", "last"),
-            AdaptiveSelection::SmallestNorm => Item::word("selection", "smallest-norm"),
-            AdaptiveSelection::Exponential { share } => Item::plain(
-                "selection",
-                Value::Group(vec![Item::plain(
-                    "exponential",
-                    Value::Group(vec![Item::ratio("share", share)]),
-                )]),
-            ),
-        };
-        let epsilon = self.selection_epsilon.map(Epsilon::get);
-        vec![
-            Item::ratio("mu", self.mu),
-            Item::ratio("cap", 1.0 / self.mu),
-            Item::maybe("selection_epsilon", epsilon, Unit::NONE),
-            Item::ratio("beta", beta),
-            Item::word(
-                "norms",
-                match norms {
-                    NormQueries::Fixed => "fixed",
-                    NormQueries::Relative => "relative",
-                },
-            ),
-            selection,
-            Item::number("step_size", self.step_size(), Unit::STEP_SIZE),
-            Item::number("clip", self.clip(), Unit::GRADIENT),
-            Item::ratio("gradient_ratio", self.gradient_ratio),
-            Item::ratio("root_dim", self.root_dim()),
-            Item::ratio("closing_share", self.closing_share),
-            Item::count("max_steps", max_steps),
-        ]
-    }
-
-    fn needs(&self) -> Offers {
-        let each = Offers::MEANS | Offers::NORMS;
-        match self.selection_epsilon {
-            Some(_) => each | Offers::SELECTIONS,
-            None => each,
-        }
-    }
-
-    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
-        Ok(Box::new(AdaptiveWalk::new(self, start)?))
-    }
-
-    /// Whatever the budget or the plan ended: the bound is the largest that these come to.
-    fn bound_covers(&self, stop: Stop) -> bool {
-        matches!(
-            stop,
-            Stop::NormUnpaid | Stop::GradientUnpaid | Stop::Converged | Stop::StepCap
-        )
-    }
-
-    /// All of it: what a step costs is known when it is made.
-    fn share_spent(&self, _: u64) -> f64 {
-        1.0
-    }
-
-    fn warning(&self, trivial: f64) -> Option<String> {
-        let least = self.least_norm_of_a_step();
-        self.bound().is_none().then(|| {
-            format!(
-                "{SOLVER} has no bound for these public facts: it makes a first step only if the gradient norm at the start is \
-                 seen to be at least {least:.4} (it is at most {trivial:.4}); otherwise it spends its budget and returns the \
-                 starting point"
-            )
-        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Proofs: `docs/theory/adaptive-gd.md`. All sums of costs there are in squared mu. Each bound is the root of a decreasing
 //! function: what a run must have cost if it ended above.
 
-use dpopt_solver::{KlCondition, Outcome, Plan as _, PlanError};
+use dpopt_solver::{KlCondition, Outcome, PlanError};
 
 use super::adaptive::{
     ACCEPT, AdaptiveGdPlan, AdaptiveSelection, GRID_COST, NormQueries, SCALE_ERROR, SOLVER,
@@ -49,8 +49,8 @@ impl AdaptiveGdPlan {
                 most: 2.0,
             });
         }
-        let gap = self.facts().initial_gap;
-        let most = kl.excess_bound(self.facts().lipschitz);
+        let gap = self.terms.facts().initial_gap;
+        let most = kl.excess_bound(self.terms.facts().lipschitz);
         if gap > most * (1.0 + 1e-9) {
             return Err(PlanError::KlGap {
                 most,
@@ -73,7 +73,7 @@ impl AdaptiveGdPlan {
         if bound < gap {
             return Ok(bound);
         }
-        Err(self.facts().vacuous_risk(SOLVER, bound, self.mu))
+        Err(self.terms.facts().vacuous_risk(SOLVER, bound, self.mu))
     }
 
     /// Bound on the gradient norm at the point that a run returned, from what it released and from F0, with probability
@@ -112,7 +112,7 @@ impl AdaptiveGdPlan {
         if self.settings.selection == AdaptiveSelection::Last {
             return None;
         }
-        let trivial = self.facts().trivial_bound();
+        let trivial = self.terms.facts().trivial_bound();
         let paid = largest(trivial, |x| self.cost_of_gradients(x) > self.mu * self.mu);
         let capped = self.least_after(self.settings.max_steps as f64);
         let least = paid.max(capped);
@@ -139,7 +139,7 @@ impl AdaptiveGdPlan {
             return f64::INFINITY;
         }
         let psi = self.norm_error();
-        (4.0 * self.facts().initial_gap / (self.step_size() * steps) + psi * psi).sqrt()
+        (4.0 * self.terms.facts().initial_gap / (self.step_size() * steps) + psi * psi).sqrt()
     }
 
     /// The smallest upper limit of a released norm, where a true one is at most `least`.
@@ -186,7 +186,7 @@ impl AdaptiveGdPlan {
             NormQueries::Relative => 0.25,
         } * self.step_size();
         let gamma = kl.gamma();
-        gamma * gamma / decrease * integral(2.0 / kl.kappa(), phi, self.facts().initial_gap)
+        gamma * gamma / decrease * integral(2.0 / kl.kappa(), phi, self.terms.facts().initial_gap)
     }
 
     /// At most so much has been asked for where the budget ends a run above an excess.
@@ -197,7 +197,7 @@ impl AdaptiveGdPlan {
             .min(self.settings.max_steps as f64);
         let norm = kl.gradient_norm_at(phi);
         let reached = self.reached(steps, norm);
-        let area = gamma.powi(4) * integral(power, phi, self.facts().initial_gap);
+        let area = gamma.powi(4) * integral(power, phi, self.terms.facts().initial_gap);
         match self.settings.norms {
             NormQueries::Fixed => {
                 let norms = (steps + 1.0) / self.fixed_multiplier().powi(2);
@@ -213,7 +213,7 @@ impl AdaptiveGdPlan {
 
     /// The same without a KL condition, where the smallest true norm (fixed) or upper limit (relative) is `x`.
     fn cost_of_gradients(&self, x: f64) -> f64 {
-        let gap = self.facts().initial_gap;
+        let gap = self.terms.facts().initial_gap;
         let psi = self.norm_error();
         match self.settings.norms {
             NormQueries::Fixed => {
@@ -238,7 +238,7 @@ impl AdaptiveGdPlan {
     fn reached(&self, steps: f64, norm: f64) -> Reached {
         let norms = match self.settings.norms {
             NormQueries::Fixed => steps + 1.0,
-            NormQueries::Relative => 3.0 * steps + 2.0 + (self.clip() / norm).log2().max(0.0),
+            NormQueries::Relative => 3.0 * steps + 2.0 + (self.terms.clip() / norm).log2().max(0.0),
         };
         Reached {
             steps,

@@ -2,7 +2,7 @@
 
 use dpopt_oracle::{AskError, Linear, Number, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Refused, Which};
-use dpopt_solver::{Asked, Closing, Plan as _, ReleaseKind, ReleasedNorm, RunError, Stop, Walk};
+use dpopt_solver::{Asked, Closing, ReleaseKind, ReleasedNorm, RunError, Stop, Walk};
 
 use super::adaptive::{ACCEPT, AdaptiveGdPlan, AdaptiveSelection, NormQueries};
 
@@ -34,7 +34,7 @@ pub(super) struct AdaptiveWalk<'a> {
 
 impl<'a> AdaptiveWalk<'a> {
     pub(super) fn new(plan: &'a AdaptiveGdPlan, start: &[f64]) -> Result<Self, RunError> {
-        let clip = ClipNorm::new(plan.clip()).map_err(RunError::Clip)?;
+        let clip = ClipNorm::new(plan.terms.clip()).map_err(RunError::Clip)?;
         Ok(Self {
             plan,
             clip,
@@ -42,7 +42,7 @@ impl<'a> AdaptiveWalk<'a> {
             next: Next::Norm,
             norms: 0,
             spent: 0.0,
-            scale: plan.clip(),
+            scale: plan.terms.clip(),
             smallest: None,
             best: start.to_vec(),
             seen: Vec::new(),
@@ -89,7 +89,7 @@ impl<'a> AdaptiveWalk<'a> {
                 }
             }
             NormQueries::Relative if released >= ACCEPT * self.scale => {
-                self.scale = released.min(self.plan.clip());
+                self.scale = released.min(self.plan.terms.clip());
                 Next::Gradient(released)
             }
             NormQueries::Relative => {

@@ -2,12 +2,14 @@
 
 mod adaptive;
 mod adaptive_bound;
+mod adaptive_plan;
 mod adaptive_run;
 mod proximal;
 mod spider;
 mod tail;
 
-pub use adaptive::{ADAPTIVE_GD, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NormQueries};
+pub use adaptive::{AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NormQueries};
+pub use adaptive_plan::ADAPTIVE_GD;
 pub use proximal::{
     PROXIMAL_POINT, ProximalFacts, ProximalPlan, ProximalReads, ProximalRound, ProximalSchedule,
     ProximalSettings,

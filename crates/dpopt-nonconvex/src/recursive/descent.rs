@@ -95,15 +95,7 @@ impl RecursiveGdPlan {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        Self::search(
-            facts,
-            budget,
-            max_steps,
-            Search {
-                allow_vacuous: true,
-                ..Search::default()
-            },
-        )
+        Self::search(facts, budget, max_steps, Search::even_if_vacuous())
     }
 
     /// The plan with the least bound whose weights grow by `growth`, in 1 + floor(log(L1/lambda)) stages, whatever
@@ -117,17 +109,7 @@ impl RecursiveGdPlan {
         max_steps: u64,
         growth: f64,
     ) -> Result<Self, PlanError> {
-        if !(growth > 1.0 && growth.is_finite()) {
-            return Err(PlanError::BadFact {
-                name: "growth",
-                value: growth,
-            });
-        }
-        let how = Search {
-            growth: Some(growth),
-            allow_vacuous: true,
-        };
-        Self::search(facts, budget, max_steps, how)
+        Self::search(facts, budget, max_steps, Search::with_growth(growth)?)
     }
 
     fn search(

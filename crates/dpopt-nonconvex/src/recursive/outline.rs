@@ -2,9 +2,9 @@
 
 use dpopt_oracle::Convexity;
 use dpopt_privacy::Adjacency;
-use dpopt_solver::{Budget, PlanError, PublicFacts};
+use dpopt_solver::{Budget, Item, PlanError, PublicFacts, Unit, Value};
 
-use super::ConvexFacts;
+use super::facts::ConvexFacts;
 
 /// Factors by which the weights of the regularisers may grow; the paper's is 2.
 const GROWTHS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
@@ -31,6 +31,19 @@ pub struct StageOutline {
     pub risk: f64,
 }
 
+impl StageOutline {
+    /// As a plan shows them.
+    pub(super) fn items(&self) -> Vec<Item<'static>> {
+        vec![
+            Item::count("records", self.records),
+            Item::number("modulus", self.modulus, Unit::CURVATURE),
+            Item::number("weight", self.weight, Unit::CURVATURE),
+            Item::number("radius", self.radius, Unit::LENGTH),
+            Item::number("risk", self.risk, Unit::LOSS),
+        ]
+    }
+}
+
 /// The outer loop of a plan.
 ///
 /// # Formula
@@ -54,6 +67,19 @@ pub struct Outline {
     pub stages: Vec<StageOutline>,
 }
 
+impl Outline {
+    /// As a plan shows them.
+    pub(super) fn items(&self) -> Vec<Item<'static>> {
+        let stages = self.stages.iter().map(StageOutline::items).collect();
+        vec![
+            Item::number("weight", self.weight, Unit::CURVATURE),
+            Item::ratio("growth", self.growth),
+            Item::number("bound", self.bound, Unit::GRADIENT),
+            Item::plain("stages", Value::Rows(stages)),
+        ]
+    }
+}
+
 /// What is given to the inner solver's bound.
 pub(super) struct Given {
     pub(super) records: u64,
@@ -75,9 +101,33 @@ pub(super) struct Solved<P> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Search {
     /// b, with T = 1 + floor(log_b(L1/lambda)); all are tried without it.
-    pub(super) growth: Option<f64>,
+    growth: Option<f64>,
     /// Whether a bound that says nothing is no error.
-    pub(super) allow_vacuous: bool,
+    allow_vacuous: bool,
+}
+
+impl Search {
+    /// Anything, whatever the bound says.
+    pub(super) fn even_if_vacuous() -> Self {
+        Self {
+            growth: None,
+            allow_vacuous: true,
+        }
+    }
+
+    /// With this b, whatever the bound says.
+    pub(super) fn with_growth(growth: f64) -> Result<Self, PlanError> {
+        if !(growth > 1.0 && growth.is_finite()) {
+            return Err(PlanError::BadFact {
+                name: "growth",
+                value: growth,
+            });
+        }
+        Ok(Self {
+            growth: Some(growth),
+            allow_vacuous: true,
+        })
+    }
 }
 
 /// The facts that a planner has checked.

@@ -94,14 +94,7 @@ impl RecursiveSgdPlan {
     /// # Errors
     /// As [`super::RecursiveGdPlan::new`], [`PlanError::Vacuous`] excepted.
     pub fn even_if_vacuous(facts: &ConvexFacts, budget: &Budget) -> Result<Self, PlanError> {
-        Self::search(
-            facts,
-            budget,
-            Search {
-                allow_vacuous: true,
-                ..Search::default()
-            },
-        )
+        Self::search(facts, budget, Search::even_if_vacuous())
     }
 
     /// The plan with the least bound whose weights grow by `growth`, in 1 + floor(log(L1/lambda)) stages, whatever
@@ -114,17 +107,7 @@ impl RecursiveSgdPlan {
         budget: &Budget,
         growth: f64,
     ) -> Result<Self, PlanError> {
-        if !(growth > 1.0 && growth.is_finite()) {
-            return Err(PlanError::BadFact {
-                name: "growth",
-                value: growth,
-            });
-        }
-        let how = Search {
-            growth: Some(growth),
-            allow_vacuous: true,
-        };
-        Self::search(facts, budget, how)
+        Self::search(facts, budget, Search::with_growth(growth)?)
     }
 
     fn search(facts: &ConvexFacts, budget: &Budget, how: Search) -> Result<Self, PlanError> {

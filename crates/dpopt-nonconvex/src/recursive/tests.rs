@@ -10,7 +10,7 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Refused, Which};
-use dpopt_solver::{Budget, NoObserver, Plan, PlanError, Release, RunError, Stop};
+use dpopt_solver::{Budget, NoObserver, Plan, PlanError, PublicFacts, Release, RunError, Stop};
 
 use super::*;
 

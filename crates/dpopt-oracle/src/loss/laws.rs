@@ -2,22 +2,12 @@
 
 use dpopt_linalg::norm;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
+use dpopt_testkit::uniforms;
 
 use super::{Constants, Differentiable, Loss, RecordOf, Segment, check_constants, check_gradient};
 use crate::data::PrivateData;
 use crate::gradient::PrivateGradient;
 use crate::records::Records;
-
-/// splitmix64, as numbers in [-1, 1).
-pub(crate) fn uniforms(mut state: u64) -> impl FnMut() -> f64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 10) as f64 / (1u64 << 53) as f64 - 1.0
-    }
-}
 
 /// `count` points of norm up to `radius`.
 pub(crate) fn points(dim: usize, count: usize, radius: f64) -> Vec<Vec<f64>> {

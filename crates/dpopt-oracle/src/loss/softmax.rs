@@ -287,7 +287,9 @@ mod tests {
     use dpopt_linalg::{Design, norm};
     use dpopt_privacy::ClipNorm;
 
-    use super::super::laws::{changes, gradients_and_constants, passes, uniforms};
+    use dpopt_testkit::uniforms;
+
+    use super::super::laws::{changes, gradients_and_constants, passes};
     use super::*;
 
     fn examples(backward: bool, sparse: bool) -> Examples {

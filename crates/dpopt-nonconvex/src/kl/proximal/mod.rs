@@ -7,10 +7,11 @@
 mod inner;
 mod reading;
 mod rounds;
+mod schedule;
 mod walk;
 
 use dpopt_oracle::Convexity;
-use dpopt_privacy::{Accountant, Mu, NoiseMultiplier, SamplingRate};
+use dpopt_privacy::{Accountant, Mu, SamplingRate};
 use dpopt_solver::{
     Access, Auto, BoundSense, BoundedQuantity, Budget, Item, KlCondition, Needs, Plan, PlanError,
     PublicFacts, RunError, Solver, Terms, Unit, Value, Walk,
@@ -22,6 +23,7 @@ use rounds::{Landscape, Step};
 use walk::Proximal;
 
 pub use reading::{ProximalReads, ProximalSettings};
+pub use schedule::{ProximalRound, ProximalSchedule};
 
 const SOLVER: &str = "proximal-point";
 /// Private proximal point.
@@ -119,23 +121,6 @@ impl ProximalFacts {
     }
 }
 
-/// One round: minimise F(w) + L ||w - c||^2 in the ball of radius R around c, where c is the output of the last round.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ProximalRound {
-    /// L.
-    pub weight: f64,
-    /// mu = 2 L - W, the modulus of strong convexity.
-    pub modulus: f64,
-    /// R.
-    pub radius: f64,
-    /// M: noisy gradients.
-    pub steps: u64,
-    /// tau: bound on the gap of the subproblem.
-    pub gap: f64,
-    /// Phi: bound on F - min F after the round.
-    pub risk: f64,
-}
-
 /// A plan for private proximal point.
 ///
 /// # Formula
@@ -164,17 +149,6 @@ pub struct ProximalPlan {
     noise_std: f64,
     accountant: Option<Accountant>,
     radius: f64,
-}
-
-/// What a [`ProximalPlan`] does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProximalSchedule {
-    /// Probability with which a record enters a step; none where every step reads all of them.
-    pub sampling_rate: Option<SamplingRate>,
-    /// Noise multiplier of each release.
-    pub noise_multiplier: NoiseMultiplier,
-    /// The rounds.
-    pub rounds: Vec<ProximalRound>,
 }
 
 impl ProximalPlan {
@@ -386,7 +360,9 @@ impl Plan for ProximalPlan {
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
-        Ok(Box::new(Proximal::new(self, start)?))
+        let bend = self.proximal.weak_convexity.unwrap_or(0.0);
+        let walk = Proximal::new(&self.schedule, self.clip(), bend, start)?;
+        Ok(Box::new(walk))
     }
 }
 

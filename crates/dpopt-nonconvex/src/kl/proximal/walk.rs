@@ -3,9 +3,9 @@
 use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Oracle};
 use dpopt_privacy::Which;
-use dpopt_solver::{Asked, Closing, Plan as _, RunError, Stop, Walk};
+use dpopt_solver::{Asked, Closing, RunError, Stop, Walk};
 
-use super::{ProximalPlan, ProximalRound};
+use super::schedule::{ProximalRound, ProximalSchedule};
 use crate::descent::Fresh;
 
 pub(super) struct Proximal<'a> {
@@ -24,14 +24,19 @@ pub(super) struct Proximal<'a> {
 }
 
 impl<'a> Proximal<'a> {
-    pub(super) fn new(plan: &'a ProximalPlan, start: &[f64]) -> Result<Self, RunError> {
-        let schedule = plan.schedule();
+    /// The walk of a schedule with this clip radius and W, from `start`.
+    pub(super) fn new(
+        schedule: &'a ProximalSchedule,
+        clip: f64,
+        bend: f64,
+        start: &[f64],
+    ) -> Result<Self, RunError> {
         let over = schedule.sampling_rate.map_or(Which::All, Which::Poisson);
         let z = schedule.noise_multiplier;
         Ok(Self {
-            rounds: plan.rounds(),
-            estimate: Fresh::new(start.len(), over, z, [plan.clip()])?,
-            bend: plan.proximal_facts().weak_convexity.unwrap_or(0.0),
+            rounds: &schedule.rounds,
+            estimate: Fresh::new(start.len(), over, z, [clip])?,
+            bend,
             round: 0,
             step: 1,
             centre: start.to_vec(),

@@ -3,7 +3,6 @@
 use dpopt_privacy::NoiseMultiplier;
 use dpopt_solver::PlanError;
 
-use super::KlPhase;
 use crate::kl::tail::{closed, noise_reach};
 
 /// One phase before its noise is known.
@@ -40,6 +39,31 @@ impl Draft {
     fn need(&self) -> f64 {
         (self.both() / self.allowed_error).powi(2)
     }
+}
+
+/// One phase of a plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KlPhase {
+    /// Phi: the excess at its end is at most this.
+    pub target: f64,
+    /// N: updates at most, one release before each.
+    pub updates: u64,
+    /// s: length of a step.
+    pub step_length: f64,
+    /// An estimate shorter than this ends the phase.
+    pub stop_below: f64,
+    /// What errors of estimates are below with probability 1 - beta, all of them together.
+    pub allowed_error: f64,
+    /// mu^2 of all its releases.
+    pub squared_mu: f64,
+    /// Noise multiplier of the anchor.
+    pub anchor_noise_multiplier: NoiseMultiplier,
+    /// Noise multiplier of a variation; that of the anchor when there is none.
+    pub variation_noise_multiplier: NoiseMultiplier,
+    /// Noise per coordinate of the anchor.
+    pub anchor_noise_std: f64,
+    /// Noise per coordinate of a variation, whose clip radius is L1 s; 0 when there is none.
+    pub variation_noise_std: f64,
 }
 
 /// Which bound on the length of noise is used.

@@ -11,7 +11,6 @@ mod search;
 mod walk;
 
 use dpopt_oracle::{Batch, Level, Schedule};
-use dpopt_privacy::NoiseMultiplier;
 use dpopt_solver::{
     Auto, BoundSense, BoundedQuantity, Budget, Item, KlCondition, Needs, Plan, PlanError,
     PublicFacts, RunError, Solver, Stop, Terms, Unit, Value, Walk,
@@ -21,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use budget::{Draft, Tail, squared_mus};
 use search::Search;
 use walk::KlWalk;
+
+pub use budget::KlPhase;
 
 const SOLVER: &str = "kl-spider";
 /// KL Spider, planned freely.
@@ -114,31 +115,6 @@ impl KlSpiderSettings {
             _ => Ok(()),
         }
     }
-}
-
-/// One phase of a plan.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KlPhase {
-    /// Phi: the excess at its end is at most this.
-    pub target: f64,
-    /// N: updates at most, one release before each.
-    pub updates: u64,
-    /// s: length of a step.
-    pub step_length: f64,
-    /// An estimate shorter than this ends the phase.
-    pub stop_below: f64,
-    /// What errors of estimates are below with probability 1 - beta, all of them together.
-    pub allowed_error: f64,
-    /// mu^2 of all its releases.
-    pub squared_mu: f64,
-    /// Noise multiplier of the anchor.
-    pub anchor_noise_multiplier: NoiseMultiplier,
-    /// Noise multiplier of a variation; that of the anchor when there is none.
-    pub variation_noise_multiplier: NoiseMultiplier,
-    /// Noise per coordinate of the anchor.
-    pub anchor_noise_std: f64,
-    /// Noise per coordinate of a variation, whose clip radius is L1 s; 0 when there is none.
-    pub variation_noise_std: f64,
 }
 
 /// A plan for KL Spider.

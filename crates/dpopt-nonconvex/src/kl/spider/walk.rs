@@ -5,7 +5,7 @@ use dpopt_oracle::{AskError, Oracle, Running};
 use dpopt_privacy::{ClipNorm, Which};
 use dpopt_solver::{Asked, ReleaseKind, RunError, Stop, Walk};
 
-use super::KlPhase;
+use super::budget::KlPhase;
 use crate::spider::descend;
 
 pub(super) struct KlWalk<'a> {

@@ -4,22 +4,24 @@
 //! Points in Differentially Private Optimization" (arXiv 2206.00846), Algorithm 2 and Theorems 3
 //! and 4, planned: the printed threshold is met by every gradient (`docs/theory/tree-spider.md`).
 
+mod schedule;
 mod search;
+mod settings;
 mod walk;
 
-use dpopt_oracle::{Batch, EstimatorError, Level, Schedule, TreeRounds};
+use dpopt_oracle::{EstimatorError, Schedule, TreeRounds};
 use dpopt_privacy::{Adjacency, ClipNorm, NoiseMultiplier};
 use dpopt_solver::{
     Access, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan, PlanError,
     PublicFacts, RunError, Solver, Stop, Terms, Unit, Value, Walk,
 };
-use serde::Serialize;
 
 use search::{Candidate, Search};
 use walk::TreeWalk;
 
-/// Deepest tree that is planned.
-pub(crate) const MAX_DEPTH: u32 = 30;
+pub use schedule::TreeSpiderSchedule;
+pub use settings::{TreeNoise, TreeSettings, TreeTarget};
+
 const SOLVER: &str = "tree-spider";
 /// Tree-based private SPIDER, for [`TreeTarget::Mean`].
 pub static TREE_SPIDER: Solver = Solver {
@@ -41,144 +43,6 @@ pub static TREE_SPIDER: Solver = Solver {
         Ok(Box::new(plan))
     },
 };
-
-/// What a plan makes small, and in which sense.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(tag = "target", rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum TreeTarget {
-    /// The mean of the gradient norm at a leaf drawn uniformly; all leaves are walked. Proven.
-    Mean,
-    /// The gradient norm at the leaf where the walk stops, with probability 1 - p, jointly over
-    /// records and noise. Proven.
-    HighProbability {
-        /// p.
-        failure: f64,
-    },
-    /// The same with errors of estimates taken to be at most `safety` times their root mean square: a rule of
-    /// thumb, for which no bound is stated; 1.5 is usual.
-    Heuristic {
-        /// s.
-        safety: f64,
-    },
-}
-
-/// To what the noise of a right child is scaled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum TreeNoise {
-    /// The actual distance from its parent, at most that of the path.
-    #[default]
-    Actual,
-    /// The length P 2^-j/L1 of the path from its parent, known before the run: then the noise of a leaf is
-    /// exactly normal with a variance that the plan knows.
-    Path,
-}
-
-/// How a tree is planned.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct TreeSettings {
-    /// What is made small.
-    #[serde(flatten)]
-    pub target: TreeTarget,
-    /// To what noise is scaled.
-    pub noise: TreeNoise,
-    /// Depth D; none: planned. 0 is the baseline without a tree.
-    pub depth: Option<u32>,
-    /// Plans also where the bound says no more than the starting point already does.
-    pub even_if_vacuous: bool,
-}
-
-impl TreeSettings {
-    /// For this target: noise by the actual distance, depth planned.
-    #[must_use]
-    pub fn new(target: TreeTarget) -> Self {
-        Self {
-            target,
-            noise: TreeNoise::Actual,
-            depth: None,
-            even_if_vacuous: false,
-        }
-    }
-
-    /// With this noise.
-    #[must_use]
-    pub fn with_noise(mut self, noise: TreeNoise) -> Self {
-        self.noise = noise;
-        self
-    }
-
-    /// With this depth.
-    #[must_use]
-    pub fn with_depth(mut self, depth: u32) -> Self {
-        self.depth = Some(depth);
-        self
-    }
-
-    /// Also where the bound is vacuous.
-    #[must_use]
-    pub fn even_if_vacuous(mut self) -> Self {
-        self.even_if_vacuous = true;
-        self
-    }
-
-    fn items(&self) -> Vec<Item<'static>> {
-        let mut items = match self.target {
-            TreeTarget::Mean => vec![Item::word("target", "mean")],
-            TreeTarget::HighProbability { failure } => vec![
-                Item::word("target", "high-probability"),
-                Item::ratio("failure", failure),
-            ],
-            TreeTarget::Heuristic { safety } => vec![
-                Item::word("target", "heuristic"),
-                Item::ratio("safety", safety),
-            ],
-        };
-        items.extend([
-            Item::word(
-                "noise",
-                match self.noise {
-                    TreeNoise::Actual => "actual",
-                    TreeNoise::Path => "path",
-                },
-            ),
-            match self.depth {
-                Some(depth) => Item::count("depth", u64::from(depth)),
-                None => Item::maybe("depth", None, Unit::NONE),
-            },
-            Item::plain("even_if_vacuous", Value::Flag(self.even_if_vacuous)),
-        ]);
-        items
-    }
-
-    fn check(&self) -> Result<(), PlanError> {
-        let (name, value, good) = match self.target {
-            TreeTarget::Mean => return self.check_depth(),
-            TreeTarget::HighProbability { failure } => {
-                ("failure", failure, failure > 0.0 && failure < 1.0)
-            }
-            TreeTarget::Heuristic { safety } => {
-                ("safety", safety, safety > 0.0 && safety.is_finite())
-            }
-        };
-        if good {
-            self.check_depth()
-        } else {
-            Err(PlanError::BadFact { name, value })
-        }
-    }
-
-    fn check_depth(&self) -> Result<(), PlanError> {
-        match self.depth {
-            Some(depth) if depth > MAX_DEPTH => Err(PlanError::TooDeep {
-                depth,
-                most: MAX_DEPTH,
-            }),
-            _ => Ok(()),
-        }
-    }
-}
 
 /// A plan for tree-based private SPIDER.
 ///
@@ -210,65 +74,6 @@ pub struct TreeSpiderPlan {
     settings: TreeSettings,
     schedule: TreeSpiderSchedule,
     aim: Option<f64>,
-}
-
-/// What a [`TreeSpiderPlan`] does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TreeSpiderSchedule {
-    /// Rounds T.
-    pub rounds: u64,
-    /// Depth D.
-    pub depth: u32,
-    /// b, m_1, ..., m_D.
-    pub batches: Vec<u64>,
-    /// P: L1 times the length of all steps of a round.
-    pub reach: f64,
-    /// Length of a step, P/(2^D L1).
-    pub step_length: f64,
-    /// The walk stops at an estimate of at most this norm, 2 alpha; none: it never does.
-    pub threshold: Option<f64>,
-    /// Per-record clip radius, L0.
-    pub clip: f64,
-    /// Noise multiplier of every release, 1/mu.
-    pub noise_multiplier: NoiseMultiplier,
-    /// Which leaf is returned. With a threshold that of the smallest estimate, which is the leaf where the walk
-    /// stopped, if it did; without one, a leaf drawn uniformly.
-    pub output: OutputRule,
-}
-
-impl TreeSpiderSchedule {
-    /// Leaves of a round, 2^D.
-    #[must_use]
-    pub fn leaves(&self) -> u64 {
-        1u64.checked_shl(self.depth).unwrap_or(u64::MAX)
-    }
-
-    /// Steps at most: leaves of all rounds.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        self.rounds.saturating_mul(self.leaves())
-    }
-
-    /// Records of one round, b + sum_j 2^(j-1) m_j.
-    #[must_use]
-    pub fn records_per_round(&self) -> u64 {
-        let children = self.batches.iter().skip(1).enumerate();
-        let root = self.batches.first().copied().unwrap_or(0);
-        children.fold(root, |sum, (j, m)| {
-            let nodes = 1u64.checked_shl(j as u32).unwrap_or(u64::MAX);
-            sum.saturating_add(m.saturating_mul(nodes))
-        })
-    }
-
-    /// Records and noise by depth, as [`TreeRounds`] takes them.
-    #[must_use]
-    pub fn levels(&self) -> Vec<Level> {
-        let level = |&len: &u64| Level {
-            batch: Batch::Next(len),
-            noise_multiplier: self.noise_multiplier,
-        };
-        self.batches.iter().map(level).collect()
-    }
 }
 
 impl TreeSpiderPlan {

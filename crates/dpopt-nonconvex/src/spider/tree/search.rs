@@ -3,7 +3,7 @@
 use dpopt_solver::PublicFacts;
 use dpopt_solver::search::{bisect, whole};
 
-use super::{TreeSettings, TreeTarget};
+use super::settings::{MAX_DEPTH, TreeSettings, TreeTarget};
 
 /// Ratio of neighbouring numbers of rounds in the first pass of the search.
 const GRID_RATIO: f64 = 1.05;
@@ -94,7 +94,7 @@ impl Search<'_> {
     fn try_rounds(&self, rounds: u64, best: &mut Option<Candidate>) {
         let depths = match self.settings.depth {
             Some(depth) => depth..=depth,
-            None => 0..=super::MAX_DEPTH,
+            None => 0..=MAX_DEPTH,
         };
         for depth in depths {
             if rounds > self.max_leaves >> depth {

@@ -4,7 +4,7 @@ use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Oracle, TreeRounds};
 use dpopt_solver::{Asked, ReleaseKind, Walk};
 
-use super::TreeSpiderSchedule;
+use super::schedule::TreeSpiderSchedule;
 use crate::spider::descend;
 
 pub(super) struct TreeWalk<'a> {

@@ -6,9 +6,10 @@ use dpopt_linalg::Design;
 use dpopt_privacy::ClipNorm;
 
 use super::*;
-use crate::loss::laws::{changes, gradients_and_constants, passes, uniforms};
+use crate::loss::laws::{changes, gradients_and_constants, passes};
 use crate::loss::{Differentiable, Loss};
 use crate::records::{Examples, Records};
+use dpopt_testkit::uniforms;
 
 const RADIUS: f64 = 1.5;
 const PHIS: [Glm; 4] = [Glm::Welsch, Glm::GemanMcClure, Glm::Cauchy, Glm::Logistic];

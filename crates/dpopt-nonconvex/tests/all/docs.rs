@@ -1,0 +1,58 @@
+//! The table of `docs/solvers.md` is the registry's.
+
+use std::path::Path;
+
+use dpopt_nonconvex::{SOLVERS, Solver};
+
+const PAGE: &str = include_str!("../../../../docs/solvers.md");
+
+/// The row of a solver.
+fn row(solver: &Solver) -> String {
+    let name = format!("`{}`", solver.name);
+    let theory = solver
+        .theory_page
+        .map_or(String::new(), |page| format!(" ([theory]({page}))"));
+    let bound = solver.bound.map_or("none".to_owned(), |(quantity, sense)| {
+        format!("{quantity}: {sense}")
+    });
+    let needs = solver.needs;
+    let needs: Vec<&str> = [
+        (needs.radius, "needs `--radius`"),
+        (needs.goldstein, "needs `--goldstein-radius`"),
+        (needs.kl, "needs a KL condition: in the library only"),
+        (needs.convex, "convex losses only"),
+        (needs.positions, "not under add-remove"),
+        (needs.memory, "records in memory"),
+        (solver.uses_rank, "uses `--rank`"),
+    ]
+    .into_iter()
+    .filter_map(|(applies, words)| applies.then_some(words))
+    .collect();
+    let (summary, needs) = (solver.summary, needs.join("; "));
+    format!("| {name} | {summary}{theory} | {bound} | {needs} |")
+}
+
+#[test]
+fn the_table_of_solvers_is_the_registry() {
+    for solver in SOLVERS {
+        let row = row(solver);
+        assert!(PAGE.lines().any(|line| line == row), "missing:\n{row}");
+    }
+    let rows = PAGE.lines().filter(|line| line.starts_with("| `"));
+    assert_eq!(rows.count(), SOLVERS.len());
+}
+
+#[test]
+fn pages_exist() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for solver in SOLVERS {
+        let pages = solver.theory_page.into_iter().chain([solver.privacy_page]);
+        for page in pages {
+            assert!(docs.join(page).is_file(), "{solver}: {page}");
+        }
+        assert!(
+            solver.theory_page.is_some() || !solver.states_a_bound(),
+            "{solver} states a bound that no page proves"
+        );
+    }
+}

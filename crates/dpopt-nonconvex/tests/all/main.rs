@@ -1,0 +1,21 @@
+//! Plans and walks of all solvers, from outside.
+
+mod common;
+
+mod adaptive_gd;
+mod baselines;
+mod bounds;
+mod docs;
+mod errata;
+mod jl;
+mod kl_attacks;
+mod kl_spider;
+mod matrix;
+mod planner;
+mod proximal;
+mod sampled;
+mod solver;
+mod tree_spider;
+mod units;
+mod variants;
+mod walks;

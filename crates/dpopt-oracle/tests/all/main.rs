@@ -1,0 +1,17 @@
+//! Losses, private data, estimators and what they release, from outside.
+
+mod common;
+mod follow;
+
+mod boundary;
+mod contribution;
+mod estimators;
+mod momentum;
+mod on_disk;
+mod perceptron;
+mod prefix_estimator;
+mod projection;
+mod regularized;
+mod smoothed;
+mod storages;
+mod user_loss;

@@ -1,0 +1,449 @@
+//! Perceptrons: gradients against difference quotients, sums of blocks against single records, and what one
+//! record can do to a release.
+//!
+//! Simulated curators with the same seed draw the same noise, so the difference of two releases is that of the sums.
+
+use std::num::NonZeroUsize;
+
+use dpopt_linalg::{Design, Row, norm, norm_upper};
+use dpopt_oracle::{
+    Activation, Constants, Differentiable, Example, Examples, Head, Loss, Mlp, MlpError,
+    PrivateData, PrivateGradient, Segment, check_gradient,
+};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, SamplingRate, Spend, Which};
+
+use crate::common::{OneByOne, uniforms, z};
+
+const INPUTS: usize = 6;
+
+type Record = ([f64; INPUTS], f32);
+
+fn records(count: usize, seed: u64) -> Vec<Record> {
+    let mut next = uniforms(seed);
+    (0..count)
+        .map(|i| {
+            let row = std::array::from_fn(|_| f64::from(next() as f32));
+            (row, (i % 3) as f32)
+        })
+        .collect()
+}
+
+fn private(records: &[Record], adjacency: Adjacency) -> PrivateData {
+    let flat = records.iter().flat_map(|(row, _)| *row).collect();
+    let labels = records.iter().map(|(_, label)| *label).collect();
+    let declared = (adjacency == Adjacency::AddRemove).then_some(300);
+    let bound = ClipNorm::new(2.0).unwrap();
+    let design = Design::dense(INPUTS, flat).unwrap();
+    PrivateData::made_up(design, labels, bound, adjacency, declared).unwrap()
+}
+
+fn example((row, label): &Record) -> Example<'_> {
+    Example {
+        row: Row::Dense(row),
+        label: f64::from(*label),
+        norm: norm_upper(row),
+    }
+}
+
+fn networks() -> Vec<Mlp> {
+    let mut all = Vec::new();
+    for activation in Activation::ALL {
+        for sizes in [&[INPUTS, 3][..], &[INPUTS, 9, 3], &[INPUTS, 5, 11, 4, 3]] {
+            all.push(Mlp::new(sizes, activation, Head::Softmax).unwrap());
+        }
+        all.push(Mlp::new(&[INPUTS, 7, 1], activation, Head::Squared).unwrap());
+    }
+    all
+}
+
+fn release<L: Differentiable<Records = Examples>>(
+    loss: L,
+    data: &PrivateData,
+    point: &[f64],
+    clip: f64,
+    threads: usize,
+) -> Vec<f64> {
+    let curator = Curator::simulated(data.adjacency(), 4);
+    let clip = ClipNorm::new(clip).unwrap();
+    let mut estimator = PrivateGradient::clipped(data, loss, curator, clip)
+        .unwrap()
+        .with_threads(NonZeroUsize::new(threads).unwrap());
+    estimator
+        .reserve(&Spend::Fixed(Event::gaussian(z(1e-3))))
+        .unwrap();
+    estimator.refresh(point, z(1e-3)).unwrap().gradient.to_vec()
+}
+
+fn apart(a: &[f64], b: &[f64]) -> f64 {
+    norm(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>())
+}
+
+/// The loss over public records, for the checker.
+struct OverVec(Mlp);
+
+impl Loss for OverVec {
+    type Records = Vec<Record>;
+    fn dim(&self, _: &Vec<Record>) -> usize {
+        self.0.parameters()
+    }
+    fn constants_on(&self, _: &Vec<Record>) -> Constants {
+        Constants::new(1.0, 1.0, 1.0, dpopt_oracle::Convexity::Nonconvex)
+    }
+    fn value(&self, record: &Record, point: &[f64]) -> f64 {
+        self.0.value(example(record), point)
+    }
+}
+
+impl Differentiable for OverVec {
+    fn gradient(&self, record: &Record, point: &[f64], out: &mut [f64]) {
+        self.0.gradient(example(record), point, out);
+    }
+}
+
+#[test]
+fn gradients_are_those_of_the_values() {
+    let all = records(6, 1);
+    for mlp in networks() {
+        let mut point = mlp.initial_point(3);
+        // Biases away from zero, and with them the kinks of ReLU.
+        let mut next = uniforms(8);
+        point.iter_mut().for_each(|w| *w += 0.1 * next());
+        let check = check_gradient(&OverVec(mlp.clone()), &all, &point).unwrap();
+        assert!(check.worst < 1e-8, "{mlp:?} {check:?}");
+        assert!(check.not_finite.is_empty());
+    }
+}
+
+#[test]
+fn blocks_add_up_to_the_single_records_within_the_stated_error() {
+    // Two blocks and a part of one.
+    let all = records(300, 2);
+    let data = private(&all, Adjacency::AddRemove);
+    let placed = private(&all, Adjacency::ReplaceOne);
+    for mlp in networks() {
+        let point = mlp.initial_point(5);
+        // All gradients cut; some; none.
+        for clip in [0.01, 1.0, 50.0] {
+            let blocks = release(mlp.clone(), &data, &point, clip, 1);
+            let single = release(OneByOne(mlp.clone()), &data, &point, clip, 1);
+            // The error of rounding and the shortfall of the clip, each at most d^(1/4) 2^-14.5 of the radius, and
+            // the rounding of whole vectors.
+            let allowed = 2.001 * (mlp.parameters() as f64).powf(0.25) * 2f64.powf(-14.5) * clip;
+            assert!(apart(&blocks, &single) <= allowed, "{mlp:?} {clip}");
+            assert!(norm(&single) > 20.0 * allowed || clip == 50.0);
+            // At fixed positions: the contributions are cut by 2^-9 of the radius where they are cut, and everything is
+            // computed in single precision, through up to four layers of at most 12 terms and back.
+            let blocks = release(mlp.clone(), &placed, &point, clip, 1);
+            let single = release(OneByOne(mlp.clone()), &placed, &point, clip, 1);
+            let cut = if clip == 50.0 {
+                0.0
+            } else {
+                1.01 * 2f64.powi(-9) * clip
+            };
+            let found = apart(&blocks, &single);
+            let allowed = cut + 100.0 * 2f64.powi(-24) * clip.min(4.0);
+            assert!(found <= allowed, "{mlp:?} {clip}: {found} {allowed}");
+        }
+    }
+}
+
+#[test]
+fn neither_order_nor_company_nor_threads_matter() {
+    let all = records(300, 3);
+    for mlp in networks() {
+        let point = mlp.initial_point(5);
+        let run = |records: &[Record]| {
+            release(
+                mlp.clone(),
+                &private(records, Adjacency::AddRemove),
+                &point,
+                0.3,
+                1,
+            )
+        };
+        let base = run(&all);
+        let mut other = all.clone();
+        other.reverse();
+        assert!(run(&other) == base, "{mlp:?}");
+        other.rotate_left(77);
+        // Under add/remove the normaliser is declared: rows that add nothing are invisible, and shift all others.
+        for place in [0, 1, 100, 200, 304] {
+            other.insert(place, ([0.0; INPUTS], 1.0));
+        }
+        other.insert(9, ([f64::NAN; INPUTS], 1.0));
+        other.push(([1e-3; INPUTS], f32::NAN));
+        assert!(run(&other) == base, "{mlp:?}");
+    }
+    // Enough work for more threads, in pieces that share no block with those of one thread.
+    let many = private(&records(4_500, 4), Adjacency::ReplaceOne);
+    for mlp in networks().into_iter().step_by(5) {
+        let point = mlp.initial_point(5);
+        let run = |threads| release(mlp.clone(), &many, &point, 0.3, threads);
+        let one = run(1);
+        for threads in 2..=8 {
+            assert!(one == run(threads), "{mlp:?} {threads}");
+        }
+    }
+}
+
+/// The release on a Poisson sample of replace-one data.
+fn sampled(mlp: &Mlp, all: &[Record], point: &[f64], threads: usize) -> Vec<f64> {
+    let data = private(all, Adjacency::ReplaceOne);
+    let rate = SamplingRate::new(0.5).unwrap();
+    let curator = Curator::simulated(data.adjacency(), 4);
+    let mut estimator =
+        PrivateGradient::clipped(&data, mlp.clone(), curator, ClipNorm::new(0.2).unwrap())
+            .unwrap()
+            .with_threads(NonZeroUsize::new(threads).unwrap())
+            .reading(Which::Poisson(rate), Which::Poisson(rate));
+    let event = Event::gaussian(z(1e-3)).poisson_sampled(rate);
+    estimator.reserve(&Spend::Fixed(event)).unwrap();
+    estimator.refresh(point, z(1e-3)).unwrap().gradient.to_vec()
+}
+
+/// A thread is worth its start from four million coordinates on.
+#[test]
+fn threads_share_no_block() {
+    let all = records(9_000, 4);
+    let data = private(&all, Adjacency::ReplaceOne);
+    let mlp = Mlp::new(&[INPUTS, 160, 3], Activation::Tanh, Head::Softmax).unwrap();
+    let point = mlp.initial_point(5);
+    let run = |threads| release(mlp.clone(), &data, &point, 0.3, threads);
+    let one = run(1);
+    assert!(one == run(2) && one == run(3));
+    let one = sampled(&mlp, &all, &point, 1);
+    assert!(one == sampled(&mlp, &all, &point, 2));
+}
+
+#[test]
+fn one_record_moves_a_sampled_release_by_at_most_the_sensitivity() {
+    const ROWS: usize = 700;
+    let base = records(ROWS, 6);
+    let mlp = Mlp::new(&[INPUTS, 9, 3], Activation::Relu, Head::Softmax).unwrap();
+    let point = mlp.initial_point(5);
+    let start = sampled(&mlp, &base, &point, 1);
+    let allowed = 2.0 * 0.2 / (0.5 * ROWS as f64) * (1.0 + 1e-9);
+    let mut inside = 0;
+    for place in (0..ROWS).step_by(20).chain([223, 224, 447, 448]) {
+        for record in hostile() {
+            let mut all = base.clone();
+            all[place] = record;
+            let moved = apart(&sampled(&mlp, &all, &point, 1), &start);
+            assert!(moved <= allowed, "{place}");
+            inside += usize::from(moved > 0.1 * allowed);
+        }
+    }
+    // Half of 39 places were drawn, and most records move the sum: Binomial(39, 1/2) is below 6 with probability 1e-6.
+    assert!(inside > 6 * 5, "{inside}");
+}
+
+/// Records that a hostile owner might send.
+fn hostile() -> Vec<Record> {
+    let e = |x: f64| std::array::from_fn(|j| if j == 0 { x } else { 0.0 });
+    vec![
+        (e(2.0), 0.0),
+        (e(-2.0), 1.0),
+        ([0.8; INPUTS], 2.0),
+        ([f64::NAN; INPUTS], 1.0),
+        (e(f64::INFINITY), 0.0),
+        ([f64::MAX; INPUTS], 2.0),
+        (e(1e-320), 1.0),
+        ([0.0; INPUTS], 1.0),
+        (e(1.0), f32::NAN),
+        (e(1.0), 3.0),
+        (e(1.0), -1.0),
+        (e(1.0), 0.5),
+        (e(1.0), f32::MAX),
+    ]
+}
+
+#[test]
+fn one_record_moves_a_release_by_at_most_the_sensitivity() {
+    // The first and last of blocks of 128, and of all.
+    const ROWS: usize = 300;
+    const PLACES: [usize; 7] = [0, 63, 127, 128, 255, 256, 299];
+    let base = records(ROWS, 6);
+    let mlp = Mlp::new(&[INPUTS, 9, 3], Activation::Relu, Head::Softmax).unwrap();
+    let squared = Mlp::new(&[INPUTS, 9, 1], Activation::Silu, Head::Squared).unwrap();
+    for mlp in [mlp, squared] {
+        let usual = mlp.initial_point(5);
+        let far: Vec<f64> = usual.iter().map(|w| 1e200 * w).collect();
+        let clip = 0.2;
+        for point in [&usual, &far] {
+            for (adjacency, factor) in [
+                (Adjacency::ReplaceOne, 2.0),
+                (Adjacency::AddRemove, 1.0),
+                (Adjacency::ZeroOut, 1.0),
+            ] {
+                let run =
+                    |all: &[Record]| release(mlp.clone(), &private(all, adjacency), point, clip, 1);
+                let start = run(&base);
+                let allowed = factor * clip / ROWS as f64 * (1.0 + 1e-9) + 1e-15 * norm(&start);
+                let mut largest = 0.0f64;
+                for place in PLACES {
+                    let changed: Vec<Vec<f64>> = match adjacency {
+                        Adjacency::ReplaceOne => hostile()
+                            .into_iter()
+                            .map(|record| {
+                                let mut all = base.clone();
+                                all[place] = record;
+                                run(&all)
+                            })
+                            .collect(),
+                        Adjacency::AddRemove => hostile()
+                            .into_iter()
+                            .map(|record| {
+                                let mut all = base.clone();
+                                all.insert(place, record);
+                                run(&all)
+                            })
+                            .collect(),
+                        _ => {
+                            let mut all = base.clone();
+                            all[place] = ([f64::NAN; INPUTS], f32::NAN);
+                            vec![run(&all)]
+                        }
+                    };
+                    for (i, a) in changed.iter().enumerate() {
+                        largest = largest.max(apart(a, &start));
+                        assert!(apart(a, &start) <= allowed, "{adjacency} {place} {i}");
+                        if adjacency == Adjacency::ReplaceOne {
+                            for b in &changed {
+                                assert!(apart(a, b) <= allowed, "{place} {i}");
+                            }
+                        }
+                    }
+                }
+                // Not by an estimator that ignores its data.
+                assert!(
+                    largest > 0.3 * allowed || point[0].abs() > 1e100,
+                    "{largest} {allowed}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sample_may_be_empty_or_anywhere() {
+    let mlp = Mlp::new(&[INPUTS, 9, 3], Activation::Tanh, Head::Softmax).unwrap();
+    let point = mlp.initial_point(1);
+    let run = |all: &[Record], rate: f64| {
+        let data = private(all, Adjacency::AddRemove);
+        let rate = SamplingRate::new(rate).unwrap();
+        let clip = ClipNorm::new(0.5).unwrap();
+        let curator = Curator::simulated(data.adjacency(), 4);
+        let mut estimator = PrivateGradient::clipped(&data, mlp.clone(), curator, clip)
+            .unwrap()
+            .reading(Which::Poisson(rate), Which::Poisson(rate));
+        let event = Event::gaussian(z(1e-3)).poisson_sampled(rate);
+        estimator.reserve(&Spend::Fixed(event)).unwrap();
+        estimator
+            .refresh(&point, z(1e-3))
+            .unwrap()
+            .gradient
+            .to_vec()
+    };
+    assert!(norm(&run(&[], 0.5)) > 0.0);
+    let base = records(200, 2);
+    let mut other = base.clone();
+    let start = run(&base, 0.5);
+    let mut inside = 0;
+    for place in 0..40 {
+        other.clone_from(&base);
+        other[place] = ([f64::NAN; INPUTS], 0.0);
+        let moved = apart(&run(&other, 0.5), &start);
+        assert!(moved <= 0.5 / 150.0 * (1.0 + 1e-9));
+        inside += usize::from(moved > 0.0);
+    }
+    // Binomial(40, 1/2) leaves 6..=34 with probability below 1e-5; the seed is fixed.
+    assert!((6..=34).contains(&inside), "{inside}");
+}
+
+#[test]
+fn changes_of_gradients_do_not_cancel() {
+    let all = records(4, 9);
+    for mlp in networks() {
+        let from = mlp.initial_point(2);
+        let mut next = uniforms(5);
+        let direction: Vec<f64> = from.iter().map(|_| next()).collect();
+        for record in &all {
+            let change = |t: f64| {
+                let displacement: Vec<f64> = direction.iter().map(|x| t * x).collect();
+                let to: Vec<f64> = from.iter().zip(&displacement).map(|(a, b)| a + b).collect();
+                let mut out = vec![0.0; from.len()];
+                let segment = Segment::new(&from, &to, &displacement).unwrap();
+                mlp.gradient_change(example(record), &segment, &mut out);
+                let mut ends = [vec![0.0; from.len()], vec![0.0; from.len()]];
+                mlp.gradient(example(record), &from, &mut ends[0]);
+                mlp.gradient(example(record), &to, &mut ends[1]);
+                let [before, mut after] = ends;
+                after.iter_mut().zip(&before).for_each(|(a, b)| *a -= b);
+                (out, after)
+            };
+            // Long: the difference of two gradients.
+            for t in [0.1, 1.0] {
+                let (found, expected) = change(t);
+                assert!(
+                    apart(&found, &expected) < 1e-12 * (1.0 + norm(&expected)),
+                    "{mlp:?} {t}"
+                );
+            }
+            // Short: linear in the displacement, down to where numbers end.
+            let per_t = |t: f64| change(t).0.iter().map(|x| x / t).collect::<Vec<f64>>();
+            let expected = per_t(2f64.powi(-30));
+            for exponent in [60, 100, 500, 900] {
+                let found = per_t(2f64.powi(-exponent));
+                assert!(
+                    apart(&found, &expected) < 1e-7 * (1.0 + norm(&expected)),
+                    "{mlp:?} {exponent}"
+                );
+            }
+            // And the same slope as that of the gradient, to what a quotient can tell.
+            let (_, quotient) = change(2f64.powi(-20));
+            let quotient: Vec<f64> = quotient.iter().map(|x| x * 2f64.powi(20)).collect();
+            assert!(
+                apart(&quotient, &expected) < 1e-4 * (1.0 + norm(&expected)),
+                "{mlp:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_no_records_contribute_nothing() {
+    for mlp in networks() {
+        let point = mlp.initial_point(1);
+        for record in [([0.0; INPUTS], 0.0), ([0.5; INPUTS], f32::NAN)] {
+            let mut out = vec![0.0; point.len()];
+            mlp.gradient(example(&record), &point, &mut out);
+            assert!(out.iter().all(|g| *g == 0.0) && mlp.value(example(&record), &point) == 0.0);
+        }
+    }
+}
+
+#[test]
+fn perceptrons_that_can_not_be_are_errors() {
+    let new = |sizes: &[usize], head| Mlp::new(sizes, Activation::Tanh, head).unwrap_err();
+    assert_eq!(new(&[3], Head::Squared), MlpError::TooFewSizes { sizes: 1 });
+    assert_eq!(
+        new(&[3, 0, 2], Head::Softmax),
+        MlpError::EmptyLayer { layer: 1 }
+    );
+    assert!(matches!(
+        new(&[3, 1], Head::Softmax),
+        MlpError::Outputs { outputs: 1, .. }
+    ));
+    assert!(matches!(
+        new(&[3, 2], Head::Squared),
+        MlpError::Outputs { outputs: 2, .. }
+    ));
+    assert_eq!(
+        new(&[usize::MAX, 2], Head::Softmax),
+        MlpError::TooManyParameters
+    );
+    assert_eq!(
+        new(&[usize::MAX / 4, 2], Head::Softmax),
+        MlpError::TooManyParameters
+    );
+}
