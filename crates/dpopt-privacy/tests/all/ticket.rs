@@ -262,11 +262,8 @@ fn a_ticket_is_good_until_anything_else_is_done() {
             redeem(curator, ticket).unwrap();
         },
         &|curator| {
-            drop(
-                curator
-                    .grant_choice(body(), bound(1.0, 2), epsilon)
-                    .unwrap(),
-            )
+            let ticket = curator.grant_choice(body(), bound(1.0, 2), epsilon);
+            drop(ticket.unwrap());
         },
         // A period is opened, and pays.
         &|curator| {
