@@ -4,9 +4,8 @@
 //! of the tests, whose dependencies a checkout has already.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::validate::cargo;
+use crate::theory;
 
 /// What was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -42,33 +41,15 @@ impl Options {
 
 /// Runs the audits; an error where a row fails.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
-    let status = command(root, options)
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err("an audit failed; the rows above say which".to_owned())
-    }
-}
-
-/// The command that runs them. A relative file is meant from where the task was started, so the folder stays.
-fn command(root: &Path, options: &Options) -> Command {
-    let mut command = Command::new(cargo());
-    command
-        .args(["run", "--quiet", "--profile", "test", "-p", "dpopt-theory"])
-        .args(["--example", "audit", "--manifest-path"])
-        .arg(root.join("Cargo.toml"))
-        .arg("--")
-        .args(&options.words);
-    command
+    theory::run(root, "test", "audit", &options.words)
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{Options, command};
+    use super::Options;
+    use crate::theory::command;
 
     #[test]
     fn options_are_read_and_others_refused() {
@@ -93,7 +74,7 @@ mod tests {
     #[test]
     fn the_program_gets_the_options() {
         let options = Options::read(&["--quick", "--only", "twins"]).expect("options");
-        let command = command(Path::new("root"), &options);
+        let command = command(Path::new("root"), "test", "audit", &options.words);
         let words: Vec<_> = command.get_args().collect();
         assert!(words.ends_with(&[
             "--".as_ref(),

@@ -38,7 +38,9 @@ fn main() -> ExitCode {
             fuzz::Options::read(options).and_then(|options| fuzz::run(&repository_root(), &options))
         }
         ["kills"] => kills::run(&repository_root()),
-        ["verify-rates", options @ ..] => theory::run(&repository_root(), "verify_rates", options),
+        ["verify-rates", options @ ..] => {
+            theory::run(&repository_root(), "release", "verify_rates", options)
+        }
         ["tidy"] => tidy::run(&repository_root()),
         ["tidy", "circles"] => tidy::circles(&repository_root()),
         [] | ["help" | "--help" | "-h"] => help::run(),

@@ -1,13 +1,19 @@
-//! `cargo xtask verify-rates`: builds and runs a check of the theory crate. Options are its own.
+//! `cargo xtask verify-rates`: builds and runs a check of the theory crate, as `cargo xtask audit` does. Options are its own.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::validate::cargo;
 
-/// Runs an example of `dpopt-theory` in release mode, output and errors straight through.
-pub(crate) fn run(root: &Path, example: &str, options: &[&str]) -> Result<(), String> {
-    let status = command(root, example, options)
+/// Runs an example of `dpopt-theory` in this profile, output and errors straight through.
+pub(crate) fn run<W: AsRef<OsStr>>(
+    root: &Path,
+    profile: &str,
+    example: &str,
+    options: &[W],
+) -> Result<(), String> {
+    let status = command(root, profile, example, options)
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     if status.success() {
@@ -18,11 +24,17 @@ pub(crate) fn run(root: &Path, example: &str, options: &[&str]) -> Result<(), St
 }
 
 /// Paths among the options are relative to where the person is, so the folder is not changed.
-fn command(root: &Path, example: &str, options: &[&str]) -> Command {
+pub(crate) fn command<W: AsRef<OsStr>>(
+    root: &Path,
+    profile: &str,
+    example: &str,
+    options: &[W],
+) -> Command {
     let mut command = Command::new(cargo());
     command
-        .args(["run", "--quiet", "--release", "-p", "dpopt-theory"])
-        .args(["--example", example, "--manifest-path"])
+        .args(["run", "--quiet", "--profile", profile])
+        .args(["-p", "dpopt-theory", "--example", example])
+        .arg("--manifest-path")
         .arg(root.join("Cargo.toml"))
         .arg("--")
         .args(options)
@@ -38,7 +50,12 @@ mod tests {
 
     #[test]
     fn options_go_to_the_check_and_not_to_cargo() {
-        let command = command(Path::new("root"), "verify_rates", &["--full", "--list"]);
+        let command = command(
+            Path::new("root"),
+            "release",
+            "verify_rates",
+            &["--full", "--list"],
+        );
         let words: Vec<_> = command
             .get_args()
             .filter_map(|word| word.to_str())

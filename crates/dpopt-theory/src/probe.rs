@@ -258,17 +258,17 @@ impl Probe {
     /// Directional derivatives against difference quotients.
     fn gradients(&self, problem: &dyn Problem) -> Finding {
         let mut gradient = vec![0.0; problem.dim()];
-        let mut exact = |w: &[f64], u: &[f64]| {
+        let exact = |w: &[f64], u: &[f64]| {
             problem.gradient(w, &mut gradient);
             (vec![dot(&gradient, u)], norm(&gradient))
         };
         let value = |w: &[f64]| vec![problem.value(w)];
-        self.derivatives(problem, (Audited::Gradient, 200), &mut exact, &value)
+        self.derivatives(problem, (Audited::Gradient, 200), exact, value)
     }
 
     /// Hessian-vector products against difference quotients of gradients.
     fn hessians(&self, problem: &dyn SecondOrderProblem) -> Finding {
-        let mut exact = |w: &[f64], u: &[f64]| {
+        let exact = |w: &[f64], u: &[f64]| {
             let mut product = vec![0.0; w.len()];
             problem.hessian_vector(w, u, &mut product);
             let size = norm(&product);
@@ -279,7 +279,7 @@ impl Probe {
             problem.gradient(w, &mut g);
             g
         };
-        self.derivatives(problem, (Audited::Hessian, 201), &mut exact, &gradient)
+        self.derivatives(problem, (Audited::Hessian, 201), exact, gradient)
     }
 
     /// Derivatives along a direction, with the size that they are relative to, against difference quotients of `of`.
@@ -287,8 +287,8 @@ impl Probe {
         &self,
         problem: &dyn Problem,
         (audited, number): (Audited, u32),
-        exact: &mut dyn FnMut(&[f64], &[f64]) -> (Vec<f64>, f64),
-        of: &dyn Fn(&[f64]) -> Vec<f64>,
+        mut exact: impl FnMut(&[f64], &[f64]) -> (Vec<f64>, f64),
+        of: impl Fn(&[f64]) -> Vec<f64>,
     ) -> Finding {
         let mut places = Places::new(self, problem, number);
         let mut seen = 0.0f64;

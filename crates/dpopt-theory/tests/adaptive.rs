@@ -4,34 +4,21 @@ use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, KlCondition, KlSpiderPlan,
     KlSpiderSettings, NoObserver, NormQueries, Plan, PublicFacts, Release, ReleaseKind, Stop,
 };
-use dpopt_oracle::{Answer, AskError, Books, Convexity, Mean, Oracle, OracleFacts, Question};
+use dpopt_oracle::{Answer, Convexity, Mean, Oracle, Question};
+use dpopt_privacy::Adjacency;
 use dpopt_privacy::accounting::costs;
-use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::{
     AuditTape, PrintedAdaptive, Settings, Status, Target as _, TranscriptMeter,
 };
-use dpopt_theory::verify::TwoPointCanary;
+use dpopt_theory::verify::{TwoPointCanary, budget_at};
 use dpopt_theory::{
-    PlaneOracle, Population, Power, Problem, Radial, Ramp, RampBowl, SimulatedOracle, Tilt,
+    Around, PlaneOracle, Population, Power, Problem, Radial, Ramp, RampBowl, SimulatedOracle, Tilt,
     TiltedProblem, TwoPoint, Within,
 };
 
 /// rho = 1 of zCDP is mu = sqrt 2: epsilon 6.86 at delta 1e-6, by the trade-off curve of Gaussians.
 fn budget() -> Budget {
-    let at = |epsilon: f64| Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(1e-6).unwrap(),
-    };
-    let (mut low, mut high) = (1.0, 20.0);
-    for _ in 0..60 {
-        let middle: f64 = 0.5 * (low + high);
-        if at(middle).mu().unwrap().get() < 2f64.sqrt() {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    at(high)
+    budget_at(2f64.sqrt(), 1e-6).unwrap()
 }
 
 fn facts(records: f64, dim: usize, problem: &impl Problem) -> PublicFacts {
@@ -330,21 +317,14 @@ fn it_is_no_better_than_any_private_solver_can_be() {
 }
 
 /// Means without noise.
-struct Quiet<P: Population>(SimulatedOracle<P>);
-
-impl<P: Population> Oracle for Quiet<P> {
-    fn facts(&self) -> OracleFacts {
-        self.0.facts()
-    }
-    fn books(&mut self) -> &mut Books {
-        self.0.books()
-    }
-    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
-        match question {
-            Question::Mean { of, .. } => Ok(Answer::Mean(Mean::new(self.0.exact(of), 0.0))),
-            other => self.0.answer(other),
-        }
-    }
+fn quiet<P: Population>(oracle: SimulatedOracle<P>) -> impl Oracle {
+    Around::new(
+        oracle,
+        |oracle: &mut SimulatedOracle<P>, question| match question {
+            Question::Mean { of, .. } => Ok(Answer::Mean(Mean::new(oracle.exact(of), 0.0))),
+            other => oracle.answer(other),
+        },
+    )
 }
 
 /// rho to infinity: gradient descent with steps of 1/L1.
@@ -360,12 +340,8 @@ fn with_no_noise_to_speak_of_it_is_gradient_descent() {
         let plan = AdaptiveGdPlan::new(&facts(1e10, dim, &problem), &budget(), settings).unwrap();
         // The gradients' own noise is what is turned off.
         let records = plan.facts().records;
-        let mut quiet = Quiet(SimulatedOracle::new(
-            &problem,
-            records,
-            Adjacency::ReplaceOne,
-            1,
-        ));
+        let one = Adjacency::ReplaceOne;
+        let mut quiet = quiet(SimulatedOracle::new(&problem, records, one, 1));
         let run = plan.run(&mut quiet, &mut NoObserver).unwrap();
         let mut radius = 1.0f64;
         for _ in 0..run.steps {

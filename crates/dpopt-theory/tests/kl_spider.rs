@@ -12,7 +12,8 @@ use dpopt_oracle::{
     self as oracle, AskError, Books, Convexity, Glm, Loss as _, Oracle, OracleFacts, PrivateData,
     PrivateMean, Question, Regularizer, Scale,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator};
+use dpopt_theory::verify::budget_at;
 use dpopt_theory::{
     Answer, CellSquares, Fingerprint, Power, Problem, Radial, RidgeLogistic, SimulatedOracle, Tilt,
     TiltedProblem, TiltedSquare, WeightedRecords,
@@ -21,22 +22,8 @@ use dpopt_theory::{
 const MAX_STEPS: u64 = 1 << 40;
 const BETA: f64 = 0.05;
 
-/// A budget of this mu.
 fn budget(mu: f64) -> Budget {
-    let at = |epsilon: f64| Budget {
-        epsilon: Epsilon::new(epsilon).unwrap(),
-        delta: Delta::new(1e-6).unwrap(),
-    };
-    let (mut low, mut high) = (1e-5f64, 100.0f64);
-    for _ in 0..60 {
-        let middle = (low * high).sqrt();
-        if at(middle).mu().unwrap().get() < mu {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    at(high)
+    budget_at(mu, 1e-6).unwrap()
 }
 
 fn within_bound(excess: f64, plan: &KlSpiderPlan) {

@@ -3,23 +3,18 @@
 //! Random numbers have fixed seeds: a constant is refuted or not, always. The least shares that
 //! must be attained follow from what each page says about where the constant is attained.
 
+mod attack;
+
 use dpopt_certify::{GoldsteinSettings, SecondOrderSettings, goldstein, second_order};
 use dpopt_theory::{
-    Audited, Finding, GoldsteinProblem as _, LogPeriodic, Logarithm, Majority, Power, Probe,
-    ProbeReport, Problem, ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm,
-    RobustGlmShape, SecondOrderProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
+    Audited, GoldsteinProblem as _, LogPeriodic, Logarithm, Majority, Power, Probe, Problem,
+    ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm, RobustGlmShape,
+    SecondOrderProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
 };
 
 use dpopt_oracle::Glm;
 
-fn audit(name: &str, report: &ProbeReport, least: &[(Audited, f64)]) {
-    let refuted: Vec<&Finding> = report.refuted().collect();
-    assert!(refuted.is_empty(), "{name}: {refuted:?}");
-    for &(audited, share) in least {
-        let attained = report.about(audited).map(Finding::attained);
-        assert!(attained >= Some(share), "{name}: {audited:?} {attained:?}");
-    }
-}
+use attack::audit;
 
 use Audited::{HessianLipschitz, InitialGap, Kl, Lipschitz, Range, Smoothness, WeakConvexity};
 

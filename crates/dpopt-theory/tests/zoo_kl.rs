@@ -3,22 +3,17 @@
 //! As in the tests of the other families, seeds are fixed, and the least share of a constant that must be attained follows
 //! from where its page says that it is attained.
 
+mod attack;
+
 use dpopt_oracle::{Differentiable as _, Loss as _};
 use dpopt_theory::{
-    Answer, Audited, CellSquares, DesignError, Finding, Probe, ProbeReport, Problem as _, Product,
-    Profile as _, Radial, RidgeLogistic, Sines, Softplus, TiltedPower,
+    Answer, Audited, CellSquares, DesignError, Probe, Problem as _, Product, Profile as _, Radial,
+    RidgeLogistic, Sines, Softplus, TiltedPower,
 };
 
-use Audited::{HessianLipschitz, InitialGap, Kl, Lipschitz, Smoothness, WeakConvexity};
+use attack::audit;
 
-fn audit(name: &str, report: &ProbeReport, least: &[(Audited, f64)]) {
-    let refuted: Vec<&Finding> = report.refuted().collect();
-    assert!(refuted.is_empty(), "{name}: {refuted:?}");
-    for &(audited, share) in least {
-        let attained = report.about(audited).map(Finding::attained);
-        assert!(attained >= Some(share), "{name}: {audited:?} {attained:?}");
-    }
-}
+use Audited::{HessianLipschitz, InitialGap, Kl, Lipschitz, Smoothness, WeakConvexity};
 
 /// Four digits were published: gamma 0.0698, Lipschitz 10.11, L1 99.8, F0 0.706.
 #[test]

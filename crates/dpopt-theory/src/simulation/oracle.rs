@@ -286,30 +286,14 @@ impl<P: Population> SimulatedOracle<P> {
         StandardNormal.sample(&mut self.noise)
     }
 
-    fn release_mean(
-        &mut self,
-        of: Linear<'_>,
-        over: Which<'_>,
-        noise: NoiseMultiplier,
-    ) -> Result<Mean, AskError> {
-        self.admit(of, &[])?;
-        let radius = of.radius().get();
-        let Drawn { copies, size, std } = self.read(over, radius, noise)?;
-        let mut mean = self.clipped_mean(of, &copies, size, radius);
-        for x in &mut mean {
-            *x += std * self.normal();
-        }
-        self.books.count(size, of.gradients(), 0.0);
-        Ok(Mean::new(mean, std))
-    }
-
-    fn release_norm(
+    /// The clipped mean plus a shift, and the standard deviation of the noise that it has to get.
+    fn read_mean(
         &mut self,
         of: Linear<'_>,
         shift: &[f64],
         over: Which<'_>,
         noise: NoiseMultiplier,
-    ) -> Result<Number, AskError> {
+    ) -> Result<(Vec<f64>, f64), AskError> {
         self.admit(of, shift)?;
         let radius = of.radius().get();
         let Drawn { copies, size, std } = self.read(over, radius, noise)?;
@@ -318,7 +302,7 @@ impl<P: Population> SimulatedOracle<P> {
             add_scaled(&mut mean, 1.0, shift);
         }
         self.books.count(size, of.gradients(), 0.0);
-        Ok(Number::new(norm(&mean) + std * self.normal(), std))
+        Ok((mean, std))
     }
 
     /// By Gumbel noise on the scores, which has the law of the exponential mechanism.
@@ -468,13 +452,22 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
 
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         Ok(match question {
-            Question::Mean { of, over, noise } => Answer::Mean(self.release_mean(of, over, noise)?),
+            Question::Mean { of, over, noise } => {
+                let (mut mean, std) = self.read_mean(of, &[], over, noise)?;
+                for x in &mut mean {
+                    *x += std * self.normal();
+                }
+                Answer::Mean(Mean::new(mean, std))
+            }
             Question::Norm {
                 of,
                 shift,
                 over,
                 noise,
-            } => Answer::Number(self.release_norm(of, shift, over, noise)?),
+            } => {
+                let (mean, std) = self.read_mean(of, shift, over, noise)?;
+                Answer::Number(Number::new(norm(&mean) + std * self.normal(), std))
+            }
             Question::LeastNorm { among, epsilon } => Answer::Chosen(self.select(among, epsilon)?),
             Question::Value {
                 point,

@@ -37,7 +37,12 @@ impl Size {
         match axis {
             Axis::Records => self.records = x as u64,
             Axis::Dimension => self.dim = x as usize,
-            Axis::Mu => self.privacy = Privacy::Mu(x),
+            Axis::Mu => {
+                self.privacy = match self.privacy {
+                    Privacy::Epsilon(_) => Privacy::Epsilon(epsilon_at(x)),
+                    Privacy::Mu(_) => Privacy::Mu(x),
+                }
+            }
             _ => {}
         }
         self
@@ -189,11 +194,28 @@ pub(super) fn mu_at(epsilon: f64) -> f64 {
     mu().unwrap_or(f64::NAN)
 }
 
+/// The epsilon of [`mu_at`], by bisection.
+fn epsilon_at(mu: f64) -> f64 {
+    let (mut low, mut high) = (1e-6, 64.0);
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        if mu_at(middle) < mu {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
 /// Epsilons by the bits of mu and delta: every trial of a row asks for the same few.
 static EPSILONS: Mutex<BTreeMap<(u64, u64), f64>> = Mutex::new(BTreeMap::new());
 
 /// A budget of this mu, by bisection in epsilon.
-pub(super) fn budget_at(mu: f64, delta: f64) -> Result<Budget, CheckError> {
+///
+/// # Errors
+/// For a delta out of range.
+pub fn budget_at(mu: f64, delta: f64) -> Result<Budget, CheckError> {
     let mut known = EPSILONS.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (mu.to_bits(), delta.to_bits());
     if let Some(&epsilon) = known.get(&key) {

@@ -61,6 +61,7 @@ mod two_point;
 
 pub use crate::checks::{CheckError, Effort, Named, Status};
 pub use claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
+pub use common::budget_at;
 pub use error::VerifyError;
 pub use judge::{Point, Report, Row};
 pub use registry::Registry;

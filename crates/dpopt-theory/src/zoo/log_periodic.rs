@@ -1,6 +1,6 @@
 //! Powers of the radius with log-periodic wiggles: nonconvex functions with an exact KL exponent.
 
-use super::radial::{Profile, largest};
+use super::radial::{Profile, largest, supremum};
 use crate::problem::{ProblemConstants, ProblemError, in_range, positive};
 
 /// phi(r) = A r^tau [1 + a tau (tau sin t - omega cos t)/(tau^2 + omega^2)] with t = omega ln r, and
@@ -100,10 +100,9 @@ impl Profile for LogPeriodic {
 
     fn constants(&self, reach: f64) -> ProblemConstants {
         let (tau, a, omega) = (self.tau, self.depth, self.frequency);
-        let up = 1.0 + 1e-9;
         let last = |f: &dyn Fn(f64) -> f64| {
             let from = reach * (-std::f64::consts::TAU / omega).exp();
-            largest(from, reach, f).max(f(reach)) * up
+            supremum(from, reach, f)
         };
         let third = |r: f64| {
             let (sin, cos) = (omega * r.ln()).sin_cos();

@@ -169,6 +169,11 @@ impl<P: Profile> GoldsteinProblem for Radial<P> {
     }
 }
 
+/// The largest value of `f` up to the end of an interval, rounded up.
+pub(super) fn supremum(from: f64, to: f64, f: &dyn Fn(f64) -> f64) -> f64 {
+    largest(from, to, f).max(f(to)) * (1.0 + 1e-9)
+}
+
 /// The largest value of `f` strictly inside an interval: a grid, then golden section around the
 /// best place.
 pub(crate) fn largest(from: f64, to: f64, f: impl Fn(f64) -> f64) -> f64 {

@@ -1,6 +1,6 @@
 //! A cone with an exponentially flat tip: the KL exponent 1 of a smooth function.
 
-use super::radial::{Profile, largest};
+use super::radial::{Profile, supremum};
 use crate::problem::{ProblemConstants, ProblemError, in_range, positive};
 
 /// phi(r) = ln(1 + e^(u - r0)) - ln(1 + e^(1 - r0)) with u = sqrt(1 + s^2 r^2).
@@ -69,10 +69,8 @@ impl Profile for Softplus {
     }
 
     fn constants(&self, reach: f64) -> ProblemConstants {
-        let up = 1.0 + 1e-9;
-        let over = |f: &dyn Fn(f64) -> f64| largest(0.0, reach, f).max(f(reach)) * up;
-        let bend = over(&|r| self.curvature(r).max(self.slope(r) / r));
-        let gamma = over(&|r| self.value(r) / self.slope(r));
+        let bend = supremum(0.0, reach, &|r| self.curvature(r).max(self.slope(r) / r));
+        let gamma = supremum(0.0, reach, &|r| self.value(r) / self.slope(r));
         ProblemConstants::first_order(self.slope(reach), bend, 0.0)
             .with_weak_convexity(0.0)
             .with_range(self.value(reach))
