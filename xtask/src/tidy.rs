@@ -118,7 +118,7 @@ workspace = true
     fn problems(folder: &Folder) -> Vec<String> {
         let tree = Tree::read(folder.path()).expect("the folder is readable");
         let packages = crates::workspace(folder.path()).expect("cargo reads the manifests");
-        reasons(&check(&tree, &packages, &[]))
+        reasons(&check(&tree, &packages))
     }
 
     #[test]
