@@ -4,14 +4,14 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    BoundedQuantity, GOLDSTEIN, GlmRun, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep, Limits, NoObserver, OutputRule, Plan, PlanError, PublicFacts, Release, SOLVERS,
-    Stop,
+    BoundedQuantity, GOLDSTEIN, GlmRun, GoldsteinOutput, GoldsteinPlan, GoldsteinSchedule,
+    GoldsteinSettings, GoldsteinStep, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule,
+    Plan, PlanError, PublicFacts, Release, RunError, SOLVERS, Stop,
 };
 use dpopt_oracle::{
     Answer, Batch, FnOracle, Glm, Mean, Offers, OracleFacts, PrivateData, Question,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Event};
 
 use crate::common::{budget, extra, facts, uniforms, z};
 
@@ -30,7 +30,7 @@ fn schedule(steps: u64, block: u64) -> GoldsteinSchedule {
         batch: Batch::All,
         clip: 1.0,
         noise_multiplier: z(1.0),
-        output: OutputRule::UniformBlock,
+        output: GoldsteinOutput::UniformBlock,
     }
 }
 
@@ -145,13 +145,17 @@ fn other_steps_keep_the_cap_and_other_outputs_are_what_they_say() {
         for pair in asked.windows(2) {
             assert!(distance(&pair[0], &pair[1]) <= 0.2 + 3e-4, "{step}");
         }
-        let rests = distance(&asked[12], &asked[11]) < distance(&asked[14], &asked[12]);
-        assert!(rests || step == GoldsteinStep::WithoutReset);
+        // A block that starts at rest asks next within the first displacement, which is half the cap here.
+        let starts: Vec<f64> = (1..5)
+            .map(|k| distance(&asked[12 * k], &asked[12 * k + 1]))
+            .collect();
+        let rests = starts.iter().all(|length| *length <= 0.05 + 3e-4);
+        assert_eq!(rests, step == GoldsteinStep::AdaGradNorm, "{starts:?}");
     }
     // All 60 displacements: the last point is the sum of them.
     let (asked, last) = walked(
         &by_hand(GoldsteinSchedule {
-            output: OutputRule::Last,
+            output: GoldsteinOutput::Last,
             ..schedule(60, 12)
         }),
         3,
@@ -205,7 +209,9 @@ fn a_loss_with_kinks_is_planned_run_and_bounded() {
             let (outcome, _) = run.run(&*plan, &mut NoObserver).unwrap();
             assert_eq!(outcome.stop, Stop::Completed, "{solver}");
             assert_eq!(outcome.counts.releases, plan.steps(), "{solver}");
-            assert_eq!(outcome.spent, *plan.spend().event(), "{solver}");
+            let cost =
+                |event: &Event| Accountant::least(event, budget(4.0).delta, adjacency).unwrap();
+            assert_eq!(cost(&outcome.spent), cost(plan.spend().event()), "{solver}");
             let bound = outcome.bound();
             assert_eq!(
                 bound.is_some(),
@@ -252,4 +258,53 @@ fn a_run_that_is_stopped_returns_a_point_and_states_nothing() {
         assert_eq!(outcome.counts.releases, last + 1);
         assert_ne!(outcome.spent, *plan.spend().event());
     }
+}
+
+/// The block whose releases have the shortest mean: of a field that is a third as long from step 24 to 35, the third.
+#[test]
+fn the_block_of_the_shortest_mean_release_is_returned() {
+    let plan = by_hand(GoldsteinSchedule {
+        output: GoldsteinOutput::SmallestReleasedBlock,
+        ..schedule(60, 12)
+    });
+    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, Offers::MEANS);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 4);
+    let mut asked: Vec<Vec<f64>> = Vec::new();
+    let mut oracle = FnOracle::new(known, curator, |_, question| {
+        let Question::Mean { of, .. } = question else {
+            panic!("{question:?}");
+        };
+        let length = if (24..36).contains(&asked.len()) {
+            0.3
+        } else {
+            1.0
+        };
+        asked.push(of.point().to_vec());
+        Ok(Answer::Mean(Mean::new(
+            DOWN.map(|x| -x * length).to_vec(),
+            0.0,
+        )))
+    });
+    let output = plan.run(&mut oracle, &mut NoObserver).unwrap().point;
+    let mean: Vec<f64> = (0..DIM)
+        .map(|i| asked[24..36].iter().map(|y| y[i]).sum::<f64>() / 12.0)
+        .collect();
+    assert!(distance(&mean, &output) <= 1e-4);
+}
+
+/// A rule that only a walk in blocks can keep is refused elsewhere, before anything is reserved.
+#[test]
+fn a_block_is_not_asked_of_a_walk_without_blocks() {
+    let facts = facts(DIM, 100);
+    let plan = NoisyGdPlan::momentum(&facts, &budget(1.0), 10).unwrap();
+    let schedule = NoisyGdSchedule {
+        output: OutputRule::UniformBlock,
+        ..*plan.schedule()
+    };
+    let plan = NoisyGdPlan::by_hand(&facts, &budget(1.0), schedule);
+    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, Offers::MEANS);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    let mut oracle = FnOracle::new(known, curator, |_, _| panic!("nothing may be asked"));
+    let refused = plan.run(&mut oracle, &mut NoObserver);
+    assert!(matches!(refused, Err(RunError::NoBlocks { .. })));
 }
