@@ -11,7 +11,7 @@ use dpopt_nonconvex::{
     GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_SAMPLED, GoldsteinPlan, GoldsteinSettings, Plan,
     PublicFacts, Release, Solver, StatedBound,
 };
-use dpopt_oracle::Convexity;
+use dpopt_oracle::{Convexity, Oracle};
 use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
@@ -19,11 +19,15 @@ use super::common::{DELTA, Plans, Privacy, Size, completed, five_mus, half_decad
 use crate::checks::{CheckError, Effort};
 use crate::problem::Problem as _;
 use crate::simulation::SimulatedOracle;
-use crate::zoo::RampCone;
+use crate::zoo::{RampCone, Tilt, TiltedProblem};
 
 const RADIUS: f64 = 0.2;
 const GAP: f64 = 1.0;
 const RELATION: Adjacency = Adjacency::ReplaceOne;
+/// Length of the linear tilts by which records of a sample differ; L is 1 with them.
+const TILT: f64 = 0.3;
+/// Kinds of records of a sample: four linear tilts.
+const KINDS: u64 = 4;
 /// Steps that a planner may take; none of these plans takes as many.
 const MAX_STEPS: u64 = 1 << 40;
 
@@ -101,6 +105,11 @@ impl BlockExperiment {
         self.solver.needs.positions
     }
 
+    /// Whether a step reads some of the records: then they differ.
+    fn samples(&self) -> bool {
+        self.solver.name != GOLDSTEIN.name
+    }
+
     fn plan(&self, x: f64) -> Result<GoldsteinPlan, CheckError> {
         self.plans.at(x, || {
             let axis = self.claim.axis;
@@ -116,7 +125,8 @@ impl BlockExperiment {
                 dim: if optimisation { 4 } else { 10 },
                 privacy: Privacy::Epsilon(1.0),
             };
-            let size = size.along(axis, x);
+            let mut size = size.along(axis, x);
+            size.records = size.records / KINDS * KINDS;
             let facts = facts(&size);
             let budget = size.budget(DELTA)?;
             let radius = match axis {
@@ -166,6 +176,8 @@ impl Experiment for BlockExperiment {
     fn design(&self, effort: Effort) -> Design {
         let points = match self.claim.axis {
             Axis::Records if self.passes_once() => half_decades(10_000.0, effort.pick(5, 7)),
+            // Fewer have no plan for so few steps.
+            Axis::Records if self.as_bias => half_decades(1_000.0, 3),
             Axis::Records => half_decades(300.0, effort.pick(4, 6)),
             Axis::Dimension => half_decades(3.0, 4),
             Axis::Steps => half_decades(100.0, effort.pick(5, 7)),
@@ -181,16 +193,33 @@ impl Experiment for BlockExperiment {
         let plan = self.plan(trial.x)?;
         let bound = plan.bound().map(|bound: StatedBound| bound.value);
         let bound = bound.ok_or("the plan states no bound")?;
-        // L is 1 for all slopes up to 0.86.
-        let slope = (bound * (0.1 + 0.6 * share(trial))).min(0.8);
-        let facts = plan.facts();
+        let (facts, sampled) = (plan.facts(), self.samples());
+        // L is 1, with the tilts too.
+        let slope = (bound * (0.1 + 0.6 * share(trial))).min(if sampled { 0.48 } else { 0.8 });
         let problem = RampCone::new(facts.dim, GAP, slope)?;
-        let mut oracle = SimulatedOracle::new(&problem, facts.records, RELATION, trial.seed);
+        let tilts = (0..2).map(|i| {
+            let mut direction = vec![0.0; facts.dim];
+            direction[i] = TILT;
+            Tilt::linear(direction)
+        });
+        let tilted = TiltedProblem::new(problem, 0.0, TILT, 0.0)?;
+        let tilts: Vec<Tilt> = tilts.collect();
+        let data = TiltedProblem::<RampCone>::opposites(&tilts, facts.records / KINDS)?;
+        let mut oracle: Box<dyn Oracle> = if sampled {
+            Box::new(SimulatedOracle::weighted(
+                &tilted, &data, RELATION, trial.seed,
+            ))
+        } else {
+            let records = facts.records;
+            Box::new(SimulatedOracle::new(
+                &problem, records, RELATION, trial.seed,
+            ))
+        };
         let block = plan.schedule().block;
         let mut gradient = vec![0.0; facts.dim];
         let mut mean = gradient.clone();
         let (mut total, mut blocks) = (0.0, 0u64);
-        let outcome = plan.run(&mut oracle, &mut |release: &Release<'_>| {
+        let outcome = plan.run(&mut *oracle, &mut |release: &Release<'_>| {
             problem.gradient(release.point, &mut gradient);
             add_scaled(&mut mean, 1.0 / block as f64, &gradient);
             if (release.step + 1).is_multiple_of(block) {
