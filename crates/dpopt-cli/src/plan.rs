@@ -178,16 +178,13 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         format!("{} ({})", plan.solver, plan.solver_reason),
     );
     line(
-        &format!(
-            "bound on the {}",
-            plan.bound_on.as_deref().unwrap_or("gradient norm")
-        ),
-        match plan.predicted_bound {
-            Some(bound) => format!(
-                "{bound:.4} ({}; the starting point already satisfies {:.4})",
+        "bound",
+        match (plan.predicted_bound, &plan.bound_on) {
+            (Some(bound), Some(subject)) => format!(
+                "{bound:.4} on the {subject} ({}; the starting point already satisfies {:.4})",
                 plan.bound_sense, plan.trivial_bound
             ),
-            None => "none stated by this solver".to_owned(),
+            _ => "none stated by this solver".to_owned(),
         },
     );
     line("steps", plan.steps.to_string());

@@ -74,7 +74,7 @@ fn plans_say_who_was_picked_and_why() {
     let text = place.ok(&format!("plan spiderboost {facts} --loss welsch"));
     for word in [
         "spiderboost",
-        "bound on the gradient norm",
+        "on the gradient norm",
         "passes",
         "epsilon 1",
         "phase",
