@@ -51,10 +51,9 @@ fn certified(plan: &dyn Plan, seed: u64) -> Result<(WindowCertificate, f64, f64)
             *sum += g / window.len() as f64;
         }
     }
-    let away = window
-        .iter()
-        .map(|point| distance(point, &certificate.point));
-    Ok((certificate, norm(&mean), away.fold(0.0, f64::max)))
+    let away = window.iter().map(|y| distance(y, &certificate.point));
+    let radius = away.fold(0.0, f64::max);
+    Ok((certificate, norm(&mean), radius))
 }
 
 #[test]
