@@ -11,7 +11,7 @@ use dpopt_solver::{Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanErr
 
 pub use plan::GoldsteinPlan;
 use plan::{ALL, PASS, SAMPLED};
-pub use schedule::{GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+pub use schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 
 /// Goldstein-stationary points on all records.
 pub static GOLDSTEIN: Solver = Solver {
