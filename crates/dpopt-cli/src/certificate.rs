@@ -1,7 +1,7 @@
 //! What a run certifies for nothing: the best window of its releases, in words and as JSON.
 
 use dpopt::certify::{ReleasedWindow, WindowCertificate, WindowError, WindowPlan};
-use dpopt::nonconvex::{GlmRun, Observer, Outcome, Plan, RunError};
+use dpopt::nonconvex::{GlmRun, Observer, Outcome, RunError};
 use dpopt::privacy::Curator;
 use serde::Serialize;
 
@@ -61,8 +61,10 @@ impl Certified {
             "which says nothing, since no gradient is longer than"
         };
         format!(
-            "within {} of the result, the {}{} is at most {} (probability {}; {says} {}); from {}, at no cost in privacy",
+            "within {} of the result ({} of the mean of the points), the {}{} is at most {} (probability {}; {says} {}); \
+             from {}, at no cost in privacy",
             four(self.radius_around_result),
+            four(window.radius),
             window.of,
             if window.population {
                 " for the population"
