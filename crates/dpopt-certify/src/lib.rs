@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | first order | [`first_order`] | [`GradientNormPlan`] |
 //! | second order | [`second_order`] | [`LeastEigenvaluePlan`], [`CurvaturePlan`] |
-//! | Goldstein | [`goldstein`], [`radial_goldstein`] | |
+//! | Goldstein | [`goldstein`], [`radial_goldstein`] | [`ReleasedWindow`], for nothing |
 //! | excess under a KL condition | [`KlCondition`] | by the private gradient norm |
 //!
 //! The public numbers are functions of the records without any noise. **Never compute them on
@@ -31,6 +31,7 @@ pub mod random;
 mod second;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use dpopt_solver::KlCondition;
 pub use error::CertificateError;
@@ -46,4 +47,8 @@ pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderPr
 pub use radial::radial_goldstein;
 pub use second::{
     EigenMethod, MAX_HESSIAN_DIM, SecondOrder, SecondOrderSettings, Verdict, second_order,
+};
+pub use window::{
+    ReleasedWindow, WindowCertificate, WindowError, WindowPlan, WindowSlack, WindowSubject,
+    WindowTerms,
 };

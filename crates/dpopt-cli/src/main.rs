@@ -9,6 +9,7 @@ mod args;
 mod artefacts;
 mod attack;
 mod calibrate;
+mod certificate;
 mod check;
 mod checkpoints;
 mod choose;

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::artefacts::{EVENTS, MODEL, OutDir, REPORT};
 use crate::attack::AttackTable;
+use crate::certificate::Certificate;
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
@@ -26,6 +27,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) guarantee: &'a Guarantee,
     pub(crate) outcome: &'a Outcome,
     pub(crate) record: &'a Recorder,
+    pub(crate) certificate: &'a Certificate,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
     /// None where times may not be written.
@@ -126,6 +128,7 @@ impl Outputs<'_> {
             bound: chosen.bound_of(outcome),
             planned_bound: chosen.plan.bound(),
             trivial_bound: chosen.trivial_bound(),
+            certificate: self.certificate,
             learnt_nothing: outcome
                 .returned_start()
                 .then(|| learnt_nothing(chosen.resumed)),

@@ -21,7 +21,16 @@ const TABLE_ROWS: usize = 24;
 
 /// Makes the page.
 pub(crate) fn render(input: &ReportInput<'_>) -> String {
-    let parts = [header, privacy, released, plan, metrics, files, footer];
+    let parts = [
+        header,
+        privacy,
+        released,
+        certificate,
+        plan,
+        metrics,
+        files,
+        footer,
+    ];
     let body: String = parts.iter().map(|part| part(input)).collect();
     page(input.title, "", &body)
 }
@@ -251,6 +260,20 @@ fn released(input: &ReportInput<'_>) -> String {
     out.push_str(&values(trace, budget));
     out.push_str("</section>\n");
     out
+}
+
+/// What the releases say of the gradients behind them.
+fn certificate(input: &ReportInput<'_>) -> String {
+    let body = match input.certificate {
+        Ok(certified) => format!(
+            "<p>{}{}.</p>\n{}",
+            words::capital(&escape(&certified.words())),
+            words::subject(certified.window.of),
+            pairs("", "From released values alone", &certified.rows())
+        ),
+        Err(why) => format!("<p>{}.</p>\n", words::capital(&escape(&why.to_string()))),
+    };
+    format!("<section>\n<h2>Certificate</h2>\n{body}</section>\n")
 }
 
 /// Evenly spaced rows of the trace, the first and the last among them.

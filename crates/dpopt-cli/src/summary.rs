@@ -10,6 +10,7 @@ use dpopt::oracle::Glm;
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
 
+use crate::certificate::{Certificate, Certified};
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
@@ -23,6 +24,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) facts: &'a PublicFacts,
     pub(crate) loss: Glm,
     pub(crate) outcome: &'a Outcome,
+    pub(crate) certificate: &'a Certificate,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
     /// None where times may not be shown.
@@ -93,6 +95,10 @@ struct Json<'a> {
     predicted_bound: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     no_bound_because: Option<String>,
+    /// What the releases themselves say; null where they say nothing.
+    certificate: Option<&'a Certified>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_certificate_because: Option<String>,
     /// The point is the one that the run started from.
     learnt_nothing: bool,
     releases: u64,
@@ -136,6 +142,8 @@ impl Summary<'_> {
             bound_sense: bound.map(|bound| bound.sense).ok(),
             predicted_bound: bound.map(|bound| bound.value).ok(),
             no_bound_because: bound.err().map(|why| why.to_string()),
+            certificate: self.certificate.as_ref().ok(),
+            no_certificate_because: self.certificate.as_ref().err().map(ToString::to_string),
             learnt_nothing: self.outcome.returned_start(),
             releases: self.outcome.counts.releases,
             passes: self.outcome.counts.passes,
@@ -212,6 +220,9 @@ impl Summary<'_> {
                 self.chosen.trivial_bound()
             )?,
             Err(why) => writeln!(out, "Bound      {why}")?,
+        }
+        if let Ok(certified) = self.certificate {
+            writeln!(out, "Certificate {}", certified.words())?;
         }
         if let Some(metrics) = &self.metrics {
             write!(out, "Test set   accuracy {:.4}", metrics.test_accuracy)?;

@@ -18,6 +18,7 @@ use dpopt::privacy::{
 
 use crate::args::{self, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
+use crate::certificate::{self, Certificate};
 use crate::checkpoints::{CheckpointArgs, Saver};
 use crate::choose::{ChooseArgs, Chosen};
 use crate::clock::Stopwatch;
@@ -159,6 +160,7 @@ impl Observer for Watcher<'_> {
 /// What a run leaves.
 struct Finished {
     outcome: Outcome,
+    certificate: Certificate,
     guarantee: Guarantee,
     record: Recorder,
     seconds: f64,
@@ -388,6 +390,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             guarantee,
             outcome,
             record: &finished.record,
+            certificate: &finished.certificate,
             statement: &statement,
             metrics,
             times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
@@ -401,6 +404,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         facts: &facts,
         loss: args.loss,
         outcome,
+        certificate: &finished.certificate,
         statement: &statement,
         metrics,
         times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
@@ -541,10 +545,10 @@ fn descend(
     let run = GlmRun::new(data, args.loss, curator)
         .with_threads(threads)
         .starting_at(job.start);
-    let result = run.run(plan, &mut watcher);
+    let result = certificate::run(run, job.chosen, args.how.projects(), &mut watcher);
     let seconds = clock.seconds();
     watcher.progress.finish();
-    let (outcome, curator) = result.map_err(|error| {
+    let (outcome, curator, certificate) = result.map_err(|error| {
         let error = CliError::from_run(error);
         if watcher.released {
             CliError::BrokeOff(Box::new(error))
@@ -559,6 +563,7 @@ fn descend(
         .map_err(|error| CliError::AfterRun(vec![error.into()]))?;
     Ok(Finished {
         outcome,
+        certificate,
         guarantee,
         record: watcher.record,
         seconds,

@@ -10,7 +10,7 @@ use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
 use crate::facts::{Budget, PublicFacts};
 use crate::outcome::{Observer, Outcome, OutputRule, Release, ReleaseKind, Stop};
 use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
-use crate::terms::{Access, Terms};
+use crate::terms::{Access, FreshReleases, Terms};
 use crate::unit::Unit;
 
 /// A plan of any solver: everything that is derived from public facts, and fixed.
@@ -76,6 +76,11 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// Which records a release reads, at most: of slices the longest, of samples those of a variation.
     fn access(&self) -> Access {
         self.terms().access
+    }
+
+    /// What is released, if each release is a fresh gradient with noise of its own, of one size; none otherwise.
+    fn fresh(&self) -> Option<FreshReleases> {
+        self.terms().fresh
     }
 
     /// Which point is returned.

@@ -27,6 +27,41 @@ pub enum Access {
     },
 }
 
+/// What a plan releases if each release is a fresh gradient in the space of the result, with noise of its own: then means of
+/// releases have a certificate that costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FreshReleases {
+    /// Standard deviation per coordinate of the noise in a released mean, the same for all releases.
+    pub noise_std: f64,
+    /// How many consecutive releases the plan means to be averaged; none where it has no such number.
+    pub block: Option<u64>,
+    /// Whether gradients are asked for at points moved by a vector with a density, so that a kink is hit with probability 0.
+    pub moved: bool,
+}
+
+impl FreshReleases {
+    /// With this noise, at the points of the walk themselves.
+    #[must_use]
+    pub fn new(noise_std: f64) -> Self {
+        Self {
+            noise_std,
+            block: None,
+            moved: false,
+        }
+    }
+
+    /// At points moved at random, averaged over so many.
+    #[must_use]
+    pub fn moved_in_blocks(self, block: u64) -> Self {
+        Self {
+            block: Some(block),
+            moved: true,
+            ..self
+        }
+    }
+}
+
 /// What every plan has: made once, and not changed after that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
@@ -42,6 +77,7 @@ pub struct Terms {
     pub(crate) quantity: BoundedQuantity,
     pub(crate) sense: BoundSense,
     pub(crate) radius: Option<f64>,
+    pub(crate) fresh: Option<FreshReleases>,
 }
 
 impl Terms {
@@ -62,6 +98,7 @@ impl Terms {
             quantity: BoundedQuantity::GradientNorm,
             sense: BoundSense::RootMeanSquare,
             radius: None,
+            fresh: None,
         }
     }
 
@@ -117,6 +154,15 @@ impl Terms {
         Self {
             radius: Some(radius),
             ..self.bounding(BoundedQuantity::GoldsteinDistance, sense)
+        }
+    }
+
+    /// Saying that each release is a fresh gradient with noise of its own, of one size.
+    #[must_use]
+    pub fn with_fresh(self, fresh: FreshReleases) -> Self {
+        Self {
+            fresh: Some(fresh),
+            ..self
         }
     }
 

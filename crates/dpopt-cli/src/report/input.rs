@@ -4,6 +4,7 @@ use dpopt::nonconvex::{StatedBound, Stop};
 use dpopt::privacy::Adjacency;
 
 use crate::attack::AttackTable;
+use crate::certificate::Certificate;
 use crate::choose::NoBound;
 use crate::statement::AllRuns;
 use crate::summary::Times;
@@ -63,6 +64,8 @@ pub(crate) struct ReportInput<'a> {
     pub planned_bound: Option<StatedBound>,
     /// What the starting point satisfies already.
     pub trivial_bound: f64,
+    /// What the releases certify, or why they don't.
+    pub certificate: &'a Certificate,
     /// What is said where the returned point is the start.
     pub learnt_nothing: Option<&'a str>,
     /// What all runs on the ledger have left, where there is a ledger.

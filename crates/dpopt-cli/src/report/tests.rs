@@ -6,6 +6,7 @@ use dpopt::privacy::{Adjacency, Delta, Epsilon};
 
 use super::{PrivacyStatement, ReportInput, render};
 use crate::attack::AttackTable;
+use crate::certificate::NoCertificate;
 use crate::choose::NoBound;
 use crate::summary::Times;
 use crate::trace::Trace;
@@ -88,6 +89,7 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
         bound: Err(NoBound::Stop),
         planned_bound: Some(stated(0.0283)),
         trivial_bound: 0.52,
+        certificate: &Err(NoCertificate::Projected),
         learnt_nothing: None,
         ledger_budget: None,
         releases: n as u64,

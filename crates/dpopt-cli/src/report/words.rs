@@ -1,5 +1,6 @@
 //! The privacy statement in words.
 
+use dpopt::certify::WindowSubject;
 use dpopt::nonconvex::Stop;
 use dpopt::privacy::Adjacency;
 use dpopt_report::{at_least, percent_at_least, table};
@@ -176,6 +177,31 @@ pub(super) fn assumptions(input: &ReportInput<'_>) -> [(&'static str, String); 9
         ),
         ("Other releases", others.to_owned()),
     ]
+}
+
+/// The same with a capital letter in front.
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+/// What it means that a certificate is of this, as the end of a paragraph.
+pub(super) fn subject(of: WindowSubject) -> &'static str {
+    match of {
+        WindowSubject::GoldsteinDistance => {
+            ". The Goldstein distance is the length of the shortest mean of gradients at points within the radius"
+        }
+        WindowSubject::ComponentWise => {
+            ". Component-wise: each record's own subgradients are averaged, and where the points hit a kink that mean may be none \
+             of the mean loss"
+        }
+        _ => {
+            ". The run clips gradients below the Lipschitz constant of the loss: where a clip bites, their mean is no gradient of \
+             the loss"
+        }
+    }
 }
 
 /// e^epsilon, or that it is beyond all numbers that can be written here.

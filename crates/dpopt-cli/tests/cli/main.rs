@@ -3,6 +3,7 @@
 mod account;
 mod bad_input;
 mod calibrate;
+mod certificates;
 mod formats;
 mod hostile;
 mod interrupt;

@@ -4,8 +4,8 @@ use dpopt_oracle::{Batch, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend, Which};
 use dpopt_solver::{
-    Access, Auto, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError, Solver,
-    Terms, Unit, Walk,
+    Access, Auto, Budget, FreshReleases, Item, Needs, OutputRule, Plan, PlanError, PublicFacts,
+    RunError, Solver, Terms, Unit, Walk,
 };
 
 use super::horizon::{CLIP_FRACTION, plain_steps};
@@ -212,17 +212,20 @@ impl DpSgdPlan {
             noise_multiplier,
             ..
         } = schedule;
-        Self {
-            terms: Terms::new(
-                facts,
-                budget,
-                steps,
-                spend(facts, noise_multiplier, rate, steps),
-            )
+        let spend = spend(facts, noise_multiplier, rate, steps);
+        let terms = Terms::new(facts, budget, steps, spend)
             .with_gradients(steps as f64 * facts.records as f64 * rate.get())
             .with_clip(schedule.clip)
             .with_access(Access::Poisson(rate))
-            .with_output(schedule.output),
+            .with_output(schedule.output);
+        let noise_std = facts.noise_std(schedule.clip, noise_multiplier.get()) / rate.get();
+        Self {
+            // Where the clip goes down, so does the noise: it is not of one size.
+            terms: if schedule.clip_decay == 1.0 {
+                terms.with_fresh(FreshReleases::new(noise_std))
+            } else {
+                terms
+            },
             schedule,
             accountant: None,
         }

@@ -3,8 +3,8 @@
 use dpopt_oracle::{AskError, Batch, Level, Oracle, Schedule};
 use dpopt_privacy::{NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan, PlanError,
-    PublicFacts, PublicRank, RunError, Solver, Terms, Unit, Walk,
+    Asked, Auto, BoundSense, BoundedQuantity, Budget, FreshReleases, Item, Needs, OutputRule, Plan,
+    PlanError, PublicFacts, PublicRank, RunError, Solver, Terms, Unit, Walk,
 };
 
 use super::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
@@ -223,7 +223,10 @@ impl NoisyGdPlan {
         Self {
             terms: Terms::new(facts, budget, schedule.steps, spend)
                 .with_clip(schedule.clip)
-                .with_output(schedule.output),
+                .with_output(schedule.output)
+                .with_fresh(FreshReleases::new(
+                    facts.noise_std(schedule.clip, schedule.noise_multiplier.get()),
+                )),
             schedule,
             rank: None,
         }

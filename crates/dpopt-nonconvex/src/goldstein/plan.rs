@@ -4,7 +4,8 @@ use dpopt_oracle::{Batch, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, NoiseMultiplier, SamplingRate};
 use dpopt_solver::{
-    Access, BoundSense, Budget, Item, Plan, PlanError, PublicFacts, RunError, Terms, Unit, Walk,
+    Access, BoundSense, Budget, FreshReleases, Item, Plan, PlanError, PublicFacts, RunError, Terms,
+    Unit, Walk,
     search::{bisect, geometric},
 };
 
@@ -337,12 +338,15 @@ impl GoldsteinPlan {
             Batch::Next(_) => BoundSense::PopulationMean,
             _ => BoundSense::Mean,
         };
+        let multiplier = schedule.noise_multiplier.get();
+        let noise_std = facts.noise_std(schedule.clip, multiplier) * (facts.records as f64 / read);
         Self {
             terms: Terms::new(facts, budget, steps, spend)
                 .with_gradients(steps as f64 * read)
                 .with_clip(schedule.clip)
                 .with_access(access)
                 .with_output(schedule.output.rule())
+                .with_fresh(FreshReleases::new(noise_std).moved_in_blocks(schedule.block))
                 .bounding_goldstein(settings.radius, sense),
             settings: *settings,
             schedule,

@@ -1,0 +1,185 @@
+//! What a run certifies for nothing: the best window of its releases, in words and as JSON.
+
+use dpopt::certify::{ReleasedWindow, WindowCertificate, WindowError, WindowPlan};
+use dpopt::nonconvex::{GlmRun, Observer, Outcome, RunError};
+use dpopt::privacy::Curator;
+use serde::Serialize;
+
+use crate::choose::Chosen;
+
+/// With at most this probability a certificate is wrong.
+const FAILURE: f64 = 0.05;
+
+/// A certificate, and what it says of the point that the run returned.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Certified {
+    #[serde(flatten)]
+    pub(crate) window: WindowCertificate,
+    /// A radius around the result that holds the window.
+    pub(crate) radius_around_result: f64,
+    /// What no mean of gradients can be longer than.
+    pub(crate) longest: f64,
+}
+
+/// A certificate, or why there is none.
+pub(crate) type Certificate = Result<Certified, NoCertificate>;
+
+/// Why nothing is certified.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NoCertificate {
+    /// The run has no windows.
+    Window(WindowError),
+    /// Releases are of projected rows, and the result is not.
+    Projected,
+    /// The claim is about the population, and the start may depend on the records.
+    Checkpoint,
+}
+
+impl std::fmt::Display for NoCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoCertificate::Window(error) => error.fmt(f),
+            NoCertificate::Projected => {
+                f.write_str("none under a projection: gradients are released of projected rows")
+            }
+            NoCertificate::Checkpoint => f.write_str(
+                "none for a walk from a checkpoint: it would be about the population, of which records that the start \
+                 may depend on are no fresh sample",
+            ),
+        }
+    }
+}
+
+impl Certified {
+    /// One sentence.
+    pub(crate) fn words(&self) -> String {
+        let window = &self.window;
+        let last = window.first_step + window.window;
+        let says = if window.value < self.longest {
+            "no gradient is longer than"
+        } else {
+            "which says nothing, since no gradient is longer than"
+        };
+        format!(
+            "within {} of the result ({} of the mean of the points), the {}{} is at most {} (probability {}; {says} {}); \
+             from {}, at no cost in privacy",
+            four(self.radius_around_result),
+            four(window.radius),
+            window.of,
+            if window.population {
+                " for the population"
+            } else {
+                ""
+            },
+            four(window.value),
+            window.probability,
+            four(self.longest),
+            match window.window {
+                1 => format!("the release of step {last}"),
+                _ => format!("the releases of steps {} to {last}", window.first_step + 1),
+            }
+        )
+    }
+
+    /// Names and values, for a table.
+    pub(crate) fn rows(&self) -> Vec<(String, String)> {
+        let window = &self.window;
+        let slack = &window.slack;
+        let exact = if window.radius_is_exact {
+            ""
+        } else {
+            " (at most: the points did not fit in memory)"
+        };
+        [
+            ("value", four(window.value)),
+            ("length of the mean release", four(window.released)),
+            ("added for noise", four(slack.noise)),
+            ("added for sampling", four(slack.sampling)),
+            ("added for rounding", four(slack.rounding)),
+            (
+                "radius around the mean of the window’s points",
+                format!("{}{exact}", four(window.radius)),
+            ),
+            ("radius around the result", four(self.radius_around_result)),
+            ("probability", window.probability.to_string()),
+            (
+                "first step, releases in the window",
+                format!("{}, {}", window.first_step + 1, window.window),
+            ),
+            (
+                "windows that it was picked from",
+                window.windows.to_string(),
+            ),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
+    }
+}
+
+/// A number to four digits, rounded up: these are upper bounds.
+fn four(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let unit = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    let up = (value * unit).ceil() / unit;
+    if (1e-3..1e5).contains(&up) {
+        let decimals = (3 - up.log10().floor() as i32).max(0) as usize;
+        format!("{up:.decimals$}")
+    } else {
+        format!("{up:.3e}")
+    }
+}
+
+/// Runs a plan before `observer`, and certifies what it can of what was released.
+pub(crate) fn run(
+    run: GlmRun<'_>,
+    chosen: &Chosen,
+    projects: bool,
+    observer: &mut dyn Observer,
+) -> Result<(Outcome, Curator, Certificate), RunError> {
+    let plan = &*chosen.plan;
+    let windows = if projects {
+        Err(NoCertificate::Projected)
+    } else {
+        WindowPlan::of(plan, FAILURE).map_err(NoCertificate::Window)
+    };
+    let windows = windows.and_then(|windows| {
+        if chosen.resumed && windows.of_population() {
+            Err(NoCertificate::Checkpoint)
+        } else {
+            Ok(windows)
+        }
+    });
+    let windows = match windows {
+        Ok(windows) => windows,
+        Err(why) => {
+            let (outcome, curator) = run.run(plan, observer)?;
+            return Ok((outcome, curator, Err(why)));
+        }
+    };
+    let terms = *windows.terms();
+    let mut watched = ReleasedWindow::new(windows, observer);
+    let (outcome, curator) = run.run(plan, &mut watched)?;
+    let certificate = watched.certificate().map_err(NoCertificate::Window);
+    let certified = certificate.map(|window| Certified {
+        radius_around_result: window.radius_around(&outcome.point),
+        longest: terms.clip.min(terms.lipschitz),
+        window,
+    });
+    Ok((outcome, curator, certified))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::four;
+
+    #[test]
+    fn upper_bounds_are_rounded_up() {
+        assert_eq!(four(0.123_41), "0.1235");
+        assert_eq!(four(2.0), "2.000");
+        assert_eq!(four(1234.1), "1235");
+        assert_eq!(four(0.0), "0");
+        assert_eq!(four(1.23e-9), "1.230e-9");
+    }
+}
