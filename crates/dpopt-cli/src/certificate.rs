@@ -1,6 +1,6 @@
 //! What a run certifies for nothing: the best window of its releases, in words and as JSON.
 
-use dpopt::certify::{ReleasedWindow, WindowCertificate, WindowError, WindowPlan};
+use dpopt::certify::{ReleasedWindow, WindowCertificate, WindowError, WindowPlan, WindowSubject};
 use dpopt::nonconvex::{GlmRun, Observer, Outcome, RunError};
 use dpopt::privacy::Curator;
 use serde::Serialize;
@@ -13,11 +13,12 @@ const FAILURE: f64 = 0.05;
 /// A certificate, and what it says of the point that the run returned.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Certified {
+    /// Its first step is counted from 0 here, and from 1 in words.
     #[serde(flatten)]
     pub(crate) window: WindowCertificate,
     /// A radius around the result that holds the window.
     pub(crate) radius_around_result: f64,
-    /// What no mean of gradients can be longer than.
+    /// What no mean can be longer than, of gradients as they were released: clipped.
     pub(crate) longest: f64,
 }
 
@@ -55,10 +56,13 @@ impl Certified {
     pub(crate) fn words(&self) -> String {
         let window = &self.window;
         let last = window.first_step + window.window;
-        let says = if window.value < self.longest {
-            "no gradient is longer than"
-        } else {
-            "which says nothing, since no gradient is longer than"
+        let says = match (window.value < self.longest, window.of) {
+            (true, WindowSubject::ClippedGradients) => "no clipped gradient is longer than",
+            (true, _) => "no gradient is longer than",
+            (false, WindowSubject::ClippedGradients) => {
+                "which says nothing, since no clipped gradient is longer than"
+            }
+            (false, _) => "which says nothing, since no gradient is longer than",
         };
         format!(
             "within {} of the result ({} of the mean of the points), the {}{} is at most {} (probability {}; {says} {}); \
@@ -67,7 +71,7 @@ impl Certified {
             four(window.radius),
             window.of,
             if window.population {
-                " for the population"
+                " for the population, if the records are independent draws from it, in an order that tells nothing,"
             } else {
                 ""
             },
@@ -107,7 +111,7 @@ impl Certified {
                 format!("{}, {}", window.first_step + 1, window.window),
             ),
             (
-                "windows that it was picked from",
+                "windows of the plan, whose claims hold at once",
                 window.windows.to_string(),
             ),
         ]

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_oracle::Counts;
+use dpopt_oracle::{Counts, OracleFacts};
 use dpopt_privacy::Event;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,8 @@ pub struct Release<'a> {
     pub kind: ReleaseKind,
     /// The point at which the gradient was estimated.
     pub point: &'a [f64],
+    /// What is public of the records that were asked.
+    pub oracle: OracleFacts,
     /// The released vector: the estimate of the gradient, with that of a regulariser; empty where a norm alone was released.
     pub vector: &'a [f64],
     /// Norm of the released estimate.
@@ -161,7 +163,8 @@ pub struct ReleasedNorm {
 impl Outcome {
     /// What is proven of the point: the bound of the plan, if its proof covers a run that ended as this one did. None for a run
     /// that an observer stopped or that diverged, for plans without a bound, where the number of records is not public, and on an
-    /// oracle with another number of records or adjacency than was planned for. With a regulariser it is of the sum, for which
+    /// oracle with another number of records or adjacency than was planned for, or with sums in single precision
+    /// ([`OracleFacts::exact_sums`]). With a regulariser it is of the sum, for which
     /// the plan has to be made.
     ///
     /// For a run from another point than the origin the bound rests on the caller's claim that the facts of the plan (the

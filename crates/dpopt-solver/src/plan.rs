@@ -324,7 +324,7 @@ fn run<P: Plan + ?Sized>(
     let result = result.map(|outcome| Outcome {
         bound: outcome
             .bound
-            .filter(|_| planned == (facts.records, facts.adjacency)),
+            .filter(|_| planned == (facts.records, facts.adjacency) && facts.exact_sums),
         ..outcome
     });
     if result.is_err() {
@@ -341,7 +341,7 @@ fn on_the_way<P: Plan + ?Sized>(
     oracle: &mut Regularizing<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
-    let steps = plan.steps();
+    let (steps, facts) = (plan.steps(), oracle.facts());
     let mut output = Output::new(plan.output(), steps, start, oracle.books());
     let mut point = start.to_vec();
     let mut next = point.clone();
@@ -392,6 +392,7 @@ fn on_the_way<P: Plan + ?Sized>(
                 ReleaseKind::Norm => &point,
                 _ => &shown,
             },
+            oracle: facts,
             vector: match kind {
                 ReleaseKind::Norm => &[],
                 _ => &gradient,

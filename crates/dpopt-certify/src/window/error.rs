@@ -1,5 +1,6 @@
 //! Why a run has no certificate of its windows.
 
+use dpopt_privacy::Adjacency;
 use dpopt_solver::ReleaseKind;
 
 /// Windows that can't be certified, or that were not.
@@ -71,6 +72,29 @@ pub enum WindowError {
         /// That of the release.
         released: usize,
     },
+    /// A release, or the point that it is at, is not finite.
+    #[error("none: the release of step {step} or its point is not finite")]
+    NotFinite {
+        /// The step.
+        step: u64,
+    },
+    /// The run was on other records than were planned for.
+    #[error(
+        "none: it was planned for {planned} records, and the run is on {records} under {adjacency}"
+    )]
+    OtherRecords {
+        /// The plan's number.
+        planned: u64,
+        /// The run's.
+        records: u64,
+        /// The run's relation.
+        adjacency: Adjacency,
+    },
+    /// Contributions are shortened by more than the lattice does.
+    #[error(
+        "none: this loss is summed in single precision, which shortens gradients by more than is accounted for"
+    )]
+    InexactSums,
     /// The run ended before its first window did.
     #[error("none: the run ended before a window of {window} releases was complete")]
     NoWindow {

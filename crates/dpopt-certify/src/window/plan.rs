@@ -1,5 +1,6 @@
 //! What is fixed before the run: the windows, and what is added to the length of their means.
 
+use dpopt_privacy::Adjacency;
 use dpopt_solver::{Access, Plan};
 
 use super::error::WindowError;
@@ -24,6 +25,8 @@ pub struct WindowTerms {
     pub noise_std: f64,
     /// n: records that the means are over.
     pub records: u64,
+    /// The neighbouring relation: of the ones under which n is public.
+    pub adjacency: Adjacency,
     /// d.
     pub dim: usize,
     /// Which records a release reads.
@@ -78,6 +81,7 @@ impl WindowTerms {
             failure,
             noise_std: fresh.noise_std,
             records: facts.records,
+            adjacency: facts.adjacency,
             dim: plan.dim(),
             access: plan.access(),
             lipschitz: facts.lipschitz,
@@ -136,6 +140,9 @@ impl WindowPlan {
     /// # Errors
     /// [`WindowError::OutOfRange`], [`WindowError::Access`].
     pub fn new(terms: WindowTerms) -> Result<Self, WindowError> {
+        if !terms.adjacency.record_count_is_public() {
+            return Err(WindowError::DeclaredSize);
+        }
         let range = |name, value| WindowError::OutOfRange { name, value };
         WindowError::positive("noise_std", terms.noise_std)?;
         WindowError::positive("clip", terms.clip)?;
@@ -157,7 +164,10 @@ impl WindowPlan {
         }
         | Sampling::Fixed { size } = sampling
         {
-            WindowError::positive("sample size", size)?;
+            // Noise is rounded in the sum, which is divided by that.
+            if !(size >= 1.0 && size.is_finite()) {
+                return Err(range("sample size", size));
+            }
         }
         let windows = (terms.releases / terms.window) as f64;
         // Noise and samples fail separately.
@@ -213,7 +223,8 @@ impl WindowPlan {
         }
     }
 
-    /// Whether it is about the population: unread records are a fresh sample of that, and of no other mean.
+    /// Whether it is about the population: unread records are a fresh sample of that, and of no other mean, **if** the records are
+    /// independent draws, in an order that tells nothing, and the start does not depend on them.
     #[must_use]
     pub fn of_population(&self) -> bool {
         matches!(self.terms.access, Access::SinglePass { .. })

@@ -41,9 +41,13 @@ pub struct WindowCertificate {
 }
 
 impl WindowCertificate {
-    /// A radius around `point` that holds the window too: the same value is certified there.
+    /// A radius around `point` that holds the window too: the same value is certified there. Infinite for a point of another
+    /// dimension.
     #[must_use]
     pub fn radius_around(&self, point: &[f64]) -> f64 {
+        if point.len() != self.point.len() {
+            return f64::INFINITY;
+        }
         let rounding = 1.0 + (self.point.len() as f64 + 8.0) * f64::EPSILON;
         self.radius + distance(&self.point, point) * rounding
     }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
+use dpopt_privacy::Adjacency;
 use dpopt_solver::{Observer, Release, ReleaseKind};
 
 use super::error::WindowError;
@@ -19,7 +20,7 @@ const MEMORY: usize = 1 << 22;
 ///
 /// # Privacy
 /// Everything in it is released: it costs nothing. Which window is kept may depend on the releases, since the claims of all of
-/// them hold at once.
+/// them hold at once. Of two watchers of one run the probabilities of failure add up.
 pub struct ReleasedWindow<'a> {
     inner: &'a mut dyn Observer,
     windows: Windows,
@@ -61,6 +62,9 @@ impl Observer for ReleasedWindow<'_> {
             point: release.point,
             vector: release.vector,
             noise_norm: release.noise_norm,
+            records: release.oracle.records,
+            adjacency: release.oracle.adjacency,
+            exact_sums: release.oracle.exact_sums,
         });
         self.inner.on_release(release)
     }
@@ -74,6 +78,9 @@ pub(super) struct Seen<'a> {
     pub(super) point: &'a [f64],
     pub(super) vector: &'a [f64],
     pub(super) noise_norm: f64,
+    pub(super) records: u64,
+    pub(super) adjacency: Adjacency,
+    pub(super) exact_sums: bool,
 }
 
 pub(super) struct Windows {
@@ -203,6 +210,20 @@ impl Windows {
                 let planned = terms.dim;
                 return Err(WindowError::Dimension { planned, released });
             }
+        }
+        // Gradients at a point that is not finite count as zero, and would look like those of a stationary one.
+        if !seen.point.iter().chain(seen.vector).all(|x| x.is_finite()) {
+            return Err(WindowError::NotFinite { step });
+        }
+        if (seen.records, seen.adjacency) != (terms.records, terms.adjacency) {
+            return Err(WindowError::OtherRecords {
+                planned: terms.records,
+                records: seen.records,
+                adjacency: seen.adjacency,
+            });
+        }
+        if !seen.exact_sums {
+            return Err(WindowError::InexactSums);
         }
         // Also a deviation that is NaN, or that follows the releases.
         if !self.plan.has_noise(seen.noise_norm) {

@@ -391,7 +391,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
 /// The field is the gradient of the loss.
 impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
     fn facts(&self) -> OracleFacts {
-        self.facts
+        OracleFacts {
+            exact_sums: !L::SUMS_IN_BLOCKS,
+            ..self.facts
+        }
     }
 
     fn books(&mut self) -> &mut Books {
