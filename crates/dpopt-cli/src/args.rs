@@ -181,6 +181,24 @@ pub(crate) fn adjacency_in_words(adjacency: Adjacency) -> &'static str {
     }
 }
 
+/// The help text of a flag that takes a loss.
+pub(crate) fn loss_help() -> String {
+    let named = |kinks: bool| {
+        let losses = Glm::ALL.into_iter();
+        let losses = losses.filter(|loss| loss.constants(1.0).smoothness.is_infinite() == kinks);
+        let shown = losses.map(|loss| match loss.to_string().split_once(':') {
+            Some((name, _)) => format!("{name}[:NUMBER]"),
+            None => loss.to_string(),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "Loss of a record: {}; with kinks, for the goldstein solvers: {}",
+        named(false),
+        named(true)
+    )
+}
+
 /// A loss. One with kinks is refused by the planners that need a Lipschitz gradient.
 pub(crate) fn loss(name: &str) -> Result<Glm, String> {
     // A parameter follows a colon.

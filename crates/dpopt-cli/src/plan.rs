@@ -46,8 +46,8 @@ pub(crate) struct PlanArgs {
     /// L0: bound on the norm of a record's gradient
     #[arg(long, value_name = "L0", value_parser = args::positive, allow_hyphen_values = true)]
     lipschitz: Option<f64>,
-    /// L1: Lipschitz constant of a record's gradient; without it (and without --loss) the goldstein
-    /// solvers plan for kinks
+    /// L1: Lipschitz constant of a record's gradient; without it, and with the other two and no
+    /// --loss, the goldstein solvers plan for any loss with kinks
     #[arg(long, value_name = "L1", value_parser = args::positive, allow_hyphen_values = true)]
     smoothness: Option<f64>,
     /// Bound on F(0) - min F
@@ -89,7 +89,10 @@ struct Json<'a> {
 impl PlanArgs {
     fn facts(&self) -> Result<PublicFacts, CliError> {
         let given = (self.lipschitz, self.smoothness, self.initial_gap);
-        let free = self.loss.is_none() && matches!(given, (Some(_), Some(_), Some(_)));
+        let kinks = self.loss.is_none()
+            && uses_goldstein(self.solver)
+            && matches!(given, (Some(_), None, Some(_)));
+        let free = self.loss.is_none() && matches!(given, (Some(_), Some(_), Some(_))) || kinks;
         // A schema's labels are -1 and 1.
         let loss = self.loss.unwrap_or(Glm::Logistic);
         let derived = loss.constants_within(self.row_norm, Some(1.0));
@@ -100,9 +103,10 @@ impl PlanArgs {
             dim,
             adjacency: self.adjacency,
             lipschitz: self.lipschitz.unwrap_or(derived.lipschitz),
-            smoothness: self.smoothness.unwrap_or(match self.loss {
-                None if uses_goldstein(self.solver) => f64::INFINITY,
-                _ => derived.smoothness,
+            smoothness: self.smoothness.unwrap_or(if kinks {
+                f64::INFINITY
+            } else {
+                derived.smoothness
             }),
             initial_gap: self.initial_gap.unwrap_or(derived.initial_gap),
             row_norm: self.row_norm,

@@ -91,8 +91,7 @@ pub(crate) struct TrainArgs {
     /// Labels of the test set, where they are in a file of their own
     #[arg(long, value_name = "FILE", requires = "test")]
     test_labels: Option<PathBuf>,
-    /// Loss of a record: logistic, sigmoid, welsch, geman-mcclure, cauchy, tukey[:C] or huber[:DELTA]
-    #[arg(long, default_value = "logistic", value_parser = args::loss)]
+    #[arg(long, default_value = "logistic", value_parser = args::loss, help = args::loss_help())]
     loss: Glm,
     #[arg(long, default_value = "auto", help = args::solver_help())]
     solver: SolverArg,

@@ -32,7 +32,6 @@ impl Serialize for dyn Plan + '_ {
             }
             Some(bound) if bound.quantity == BoundedQuantity::GoldsteinDistance => {
                 map.serialize_entry("goldstein_bound", &bound.value)?;
-                map.serialize_entry("goldstein_radius", &bound.radius)?;
             }
             bound => map.serialize_entry("predicted_bound", &bound.map(|bound| bound.value))?,
         }

@@ -299,6 +299,15 @@ fn run<P: Plan + ?Sized>(
         });
     }
     let mut walk = plan.walk(start)?;
+    let rule = plan.output();
+    if matches!(
+        rule,
+        OutputRule::UniformBlock | OutputRule::SmallestReleasedBlock
+    ) && !walk.in_blocks()
+    {
+        let solver = plan.name();
+        return Err(RunError::NoBlocks { solver, rule });
+    }
     let mut with = Regularizing {
         oracle,
         added: run.regularizer.map(Regularized::new),

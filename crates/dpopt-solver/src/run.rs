@@ -42,6 +42,11 @@ pub trait Walk {
         Stop::Completed
     }
 
+    /// Whether it names the point to return where a block is asked for.
+    fn in_blocks(&self) -> bool {
+        false
+    }
+
     /// The last word of a walk, before the run is settled: it may still ask.
     ///
     /// # Errors
@@ -206,6 +211,24 @@ pub enum RunError {
     NoRegularizer {
         /// The solver.
         solver: &'static str,
+    },
+    /// A plan by hand can't be walked.
+    #[error("{solver} can't be walked with a {name} of {value}")]
+    Schedule {
+        /// The solver.
+        solver: &'static str,
+        /// What of its schedule.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A plan by hand returns the mean of a block, and the walk has none.
+    #[error("{solver} does not walk in blocks, and can't return `{rule}`")]
+    NoBlocks {
+        /// The solver.
+        solver: &'static str,
+        /// The rule.
+        rule: OutputRule,
     },
     /// An oracle or an estimator of the plan could not be set up.
     #[error(transparent)]

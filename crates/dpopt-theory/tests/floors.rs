@@ -2,11 +2,12 @@
 
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, ExtraFacts, KlCondition, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule,
-    Plan, PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan,
-    SampledSpiderBoostSchedule, Solver, TreeSettings, TreeSpiderPlan, TreeTarget,
+    Budget, ConvexFacts, ExtraFacts, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    KlCondition, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts,
+    RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver,
+    TreeSettings, TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Convexity, Differentiable, Loss, PrivateData, PrivateMean, Records};
+use dpopt_oracle::{Batch, Convexity, Differentiable, Loss, PrivateData, PrivateMean, Records};
 use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, NoiseMultiplier};
 use dpopt_theory::{Fingerprint, LeCam, Majority, MeanBall, MeanBallMean, Problem};
 
@@ -85,6 +86,24 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
                     ..*plan.schedule()
                 };
                 return Box::new(SampledSpiderBoostPlan::by_hand(facts, budget, schedule));
+            }
+            Ok(_) if solver.name == "goldstein-pass" => {
+                // As many blocks of smaller batches.
+                let settings = GoldsteinSettings::at_radius(radius);
+                let plan = GoldsteinPlan::single_pass(&more, budget, &settings).unwrap();
+                let steps = plan.schedule().steps;
+                let Batch::Next(batch) = plan.schedule().batch else {
+                    panic!("{plan:?}");
+                };
+                let batch = (batch / factor).max(1);
+                let block = plan.schedule().block.min(facts.records / batch);
+                let schedule = GoldsteinSchedule {
+                    batch: Batch::Next(batch),
+                    block,
+                    steps: steps.min(facts.records / batch) / block * block,
+                    ..*plan.schedule()
+                };
+                return Box::new(GoldsteinPlan::by_hand(facts, budget, &settings, schedule));
             }
             Ok(plan) => return plan,
             Err(error) => reason = Some(error),

@@ -1,8 +1,6 @@
 //! Pages of ordinary, hostile and extreme runs.
 
-use dpopt::nonconvex::{
-    BoundSense, Budget, Plan as _, PublicFacts, SpiderBoostPlan, StatedBound, Stop,
-};
+use dpopt::nonconvex::{Budget, Plan as _, PublicFacts, SpiderBoostPlan, StatedBound, Stop};
 use dpopt::oracle::Glm;
 use dpopt::privacy::{Adjacency, Delta, Epsilon};
 

@@ -204,7 +204,7 @@ fn what_a_solver_has_no_use_for_or_lacks_is_said() {
         ),
         (
             "--solver goldstein --goldstein-radius 1e-9",
-            &["Goldstein distance at radius", "at least", "records"],
+            &["Goldstein distance at radius", "more steps"],
         ),
         (
             "--solver goldstein-pass --goldstein-radius 1 --project 2",

@@ -5,6 +5,9 @@ use dpopt_solver::PublicFacts;
 /// Most block lengths that a search tries.
 const TRIALS: u64 = 2_000;
 
+/// Up to so many blocks the longest that fit are tried.
+const FEW: u64 = 64;
+
 /// What a walk is planned for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Aim {
@@ -51,11 +54,11 @@ impl Quality {
     ) -> Self {
         let (l, root) = (facts.lipschitz, (facts.dim as f64).sqrt());
         let noise = root * facts.adjacency.sum_sensitivity() * l * multiplier / read;
-        let sampling = chance * l * l / read;
-        let square = l * l + if poisson { sampling } else { 0.0 };
+        let sampling = l * (chance / read).sqrt();
+        let varying = if poisson { sampling } else { 0.0 };
         Self {
-            size: square.sqrt().hypot(noise),
-            error: noise.hypot(sampling.sqrt()),
+            size: l.hypot(noise).hypot(varying),
+            error: noise.hypot(sampling),
             // Rounding and the slack of the clip, of a lattice whose step is at most 2^-29 of the radius.
             bias: l * ((root + 1.0) * 2f64.powi(-29) + 2f64.powi(-44)),
         }
@@ -95,8 +98,8 @@ impl Aim {
                 bound: self.bound(steps, len, &quality),
             }
         };
-        // The least over real numbers is at (k rho T/F0')^(2/3), and is flat: a fifth around it holds the best whole one,
-        // up to what whole numbers of blocks lose.
+        // The least over real numbers is at (k rho T/F0')^(2/3), and is flat: a fifth around it holds the best whole one, up to
+        // what whole numbers of blocks lose. Where there are few blocks that is much, so that the longest of each number is tried too.
         let rough = quality(most);
         let k = self.regret * rough.size + rough.error;
         let ideal = (k * self.spread * most as f64 / self.gap).powf(2.0 / 3.0);
@@ -108,6 +111,7 @@ impl Aim {
         let stride = (high - low).div_ceil(TRIALS).max(1);
         (low..=high)
             .step_by(stride as usize)
+            .chain((1..=FEW).map(|blocks| (most / blocks).max(2)))
             .map(of)
             .min_by(|a, b| a.bound.total_cmp(&b.bound))
     }

@@ -14,7 +14,7 @@ use dpopt_solver::{Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanErr
 
 pub use plan::GoldsteinPlan;
 use plan::{ALL, PASS, SAMPLED, VALUES};
-pub use schedule::{GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+pub use schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 
 /// Goldstein-stationary points on all records.
 pub static GOLDSTEIN: Solver = Solver {

@@ -6,13 +6,12 @@ use dpopt_oracle::{Batch, Level, Offers, Schedule};
 use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, NoiseMultiplier, SamplingRate};
 use dpopt_solver::{
-    Access, BoundSense, Budget, Item, OutputRule, Plan, PlanError, PublicFacts, RunError, Terms,
-    Unit, Walk,
+    Access, BoundSense, Budget, Item, Plan, PlanError, PublicFacts, RunError, Terms, Unit, Walk,
     search::{bisect, geometric},
 };
 
 use super::bound::{Aim, Block, Quality};
-use super::schedule::{GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 use super::slopes::{Search, Slopes};
 use super::walk::Blocks;
 
@@ -20,6 +19,9 @@ pub(super) const ALL: &str = "goldstein";
 pub(super) const SAMPLED: &str = "goldstein-sampled";
 pub(super) const PASS: &str = "goldstein-pass";
 pub(super) const VALUES: &str = "goldstein-zo";
+
+/// The least a/r.
+const LEAST_SMOOTHING: f64 = 1e-9;
 
 /// A plan that finds a point of small Goldstein distance: private online-to-nonconvex conversion on fresh gradients.
 ///
@@ -93,7 +95,8 @@ impl<'a> Task<'a> {
         facts.check_lipschitz()?;
         PlanError::positive("goldstein_radius", settings.radius)?;
         let share = settings.smoothing_share;
-        if !(share > 0.0 && share < 1.0) {
+        // A smaller one is lost in the rounding of z + u.
+        if !(share >= LEAST_SMOOTHING && share < 1.0) {
             return Err(PlanError::BadFact {
                 name: "smoothing_share",
                 value: share,
@@ -190,11 +193,11 @@ impl<'a> Task<'a> {
     /// The bound for the point that is returned.
     fn stated(&self, block: &Block, asks: Asks) -> Option<f64> {
         match (self.settings.output, asks.batch) {
-            (OutputRule::UniformBlock, _) => Some(block.bound),
+            (GoldsteinOutput::UniformBlock, _) => Some(block.bound),
             // The error of directions is no Gaussian vector.
             _ if asks.slopes.is_some() => None,
             // What noise the least of K means of releases may hide: at most that of the largest of K Gaussian vectors.
-            (OutputRule::SmallestReleasedBlock, Batch::All) => {
+            (GoldsteinOutput::SmallestReleasedBlock, Batch::All) => {
                 let blocks = (block.steps / block.len) as f64;
                 let hidden = (2.0 * blocks.ln() / self.facts.dim as f64).sqrt();
                 let more = block.quality.error * hidden / (block.len as f64).sqrt();
@@ -229,7 +232,7 @@ impl GoldsteinPlan {
     }
 
     /// As [`GoldsteinPlan::new`], on a Poisson sample for each step, whose rate is chosen so that the noise is little more than on
-    /// all records: 0.75 mu/sqrt T under replace-one, 1.5 mu/sqrt T otherwise. (By the central limit theorem 1.5 % and 20 % more; a
+    /// all records: 0.75 mu/sqrt T under replace-one, 1.5 mu/sqrt T otherwise. (By the central limit theorem 1.5 % and 10 % more; a
     /// guide. The multiplier is calibrated by the accountant of the relation.)
     ///
     /// # Errors
@@ -313,14 +316,18 @@ impl GoldsteinPlan {
             let s = facts.adjacency.sum_sensitivity();
             // Where noise alone counts the best batch is s sqrt(3 d)/mu; sampling asks for more.
             let around = s * (3.0 * d).sqrt() / task.mu;
-            geometric((around / 16.0).max(1.0), (n / 2.0).min(around * 64.0), 1.02)
-                .map(|batch| batch as u64)
-                .filter_map(|batch| {
-                    let quality = Quality::new(facts, 1.0 / task.mu, batch as f64, 1.0, false);
-                    let block = task.aim.best(records / batch, |_| quality)?;
-                    Some((batch, block))
-                })
-                .min_by(|(_, a), (_, b)| a.bound.total_cmp(&b.bound))
+            geometric(
+                (around / 16.0).max(1.0),
+                (n / 2.0).min((around * 64.0).max(64.0)),
+                1.02,
+            )
+            .map(|batch| batch as u64)
+            .filter_map(|batch| {
+                let quality = Quality::new(facts, 1.0 / task.mu, batch as f64, 1.0, false);
+                let block = task.aim.best(records / batch, |_| quality)?;
+                Some((batch, block))
+            })
+            .min_by(|(_, a), (_, b)| a.bound.total_cmp(&b.bound))
         };
         let (batch, block) = best(facts.records).unzip();
         if facts.adjacency == Adjacency::AddRemove {
@@ -374,10 +381,8 @@ impl GoldsteinPlan {
             search.best(directions)
         };
         let (slopes, block) = best(facts.records).unzip();
-        let asks = Asks {
-            batch: Batch::All,
-            slopes,
-        };
+        let batch = Batch::All;
+        let asks = Asks { batch, slopes };
         let multiplier = |steps: u64| Ok(NoiseMultiplier::new((steps as f64).sqrt() / task.mu)?);
         task.plan(VALUES, block, asks, multiplier, || {
             least_that_fits(facts.records, |records| {
@@ -424,7 +429,7 @@ impl GoldsteinPlan {
                 .with_gradients(gradients)
                 .with_clip(schedule.clip)
                 .with_access(access)
-                .with_output(schedule.output)
+                .with_output(schedule.output.rule())
                 .bounding_goldstein(settings.radius, sense),
             settings: *settings,
             schedule,
@@ -494,6 +499,7 @@ impl Plan for GoldsteinPlan {
         let mut items = vec![
             Item::count("steps", schedule.steps),
             Item::count("block", schedule.block),
+            Item::number("goldstein_radius", self.settings.radius, Unit::LENGTH),
             Item::number("displacement_cap", schedule.cap, Unit::LENGTH),
             match schedule.step {
                 GoldsteinStep::AdaGradNorm => {
@@ -519,7 +525,7 @@ impl Plan for GoldsteinPlan {
             Item::number("noise_std", self.noise_std(), Unit::GRADIENT),
         ]);
         items.extend(self.accountant.map(|name| Item::word("accountant", name)));
-        items.push(Item::word("output", schedule.output));
+        items.push(Item::word("output", schedule.output.rule()));
         items
     }
 
@@ -530,7 +536,32 @@ impl Plan for GoldsteinPlan {
         }
     }
 
+    /// In one pass the first release reads other records than the rest, and each of them costs as much as all.
+    fn share_spent(&self, step: u64) -> f64 {
+        match self.schedule.batch {
+            Batch::Next(_) => 1.0,
+            _ => (step + 1) as f64 / self.steps().max(1) as f64,
+        }
+    }
+
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        let schedule = &self.schedule;
+        for (name, value) in [
+            ("block", schedule.block as f64),
+            ("displacement_cap", schedule.cap),
+            ("step_size", schedule.step_size),
+            ("smoothing", schedule.smoothing),
+        ] {
+            // The sum of a displacement and a step has to be finite.
+            if !(value > 0.0 && value < 1e150) {
+                let solver = self.name();
+                return Err(RunError::Schedule {
+                    solver,
+                    name,
+                    value,
+                });
+            }
+        }
         Ok(Box::new(Blocks::new(&self.schedule, start.len())?))
     }
 

@@ -19,8 +19,30 @@ pub struct GoldsteinSettings {
     pub smoothing_share: f64,
     /// How displacements are learnt.
     pub step: GoldsteinStep,
-    /// [`OutputRule::UniformBlock`], [`OutputRule::SmallestReleasedBlock`], or [`OutputRule::Last`], which has no bound.
-    pub output: OutputRule,
+    /// What is returned.
+    pub output: GoldsteinOutput,
+}
+
+/// What a walk in blocks returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GoldsteinOutput {
+    /// The mean of the points of a uniform block: the theorem's.
+    UniformBlock,
+    /// That of the block whose releases have the shortest mean; a bound on all records only.
+    SmallestReleasedBlock,
+    /// The last point, without a bound.
+    Last,
+}
+
+impl GoldsteinOutput {
+    pub(super) fn rule(self) -> OutputRule {
+        match self {
+            GoldsteinOutput::UniformBlock => OutputRule::UniformBlock,
+            GoldsteinOutput::SmallestReleasedBlock => OutputRule::SmallestReleasedBlock,
+            GoldsteinOutput::Last => OutputRule::Last,
+        }
+    }
 }
 
 impl GoldsteinSettings {
@@ -31,7 +53,7 @@ impl GoldsteinSettings {
             radius,
             smoothing_share: SMOOTHING,
             step: GoldsteinStep::Planned,
-            output: OutputRule::UniformBlock,
+            output: GoldsteinOutput::UniformBlock,
         }
     }
 }
@@ -92,7 +114,7 @@ pub struct GoldsteinSchedule {
     /// Noise multiplier of each release.
     pub noise_multiplier: NoiseMultiplier,
     /// What is returned.
-    pub output: OutputRule,
+    pub output: GoldsteinOutput,
 }
 
 impl GoldsteinSchedule {
@@ -107,10 +129,10 @@ impl GoldsteinSchedule {
         ClipNorm::new(self.clip).map_err(RunError::Clip)
     }
 
-    /// eta, after estimates whose squared lengths add up to `squares` in this block.
-    pub(super) fn step_size(&self, squares: f64) -> f64 {
+    /// eta, after estimates whose squared lengths add up to `squares` times the square of `unit` in this block.
+    pub(super) fn step_size(&self, unit: f64, squares: f64) -> f64 {
         match self.step {
-            GoldsteinStep::AdaGradNorm if squares > 0.0 => self.step_size / squares.sqrt(),
+            GoldsteinStep::AdaGradNorm if squares > 0.0 => self.step_size / squares.sqrt() / unit,
             GoldsteinStep::AdaGradNorm => 0.0,
             _ => self.step_size,
         }

@@ -1,12 +1,12 @@
 //! Plans from values against numbers of 40 digits, computed apart from this code.
 
 use dpopt_oracle::query::smoothed_gradient_bound;
-use dpopt_solver::{OutputRule, Plan, PlanError, PublicFacts};
+use dpopt_solver::{Plan, PlanError, PublicFacts};
 
 use super::bound::Aim;
 use super::slopes::Slopes;
 use super::tests::{RADIUS, budget, close, facts};
-use super::{GoldsteinPlan, GoldsteinSettings};
+use super::{GoldsteinOutput, GoldsteinPlan, GoldsteinSettings};
 
 /// At radius 0.2 and a = 0.0002.
 const AIM: Aim = Aim {
@@ -291,7 +291,7 @@ fn plans_from_values_are_refused_as_others_are() {
     assert!(from_values(&facts(needed - 1, 10), u64::MAX, None).is_err());
     // The error of directions is no Gaussian vector, so the block of the least release has no bound.
     let settings = GoldsteinSettings {
-        output: OutputRule::SmallestReleasedBlock,
+        output: GoldsteinOutput::SmallestReleasedBlock,
         ..GoldsteinSettings::at_radius(RADIUS)
     };
     let plan = GoldsteinPlan::zeroth_order(&facts(3_000, 10), &budget(), &settings, 5_000, None);

@@ -2,9 +2,9 @@
 
 use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Books, Fresh, FreshSlopes, Oracle};
-use dpopt_solver::{Asked, Closing, OutputRule, ReleaseKind, RunError, Stop, Walk};
+use dpopt_solver::{Asked, Closing, ReleaseKind, RunError, Stop, Walk};
 
-use super::schedule::{GoldsteinSchedule, GoldsteinStep};
+use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinStep};
 
 /// How a step asks.
 enum Estimator {
@@ -27,7 +27,7 @@ pub(super) struct Blocks<'a> {
     points: Vec<f64>,
     releases: Vec<f64>,
     len: u64,
-    /// Sum of the squared lengths of the releases of this block.
+    /// Sum of the squared lengths of the releases of this block, in units of the clip radius.
     squares: f64,
     /// Steps made.
     done: u64,
@@ -102,7 +102,7 @@ impl<'a> Blocks<'a> {
     fn end_block(&mut self, block: u64) {
         let length = norm(&self.releases);
         let keep = match self.schedule.output {
-            OutputRule::SmallestReleasedBlock => length < self.least,
+            GoldsteinOutput::SmallestReleasedBlock => length < self.least,
             _ => block <= self.chosen,
         };
         if keep {
@@ -154,8 +154,13 @@ impl Walk for Blocks<'_> {
         for ((next, w), delta) in next.iter_mut().zip(point).zip(&self.displacement) {
             *next = w + delta;
         }
-        self.squares += gradient.iter().map(|g| g * g).sum::<f64>();
-        let eta = self.schedule.step_size(self.squares);
+        // In units of the clip radius, whose square may be no number.
+        let clip = self.schedule.clip;
+        self.squares += gradient
+            .iter()
+            .map(|g| (g / clip) * (g / clip))
+            .sum::<f64>();
+        let eta = self.schedule.step_size(clip, self.squares);
         for ((delta, sum), g) in self
             .displacement
             .iter_mut()
@@ -176,12 +181,17 @@ impl Walk for Blocks<'_> {
         }
     }
 
+    fn in_blocks(&self) -> bool {
+        true
+    }
+
     fn close(&mut self, _: Stop, _: &mut dyn Oracle) -> Result<Closing, AskError> {
-        if self.schedule.output == OutputRule::Last {
+        if self.schedule.output == GoldsteinOutput::Last {
             return Ok(Closing::default());
         }
         // A run that ended before the chosen block did returns the latest one, or the mean of the points so far.
-        let output = self.output.take().or_else(|| self.mean());
+        let finite = |point: &Vec<f64>| point.iter().all(|w| w.is_finite());
+        let output = self.output.take().or_else(|| self.mean()).filter(finite);
         Ok(output.map_or_else(Closing::default, Closing::at))
     }
 }

@@ -7,6 +7,7 @@ mod baselines;
 mod bounds;
 mod docs;
 mod errata;
+mod goldstein;
 mod jl;
 mod kl_attacks;
 mod kl_spider;

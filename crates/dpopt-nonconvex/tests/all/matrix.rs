@@ -80,7 +80,7 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
     let mut extra = ExtraFacts::default()
         .with_radius(1.0)
         .with_kl(kl)
-        .with_goldstein_radius(1.0);
+        .with_goldstein_radius(30.0);
     if facts.convexity == Convexity::Nonconvex {
         extra = extra.with_weak_convexity(facts.smoothness);
     }
@@ -92,7 +92,11 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
         .iter()
         .filter_map(|solver| {
             // Few steps make no useful plan of these.
-            let most = if solver.needs.kl { 200 } else { 12 };
+            let most = if solver.needs.kl || solver.needs.goldstein {
+                200
+            } else {
+                12
+            };
             let boxed = |plan: Box<dyn Plan>| plan;
             let plan = match solver.name {
                 "recursive-gd" => RecursiveGdPlan::even_if_vacuous(&convex, &budget(500.0), 200)

@@ -146,7 +146,8 @@ fn plans_are_written_by_name() {
         }
         // Two items of one name would be one key.
         assert_eq!(object.len(), items.len() + 3, "{name}");
-        let stated = object.get("predicted_bound").or(object.get("excess_bound"));
+        let names = ["predicted_bound", "excess_bound", "goldstein_bound"];
+        let stated = names.into_iter().find_map(|name| object.get(name));
         let bound = plan.bound().map(|bound| bound.value);
         assert_eq!(stated.unwrap().as_f64(), bound, "{name}");
     }
@@ -167,7 +168,8 @@ fn what_a_plan_spends_is_the_budget_and_adds_up_over_its_steps() {
             before = share;
         }
         assert!((before - 1.0).abs() < 1e-9, "{name}: {before}");
-        assert!(plan.gradients() > 0.0 && plan.clip() > 0.0, "{name}");
+        let asks = plan.gradients() > 0.0 || plan.needs().covers(Offers::SLOPES);
+        assert!(asks && plan.clip() > 0.0, "{name}");
         assert_eq!(plan.facts().dim, 5, "{name}");
         if let Some(bound) = plan.predicted_bound() {
             assert!(bound < plan.trivial_bound(), "{name}");
@@ -288,7 +290,14 @@ fn a_run_can_start_elsewhere_but_not_under_a_projection() {
             let (from_origin, _) = on.run(&*plan, &mut NoObserver).unwrap();
             assert_ne!(result.unwrap().0.point, from_origin.point);
         } else {
-            assert_eq!(first.as_deref(), Some(&start[..]), "{name}");
+            // Some ask beside their point: within a thousandth of the Goldstein radius.
+            let reach = if name.starts_with("goldstein") {
+                3e-3
+            } else {
+                0.0
+            };
+            let off = dpopt_linalg::distance(&first.unwrap(), &start);
+            assert!(off <= reach, "{name}: {off}");
         }
     }
 }

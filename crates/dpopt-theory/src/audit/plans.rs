@@ -3,11 +3,11 @@
 use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, GoldsteinPlan, GoldsteinSchedule,
-    GoldsteinSettings, GoldsteinStep, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
-    NormalizedSpiderSchedule, OutputRule, Plan, ProximalFacts, ProximalPlan, ProximalReads,
-    ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan,
-    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, GoldsteinOutput, GoldsteinPlan,
+    GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, KlCondition, Limits, NoisyGdPlan,
+    NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan,
+    ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan,
+    RecursiveSgdPlan, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
     SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
     TreeSpiderSchedule, TreeTarget,
 };
@@ -290,7 +290,7 @@ pub(super) fn goldstein(
         directions: None,
         clip: facts.lipschitz,
         noise_multiplier: noise((steps as f64).sqrt() / budget.mu()?.get())?,
-        output: OutputRule::UniformBlock,
+        output: GoldsteinOutput::UniformBlock,
     };
     let settings = GoldsteinSettings::at_radius(cap * block as f64);
     Ok(GoldsteinPlan::by_hand(facts, budget, &settings, schedule))

@@ -1,0 +1,350 @@
+//! The walk in blocks: what it asks, where it goes, what it returns.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+
+use dpopt_linalg::{Design, distance, dot, norm};
+use dpopt_nonconvex::{
+    BoundedQuantity, GOLDSTEIN, GlmRun, GoldsteinOutput, GoldsteinPlan, GoldsteinSchedule,
+    GoldsteinSettings, GoldsteinStep, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule,
+    Plan, PlanError, PublicFacts, Release, RunError, SOLVERS, Stop,
+};
+use dpopt_oracle::{
+    Answer, Batch, FnOracle, Glm, Mean, Offers, OracleFacts, PrivateData, Question,
+};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Event};
+
+use crate::common::{budget, extra, facts, uniforms, z};
+
+const DIM: usize = 3;
+/// A direction of length 1.
+const DOWN: [f64; DIM] = [0.6, 0.0, -0.8];
+
+fn schedule(steps: u64, block: u64) -> GoldsteinSchedule {
+    GoldsteinSchedule {
+        steps,
+        block,
+        cap: 0.1,
+        step_size: 0.05,
+        smoothing: 1e-4,
+        step: GoldsteinStep::Planned,
+        batch: Batch::All,
+        directions: None,
+        clip: 1.0,
+        noise_multiplier: z(1.0),
+        output: GoldsteinOutput::UniformBlock,
+    }
+}
+
+fn by_hand(schedule: GoldsteinSchedule) -> GoldsteinPlan {
+    let radius = schedule.cap * (schedule.block as f64 + 1.0) / 2.0 + schedule.smoothing;
+    let settings = GoldsteinSettings::at_radius(radius);
+    GoldsteinPlan::by_hand(&facts(DIM, 100), &budget(1.0), &settings, schedule)
+}
+
+/// Walks down a field that is -DOWN everywhere, without noise: what was asked, and what came out.
+fn walked(plan: &GoldsteinPlan, seed: u64) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let offers = plan.needs();
+    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, offers);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
+    let mut asked = Vec::new();
+    let mut oracle = FnOracle::new(known, curator, |_, question| {
+        let mean = match question {
+            Question::Mean { of, .. } if offers == Offers::MEANS => {
+                asked.push(of.point().to_vec());
+                DOWN.map(|x| -x).to_vec()
+            }
+            Question::Slopes { of, .. } if offers == Offers::SLOPES => {
+                asked.push(of.point.to_vec());
+                let mut slopes = vec![0.0; of.directions.count()];
+                of.write(|w| -dot(w, &DOWN), &mut slopes);
+                slopes
+            }
+            other => panic!("{other:?}"),
+        };
+        Ok(Answer::Mean(Mean::new(mean, 0.0)))
+    });
+    let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
+    assert_eq!(outcome.stop, Stop::Completed);
+    (asked, outcome.point)
+}
+
+/// After two steps of a block the displacement is D DOWN: each point is then a uniform share of a segment further, and one share for all
+/// steps, or a fixed one, is told from that by its mean and its spread.
+#[test]
+fn gradients_are_asked_for_at_uniform_points_of_the_segments() {
+    let (steps, block) = (4_000, 4_000);
+    let (asked, _) = walked(&by_hand(schedule(steps, block)), 5);
+    // Delta = 0, then 0.05, then 0.1 for good: the segment of step t starts at 0.05 + 0.1 (t - 2).
+    let shares: Vec<f64> = (2..steps as usize)
+        .map(|t| (dot(&asked[t], &DOWN) - 0.05) / 0.1 - (t - 2) as f64)
+        .collect();
+    // u is 1e-4 long at most, a thousandth of a segment.
+    assert!(shares.iter().all(|s| (-1e-3..=1.001).contains(s)));
+    let n = shares.len() as f64;
+    let mean = shares.iter().sum::<f64>() / n;
+    let variance = shares.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
+    // Five standard errors, 1/sqrt(12 n) and 1/sqrt(180 n).
+    assert!(
+        (mean - 0.5).abs() < 5.0 / (12.0 * n).sqrt() + 1e-3,
+        "{mean}"
+    );
+    assert!(
+        (variance - 1.0 / 12.0).abs() < 5.0 / (180.0 * n).sqrt() + 1e-3,
+        "{variance}"
+    );
+    // Across: u alone, in the ball.
+    let across = |point: &[f64]| norm(&[point[1], dot(point, &[0.8, 0.0, 0.6])]);
+    let longest = asked.iter().map(|point| across(point)).fold(0.0, f64::max);
+    assert!(longest <= 1e-4 && longest > 0.9e-4, "{longest}");
+}
+
+/// Slopes smooth by themselves, so they are asked for on the segment, and whole frames find the gradient.
+#[test]
+fn slopes_are_asked_for_at_uniform_points_of_the_segments() {
+    let whole = by_hand(GoldsteinSchedule {
+        directions: NonZeroUsize::new(DIM),
+        ..schedule(1_000, 1_000)
+    });
+    assert_eq!(whole.name(), "goldstein-zo");
+    let (asked, _) = walked(&whole, 5);
+    let shares: Vec<f64> = (2..asked.len())
+        .map(|t| (dot(&asked[t], &DOWN) - 0.05) / 0.1 - (t - 2) as f64)
+        .collect();
+    assert!(shares.iter().all(|s| (-1e-6..=1.0 + 1e-6).contains(s)));
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    assert!((mean - 0.5).abs() < 0.05, "{mean}");
+    // No u.
+    let across = |point: &[f64]| norm(&[point[1], dot(point, &[0.8, 0.0, 0.6])]);
+    assert!(asked.iter().all(|point| across(point) < 1e-6));
+    // One direction finds it on average: every step is as long as the cap, and most lead down.
+    let one = by_hand(GoldsteinSchedule {
+        directions: NonZeroUsize::new(1),
+        ..*whole.schedule()
+    });
+    let (asked, _) = walked(&one, 5);
+    let down = dot(asked.last().expect("a point"), &DOWN);
+    assert!((20.0..99.9).contains(&down), "{down}");
+}
+
+/// u is uniform in the ball: ||u||/a to the power d is uniform. On a sphere it would be 1.
+#[test]
+fn the_perturbation_fills_the_ball() {
+    // Blocks of two: every other step starts at rest, so that u is all there is.
+    let plan = by_hand(GoldsteinSchedule {
+        step_size: 1e-30,
+        ..schedule(4_000, 2)
+    });
+    let (asked, _) = walked(&plan, 9);
+    let shares: Vec<f64> = asked.iter().map(|u| (norm(u) / 1e-4).powi(3)).collect();
+    let n = shares.len() as f64;
+    let mean = shares.iter().sum::<f64>() / n;
+    assert!((mean - 0.5).abs() < 5.0 / (12.0 * n).sqrt(), "{mean}");
+    assert!(shares.iter().all(|s| *s <= 1.0));
+}
+
+/// Blocks start at rest, their points lie within the radius of their mean, and that of one of them is returned, each as often.
+#[test]
+fn a_block_is_returned_and_its_points_are_within_the_radius() {
+    let plan = by_hand(schedule(60, 12));
+    let radius = plan.settings().radius;
+    let mut chosen = [0u32; 5];
+    for seed in 0..200 {
+        let (asked, output) = walked(&plan, seed);
+        let mut which = None;
+        for (k, block) in asked.chunks(12).enumerate() {
+            let mean: Vec<f64> = (0..DIM)
+                .map(|i| block.iter().map(|y| y[i]).sum::<f64>() / 12.0)
+                .collect();
+            for point in block {
+                assert!(distance(point, &mean) <= radius);
+            }
+            // At rest: the first two points of a block are a shift of u apart, up to half a step.
+            assert!(distance(&block[0], &block[1]) <= 0.05 + 3e-4);
+            if distance(&mean, &output) <= 1e-4 {
+                which = Some(k);
+            }
+        }
+        chosen[which.expect("the mean of a block")] += 1;
+    }
+    // Binomial(200, 1/5): 40, with a standard deviation of 5.7.
+    assert!(
+        chosen.iter().all(|count| (12..=68).contains(count)),
+        "{chosen:?}"
+    );
+}
+
+#[test]
+fn other_steps_keep_the_cap_and_other_outputs_are_what_they_say() {
+    for step in [GoldsteinStep::WithoutReset, GoldsteinStep::AdaGradNorm] {
+        let plan = by_hand(GoldsteinSchedule {
+            step,
+            ..schedule(60, 12)
+        });
+        let (asked, _) = walked(&plan, 3);
+        for pair in asked.windows(2) {
+            assert!(distance(&pair[0], &pair[1]) <= 0.2 + 3e-4, "{step}");
+        }
+        // A block that starts at rest asks next within the first displacement, which is half the cap here.
+        let starts: Vec<f64> = (1..5)
+            .map(|k| distance(&asked[12 * k], &asked[12 * k + 1]))
+            .collect();
+        let rests = starts.iter().all(|length| *length <= 0.05 + 3e-4);
+        assert_eq!(rests, step == GoldsteinStep::AdaGradNorm, "{starts:?}");
+    }
+    // All 60 displacements: the last point is the sum of them.
+    let (asked, last) = walked(
+        &by_hand(GoldsteinSchedule {
+            output: GoldsteinOutput::Last,
+            ..schedule(60, 12)
+        }),
+        3,
+    );
+    assert!(dot(&last, &DOWN) >= dot(&asked[59], &DOWN) - 1e-4);
+}
+
+fn table(records: usize, adjacency: Adjacency) -> PrivateData {
+    let mut next = uniforms(3);
+    let mut rows = Vec::with_capacity(2 * records);
+    let mut labels = Vec::with_capacity(records);
+    for _ in 0..records {
+        let row = [0.7 * next(), 0.7 * next()];
+        labels.push((0.8 * row[0] - 0.5 * row[1]) as f32);
+        rows.extend(row);
+    }
+    let design = Design::dense(2, rows).unwrap();
+    let (one, declared) = (ClipNorm::new(1.0).unwrap(), Some(records as u64));
+    let declared = declared.filter(|_| adjacency == Adjacency::AddRemove);
+    PrivateData::new(design, labels, one, adjacency, declared)
+        .unwrap()
+        .with_label_bound(one)
+}
+
+fn kinks(records: u64, adjacency: Adjacency) -> PublicFacts {
+    let constants = Glm::Absolute.constants_within(1.0, Some(1.0));
+    PublicFacts::glm(records, 2, adjacency, 1.0, constants).unwrap()
+}
+
+/// Median regression, which has kinks: planned, paid for to the last release, and with a bound at the radius.
+#[test]
+fn a_loss_with_kinks_is_planned_run_and_bounded() {
+    let records = 4_000;
+    for adjacency in [
+        Adjacency::ReplaceOne,
+        Adjacency::ZeroOut,
+        Adjacency::AddRemove,
+    ] {
+        let (data, facts) = (table(records, adjacency), kinks(records as u64, adjacency));
+        for solver in SOLVERS.iter().filter(|solver| solver.accepts(adjacency)) {
+            let plan = solver.plan(&facts, &extra(), &budget(4.0), &Limits::steps(400));
+            if !solver.needs.goldstein {
+                // Proximal point has no use for the smoothness.
+                let kinks = matches!(plan, Err(PlanError::Kinks));
+                assert!(kinks || solver.name == "proximal-point", "{solver}");
+                continue;
+            }
+            let plan = plan.unwrap();
+            let curator = Curator::protected(adjacency).unwrap();
+            let run = GlmRun::new(&data, Glm::Absolute, curator);
+            let (outcome, _) = run.run(&*plan, &mut NoObserver).unwrap();
+            assert_eq!(outcome.stop, Stop::Completed, "{solver}");
+            assert_eq!(outcome.counts.releases, plan.steps(), "{solver}");
+            let cost =
+                |event: &Event| Accountant::least(event, budget(4.0).delta, adjacency).unwrap();
+            assert_eq!(cost(&outcome.spent), cost(plan.spend().event()), "{solver}");
+            let bound = outcome.bound();
+            assert_eq!(
+                bound.is_some(),
+                adjacency.record_count_is_public(),
+                "{solver}"
+            );
+            if let Some(bound) = bound {
+                assert_eq!(bound.quantity, BoundedQuantity::GoldsteinDistance);
+                assert_eq!(bound.radius, extra().goldstein_radius);
+                assert!(bound.value < 1.0 && bound.value > 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_returns_a_point_and_states_nothing() {
+    let (data, facts) = (
+        table(4_000, Adjacency::ReplaceOne),
+        kinks(4_000, Adjacency::ReplaceOne),
+    );
+    let plan = GOLDSTEIN
+        .plan(&facts, &extra(), &budget(4.0), &Limits::steps(400))
+        .unwrap();
+    for last in [0, 1, 57] {
+        let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
+        let mut seen = Vec::new();
+        let mut observer = |release: &Release<'_>| {
+            assert_eq!(release.vector.len(), 2);
+            assert!((norm(release.vector) - release.norm).abs() < 1e-12);
+            seen.push(release.point.to_vec());
+            match release.step == last {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let run = GlmRun::new(&data, Glm::Absolute, curator);
+        let (outcome, _) = run.run(&*plan, &mut observer).unwrap();
+        assert_eq!(outcome.stop, Stop::ByObserver);
+        assert_eq!(seen.len() as u64, last + 1);
+        assert!(outcome.bound().is_none());
+        assert!(outcome.point.iter().all(|w| w.is_finite()));
+        // What was not released is given back.
+        assert_eq!(outcome.counts.releases, last + 1);
+        assert_ne!(outcome.spent, *plan.spend().event());
+    }
+}
+
+/// The block whose releases have the shortest mean: of a field that is a third as long from step 24 to 35, the third.
+#[test]
+fn the_block_of_the_shortest_mean_release_is_returned() {
+    let plan = by_hand(GoldsteinSchedule {
+        output: GoldsteinOutput::SmallestReleasedBlock,
+        ..schedule(60, 12)
+    });
+    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, Offers::MEANS);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 4);
+    let mut asked: Vec<Vec<f64>> = Vec::new();
+    let mut oracle = FnOracle::new(known, curator, |_, question| {
+        let Question::Mean { of, .. } = question else {
+            panic!("{question:?}");
+        };
+        let length = if (24..36).contains(&asked.len()) {
+            0.3
+        } else {
+            1.0
+        };
+        asked.push(of.point().to_vec());
+        Ok(Answer::Mean(Mean::new(
+            DOWN.map(|x| -x * length).to_vec(),
+            0.0,
+        )))
+    });
+    let output = plan.run(&mut oracle, &mut NoObserver).unwrap().point;
+    let mean: Vec<f64> = (0..DIM)
+        .map(|i| asked[24..36].iter().map(|y| y[i]).sum::<f64>() / 12.0)
+        .collect();
+    assert!(distance(&mean, &output) <= 1e-4);
+}
+
+/// A rule that only a walk in blocks can keep is refused elsewhere, before anything is reserved.
+#[test]
+fn a_block_is_not_asked_of_a_walk_without_blocks() {
+    let facts = facts(DIM, 100);
+    let plan = NoisyGdPlan::momentum(&facts, &budget(1.0), 10).unwrap();
+    let schedule = NoisyGdSchedule {
+        output: OutputRule::UniformBlock,
+        ..*plan.schedule()
+    };
+    let plan = NoisyGdPlan::by_hand(&facts, &budget(1.0), schedule);
+    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, Offers::MEANS);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    let mut oracle = FnOracle::new(known, curator, |_, _| panic!("nothing may be asked"));
+    let refused = plan.run(&mut oracle, &mut NoObserver);
+    assert!(matches!(refused, Err(RunError::NoBlocks { .. })));
+}
