@@ -96,7 +96,7 @@ impl<'a> Task<'a> {
         PlanError::positive("goldstein_radius", settings.radius)?;
         let share = settings.smoothing_share;
         // A smaller one is lost in the rounding of z + u.
-        if !(share >= LEAST_SMOOTHING && share < 1.0) {
+        if !(LEAST_SMOOTHING..1.0).contains(&share) {
             return Err(PlanError::BadFact {
                 name: "smoothing_share",
                 value: share,

@@ -43,7 +43,7 @@ pub(crate) fn all(threads: NonZeroUsize) -> Table {
         cases.solvers();
         cases.adaptive();
         cases.trees();
-        cases.from_values();
+        cases.values_alone();
         cases.kl_spider();
         cases.projected();
         cases.proximal();
@@ -135,7 +135,7 @@ impl Cases<'_> {
     }
 
     /// The walk in blocks from slopes, along so many directions. Few steps say something at a large radius only.
-    fn from_values(&mut self) {
+    fn values_alone(&mut self) {
         let settings = GoldsteinSettings::at_radius(30.0);
         for (directions, name) in [
             (None, "planned directions"),
