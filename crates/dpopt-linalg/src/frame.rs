@@ -2,21 +2,24 @@
 
 use crate::vector::{add_scaled, dot, norm};
 
-/// Turns `dim` vectors of `dim` coordinates, side by side, into an orthonormal frame by
-/// Gram-Schmidt, twice over; false when they are not independent enough for that (then they hold
-/// anything).
+/// Makes vectors of `dim` coordinates, side by side, orthonormal by Gram-Schmidt, twice over; false
+/// when they are not independent enough for that (then they hold anything).
 ///
-/// Of independent standard normals it makes a frame with the Haar law: the factor R of their QR
+/// Of independent standard normals it makes vectors with the Haar law: the factor R of their QR
 /// decomposition has a positive diagonal.
 ///
 /// # Shapes
-/// `vectors`: dim * dim.
+/// `vectors`: m * dim, with m from 1 to dim.
+///
+/// # Complexity
+/// O(dim m^2).
 #[must_use]
 pub fn orthonormalise(vectors: &mut [f64], dim: usize) -> bool {
-    if dim == 0 || vectors.len() != dim * dim {
+    let count = vectors.len().checked_div(dim).unwrap_or(0);
+    if count == 0 || count > dim || !vectors.len().is_multiple_of(dim) {
         return false;
     }
-    for k in 0..dim {
+    for k in 0..count {
         let (done, rest) = vectors.split_at_mut(k * dim);
         let current = &mut rest[..dim];
         let before = norm(current);
@@ -45,9 +48,9 @@ mod tests {
 
     #[test]
     fn frames_are_orthonormal_and_keep_the_first_direction() {
-        for dim in [1, 2, 5, 40] {
+        for (dim, count) in [(1, 1), (2, 2), (5, 5), (40, 40), (40, 1), (40, 7)] {
             let mut state = 9_u64;
-            let mut frame: Vec<f64> = (0..dim * dim)
+            let mut frame: Vec<f64> = (0..dim * count)
                 .map(|_| {
                     state = state
                         .wrapping_mul(6_364_136_223_846_793_005)
@@ -72,7 +75,10 @@ mod tests {
         assert!(!orthonormalise(&mut [1.0, 2.0, 2.0, 4.0], 2));
         assert!(!orthonormalise(&mut [0.0], 1));
         assert!(!orthonormalise(&mut [f64::NAN], 1));
-        assert!(!orthonormalise(&mut [1.0, 2.0], 2));
+        assert!(!orthonormalise(&mut [1.0, 2.0, 3.0], 2));
+        assert!(!orthonormalise(&mut [1.0, 0.0, 0.0, 1.0, 1.0, 1.0], 2));
+        assert!(!orthonormalise(&mut [1.0], 2));
+        assert!(!orthonormalise(&mut [], 2));
         assert!(!orthonormalise(&mut [], 0));
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
-use crate::goldstein::{GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_SAMPLED};
+use crate::goldstein::{GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO};
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
 use crate::spider::boost::SPIDERBOOST;
@@ -38,6 +38,7 @@ pub static SOLVERS: &[&Solver] = &[
     &GOLDSTEIN,
     &GOLDSTEIN_SAMPLED,
     &GOLDSTEIN_PASS,
+    &GOLDSTEIN_ZO,
 ];
 
 /// The solver of this name.

@@ -30,9 +30,9 @@ pub use data_error::DataError;
 pub use disk::ExamplesOnDisk;
 pub use error::{AskError, EstimatorError, PassError};
 pub use estimator::{
-    Batch, Drift, Estimate, Fresh, Level, PeriodAnchor, PrefixRecursive, PrefixSettings, Recursive,
-    RecursiveSettings, Refresh, Regularized, Released, Running, Schedule, StepKind, Tracked,
-    TreeRounds, share_of,
+    Batch, Drift, Estimate, Fresh, FreshSlopes, Level, PeriodAnchor, PrefixRecursive,
+    PrefixSettings, Recursive, RecursiveSettings, Refresh, Regularized, Released, Running,
+    Schedule, StepKind, Tracked, TreeRounds, share_of,
 };
 pub use gradient::PrivateGradient;
 pub use loss::{

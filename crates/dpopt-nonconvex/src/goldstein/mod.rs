@@ -3,6 +3,9 @@
 mod bound;
 mod plan;
 mod schedule;
+mod slopes;
+#[cfg(test)]
+mod slopes_tests;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -10,7 +13,7 @@ mod walk;
 use dpopt_solver::{Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanError, Solver};
 
 pub use plan::GoldsteinPlan;
-use plan::{ALL, PASS, SAMPLED};
+use plan::{ALL, PASS, SAMPLED, VALUES};
 pub use schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 
 /// Goldstein-stationary points on all records.
@@ -61,6 +64,18 @@ pub static GOLDSTEIN_PASS: Solver = Solver {
     planner: |facts, extra, budget, _| {
         let settings = settings(extra, PASS)?;
         let plan = GoldsteinPlan::single_pass(facts, budget, &settings)?;
+        Ok(Box::new(plan))
+    },
+    ..GOLDSTEIN
+};
+
+/// Goldstein-stationary points from values alone.
+pub static GOLDSTEIN_ZO: Solver = Solver {
+    name: VALUES,
+    summary: "losses with kinks, from values alone",
+    planner: |facts, extra, budget, limits| {
+        let settings = settings(extra, VALUES)?;
+        let plan = GoldsteinPlan::zeroth_order(facts, budget, &settings, limits.max_steps, None)?;
         Ok(Box::new(plan))
     },
     ..GOLDSTEIN

@@ -1,6 +1,8 @@
 //! Plans of the walk in blocks, for each way to read the records.
 
-use dpopt_oracle::{Batch, Level, Schedule};
+use std::num::NonZeroUsize;
+
+use dpopt_oracle::{Batch, Level, Offers, Schedule};
 use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, NoiseMultiplier, SamplingRate};
 use dpopt_solver::{
@@ -11,11 +13,13 @@ use dpopt_solver::{
 
 use super::bound::{Aim, Block, Quality};
 use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+use super::slopes::{Search, Slopes};
 use super::walk::Blocks;
 
 pub(super) const ALL: &str = "goldstein";
 pub(super) const SAMPLED: &str = "goldstein-sampled";
 pub(super) const PASS: &str = "goldstein-pass";
+pub(super) const VALUES: &str = "goldstein-zo";
 
 /// The least a/r.
 const LEAST_SMOOTHING: f64 = 1e-9;
@@ -35,6 +39,13 @@ const LEAST_SMOOTHING: f64 = 1e-9;
 /// | Poisson, B = q n | s L z sqrt(d)/B | L^2 (1 + (1 - q)/B) + N^2 | N^2 + (1 - q) L^2/B |
 /// | B unread | s L sqrt(d)/(B mu) | L^2 + N^2 | N^2 + L^2/B |
 ///
+/// From values alone ([`GoldsteinPlan::zeroth_order`]) the slopes b_j = (f(z + a y_j) - f(z - a y_j))/(2 a) along m shared
+/// orthonormal directions are asked for, clipped to C as one vector, and g = (d/m) sum_j b_j y_j. On all records then
+///
+/// N = (d/sqrt m) s C sqrt(T)/(n mu), G1^2 = N'^2 = A + N^2, A = (d/m) L^2 min(d/(d - 1), kappa_d^2) or (d/m)^2 C^2 if less,
+///
+/// and c has the bias of the clip, none at C = kappa_m L, kappa_m^2 = max(m/2, 1 + (m - 1)(sqrt 2 - 1)^2). (Theorem 2.)
+///
 /// c is what rounding to the lattice may be off; s = 2 under replace-one and 1 otherwise. Nothing has to be smooth or convex: L is
 /// all that is known of the loss, whose gradient has to be right at almost every point. (`docs/theory/goldstein.md`, Theorem 1.)
 ///
@@ -46,7 +57,25 @@ pub struct GoldsteinPlan {
     terms: Terms,
     settings: GoldsteinSettings,
     schedule: GoldsteinSchedule,
+    values: f64,
     accountant: Option<Accountant>,
+}
+
+/// What a step asks for, and of which records.
+#[derive(Clone, Copy)]
+struct Asks {
+    batch: Batch,
+    /// None: gradients.
+    slopes: Option<Slopes>,
+}
+
+impl Asks {
+    fn gradients(batch: Batch) -> Self {
+        Self {
+            batch,
+            slopes: None,
+        }
+    }
 }
 
 /// What a planner needs over and over.
@@ -68,7 +97,7 @@ impl<'a> Task<'a> {
         PlanError::positive("goldstein_radius", settings.radius)?;
         let share = settings.smoothing_share;
         // A smaller one is lost in the rounding of z + u.
-        if !(share >= LEAST_SMOOTHING && share < 1.0) {
+        if !(LEAST_SMOOTHING..1.0).contains(&share) {
             return Err(PlanError::BadFact {
                 name: "smoothing_share",
                 value: share,
@@ -113,7 +142,7 @@ impl<'a> Task<'a> {
         &self,
         solver: &'static str,
         block: Option<Block>,
-        batch: Batch,
+        asks: Asks,
         multiplier: impl FnOnce(u64) -> Result<NoiseMultiplier, PlanError>,
         needed: impl FnOnce() -> Option<u64>,
     ) -> Result<GoldsteinPlan, PlanError> {
@@ -144,13 +173,18 @@ impl<'a> Task<'a> {
             },
             smoothing: self.settings.smoothing_share * self.settings.radius,
             step: self.settings.step,
-            batch,
-            clip: self.facts.lipschitz,
+            batch: asks.batch,
+            directions: asks
+                .slopes
+                .and_then(|slopes| NonZeroUsize::new(slopes.directions)),
+            clip: asks
+                .slopes
+                .map_or(self.facts.lipschitz, |slopes| slopes.clip),
             noise_multiplier: multiplier(block.steps)?,
             output: self.settings.output,
         };
         let plan = GoldsteinPlan::by_hand(self.facts, self.budget, self.settings, schedule);
-        let stated = self.stated(&block, batch);
+        let stated = self.stated(&block, asks);
         Ok(GoldsteinPlan {
             terms: plan.terms.stating(stated),
             ..plan
@@ -158,9 +192,11 @@ impl<'a> Task<'a> {
     }
 
     /// The bound for the point that is returned.
-    fn stated(&self, block: &Block, batch: Batch) -> Option<f64> {
-        match (self.settings.output, batch) {
+    fn stated(&self, block: &Block, asks: Asks) -> Option<f64> {
+        match (self.settings.output, asks.batch) {
             (GoldsteinOutput::UniformBlock, _) => Some(block.bound),
+            // The error of directions is no Gaussian vector.
+            _ if asks.slopes.is_some() => None,
             // What noise the least of K means of releases may hide: at most that of the largest of K Gaussian vectors.
             (GoldsteinOutput::SmallestReleasedBlock, Batch::All) => {
                 let blocks = (block.steps / block.len) as f64;
@@ -187,7 +223,7 @@ impl GoldsteinPlan {
         let task = Task::new(facts, budget, settings)?;
         let block = task.over_all(facts.records as f64, max_steps);
         let multiplier = |steps: u64| Ok(NoiseMultiplier::new((steps as f64).sqrt() / task.mu)?);
-        task.plan(ALL, block, Batch::All, multiplier, || {
+        task.plan(ALL, block, Asks::gradients(Batch::All), multiplier, || {
             let useful = |records: u64| {
                 task.over_all(records as f64, max_steps)
                     .is_some_and(|block| block.bound < facts.trivial_bound())
@@ -211,7 +247,8 @@ impl GoldsteinPlan {
         let task = Task::new(facts, budget, settings)?;
         // As many steps as on all records, and their best block.
         let Some(Block { steps, .. }) = task.over_all(facts.records as f64, max_steps) else {
-            return task.plan(SAMPLED, None, Batch::All, unreachable_multiplier, || None);
+            let all = Asks::gradients(Batch::All);
+            return task.plan(SAMPLED, None, all, unreachable_multiplier, || None);
         };
         let share = match facts.adjacency {
             Adjacency::ReplaceOne => 0.75,
@@ -256,7 +293,8 @@ impl GoldsteinPlan {
         let read = facts.records as f64 * rate.get();
         let quality = Quality::new(facts, multiplier.get(), read, 1.0 - rate.get(), true);
         let block = task.aim.best(steps, |_| quality);
-        let plan = task.plan(SAMPLED, block, batch, |_| Ok(multiplier), || None)?;
+        let asks = Asks::gradients(batch);
+        let plan = task.plan(SAMPLED, block, asks, |_| Ok(multiplier), || None)?;
         Ok(Self {
             accountant: Some(accountant),
             ..plan
@@ -301,9 +339,53 @@ impl GoldsteinPlan {
                 slices: block.map_or(1, |block| block.steps),
             });
         }
-        let batch = Batch::Next(batch.unwrap_or(1));
+        let asks = Asks::gradients(Batch::Next(batch.unwrap_or(1)));
         let multiplier = |_| Ok(NoiseMultiplier::new(1.0 / task.mu)?);
-        task.plan(PASS, block, batch, multiplier, || {
+        task.plan(PASS, block, asks, multiplier, || {
+            least_that_fits(facts.records, |records| {
+                best(records).is_some_and(|(_, block)| block.bound < facts.trivial_bound())
+            })
+        })
+    }
+
+    /// A plan from values alone, on all records, in at most `max_steps` steps: slopes along `directions` shared directions, or
+    /// along as many as are best. Those are, of 1, 2, 4, ... and d, each with its best clip and as many steps as make the noise
+    /// twice the square of the rest, the ones that ask for the fewest values among the plans within 2 % of the least bound.
+    ///
+    /// # Errors
+    /// As [`GoldsteinPlan::new`]; [`PlanError::BadFact`] for no directions, and for more than dimensions.
+    pub fn zeroth_order(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: &GoldsteinSettings,
+        max_steps: u64,
+        directions: Option<u64>,
+    ) -> Result<Self, PlanError> {
+        let task = Task::new(facts, budget, settings)?;
+        let directions = match directions {
+            Some(m) if m == 0 || m > facts.dim as u64 => {
+                return Err(PlanError::BadFact {
+                    name: "directions",
+                    value: m as f64,
+                });
+            }
+            directions => directions.map(|m| m as usize),
+        };
+        let best = |records: u64| {
+            let search = Search {
+                facts,
+                aim: &task.aim,
+                mu: task.mu,
+                records: records as f64,
+                max_steps,
+            };
+            search.best(directions)
+        };
+        let (slopes, block) = best(facts.records).unzip();
+        let batch = Batch::All;
+        let asks = Asks { batch, slopes };
+        let multiplier = |steps: u64| Ok(NoiseMultiplier::new((steps as f64).sqrt() / task.mu)?);
+        task.plan(VALUES, block, asks, multiplier, || {
             least_that_fits(facts.records, |records| {
                 best(records).is_some_and(|(_, block)| block.bound < facts.trivial_bound())
             })
@@ -340,18 +422,35 @@ impl GoldsteinPlan {
         };
         let multiplier = schedule.noise_multiplier.get();
         let noise_std = facts.noise_std(schedule.clip, multiplier) * (facts.records as f64 / read);
+        // A slope is two values.
+        let (gradients, values) = match schedule.directions {
+            Some(directions) => (0.0, 2.0 * directions.get() as f64 * steps as f64 * read),
+            None => (steps as f64 * read, 0.0),
+        };
+        let terms = Terms::new(facts, budget, steps, spend)
+            .with_gradients(gradients)
+            .with_clip(schedule.clip)
+            .with_access(access)
+            .with_output(schedule.output.rule())
+            .bounding_goldstein(settings.radius, sense);
+        let fresh = FreshReleases::new(noise_std).moved_in_blocks(schedule.block);
         Self {
-            terms: Terms::new(facts, budget, steps, spend)
-                .with_gradients(steps as f64 * read)
-                .with_clip(schedule.clip)
-                .with_access(access)
-                .with_output(schedule.output.rule())
-                .with_fresh(FreshReleases::new(noise_std).moved_in_blocks(schedule.block))
-                .bounding_goldstein(settings.radius, sense),
+            // What directions miss is in no certificate.
+            terms: match schedule.directions {
+                None => terms.with_fresh(fresh),
+                Some(_) => terms,
+            },
             settings: *settings,
             schedule,
+            values,
             accountant: None,
         }
+    }
+
+    /// Nominal number of per-record values, beside gradients.
+    #[must_use]
+    pub fn values(&self) -> f64 {
+        self.values
     }
 
     /// What it does.
@@ -372,7 +471,8 @@ impl GoldsteinPlan {
         self.accountant
     }
 
-    /// Noise standard deviation per coordinate of a released gradient.
+    /// Noise standard deviation per coordinate of a released gradient, or of one made of released slopes (there the root
+    /// mean square over the coordinates).
     #[must_use]
     pub fn noise_std(&self) -> f64 {
         let facts = self.facts();
@@ -381,13 +481,18 @@ impl GoldsteinPlan {
             Batch::FixedSize(size) | Batch::Next(size) => size as f64 / facts.records as f64,
             _ => 1.0,
         };
-        facts.noise_std(self.schedule.clip, self.schedule.noise_multiplier.get()) / share
+        let lifted = self.schedule.directions.map_or(1.0, |directions| {
+            (facts.dim as f64 / directions.get() as f64).sqrt()
+        });
+        let schedule = &self.schedule;
+        lifted * facts.noise_std(schedule.clip, schedule.noise_multiplier.get()) / share
     }
 }
 
 impl Plan for GoldsteinPlan {
     fn name(&self) -> &'static str {
         match self.schedule.batch {
+            _ if self.schedule.directions.is_some() => VALUES,
             Batch::Poisson(_) | Batch::FixedSize(_) => SAMPLED,
             Batch::Next(_) => PASS,
             _ => ALL,
@@ -419,6 +524,10 @@ impl Plan for GoldsteinPlan {
             Batch::FixedSize(size) | Batch::Next(size) => Item::count("batch", size),
             _ => Item::count("batch", self.facts().records),
         });
+        if let Some(directions) = schedule.directions {
+            items.push(Item::count("directions", directions.get() as u64));
+            items.push(Item::ratio("values", self.values));
+        }
         items.extend([
             Item::number("clip", schedule.clip, Unit::GRADIENT),
             Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
@@ -427,6 +536,13 @@ impl Plan for GoldsteinPlan {
         items.extend(self.accountant.map(|name| Item::word("accountant", name)));
         items.push(Item::word("output", schedule.output.rule()));
         items
+    }
+
+    fn needs(&self) -> Offers {
+        match self.schedule.directions {
+            Some(_) => Offers::SLOPES,
+            None => Offers::MEANS,
+        }
     }
 
     /// In one pass the first release reads other records than the rest, and each of them costs as much as all.

@@ -1,5 +1,7 @@
 //! What is asked of a walk in blocks, and what it does.
 
+use std::num::NonZeroUsize;
+
 use dpopt_oracle::{Batch, Level};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier};
 use dpopt_solver::{OutputRule, RunError};
@@ -99,13 +101,15 @@ pub struct GoldsteinSchedule {
     pub cap: f64,
     /// eta; with [`GoldsteinStep::AdaGradNorm`] what stands before one over the root of the sum.
     pub step_size: f64,
-    /// a: radius of the ball that u is drawn from.
+    /// a: radius of the ball that u is drawn from; with slopes half of the way that each is taken over.
     pub smoothing: f64,
     /// How displacements are learnt.
     pub step: GoldsteinStep,
     /// Which records a step reads.
     pub batch: Batch,
-    /// Per-record clip radius.
+    /// m: slopes along so many shared directions, and no gradients; none: gradients.
+    pub directions: Option<NonZeroUsize>,
+    /// Per-record clip radius, of the gradient or of the slopes as one vector.
     pub clip: f64,
     /// Noise multiplier of each release.
     pub noise_multiplier: NoiseMultiplier,

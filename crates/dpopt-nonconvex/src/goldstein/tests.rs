@@ -7,9 +7,9 @@ use dpopt_solver::{Budget, Plan, PlanError, PublicFacts, RunError};
 use super::bound::{Aim, Quality};
 use super::{GoldsteinOutput, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 
-const RADIUS: f64 = 0.2;
+pub(super) const RADIUS: f64 = 0.2;
 
-fn facts(records: u64, dim: usize) -> PublicFacts {
+pub(super) fn facts(records: u64, dim: usize) -> PublicFacts {
     PublicFacts {
         records,
         dim,
@@ -23,14 +23,14 @@ fn facts(records: u64, dim: usize) -> PublicFacts {
 }
 
 /// mu = 0.236704380663436.
-fn budget() -> Budget {
+pub(super) fn budget() -> Budget {
     Budget {
         epsilon: Epsilon::new(1.0).unwrap(),
         delta: Delta::new(1e-6).unwrap(),
     }
 }
 
-fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
+pub(super) fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
     let off = (found / expected - 1.0).abs();
     assert!(off <= tolerance, "{what}: {found} for {expected}");
 }

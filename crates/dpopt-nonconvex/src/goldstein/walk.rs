@@ -1,19 +1,27 @@
 //! The walk in blocks: displacements that are learnt online, and a gradient at a random point of each.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{AskError, Fresh, Oracle};
+use dpopt_oracle::{AskError, Books, Fresh, FreshSlopes, Oracle};
 use dpopt_solver::{Asked, Closing, ReleaseKind, RunError, Stop, Walk};
 
 use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinStep};
 
+/// How a step asks.
+enum Estimator {
+    /// The gradient at z + u.
+    Gradients(Fresh),
+    /// Slopes at z.
+    Values(FreshSlopes),
+}
+
 /// Moves by Delta_t, no longer than D; asks at a uniform point of that segment, moved by a uniform vector of the ball of radius
-/// a; then Delta <- clip(Delta - eta g, D). Everything it draws is public.
+/// a, or for slopes at that point itself; then Delta <- clip(Delta - eta g, D). Everything it draws is public.
 pub(super) struct Blocks<'a> {
     schedule: &'a GoldsteinSchedule,
-    estimate: Fresh,
+    estimate: Estimator,
     /// Delta_t.
     displacement: Vec<f64>,
-    /// z_t + u_t.
+    /// z_t + u_t; z_t for slopes.
     asked: Vec<f64>,
     /// Of the z_t of this block, of its releases, and how many there are.
     points: Vec<f64>,
@@ -33,9 +41,17 @@ pub(super) struct Blocks<'a> {
 impl<'a> Blocks<'a> {
     pub(super) fn new(schedule: &'a GoldsteinSchedule, dim: usize) -> Result<Self, RunError> {
         let nothing = vec![0.0; dim];
+        let (clip, level) = (schedule.clip()?, schedule.level());
+        let estimate = match schedule.directions {
+            None => Estimator::Gradients(Fresh::new(dim, clip, level)?),
+            Some(directions) => {
+                let by = (directions, schedule.smoothing);
+                Estimator::Values(FreshSlopes::new(dim, by, clip, level)?)
+            }
+        };
         Ok(Self {
             schedule,
-            estimate: Fresh::new(dim, schedule.clip()?, schedule.level())?,
+            estimate,
             displacement: nothing.clone(),
             asked: nothing.clone(),
             points: nothing.clone(),
@@ -49,10 +65,12 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Writes z_t + u_t, and adds z_t to the block.
-    fn place(&mut self, point: &[f64], oracle: &mut dyn Oracle) -> Result<(), AskError> {
-        let books = oracle.books();
-        let along = uniform(books.draw_index(GRID));
+    /// Writes u_t to `asked`, and 0 for slopes, which smooth by themselves.
+    fn draw_offset(&mut self, books: &mut Books) -> Result<(), AskError> {
+        if let Estimator::Values(_) = self.estimate {
+            self.asked.fill(0.0);
+            return Ok(());
+        }
         let reach = uniform(books.draw_index(GRID));
         books.draw_normals(&mut self.asked)?;
         let dim = self.asked.len().max(1) as f64;
@@ -62,11 +80,20 @@ impl<'a> Blocks<'a> {
         } else {
             0.0
         };
+        self.asked.iter_mut().for_each(|x| *x *= scale);
+        Ok(())
+    }
+
+    /// Writes z_t + u_t, and adds z_t to the block.
+    fn place(&mut self, point: &[f64], oracle: &mut dyn Oracle) -> Result<(), AskError> {
+        let books = oracle.books();
+        let along = uniform(books.draw_index(GRID));
+        self.draw_offset(books)?;
         let sums = self.points.iter_mut().zip(point).zip(&self.displacement);
         for (asked, ((sum, w), delta)) in self.asked.iter_mut().zip(sums) {
             let z = w + along * delta;
             *sum += z;
-            *asked = z + scale * *asked;
+            *asked += z;
         }
         Ok(())
     }
@@ -111,7 +138,11 @@ impl Walk for Blocks<'_> {
         }
         self.place(point, oracle)?;
         self.len += 1;
-        let estimate = self.estimate.estimate(oracle, &self.asked)?.estimate;
+        let tracked = match &mut self.estimate {
+            Estimator::Gradients(fresh) => fresh.estimate(oracle, &self.asked)?,
+            Estimator::Values(slopes) => slopes.estimate(oracle, &self.asked)?,
+        };
+        let estimate = tracked.estimate;
         Ok(Asked::estimate_at(
             ReleaseKind::Anchor,
             &self.asked,

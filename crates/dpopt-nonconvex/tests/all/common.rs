@@ -52,7 +52,7 @@ pub(crate) fn extra() -> ExtraFacts {
     ExtraFacts::default()
         .with_radius(1.0)
         .with_kl(kl)
-        .with_goldstein_radius(1.0)
+        .with_goldstein_radius(3.0)
 }
 
 pub(crate) fn z(value: f64) -> NoiseMultiplier {

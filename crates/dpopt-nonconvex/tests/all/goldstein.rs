@@ -1,5 +1,6 @@
 //! The walk in blocks: what it asks, where it goes, what it returns.
 
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
@@ -28,6 +29,7 @@ fn schedule(steps: u64, block: u64) -> GoldsteinSchedule {
         smoothing: 1e-4,
         step: GoldsteinStep::Planned,
         batch: Batch::All,
+        directions: None,
         clip: 1.0,
         noise_multiplier: z(1.0),
         output: GoldsteinOutput::UniformBlock,
@@ -42,15 +44,25 @@ fn by_hand(schedule: GoldsteinSchedule) -> GoldsteinPlan {
 
 /// Walks down a field that is -DOWN everywhere, without noise: what was asked, and what came out.
 fn walked(plan: &GoldsteinPlan, seed: u64) -> (Vec<Vec<f64>>, Vec<f64>) {
-    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, Offers::MEANS);
+    let offers = plan.needs();
+    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, offers);
     let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
     let mut asked = Vec::new();
     let mut oracle = FnOracle::new(known, curator, |_, question| {
-        let Question::Mean { of, .. } = question else {
-            panic!("{question:?}");
+        let mean = match question {
+            Question::Mean { of, .. } if offers == Offers::MEANS => {
+                asked.push(of.point().to_vec());
+                DOWN.map(|x| -x).to_vec()
+            }
+            Question::Slopes { of, .. } if offers == Offers::SLOPES => {
+                asked.push(of.point.to_vec());
+                let mut slopes = vec![0.0; of.directions.count()];
+                of.write(|w| -dot(w, &DOWN), &mut slopes);
+                slopes
+            }
+            other => panic!("{other:?}"),
         };
-        asked.push(of.point().to_vec());
-        Ok(Answer::Mean(Mean::new(DOWN.map(|x| -x).to_vec(), 0.0)))
+        Ok(Answer::Mean(Mean::new(mean, 0.0)))
     });
     let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
     assert_eq!(outcome.stop, Stop::Completed);
@@ -85,6 +97,34 @@ fn gradients_are_asked_for_at_uniform_points_of_the_segments() {
     let across = |point: &[f64]| norm(&[point[1], dot(point, &[0.8, 0.0, 0.6])]);
     let longest = asked.iter().map(|point| across(point)).fold(0.0, f64::max);
     assert!(longest <= 1e-4 && longest > 0.9e-4, "{longest}");
+}
+
+/// Slopes smooth by themselves, so they are asked for on the segment, and whole frames find the gradient.
+#[test]
+fn slopes_are_asked_for_at_uniform_points_of_the_segments() {
+    let whole = by_hand(GoldsteinSchedule {
+        directions: NonZeroUsize::new(DIM),
+        ..schedule(1_000, 1_000)
+    });
+    assert_eq!(whole.name(), "goldstein-zo");
+    let (asked, _) = walked(&whole, 5);
+    let shares: Vec<f64> = (2..asked.len())
+        .map(|t| (dot(&asked[t], &DOWN) - 0.05) / 0.1 - (t - 2) as f64)
+        .collect();
+    assert!(shares.iter().all(|s| (-1e-6..=1.0 + 1e-6).contains(s)));
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    assert!((mean - 0.5).abs() < 0.05, "{mean}");
+    // No u.
+    let across = |point: &[f64]| norm(&[point[1], dot(point, &[0.8, 0.0, 0.6])]);
+    assert!(asked.iter().all(|point| across(point) < 1e-6));
+    // One direction finds it on average: every step is as long as the cap, and most lead down.
+    let one = by_hand(GoldsteinSchedule {
+        directions: NonZeroUsize::new(1),
+        ..*whole.schedule()
+    });
+    let (asked, _) = walked(&one, 5);
+    let down = dot(asked.last().expect("a point"), &DOWN);
+    assert!((20.0..99.9).contains(&down), "{down}");
 }
 
 /// u is uniform in the ball: ||u||/a to the power d is uniform. On a sphere it would be 1.
@@ -220,7 +260,7 @@ fn a_loss_with_kinks_is_planned_run_and_bounded() {
             );
             if let Some(bound) = bound {
                 assert_eq!(bound.quantity, BoundedQuantity::GoldsteinDistance);
-                assert_eq!(bound.radius, Some(1.0));
+                assert_eq!(bound.radius, extra().goldstein_radius);
                 assert!(bound.value < 1.0 && bound.value > 0.0);
             }
         }

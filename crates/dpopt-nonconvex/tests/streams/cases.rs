@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, GlmRun, JlBranch,
-    JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, Limits,
-    NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome, Plan, PlanError,
-    ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts, PublicRank, Release,
-    SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST, STORM, Solver, TreeNoise, TreeSettings,
-    TreeSpiderPlan, TreeTarget,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, GlmRun, GoldsteinPlan,
+    GoldsteinSettings, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings,
+    KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome,
+    Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts,
+    PublicRank, Release, SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST, STORM, Solver, TreeNoise,
+    TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
@@ -43,6 +43,7 @@ pub(crate) fn all(threads: NonZeroUsize) -> Table {
         cases.solvers();
         cases.adaptive();
         cases.trees();
+        cases.values_alone();
         cases.kl_spider();
         cases.projected();
         cases.proximal();
@@ -130,6 +131,20 @@ impl Cases<'_> {
                     self.run(&name, plan.map(boxed), None);
                 }
             }
+        }
+    }
+
+    /// The walk in blocks from slopes, along so many directions. Few steps say something at a large radius only.
+    fn values_alone(&mut self) {
+        let settings = GoldsteinSettings::at_radius(30.0);
+        for (directions, name) in [
+            (None, "planned directions"),
+            (Some(1), "1 direction"),
+            (Some(DIM as u64), "whole frames"),
+        ] {
+            let (facts, most) = (self.facts(DIM), 5 * MAX_STEPS);
+            let plan = GoldsteinPlan::zeroth_order(&facts, &budget(), &settings, most, directions);
+            self.run(&format!("goldstein-zo, {name}"), plan.map(boxed), None);
         }
     }
 

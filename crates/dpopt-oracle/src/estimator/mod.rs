@@ -6,6 +6,7 @@
 mod batch;
 mod estimate;
 mod fresh;
+mod fresh_slopes;
 mod prefix;
 mod recursive;
 mod regularized;
@@ -17,6 +18,7 @@ mod tree_rounds;
 pub use batch::{Batch, Level};
 pub use estimate::{Estimate, Released, StepKind, Tracked};
 pub use fresh::Fresh;
+pub use fresh_slopes::FreshSlopes;
 pub use prefix::{PeriodAnchor, PrefixRecursive, PrefixSettings, share_of};
 pub use recursive::{Recursive, RecursiveSettings};
 pub use regularized::Regularized;

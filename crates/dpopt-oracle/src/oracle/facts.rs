@@ -86,6 +86,8 @@ impl Offers {
     pub const PERIODS: Self = Self(1 << 4);
     /// Passes over single records.
     pub const PASSES: Self = Self(1 << 5);
+    /// Means of slopes along shared directions.
+    pub const SLOPES: Self = Self(1 << 6);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -103,6 +105,7 @@ impl Offers {
             (Self::VALUES, "values"),
             (Self::PERIODS, "prefix sums"),
             (Self::PASSES, "passes over single records"),
+            (Self::SLOPES, "slopes"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

@@ -17,7 +17,7 @@ pub use private_mean::PrivateMean;
 pub use question::{Answer, Mean, Number, Period, PeriodTerms, Question};
 
 use crate::error::AskError;
-use crate::query::Linear;
+use crate::query::{Linear, Slopes};
 
 /// Private records that answer questions about one field of vectors (the gradient of a loss, say), each answer with
 /// noise and paid for.
@@ -102,6 +102,22 @@ pub trait Oracle {
         match self.answer(Question::LeastNorm { among, epsilon })? {
             Answer::Chosen(index) if index < among.len() => Ok(index),
             _ => Err(AskError::WrongAnswer { to: "selections" }),
+        }
+    }
+
+    /// [`Question::Slopes`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn slopes(
+        &mut self,
+        of: Slopes<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        match self.answer(Question::Slopes { of, over, noise })? {
+            Answer::Mean(mean) => Ok(mean),
+            _ => Err(AskError::WrongAnswer { to: "slopes" }),
         }
     }
 

@@ -58,8 +58,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             });
         }
         let constants = loss.constants_on(data.records());
-        let offers =
-            Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::VALUES | Offers::PERIODS;
+        let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
+        let offers = means | Offers::VALUES | Offers::SLOPES;
         let (dim, records) = (loss.dim(data.records()), data.public_records());
         Ok(Self {
             facts: OracleFacts::new(dim, records, data.adjacency(), offers)
@@ -408,6 +408,11 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 let mean = self.release(&of, over, noise)?;
                 // A linear query always has a bound; without one all contributions would be zero.
                 Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
+            }
+            Question::Slopes { of, over, noise } => {
+                let mean = self.release(&of, over, noise)?;
+                let nothing = || Mean::new(vec![0.0; of.directions.count()], 0.0);
+                Answer::Mean(mean.unwrap_or_else(nothing))
             }
             Question::Norm {
                 of,

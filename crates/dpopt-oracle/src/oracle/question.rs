@@ -6,7 +6,7 @@ use std::fmt;
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
 use super::Pass;
-use crate::query::Linear;
+use crate::query::{Linear, Slopes};
 
 /// A question about the records behind an [`Oracle`](super::Oracle).
 ///
@@ -43,6 +43,15 @@ pub enum Question<'a> {
         among: &'a [(Linear<'a>, &'a [f64])],
         /// epsilon of the mechanism.
         epsilon: Epsilon,
+    },
+    /// The mean of slopes along shared directions: m numbers.
+    Slopes {
+        /// What each record is asked for.
+        of: Slopes<'a>,
+        /// The records.
+        over: Which<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
     },
     /// The mean loss, each record's loss counting as the nearest number in [centre - radius, centre + radius].
     Value {
@@ -87,6 +96,7 @@ impl Question<'_> {
             Question::Mean { .. } => "means",
             Question::Norm { .. } => "norms",
             Question::LeastNorm { .. } => "selections",
+            Question::Slopes { .. } => "slopes",
             Question::Value { .. } => "values",
             Question::OpenPeriod(_) | Question::Step { .. } => "prefix sums",
             Question::Pass { .. } => "passes over single records",
@@ -98,7 +108,7 @@ impl Question<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`Question::Mean`], [`Question::Step`] and [`Question::Pass`].
+    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Step`] and [`Question::Pass`].
     Mean(Mean),
     /// To [`Question::Norm`] and [`Question::Value`].
     Number(Number),

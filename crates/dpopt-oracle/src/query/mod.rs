@@ -8,6 +8,7 @@ mod curvature;
 mod hessian_vector;
 mod linear;
 mod of_record;
+mod slopes;
 mod smoothed;
 mod value;
 
@@ -15,6 +16,7 @@ pub use curvature::{Curvature, HessianMatrix, unpack_symmetric};
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
 pub use linear::Linear;
 pub use of_record::Query;
+pub use slopes::{Directions, Slopes};
 pub use smoothed::{
     Frames, SmoothedDifference, SmoothedGradient, smoothed_change_radius, smoothed_gradient_bound,
 };

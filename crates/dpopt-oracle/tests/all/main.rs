@@ -12,6 +12,7 @@ mod perceptron;
 mod prefix_estimator;
 mod projection;
 mod regularized;
+mod slopes;
 mod smoothed;
 mod storages;
 mod user_loss;

@@ -14,13 +14,14 @@ const LOSSES: [&str; 8] = [
     "Softmax",
 ];
 
-/// Queries that do, or go through [`crate::framed`].
-const QUERIES: [&str; 8] = [
+/// Queries that do so too, or go through [`crate::framed`].
+const QUERIES: [&str; 9] = [
     "Curvature",
     "HessianMatrix",
     "HessianVector",
     "HessianVectorDifference",
     "Linear",
+    "Slopes",
     "SmoothedDifference",
     "SmoothedGradient",
     "Value",

@@ -3,14 +3,14 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
-    Curvature, HessianMatrix, HessianVector, HessianVectorDifference, Value,
+    Curvature, Directions, HessianMatrix, HessianVector, HessianVectorDifference, Slopes, Value,
 };
 use dpopt_oracle::{
     Activation, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head, Linear,
     MatrixFactorization, MatrixSensing, Mlp, Momentum, Observed, PhaseRetrieval, PrivateData,
     Segment, Softmax, TwiceDifferentiable,
 };
-use dpopt_privacy::Adjacency::AddRemove;
+use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
 use crate::engine::{PUBLIC, Steps, contributions};
 use crate::records::{
@@ -51,6 +51,19 @@ fn first_order<T: Clone, L: Differentiable>(
         contributions(&format!("{name}, value {k}"), loss, &value, data, records);
     }
     assert!(moved, "{name}: no record contributes a gradient");
+    let mut curator = Curator::simulated(AddRemove, 4);
+    let some = NonZeroUsize::new(3).unwrap();
+    let directions = &Directions::draw(&mut curator, dim, some).unwrap();
+    for (k, clip) in [(2, 0.03), (3, 1.7)] {
+        let slopes = Slopes {
+            point: &points[k],
+            directions,
+            smoothing: 0.3,
+            clip: norm(clip),
+        };
+        let name = format!("{name}, slopes {k}");
+        contributions(&name, loss, &slopes, data, records);
+    }
     // What estimators ask.
     let field = Linear::field(&points[2], norm(0.2));
     contributions(&format!("{name}, field"), loss, &field, data, records);

@@ -19,7 +19,7 @@ use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
 use super::common::{budget, claim_of, noise};
-use super::plans::{self, goldstein, proximal, with_all_facts};
+use super::plans::{self, goldstein, goldstein_zo, proximal, with_all_facts};
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 use crate::checks::mixed;
 use crate::zoo::{Fingerprint, MeanBall};
@@ -160,6 +160,7 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             let batch = Batch::Next(RECORDS / STEPS);
             Box::new(goldstein(&facts, &budget, (STEPS, 2), batch)?)
         }
+        "goldstein-zo" => Box::new(goldstein_zo(&facts, &budget, (STEPS, 2), DIM)?),
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })
 }

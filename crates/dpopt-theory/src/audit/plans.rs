@@ -1,5 +1,7 @@
 //! A plan of every solver that is small enough to be audited: a dozen steps or so, at epsilon 1.
 
+use std::num::NonZeroUsize;
+
 use dpopt_nonconvex::{
     Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, GoldsteinOutput, GoldsteinPlan,
     GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, KlCondition, Limits, NoisyGdPlan,
@@ -135,6 +137,7 @@ pub(super) fn plan_of(
             };
             Box::new(goldstein(&all, &budget, (STEPS, 4), batch)?)
         }
+        "goldstein-zo" => Box::new(goldstein_zo(&all, &budget, (STEPS, 4), 2)?),
         _ => with_all_facts(solver, &all, &budget, (1.0, STEPS))?,
     })
 }
@@ -284,12 +287,33 @@ pub(super) fn goldstein(
         smoothing: 0.1,
         step: GoldsteinStep::Planned,
         batch,
+        directions: None,
         clip: facts.lipschitz,
         noise_multiplier: noise((steps as f64).sqrt() / budget.mu()?.get())?,
         output: GoldsteinOutput::UniformBlock,
     };
     let settings = GoldsteinSettings::at_radius(cap * block as f64);
     Ok(GoldsteinPlan::by_hand(facts, budget, &settings, schedule))
+}
+
+/// The same from slopes along so many shared directions, on all records.
+pub(super) fn goldstein_zo(
+    facts: &PublicFacts,
+    budget: &Budget,
+    steps: (u64, u64),
+    directions: usize,
+) -> Result<GoldsteinPlan, CheckError> {
+    let plan = goldstein(facts, budget, steps, Batch::All)?;
+    let schedule = GoldsteinSchedule {
+        directions: NonZeroUsize::new(directions),
+        ..*plan.schedule()
+    };
+    Ok(GoldsteinPlan::by_hand(
+        facts,
+        budget,
+        plan.settings(),
+        schedule,
+    ))
 }
 
 /// Three rounds of four steps of a plan for a large problem, on all records or on samples.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
-    Curvature, Frames, HessianMatrix, HessianVector, HessianVectorDifference, SmoothedDifference,
-    SmoothedGradient, Value,
+    Curvature, Directions, Frames, HessianMatrix, HessianVector, HessianVectorDifference, Slopes,
+    SmoothedDifference, SmoothedGradient, Value,
 };
 use dpopt_oracle::{
     Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
@@ -53,11 +53,12 @@ enum Asked {
     HessianMatrix,
     Smoothed,
     SmoothedDifference,
+    Slopes,
 }
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 10] = [
+    const ALL: [(Self, &str); 11] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -68,6 +69,7 @@ impl Asked {
         (Self::HessianMatrix, "hessian-matrix"),
         (Self::Smoothed, "smoothed-gradient"),
         (Self::SmoothedDifference, "smoothed-difference"),
+        (Self::Slopes, "slopes"),
     ];
 
     /// A value may stand on a row of zeros, and directions go by position.
@@ -83,7 +85,7 @@ impl Asked {
     fn release(
         self,
         means: &mut HostileMeans<'_>,
-        frames: &Frames,
+        (frames, directions): (&Frames, &Directions),
         over: Which<'_>,
     ) -> Result<String, CheckError> {
         let (from, point) = (&[0.1; DIM], &[0.3, -0.2, 0.1]);
@@ -173,6 +175,16 @@ impl Asked {
                 },
                 over,
             ),
+            Self::Slopes => shown(
+                means,
+                &Slopes {
+                    point,
+                    directions,
+                    smoothing,
+                    clip,
+                },
+                over,
+            ),
         })
     }
 }
@@ -215,9 +227,10 @@ fn query(
         let curator = means.books().curator_mut();
         curator.reserve(&schedule.spend())?;
         let frames = Frames::draw(curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
+        let directions = Directions::draw(curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
         let mut outcome = String::new();
         for over in all.iter().chain(&[Which::All, Which::All]) {
-            outcome += &what.release(&mut means, &frames, *over)?;
+            outcome += &what.release(&mut means, (&frames, &directions), *over)?;
         }
         Ok(Ran {
             spent: means.curator().spent(),

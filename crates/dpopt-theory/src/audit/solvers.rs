@@ -67,6 +67,10 @@ pub(super) fn walks(
                     let over = over_of(access, of.before().is_some());
                     Question::Mean { of, over, noise }
                 }
+                (Some(access), Question::Slopes { of, noise, .. }) => {
+                    let over = over_of(access, false);
+                    Question::Slopes { of, over, noise }
+                }
                 (_, question) => question,
             })
         });

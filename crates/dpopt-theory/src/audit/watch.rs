@@ -12,7 +12,7 @@ pub struct WatchedRelease {
     /// The part of the field at the start that was taken away: 1 for a change, 1 - a for a step of recursive momentum, 0
     /// for a field.
     pub kept: f64,
-    /// The released mean, or the one number of a released norm.
+    /// The released mean (of slopes, one number for each direction), or the one number of a released norm.
     pub released: Vec<f64>,
     /// Standard deviation of its noise in each coordinate.
     pub deviation: f64,
@@ -67,6 +67,13 @@ impl<O: Oracle> Oracle for Watched<O> {
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         let asked = match &question {
             Question::Mean { of, .. } | Question::Norm { of, .. } => Some(asked(of)),
+            Question::Slopes { of, .. } => Some(WatchedRelease {
+                from: None,
+                point: of.point.to_vec(),
+                kept: 0.0,
+                released: Vec::new(),
+                deviation: 0.0,
+            }),
             _ => None,
         };
         let answer = self.inner.answer(question)?;

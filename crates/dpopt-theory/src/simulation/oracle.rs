@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use dpopt_linalg::{add_scaled, norm};
+use dpopt_oracle::query::Slopes;
 use dpopt_oracle::{
     Answer, AskError, Books, Counts, Differentiable, Linear, Mean, Number, Offers, Oracle,
     OracleFacts, Period, PeriodTerms, Question,
@@ -107,8 +108,8 @@ impl<P: Population> SimulatedOracle<P> {
     pub fn over(population: P, adjacency: Adjacency, seed: u64) -> Self {
         let key = ReplayKeyForTests::from_seed(seed);
         let records = population.multiplicities().iter().sum();
-        let offers =
-            Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::VALUES | Offers::PERIODS;
+        let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
+        let offers = means | Offers::VALUES | Offers::SLOPES;
         Self {
             facts: OracleFacts::new(population.dim(), records, adjacency, offers)
                 .with_constants(population.lipschitz(), population.smoothness()),
@@ -276,6 +277,11 @@ impl<P: Population> SimulatedOracle<P> {
         if !(of.fits(dim) && (shift.is_empty() || shift.len() == dim)) {
             return Err(AskError::Shape { dim });
         }
+        self.admit_relation()
+    }
+
+    /// An erased record has to contribute nothing.
+    fn admit_relation(&self) -> Result<(), AskError> {
         if self.facts.adjacency == Adjacency::ZeroOut && !self.population.vanishes_on_erased() {
             return Err(AskError::ZeroRows);
         }
@@ -341,6 +347,34 @@ impl<P: Population> SimulatedOracle<P> {
         }
         self.books.count(records * among.len() as f64, 1.0, 0.0);
         Ok(best.1)
+    }
+
+    fn release_slopes(
+        &mut self,
+        of: Slopes<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        let dim = self.facts.dim;
+        if !of.fits(dim) {
+            return Err(AskError::Shape { dim });
+        }
+        self.admit_relation()?;
+        let radius = of.clip.get();
+        let Drawn { copies, size, std } = self.read(over, radius, noise)?;
+        let mut slopes = vec![0.0; of.directions.count()];
+        let mut mean = slopes.clone();
+        for (i, &copies) in copies.iter().enumerate() {
+            if copies > 0 {
+                of.write(|point| self.population.value(i, point), &mut slopes);
+                add_clipped(&slopes, radius, copies as f64 / size, &mut mean);
+            }
+        }
+        for x in &mut mean {
+            *x += std * self.normal();
+        }
+        self.books.count(size, 0.0, of.values());
+        Ok(Mean::new(mean, std))
     }
 
     fn release_value(
@@ -458,6 +492,9 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
                     *x += std * self.normal();
                 }
                 Answer::Mean(Mean::new(mean, std))
+            }
+            Question::Slopes { of, over, noise } => {
+                Answer::Mean(self.release_slopes(of, over, noise)?)
             }
             Question::Norm {
                 of,
