@@ -160,7 +160,7 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             let batch = Batch::Next(RECORDS / STEPS);
             Box::new(goldstein(&facts, &budget, (STEPS, 2), batch)?)
         }
-        "goldstein-zo" => Box::new(goldstein_zo(&facts, &budget, (STEPS, 2), DIM)?),
+        "goldstein-zo" => Box::new(goldstein_zo(&facts, &budget, (STEPS, 2), 8)?),
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })
 }
