@@ -348,3 +348,24 @@ fn a_block_is_not_asked_of_a_walk_without_blocks() {
     let refused = plan.run(&mut oracle, &mut NoObserver);
     assert!(matches!(refused, Err(RunError::NoBlocks { .. })));
 }
+
+/// Sums in single precision shorten gradients by more than the bound allows for. In one pass the first release costs as much as all.
+#[test]
+fn inexact_sums_have_no_bound_and_one_pass_spends_all_at_once() {
+    let facts = facts(DIM, 100_000);
+    let settings = GoldsteinSettings::at_radius(1.0);
+    let plan = GoldsteinPlan::new(&facts, &budget(1.0), &settings, 200).unwrap();
+    for exact in [true, false] {
+        let mut known = OracleFacts::new(DIM, facts.records, facts.adjacency, Offers::MEANS);
+        known.exact_sums = exact;
+        let curator = Curator::simulated(facts.adjacency, 1);
+        let mut oracle = FnOracle::new(known, curator, |_, _| {
+            Ok(Answer::Mean(Mean::new(DOWN.to_vec(), 0.0)))
+        });
+        let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
+        assert_eq!(outcome.bound().is_some(), exact);
+    }
+    assert!(plan.share_spent(0) < 0.01);
+    let pass = GoldsteinPlan::single_pass(&facts, &budget(1.0), &settings).unwrap();
+    assert_eq!(pass.share_spent(0), 1.0);
+}
