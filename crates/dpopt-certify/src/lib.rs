@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | first order | [`first_order`] | [`GradientNormPlan`] |
 //! | second order | [`second_order`] | [`LeastEigenvaluePlan`], [`CurvaturePlan`] |
-//! | Goldstein | [`goldstein`], [`radial_goldstein`] | [`ReleasedWindow`], for nothing |
+//! | Goldstein | [`goldstein`], [`radial_goldstein`] | [`ReleasedWindow`], for nothing; of the population [`GoldsteinSlicePlan`] |
 //! | excess under a KL condition | [`KlCondition`] | by the private gradient norm |
 //!
 //! The public numbers are functions of the records without any noise. **Never compute them on
@@ -40,8 +40,9 @@ pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
 pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
 pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
 pub use private::{
-    CurvaturePlan, GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM,
-    PrivateCertificateError, PrivateCurvature, PrivateGradientNorm, PrivateLeastEigenvalue,
+    CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, Interval, LeastEigenvaluePlan,
+    MAX_PRIVATE_HESSIAN_DIM, PrivateCertificateError, PrivateCurvature, PrivateGradientNorm,
+    PrivateLeastEigenvalue, SliceCertificate, uniform_gradient_gap,
 };
 pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderProblem};
 pub use radial::radial_goldstein;

@@ -11,12 +11,15 @@
 
 mod curvature;
 mod gradient;
+mod slice;
+#[cfg(test)]
+mod slice_tests;
 mod spectrum;
 #[cfg(test)]
 mod tests;
 
 use dpopt_oracle::{AskError, Loss, PrivateMean};
-use dpopt_privacy::{Adjacency, ClipNorm, Mu, NoiseMultiplier};
+use dpopt_privacy::{Adjacency, ClipNorm, Event, Mu, NoiseMultiplier};
 use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
 
@@ -24,6 +27,7 @@ use super::CertificateError;
 
 pub use curvature::{CurvaturePlan, PrivateCurvature};
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
+pub use slice::{GoldsteinSlicePlan, SliceCertificate, uniform_gradient_gap};
 pub use spectrum::{LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PrivateLeastEigenvalue};
 
 /// A private certificate could not be planned or made.
@@ -83,6 +87,22 @@ pub enum PrivateCertificateError {
         /// Of the data.
         found: Adjacency,
     },
+    /// A claim about the population needs records that nothing was computed from before.
+    #[error(
+        "a claim about the population needs unread records, and these were read as a whole or in samples: {spent}"
+    )]
+    ReadBefore {
+        /// What the curator has released.
+        spent: Event,
+    },
+    /// The sums of this loss are not exact, and what they shorten is in no constant.
+    #[error(
+        "the sums of this loss are made as products of matrices, for which nothing is proven here"
+    )]
+    InexactSums,
+    /// Gradients at a point that is not finite count as zero, and would look like those of a stationary one.
+    #[error("a point has a coordinate that is not finite")]
+    NotFinite,
     /// The release was refused.
     #[error(transparent)]
     Ask(#[from] AskError),
@@ -136,6 +156,17 @@ impl Terms {
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
         facts.check()?;
+        Self::of(facts, mu, radius, failure, resolution)
+    }
+
+    /// From facts that are checked.
+    fn of(
+        facts: &PublicFacts,
+        mu: Mu,
+        radius: ClipNorm,
+        failure: f64,
+        resolution: f64,
+    ) -> Result<Self, PrivateCertificateError> {
         for (name, value, ok) in [
             ("failure", failure, failure > 0.0 && failure < 1.0),
             ("resolution", resolution, resolution > 0.0),
@@ -199,24 +230,20 @@ impl Terms {
         &self,
         mean: &PrivateMean<'_, L>,
     ) -> Result<(), PrivateCertificateError> {
+        self.check_shape(mean)?;
+        equal("records", self.facts.records, mean.data().public_records())
+    }
+
+    /// Refuses data of another shape or adjacency.
+    fn check_shape<L: Loss>(
+        &self,
+        mean: &PrivateMean<'_, L>,
+    ) -> Result<(), PrivateCertificateError> {
         let (planned, found) = (self.facts.adjacency, mean.data().adjacency());
         if planned != found {
             return Err(PrivateCertificateError::OtherAdjacency { planned, found });
         }
-        let records = mean.data().public_records();
-        for (what, planned, found) in [
-            ("records", self.facts.records, records),
-            ("parameters", self.facts.dim as u64, mean.dim() as u64),
-        ] {
-            if planned != found {
-                return Err(PrivateCertificateError::OtherData {
-                    what,
-                    planned,
-                    found,
-                });
-            }
-        }
-        Ok(())
+        equal("parameters", self.facts.dim as u64, mean.dim() as u64)
     }
 
     /// Rounding of a mean of `dim` coordinates to the lattice and the clip that makes room for it, as
@@ -224,6 +251,17 @@ impl Terms {
     fn rounding(&self, dim: usize) -> f64 {
         (2.0 * (dim as f64).sqrt() + 4.0) * self.radius.get() * (-29f64).exp2()
     }
+}
+
+fn equal(what: &'static str, planned: u64, found: u64) -> Result<(), PrivateCertificateError> {
+    if planned == found {
+        return Ok(());
+    }
+    Err(PrivateCertificateError::OtherData {
+        what,
+        planned,
+        found,
+    })
 }
 
 /// t with P(|Z| > t) <= failure for a standard normal Z, at most 1 % above the quantile for rates up

@@ -248,7 +248,7 @@ impl WindowPlan {
 }
 
 /// sigma (sqrt d + sqrt(2 ln(J/zeta)))/sqrt W: the sum of W noises is exactly Gaussian, whatever the walk does with them.
-pub(super) fn noise_slack(sigma: f64, root_dim: f64, window: f64, windows: f64, zeta: f64) -> f64 {
+pub(crate) fn noise_slack(sigma: f64, root_dim: f64, window: f64, windows: f64, zeta: f64) -> f64 {
     sigma * (root_dim + (2.0 * (windows / zeta).ln()).sqrt()) / window.sqrt()
 }
 

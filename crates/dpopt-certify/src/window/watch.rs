@@ -39,9 +39,19 @@ impl<'a> ReleasedWindow<'a> {
     #[must_use]
     pub fn storing_at_most(self, numbers: usize) -> Self {
         Self {
-            windows: Windows::new(self.windows.plan, numbers),
+            windows: Windows {
+                keeps_points: self.windows.keeps_points,
+                ..Windows::new(self.windows.plan, numbers)
+            },
             ..self
         }
+    }
+
+    /// The same, with [`WindowCertificate::points`]: what [`crate::GoldsteinSlicePlan`] takes.
+    #[must_use]
+    pub fn keeping_points(mut self) -> Self {
+        self.windows.keeps_points = true;
+        self
     }
 
     /// The certificate of the window with the least value.
@@ -93,6 +103,7 @@ pub(super) struct Windows {
     lengths: f64,
     points: Vec<f64>,
     reach: Reach,
+    keeps_points: bool,
     best: Option<WindowCertificate>,
     refused: Option<WindowError>,
 }
@@ -157,6 +168,7 @@ impl Windows {
                     farthest: 0.0,
                 }
             },
+            keeps_points: false,
             best: None,
             refused: None,
         }
@@ -263,6 +275,10 @@ impl Windows {
                 of: self.plan.subject(),
                 population: self.plan.of_population(),
                 point,
+                points: match &self.reach {
+                    Reach::Points(points) if self.keeps_points => points.clone(),
+                    _ => Vec::new(),
+                },
             });
         }
         self.releases.fill(0.0);

@@ -7,6 +7,7 @@
 mod curvature;
 mod hessian_vector;
 mod linear;
+mod mean_of_gradients;
 mod of_record;
 mod slopes;
 mod smoothed;
@@ -15,6 +16,7 @@ mod value;
 pub use curvature::{Curvature, HessianMatrix, unpack_symmetric};
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
 pub use linear::Linear;
+pub use mean_of_gradients::MeanOfGradients;
 pub use of_record::Query;
 pub use slopes::{Directions, Slopes};
 pub use smoothed::{

@@ -15,12 +15,13 @@ const LOSSES: [&str; 8] = [
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].
-const QUERIES: [&str; 9] = [
+const QUERIES: [&str; 10] = [
     "Curvature",
     "HessianMatrix",
     "HessianVector",
     "HessianVectorDifference",
     "Linear",
+    "MeanOfGradients",
     "Slopes",
     "SmoothedDifference",
     "SmoothedGradient",

@@ -3,7 +3,8 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
-    Curvature, Directions, HessianMatrix, HessianVector, HessianVectorDifference, Slopes, Value,
+    Curvature, Directions, HessianMatrix, HessianVector, HessianVectorDifference, MeanOfGradients,
+    Slopes, Value,
 };
 use dpopt_oracle::{
     Activation, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head, Linear,
@@ -116,6 +117,9 @@ fn first_order<T: Clone, L: Differentiable>(
             records,
         );
     }
+    let several = points.concat();
+    let mean = MeanOfGradients::new(&several, points[0].len(), norm(0.3)).unwrap();
+    contributions(&format!("{name}, mean"), loss, &mean, data, records);
 }
 
 /// Products with the Hessian and their differences, curvatures, whole Hessians, and all of [`first_order`].

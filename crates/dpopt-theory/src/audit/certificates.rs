@@ -1,4 +1,4 @@
-//! Audits of private certificates: a gradient norm, a curvature and a least eigenvalue.
+//! Audits of private certificates: a gradient norm, a curvature, a least eigenvalue, and a Goldstein distance of the population.
 
 use dpopt_nonconvex::PublicFacts;
 use dpopt_oracle::Oracle as _;
@@ -10,7 +10,7 @@ use super::plans;
 use super::{
     Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Ran, Registry, Statistic,
 };
-use dpopt_certify::{CurvaturePlan, GradientNormPlan, LeastEigenvaluePlan};
+use dpopt_certify::{CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, LeastEigenvaluePlan};
 
 const GROUP: &str = "certificates";
 const RECORDS: usize = 6;
@@ -23,10 +23,24 @@ enum Certificate {
     Norm(GradientNormPlan),
     Curvature(CurvaturePlan),
     Eigenvalue(LeastEigenvaluePlan),
+    Slice(GoldsteinSlicePlan),
 }
 
 impl Certificate {
-    const NAMES: [&'static str; 3] = ["gradient-norm", "curvature", "least-eigenvalue"];
+    const NAMES: [&'static str; 4] = [
+        "gradient-norm",
+        "curvature",
+        "least-eigenvalue",
+        "goldstein-slice",
+    ];
+
+    /// Those that this relation allows: unread records need positions that stay.
+    fn names(adjacency: Adjacency) -> impl Iterator<Item = &'static str> {
+        let slices = adjacency.record_count_is_public();
+        Self::NAMES
+            .into_iter()
+            .filter(move |name| slices || *name != "goldstein-slice")
+    }
 
     fn new(name: &str, records: u64, adjacency: Adjacency, mu: f64) -> Result<Self, CheckError> {
         let facts = PublicFacts {
@@ -39,6 +53,14 @@ impl Certificate {
         Ok(match name {
             "gradient-norm" => Self::Norm(GradientNormPlan::new(&facts, mu, clip, failure, width)?),
             "curvature" => Self::Curvature(CurvaturePlan::new(&facts, mu, clip, failure, width)?),
+            "goldstein-slice" => {
+                // A Lipschitz constant that the six hostile records need not have.
+                let facts = PublicFacts {
+                    lipschitz: 1.0,
+                    ..facts
+                };
+                Self::Slice(GoldsteinSlicePlan::new(&facts, mu, 0.99, width)?)
+            }
             _ => Self::Eigenvalue(LeastEigenvaluePlan::new(&facts, mu, clip, failure, width)?),
         })
     }
@@ -48,6 +70,7 @@ impl Certificate {
             Self::Norm(plan) => plan.spend(),
             Self::Curvature(plan) => plan.spend(),
             Self::Eigenvalue(plan) => plan.spend(),
+            Self::Slice(plan) => plan.spend(),
         }
     }
 
@@ -67,6 +90,9 @@ impl Certificate {
             Self::Eigenvalue(plan) => plan
                 .release(means, point)
                 .map(|found| (found.released, format!("{found:?}"))),
+            Self::Slice(plan) => plan
+                .release(means, &[point, point].concat())
+                .map(|found| (found.released, format!("{found:?}"))),
         }
         .map_err(|error| error.to_string())
     }
@@ -74,14 +100,14 @@ impl Certificate {
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for name in Certificate::NAMES {
+        for name in Certificate::names(adjacency) {
             // So much that six records are enough for an interval.
             let plan = Certificate::new(name, RECORDS as u64, adjacency, 20.0)?;
             registry.add(replay(name, plan, adjacency));
         }
     }
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
-        for name in Certificate::NAMES {
+        for name in Certificate::names(adjacency) {
             registry.add(canary(name, adjacency, 1)?.at_least(0.5));
         }
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
-    Curvature, Directions, Frames, HessianMatrix, HessianVector, HessianVectorDifference, Slopes,
-    SmoothedDifference, SmoothedGradient, Value,
+    Curvature, Directions, Frames, HessianMatrix, HessianVector, HessianVectorDifference,
+    MeanOfGradients, Slopes, SmoothedDifference, SmoothedGradient, Value,
 };
 use dpopt_oracle::{
     Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
@@ -54,11 +54,12 @@ enum Asked {
     Smoothed,
     SmoothedDifference,
     Slopes,
+    MeanOfGradients,
 }
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 11] = [
+    const ALL: [(Self, &str); 12] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -70,6 +71,7 @@ impl Asked {
         (Self::Smoothed, "smoothed-gradient"),
         (Self::SmoothedDifference, "smoothed-difference"),
         (Self::Slopes, "slopes"),
+        (Self::MeanOfGradients, "mean-of-gradients"),
     ];
 
     /// A value may stand on a row of zeros, and directions go by position.
@@ -185,6 +187,11 @@ impl Asked {
                 },
                 over,
             ),
+            Self::MeanOfGradients => {
+                let points = [*from, *point].concat();
+                let query = MeanOfGradients::new(&points, DIM, clip).ok_or("no points")?;
+                shown(means, &query, over)
+            }
         })
     }
 }

@@ -1,0 +1,257 @@
+//! A bound on the Goldstein distance of the population's loss, from records that nothing was computed from before.
+
+use dpopt_linalg::distance;
+use dpopt_oracle::query::MeanOfGradients;
+use dpopt_oracle::{AskError, Differentiable, PrivateMean};
+use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, PoolError, Spend, Which};
+use dpopt_solver::{PlanError, PublicFacts};
+use serde::Serialize;
+
+use super::{PrivateCertificateError, Terms};
+use crate::window::{WindowSlack, WindowSubject, noise_slack};
+
+/// A plan to release, once, the mean gradient over a window of public points on records that were never read.
+///
+/// # Formula
+/// With n' unread records, W points y_t and L = `facts.lipschitz`: v = (1/n') sum over records of
+/// clip((1/W) sum over t of g_i(y_t), L) + noise. With probability 1 - p over the records and the noise
+///
+/// ||(1/W) sum over t of grad F(y_t)|| <= ||v|| + L (1 + sqrt(2 ln(2/p)))/sqrt n' + sigma (sqrt d + sqrt(2 ln(2/p))) + rounding,
+///
+/// F the loss of the **population**: the records are n' independent draws from it, in an order that tells nothing. There is no
+/// sqrt d in the term of the records, as one vector is estimated and not a field ([`uniform_gradient_gap`] is the price of the
+/// other). Proof: `docs/privacy/goldstein.md`.
+///
+/// # Privacy
+/// One `Gaussian(z)` with z = 1/mu on a slice of the pool of the curator of these records. The points may depend on any other
+/// records: a run on others and this certificate compose in parallel. Not under add-remove.
+///
+/// ```
+/// use dpopt_certify::GoldsteinSlicePlan;
+/// use dpopt_linalg::Design;
+/// use dpopt_oracle::{Glm, PrivateData, PrivateMean};
+/// use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu};
+/// use dpopt_solver::PublicFacts;
+///
+/// // Held out, and all alike: the mean gradient of the hinge at 0 is -(1, 0).
+/// let rows = Design::dense(2, [1.0, 0.0].repeat(40_000))?;
+/// let held_out = PrivateData::new(rows, vec![1.0; 40_000], ClipNorm::new(1.0)?, Adjacency::ReplaceOne, None)?;
+/// let facts = PublicFacts::glm(40_000, 2, held_out.adjacency(), 1.0, Glm::Hinge.constants(1.0))?;
+/// let plan = GoldsteinSlicePlan::new(&facts, Mu::new(0.5)?, 0.05, 0.1)?.with_points_moved();
+///
+/// let mut curator = Curator::protected(held_out.adjacency())?;
+/// curator.reserve(&plan.spend())?;
+/// let mut mean = PrivateMean::new(&held_out, Glm::Hinge, curator)?;
+/// // Points of a window of a run on other records, moved at random as goldstein's are.
+/// let found = plan.release(&mut mean, &[0.01, 0.02, -0.01, 0.03])?;
+/// assert!(found.value > 0.99 && found.value < 1.03 && found.radius < 0.02);
+/// mean.curator_mut().settle()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct GoldsteinSlicePlan {
+    noise_multiplier: NoiseMultiplier,
+    noise_std: f64,
+    slack: WindowSlack,
+    moved: bool,
+    terms: Terms,
+}
+
+/// A bound on the mean gradient of the population over a window of points.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SliceCertificate {
+    /// At most so much.
+    pub value: f64,
+    /// Length of the released mean.
+    pub released: f64,
+    /// What is added to it.
+    #[serde(flatten)]
+    pub slack: WindowSlack,
+    /// No point of the window is farther from their mean.
+    pub radius: f64,
+    /// Points in the window.
+    pub points: usize,
+    /// With at least this probability over the records and the noise.
+    pub probability: f64,
+    /// What the value is of.
+    pub of: WindowSubject,
+    /// The mean of the window's points.
+    #[serde(skip)]
+    pub point: Vec<f64>,
+}
+
+impl GoldsteinSlicePlan {
+    /// A plan for n' = `facts.records` unread records that spends `mu` on them, and fails with probability `failure`.
+    ///
+    /// # Errors
+    /// [`PrivateCertificateError::Vacuous`] unless less than `resolution` and than L is added to the length of what is released;
+    /// [`PoolError::Adjacency`] (as [`AskError`]) under add-remove; facts out of range.
+    pub fn new(
+        facts: &PublicFacts,
+        mu: Mu,
+        failure: f64,
+        resolution: f64,
+    ) -> Result<Self, PrivateCertificateError> {
+        facts.check_lipschitz()?;
+        let adjacency = facts.adjacency;
+        if !adjacency.record_count_is_public() {
+            return Err(AskError::from(PoolError::Adjacency { adjacency }).into());
+        }
+        let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
+        let terms = Terms::of(facts, mu, clip, failure, resolution)?;
+        let noise_multiplier = terms.noise_multiplier()?;
+        // Steps of the lattice are at most 2^-29 of the radius.
+        let noise_std = terms.noise_std(noise_multiplier) * (1.0 + (-29f64).exp2());
+        let (root_dim, root) = (
+            (facts.dim as f64).sqrt(),
+            (2.0 * (2.0 / failure).ln()).sqrt(),
+        );
+        let slack = WindowSlack {
+            noise: noise_slack(noise_std, root_dim, 1.0, 1.0, failure / 2.0),
+            sampling: facts.lipschitz * (1.0 + root) / (facts.records as f64).sqrt(),
+            rounding: terms.rounding(facts.dim),
+        };
+        terms.check_width("the Goldstein distance", slack.total(), facts.lipschitz)?;
+        Ok(Self {
+            noise_multiplier,
+            noise_std,
+            slack,
+            moved: false,
+            terms,
+        })
+    }
+
+    /// For points that were moved at random by a law with a density, as those of the Goldstein walks are: then no point is on a
+    /// kink, and the value is of the Goldstein distance for a loss with kinks too.
+    #[must_use]
+    pub fn with_points_moved(self) -> Self {
+        Self {
+            moved: true,
+            ..self
+        }
+    }
+
+    /// z.
+    #[must_use]
+    pub fn noise_multiplier(&self) -> NoiseMultiplier {
+        self.noise_multiplier
+    }
+
+    /// What is added to the length of what is released.
+    #[must_use]
+    pub fn slack(&self) -> WindowSlack {
+        self.slack
+    }
+
+    /// Its cost, on the records of the slice.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        Spend::Fixed(Event::ParallelComposed {
+            events: vec![Event::gaussian(self.noise_multiplier)],
+        })
+    }
+
+    /// Reads the next n' records of the pool of `mean`, and releases the mean of their gradients over `points`, from what is
+    /// reserved.
+    ///
+    /// # Shapes
+    /// `points`: W x d, one after another.
+    ///
+    /// # Errors
+    /// [`PrivateCertificateError::ReadBefore`] where the curator has released anything that read all records or a sample of them;
+    /// [`PrivateCertificateError`] otherwise. Nothing was released then.
+    pub fn release<L: Differentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        points: &[f64],
+    ) -> Result<SliceCertificate, PrivateCertificateError> {
+        let Terms { facts, radius, .. } = &self.terms;
+        self.terms.check_shape(mean)?;
+        // Sums of products of matrices shorten what they add up, by more than is charged for here.
+        if L::SUMS_IN_BLOCKS {
+            return Err(PrivateCertificateError::InexactSums);
+        }
+        let spent = mean.curator().spent();
+        if !reads_slices_only(&spent) {
+            return Err(PrivateCertificateError::ReadBefore { spent });
+        }
+        if !points.iter().all(|x| x.is_finite()) {
+            return Err(PrivateCertificateError::NotFinite);
+        }
+        let dim = facts.dim;
+        let query = MeanOfGradients::new(points, dim, *radius).ok_or(AskError::Shape { dim })?;
+        let over = Which::Next(facts.records);
+        // A query with a radius has a bound, so something was released.
+        let found = mean.release(&query, over, self.noise_multiplier)?;
+        let released = found.map_or(0.0, |found| dpopt_linalg::norm(&found.mean));
+        let (count, ulps) = (query.count(), f64::EPSILON * (dim + query.count()) as f64);
+        let mut slack = self.slack;
+        slack.rounding += (ulps + 8.0 * f64::EPSILON) * (released + facts.lipschitz);
+        let mut point = vec![0.0; dim];
+        for at in points.chunks_exact(dim) {
+            dpopt_linalg::add_scaled(&mut point, 1.0 / count as f64, at);
+        }
+        let at = points.chunks_exact(dim).map(|at| distance(at, &point));
+        Ok(SliceCertificate {
+            value: released + slack.total(),
+            released,
+            slack,
+            radius: at.fold(0.0, f64::max) * (1.0 + ulps + 8.0 * f64::EPSILON),
+            points: count,
+            probability: 1.0 - self.terms.failure,
+            of: if self.moved || facts.smoothness.is_finite() {
+                WindowSubject::GoldsteinDistance
+            } else {
+                WindowSubject::ComponentWise
+            },
+            point,
+        })
+    }
+}
+
+/// Whether everything in `event` was charged to slices of the pool, whose records are read by nothing else.
+fn reads_slices_only(event: &Event) -> bool {
+    match event {
+        Event::NoOp | Event::ParallelComposed { .. } => true,
+        Event::Composed { events } => events.iter().all(reads_slices_only),
+        _ => false,
+    }
+}
+
+/// How far the mean gradient over n records can be from the population's, at all points within `reach` of a public one at once:
+/// what a bound on the records' own smoothed loss costs to become one on the population's.
+///
+/// # Formula
+/// L (3 + sqrt(2 (d ln(1 + 2 R c_d sqrt(n)/a) + ln(1/p))))/sqrt n, with a = `smoothing`, R = `reach`, p = `failure` and
+/// c_d <= sqrt((2 d + 4/pi)/pi): for gradients of losses that are smoothed over balls of radius a. **Without smoothing no such bound
+/// holds** (`docs/theory/goldstein.md`, "From records to the population"). It grows with sqrt d; [`GoldsteinSlicePlan`] has no such
+/// term.
+///
+/// # Errors
+/// [`PlanError`] for a number out of range.
+pub fn uniform_gradient_gap(
+    facts: &PublicFacts,
+    smoothing: f64,
+    reach: f64,
+    failure: f64,
+) -> Result<f64, PlanError> {
+    facts.check_lipschitz()?;
+    for (name, value) in [
+        ("smoothing", smoothing),
+        ("reach", reach),
+        ("failure", failure),
+    ] {
+        PlanError::positive(name, value)?;
+    }
+    if failure >= 1.0 {
+        let (name, value) = ("failure", failure);
+        return Err(PlanError::BadFact { name, value });
+    }
+    let (n, d) = (facts.records as f64, facts.dim as f64);
+    let pi = std::f64::consts::PI;
+    let slope = ((2.0 * d + 4.0 / pi) / pi).sqrt();
+    let net = d * (2.0 * reach * slope * n.sqrt() / smoothing).ln_1p();
+    let root = (2.0 * (net - failure.ln())).sqrt();
+    Ok(facts.lipschitz * (3.0 + root) / n.sqrt())
+}
