@@ -3,7 +3,7 @@
 //! | question | public data and closed forms | private data, charged |
 //! | --- | --- | --- |
 //! | first order | [`first_order`] | [`GradientNormPlan`] |
-//! | second order | [`second_order`] | [`LeastEigenvaluePlan`], [`CurvaturePlan`] |
+//! | second order | [`second_order`] | [`SecondOrderPlan`]; its parts [`LeastEigenvaluePlan`], [`CurvaturePlan`] |
 //! | Goldstein | [`goldstein`], [`radial_goldstein`] | [`ReleasedWindow`], for nothing; of the population [`GoldsteinSlicePlan`] |
 //! | excess under a KL condition | [`KlCondition`] | by the private gradient norm |
 //!
@@ -42,7 +42,8 @@ pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
 pub use private::{
     CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, Interval, LeastEigenvaluePlan,
     MAX_PRIVATE_HESSIAN_DIM, PrivateCertificateError, PrivateCurvature, PrivateGradientNorm,
-    PrivateLeastEigenvalue, SliceCertificate, uniform_gradient_gap,
+    PrivateLeastEigenvalue, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets,
+    SliceCertificate, uniform_gradient_gap,
 };
 pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderProblem};
 pub use radial::radial_goldstein;

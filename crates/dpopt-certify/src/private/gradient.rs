@@ -79,13 +79,29 @@ impl GradientNormPlan {
         failure: f64,
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
-        let terms = Terms::new(facts, mu, clip, failure, resolution)?;
+        let plan = Self::of(Terms::new(facts, mu, clip, failure, resolution)?)?;
+        let range = clip.get();
+        plan.terms
+            .check_width("the gradient norm", plan.width, range)?;
+        Ok(plan)
+    }
+
+    /// A plan of which one end is read.
+    pub(super) fn at_any_width(
+        facts: &PublicFacts,
+        mu: Mu,
+        clip: ClipNorm,
+        failure: f64,
+    ) -> Result<Self, PrivateCertificateError> {
+        Self::of(Terms::new(facts, mu, clip, failure, f64::INFINITY)?)
+    }
+
+    fn of(terms: Terms) -> Result<Self, PrivateCertificateError> {
         let noise_multiplier = terms.noise_multiplier()?;
         let noise_std = terms.noise_std(noise_multiplier) * (1.0 + (-29f64).exp2());
         // Room for the rounding of the two ends.
-        let half = two_sided(failure) * noise_std + terms.rounding(facts.dim);
+        let half = two_sided(terms.failure) * noise_std + terms.rounding(terms.facts.dim);
         let width = 2.0 * half * (1.0 + 1e-12);
-        terms.check_width("the gradient norm", width, clip.get())?;
         Ok(Self {
             noise_multiplier,
             noise_std,

@@ -11,6 +11,7 @@
 
 mod curvature;
 mod gradient;
+mod second;
 mod slice;
 #[cfg(test)]
 mod slice_tests;
@@ -27,6 +28,7 @@ use super::CertificateError;
 
 pub use curvature::{CurvaturePlan, PrivateCurvature};
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
+pub use second::{SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets};
 pub use slice::{GoldsteinSlicePlan, SliceCertificate, uniform_gradient_gap};
 pub use spectrum::{LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PrivateLeastEigenvalue};
 

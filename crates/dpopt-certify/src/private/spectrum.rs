@@ -76,8 +76,25 @@ impl LeastEigenvaluePlan {
         failure: f64,
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
-        let terms = Terms::new(facts, mu, clip, failure, resolution)?;
-        let dim = facts.dim;
+        let plan = Self::of(Terms::new(facts, mu, clip, failure, resolution)?)?;
+        let (width, range) = (plan.below + plan.above, 2.0 * clip.get());
+        plan.terms
+            .check_width("the least eigenvalue", width, range)?;
+        Ok(plan)
+    }
+
+    /// A plan of which one end is read.
+    pub(super) fn at_any_width(
+        facts: &PublicFacts,
+        mu: Mu,
+        clip: ClipNorm,
+        failure: f64,
+    ) -> Result<Self, PrivateCertificateError> {
+        Self::of(Terms::new(facts, mu, clip, failure, f64::INFINITY)?)
+    }
+
+    fn of(terms: Terms) -> Result<Self, PrivateCertificateError> {
+        let (dim, failure) = (terms.facts.dim, terms.failure);
         if dim > MAX_PRIVATE_HESSIAN_DIM {
             return Err(PrivateCertificateError::TooManyDimensions {
                 dim,
@@ -87,13 +104,12 @@ impl LeastEigenvaluePlan {
         let noise_multiplier = terms.noise_multiplier()?;
         let noise_std = terms.noise_std(noise_multiplier);
         // The eigenvalues of what is released have at most this size, and so much rounding.
-        let size = clip.get() + noise_std * 4.0 * dim as f64;
+        let size = terms.radius.get() + noise_std * 4.0 * dim as f64;
         let rounding = terms.rounding(dim * (dim + 1) / 2)
             + 4.0 * dim as f64 * f64::EPSILON * (dim as f64).sqrt() * size;
         let below = two_sided(failure) * noise_std + rounding;
         let operator = (2.0 * dim as f64).sqrt() + (2.0 * (2.0 / failure).ln()).sqrt();
         let above = operator * noise_std + rounding;
-        terms.check_width("the least eigenvalue", below + above, 2.0 * clip.get())?;
         Ok(Self {
             noise_multiplier,
             noise_std,

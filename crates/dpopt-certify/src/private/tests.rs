@@ -322,3 +322,101 @@ fn the_two_sided_quantile() {
         );
     }
 }
+
+/// Each line of a second-order certificate is false with probability at most p/2 = 0.05. The targets are a hair below the
+/// truth, so that every certificate is false: above 80 in 1000 runs has probability below 1e-4 if the rate is 0.05. A twin
+/// without margins certifies far more often. With targets that leave room for noise most runs certify.
+#[test]
+fn a_false_second_order_certificate_is_rare() {
+    let (design, labels) = rows();
+    let public = PublicRecords::new(design, labels, clip(1.0)).unwrap();
+    let objective = MeanLoss::new(&public, &LOSS).unwrap();
+    // At 0 the curvature along the first axis is negative.
+    let point = vec![0.0; DIM];
+    let exact = second_order(&objective, &point, &SecondOrderSettings::default()).unwrap();
+    assert!(exact.least_eigenvalue < 0.0);
+    let data = private(Adjacency::ReplaceOne);
+    let facts = facts(Adjacency::ReplaceOne);
+    let below = 1.0 - 1e-6;
+    let truth = SecondOrderTargets {
+        gradient: exact.gradient_norm,
+        curvature: -exact.least_eigenvalue,
+    };
+    let plan = |gradient, curvature| {
+        let targets = SecondOrderTargets {
+            gradient,
+            curvature,
+        };
+        let frobenius = clip(facts.smoothness);
+        SecondOrderPlan::new(&facts, frobenius, mu(4.0), 0.1, targets).unwrap()
+    };
+    for plan in [
+        plan(below * truth.gradient, 1.0),
+        plan(1.0, below * truth.curvature),
+    ] {
+        let mut twin = 0;
+        let missed = misses(&data, &plan.spend(), 1000, |mean| {
+            let found = plan.release(mean, &point).unwrap();
+            let margins = plan.margins();
+            let gradient = found.gradient.high - margins.gradient;
+            let curvature = found.curvature.map_or(0.0, |at| at.low + margins.curvature);
+            twin += u32::from(
+                gradient <= found.targets.gradient && curvature >= -found.targets.curvature,
+            );
+            found.certified
+        });
+        assert!(missed <= 80, "{missed}");
+        assert!(twin > 150, "{twin}");
+    }
+    let margins = plan(1.0, 1.0).margins();
+    let room = plan(
+        truth.gradient + 3.0 * margins.gradient,
+        truth.curvature + 6.0 * margins.curvature,
+    );
+    let certified = misses(&data, &room.spend(), 200, |mean| {
+        room.release(mean, &point).unwrap().certified
+    });
+    assert!(certified > 150, "{certified}");
+}
+
+#[test]
+fn a_second_order_plan_spends_no_more_than_it_is_given_and_says_what_would_be_vacuous() {
+    use PrivateCertificateError as E;
+    let facts = facts(Adjacency::ReplaceOne);
+    let frobenius = clip(facts.smoothness);
+    let plan = |alpha, lambda, failure| {
+        let targets = SecondOrderTargets {
+            gradient: alpha,
+            curvature: lambda,
+        };
+        SecondOrderPlan::new(&facts, frobenius, mu(1.0), failure, targets)
+    };
+    for (alpha, lambda) in [(0.3, 0.3), (0.9, 0.05), (0.05, 0.9)] {
+        let spend = plan(alpha, lambda, 0.05).unwrap().spend();
+        let Event::Composed { events } = spend.event() else {
+            panic!("{spend:?}")
+        };
+        let squares = events.iter().map(|event| match event {
+            Event::Gaussian { noise_multiplier } => noise_multiplier.get().powi(-2),
+            other => panic!("{other:?}"),
+        });
+        let spent: f64 = squares.sum();
+        assert!((0.999_999..=1.0).contains(&spent), "{spent}");
+    }
+    assert!(matches!(
+        plan(1e-3, 0.5, 0.05),
+        Err(E::Vacuous { what: "the gradient norm", limit, .. }) if limit == 1e-3
+    ));
+    assert!(matches!(plan(0.5, 1e-4, 0.05), Err(E::Vacuous { .. })));
+    for (alpha, lambda, failure) in [
+        (0.0, 0.5, 0.05),
+        (0.5, f64::NAN, 0.05),
+        (0.5, 0.5, 1.0),
+        (f64::INFINITY, 0.5, 0.05),
+    ] {
+        let refused = plan(alpha, lambda, failure);
+        assert!(matches!(refused, Err(E::OutOfRange { .. })), "{refused:?}");
+    }
+    let coupled = SecondOrderTargets::coupled(0.04, 4.0);
+    assert_eq!((coupled.gradient, coupled.curvature), (0.04, 0.4));
+}

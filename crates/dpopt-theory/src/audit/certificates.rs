@@ -10,7 +10,10 @@ use super::plans;
 use super::{
     Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Ran, Registry, Statistic,
 };
-use dpopt_certify::{CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, LeastEigenvaluePlan};
+use dpopt_certify::{
+    CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, LeastEigenvaluePlan, SecondOrderPlan,
+    SecondOrderTargets,
+};
 
 const GROUP: &str = "certificates";
 const RECORDS: usize = 6;
@@ -24,14 +27,16 @@ enum Certificate {
     Curvature(CurvaturePlan),
     Eigenvalue(LeastEigenvaluePlan),
     Slice(GoldsteinSlicePlan),
+    Second(SecondOrderPlan),
 }
 
 impl Certificate {
-    const NAMES: [&'static str; 4] = [
+    const NAMES: [&'static str; 5] = [
         "gradient-norm",
         "curvature",
         "least-eigenvalue",
         "goldstein-slice",
+        "second-order",
     ];
 
     /// Those that this relation allows: unread records need positions that stay.
@@ -61,6 +66,14 @@ impl Certificate {
                 };
                 Self::Slice(GoldsteinSlicePlan::new(&facts, mu, 0.99, width)?)
             }
+            "second-order" => {
+                // Both are released, whatever the records are.
+                let targets = SecondOrderTargets {
+                    gradient: 2.0,
+                    curvature: 2.0,
+                };
+                Self::Second(SecondOrderPlan::new(&facts, clip, mu, failure, targets)?)
+            }
             _ => Self::Eigenvalue(LeastEigenvaluePlan::new(&facts, mu, clip, failure, width)?),
         })
     }
@@ -71,6 +84,7 @@ impl Certificate {
             Self::Curvature(plan) => plan.spend(),
             Self::Eigenvalue(plan) => plan.spend(),
             Self::Slice(plan) => plan.spend(),
+            Self::Second(plan) => plan.spend(),
         }
     }
 
@@ -93,6 +107,9 @@ impl Certificate {
             Self::Slice(plan) => plan
                 .release(means, &[point, point].concat())
                 .map(|found| (found.released, format!("{found:?}"))),
+            Self::Second(plan) => plan
+                .release(means, point)
+                .map(|found| (found.gradient.high, format!("{found:?}"))),
         }
         .map_err(|error| error.to_string())
     }
@@ -107,7 +124,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         }
     }
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
-        for name in Certificate::names(adjacency) {
+        // The parts of the second-order one are scored by themselves: of the whole only ends that are cut to the range are shown.
+        for name in Certificate::names(adjacency).filter(|name| *name != "second-order") {
             registry.add(canary(name, adjacency, 1)?.at_least(0.5));
         }
     }

@@ -1,0 +1,221 @@
+//! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
+
+use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
+use dpopt_privacy::{ClipNorm, Event, Mu, Spend};
+use dpopt_solver::{PlanError, PublicFacts};
+use serde::Serialize;
+
+use super::{GradientNormPlan, Interval, LeastEigenvaluePlan, PrivateCertificateError, two_sided};
+
+/// What a second-order certificate is to say: two numbers, since a gradient and a curvature have different units.
+///
+/// For a loss whose Hessian is rho-Lipschitz the literature's (alpha, sqrt(rho alpha)) is
+/// [`SecondOrderTargets::coupled`]. On factored losses a worst-case rho makes that empty.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SecondOrderTargets {
+    /// alpha: ||grad F(w)|| <= alpha.
+    pub gradient: f64,
+    /// lambda: the least eigenvalue of hess F(w) is at least -lambda.
+    pub curvature: f64,
+}
+
+impl SecondOrderTargets {
+    /// alpha and sqrt(rho alpha): an alpha-second-order stationary point.
+    #[must_use]
+    pub fn coupled(alpha: f64, hessian_lipschitz: f64) -> Self {
+        Self {
+            gradient: alpha,
+            curvature: (hessian_lipschitz * alpha).sqrt(),
+        }
+    }
+}
+
+/// A plan to certify that a public point is second-order stationary: ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda.
+///
+/// # Formula
+/// One [`GradientNormPlan`] with mu_1 and one [`LeastEigenvaluePlan`] with mu_2, mu_1^2 + mu_2^2 = mu^2. Certified iff
+///
+/// released norm + q s_1 <= alpha  and  lambda' - q s_2 >= -lambda,
+///
+/// with s_1 = s L0/(n mu_1), s_2 = s C_F/(n mu_2), s = 2 under replace-one and else 1, q the two-sided normal quantile at p. Each line is
+/// false with probability at most p/2, so a certificate is false with probability at most p, **at any point and after any walk**:
+/// nothing is asked of how the point was found, of L1 or of rho. Neither line has a power of d. mu is split by
+/// mu_1^2 : mu_2^2 = x^(2/3) : y^(2/3), x = q L0/alpha and y = (q + sqrt(2 d)) C_F/lambda, which makes the sum of what is
+/// lost relative to the two targets least (a choice of ours; any split is valid).
+///
+/// # Privacy
+/// Two `Gaussian` events on all records: mu-GDP together. The second is not released where the first fails.
+///
+/// ```
+/// use dpopt_certify::{SecondOrderPlan, SecondOrderTargets};
+/// use dpopt_linalg::Design;
+/// use dpopt_oracle::{Glm, PrivateData, PrivateMean};
+/// use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu};
+/// use dpopt_solver::PublicFacts;
+///
+/// // Welsch losses that are all least at w = 0.
+/// let rows = Design::dense(2, [0.6, 0.8, 0.8, -0.6].repeat(5_000))?;
+/// let data = PrivateData::new(rows, vec![0.0; 10_000], ClipNorm::new(1.0)?, Adjacency::ReplaceOne, None)?;
+/// let facts = PublicFacts::glm(10_000, 2, data.adjacency(), 1.0, Glm::Welsch.constants(1.0))?;
+/// // Hessians of generalised linear losses have rank one: C_F = L1.
+/// let frobenius = ClipNorm::new(facts.smoothness)?;
+/// let targets = SecondOrderTargets { gradient: 0.02, curvature: 0.02 };
+/// let plan = SecondOrderPlan::new(&facts, frobenius, Mu::new(0.5)?, 0.05, targets)?;
+/// let mut curator = Curator::protected(data.adjacency())?;
+/// curator.reserve(&plan.spend())?;
+/// let mut mean = PrivateMean::new(&data, Glm::Welsch, curator)?;
+/// let found = plan.release(&mut mean, &[0.0, 0.0])?;
+/// assert!(found.certified && found.gradient.high <= 0.02);
+/// mean.curator_mut().settle()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SecondOrderPlan {
+    targets: SecondOrderTargets,
+    gradient: GradientNormPlan,
+    curvature: LeastEigenvaluePlan,
+    failure: f64,
+}
+
+/// What a [`SecondOrderPlan`] found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SecondOrderCertificate {
+    /// Whether ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda are certified.
+    pub certified: bool,
+    /// alpha and lambda.
+    pub targets: SecondOrderTargets,
+    /// A certificate is false with at most this probability: that of the upper end of `gradient` and of the lower end of
+    /// `curvature` together.
+    pub failure: f64,
+    /// Where the gradient norm lies.
+    pub gradient: Interval,
+    /// Where the least eigenvalue lies; none where the gradient norm was not certified, so that nothing was spent on it. An
+    /// upper end below zero proves that the point is no local minimum.
+    pub curvature: Option<Interval>,
+    /// The least eigenvalue's direction in the released matrix: where to go from a saddle.
+    #[serde(skip)]
+    pub direction: Option<Vec<f64>>,
+}
+
+impl SecondOrderPlan {
+    /// A plan that spends `mu` in all, for Hessians of records of Frobenius norm at most `frobenius` (C_F).
+    ///
+    /// # Errors
+    /// [`PrivateCertificateError::Vacuous`] where the noise alone exceeds a target, so that nothing could be certified;
+    /// [`PrivateCertificateError::OutOfRange`] for targets that are not positive; as [`LeastEigenvaluePlan::new`].
+    pub fn new(
+        facts: &PublicFacts,
+        frobenius: ClipNorm,
+        mu: Mu,
+        failure: f64,
+        targets: SecondOrderTargets,
+    ) -> Result<Self, PrivateCertificateError> {
+        for (name, value) in [("alpha", targets.gradient), ("lambda", targets.curvature)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(PrivateCertificateError::OutOfRange { name, value });
+            }
+        }
+        let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
+        let (first, second) = split(facts, frobenius, mu, failure, targets)?;
+        // An end that is not read may be far off: the widths are checked for the other ones.
+        let gradient = GradientNormPlan::at_any_width(facts, first, clip, failure)?;
+        let curvature = LeastEigenvaluePlan::at_any_width(facts, second, frobenius, failure)?;
+        let ends = [
+            ("the gradient norm", 0.5 * gradient.width, targets.gradient),
+            ("the least eigenvalue", curvature.below, targets.curvature),
+        ];
+        for (what, width, limit) in ends {
+            // NaN must be refused.
+            if !(width < limit) {
+                let (records, mu) = (facts.records, mu.get());
+                return Err(PrivateCertificateError::Vacuous {
+                    what,
+                    width,
+                    limit,
+                    records,
+                    mu,
+                });
+            }
+        }
+        Ok(Self {
+            targets,
+            gradient,
+            curvature,
+            failure,
+        })
+    }
+
+    /// What is added to the released gradient norm, and taken from the released eigenvalue.
+    #[must_use]
+    pub fn margins(&self) -> SecondOrderTargets {
+        SecondOrderTargets {
+            gradient: 0.5 * self.gradient.width,
+            curvature: self.curvature.below,
+        }
+    }
+
+    /// Its cost.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        Spend::Fixed(Event::composed(vec![
+            Event::gaussian(self.gradient.noise_multiplier),
+            Event::gaussian(self.curvature.noise_multiplier),
+        ]))
+    }
+
+    /// Releases the gradient norm at `point`, and the Hessian too where that is short enough.
+    ///
+    /// # Errors
+    /// [`PrivateCertificateError`], as of the two plans.
+    pub fn release<L: TwiceDifferentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        point: &[f64],
+    ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
+        let gradient = self.gradient.release(mean, point)?.interval;
+        let mut found = SecondOrderCertificate {
+            certified: false,
+            targets: self.targets,
+            failure: self.failure,
+            gradient,
+            curvature: None,
+            direction: None,
+        };
+        if gradient.high <= self.targets.gradient {
+            let curvature = self.curvature.release(mean, point)?;
+            found.certified = curvature.interval.low >= -self.targets.curvature;
+            found.curvature = Some(curvature.interval);
+            found.direction = Some(curvature.direction);
+        }
+        Ok(found)
+    }
+}
+
+/// mu_1 and mu_2.
+fn split(
+    facts: &PublicFacts,
+    frobenius: ClipNorm,
+    mu: Mu,
+    failure: f64,
+    targets: SecondOrderTargets,
+) -> Result<(Mu, Mu), PrivateCertificateError> {
+    if !(failure > 0.0 && failure < 1.0) {
+        let (name, value) = ("failure", failure);
+        return Err(PrivateCertificateError::OutOfRange { name, value });
+    }
+    let quantile = two_sided(failure);
+    let operator = quantile + (2.0 * facts.dim as f64).sqrt();
+    let x = (quantile * facts.lipschitz / targets.gradient)
+        .cbrt()
+        .powi(2);
+    let y = (operator * frobenius.get() / targets.curvature)
+        .cbrt()
+        .powi(2);
+    // Kept off the ends; the squares add up to less than mu^2 after rounding.
+    let share = (x / (x + y)).clamp(0.01, 0.99);
+    let part = |share: f64| Mu::new(mu.get() * share.sqrt() * (1.0 - 1e-12));
+    let first = part(share).map_err(PlanError::from)?;
+    let second = part(1.0 - share).map_err(PlanError::from)?;
+    Ok((first, second))
+}
