@@ -333,7 +333,12 @@ impl LatticeSum {
 
     /// Adds clip(`scale` * row) for a sparse row with entries `values` at `columns`. Columns must
     /// be distinct; a row with a column out of range counts as zero.
-    pub fn add_scaled_sparse(&mut self, scale: f64, columns: &[u32], values: &[f32]) {
+    pub fn add_scaled_sparse<T: Copy + Into<f64>>(
+        &mut self,
+        scale: f64,
+        columns: &[u32],
+        values: &[T],
+    ) {
         let entries = columns.len().min(values.len());
         let (columns, values) = (&columns[..entries], &values[..entries]);
         let distinct = columns.windows(2).all(|pair| pair[0] < pair[1])
@@ -345,12 +350,12 @@ impl LatticeSum {
         }
         let Some(scaling) = self
             .bound
-            .scaling(scale * self.weight, values.iter().map(|&x| f64::from(x)))
+            .scaling(scale * self.weight, values.iter().map(|&x| x.into()))
         else {
             return;
         };
         for (&column, &x) in columns.iter().zip(values) {
-            self.sum[column as usize] += scaling.round(f64::from(x));
+            self.sum[column as usize] += scaling.round(x.into());
         }
     }
 

@@ -46,6 +46,14 @@ pub enum PoolError {
         /// Records left.
         left: u64,
     },
+    /// The slice ends beyond the records, which are others than the pool was opened for.
+    #[error("a slice that ends at record {end} was asked for, and there are {records}")]
+    Beyond {
+        /// Where it ends.
+        end: u64,
+        /// Records in all.
+        records: u64,
+    },
     /// The slice comes from another curator's pool.
     #[error("the slice was not handed out by this curator")]
     ForeignSlice,
@@ -115,6 +123,8 @@ pub(crate) struct Pool {
     /// Where the last slice ends at the latest.
     records: u64,
     slices: u64,
+    /// Whether a ledger knows what was handed out of it.
+    of_ledger: bool,
 }
 
 impl Pool {
@@ -130,13 +140,19 @@ impl Pool {
             next: skipped,
             records,
             slices: 0,
+            of_ledger: false,
         })
     }
 
-    /// Leaves only these positions.
+    /// Leaves only these positions, which a ledger has handed out.
     pub(crate) fn narrow(&mut self, claimed: Range<u64>) {
         self.next = claimed.start;
         self.records = self.records.min(claimed.end);
+        self.of_ledger = true;
+    }
+
+    pub(crate) fn of_ledger(&self) -> bool {
+        self.of_ledger
     }
 
     pub(crate) fn id(&self) -> u64 {

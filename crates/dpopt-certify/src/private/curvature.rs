@@ -84,7 +84,7 @@ impl CurvaturePlan {
         point: &[f64],
         direction: &[f64],
     ) -> Result<PrivateCurvature, PrivateCertificateError> {
-        self.terms.check_data(mean)?;
+        self.terms.check_data(mean, point)?;
         let length = norm(direction);
         if !(length > 0.0 && length.is_finite()) {
             return Err(PrivateCertificateError::OutOfRange {

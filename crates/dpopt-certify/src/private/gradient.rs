@@ -110,6 +110,11 @@ impl GradientNormPlan {
         })
     }
 
+    /// Whether contributions of this length would be shortened.
+    pub(super) fn clips(&self, length: f64) -> bool {
+        length > self.terms.radius.get()
+    }
+
     /// Its cost.
     #[must_use]
     pub fn spend(&self) -> Spend {
@@ -125,7 +130,7 @@ impl GradientNormPlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
-        self.terms.check_data(mean)?;
+        self.terms.check_data(mean, point)?;
         let clip = self.terms.radius;
         let query = Linear::field(point, clip);
         let found = mean.release_norm(&query, Which::All, self.noise_multiplier)?;

@@ -89,6 +89,40 @@ pub enum PrivateCertificateError {
         /// Of the data.
         found: Adjacency,
     },
+    /// Nothing could be certified: what is added to the released number is no smaller than what it may come to.
+    #[error(
+        "{added:.4e} is added to what is released of {what}, and only less than {limit:.4e} says something: more records (now {records}) or more budget (now mu = {mu:.4}) would help"
+    )]
+    Hopeless {
+        /// The quantity to certify.
+        what: &'static str,
+        /// What is added.
+        added: f64,
+        /// The target, or the range of the quantity.
+        limit: f64,
+        /// n.
+        records: u64,
+        /// Gaussian-DP budget.
+        mu: f64,
+    },
+    /// A target that every point meets.
+    #[error("every point meets a target of {target} for {what}, which is at most {limit} anywhere")]
+    Trivial {
+        /// The quantity to certify.
+        what: &'static str,
+        /// The target.
+        target: f64,
+        /// What public facts tell of every point.
+        limit: f64,
+    },
+    /// A claim about the population needs records that are a sample of it in each of two neighbouring data sets.
+    #[error(
+        "a claim about the population is made under replace-one adjacency only, not under {adjacency}"
+    )]
+    NoPopulation {
+        /// The neighbouring relation.
+        adjacency: Adjacency,
+    },
     /// A claim about the population needs records that nothing was computed from before.
     #[error(
         "a claim about the population needs unread records, and these were read as a whole or in samples: {spent}"
@@ -97,14 +131,27 @@ pub enum PrivateCertificateError {
         /// What the curator has released.
         spent: Event,
     },
-    /// The sums of this loss are not exact, and what they shorten is in no constant.
+    /// The curator can't tell whether its records were read by others.
     #[error(
-        "the sums of this loss are made as products of matrices, for which nothing is proven here"
+        "a claim about the population needs unread records, and this curator can't tell: it serves one of several runs, or has a ledger that did not open its pool"
     )]
-    InexactSums,
+    MaybeRead,
+    /// There are no whole points.
+    #[error(
+        "{numbers} numbers are no points of {dim} coordinates; a window has its points if it was asked to keep them and they fit"
+    )]
+    NoPoints {
+        /// Numbers that were given.
+        numbers: usize,
+        /// Coordinates of a point.
+        dim: usize,
+    },
     /// Gradients at a point that is not finite count as zero, and would look like those of a stationary one.
-    #[error("a point has a coordinate that is not finite")]
-    NotFinite,
+    #[error("a point has a coordinate of {value}, at which records may count as zero")]
+    FarPoint {
+        /// The coordinate.
+        value: f64,
+    },
     /// The release was refused.
     #[error(transparent)]
     Ask(#[from] AskError),
@@ -227,11 +274,13 @@ impl Terms {
         })
     }
 
-    /// Refuses data of another size, shape or adjacency than planned for.
+    /// Refuses data of another size, shape or adjacency than planned for, and points out of reach.
     fn check_data<L: Loss>(
         &self,
         mean: &PrivateMean<'_, L>,
+        point: &[f64],
     ) -> Result<(), PrivateCertificateError> {
+        near(point)?;
         self.check_shape(mean)?;
         equal("records", self.facts.records, mean.data().public_records())
     }
@@ -264,6 +313,15 @@ fn equal(what: &'static str, planned: u64, found: u64) -> Result<(), PrivateCert
         planned,
         found,
     })
+}
+
+/// Refuses points at which inner products may overflow.
+fn near(points: &[f64]) -> Result<(), PrivateCertificateError> {
+    // NaN must be refused. Rows are at most 1e100 long.
+    match points.iter().find(|x| !(x.abs() <= 1e100)) {
+        Some(&value) => Err(PrivateCertificateError::FarPoint { value }),
+        None => Ok(()),
+    }
 }
 
 /// t with P(|Z| > t) <= failure for a standard normal Z, at most 1 % above the quantile for rates up

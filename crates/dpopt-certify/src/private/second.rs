@@ -1,6 +1,6 @@
 //! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
 
-use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::{Oracle as _, PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend};
 use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
@@ -39,7 +39,8 @@ impl SecondOrderTargets {
 ///
 /// with s_1 = s L0/(n mu_1), s_2 = s C_F/(n mu_2), s = 2 under replace-one and else 1, q the two-sided normal quantile at p. Each line is
 /// false with probability at most p/2, so a certificate is false with probability at most p, **at any point and after any walk**:
-/// nothing is asked of how the point was found, of L1 or of rho. Neither line has a power of d. mu is split by
+/// nothing is asked of how the point was found, of L1 or of rho. Neither margin has a power of d; but of a spectrum that is flat near
+/// its least eigenvalue the released one is low by up to s_2 sqrt(2 d), which costs certificates. mu is split by
 /// mu_1^2 : mu_2^2 = x^(2/3) : y^(2/3), x = q L0/alpha and y = (q + sqrt(2 d)) C_F/lambda, which makes the sum of what is
 /// lost relative to the two targets least (a choice of ours; any split is valid).
 ///
@@ -83,6 +84,9 @@ pub struct SecondOrderPlan {
 pub struct SecondOrderCertificate {
     /// Whether ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda are certified.
     pub certified: bool,
+    /// Whether the loss has larger constants than were planned with: then the gradients and Hessians are clipped ones, and F is not
+    /// the loss.
+    pub clipped: bool,
     /// alpha and lambda.
     pub targets: SecondOrderTargets,
     /// A certificate is false with at most this probability: that of the upper end of `gradient` and of the lower end of
@@ -102,8 +106,8 @@ impl SecondOrderPlan {
     /// A plan that spends `mu` in all, for Hessians of records of Frobenius norm at most `frobenius` (C_F).
     ///
     /// # Errors
-    /// [`PrivateCertificateError::Vacuous`] where the noise alone exceeds a target, so that nothing could be certified;
-    /// [`PrivateCertificateError::OutOfRange`] for targets that are not positive; as [`LeastEigenvaluePlan::new`].
+    /// [`PrivateCertificateError::Hopeless`] where the noise alone exceeds a target; [`PrivateCertificateError::Trivial`] for a target that
+    /// every point meets (L0, L1); [`PrivateCertificateError::OutOfRange`] for targets that are not positive and for C_F < L1; as [`LeastEigenvaluePlan::new`].
     pub fn new(
         facts: &PublicFacts,
         frobenius: ClipNorm,
@@ -116,6 +120,26 @@ impl SecondOrderPlan {
                 return Err(PrivateCertificateError::OutOfRange { name, value });
             }
         }
+        // The ends of an interval are cut to the range: a target beyond it would be met by any.
+        let trivial = [
+            ("the gradient norm", targets.gradient, facts.lipschitz),
+            ("the least eigenvalue", targets.curvature, facts.smoothness),
+        ];
+        for (what, target, limit) in trivial {
+            if target >= limit {
+                return Err(PrivateCertificateError::Trivial {
+                    what,
+                    target,
+                    limit,
+                });
+            }
+        }
+        if frobenius.get() < facts.smoothness {
+            return Err(PrivateCertificateError::OutOfRange {
+                name: "C_F, which is below L1,",
+                value: frobenius.get(),
+            });
+        }
         let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
         let (first, second) = split(facts, frobenius, mu, failure, targets)?;
         // An end that is not read may be far off: the widths are checked for the other ones.
@@ -125,13 +149,13 @@ impl SecondOrderPlan {
             ("the gradient norm", 0.5 * gradient.width, targets.gradient),
             ("the least eigenvalue", curvature.below, targets.curvature),
         ];
-        for (what, width, limit) in ends {
+        for (what, added, limit) in ends {
             // NaN must be refused.
-            if !(width < limit) {
+            if !(added < limit) {
                 let (records, mu) = (facts.records, mu.get());
-                return Err(PrivateCertificateError::Vacuous {
+                return Err(PrivateCertificateError::Hopeless {
                     what,
-                    width,
+                    added,
                     limit,
                     records,
                     mu,
@@ -174,8 +198,10 @@ impl SecondOrderPlan {
         point: &[f64],
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
         let gradient = self.gradient.release(mean, point)?.interval;
+        let known = mean.facts();
         let mut found = SecondOrderCertificate {
             certified: false,
+            clipped: self.gradient.clips(known.lipschitz) || self.curvature.clips(known.smoothness),
             targets: self.targets,
             failure: self.failure,
             gradient,

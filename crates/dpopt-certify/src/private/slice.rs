@@ -2,12 +2,12 @@
 
 use dpopt_linalg::distance;
 use dpopt_oracle::query::MeanOfGradients;
-use dpopt_oracle::{AskError, Differentiable, PrivateMean};
-use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, PoolError, Spend, Which};
+use dpopt_oracle::{Differentiable, Oracle as _, PrivateMean};
+use dpopt_privacy::{Adjacency, ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
 
-use super::{PrivateCertificateError, Terms};
+use super::{PrivateCertificateError, Terms, near};
 use crate::window::{WindowSlack, WindowSubject, noise_slack};
 
 /// A plan to release, once, the mean gradient over a window of public points on records that were never read.
@@ -23,8 +23,14 @@ use crate::window::{WindowSlack, WindowSubject, noise_slack};
 /// other). Proof: `docs/privacy/goldstein.md`.
 ///
 /// # Privacy
-/// One `Gaussian(z)` with z = 1/mu on a slice of the pool of the curator of these records. The points may depend on any other
-/// records: a run on others and this certificate compose in parallel. Not under add-remove.
+/// One `Gaussian(z)` with z = 1/mu on a slice of the pool of the curator of these records. Replace-one only: under zero-out an
+/// erased record contributes nothing and is no draw from the population.
+///
+/// # The caller's part
+/// The points may depend on any other records, and on nothing that was computed from these: what this curator released is
+/// checked, what other curators and programs read can't be. A run on other records and this certificate compose in parallel;
+/// give each a curator of its own (one ledger for both adds their costs up, which is more than they need). Failure probabilities
+/// of several certificates add up.
 ///
 /// ```
 /// use dpopt_certify::GoldsteinSlicePlan;
@@ -85,8 +91,8 @@ impl GoldsteinSlicePlan {
     /// A plan for n' = `facts.records` unread records that spends `mu` on them, and fails with probability `failure`.
     ///
     /// # Errors
-    /// [`PrivateCertificateError::Vacuous`] unless less than `resolution` and than L is added to the length of what is released;
-    /// [`PoolError::Adjacency`] (as [`AskError`]) under add-remove; facts out of range.
+    /// [`PrivateCertificateError::Hopeless`] unless less than `resolution` and than L is added to the length of what is released;
+    /// [`PrivateCertificateError::NoPopulation`] but under replace-one; facts out of range.
     pub fn new(
         facts: &PublicFacts,
         mu: Mu,
@@ -94,10 +100,7 @@ impl GoldsteinSlicePlan {
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
         facts.check_lipschitz()?;
-        let adjacency = facts.adjacency;
-        if !adjacency.record_count_is_public() {
-            return Err(AskError::from(PoolError::Adjacency { adjacency }).into());
-        }
+        population(facts)?;
         let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
         let terms = Terms::of(facts, mu, clip, failure, resolution)?;
         let noise_multiplier = terms.noise_multiplier()?;
@@ -112,7 +115,17 @@ impl GoldsteinSlicePlan {
             sampling: facts.lipschitz * (1.0 + root) / (facts.records as f64).sqrt(),
             rounding: terms.rounding(facts.dim),
         };
-        terms.check_width("the Goldstein distance", slack.total(), facts.lipschitz)?;
+        let (added, limit) = (slack.total(), resolution.min(facts.lipschitz));
+        // NaN must be refused.
+        if !(added < limit) {
+            return Err(PrivateCertificateError::Hopeless {
+                what: "the Goldstein distance",
+                added,
+                limit,
+                records: facts.records,
+                mu: mu.get(),
+            });
+        }
         Ok(Self {
             noise_multiplier,
             noise_std,
@@ -123,7 +136,7 @@ impl GoldsteinSlicePlan {
     }
 
     /// For points that were moved at random by a law with a density, as those of the Goldstein walks are: then no point is on a
-    /// kink, and the value is of the Goldstein distance for a loss with kinks too.
+    /// kink, and the value is of the Goldstein distance for a loss with kinks too. The caller's claim.
     #[must_use]
     pub fn with_points_moved(self) -> Self {
         Self {
@@ -159,7 +172,8 @@ impl GoldsteinSlicePlan {
     /// `points`: W x d, one after another.
     ///
     /// # Errors
-    /// [`PrivateCertificateError::ReadBefore`] where the curator has released anything that read all records or a sample of them;
+    /// [`PrivateCertificateError::ReadBefore`] where the curator has released anything that read all records or a sample of them,
+    /// [`PrivateCertificateError::MaybeRead`] where it can't tell ([`dpopt_privacy::Curator::knows_unread`]);
     /// [`PrivateCertificateError`] otherwise. Nothing was released then.
     pub fn release<L: Differentiable>(
         &self,
@@ -168,23 +182,26 @@ impl GoldsteinSlicePlan {
     ) -> Result<SliceCertificate, PrivateCertificateError> {
         let Terms { facts, radius, .. } = &self.terms;
         self.terms.check_shape(mean)?;
-        // Sums of products of matrices shorten what they add up, by more than is charged for here.
-        if L::SUMS_IN_BLOCKS {
-            return Err(PrivateCertificateError::InexactSums);
-        }
+        near(points)?;
         let spent = mean.curator().spent();
         if !reads_slices_only(&spent) {
             return Err(PrivateCertificateError::ReadBefore { spent });
         }
-        if !points.iter().all(|x| x.is_finite()) {
-            return Err(PrivateCertificateError::NotFinite);
+        // A pool is opened here where there is none yet, and would be one of a ledger's then.
+        if !mean.curator().knows_unread() {
+            return Err(PrivateCertificateError::MaybeRead);
         }
         let dim = facts.dim;
-        let query = MeanOfGradients::new(points, dim, *radius).ok_or(AskError::Shape { dim })?;
+        let query = MeanOfGradients::new(points, dim, *radius);
+        let query = query.ok_or(PrivateCertificateError::NoPoints {
+            numbers: points.len(),
+            dim,
+        })?;
         let over = Which::Next(facts.records);
         // A query with a radius has a bound, so something was released.
         let found = mean.release(&query, over, self.noise_multiplier)?;
         let released = found.map_or(0.0, |found| dpopt_linalg::norm(&found.mean));
+        let known = mean.facts();
         let (count, ulps) = (query.count(), f64::EPSILON * (dim + query.count()) as f64);
         let mut slack = self.slack;
         slack.rounding += (ulps + 8.0 * f64::EPSILON) * (released + facts.lipschitz);
@@ -200,13 +217,23 @@ impl GoldsteinSlicePlan {
             radius: at.fold(0.0, f64::max) * (1.0 + ulps + 8.0 * f64::EPSILON),
             points: count,
             probability: 1.0 - self.terms.failure,
-            of: if self.moved || facts.smoothness.is_finite() {
+            of: if known.lipschitz > radius.get() {
+                WindowSubject::ClippedGradients
+            } else if self.moved || known.smoothness.is_finite() {
                 WindowSubject::GoldsteinDistance
             } else {
                 WindowSubject::ComponentWise
             },
             point,
         })
+    }
+}
+
+/// Refuses relations under which the records need not be so many draws from the population.
+fn population(facts: &PublicFacts) -> Result<(), PrivateCertificateError> {
+    match facts.adjacency {
+        Adjacency::ReplaceOne => Ok(()),
+        adjacency => Err(PrivateCertificateError::NoPopulation { adjacency }),
     }
 }
 
@@ -219,8 +246,9 @@ fn reads_slices_only(event: &Event) -> bool {
     }
 }
 
-/// How far the mean gradient over n records can be from the population's, at all points within `reach` of a public one at once:
-/// what a bound on the records' own smoothed loss costs to become one on the population's.
+/// How far the mean gradient of the **smoothed** losses of n records can be from the population's, at all points within `reach` of
+/// a public one at once. It may be added to a bound on gradients of the smoothed loss and to no other: not to a
+/// [`crate::WindowCertificate`].
 ///
 /// # Formula
 /// L (3 + sqrt(2 (d ln(1 + 2 R c_d sqrt(n)/a) + ln(1/p))))/sqrt n, with a = `smoothing`, R = `reach`, p = `failure` and
@@ -229,14 +257,15 @@ fn reads_slices_only(event: &Event) -> bool {
 /// term.
 ///
 /// # Errors
-/// [`PlanError`] for a number out of range.
+/// [`PrivateCertificateError::NoPopulation`] but under replace-one; a number out of range.
 pub fn uniform_gradient_gap(
     facts: &PublicFacts,
     smoothing: f64,
     reach: f64,
     failure: f64,
-) -> Result<f64, PlanError> {
+) -> Result<f64, PrivateCertificateError> {
     facts.check_lipschitz()?;
+    population(facts)?;
     for (name, value) in [
         ("smoothing", smoothing),
         ("reach", reach),
@@ -246,7 +275,7 @@ pub fn uniform_gradient_gap(
     }
     if failure >= 1.0 {
         let (name, value) = ("failure", failure);
-        return Err(PlanError::BadFact { name, value });
+        return Err(PrivateCertificateError::OutOfRange { name, value });
     }
     let (n, d) = (facts.records as f64, facts.dim as f64);
     let pi = std::f64::consts::PI;

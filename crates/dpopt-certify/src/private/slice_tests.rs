@@ -138,18 +138,75 @@ fn the_uniform_gap_is_the_formula() {
     }
 }
 
+/// What is added, from its three parts by hand: n' = 2,500, L = 2, p = .05, mu = 1/2, replace-one.
+#[test]
+fn what_is_added_is_the_formula() {
+    for (dim, noise) in [
+        // sigma = 2 * 2/(2500/2) = .0032; (sqrt d + 2.716 203 031 481 73) sigma.
+        (1, 0.011_891_849_700_741_5),
+        (10_000, 0.328_691_849_700_741_5),
+    ] {
+        let facts = PublicFacts {
+            dim,
+            lipschitz: 2.0,
+            ..facts(2_500, Adjacency::ReplaceOne)
+        };
+        let plan = GoldsteinSlicePlan::new(&facts, mu(0.5), 0.05, 2.0).unwrap();
+        let slack = plan.slack();
+        // 2 (1 + sqrt(2 ln 40))/50.
+        assert!((slack.sampling - 0.148_648_121_259_269).abs() < 1e-12);
+        assert!((slack.noise / noise - 1.0).abs() < 1e-8, "{}", slack.noise);
+        assert!(slack.rounding < 1e-6);
+    }
+}
+
+/// Where noise is nearly all that is added, it is what the quantile says: the length of a Gaussian vector in 400 dimensions
+/// exceeds its mean by little, and a tenth less than what is added is exceeded nearly always.
+#[test]
+fn the_noise_is_covered() {
+    let dim = 400;
+    let constants = Constants::new(1.0, f64::INFINITY, 1.0, Convexity::Nonconvex);
+    let flat = || {
+        ClosureLoss::new(
+            dim,
+            constants,
+            |_: &u64, _: &[f64]| 0.0,
+            |_: &u64, _: &[f64], _: &mut [f64]| {},
+        )
+    };
+    let facts = PublicFacts {
+        dim,
+        ..facts(10_000, Adjacency::ReplaceOne)
+    };
+    let plan = GoldsteinSlicePlan::new(&facts, mu(0.01), 0.1, 1.0).unwrap();
+    let data = held_out(vec![0; 10_000]);
+    let (mut above, mut near) = (0, 0);
+    for seed in 0..100 {
+        let mut curator = Curator::simulated(Adjacency::ReplaceOne, seed);
+        curator.reserve(&plan.spend()).unwrap();
+        let mut mean = PrivateMean::new(&data, flat(), curator).unwrap();
+        let found = plan.release(&mut mean, &vec![0.0; dim]).unwrap();
+        above += u32::from(found.released > found.slack.noise);
+        near += u32::from(found.released > 0.8 * found.slack.noise);
+    }
+    // The first has probability below 0.05 each: more than 20 of 100 below 1e-7.
+    assert!(above <= 20 && near >= 90, "{above} {near}");
+}
+
 #[test]
 fn what_is_not_covered_is_refused_and_costs_nothing() {
     use PrivateCertificateError as E;
     let replace = facts(400, Adjacency::ReplaceOne);
-    let declared = facts(400, Adjacency::AddRemove);
-    assert!(matches!(
-        GoldsteinSlicePlan::new(&declared, mu(1.0), 0.1, 1.0),
-        Err(E::Ask(_))
-    ));
+    for adjacency in [Adjacency::AddRemove, Adjacency::ZeroOut] {
+        let other = facts(400, adjacency);
+        let refused = GoldsteinSlicePlan::new(&other, mu(1.0), 0.1, 1.0);
+        assert!(matches!(refused, Err(E::NoPopulation { .. })));
+        let refused = uniform_gradient_gap(&other, 0.1, 1.0, 0.1);
+        assert!(matches!(refused, Err(E::NoPopulation { .. })));
+    }
     assert!(matches!(
         GoldsteinSlicePlan::new(&facts(10, Adjacency::ReplaceOne), mu(1.0), 0.1, 1.0),
-        Err(E::Vacuous { .. })
+        Err(E::Hopeless { .. })
     ));
     assert!(matches!(
         GoldsteinSlicePlan::new(&replace, mu(1.0), 1.0, 1.0),
@@ -162,8 +219,12 @@ fn what_is_not_covered_is_refused_and_costs_nothing() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
     curator.reserve(&both).unwrap();
     let mut mean = PrivateMean::new(&data, rough(), curator).unwrap();
-    for points in [&[][..], &[f64::NAN], &[0.0, f64::INFINITY]] {
-        assert!(plan.release(&mut mean, points).is_err());
+    for points in [&[][..], &[f64::NAN], &[0.0, f64::INFINITY], &[1e200]] {
+        let refused = plan.release(&mut mean, points);
+        assert!(matches!(
+            refused,
+            Err(E::NoPoints { .. } | E::FarPoint { .. })
+        ));
     }
     assert_eq!(mean.curator().spent(), Event::NoOp);
     // Points that were found with the same records.
@@ -184,4 +245,40 @@ fn what_is_not_covered_is_refused_and_costs_nothing() {
     assert!((0.5..0.501).contains(&found.radius));
     // The slice was handed out.
     assert!(matches!(plan.release(&mut mean, &[1.5]), Err(E::Ask(_))));
+    // A loss with longer gradients than were planned for.
+    let short = GoldsteinSlicePlan::new(
+        &PublicFacts {
+            lipschitz: 0.5,
+            ..replace
+        },
+        mu(20.0),
+        0.1,
+        1.0,
+    );
+    let short = short.unwrap().with_points_moved();
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 3);
+    curator.reserve(&short.spend()).unwrap();
+    let mut mean = PrivateMean::new(&data, rough(), curator).unwrap();
+    let found = short.release(&mut mean, &[1.5]).unwrap();
+    assert_eq!(found.of, WindowSubject::ClippedGradients);
+}
+
+/// A pool that was opened for more records than there are: the noise alone would look like a stationary point.
+#[test]
+fn a_slice_beyond_the_records_is_refused() {
+    let plan = GoldsteinSlicePlan::new(&facts(400, Adjacency::ReplaceOne), mu(20.0), 0.1, 1.0);
+    let plan = plan.unwrap();
+    let data = held_out(records(&mut Normals::new(1), 400));
+    for skipped in [1, 400, 1_000] {
+        let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        curator.reserve(&plan.spend()).unwrap();
+        curator.open_pool(2_000, skipped).unwrap();
+        let mut mean = PrivateMean::new(&data, rough(), curator).unwrap();
+        let refused = plan.release(&mut mean, &[0.5]);
+        assert!(
+            matches!(refused, Err(PrivateCertificateError::Ask(_))),
+            "{refused:?}"
+        );
+        assert_eq!(mean.curator().spent(), Event::NoOp);
+    }
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::{Interval, PrivateCertificateError, Terms, two_sided};
 use crate::CertificateError;
 
-/// Largest dimension for which a private Hessian is formed (one release of 131,328 numbers).
-pub const MAX_PRIVATE_HESSIAN_DIM: usize = 512;
+/// Largest dimension for which a private Hessian is formed (one release of 524,800 numbers).
+pub const MAX_PRIVATE_HESSIAN_DIM: usize = 1024;
 
 /// A plan to release the mean Hessian once, with symmetric Gaussian noise, and to state where its
 /// least eigenvalue lies.
@@ -119,6 +119,11 @@ impl LeastEigenvaluePlan {
         })
     }
 
+    /// Whether contributions of this length would be shortened.
+    pub(super) fn clips(&self, length: f64) -> bool {
+        length > self.terms.radius.get()
+    }
+
     /// Its cost.
     #[must_use]
     pub fn spend(&self) -> Spend {
@@ -136,7 +141,7 @@ impl LeastEigenvaluePlan {
         point: &[f64],
     ) -> Result<PrivateLeastEigenvalue, PrivateCertificateError> {
         let dim = mean.dim();
-        self.terms.check_data(mean)?;
+        self.terms.check_data(mean, point)?;
         let clip = self.terms.radius;
         let query = HessianMatrix {
             point,

@@ -351,8 +351,8 @@ fn a_false_second_order_certificate_is_rare() {
         SecondOrderPlan::new(&facts, frobenius, mu(4.0), 0.1, targets).unwrap()
     };
     for plan in [
-        plan(below * truth.gradient, 1.0),
-        plan(1.0, below * truth.curvature),
+        plan(below * truth.gradient, 0.9 * facts.smoothness),
+        plan(0.9 * facts.lipschitz, below * truth.curvature),
     ] {
         let mut twin = 0;
         let missed = misses(&data, &plan.spend(), 1000, |mean| {
@@ -368,7 +368,7 @@ fn a_false_second_order_certificate_is_rare() {
         assert!(missed <= 80, "{missed}");
         assert!(twin > 150, "{twin}");
     }
-    let margins = plan(1.0, 1.0).margins();
+    let margins = plan(0.3, 0.3).margins();
     let room = plan(
         truth.gradient + 3.0 * margins.gradient,
         truth.curvature + 6.0 * margins.curvature,
@@ -391,7 +391,7 @@ fn a_second_order_plan_spends_no_more_than_it_is_given_and_says_what_would_be_va
         };
         SecondOrderPlan::new(&facts, frobenius, mu(1.0), failure, targets)
     };
-    for (alpha, lambda) in [(0.3, 0.3), (0.9, 0.05), (0.05, 0.9)] {
+    for (alpha, lambda) in [(0.3, 0.3), (0.5, 0.1), (0.1, 0.5)] {
         let spend = plan(alpha, lambda, 0.05).unwrap().spend();
         let Event::Composed { events } = spend.event() else {
             panic!("{spend:?}")
@@ -404,19 +404,73 @@ fn a_second_order_plan_spends_no_more_than_it_is_given_and_says_what_would_be_va
         assert!((0.999_999..=1.0).contains(&spent), "{spent}");
     }
     assert!(matches!(
-        plan(1e-3, 0.5, 0.05),
-        Err(E::Vacuous { what: "the gradient norm", limit, .. }) if limit == 1e-3
+        plan(1e-3, 0.3, 0.05),
+        Err(E::Hopeless { what: "the gradient norm", limit, .. }) if limit == 1e-3
     ));
-    assert!(matches!(plan(0.5, 1e-4, 0.05), Err(E::Vacuous { .. })));
+    assert!(matches!(plan(0.3, 1e-4, 0.05), Err(E::Hopeless { .. })));
+    let (gradient, curvature) = (facts.lipschitz, facts.smoothness);
+    assert!(matches!(plan(gradient, 0.3, 0.05), Err(E::Trivial { .. })));
+    assert!(matches!(plan(0.3, curvature, 0.05), Err(E::Trivial { .. })));
+    let targets = SecondOrderTargets {
+        gradient: 0.3,
+        curvature: 0.3,
+    };
+    let short = SecondOrderPlan::new(&facts, clip(0.9 * curvature), mu(1.0), 0.05, targets);
+    assert!(matches!(short, Err(E::OutOfRange { .. })));
     for (alpha, lambda, failure) in [
         (0.0, 0.5, 0.05),
-        (0.5, f64::NAN, 0.05),
-        (0.5, 0.5, 1.0),
-        (f64::INFINITY, 0.5, 0.05),
+        (0.3, f64::NAN, 0.05),
+        (0.3, 0.3, 1.0),
+        (f64::INFINITY, 0.3, 0.05),
     ] {
         let refused = plan(alpha, lambda, failure);
         assert!(matches!(refused, Err(E::OutOfRange { .. })), "{refused:?}");
     }
     let coupled = SecondOrderTargets::coupled(0.04, 4.0);
     assert_eq!((coupled.gradient, coupled.curvature), (0.04, 0.4));
+}
+
+/// A point at which all contributions would be zero is refused, and where the gradient is too long the Hessian is not paid for.
+#[test]
+fn no_private_certificate_is_made_at_a_point_out_of_reach() {
+    use PrivateCertificateError as E;
+    let data = private(Adjacency::ReplaceOne);
+    let facts = facts(Adjacency::ReplaceOne);
+    let one = clip(1.0);
+    let targets = SecondOrderTargets {
+        gradient: 0.05,
+        curvature: 0.3,
+    };
+    let second = SecondOrderPlan::new(&facts, one, mu(4.0), 0.05, targets).unwrap();
+    let norm = GradientNormPlan::new(&facts, mu(1.0), one, 0.05, 1.0).unwrap();
+    let eigenvalue = LeastEigenvaluePlan::new(&facts, mu(1.0), one, 0.05, 2.0).unwrap();
+    let curvature = CurvaturePlan::new(&facts, mu(1.0), one, 0.05, 2.0).unwrap();
+    let spend = Spend::Fixed(Event::composed(vec![
+        norm.spend().event().clone(),
+        eigenvalue.spend().event().clone(),
+        second.spend().event().clone(),
+    ]));
+    let mut curator = Curator::simulated(data.adjacency(), 5);
+    curator.reserve(&spend).unwrap();
+    let mut mean = PrivateMean::new(&data, LOSS, curator).unwrap();
+    for bad in [f64::NAN, f64::INFINITY, -1e101] {
+        let mut point = vec![0.0; DIM];
+        point[3] = bad;
+        let direction = vec![1.0; DIM];
+        let far = |refused: Result<(), E>| assert!(matches!(refused, Err(E::FarPoint { .. })));
+        far(norm.release(&mut mean, &point).map(drop));
+        far(eigenvalue.release(&mut mean, &point).map(drop));
+        far(second.release(&mut mean, &point).map(drop));
+        far(curvature.release(&mut mean, &point, &direction).map(drop));
+    }
+    assert_eq!(mean.curator().spent(), Event::NoOp);
+    // Far from the minimum the gradient is longer than 0.05: one release.
+    let found = second.release(&mut mean, &[0.5; DIM]).unwrap();
+    assert!(!found.certified && found.curvature.is_none() && !found.clipped);
+    let spend = second.spend();
+    let Event::Composed { events } = spend.event() else {
+        panic!("two events")
+    };
+    let one = events[0].clone().repeated(1);
+    assert_eq!(mean.curator_mut().settle().unwrap(), one);
 }

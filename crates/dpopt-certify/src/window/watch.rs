@@ -103,7 +103,7 @@ pub(super) struct Windows {
     lengths: f64,
     points: Vec<f64>,
     reach: Reach,
-    keeps_points: bool,
+    pub(super) keeps_points: bool,
     best: Option<WindowCertificate>,
     refused: Option<WindowError>,
 }

@@ -1,5 +1,6 @@
 //! What a loss is: values, gradients and second derivatives, record by record.
 
+use dpopt_linalg::Row;
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
@@ -209,6 +210,13 @@ pub trait TwiceDifferentiable: Differentiable {
         direction: &[f64],
         out: &mut [f64],
     );
+
+    /// c and x of a Hessian c x x^T, where it has that form at every point: it is then added from the entries of x that are
+    /// not zero, in place of d products.
+    fn rank_one<'r>(&self, record: RecordOf<'r, Self>, point: &[f64]) -> Option<(f64, Row<'r>)> {
+        let _ = (record, point);
+        None
+    }
 }
 
 /// Adds what one record contributes; zero, but counted, when it did not finish.

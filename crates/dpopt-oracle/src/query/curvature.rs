@@ -1,10 +1,12 @@
 //! Second derivatives for certificates: along one direction, and all of them.
 
-use dpopt_linalg::dot;
-use dpopt_privacy::{Bound, ClipNorm, LatticeError};
+use dpopt_linalg::{Row, dot};
+use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum};
 
 use super::of_record::Query;
-use crate::loss::{RecordOf, TwiceDifferentiable};
+use crate::loss::{RecordOf, TwiceDifferentiable, add_contribution, guarded};
+use crate::positions::Positions;
+use crate::records::Records;
 
 /// <v, hess f(w; x) v>, clipped to `[-radius, radius]` (L1 ||v||^2 leaves it whole): one coordinate.
 #[derive(Debug, Clone, Copy)]
@@ -83,10 +85,67 @@ impl<L: TwiceDifferentiable> Query<L> for HessianMatrix<'_> {
             // Entry (i, j) is half of what stands in the symmetric part, from either side.
             let half = std::f64::consts::FRAC_1_SQRT_2;
             for (i, x) in column.iter().enumerate() {
-                let (row, at) = (i.max(j), i.min(j));
-                out[row * (row + 1) / 2 + at] += if i == j { *x } else { half * x };
+                out[place(i.max(j), i.min(j))] += if i == j { *x } else { half * x };
             }
         }
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        let mut contribution = Vec::new();
+        let mut products = Products::default();
+        let dim = sum.bound().dim();
+        for i in positions.iter() {
+            let mut scale = None;
+            let finished = guarded::<L, _>(|| {
+                let record = records.record(i);
+                // Places are 32 bits wide.
+                if u32::try_from(dim).is_ok()
+                    && let Some((factor, row)) = loss.rank_one(record, self.point)
+                {
+                    products.fill(row);
+                    scale = Some(factor);
+                } else {
+                    contribution.clear();
+                    contribution.resize(dim, 0.0);
+                    self.contribution(loss, record, &mut contribution);
+                }
+            });
+            match scale {
+                Some(scale) if finished => {
+                    sum.add_scaled_sparse(scale, &products.places, &products.values);
+                }
+                _ => add_contribution(sum, finished, &contribution),
+            }
+        }
+    }
+}
+
+/// Where entry (i, j), j <= i, of a symmetric matrix stands in its vector.
+fn place(i: usize, j: usize) -> usize {
+    i * (i + 1) / 2 + j
+}
+
+/// x x^T in the layout of [`HessianMatrix`], without the products that are zero because an entry of x is not stored.
+#[derive(Default)]
+struct Products {
+    entries: Vec<(usize, f64)>,
+    places: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl Products {
+    fn fill(&mut self, row: Row<'_>) {
+        self.entries.clear();
+        self.places.clear();
+        self.values.clear();
+        row.for_each(|i, x| {
+            self.entries.push((i, x));
+            let double = std::f64::consts::SQRT_2 * x;
+            for &(j, y) in &self.entries {
+                self.places.push(place(i, j) as u32);
+                self.values.push(if i == j { x * x } else { double * y });
+            }
+        });
     }
 }
 

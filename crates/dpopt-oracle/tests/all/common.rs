@@ -1,7 +1,7 @@
 //! What the tests share: units, a curator, and a loss without passes of its own.
 
 use dpopt_linalg::Design;
-use dpopt_oracle::{Constants, Differentiable, Example, Examples, Loss};
+use dpopt_oracle::{Constants, Differentiable, Example, Examples, Loss, TwiceDifferentiable};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 
 pub(crate) fn z(value: f64) -> NoiseMultiplier {
@@ -64,5 +64,17 @@ impl<L: Loss<Records = Examples>> Loss for OneByOne<L> {
 impl<L: Differentiable<Records = Examples>> Differentiable for OneByOne<L> {
     fn gradient(&self, record: Example<'_>, point: &[f64], out: &mut [f64]) {
         self.0.gradient(record, point, out);
+    }
+}
+
+impl<L: TwiceDifferentiable<Records = Examples>> TwiceDifferentiable for OneByOne<L> {
+    fn hessian_vector(
+        &self,
+        record: Example<'_>,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    ) {
+        self.0.hessian_vector(record, point, direction, out);
     }
 }

@@ -6,6 +6,7 @@ mod follow;
 mod boundary;
 mod contribution;
 mod estimators;
+mod hessian;
 mod momentum;
 mod on_disk;
 mod perceptron;

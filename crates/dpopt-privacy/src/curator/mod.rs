@@ -246,6 +246,15 @@ impl Curator {
         Ok(())
     }
 
+    /// Whether it knows of all records of its pool that they were not read before, as far as this process and the ledger tell.
+    /// An inner run of repeat-and-select does not: there are others on the same records. Nor does a curator with a ledger,
+    /// unless the ledger opened the pool.
+    #[must_use]
+    pub fn knows_unread(&self) -> bool {
+        let of_ledger = self.pool.as_ref().is_some_and(Pool::of_ledger);
+        !self.inner && (self.ledger.is_none() || of_ledger)
+    }
+
     /// The next `len` records of the pool.
     ///
     /// # Errors

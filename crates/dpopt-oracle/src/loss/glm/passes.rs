@@ -7,7 +7,7 @@ use super::Glm;
 use super::scalar::sign;
 use crate::loss::Momentum;
 use crate::loss::rows::{Block, linear_pass};
-use crate::loss::{Constants, Differentiable, Loss, Segment, TwiceDifferentiable};
+use crate::loss::{Constants, Differentiable, Loss, RecordOf, Segment, TwiceDifferentiable};
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
@@ -44,6 +44,11 @@ impl TwiceDifferentiable for Glm {
     ) {
         let curvature = self.curvature(record.row.dot(point), record.label);
         add_multiple(curvature * record.row.dot(direction), record.row, out);
+    }
+
+    fn rank_one<'r>(&self, record: RecordOf<'r, Self>, point: &[f64]) -> Option<(f64, Row<'r>)> {
+        let curvature = self.curvature(record.row.dot(point), record.label);
+        Some((curvature, record.row))
     }
 }
 

@@ -206,7 +206,7 @@ impl Sparse {
         let start = |place: usize| u32::try_from(place * half).ok();
         let starts = record.place.map(|(p, q)| (start(p), start(q)));
         let (Some((Some(p), Some(q))), true) = (starts, largest > 0.0) else {
-            sum.add_scaled_sparse(0.0, &[], &[]);
+            sum.add_scaled_sparse::<f64>(0.0, &[], &[]);
             return;
         };
         for l in 0..half {
