@@ -230,13 +230,8 @@ impl<'a> Setting<'a> {
         if solver.needs.goldstein {
             extra = extra.with_goldstein_radius(self.options.radius);
         }
-        // Samples cost little: as many steps as the bound asks for.
-        let most = if *solver == GOLDSTEIN_SAMPLED {
-            u64::MAX >> 20
-        } else {
-            self.options.max_steps
-        };
-        let plan = match solver.plan(&facts, &extra, &self.budget, &Limits::steps(most)) {
+        let limits = Limits::steps(self.options.max_steps);
+        let plan = match solver.plan(&facts, &extra, &self.budget, &limits) {
             Ok(plan) => plan,
             Err(error) => return Ok(Err(error)),
         };

@@ -291,10 +291,19 @@ fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckErro
     on_rows(registry, "perceptron-squared", adjacency, perceptron(1)?);
     on_rows(registry, "perceptron-softmax", adjacency, perceptron(3)?);
     for (name, activation, head) in [
-        ("network-pinball", Activation::Relu, Glm::Pinball(Quantile::new(0.9)?)),
+        (
+            "network-pinball",
+            Activation::Relu,
+            Glm::Pinball(Quantile::new(0.9)?),
+        ),
         ("network-logistic", Activation::Silu, Glm::Logistic),
     ] {
-        on_rows(registry, name, adjacency, Network::new(4, activation, head)?);
+        on_rows(
+            registry,
+            name,
+            adjacency,
+            Network::new(4, activation, head)?,
+        );
     }
     // Says that it is constant, and jumps; what it answers is too long, or nothing at all.
     registry.add(CuratorReplay::new(
