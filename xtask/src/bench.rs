@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::census::Table;
 use crate::validate::cargo;
 use crate::{census, peers};
 
@@ -19,14 +20,14 @@ pub(crate) struct Options {
     json: Option<String>,
     /// A virtual environment: time the tools in it instead.
     peers: Option<String>,
-    /// The folder of Census-Income: the table of all solvers instead.
-    census: Option<String>,
+    /// A table of Census-Income instead, and its folder.
+    census: Option<(Table, String)>,
     /// Options of that table.
     rest: Vec<String>,
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]...]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [OPTION]...]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -41,9 +42,13 @@ impl Options {
                     let folder = words.next().ok_or("--peers needs a folder")?;
                     options.peers = Some((*folder).to_owned());
                 }
-                "--census" => {
-                    let folder = words.next().ok_or("--census needs a folder")?;
-                    options.census = Some((*folder).to_owned());
+                "--census" | "--quantiles" => {
+                    let table = match *word {
+                        "--census" => Table::Census,
+                        _ => Table::Quantiles,
+                    };
+                    let folder = words.next().ok_or(format!("{word} needs a folder"))?;
+                    options.census = Some((table, (*folder).to_owned()));
                 }
                 // Those of the table come after its folder.
                 other if options.census.is_some() => options.rest.push(other.to_owned()),
@@ -60,13 +65,13 @@ const BINARIES: [&str; 2] = ["speed", "pass"];
 /// Builds and runs the release binaries, prints their tables, and writes their rows as one list. A missed
 /// target is shown, not an error: times depend on the machine and on what else runs on it.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
-    if let Some(folder) = &options.census {
+    if let Some((table, folder)) = &options.census {
         let mut words = options.rest.clone();
         words.extend(options.quick.then(|| "--quick".to_owned()));
         for file in options.json.iter() {
             words.extend(["--json".to_owned(), file.clone()]);
         }
-        return census::run(root, folder, &words);
+        return census::run(root, *table, folder, &words);
     }
     let mut all = Vec::new();
     if let Some(venv) = &options.peers {
@@ -154,7 +159,11 @@ mod tests {
         assert_eq!(peers, Ok(Some("venv".to_owned())));
         let census = Options::read(&["--census", "data", "--quick", "--only", "dp-sgd"]);
         let census = census.expect("options");
-        assert_eq!(census.census.as_deref(), Some("data"));
+        assert_eq!(census.census, Some((Table::Census, "data".to_owned())));
+        let ages = Options::read(&["--quantiles", "data", "--tau", "0.9"]);
+        let ages = ages.expect("options");
+        assert_eq!(ages.census, Some((Table::Quantiles, "data".to_owned())));
+        assert_eq!(ages.rest, ["--tau", "0.9"]);
         assert!(census.quick && census.rest == ["--only", "dp-sgd"]);
         for bad in [
             &["--json"][..],
@@ -162,6 +171,7 @@ mod tests {
             &["--slow"],
             &["--peers"],
             &["--census"],
+            &["--quantiles"],
         ] {
             assert!(Options::read(bad).is_err(), "{bad:?}");
         }

@@ -1,16 +1,39 @@
-//! `cargo xtask bench --census DIR`: every solver on Census-Income, as a Markdown table.
+//! `cargo xtask bench --census DIR` and `--quantiles DIR`: solvers on Census-Income, as Markdown tables.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::validate::cargo;
 
-/// The public schema, from the repository's root.
-const SCHEMA: &str = "crates/dpopt-cli/data/census-income.toml";
+/// A table: the program that prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// Every solver, income as the label.
+    Census,
+    /// Conditional quantiles of age.
+    Quantiles,
+}
+
+impl Table {
+    fn program(self) -> &'static str {
+        match self {
+            Table::Census => "census",
+            Table::Quantiles => "quantiles",
+        }
+    }
+
+    /// The public schema, from the repository's root.
+    fn schema(self) -> &'static str {
+        match self {
+            Table::Census => "crates/dpopt-cli/data/census-income.toml",
+            Table::Quantiles => "crates/dpopt-cli/data/census-age.toml",
+        }
+    }
+}
 
 /// Builds and runs the program; its table goes to standard output. `words` are its own options.
-pub(crate) fn run(root: &Path, folder: &str, words: &[String]) -> Result<(), String> {
-    let status = command(root, folder, words)
+pub(crate) fn run(root: &Path, table: Table, folder: &str, words: &[String]) -> Result<(), String> {
+    let status = command(root, table, folder, words)
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     if status.success() {
@@ -21,15 +44,21 @@ pub(crate) fn run(root: &Path, folder: &str, words: &[String]) -> Result<(), Str
 }
 
 /// Paths among the options are relative to where the person is, so the folder is not changed.
-fn command(root: &Path, folder: &str, words: &[String]) -> Command {
+fn command(root: &Path, table: Table, folder: &str, words: &[String]) -> Command {
     let mut command = Command::new(cargo());
     command
         .args(["run", "--quiet", "--release", "-p", "dpopt-benches"])
-        .args(["--features", "census", "--bin", "census", "--manifest-path"])
+        .args([
+            "--features",
+            "census",
+            "--bin",
+            table.program(),
+            "--manifest-path",
+        ])
         .arg(root.join("Cargo.toml"))
         .arg("--")
         .arg(folder)
-        .arg(root.join(SCHEMA))
+        .arg(root.join(table.schema()))
         .args(words)
         .stdin(Stdio::null());
     command
@@ -39,23 +68,29 @@ fn command(root: &Path, folder: &str, words: &[String]) -> Command {
 mod tests {
     use std::path::Path;
 
-    use super::{SCHEMA, command};
+    use super::{Table, command};
 
     #[test]
     fn the_program_gets_the_folder_the_schema_and_its_options() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .parent()
             .expect("a root");
-        assert!(root.join(SCHEMA).is_file());
-        let options = ["--quick", "--only", "dp-sgd"].map(str::to_owned);
-        let command = command(root, "folder", &options);
-        let words: Vec<_> = command
-            .get_args()
-            .filter_map(|word| word.to_str())
-            .collect();
-        let split = words.iter().position(|w| *w == "--").expect("a separator");
-        assert_eq!(words[split + 1], "folder");
-        assert!(words[split + 2].ends_with("census-income.toml"));
-        assert_eq!(words[split + 3..], ["--quick", "--only", "dp-sgd"]);
+        for (table, schema) in [
+            (Table::Census, "census-income.toml"),
+            (Table::Quantiles, "census-age.toml"),
+        ] {
+            assert!(root.join(table.schema()).is_file());
+            let options = ["--quick", "--only", "dp-sgd"].map(str::to_owned);
+            let command = command(root, table, "folder", &options);
+            let words: Vec<_> = command
+                .get_args()
+                .filter_map(|word| word.to_str())
+                .collect();
+            let split = words.iter().position(|w| *w == "--").expect("a separator");
+            assert!(words[..split].contains(&table.program()));
+            assert_eq!(words[split + 1], "folder");
+            assert!(words[split + 2].ends_with(schema));
+            assert_eq!(words[split + 3..], ["--quick", "--only", "dp-sgd"]);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use dpopt::nonconvex::{SOLVERS, Solver, solver};
-use dpopt::oracle::{Glm, LossNameError};
+use dpopt::oracle::{Activation, Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
 };
@@ -193,7 +193,7 @@ pub(crate) fn loss_help() -> String {
         shown.collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Loss of a record: {}; with kinks, for the goldstein solvers: {}",
+        "Loss of a record: {}; with kinks, for the goldstein solvers and those without a bound: {}",
         named(false),
         named(true)
     )
@@ -211,6 +211,11 @@ pub(crate) fn loss(name: &str) -> Result<Glm, String> {
         }
         error => error.to_string(),
     })
+}
+
+/// An activation of hidden units.
+pub(crate) fn activation(name: &str) -> Result<Activation, String> {
+    named(name, &Activation::ALL)
 }
 
 pub(crate) fn filter(name: &str) -> Result<FilterKind, String> {

@@ -1,12 +1,25 @@
 //! How good a point is on records outside the protection.
 
 use dpopt::certify::{MetricError, accuracy, auc, log_loss, majority_accuracy};
+use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::oracle::{Glm, PublicData};
 use serde::Serialize;
 
+use crate::fit::Fit;
+
 /// Metrics on a test set that was declared public.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct TestMetrics {
+#[serde(untagged)]
+pub(crate) enum TestMetrics {
+    /// Of a label of two values.
+    Classes(ClassMetrics),
+    /// Of a label that is a number.
+    Number(NumberMetrics),
+}
+
+/// How well classes are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct ClassMetrics {
     pub(crate) test_records: usize,
     /// Accuracy of always predicting the more common class of the test set.
     pub(crate) majority_accuracy: f64,
@@ -17,6 +30,20 @@ pub(crate) struct TestMetrics {
     pub(crate) test_log_loss: Option<f64>,
 }
 
+/// How well a number is predicted, in the unit of the label where a loss has one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct NumberMetrics {
+    pub(crate) test_records: usize,
+    /// Mean loss: in the unit of the label for losses that are linear in the residual, of the encoded label otherwise.
+    pub(crate) test_loss: f64,
+    /// Whether it is in the unit of the label.
+    pub(crate) test_loss_in_label_units: bool,
+    /// Mean of the absolute residuals, in the unit of the label.
+    pub(crate) test_absolute_error: f64,
+    /// Share of the labels below their prediction, those equal to it counted half: for a pinball loss its quantile, at best.
+    pub(crate) test_coverage: f64,
+}
+
 /// Scores every test record.
 ///
 /// # Errors
@@ -24,21 +51,67 @@ pub(crate) struct TestMetrics {
 pub(crate) fn evaluate(
     test: &PublicData,
     point: &[f64],
-    loss: Glm,
+    fit: &Fit,
+    label: &Label,
 ) -> Result<TestMetrics, MetricError> {
-    let scores = test.scores(point);
-    let labels = test.labels();
-    Ok(TestMetrics {
+    let design = test.design();
+    let scores: Vec<f64> = (0..design.rows())
+        .map(|i| fit.score(design.row(i), point))
+        .collect();
+    match label.range() {
+        Some(range) => numbers(&scores, test.labels(), fit.loss, range).map(TestMetrics::Number),
+        None => classes(&scores, test.labels(), fit).map(TestMetrics::Classes),
+    }
+}
+
+fn classes(scores: &[f64], labels: &[f32], fit: &Fit) -> Result<ClassMetrics, MetricError> {
+    Ok(ClassMetrics {
         test_records: scores.len(),
         majority_accuracy: majority_accuracy(labels)?,
-        test_accuracy: accuracy(&scores, labels)?,
-        test_auc: match auc(&scores, labels) {
+        test_accuracy: accuracy(scores, labels)?,
+        test_auc: match auc(scores, labels) {
             Err(MetricError::OneClass) => None,
             found => Some(found?),
         },
-        test_log_loss: match loss {
-            Glm::Logistic => Some(log_loss(&scores, labels)?),
+        test_log_loss: match fit.loss {
+            Glm::Logistic => Some(log_loss(scores, labels)?),
             _ => None,
         },
+    })
+}
+
+/// Whether k times as large residuals have k times the loss.
+pub(crate) fn is_linear(loss: Glm) -> bool {
+    matches!(loss, Glm::Absolute | Glm::Pinball(_))
+}
+
+fn numbers(
+    scores: &[f64],
+    labels: &[f32],
+    loss: Glm,
+    range: LabelRange,
+) -> Result<NumberMetrics, MetricError> {
+    if scores.is_empty() {
+        return Err(MetricError::NoRecords);
+    }
+    if let Some(record) = scores.iter().position(|score| score.is_nan()) {
+        return Err(MetricError::NotANumber { record });
+    }
+    let records = scores.len() as f64;
+    let mean = |of: &dyn Fn(f64, f64) -> f64| {
+        let pairs = scores.iter().zip(labels);
+        pairs.map(|(z, y)| of(*z, f64::from(*y))).sum::<f64>() / records
+    };
+    let unit = if is_linear(loss) { range.half() } else { 1.0 };
+    Ok(NumberMetrics {
+        test_records: scores.len(),
+        test_loss: unit * mean(&|z, y| loss.value(z, y)),
+        test_loss_in_label_units: is_linear(loss),
+        test_absolute_error: range.half() * mean(&|z, y| (z - y).abs()),
+        test_coverage: mean(&|z, y| match y.total_cmp(&z) {
+            std::cmp::Ordering::Less => 1.0,
+            std::cmp::Ordering::Equal => 0.5,
+            std::cmp::Ordering::Greater => 0.0,
+        }),
     })
 }

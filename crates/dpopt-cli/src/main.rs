@@ -18,6 +18,7 @@ mod convert;
 mod error;
 mod evaluate;
 mod exit;
+mod fit;
 mod input;
 mod interrupt;
 mod ledger;

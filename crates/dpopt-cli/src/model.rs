@@ -5,21 +5,25 @@ use std::path::Path;
 use dpopt::data::tabular::Schema;
 use dpopt::linalg::Design;
 use dpopt::nonconvex::{Solver, solver};
-use dpopt::oracle::Glm;
+use dpopt::oracle::{Glm, Network};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
+use crate::fit::Fit;
 use crate::statement::Statement;
 
 const FORMAT: &str = "dpopt-model-1";
 
-/// A linear model of a table.
+/// A linear model of a table, or a network with one hidden layer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Model {
     format: String,
     #[serde(deserialize_with = "by_name")]
     pub(crate) solver: &'static Solver,
     pub(crate) loss: Glm,
+    /// None for a linear model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hidden: Option<Hidden>,
     pub(crate) privacy: Statement,
     pub(crate) schema: Schema,
     weights: Vec<Weight>,
@@ -31,32 +35,67 @@ fn by_name<'de, D: serde::Deserializer<'de>>(name: D) -> Result<&'static Solver,
     solver(&name).map_err(serde::de::Error::custom)
 }
 
-/// The weight of one feature.
+/// The hidden layer: the output is the sum of output weight j times the activation of <weights j, row>.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Hidden {
+    #[serde(flatten)]
+    network: Network,
+    /// Fixed and public: what `network` says, for those who read the file by themselves.
+    output_weights: Vec<f64>,
+}
+
+/// The weight of one feature: one for each hidden unit, where there are any.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Weight {
     feature: String,
-    weight: f64,
+    weight: Weights,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Weights {
+    One(f64),
+    OfUnits(Vec<f64>),
+}
+
+impl Weights {
+    fn all(&self) -> &[f64] {
+        match self {
+            Self::One(weight) => std::slice::from_ref(weight),
+            Self::OfUnits(weights) => weights,
+        }
+    }
 }
 
 impl Model {
     /// Names the coordinates of `point` after the schema's features.
     pub(crate) fn new(
         solver: &'static Solver,
-        loss: Glm,
+        fit: Fit,
         privacy: Statement,
         schema: Schema,
         point: &[f64],
     ) -> Self {
-        let weights = schema
-            .feature_names()
-            .into_iter()
-            .zip(point)
-            .map(|(feature, &weight)| Weight { feature, weight })
+        let names = schema.feature_names().into_iter();
+        let width = fit.network.map_or(1, |network| network.units());
+        let weights = names
+            .zip(point.chunks(width))
+            .map(|(feature, weights)| Weight {
+                feature,
+                weight: match (fit.network, weights) {
+                    (None, [weight]) => Weights::One(*weight),
+                    _ => Weights::OfUnits(weights.to_vec()),
+                },
+            })
             .collect();
         Self {
             format: FORMAT.to_owned(),
             solver,
-            loss,
+            loss: fit.loss,
+            hidden: fit.network.map(|network| Hidden {
+                output_weights: network.output_weights(),
+                network,
+            }),
             privacy,
             schema,
             weights,
@@ -82,11 +121,19 @@ impl Model {
             )));
         }
         let names = model.schema.feature_names();
+        let network = model.hidden.as_ref().map(|hidden| &hidden.network);
+        if let Some(network) = network
+            && network.head() != model.loss
+        {
+            return Err(bad("its hidden layer is for another loss".to_owned()));
+        }
+        let width = network.map_or(1, Network::units);
         let fits = names.len() == model.weights.len()
-            && names
-                .iter()
-                .zip(&model.weights)
-                .all(|(name, weight)| *name == weight.feature && weight.weight.is_finite());
+            && names.iter().zip(&model.weights).all(|(name, weight)| {
+                let weights = weight.weight.all();
+                let finite = weights.iter().all(|weight| weight.is_finite());
+                *name == weight.feature && weights.len() == width && finite
+            });
         if !fits {
             return Err(bad(
                 "the weights do not match the features of the schema in the same file".to_owned(),
@@ -95,11 +142,16 @@ impl Model {
         Ok(model)
     }
 
-    /// <w, x> for each row.
+    /// The output for each row.
     pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
-        let point: Vec<f64> = self.weights.iter().map(|weight| weight.weight).collect();
+        let weights = self.weights.iter();
+        let point: Vec<f64> = weights.flat_map(|w| w.weight.all().to_vec()).collect();
+        let fit = Fit {
+            loss: self.loss,
+            network: self.hidden.as_ref().map(|hidden| hidden.network),
+        };
         (0..design.rows())
-            .map(|i| design.row(i).dot(&point))
+            .map(|i| fit.score(design.row(i), &point))
             .collect()
     }
 }

@@ -2,7 +2,6 @@
 
 use dpopt::data::tabular::Schema;
 use dpopt::nonconvex::{Item, Outcome, PublicFacts, Unit, Value};
-use dpopt::oracle::Glm;
 use dpopt::privacy::{Adjacency, Delta, Event, Guarantee, Mode};
 use serde::Serialize;
 
@@ -12,6 +11,7 @@ use crate::certificate::Certificate;
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
+use crate::fit::Fit;
 use crate::report::{PrivacyStatement, ReportInput, render};
 use crate::statement::{Odometer, Statement, scientific};
 use crate::summary::{Times, learnt_nothing};
@@ -21,7 +21,7 @@ use crate::trace::Recorder;
 pub(crate) struct Outputs<'a> {
     pub(crate) table: &'a str,
     pub(crate) schema: &'a Schema,
-    pub(crate) loss: Glm,
+    pub(crate) fit: Fit,
     pub(crate) facts: &'a PublicFacts,
     pub(crate) chosen: &'a Chosen,
     pub(crate) guarantee: &'a Guarantee,
@@ -107,7 +107,7 @@ impl Outputs<'_> {
             title: &format!("{}: {}", self.table, self.schema.label().column),
             solver: &chosen.solver.to_string(),
             solver_reason: chosen.picked.map(|reason| reason.to_string()),
-            loss: &self.loss.to_string(),
+            loss: &self.fit.to_string(),
             plan: rows(&chosen.plan.items(), &["accountant"]),
             public_facts: self.public_facts(),
             privacy: PrivacyStatement {
@@ -131,7 +131,7 @@ impl Outputs<'_> {
             certificate: self.certificate,
             learnt_nothing: outcome
                 .returned_start()
-                .then(|| learnt_nothing(chosen.resumed)),
+                .then(|| learnt_nothing(chosen.resumed, &self.fit)),
             ledger_budget: self.budget_left,
             releases: outcome.counts.releases,
             trace: &self.record.trace,
@@ -162,6 +162,20 @@ impl Outputs<'_> {
         )
     }
 
+    fn label_values(&self) -> (&'static str, String) {
+        let label = self.schema.label();
+        match (label.range(), label.classes()) {
+            (Some(range), _) => (
+                "range of the label",
+                format!("{} to {}", range.min, range.max),
+            ),
+            (None, classes) => {
+                let positive = classes.map(|classes| classes.positive.clone());
+                ("positive value", positive.unwrap_or_default())
+            }
+        }
+    }
+
     fn public_facts(&self) -> Vec<(String, String)> {
         let facts = self.facts;
         let size = if facts.adjacency.record_count_is_public() {
@@ -181,7 +195,8 @@ impl Outputs<'_> {
         let columns = array.unwrap_or(self.schema.columns().len());
         [
             (size, facts.records.to_string()),
-            ("features after encoding", facts.dim.to_string()),
+            ("features after encoding", self.schema.dim().to_string()),
+            ("parameters", facts.dim.to_string()),
             ("bound on the norm of a row", facts.row_norm.to_string()),
             (
                 "schema",
@@ -195,7 +210,7 @@ impl Outputs<'_> {
                 ),
             ),
             ("label", self.schema.label().column.clone()),
-            ("positive value", self.schema.label().positive.clone()),
+            self.label_values(),
             ("delta", scientific(self.statement.delta)),
         ]
         .into_iter()
@@ -246,20 +261,41 @@ pub(crate) fn rows(items: &[Item<'_>], hidden: &[&str]) -> Vec<(String, String)>
 
 fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
     let number = |value: f64| format!("{value:.4}");
-    let mut rows = vec![
-        ("records", metrics.test_records.to_string()),
-        ("accuracy", number(metrics.test_accuracy)),
-        (
-            "accuracy of the majority",
-            number(metrics.majority_accuracy),
-        ),
-    ];
-    rows.extend(
-        metrics
-            .test_auc
-            .map(|auc| ("area under the ROC curve", number(auc))),
-    );
-    rows.extend(metrics.test_log_loss.map(|loss| ("log loss", number(loss))));
+    let rows = match metrics {
+        TestMetrics::Classes(metrics) => {
+            let mut rows = vec![
+                ("records", metrics.test_records.to_string()),
+                ("accuracy", number(metrics.test_accuracy)),
+                (
+                    "accuracy of the majority",
+                    number(metrics.majority_accuracy),
+                ),
+            ];
+            let area = metrics.test_auc;
+            rows.extend(area.map(|auc| ("area under the ROC curve", number(auc))));
+            rows.extend(metrics.test_log_loss.map(|loss| ("log loss", number(loss))));
+            rows
+        }
+        TestMetrics::Number(metrics) => vec![
+            ("records", metrics.test_records.to_string()),
+            (
+                if metrics.test_loss_in_label_units {
+                    "mean loss, in the unit of the label"
+                } else {
+                    "mean loss, of the label scaled to [-1, 1]"
+                },
+                number(metrics.test_loss),
+            ),
+            (
+                "mean absolute error, in the unit of the label",
+                number(metrics.test_absolute_error),
+            ),
+            (
+                "share of labels below the prediction",
+                number(metrics.test_coverage),
+            ),
+        ],
+    };
     rows.into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()

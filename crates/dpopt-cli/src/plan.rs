@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::args::{self, SolverArg};
 use crate::choose::{ChooseArgs, uses_goldstein};
 use crate::error::CliError;
+use crate::fit::{Fit, NetworkArgs};
 use crate::outputs::rows;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
@@ -24,7 +25,7 @@ pub(crate) struct PlanArgs {
     /// Number of records; under add-remove the declared public size
     #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
     records: u64,
-    /// Number of features
+    /// Number of features; with --hidden K there are K times as many parameters
     #[arg(long, value_name = "D", value_parser = args::count, allow_hyphen_values = true)]
     dim: u64,
     /// Privacy budget epsilon
@@ -40,6 +41,8 @@ pub(crate) struct PlanArgs {
     /// three constants are given: then any smooth nonconvex loss
     #[arg(long, value_parser = args::loss)]
     loss: Option<Glm>,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// Bound on the norm of a row of features
     #[arg(long, value_name = "X", default_value = "1", value_parser = args::positive, allow_hyphen_values = true)]
     row_norm: f64,
@@ -93,11 +96,12 @@ impl PlanArgs {
             && uses_goldstein(self.solver)
             && matches!(given, (Some(_), None, Some(_)));
         let free = self.loss.is_none() && matches!(given, (Some(_), Some(_), Some(_))) || kinks;
-        // A schema's labels are -1 and 1.
-        let loss = self.loss.unwrap_or(Glm::Logistic);
-        let derived = loss.constants_within(self.row_norm, Some(1.0));
-        let dim = usize::try_from(self.dim)
+        // A schema's labels are -1 and 1, or between.
+        let fit = Fit::new(self.loss.unwrap_or(Glm::Logistic), &self.network)?;
+        let derived = fit.constants(self.row_norm, Some(1.0));
+        let features = usize::try_from(self.dim)
             .map_err(|_| CliError::flag("--dim", "too large for this machine"))?;
+        let dim = fit.dim(features);
         let facts = PublicFacts {
             records: self.records,
             dim,

@@ -36,7 +36,7 @@ pub(crate) struct PredictArgs {
 }
 
 /// One line per record: the score, the probability of the positive value (for the logistic loss,
-/// the only one that models it), and the predicted value.
+/// the only one that models it), and the predicted value. Of a label that is a number, the predicted number.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
     let out = args.out.as_deref();
     Paths::new()
@@ -51,6 +51,17 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
     let design =
         Input::new(&args.data, None, args.format, ["--data", ""])?.features(&model.schema)?;
     let label = model.schema.label();
+    if let Some(range) = label.range() {
+        let mut text = String::from("prediction\n");
+        for score in model.scores(&design) {
+            // Writing to a `String` can't fail.
+            let _ = writeln!(text, "{}", range.number(score));
+        }
+        return finish(args, &text);
+    }
+    let (positive, negative) = label.classes().map_or(("", ""), |classes| {
+        (&classes.positive[..], classes.negative())
+    });
     let logistic = model.loss == Glm::Logistic;
     let mut text = String::from(if logistic {
         "score,probability,prediction\n"
@@ -58,11 +69,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
         "score,prediction\n"
     });
     for score in model.scores(&design) {
-        let prediction = field(if score > 0.0 {
-            &label.positive
-        } else {
-            label.negative()
-        });
+        let prediction = field(if score > 0.0 { positive } else { negative });
         // Writing to a `String` can't fail.
         let _ = if logistic {
             let probability = 1.0 / (1.0 + (-score).exp());
@@ -71,9 +78,13 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
             writeln!(text, "{score},{prediction}")
         };
     }
-    match out {
-        Some(path) => write_file(path, &text, "--out", Readers::Owner),
-        None => print(&text),
+    finish(args, &text)
+}
+
+fn finish(args: &PredictArgs, text: &str) -> Result<(), CliError> {
+    match &args.out {
+        Some(path) => write_file(path, text, "--out", Readers::Owner),
+        None => print(text),
     }
 }
 

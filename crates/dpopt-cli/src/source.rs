@@ -110,8 +110,10 @@ impl Source {
     /// What public facts tell of labels that would all count as the default: the types of the columns, and the test set,
     /// whose owner declared it public. No record of the training table is looked at.
     pub(crate) fn label_warnings(&self) -> Result<Vec<String>, CliError> {
-        let label = self.schema.label();
         let mut out = Vec::new();
+        let Some(label) = self.schema.label().classes() else {
+            return Ok(out);
+        };
         if let Some(data) = &self.data
             && !data.can_hold_the_label(&self.schema)?
         {
@@ -178,7 +180,7 @@ impl Source {
     }
 }
 
-/// A label has two values.
+/// A label that a flag names has two values.
 fn check_label(schema: &Schema, name: &str) -> Result<(), CliError> {
     let name = name.trim_ascii();
     if name.is_empty() {
@@ -188,8 +190,8 @@ fn check_label(schema: &Schema, name: &str) -> Result<(), CliError> {
     let column = columns.find(|column| column.name == name);
     if column.is_some_and(|column| matches!(column.kind, ColumnKind::Number(_))) {
         let problem = format!(
-            "{name} is a column of numbers, and a label has two values; make it a category of two \
-             values in the schema, or name another column"
+            "{name} is a column of numbers, and a label that --label names has two values; say `kind = \"number\"` with a range in the \
+             schema's [label], make it a category of two values, or name another column"
         );
         return Err(CliError::flag("--label", problem));
     }

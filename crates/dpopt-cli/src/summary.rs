@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use dpopt::data::tabular::Label;
 use dpopt::nonconvex::{BoundSense, Outcome, PublicFacts, Solver, Stop};
 use dpopt::oracle::Glm;
 use dpopt::privacy::{Accountant, Adjacency, Delta};
@@ -14,6 +15,7 @@ use crate::certificate::{Certificate, Certified};
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
+use crate::fit::Fit;
 use crate::model::Model;
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
 
@@ -22,7 +24,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) table: String,
     pub(crate) chosen: &'a Chosen,
     pub(crate) facts: &'a PublicFacts,
-    pub(crate) loss: Glm,
+    pub(crate) fit: Fit,
+    pub(crate) label: &'a Label,
     pub(crate) outcome: &'a Outcome,
     pub(crate) certificate: &'a Certificate,
     pub(crate) statement: &'a Statement,
@@ -58,9 +61,11 @@ impl Times {
 }
 
 /// What is said of a run whose point is the one that it started from.
-pub(crate) fn learnt_nothing(resumed: bool) -> &'static str {
+pub(crate) fn learnt_nothing(resumed: bool, fit: &Fit) -> &'static str {
     if resumed {
         "nothing was learnt: the result is the checkpoint's point, as it was before the run"
+    } else if fit.network.is_some() {
+        "nothing was learnt: the result is the starting point, whose output is 0 for every record"
     } else {
         "nothing was learnt: the result is the starting point, and all weights are zero"
     }
@@ -71,6 +76,8 @@ struct Json<'a> {
     solver: &'static Solver,
     solver_reason: String,
     loss: Glm,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden: Option<usize>,
     records: u64,
     dim: usize,
     steps: u64,
@@ -124,7 +131,8 @@ impl Summary<'_> {
         let json = Json {
             solver: self.chosen.solver,
             solver_reason: self.chosen.reason(),
-            loss: self.loss,
+            loss: self.fit.loss,
+            hidden: self.fit.network.map(|network| network.units()),
             records: self.facts.records,
             dim: self.facts.dim,
             steps: self.outcome.steps,
@@ -174,8 +182,20 @@ impl Summary<'_> {
         writeln!(out, "Table      {}", self.table)?;
         writeln!(
             out,
-            "           {} {size}, {} features, {} loss",
-            self.facts.records, self.facts.dim, self.loss
+            "           {} {size}, {} {}, {} loss{}",
+            self.facts.records,
+            self.facts.dim,
+            if self.fit.network.is_some() {
+                "weights"
+            } else {
+                "features"
+            },
+            self.fit.loss,
+            self.fit.network.map_or(String::new(), |network| format!(
+                " of {} hidden units ({})",
+                network.units(),
+                network.activation()
+            ))
         )?;
         writeln!(
             out,
@@ -207,7 +227,11 @@ impl Summary<'_> {
             times.unwrap_or_default()
         )?;
         if self.outcome.returned_start() {
-            writeln!(out, "Result     {}", learnt_nothing(self.chosen.resumed))?;
+            writeln!(
+                out,
+                "Result     {}",
+                learnt_nothing(self.chosen.resumed, &self.fit)
+            )?;
         }
         match self.chosen.bound_of(self.outcome) {
             Ok(bound) => writeln!(
@@ -224,7 +248,23 @@ impl Summary<'_> {
         if let Ok(certified) = self.certificate {
             writeln!(out, "Certificate {}", certified.words())?;
         }
-        if let Some(metrics) = &self.metrics {
+        if let Some(TestMetrics::Number(metrics)) = &self.metrics {
+            let unit = if metrics.test_loss_in_label_units {
+                format!("in units of {}", self.label.column)
+            } else {
+                "of the label scaled to [-1, 1]".to_owned()
+            };
+            writeln!(
+                out,
+                "Test set   mean {} loss {:.4} {unit}, absolute error {:.4}, {:.2} % of labels below the prediction, on {} records",
+                self.fit.loss,
+                metrics.test_loss,
+                metrics.test_absolute_error,
+                100.0 * metrics.test_coverage,
+                metrics.test_records
+            )?;
+        }
+        if let Some(TestMetrics::Classes(metrics)) = &self.metrics {
             write!(out, "Test set   accuracy {:.4}", metrics.test_accuracy)?;
             write!(
                 out,

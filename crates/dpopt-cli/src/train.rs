@@ -25,6 +25,7 @@ use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
 use crate::exit::Exit;
+use crate::fit::{Fit, NetworkArgs, SeedArgs};
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
@@ -94,6 +95,10 @@ pub(crate) struct TrainArgs {
     test_labels: Option<PathBuf>,
     #[arg(long, default_value = "logistic", value_parser = args::loss, help = args::loss_help())]
     loss: Glm,
+    #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
+    seed: SeedArgs,
     #[arg(long, default_value = "auto", help = args::solver_help())]
     solver: SolverArg,
     /// Privacy budget epsilon; default 1, with --resume what the ledger has left
@@ -227,6 +232,12 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
+    let fit = Fit::new(args.loss, &args.network)?;
+    fit.check_label(source.schema.label())?;
+    if fit.network.is_some() && args.how.projects() {
+        let problem = "projections are for losses of <w, x>, and the loss of a network is none";
+        return Err(CliError::flag("--project", problem));
+    }
     if source.schema.is_draft() && !args.accept_draft {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
     }
@@ -246,16 +257,15 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let data = private_data(args, &source)?;
     let facts = PublicFacts::glm(
         data.public_records(),
-        data.dim(),
+        fit.dim(data.dim()),
         data.adjacency(),
         data.row_norm(),
-        args.loss
-            .constants_within(data.row_norm(), data.label_bound()),
+        fit.constants(data.row_norm(), data.label_bound()),
     )?;
     let start = checkpoint.as_ref().map(Checkpoint::point);
     if let Some(start) = start.filter(|start| start.len() != facts.dim) {
         let problem = format!(
-            "the checkpoint's point has dimension {}, the table {}",
+            "the checkpoint's point has dimension {}, the model {}",
             start.len(),
             facts.dim
         );
@@ -326,9 +336,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         None => None,
     };
     let saver = args.checkpoints.saver(budget_file, chosen.plan.steps())?;
+    let first = fit.start(data.dim(), data.row_norm(), args.seed.hidden_seed);
     let job = Job {
         chosen: &chosen,
-        start,
+        fit,
+        start: start.or(first.as_deref()),
         delta,
     };
     let finished = descend(args, &data, &job, curator, &interrupt, saver)?;
@@ -357,7 +369,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     );
     let model = Model::new(
         chosen.solver,
-        args.loss,
+        fit,
         statement.clone(),
         source.schema.clone(),
         &outcome.point,
@@ -370,7 +382,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let homeless = out.is_none() || !troubles.is_empty();
     let evaluated = test
         .as_ref()
-        .map(|test| evaluate(test, &outcome.point, args.loss));
+        .map(|test| evaluate(test, &outcome.point, &fit, source.schema.label()));
     let metrics = match evaluated.transpose() {
         Ok(metrics) => metrics,
         Err(error) => {
@@ -384,7 +396,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         let outputs = Outputs {
             table: &source.name(),
             schema: &source.schema,
-            loss: args.loss,
+            fit,
             facts: &facts,
             chosen: &chosen,
             guarantee,
@@ -402,7 +414,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         table: source.name(),
         chosen: &chosen,
         facts: &facts,
-        loss: args.loss,
+        fit,
+        label: source.schema.label(),
         outcome,
         certificate: &finished.certificate,
         statement: &statement,
@@ -441,7 +454,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
 
 /// Reads the table. No message depends on what a record holds.
 fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliError> {
-    // A schema's labels are -1 and 1.
+    // A schema's labels are -1 and 1, or between.
     let label_bound = ClipNorm::new(1.0).map_err(dpopt::oracle::EstimatorError::from)?;
     let problem = |problem| CliError::Data {
         path: source.name(),
@@ -510,7 +523,8 @@ fn choose_what_fits(
 /// What is run, beside the data.
 struct Job<'a> {
     chosen: &'a Chosen,
-    /// A checkpoint's point; none: the origin.
+    fit: Fit,
+    /// A checkpoint's point, or that of a network; none: the origin.
     start: Option<&'a [f64]>,
     delta: Delta,
 }
@@ -543,6 +557,7 @@ fn descend(
     };
     let clock = Stopwatch::start();
     let run = GlmRun::new(data, args.loss, curator)
+        .of_network(job.fit.network)
         .with_threads(threads)
         .starting_at(job.start);
     let result = certificate::run(run, job.chosen, args.how.projects(), &mut watcher);

@@ -92,7 +92,7 @@ fn images_stay_bytes_and_labels_become_signs() {
             report.unknown_labels,
             report.rescaled
         ),
-        (3, 1, 2, 2)
+        (3, Some(1), 2, 2)
     );
     let draft = files.draft().unwrap();
     assert!(
@@ -215,7 +215,7 @@ fn a_schema_of_an_array_is_checked_and_survives_toml() {
     let json = serde_json::to_string(&good).unwrap();
     assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), good);
     let other = good.with_label(None, Some("other")).unwrap();
-    assert_eq!(other.label().positive, "other");
+    assert_eq!(other.label().classes().unwrap().positive, "other");
     assert_eq!(good.with_label(Some("name"), None).unwrap().dim(), 4);
     for (scale, columns, word) in [
         ("0.0", 3, "scale"),

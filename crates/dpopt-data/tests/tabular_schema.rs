@@ -374,17 +374,20 @@ fn the_label_can_be_overridden() {
     );
 
     let flipped = first.with_label(None, Some(" - 50000.")).unwrap();
-    assert_eq!(flipped.label().positive, "- 50000.");
-    assert_eq!(flipped.label().negative(), "50000+.");
-    assert_eq!(flipped.label().default, first.label().default);
+    assert_eq!(flipped.label().classes().unwrap().positive, "- 50000.");
+    assert_eq!(flipped.label().classes().unwrap().negative(), "50000+.");
+    assert_eq!(
+        flipped.label().classes().unwrap().default,
+        first.label().classes().unwrap().default
+    );
 
     // A category column becomes the label and stops being a feature.
     let class = first
         .with_label(Some("class"), Some("Not in universe"))
         .unwrap();
     assert_eq!(class.label().column, "class");
-    assert_eq!(class.label().positive, "Not in universe");
-    assert_eq!(class.label().default, "Private");
+    assert_eq!(class.label().classes().unwrap().positive, "Not in universe");
+    assert_eq!(class.label().classes().unwrap().default, "Private");
     assert_eq!(class.dim(), first.dim() - 2);
     let income = class.columns().iter().find(|c| c.name == "income").unwrap();
     assert_eq!(income.kind, ColumnKind::Ignore);
@@ -392,7 +395,10 @@ fn the_label_can_be_overridden() {
     // A column that the schema ignores or doesn't know has the label's values.
     for name in ["weight", "outcome"] {
         let moved = first.with_label(Some(name), None).unwrap();
-        assert_eq!(moved.label().values, first.label().values);
+        assert_eq!(
+            moved.label().classes().unwrap().values,
+            first.label().classes().unwrap().values
+        );
         assert_eq!(moved.label().column, name);
         assert_eq!(moved.dim(), first.dim());
     }

@@ -383,7 +383,7 @@ fn check_reports_what_training_swallows() {
     }
     let report = check_from(&text[..], "table", &schema()).unwrap();
     assert_eq!(report.records, 62);
-    assert_eq!(report.positives, 6);
+    assert_eq!(report.positives, Some(6));
     for (kind, line, count) in [
         (ProblemKind::NotANumber, 3, 51),
         (ProblemKind::OutOfRange, 4, 1),
@@ -443,8 +443,8 @@ fn a_draft_loads_and_fits_its_table() {
     assert!(schema.is_draft());
     assert_eq!(
         (
-            schema.label().positive.as_str(),
-            schema.label().default.as_str()
+            schema.label().classes().unwrap().positive.as_str(),
+            schema.label().classes().unwrap().default.as_str()
         ),
         ("yes", "no")
     );
@@ -458,7 +458,7 @@ fn a_draft_loads_and_fits_its_table() {
     );
     let report = dpopt_data::tabular::check(&path, &schema).unwrap();
     assert_eq!(report.records, 3000);
-    assert_eq!(report.positives, 600);
+    assert_eq!(report.positives, Some(600));
     assert_eq!(
         report.counts.keys().copied().collect::<Vec<_>>(),
         [ProblemKind::NotANumber]
@@ -545,7 +545,7 @@ proptest! {
         let report = check_from(&text[..], "table", &schema()).unwrap();
         prop_assert_eq!(report.records, count as u64);
         let positives = table.labels.iter().filter(|y| **y > 0.0).count();
-        prop_assert_eq!(report.positives, positives as u64);
+        prop_assert_eq!(report.positives, Some(positives as u64));
         // A whole file of noise: an error or a table, never a panic.
         let _ = read(&bytes);
         let _ = read(&[&[0x1f, 0x8b][..], &bytes].concat());

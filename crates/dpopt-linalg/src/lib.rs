@@ -26,6 +26,7 @@ mod rowfile;
 mod rows;
 mod spectrum;
 mod stamp;
+mod units;
 mod vector;
 
 pub use ahead::Ahead;
@@ -45,4 +46,5 @@ pub use row::Row;
 pub use rowfile::{RowFile, RowFileError, RowFileProblem, RowFileWriter, RowReader};
 pub use rows::{row_products, sparse_products};
 pub use spectrum::{SpectrumError, SymmetricSpectrum, symmetric_spectrum};
+pub use units::UnitWeights;
 pub use vector::{add_scaled, distance, dot, norm, norm_upper};

@@ -67,7 +67,7 @@ pub struct Choice {
 /// 1. Convex losses: [`NOISY_GD`](crate::NOISY_GD).
 /// 2. Otherwise, of the solvers that take part by their bound, the one whose plan has the smallest bound on the gradient
 ///    norm, within the rank that is known, if one is.
-/// 3. Where all are vacuous: [`NOISY_GD`](crate::NOISY_GD), which states no bound.
+/// 3. Where all are vacuous, and for losses with kinks: [`NOISY_GD`](crate::NOISY_GD), which states no bound.
 ///
 /// # Privacy
 /// The rule reads public facts only.
@@ -94,7 +94,7 @@ pub fn auto(
         }
         let plan = match solver.plan(facts, extra, budget, limits) {
             Ok(plan) => plan,
-            Err(PlanError::Vacuous { .. }) => continue,
+            Err(PlanError::Vacuous { .. } | PlanError::Kinks) => continue,
             Err(error) => return Err(error),
         };
         // Of two with the same bound the later one.

@@ -38,9 +38,10 @@ pub use gradient::PrivateGradient;
 pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,
     Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError, MatrixFactorization,
-    MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum, NotConvexSmooth, Observed,
-    ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval, Quantile, RecordOf,
-    Regularizer, Scale, Segment, Softmax, TwiceDifferentiable, check_constants, check_gradient,
+    MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum, Network, NetworkError,
+    NotConvexSmooth, Observed, ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval,
+    Quantile, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable, check_constants,
+    check_gradient,
 };
 pub use oracle::{
     Answer, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Pass, Period,

@@ -8,6 +8,7 @@ mod claimed;
 mod norm;
 mod outer;
 mod placed;
+mod products;
 mod row_bound;
 mod rows;
 mod weighted;

@@ -2,21 +2,25 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_oracle::{ConvexGlm, Glm, Offers, OutputPerturbed, PrivateData, PrivateMean};
+use dpopt_oracle::{
+    ConvexGlm, Differentiable, Examples, Glm, Network, Offers, OutputPerturbed, PrivateData,
+    PrivateMean,
+};
 use dpopt_privacy::Curator;
 
 use crate::outcome::{Observer, Outcome};
 use crate::plan::Plan;
 use crate::run::{Run, RunError};
 
-/// Records and a generalised linear loss to run a plan on, and the curator that pays. For other losses, and to keep the oracle, see
-/// [`Plan::run`].
+/// Records and a generalised linear loss, or that of a network, to run a plan on, and the curator that pays. For other losses, and to keep
+/// the oracle, see [`Plan::run`].
 pub struct GlmRun<'a> {
     data: &'a PrivateData,
     loss: Glm,
     curator: Curator,
     threads: NonZeroUsize,
     start: Option<&'a [f64]>,
+    network: Option<Network>,
 }
 
 impl<'a> GlmRun<'a> {
@@ -29,7 +33,15 @@ impl<'a> GlmRun<'a> {
             curator,
             threads: NonZeroUsize::MIN,
             start: None,
+            network: None,
         }
+    }
+
+    /// With the loss of a network in the place of the generalised linear one; none: as it is.
+    #[must_use]
+    pub fn of_network(mut self, network: Option<Network>) -> Self {
+        self.network = network;
+        self
     }
 
     /// On up to so many threads; results do not depend on it. Passes over one record after the other use one.
@@ -68,13 +80,31 @@ impl<'a> GlmRun<'a> {
         }
         let data = embedded.as_ref().unwrap_or(self.data);
         let run = Run::new(observer).starting_at(self.start);
+        if let Some(network) = self.network {
+            if embedded.is_some() || plan.needs().covers(Offers::PASSES) {
+                let solver = plan.name();
+                return Err(RunError::NotOfANetwork { solver });
+            }
+            return on_means(data, network, self.curator, self.threads, plan, run);
+        }
         if plan.needs().covers(Offers::PASSES) {
             let mut passes = OutputPerturbed::new(data, ConvexGlm::new(self.loss)?, self.curator)?;
             let outcome = plan.run_with(&mut passes, run)?;
             return Ok((outcome, passes.into_curator()));
         }
-        let mut means = PrivateMean::new(data, self.loss, self.curator)?.with_threads(self.threads);
-        let outcome = plan.run_with(&mut means, run)?;
-        Ok((outcome, means.into_curator()))
+        on_means(data, self.loss, self.curator, self.threads, plan, run)
     }
+}
+
+fn on_means<L: Differentiable<Records = Examples>>(
+    data: &PrivateData,
+    loss: L,
+    curator: Curator,
+    threads: NonZeroUsize,
+    plan: &dyn Plan,
+    run: Run<'_>,
+) -> Result<(Outcome, Curator), RunError> {
+    let mut means = PrivateMean::new(data, loss, curator)?.with_threads(threads);
+    let outcome = plan.run_with(&mut means, run)?;
+    Ok((outcome, means.into_curator()))
 }

@@ -198,6 +198,14 @@ pub enum RunError {
         /// The solver.
         solver: &'static str,
     },
+    /// Projections and passes over single records are made for losses of <w, x>.
+    #[error(
+        "{solver} is for losses of one inner product <w, x> here, and the loss of a network is none"
+    )]
+    NotOfANetwork {
+        /// The solver.
+        solver: &'static str,
+    },
     /// The oracle does not answer the questions of the plan.
     #[error("{solver} asks for {what}, which this oracle does not release")]
     NotOffered {

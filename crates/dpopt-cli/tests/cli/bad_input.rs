@@ -28,7 +28,7 @@ fn numbers_out_of_range_name_their_flag() {
         ("--max-steps 0", "--max-steps"),
         ("--threads 0", "--threads"),
         ("--solver sgd", "--solver"),
-        ("--loss hinge", "kinks"),
+        ("--loss hinge --solver spiderboost", "kinks"),
         ("--loss l2", "geman-mcclure, cauchy, tukey[:NUMBER]"),
         ("--loss huber:0", "between 1e-100 and 1e100"),
         ("--loss huber:x", "not a number"),

@@ -9,6 +9,7 @@ mod hostile;
 mod interrupt;
 mod ledger;
 mod lost;
+mod quantiles;
 mod records;
 mod rows;
 mod solvers;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dpopt_linalg::Design;
 
-use super::column::{ArrayColumns, Label};
+use super::column::{ArrayColumns, Label, LabelKind, LabelRange};
 use super::draft::DRAFT_LINE;
 use super::error::TabularError;
 use super::reader::EncodedTable;
@@ -36,9 +36,10 @@ pub struct ArrayReport {
     pub path: String,
     /// Number of records.
     pub records: u64,
-    /// Records whose label becomes +1.
-    pub positives: u64,
-    /// Records whose label is none of the two values of the schema: its default is used.
+    /// Records whose label becomes +1; none where the label is a number.
+    pub positives: Option<u64>,
+    /// Records whose label is none of the two values of the schema: its default is used. Of labels that are numbers, those outside
+    /// of the range, which are clipped, and those that are not finite.
     pub unknown_labels: u64,
     /// Records with an entry that is not finite: they contribute nothing.
     pub not_finite: u64,
@@ -56,10 +57,17 @@ impl fmt::Display for ArrayReport {
             positives,
             ..
         } = self;
-        writeln!(f, "{path}: {records} records, {positives} positive")?;
+        match positives {
+            Some(positives) => writeln!(f, "{path}: {records} records, {positives} positive")?,
+            None => writeln!(f, "{path}: {records} records")?,
+        }
         writeln!(f, "(this report reads the records; it is not private)")?;
+        let unknown = match positives {
+            Some(_) => "unknown label, default used",
+            None => "label out of range or not finite, clipped or default used",
+        };
         for (count, what) in [
-            (self.unknown_labels, "unknown label, default used"),
+            (self.unknown_labels, unknown),
             (self.not_finite, "not finite, contributes nothing"),
             (self.rescaled, "row longer than row_norm, rescaled"),
         ] {
@@ -123,7 +131,7 @@ impl ArrayFiles {
         let mut report = ArrayReport {
             path: self.rows.display().to_string(),
             records: design.rows() as u64,
-            positives: 0,
+            positives: schema.label().classes().map(|_| 0),
             unknown_labels: 0,
             not_finite: 0,
             rescaled: 0,
@@ -131,7 +139,9 @@ impl ArrayFiles {
         };
         for (i, &value) in values.iter().enumerate() {
             let row = design.row(i);
-            report.positives += u64::from(codes.label(value) > 0.0);
+            if let Some(positives) = &mut report.positives {
+                *positives += u64::from(codes.label(value) > 0.0);
+            }
             report.unknown_labels += u64::from(!codes.knows(value));
             report.not_finite += u64::from(!row.is_finite());
             report.rescaled += u64::from(row.is_finite() && row.norm_upper() > schema.row_norm());
@@ -143,11 +153,13 @@ impl ArrayFiles {
         Ok(report)
     }
 
-    /// Whether the value that the schema tells apart from its default ([`Label::told_apart`]) is a number, as labels of these
+    /// Whether the value that the schema tells apart from its default ([`Classes::told_apart`](super::Classes::told_apart)) is a number, as labels of these
     /// formats are. Where it is none, every record has the default label. Reads no file.
     #[must_use]
     pub fn can_hold_the_label(&self, schema: &Schema) -> bool {
-        super::encode::parse(schema.label().told_apart().as_bytes()).is_some()
+        let classes = schema.label().classes();
+        classes
+            .is_none_or(|classes| super::encode::parse(classes.told_apart().as_bytes()).is_some())
     }
 
     /// A first schema, with comments. **Not private**: it holds what the records hold, and says so.
@@ -297,40 +309,50 @@ impl ArrayFiles {
     }
 }
 
-/// The two values of a label as numbers.
-pub(super) struct Codes {
-    positive: Option<f64>,
-    negative: Option<f64>,
-    default: f32,
+/// How a label that is a number in a file becomes an encoded one.
+pub(super) enum Codes {
+    /// The two values as numbers.
+    Classes {
+        positive: Option<f64>,
+        negative: Option<f64>,
+        default: f32,
+    },
+    /// A range.
+    Number(LabelRange),
 }
 
 impl Codes {
     pub(super) fn new(label: &Label) -> Self {
         let number = |text: &str| super::encode::parse(text.as_bytes());
-        Self {
-            positive: number(&label.positive),
-            negative: number(label.negative()),
-            default: if label.default == label.positive {
-                1.0
-            } else {
-                -1.0
+        match &label.kind {
+            LabelKind::Classes(classes) => Self::Classes {
+                positive: number(&classes.positive),
+                negative: number(classes.negative()),
+                default: classes.default_code(),
             },
+            LabelKind::Number(range) => Self::Number(*range),
         }
     }
 
     pub(super) fn label(&self, value: f32) -> f32 {
         let value = Some(f64::from(value));
-        if value == self.positive {
-            1.0
-        } else if value == self.negative {
-            -1.0
-        } else {
-            self.default
+        match self {
+            Self::Classes { positive, .. } if value == *positive => 1.0,
+            Self::Classes { negative, .. } if value == *negative => -1.0,
+            Self::Classes { default, .. } => *default,
+            Self::Number(range) => range.encode(value),
         }
     }
 
+    /// Whether the schema foresees the label.
     fn knows(&self, value: f32) -> bool {
-        let value = Some(f64::from(value));
-        value == self.positive || value == self.negative
+        let number = f64::from(value);
+        let value = Some(number);
+        match self {
+            Self::Classes {
+                positive, negative, ..
+            } => value == *positive || value == *negative,
+            Self::Number(range) => (range.min..=range.max).contains(&number),
+        }
     }
 }

@@ -41,8 +41,8 @@ pub struct CheckReport {
     pub path: String,
     /// Number of records.
     pub records: u64,
-    /// Number of records with the positive label (unknown labels as their default).
-    pub positives: u64,
+    /// Number of records with the positive label (unknown labels as their default); none where the label is a number.
+    pub positives: Option<u64>,
     /// Occurrences of each kind of problem, listed or not.
     pub counts: BTreeMap<ProblemKind, u64>,
     /// The same by column, for the problems that are in one.
@@ -75,7 +75,10 @@ impl fmt::Display for CheckReport {
             positives,
             ..
         } = self;
-        writeln!(f, "{path}: {records} records, {positives} positive")?;
+        match positives {
+            Some(positives) => writeln!(f, "{path}: {records} records, {positives} positive")?,
+            None => writeln!(f, "{path}: {records} records")?,
+        }
         writeln!(f, "(this report reads the records; it is not private)")?;
         if self.counts.is_empty() {
             return writeln!(f, "the schema foresees every field");
@@ -235,7 +238,7 @@ impl Collector {
         CheckReport {
             path: path.to_owned(),
             records,
-            positives,
+            positives: schema.label().classes().map(|_| positives),
             counts,
             by_column,
             listed,

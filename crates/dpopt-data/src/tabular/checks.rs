@@ -2,20 +2,48 @@
 
 use std::collections::HashSet;
 
-use super::column::{Category, ColumnKind, Label, Number, Transform};
+use super::column::{
+    Category, Classes, ColumnKind, Label, LabelKind, LabelRange, Number, Transform,
+};
 use super::error::{SchemaProblem, TabularError};
-use super::raw::{RawColumn, RawKind, RawLabel};
+use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind};
 
 /// A key and what is wrong with it.
 type Fault = (&'static str, SchemaProblem);
 
 impl Label {
     pub(super) fn from_raw(raw: RawLabel) -> Result<Self, Fault> {
-        let values = texts(raw.values).map_err(|problem| ("values", problem))?;
+        let column = raw.column.trim_ascii().to_owned();
+        let kind = match raw.kind {
+            None | Some(RawLabelKind::Classes) => {
+                not_for(
+                    "classes",
+                    &[("min", raw.min.is_some()), ("max", raw.max.is_some())],
+                )?;
+                LabelKind::Classes(Classes::from_raw(raw)?)
+            }
+            Some(RawLabelKind::Number) => {
+                let of_classes = [
+                    ("values", raw.values.is_some()),
+                    ("positive", raw.positive.is_some()),
+                ];
+                not_for("number", &of_classes)?;
+                LabelKind::Number(LabelRange::from_raw(&raw)?)
+            }
+        };
+        Ok(Self { column, kind })
+    }
+}
+
+impl Classes {
+    fn from_raw(raw: RawLabel) -> Result<Self, Fault> {
+        let values = raw.values.ok_or(("values", SchemaProblem::Missing))?;
+        let values = texts(values).map_err(|problem| ("values", problem))?;
         let values: [String; 2] = values
             .try_into()
             .map_err(|all: Vec<String>| ("values", SchemaProblem::NotTwoValues(all.len())))?;
-        let among = |key, value: String| {
+        let among = |key, value: Option<String>| {
+            let value = value.ok_or((key, SchemaProblem::Missing))?;
             let value = value.trim_ascii().to_owned();
             if values.contains(&value) {
                 Ok(value)
@@ -23,21 +51,73 @@ impl Label {
                 Err((key, SchemaProblem::NotAmongValues(value)))
             }
         };
+        let default = match raw.default {
+            Some(RawDefault::Number(number)) => Some(number.to_string()),
+            Some(RawDefault::Value(value)) => Some(value),
+            None => None,
+        };
         Ok(Self {
-            column: raw.column.trim_ascii().to_owned(),
             positive: among("positive", raw.positive)?,
-            default: among("default", raw.default)?,
+            default: among("default", default)?,
             values,
         })
     }
 }
 
+impl LabelRange {
+    fn from_raw(raw: &RawLabel) -> Result<Self, Fault> {
+        let default = match &raw.default {
+            Some(RawDefault::Number(number)) => Some(*number),
+            Some(RawDefault::Value(text)) => {
+                let problem = SchemaProblem::NotANumber(text.clone());
+                return Err(("default", problem));
+            }
+            None => None,
+        };
+        let (min, max, default) = range(raw.min, raw.max, default)?;
+        let label = Self { min, max, default };
+        // Losses are reported in the unit of the label, and squares of it are taken.
+        if !(1e-100..=1e100).contains(&label.half()) {
+            return Err(("max", SchemaProblem::OutOfReach(label.half())));
+        }
+        Ok(label)
+    }
+}
+
+/// The keys of a range.
+fn range(
+    min: Option<f64>,
+    max: Option<f64>,
+    default: Option<f64>,
+) -> Result<(f64, f64, f64), Fault> {
+    let needed = |key, value: Option<f64>| match value {
+        None => Err((key, SchemaProblem::Missing)),
+        Some(value) if value.is_finite() => Ok(value),
+        Some(value) => Err((key, SchemaProblem::NotFinite(value))),
+    };
+    let min = needed("min", min)?;
+    let max = needed("max", max)?;
+    let default = needed("default", default)?;
+    if min >= max || !(max - min).is_finite() {
+        return Err(("min", SchemaProblem::EmptyRange { min, max }));
+    }
+    if default < min || default > max {
+        let value = default;
+        return Err(("default", SchemaProblem::OutOfRange { value, min, max }));
+    }
+    Ok((min, max, default))
+}
+
+/// Refuses keys that are given and say nothing of this kind.
+fn not_for(kind: &'static str, keys: &[(&'static str, bool)]) -> Result<(), Fault> {
+    match keys.iter().find(|key| key.1) {
+        Some((key, _)) => Err((*key, SchemaProblem::NotApplicable(kind))),
+        None => Ok(()),
+    }
+}
+
 impl ColumnKind {
     pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let not_for = |kind, keys: &[(&'static str, bool)]| match keys.iter().find(|k| k.1) {
-            Some((key, _)) => Err((*key, SchemaProblem::NotApplicable(kind))),
-            None => Ok(()),
-        };
         let of_numbers = [
             ("min", raw.min.is_some()),
             ("max", raw.max.is_some()),
@@ -71,21 +151,7 @@ impl ColumnKind {
 
 impl Number {
     pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let needed = |key, value: Option<f64>| match value {
-            None => Err((key, SchemaProblem::Missing)),
-            Some(value) if value.is_finite() => Ok(value),
-            Some(value) => Err((key, SchemaProblem::NotFinite(value))),
-        };
-        let min = needed("min", raw.min)?;
-        let max = needed("max", raw.max)?;
-        let default = needed("default", raw.default)?;
-        if min >= max || !(max - min).is_finite() {
-            return Err(("min", SchemaProblem::EmptyRange { min, max }));
-        }
-        if default < min || default > max {
-            let value = default;
-            return Err(("default", SchemaProblem::OutOfRange { value, min, max }));
-        }
+        let (min, max, default) = range(raw.min, raw.max, raw.default)?;
         let binned = raw.bins.is_some();
         let bins = raw.bins.unwrap_or_default();
         if binned && bins.is_empty() {
@@ -166,9 +232,12 @@ pub(super) fn label_from(
     };
     Ok(RawLabel {
         column: column.name,
-        values,
-        positive,
-        default,
+        kind: None,
+        values: Some(values),
+        positive: Some(positive),
+        min: None,
+        max: None,
+        default: Some(RawDefault::Value(default)),
     })
 }
 

@@ -13,17 +13,51 @@ pub struct ArrayColumns {
 }
 
 /// The column to predict.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Label {
     /// Name of the column.
     pub column: String,
-    /// Its two values.
+    /// What is in it.
+    pub kind: LabelKind,
+}
+
+/// What a label is.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum LabelKind {
+    /// One of two values.
+    Classes(Classes),
+    /// A number.
+    Number(LabelRange),
+}
+
+/// A label of two values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Classes {
+    /// The two values.
     pub values: [String; 2],
     /// The value that becomes +1; the other becomes -1.
     pub positive: String,
     /// The value that any other text stands for.
     pub default: String,
+}
+
+/// The public range of a label that is a number.
+///
+/// # Formula
+/// A number y, clipped to the range, is encoded as u = (y - middle)/half, middle = (min + max)/2 and half = (max - min)/2: from -1 to 1,
+/// whatever the unit of the label is. Losses that are made of residuals are those of the label over `half`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct LabelRange {
+    /// Numbers below are clipped to it.
+    pub min: f64,
+    /// Numbers above are clipped to it.
+    pub max: f64,
+    /// What anything but a finite number stands for.
+    pub default: f64,
 }
 
 /// A column of the table.
@@ -92,6 +126,49 @@ pub enum Transform {
 }
 
 impl Label {
+    /// The two values, where it has two.
+    #[must_use]
+    pub fn classes(&self) -> Option<&Classes> {
+        match &self.kind {
+            LabelKind::Classes(classes) => Some(classes),
+            LabelKind::Number(_) => None,
+        }
+    }
+
+    /// The range, where it is a number.
+    #[must_use]
+    pub fn range(&self) -> Option<LabelRange> {
+        match self.kind {
+            LabelKind::Classes(_) => None,
+            LabelKind::Number(range) => Some(range),
+        }
+    }
+}
+
+impl LabelRange {
+    /// Half of the width: one unit of an encoded label in units of the label.
+    #[must_use]
+    pub fn half(&self) -> f64 {
+        0.5 * (self.max - self.min)
+    }
+
+    /// From an encoded label, or a prediction of one, to a number in the unit of the label; it may be outside of the range.
+    #[must_use]
+    pub fn number(&self, encoded: f64) -> f64 {
+        // The middle so that it does not overflow.
+        (0.5 * self.min + 0.5 * self.max) + self.half() * encoded
+    }
+
+    /// The encoded label of a number; of none, and of one that is not finite, that of the default.
+    pub(super) fn encode(&self, number: Option<f64>) -> f32 {
+        let number = number.filter(|y| y.is_finite()).unwrap_or(self.default);
+        let number = number.clamp(self.min, self.max);
+        let unit = (number - (0.5 * self.min + 0.5 * self.max)) / self.half();
+        unit.clamp(-1.0, 1.0) as f32
+    }
+}
+
+impl Classes {
     /// The value that is not the default: where no text is this one, every record has the default.
     #[must_use]
     pub fn told_apart(&self) -> &str {
@@ -102,6 +179,15 @@ impl Label {
     #[must_use]
     pub fn negative(&self) -> &str {
         self.other_than(&self.positive)
+    }
+
+    /// What any other text than the two becomes.
+    pub(super) fn default_code(&self) -> f32 {
+        if self.default == self.positive {
+            1.0
+        } else {
+            -1.0
+        }
     }
 
     fn other_than(&self, value: &str) -> &str {

@@ -250,7 +250,9 @@ fn write_draft(
             "# The last column does not have exactly two values: name the label, and remove its\n\
              # [[column]] below.\n\
              # [label]\n# column = \"..\"\n# values = [\"..\", \"..\"]\n\
-             # positive = \"..\"\n# default = \"..\""
+             # positive = \"..\"\n# default = \"..\"\n\
+             # A label that is a number has its public range instead of values:\n\
+             # kind = \"number\"\n# min = ..\n# max = ..\n# default = ..  # of what is no number"
         )?,
     }
     out.push_str(&body);

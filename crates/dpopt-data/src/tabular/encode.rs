@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::column::{Category, Column, ColumnKind, Number, Transform};
+use super::column::{
+    Category, Column, ColumnKind, Label, LabelKind, LabelRange, Number, Transform,
+};
 use super::header::Layout;
 use super::line::Fields;
 use super::schema::Schema;
@@ -17,10 +19,63 @@ pub struct Encoder {
     codes: Vec<Code>,
     intercept: Option<(u32, f32)>,
     row_norm: f64,
-    positive: Vec<u8>,
-    negative: Vec<u8>,
-    default: f32,
+    label: LabelCode,
     dim: usize,
+}
+
+/// The label, ready to encode.
+#[derive(Debug, Clone)]
+enum LabelCode {
+    Classes {
+        positive: Vec<u8>,
+        negative: Vec<u8>,
+        default: f32,
+    },
+    Number(LabelRange),
+}
+
+impl LabelCode {
+    fn new(label: &Label) -> Self {
+        match &label.kind {
+            LabelKind::Classes(classes) => Self::Classes {
+                positive: classes.positive.as_bytes().to_vec(),
+                negative: classes.negative().as_bytes().to_vec(),
+                default: classes.default_code(),
+            },
+            LabelKind::Number(range) => Self::Number(*range),
+        }
+    }
+
+    fn encode(&self, text: Option<&[u8]>, witness: &mut impl Witness) -> f32 {
+        match self {
+            Self::Classes {
+                positive,
+                negative,
+                default,
+            } => match text {
+                Some(text) if text == positive => 1.0,
+                Some(text) if text == negative => -1.0,
+                Some(text) => {
+                    witness.note(Place::Label, ProblemKind::UnknownLabel, text);
+                    *default
+                }
+                None => *default,
+            },
+            Self::Number(range) => {
+                let number = text.and_then(parse);
+                if let Some(text) = text {
+                    match number {
+                        Some(y) if y < range.min || y > range.max => {
+                            witness.note(Place::Label, ProblemKind::OutOfRange, text);
+                        }
+                        Some(_) => {}
+                        None => witness.note(Place::Label, ProblemKind::NotANumber, text),
+                    }
+                }
+                range.encode(number)
+            }
+        }
+    }
 }
 
 /// A column, ready to encode.
@@ -55,18 +110,11 @@ impl Encoder {
             })
             .collect();
         let intercept = schema.intercept();
-        let label = schema.label();
         Self {
             codes,
             intercept: (intercept != 0.0).then_some((next, intercept as f32)),
             row_norm: schema.row_norm(),
-            positive: label.positive.as_bytes().to_vec(),
-            negative: label.negative().as_bytes().to_vec(),
-            default: if label.default == label.positive {
-                1.0
-            } else {
-                -1.0
-            },
+            label: LabelCode::new(schema.label()),
             dim: schema.dim(),
         }
     }
@@ -80,8 +128,8 @@ impl Encoder {
     /// Encodes a record given as one field per column of the schema, in the schema's order
     /// (ignored ones included), and its label last. Missing fields become defaults.
     ///
-    /// `row` is overwritten with the non-zero entries, columns increasing. Returns the label, +1
-    /// or -1.
+    /// `row` is overwritten with the non-zero entries, columns increasing. Returns the label: +1
+    /// or -1 for two values, from -1 to 1 for a number ([`LabelRange`]).
     pub fn encode_record(&self, fields: &[&[u8]], row: &mut Vec<(u32, f32)>) -> f32 {
         let field = |i: usize| fields.get(i).map(|field| field.trim_ascii());
         self.encode(field, field(self.codes.len()), row, &mut Silent)
@@ -163,15 +211,7 @@ impl Encoder {
         if shorten(row, self.row_norm) {
             witness.note(Place::Record, ProblemKind::Rescaled, b"");
         }
-        match label {
-            Some(text) if text == self.positive => 1.0,
-            Some(text) if text == self.negative => -1.0,
-            Some(text) => {
-                witness.note(Place::Label, ProblemKind::UnknownLabel, text);
-                self.default
-            }
-            None => self.default,
-        }
+        self.label.encode(label, witness)
     }
 }
 

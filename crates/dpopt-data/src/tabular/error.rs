@@ -287,6 +287,12 @@ pub enum SchemaProblem {
     /// A value or a column is listed twice (white space around names does not count).
     #[error("{0:?} is listed twice")]
     Duplicate(String),
+    /// A label that is a number has no values to choose a positive one from.
+    #[error("the label {0:?} is a number, of which no value is positive")]
+    NoPositive(String),
+    /// A number is due.
+    #[error("{0:?} is not a number")]
+    NotANumber(String),
     /// A value must be one of a list.
     #[error("{0:?} is not among the label's values")]
     NotAmongValues(String),

@@ -35,7 +35,10 @@ mod write;
 pub use crate::formats::MAX_LINE_BYTES;
 pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, check, check_from};
-pub use column::{ArrayColumns, Category, Column, ColumnKind, Label, Number, Transform};
+pub use column::{
+    ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number,
+    Transform,
+};
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;
 pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};

@@ -113,7 +113,7 @@ pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
 }
 
 /// Whether the type of the label's column can hold the value that the schema tells apart from its default
-/// ([`Label::told_apart`](super::Label::told_apart)). Where it can't, every record has the default label.
+/// ([`Classes::told_apart`](super::Classes::told_apart)). Where it can't, every record has the default label.
 ///
 /// # Formula
 /// A boolean is `true` or `false`; a number is written in its shortest form (`1`, not `1.0`); a text can be any.
@@ -130,7 +130,10 @@ pub fn parquet_can_hold_the_label(
     let table = Table::open(path.as_ref())?;
     Layout::from_names(&table.names, schema, true, &table.path)?;
     let label = schema.label();
-    let value = label.told_apart();
+    let Some(classes) = label.classes() else {
+        return Ok(true);
+    };
+    let value = classes.told_apart();
     let columns = table.reader.metadata().file_metadata().schema_descr();
     let of_label = |name: &&String| **name == label.column;
     let Some(at) = table.names.iter().position(|name| of_label(&name)) else {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{ColumnKind, Transform};
+use super::column::{ColumnKind, Label, LabelKind, Transform};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,9 +34,63 @@ pub(super) struct RawArray {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLabel {
     pub(super) column: String,
-    pub(super) values: Vec<String>,
-    pub(super) positive: String,
-    pub(super) default: String,
+    /// Two values, where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<RawLabelKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) values: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) positive: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) min: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) max: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) default: Option<RawDefault>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawLabelKind {
+    Classes,
+    Number,
+}
+
+/// A value of the label, or a number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum RawDefault {
+    Number(f64),
+    Value(String),
+}
+
+impl RawLabel {
+    pub(super) fn new(label: &Label) -> Self {
+        let raw = Self {
+            column: label.column.clone(),
+            kind: None,
+            values: None,
+            positive: None,
+            min: None,
+            max: None,
+            default: None,
+        };
+        match &label.kind {
+            LabelKind::Classes(classes) => Self {
+                values: Some(classes.values.to_vec()),
+                positive: Some(classes.positive.clone()),
+                default: Some(RawDefault::Value(classes.default.clone())),
+                ..raw
+            },
+            LabelKind::Number(range) => Self {
+                kind: Some(RawLabelKind::Number),
+                min: Some(range.min),
+                max: Some(range.max),
+                default: Some(RawDefault::Number(range.default)),
+                ..raw
+            },
+        }
+    }
 }
 
 /// One table for all kinds, so that a key of the wrong kind is named in the error (a tagged enum

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::checks::{label_from, positive, scale, single};
 use super::column::{ArrayColumns, Column, ColumnKind, Label};
 use super::error::{SchemaProblem, TabularError};
-use super::raw::{RawArray, RawColumn, RawKind, RawLabel, RawSchema};
+use super::raw::{RawArray, RawColumn, RawKind, RawLabel, RawLabelKind, RawSchema};
 use crate::formats::MAX_COLUMNS;
 
 /// A public description of a table: columns, ranges, categories, scales and the row norm.
@@ -63,7 +63,8 @@ impl Schema {
     /// the label: it stops being a feature, its values become the label's, the first one positive
     /// unless `positive` says otherwise, and an unknown label becomes the other one; the former
     /// label column is ignored. For a column that the schema ignores or doesn't name, only the
-    /// name changes. The value of an unknown label never changes with `positive` alone.
+    /// name changes. The value of an unknown label never changes with `positive` alone. A label that is a number has no
+    /// positive value.
     ///
     /// # Errors
     /// [`TabularError::Schema`] when the column can't be a label or `positive` is not among its
@@ -91,7 +92,14 @@ impl Schema {
             }
         }
         if let Some(positive) = positive {
-            raw.label.positive = positive;
+            if raw.label.kind == Some(RawLabelKind::Number) {
+                return Err(TabularError::Schema {
+                    path: ORIGIN.to_owned(),
+                    key: "label.positive".to_owned(),
+                    problem: SchemaProblem::NoPositive(raw.label.column),
+                });
+            }
+            raw.label.positive = Some(positive);
         }
         Self::from_raw(raw, ORIGIN)
     }
@@ -281,12 +289,7 @@ impl From<Schema> for RawSchema {
             row_norm: schema.row_norm(),
             intercept: schema.intercept(),
             ignore_unlisted: schema.ignore_unlisted(),
-            label: RawLabel {
-                column: label.column.clone(),
-                values: label.values.to_vec(),
-                positive: label.positive.clone(),
-                default: label.default.clone(),
-            },
+            label: RawLabel::new(label),
             column: schema
                 .columns()
                 .iter()

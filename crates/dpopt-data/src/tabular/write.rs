@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::column::{ColumnKind, Label, Transform};
+use super::column::{Classes, ColumnKind, Label, LabelKind, Transform};
 use super::schema::Schema;
 
 impl Schema {
@@ -25,17 +25,26 @@ impl Schema {
         if self.ignore_unlisted() {
             writeln!(out, "ignore_unlisted = true")?;
         }
-        let Label {
-            column,
-            values,
-            positive,
-            default,
-        } = self.label();
+        let Label { column, kind } = self.label();
         writeln!(out, "\n[label]")?;
         writeln!(out, "column = {}", quoted(column))?;
-        writeln!(out, "values = {}", list(values.iter().map(|v| quoted(v))))?;
-        writeln!(out, "positive = {}", quoted(positive))?;
-        writeln!(out, "default = {}", quoted(default))?;
+        match kind {
+            LabelKind::Classes(Classes {
+                values,
+                positive,
+                default,
+            }) => {
+                writeln!(out, "values = {}", list(values.iter().map(|v| quoted(v))))?;
+                writeln!(out, "positive = {}", quoted(positive))?;
+                writeln!(out, "default = {}", quoted(default))?;
+            }
+            LabelKind::Number(range) => {
+                writeln!(out, "kind = \"number\"")?;
+                writeln!(out, "min = {:?}", range.min)?;
+                writeln!(out, "max = {:?}", range.max)?;
+                writeln!(out, "default = {:?}", range.default)?;
+            }
+        }
         if let Some(array) = self.array() {
             writeln!(out, "\n[array]")?;
             writeln!(out, "columns = {}", array.columns)?;

@@ -7,7 +7,7 @@ use dpopt_solver::{
 
 use super::Fresh;
 use super::dp_sgd::{DP_SGD, DpSgdPlan, DpSgdSchedule};
-use super::horizon::LOGIT_NOISE;
+use super::horizon::Horizon;
 
 const SOLVER: &str = "dp-adam";
 /// DP-Adam.
@@ -47,19 +47,20 @@ pub struct DpAdamPlan {
 }
 
 impl DpAdamPlan {
-    /// The default plan for generalised linear losses.
+    /// The default plan for generalised linear losses and networks.
     ///
     /// # Formula
     /// Steps, sampling rate, clip radius and noise of [`DpSgdPlan::new`]; b1 = 0.9, b2 = 0.999, e = 1e-8 C, no subtraction. Of pure noise Adam makes
     /// steps of about eta in each coordinate, so that after T steps a row of norm X sees logit noise of about eta sqrt(T) X:
-    /// eta = 1.5/(X sqrt T), the noise at which the other plans end (`docs/auto.md`). A rule of ours, not measured on real data.
+    /// eta = 1.5/(X sqrt T), the noise at which the other plans end (`docs/auto.md`); of a loss with kinks 0.025 F0/(L0 sqrt T). A rule of ours, not measured on real data.
     ///
     /// # Errors
     /// [`PlanError`].
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
         let sgd = DpSgdPlan::new(facts, budget, max_steps)?;
         let DpSgdSchedule { steps, clip, .. } = *sgd.schedule();
-        let step_size = LOGIT_NOISE / (facts.row_norm * (steps as f64).sqrt());
+        let horizon = Horizon::new(facts, budget.mu()?.get())?;
+        let step_size = horizon.reach / (steps as f64).sqrt();
         let releases = sgd.scheduled(|schedule| DpSgdSchedule {
             step_size,
             momentum: FIRST,

@@ -8,7 +8,7 @@ use dpopt_solver::{
     RunError, Solver, Terms, Unit, Walk,
 };
 
-use super::horizon::{CLIP_FRACTION, plain_steps};
+use super::horizon::Horizon;
 use super::noisy_gd::Descent;
 use super::{Fresh, HeavyBall, check};
 
@@ -16,7 +16,7 @@ const SOLVER: &str = "dp-sgd";
 /// DP-SGD.
 pub static DP_SGD: Solver = Solver {
     name: SOLVER,
-    summary: "generalised linear losses",
+    summary: "generalised linear losses and networks, kinks or not",
     paper: "Abadi et al. 2016 (arXiv 1607.00133)",
     needs: Needs::NOTHING,
     uses_rank: false,
@@ -91,10 +91,10 @@ impl DpSgdSchedule {
 }
 
 impl DpSgdPlan {
-    /// The default plan for generalised linear losses.
+    /// The default plan for generalised linear losses and networks.
     ///
     /// # Formula
-    /// C = L0/2, eta = 1/L1, momentum 0.9. In the limit of many steps T releases at rate r and
+    /// C = L0/2, eta = 1/L1, momentum 0.9; of a loss with kinks C = L0, eta = 0.1 F0/L0^2. In the limit of many steps T releases at rate r and
     /// multiplier z compose to mu = r sqrt(T)/z, so the noise along a flat direction depends, as
     /// for noisy gradient descent, only on the horizon q: T = ceil((1 - 0.9) q), at most
     /// `max_steps`. The rate is 1.5 mu/sqrt(T), at which z is near 1.5. (Ours; `docs/auto.md`.)
@@ -102,10 +102,14 @@ impl DpSgdPlan {
     /// # Errors
     /// [`PlanError`].
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
-        facts.check()?;
         let mu = budget.mu()?.get();
-        let clip = CLIP_FRACTION * facts.lipschitz;
-        let steps = ((1.0 - MOMENTUM) * plain_steps(facts, clip, mu))
+        let Horizon {
+            clip,
+            step_size,
+            plain_steps,
+            ..
+        } = Horizon::new(facts, mu)?;
+        let steps = ((1.0 - MOMENTUM) * plain_steps)
             .ceil()
             .clamp(1.0, max_steps.max(1) as f64) as u64;
         // At least one expected record per step.
@@ -117,7 +121,7 @@ impl DpSgdPlan {
             budget,
             steps,
             SamplingRate::new(rate)?,
-            1.0 / facts.smoothness,
+            step_size,
             MOMENTUM,
             clip,
         )
@@ -175,7 +179,7 @@ impl DpSgdPlan {
         momentum: f64,
         clip: f64,
     ) -> Result<Self, PlanError> {
-        facts.check()?;
+        facts.check_lipschitz()?;
         check(steps, step_size, momentum, clip)?;
         let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
         let accountant =

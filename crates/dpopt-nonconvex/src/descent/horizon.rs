@@ -7,24 +7,63 @@
 //! tau = sensitivity x C / (n mu) **whatever the number of steps**, because the noise per step
 //! grows as the root of their number. A row of norm X then sees logit noise of up to s tau X. The
 //! rule picks the horizon at which that is [`LOGIT_NOISE`], and the number of steps only for the
-//! compute.
+//! compute. A loss with kinks has no 1/L1, and its argument need not be a logit: there the gap F0 and L0 give the units.
 
-use dpopt_solver::PublicFacts;
+use dpopt_solver::{PlanError, PublicFacts};
 
 /// Logit noise, in the least curved directions, at which a run ends: rho in `docs/auto.md`. A
 /// tuned constant (on synthetic data).
-pub(super) const LOGIT_NOISE: f64 = 1.5;
+const LOGIT_NOISE: f64 = 1.5;
 
 /// Clip radius over L0. A tuned constant (on synthetic data). For logistic loss the gradient of
 /// a full-length record at the origin has norm L0/2.
-pub(super) const CLIP_FRACTION: f64 = 0.5;
+const CLIP_FRACTION: f64 = 0.5;
 
 /// Heavy-ball time constant: with momentum 1 - c/T a run of T steps lasts c time constants. A
 /// tuned constant (on synthetic data).
 pub(super) const TIME_CONSTANTS: f64 = 10.0;
 
-/// The horizon in units of the plain step 1/L1: how many plain steps the noise allows.
-pub(super) fn plain_steps(facts: &PublicFacts, clip: f64, mu: f64) -> f64 {
-    let tau = facts.noise_std(clip, 1.0 / mu);
-    facts.smoothness * LOGIT_NOISE / (tau * facts.row_norm)
+/// Of a loss with kinks: how much of the initial gap the noise of the whole run may be worth to a record, whose loss changes by at most
+/// L0 times a distance. A tuned constant (on synthetic data).
+const KINK_NOISE: f64 = 0.025;
+
+/// Of a loss with kinks: the plain step in units of F0/L0^2, which would be 1/L1 if the gap were a parabola's. A tuned constant (on
+/// synthetic data).
+const KINK_STEP: f64 = 0.1;
+
+/// What the plans without a bound are made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Horizon {
+    /// Clip radius C.
+    pub(super) clip: f64,
+    /// Plain step size.
+    pub(super) step_size: f64,
+    /// How many plain steps the noise allows.
+    pub(super) plain_steps: f64,
+    /// How far noise may take a coordinate in a run.
+    pub(super) reach: f64,
+}
+
+impl Horizon {
+    /// For a smooth loss C = L0/2, eta = 1/L1, and the noise may take a logit by rho = 1.5, a coordinate by rho/X. For a loss with kinks
+    /// C = L0 (most gradients are of about that length, and a quantile is not that of clipped slopes), eta = 0.1 F0/L0^2, and the noise
+    /// may take a coordinate by 0.025 F0/L0.
+    pub(super) fn new(facts: &PublicFacts, mu: f64) -> Result<Self, PlanError> {
+        facts.check_lipschitz()?;
+        let (l, gap) = (facts.lipschitz, facts.initial_gap);
+        let (clip, step_size, reach) = if facts.smoothness.is_finite() {
+            facts.check()?;
+            let reach = LOGIT_NOISE / facts.row_norm;
+            (CLIP_FRACTION * l, 1.0 / facts.smoothness, reach)
+        } else {
+            (l, KINK_STEP * gap / (l * l), KINK_NOISE * gap / l)
+        };
+        let tau = facts.noise_std(clip, 1.0 / mu);
+        Ok(Self {
+            clip,
+            step_size,
+            plain_steps: reach / (tau * step_size),
+            reach,
+        })
+    }
 }

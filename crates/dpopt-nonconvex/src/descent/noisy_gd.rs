@@ -7,7 +7,7 @@ use dpopt_solver::{
     PlanError, PublicFacts, PublicRank, RunError, Solver, Terms, Unit, Walk,
 };
 
-use super::horizon::{CLIP_FRACTION, TIME_CONSTANTS, plain_steps};
+use super::horizon::{Horizon, TIME_CONSTANTS};
 use super::{Fresh, HeavyBall, check};
 
 const SOLVER: &str = "noisy-gd";
@@ -15,7 +15,7 @@ const WITH_BOUND: &str = "noisy-gd-theory";
 /// Noisy gradient descent with momentum.
 pub static NOISY_GD: Solver = Solver {
     name: SOLVER,
-    summary: "generalised linear losses",
+    summary: "generalised linear losses and networks, kinks or not",
     paper: "none: a rule of ours, docs/auto.md",
     needs: Needs::NOTHING,
     uses_rank: false,
@@ -147,11 +147,11 @@ impl NoisyGdPlan {
         })
     }
 
-    /// The plan for generalised linear losses that works well in practice; it states no bound.
+    /// The plan that works well in practice for generalised linear losses and networks; it states no bound.
     ///
     /// # Formula
     /// C = L0/2, eta = 1/L1, horizon q = rho L1/(tau X) plain steps with tau = s C/(n mu) and
-    /// rho = 1.5. If q <= c - 1, with c = 10: T = ceil(q) without momentum. Otherwise
+    /// rho = 1.5; of a loss with kinks C = L0, eta = 0.1 F0/L0^2, q = 0.25 L0/tau. If q <= c - 1, with c = 10: T = ceil(q) without momentum. Otherwise
     /// T = ceil(c sqrt(q/(c-1))) (at most `max_steps`) with momentum 1 - c/T, whose horizon
     /// eta T^2 (c-1)/c^2 is q eta. (Ours; `docs/auto.md`.)
     ///
@@ -162,10 +162,12 @@ impl NoisyGdPlan {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        facts.check()?;
-        let mu = budget.mu()?.get();
-        let clip = CLIP_FRACTION * facts.lipschitz;
-        let plain = plain_steps(facts, clip, mu);
+        let Horizon {
+            clip,
+            step_size,
+            plain_steps: plain,
+            ..
+        } = Horizon::new(facts, budget.mu()?.get())?;
         let c = TIME_CONSTANTS;
         let cap = max_steps.max(1) as f64;
         let (steps, momentum) = if plain <= c - 1.0 {
@@ -180,14 +182,7 @@ impl NoisyGdPlan {
         } else {
             (steps, momentum)
         };
-        Self::build(
-            facts,
-            budget,
-            steps as u64,
-            1.0 / facts.smoothness,
-            momentum,
-            clip,
-        )
+        Self::build(facts, budget, steps as u64, step_size, momentum, clip)
     }
 
     fn build(

@@ -8,6 +8,7 @@
 //! | built in | records | loss |
 //! | --- | --- | --- |
 //! | [`Glm`] | [`crate::Examples`] | a scalar loss of <w, x>: logistic, sigmoid, hinge, Welsch, Geman-McClure, Cauchy, Tukey, Huber, squared with clamped residual, absolute, pinball, ReLU regression |
+//! | [`Network`] | [`crate::Examples`] | a scalar loss of a sum of hidden units with fixed output weights |
 //! | [`Softmax`] | [`crate::Examples`], labels 0 to K - 1 | multiclass cross-entropy |
 //! | [`PhaseRetrieval`] | [`crate::Examples`] | a scalar loss of <w, x>^2 |
 //! | [`MatrixSensing`] | [`Measurements`] | a scalar loss of <A, U U^T> |
@@ -24,6 +25,7 @@ mod guard;
 #[cfg(test)]
 mod laws;
 mod mlp;
+mod network;
 mod quadratic;
 mod regularizer;
 mod rows;
@@ -36,6 +38,7 @@ pub use closure::ClosureLoss;
 pub use convex_smooth::{ConvexGlm, ConvexSmooth, NotConvexSmooth};
 pub use glm::{Glm, LossNameError, ParameterError, Quantile, Scale};
 pub use mlp::{Activation, Head, Mlp, MlpError};
+pub use network::{Network, NetworkError};
 pub use quadratic::{
     MatrixFactorization, MatrixSensing, Measurement, Measurements, Observed, ObservedEntries,
     ObservedRecord, PhaseRetrieval,

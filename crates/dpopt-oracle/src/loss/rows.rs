@@ -1,10 +1,10 @@
 //! The pass of a loss of inner products: one read of the rows, in blocks that fit in the cache.
 //!
-//! For each block: inner products with one point or two, a multiple for each row, the scaled rows
-//! onto the lattice, while the memory is asked for the block that follows. What a row adds depends on
+//! For each block: inner products with one point or two (or with the weights of a layer of units), a multiple for each row (and
+//! unit), the scaled rows onto the lattice, while the memory is asked for the block that follows. What a row adds depends on
 //! that row alone: the kernels compute each row's products in an order of its own.
 
-use dpopt_linalg::{Ahead, Entries, Entry, Row, row_products, sparse_products};
+use dpopt_linalg::{Ahead, Entries, Entry, Row, UnitWeights, row_products, sparse_products};
 use dpopt_privacy::{LatticeSum, RowBound, SparseRow};
 
 use crate::positions::Positions;
@@ -17,7 +17,8 @@ const GROUP: usize = 8;
 /// Most rows in a block.
 const MAX_BLOCK_ROWS: usize = 256;
 
-/// What the multiples of a block of rows are computed from.
+/// What the multiples of a block of rows are computed from. Of a layer, products and multiples are one for each unit, those of a
+/// row beside each other.
 pub(crate) struct Block<'a, const K: usize> {
     /// The inner products of each row with each of the points.
     pub(crate) products: [&'a mut [f64]; K],
@@ -29,21 +30,135 @@ pub(crate) struct Block<'a, const K: usize> {
     pub(crate) multiples: &'a mut [f64],
 }
 
-/// Adds a multiple of each row to `sum`.
-pub(crate) fn linear_pass<const K: usize>(
+/// What rows are multiplied with, and what is added of them.
+pub(crate) trait Factors<const K: usize> {
+    /// Products, and multiples, of a row.
+    fn width(&self) -> usize;
+
+    /// The products of dense rows.
+    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; K], ahead: &mut Ahead<'_, T>);
+
+    /// The products of sparse rows.
+    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; K]);
+
+    /// Adds the multiples of dense rows.
+    fn add_dense<T: Entry>(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[&[T]],
+        multiples: &[f64],
+        bounds: &[RowBound],
+        ahead: &mut Ahead<'_, T>,
+    );
+
+    /// Adds the multiples of sparse rows.
+    fn add_sparse(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[SparseRow<'_>],
+        multiples: &[f64],
+        bounds: &[RowBound],
+    );
+}
+
+/// Points: one product and one multiple for each row.
+impl<const K: usize> Factors<K> for [&[f64]; K] {
+    fn width(&self) -> usize {
+        1
+    }
+
+    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; K], ahead: &mut Ahead<'_, T>) {
+        row_products(rows, *self, out, ahead);
+    }
+
+    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; K]) {
+        for (i, (columns, values)) in rows.iter().enumerate() {
+            let found = sparse_products(columns, values, *self);
+            for k in 0..K {
+                out[k][i] = found[k];
+            }
+        }
+    }
+
+    fn add_dense<T: Entry>(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[&[T]],
+        multiples: &[f64],
+        bounds: &[RowBound],
+        ahead: &mut Ahead<'_, T>,
+    ) {
+        sum.add_rows(rows, multiples, bounds, || ahead.step());
+    }
+
+    fn add_sparse(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[SparseRow<'_>],
+        multiples: &[f64],
+        bounds: &[RowBound],
+    ) {
+        sum.add_sparse_rows(rows, multiples, bounds);
+    }
+}
+
+/// Layers of as many units each: a product and a multiple for each unit.
+impl<const K: usize> Factors<K> for [UnitWeights; K] {
+    fn width(&self) -> usize {
+        self.first().map_or(1, UnitWeights::units)
+    }
+
+    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; K], _: &mut Ahead<'_, T>) {
+        for (weights, out) in self.iter().zip(out) {
+            weights.products(rows, out);
+        }
+    }
+
+    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; K]) {
+        for (weights, out) in self.iter().zip(out) {
+            weights.sparse_products(rows, out);
+        }
+    }
+
+    fn add_dense<T: Entry>(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[&[T]],
+        multiples: &[f64],
+        bounds: &[RowBound],
+        _: &mut Ahead<'_, T>,
+    ) {
+        sum.add_row_products(rows, multiples, self.width(), bounds);
+    }
+
+    fn add_sparse(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[SparseRow<'_>],
+        multiples: &[f64],
+        bounds: &[RowBound],
+    ) {
+        sum.add_sparse_row_products(rows, multiples, self.width(), bounds);
+    }
+}
+
+/// Adds multiples of each row to `sum`.
+pub(crate) fn linear_pass<M, const K: usize>(
     examples: &Examples,
     positions: &Positions<'_>,
-    points: [&[f64]; K],
+    factors: [M; K],
     sum: &mut LatticeSum,
-    multiples: impl Fn(Block<'_, K>),
-) {
+    multiples: impl FnMut(Block<'_, K>),
+) where
+    [M; K]: Factors<K>,
+{
     if examples.is_empty() {
         return;
     }
     let pass = Pass {
         examples,
         positions,
-        points,
+        factors,
         multiples,
     };
     match examples.design().entries() {
@@ -54,27 +169,31 @@ pub(crate) fn linear_pass<const K: usize>(
     }
 }
 
-struct Pass<'a, const K: usize, F> {
+struct Pass<'a, M, F, const K: usize> {
     examples: &'a Examples,
     positions: &'a Positions<'a>,
-    points: [&'a [f64]; K],
+    factors: [M; K],
     multiples: F,
 }
 
-impl<const K: usize, F: Fn(Block<'_, K>)> Pass<'_, K, F> {
+impl<M, F, const K: usize> Pass<'_, M, F, K>
+where
+    [M; K]: Factors<K>,
+    F: FnMut(Block<'_, K>),
+{
     fn block_rows(&self, row_bytes: usize) -> usize {
         // A multiple of the rows that the kernels take together.
         (BLOCK_BYTES / row_bytes.max(1) / GROUP * GROUP).clamp(GROUP, MAX_BLOCK_ROWS)
     }
 
     /// Dense rows, each with a factor unless there are none.
-    fn dense<T: Entry>(&self, sum: &mut LatticeSum, all: &[T], factors: &[f32]) {
+    fn dense<T: Entry>(mut self, sum: &mut LatticeSum, all: &[T], factors: &[f32]) {
         let columns = self.examples.columns();
         let step = self.block_rows(size_of::<T>() * columns);
         let mut blocks = self.positions.blocks(step);
         let mut rows: Vec<&[T]> = Vec::with_capacity(step);
         let mut next: Vec<&[T]> = Vec::with_capacity(step);
-        let mut scratch = Scratch::new(step);
+        let mut scratch = Scratch::<K>::new(step, self.factors.width());
         let mut current = blocks.next();
         gather(all, columns, current.as_ref(), &mut rows);
         while let Some(block) = current {
@@ -86,22 +205,23 @@ impl<const K: usize, F: Fn(Block<'_, K>)> Pass<'_, K, F> {
             }
             scratch.load(self.examples, &block);
             let count = rows.len();
-            row_products(&rows, self.points, scratch.products(count), &mut ahead);
+            self.factors
+                .dense(&rows, scratch.products(count), &mut ahead);
             scratch.scale_products(count);
             (self.multiples)(scratch.block(count));
             scratch.scale_multiples();
-            sum.add_rows(&rows, &scratch.multiples[..count], &scratch.bounds, || {
-                ahead.step();
-            });
+            let multiples = &scratch.multiples[..count * scratch.width];
+            self.factors
+                .add_dense(sum, &rows, multiples, &scratch.bounds, &mut ahead);
             std::mem::swap(&mut rows, &mut next);
         }
     }
 
     /// Sparse rows, with entries or with one entry for all columns.
-    fn sparse(&self, sum: &mut LatticeSum) {
+    fn sparse(mut self, sum: &mut LatticeSum) {
         let design = self.examples.design();
         let ones = vec![1.0f32; self.examples.columns()];
-        let mut scratch = Scratch::new(MAX_BLOCK_ROWS);
+        let mut scratch = Scratch::<K>::new(MAX_BLOCK_ROWS, self.factors.width());
         let mut rows: Vec<SparseRow<'_>> = Vec::with_capacity(MAX_BLOCK_ROWS);
         for block in self.positions.blocks(MAX_BLOCK_ROWS) {
             rows.clear();
@@ -116,17 +236,13 @@ impl<const K: usize, F: Fn(Block<'_, K>)> Pass<'_, K, F> {
             }));
             scratch.load(self.examples, &block);
             let count = rows.len();
-            let products = scratch.products(count);
-            for (i, (columns, values)) in rows.iter().enumerate() {
-                let found = sparse_products(columns, values, self.points);
-                for k in 0..K {
-                    products[k][i] = found[k];
-                }
-            }
+            self.factors.sparse(&rows, scratch.products(count));
             scratch.scale_products(count);
             (self.multiples)(scratch.block(count));
             scratch.scale_multiples();
-            sum.add_sparse_rows(&rows, &scratch.multiples[..count], &scratch.bounds);
+            let multiples = &scratch.multiples[..count * scratch.width];
+            self.factors
+                .add_sparse(sum, &rows, multiples, &scratch.bounds);
         }
     }
 }
@@ -156,6 +272,8 @@ fn gather<'r, T>(
 
 /// Buffers of one block.
 struct Scratch<const K: usize> {
+    /// Products and multiples of a row.
+    width: usize,
     products: [Vec<f64>; K],
     multiples: Vec<f64>,
     labels: Vec<f64>,
@@ -166,10 +284,11 @@ struct Scratch<const K: usize> {
 }
 
 impl<const K: usize> Scratch<K> {
-    fn new(rows: usize) -> Self {
+    fn new(rows: usize, width: usize) -> Self {
         Self {
-            products: std::array::from_fn(|_| vec![0.0; rows]),
-            multiples: vec![0.0; rows],
+            width,
+            products: std::array::from_fn(|_| vec![0.0; rows * width]),
+            multiples: vec![0.0; rows * width],
             labels: Vec::with_capacity(rows),
             norms: Vec::with_capacity(rows),
             factors: Vec::with_capacity(rows),
@@ -195,7 +314,10 @@ impl<const K: usize> Scratch<K> {
     }
 
     fn products(&mut self, count: usize) -> [&mut [f64]; K] {
-        self.products.each_mut().map(|all| &mut all[..count])
+        let all = count * self.width;
+        self.products
+            .each_mut()
+            .map(|products| &mut products[..all])
     }
 
     /// From products with stored entries to those with the entries that they stand for.
@@ -204,32 +326,40 @@ impl<const K: usize> Scratch<K> {
             return;
         }
         for products in &mut self.products {
-            for (product, factor) in products[..count].iter_mut().zip(&self.factors) {
-                *product = if *factor == 0.0 {
-                    0.0
-                } else {
-                    *product * factor
-                };
-            }
+            scale(
+                &mut products[..count * self.width],
+                self.width,
+                &self.factors,
+            );
         }
     }
 
     fn block(&mut self, count: usize) -> Block<'_, K> {
         Block {
-            products: self.products.each_mut().map(|all| &mut all[..count]),
+            products: self
+                .products
+                .each_mut()
+                .map(|all| &mut all[..count * self.width]),
             labels: &self.labels,
             norms: &self.norms,
-            multiples: &mut self.multiples[..count],
+            multiples: &mut self.multiples[..count * self.width],
         }
     }
 
     /// From multiples of rows to multiples of what is stored of them.
     fn scale_multiples(&mut self) {
-        for (multiple, factor) in self.multiples.iter_mut().zip(&self.factors) {
-            *multiple = if *factor == 0.0 {
+        scale(&mut self.multiples, self.width, &self.factors);
+    }
+}
+
+/// Multiplies the numbers of each row by its factor; those of an erased row are 0, whatever they are.
+fn scale(numbers: &mut [f64], width: usize, factors: &[f64]) {
+    for (numbers, factor) in numbers.chunks_exact_mut(width).zip(factors) {
+        for number in numbers {
+            *number = if *factor == 0.0 {
                 0.0
             } else {
-                *multiple * factor
+                *number * factor
             };
         }
     }

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 /// Losses with a gradient that go through [`crate::losses`].
-const LOSSES: [&str; 8] = [
+const LOSSES: [&str; 9] = [
     "ClosureLoss",
     "ConvexGlm",
     "Glm",
     "MatrixFactorization",
     "MatrixSensing",
     "Mlp",
+    "Network",
     "PhaseRetrieval",
     "Softmax",
 ];

@@ -8,8 +8,8 @@ use dpopt_oracle::query::{
 };
 use dpopt_oracle::{
     Activation, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head, Linear,
-    MatrixFactorization, MatrixSensing, Mlp, Momentum, Observed, PhaseRetrieval, PrivateData,
-    Segment, Softmax, TwiceDifferentiable,
+    MatrixFactorization, MatrixSensing, Mlp, Momentum, Network, Observed, PhaseRetrieval,
+    PrivateData, Segment, Softmax, TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
@@ -258,6 +258,28 @@ fn perceptrons() {
             let dim: usize = sizes.windows(2).map(|s| (s[0] + 1) * s[1]).sum();
             let name = format!("perceptron {activation:?} {sizes:?} {store:?}");
             first_order(&name, &loss, (dim, sizes[1]), &data, &examples());
+        }
+    }
+}
+
+#[test]
+fn networks_with_fixed_outputs() {
+    for (i, head) in Glm::ALL.into_iter().enumerate() {
+        for (j, store) in STORES.into_iter().enumerate() {
+            let activation = Activation::ALL[(i + j) % Activation::ALL.len()];
+            // One whole vector of eight units and a rest; a rest alone.
+            let units = if i % 2 == 0 { 10 } else { 4 };
+            let loss = || Network::new(units, activation, head).unwrap();
+            let data = |r: &_| private(store, r, AddRemove);
+            let name = format!("network {head} {activation:?} {units} {store:?}");
+            let shape = (DIM * units, units);
+            if j == i % STORES.len() {
+                first_order(&name, &loss, shape, &data, &examples());
+            } else {
+                let points = points_of_layer(shape.0, shape.1);
+                let query = Linear::field(&points[2], norm(0.2));
+                contributions(&name, loss, &query, &data, &examples());
+            }
         }
     }
 }

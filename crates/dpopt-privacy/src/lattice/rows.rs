@@ -160,7 +160,7 @@ impl LatticeSum {
 
 /// A clipped scale.
 #[derive(Clone, Copy)]
-enum Multiple {
+pub(super) enum Multiple {
     /// The contribution is zero.
     Zero,
     /// In lattice steps, with its sign.
@@ -172,14 +172,14 @@ enum Multiple {
 
 /// The part of a bound that clipping a scale needs.
 #[derive(Clone, Copy)]
-struct Clip {
+pub(super) struct Clip {
     clip: f64,
     /// 1 / step, exactly.
     per_step: f64,
 }
 
 impl Clip {
-    fn new(bound: &Bound) -> Self {
+    pub(super) fn new(bound: &Bound) -> Self {
         Self {
             clip: bound.clip,
             per_step: 1.0 / bound.step,
@@ -188,7 +188,7 @@ impl Clip {
 
     /// How a row within `bound` is scaled and clipped.
     #[inline]
-    fn multiple(self, scale: f64, bound: RowBound) -> Multiple {
+    pub(super) fn multiple(self, scale: f64, bound: RowBound) -> Multiple {
         let norm = bound.norm();
         if !scale.is_finite() || !norm.is_finite() || scale == 0.0 || norm == 0.0 {
             return Multiple::Zero;
@@ -341,7 +341,7 @@ fn add_group<L: Lanes, T: Entry, const R: usize>(
 
 /// The nearest integer of x * steps.
 #[inline(always)]
-fn nearest<L: Lanes>(lanes: L, x: f64, steps: f64) -> i64 {
+pub(super) fn nearest<L: Lanes>(lanes: L, x: f64, steps: f64) -> i64 {
     let sum = lanes.mul_add_one(x, steps, MAGIC);
     sum.to_bits().wrapping_sub(MAGIC.to_bits()) as i64
 }

@@ -11,8 +11,8 @@ use dpopt_oracle::query::{
 };
 use dpopt_oracle::{
     Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
-    Head, Linear, Mlp, Momentum, Oracle as _, PrivateData, PrivateMean, Query, Recursive, Refresh,
-    Schedule, Segment, Softmax,
+    Head, Linear, Mlp, Momentum, Network, Oracle as _, PrivateData, PrivateMean, Quantile, Query,
+    Recursive, Refresh, Schedule, Segment, Softmax,
 };
 use dpopt_privacy::{
     Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which,
@@ -297,6 +297,21 @@ fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckErro
     on_rows(registry, "softmax", adjacency, softmax);
     on_rows(registry, "perceptron-squared", adjacency, perceptron(1)?);
     on_rows(registry, "perceptron-softmax", adjacency, perceptron(3)?);
+    for (name, activation, head) in [
+        (
+            "network-pinball",
+            Activation::Relu,
+            Glm::Pinball(Quantile::new(0.9)?),
+        ),
+        ("network-logistic", Activation::Silu, Glm::Logistic),
+    ] {
+        on_rows(
+            registry,
+            name,
+            adjacency,
+            Network::new(4, activation, head)?,
+        );
+    }
     // Says that it is constant, and jumps; what it answers is too long, or nothing at all.
     registry.add(CuratorReplay::new(
         &format!("loss/lying-closure/{adjacency}"),

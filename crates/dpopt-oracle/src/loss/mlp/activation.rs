@@ -36,8 +36,35 @@ impl Activation {
         self != Self::Relu
     }
 
+    /// The largest slope; of SiLU rounded up from 1.09984.
+    #[must_use]
+    pub fn lipschitz(self) -> f64 {
+        match self {
+            Self::Tanh | Self::Softplus | Self::Relu => 1.0,
+            Self::Sigmoid => 0.25,
+            Self::Silu => 1.0999,
+        }
+    }
+
+    /// The largest second derivative; infinite where there is a kink.
+    ///
+    /// # Formula
+    /// tanh'' = -2 tanh (1 - tanh^2), largest at tanh^2 = 1/3; sigmoid'' = s (1 - s)(1 - 2 s), largest at s = (1 - 1/sqrt 3)/2; softplus'' =
+    /// s (1 - s); silu'' = s (1 - s)(2 + z (1 - 2 s)), 1/2 at 0.
+    #[must_use]
+    pub fn smoothness(self) -> f64 {
+        let root3 = 3f64.sqrt();
+        match self {
+            Self::Tanh => 4.0 / (3.0 * root3),
+            Self::Sigmoid => 1.0 / (6.0 * root3),
+            Self::Softplus => 0.25,
+            Self::Silu => 0.5,
+            Self::Relu => f64::INFINITY,
+        }
+    }
+
     /// Replaces inputs by outputs and fills in the slopes. What becomes of a number depends on it alone.
-    pub(super) fn apply(self, values: &mut [f64], slopes: &mut [f64]) {
+    pub(in crate::loss) fn apply(self, values: &mut [f64], slopes: &mut [f64]) {
         let both = values.iter_mut().zip(&mut *slopes);
         match self {
             Self::Relu => {
@@ -85,7 +112,7 @@ impl Activation {
 
     /// The changes of output and slope from input z to z + `change`, without cancellation: replaces `change`
     /// by that of the output and fills in that of the slope.
-    pub(super) fn change(self, inputs: &[f64], changes: &mut [f64], slopes: &mut [f64]) {
+    pub(in crate::loss) fn change(self, inputs: &[f64], changes: &mut [f64], slopes: &mut [f64]) {
         if self == Self::Relu {
             for ((&z, dz), slope) in inputs.iter().zip(changes).zip(slopes) {
                 let moved = z + *dz;
@@ -123,6 +150,18 @@ impl Activation {
                 ),
             };
         }
+    }
+}
+
+impl std::fmt::Display for Activation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Tanh => "tanh",
+            Self::Sigmoid => "sigmoid",
+            Self::Softplus => "softplus",
+            Self::Silu => "silu",
+            Self::Relu => "relu",
+        })
     }
 }
 

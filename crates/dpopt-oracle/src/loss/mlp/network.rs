@@ -131,9 +131,7 @@ impl Mlp {
             };
             let reach = (6.0 / fan).sqrt();
             for _ in 0..m * n {
-                // 53 bits, at the middle of their interval.
-                let uniform = ((split_mix(&mut state) >> 11) as f64 + 0.5) * 2f64.powi(-53);
-                point.push((2.0 * uniform - 1.0) * reach);
+                point.push((2.0 * uniform(&mut state) - 1.0) * reach);
             }
             point.resize(point.len() + n, 0.0);
         }
@@ -187,6 +185,11 @@ impl Layer {
     pub(super) fn of_mut(self, point: &mut [f64]) -> &mut [f64] {
         &mut point[self.start..][..(self.inputs + 1) * self.outputs]
     }
+}
+
+/// Uniform in (0, 1), as a function of a public seed: 53 bits, at the middle of their interval.
+pub(in crate::loss) fn uniform(state: &mut u64) -> f64 {
+    ((split_mix(state) >> 11) as f64 + 0.5) * 2f64.powi(-53)
 }
 
 /// The generator of Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators", figure 17.

@@ -1,0 +1,229 @@
+//! Numbers as labels, and networks: from a table to predictions in the unit of the label.
+
+use serde_json::Value;
+
+use crate::support::{Place, table};
+
+const NUMBER: &str = "kind = \"number\"\nmin = 0.0\nmax = 200.0\ndefault = 100.0";
+const CLASSES: &str = "values = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"";
+
+/// y = 15 x, give or take 10, with hostile labels among them: n records.
+fn lines(n: usize) -> Vec<String> {
+    (0..n)
+        .map(|i| {
+            let x = ((i * 37 + 11) % 101) as f64 / 10.0;
+            let y = match i % 97 {
+                3 => "nan".to_owned(),
+                4 => String::new(),
+                5 => "1e300".to_owned(),
+                _ => format!("{}", 15.0 * x + ((i * 53) % 21) as f64 - 10.0),
+            };
+            let c = if i % 3 == 0 { "b" } else { "a" };
+            format!("{x:.1},{c},{y}")
+        })
+        .collect()
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    place.schema_with(CLASSES, NUMBER);
+    place.put("t.csv", &table(&lines(2_000)));
+    let clean: Vec<String> = lines(600)
+        .into_iter()
+        .enumerate()
+        .filter(|(i, _)| !(3..6).contains(&(i % 97)))
+        .map(|(_, line)| line)
+        .collect();
+    place.put("test.csv", &table(&clean));
+    place
+}
+
+#[test]
+fn a_quantile_is_learnt_by_a_line_and_by_a_network() {
+    let place = place();
+    for (hidden, width) in [("", 1), ("--hidden 8", 8)] {
+        for tau in [0.2, 0.8] {
+            let flags = format!(
+                "--test test.csv --epsilon 200 --loss pinball:{tau} --solver noisy-gd --force --out o {hidden}"
+            );
+            let json = place.train(&flags);
+            assert_eq!(json["dim"], 5 * width);
+            assert_eq!(json["hidden"].as_u64().unwrap_or(1), width);
+            // The noise is uniform over 21 numbers: a pinball loss of at best 21 tau (1 - tau)/2 = 1.7; a constant has about 9.
+            let loss = json["test_loss"].as_f64().unwrap();
+            assert!(loss < 4.0, "{json}");
+            let coverage = json["test_coverage"].as_f64().unwrap();
+            assert!((coverage - tau).abs() < 0.12, "{json}");
+            assert_eq!(json["test_loss_in_label_units"], true);
+            for key in [
+                "test_auc",
+                "test_accuracy",
+                "majority_accuracy",
+                "test_log_loss",
+            ] {
+                assert!(json.get(key).is_none(), "{key}");
+            }
+            let model = place.json("o/model.json");
+            let weights = model["weights"].as_array().unwrap();
+            let of = |weight: &Value| weight["weight"].as_array().map_or(1, Vec::len) as u64;
+            assert!(weights.iter().all(|weight| of(weight) == width));
+            assert_eq!(model.get("hidden").is_some(), width > 1);
+            let report = place.read("o/report.html");
+            for words in ["range of the label", "share of labels below the prediction"] {
+                assert!(report.contains(words), "{words}");
+            }
+            assert!(!report.contains("ROC") && !report.contains("positive value"));
+            // Predictions are numbers near 15 x.
+            let predicted = place.ok("predict --model o/model.json --data test.csv");
+            let mut predicted = predicted.lines();
+            assert_eq!(predicted.next(), Some("prediction"));
+            let predicted: Vec<f64> = predicted.map(|line| line.parse().unwrap()).collect();
+            let test = place.read("test.csv");
+            let xs = test
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').next().unwrap());
+            let apart = xs
+                .zip(&predicted)
+                .map(|(x, y)| (15.0 * x.parse::<f64>().unwrap() - y).abs());
+            assert!(
+                apart.sum::<f64>() / (predicted.len() as f64) < 16.0,
+                "{predicted:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_summary_speaks_of_the_label_in_its_unit() {
+    let place = place();
+    let text = place.ok(
+        "train t.csv --schema s.toml --test test.csv --loss pinball:0.9 --hidden 4 --max-steps 5",
+    );
+    for word in [
+        "4 hidden units (relu)",
+        "in units of y",
+        "below the prediction",
+        "20 weights",
+        "noisy-gd (auto",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("AUC"));
+    // A loss that is not linear in the residual has no unit.
+    let text =
+        place.ok("train t.csv --schema s.toml --test test.csv --loss huber:0.1 --max-steps 5");
+    assert!(text.contains("scaled to [-1, 1]"), "{text}");
+}
+
+#[test]
+fn networks_have_bounds_and_certificates() {
+    let place = place();
+    let flags = "--loss pinball:0.5 --hidden 4 --solver goldstein --goldstein-radius 40 --epsilon 100 --max-steps 300";
+    let json = place.train(flags);
+    assert!(json["bound"].as_f64().unwrap() < 1.0, "{json}");
+    let on = json["bound_on"].as_str().unwrap();
+    assert!(on.starts_with("Goldstein distance"), "{json}");
+    assert!(json["certificate"]["value"].is_number(), "{json}");
+    assert_eq!(json["certificate"]["of"], "goldstein-distance");
+    // The command that reads no data plans the same.
+    let plan = "plan goldstein --records 2000 --dim 5 --row-norm 2 --hidden 4 --loss pinball:0.5 --goldstein-radius 40 --epsilon 100 \
+                --delta 1e-6 --max-steps 300 --json";
+    let plan: Value = serde_json::from_str(&place.ok(plan)).unwrap();
+    assert_eq!(
+        (&plan["dim"], &plan["predicted_bound"]),
+        (&json["dim"], &json["bound"])
+    );
+    // A smooth network under a smooth loss has a bound on its gradient.
+    let flags = "--loss welsch --hidden 4 --activation tanh --solver spiderboost --epsilon 2000 --max-steps 300";
+    let json = place.train(flags);
+    assert_eq!(json["hidden"], 4);
+}
+
+#[test]
+fn the_start_is_a_function_of_its_seed_and_a_checkpoint_goes_on() {
+    let place = place();
+    let train = |flags: &str| {
+        place.train(&format!(
+            "--loss pinball:0.5 --hidden 4 --max-steps 3 {flags}"
+        ))
+    };
+    let weights = |json: &Value| json["model"]["weights"].to_string();
+    // With hardly any noise a few steps end near where they started.
+    let near = |a: &Value, b: &Value| {
+        let all = |json: &Value| -> Vec<f64> {
+            let weights = json["model"]["weights"].as_array().unwrap();
+            let each = weights.iter().flat_map(|w| w["weight"].as_array().unwrap());
+            each.map(|w| w.as_f64().unwrap()).collect()
+        };
+        all(a)
+            .iter()
+            .zip(all(b))
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f64::max)
+    };
+    let [a, b, c] = ["", "", "--hidden-seed 5"].map(|seed| train(&format!("--epsilon 1e6 {seed}")));
+    assert!(
+        near(&a, &b) < 1e-2 && near(&a, &c) > 0.1,
+        "{} {}",
+        weights(&a),
+        weights(&c)
+    );
+    let budget = "--ledger l.json --budget 4 --budget-delta 1e-5 --delta 1e-6 --epsilon 1 --out";
+    train(&format!("{budget} first --checkpoint c.json"));
+    let resumed = train("--ledger l.json --delta 1e-6 --epsilon 1 --out second --resume c.json");
+    assert_eq!(resumed["dim"], 20);
+    place.fails(
+        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 6 --resume c.json --ledger l.json",
+        1,
+        &["--resume", "dimension 20", "30"],
+    );
+}
+
+#[test]
+fn what_does_not_go_with_a_number_is_refused_by_name() {
+    let place = place();
+    for (flags, words) in [
+        (
+            "--loss logistic",
+            &["--loss", "logistic", "two classes", "\"y\""][..],
+        ),
+        ("", &["--loss", "logistic"]),
+        ("--loss hinge --hidden 4", &["--loss", "hinge"]),
+        (
+            "--loss pinball:0.5 --positive 40",
+            &["--positive", "number"],
+        ),
+        ("--loss absolute --label x", &["--label", "numbers"]),
+        ("--loss absolute --hidden 3", &["--hidden", "even"]),
+        (
+            "--loss absolute --hidden 4 --solver recursive-gd --radius 1",
+            &["--loss"],
+        ),
+    ] {
+        place.fails(
+            &format!("train t.csv --schema s.toml --out new {flags}"),
+            1,
+            words,
+        );
+    }
+}
+
+/// The hostile labels of the training table change nothing but themselves, and `check` tells of them.
+#[test]
+fn labels_that_are_no_numbers_are_no_errors() {
+    let place = place();
+    let report = place.ok("check t.csv --schema s.toml");
+    assert!(
+        report.contains("not a number") && report.contains("out of range"),
+        "{report}"
+    );
+    assert!(!report.contains("positive"));
+    place.put("bad.csv", &table(&vec!["nan,?,inf".to_owned(); 50]));
+    let json =
+        place.ok("train bad.csv --schema s.toml --json --loss absolute --hidden 2 --max-steps 3");
+    assert!(json.contains("\"stop\":\"completed\""), "{json}");
+    // As a file of rows.
+    place.ok("convert t.csv --schema s.toml --out t.dpr");
+    place.ok("train t.dpr --loss pinball:0.5 --hidden 2 --max-steps 3");
+}

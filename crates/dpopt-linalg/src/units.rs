@@ -1,0 +1,245 @@
+//! Inner products of rows with the weights of a layer of units, each entry of a row read once for all of them.
+
+use dpopt_lanes::{Entry, Kernel, LANES, Lanes, dispatch};
+
+/// Chunks of units that are summed together: enough sums in flight to hide the time that one multiply-add takes.
+const WIDE: usize = 4;
+
+/// The weights of k units for p inputs, laid out for products with rows.
+pub struct UnitWeights {
+    inputs: usize,
+    units: usize,
+    /// `wide` chunks of units for each input, zeros beyond the last unit.
+    wide: usize,
+    chunks: Vec<[f64; LANES]>,
+}
+
+impl UnitWeights {
+    /// The weights of `units` units.
+    ///
+    /// # Shapes
+    /// `weights`: (p, k), the k weights of an input beside each other.
+    ///
+    /// # Panics
+    /// When there is no unit, or the weights don't fill rows.
+    #[must_use]
+    pub fn new(units: usize, weights: &[f64]) -> Self {
+        assert!(
+            units > 0 && weights.len().is_multiple_of(units),
+            "weights that fill rows, one entry for each unit"
+        );
+        let wide = units.div_ceil(LANES);
+        let inputs = weights.len() / units;
+        let mut chunks = vec![[0.0; LANES]; inputs * wide];
+        for (row, to) in weights
+            .chunks_exact(units)
+            .zip(chunks.chunks_exact_mut(wide))
+        {
+            for (from, to) in row.chunks(LANES).zip(to) {
+                to[..from.len()].copy_from_slice(from);
+            }
+        }
+        Self {
+            inputs,
+            units,
+            wide,
+            chunks,
+        }
+    }
+
+    /// p.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// k.
+    #[must_use]
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
+    /// Inner products of each dense row with each unit's weights, in `f64`.
+    ///
+    /// # Formula
+    /// `out[i k + j] = sum_c rows[i][c] weights[c k + j]`, added up in the order of the columns, by fused multiply-adds where the
+    /// processor has them. The bits depend on the row and the weights alone.
+    ///
+    /// # Shapes
+    /// `rows`: slices of p entries (those beyond are left out); `out`: (rows, k).
+    ///
+    /// # Panics
+    /// When `out` has another length.
+    pub fn products<T: Entry>(&self, rows: &[&[T]], out: &mut [f64]) {
+        self.run(rows, out);
+    }
+
+    /// The same for sparse rows of columns and entries; columns beyond p are left out.
+    ///
+    /// # Panics
+    /// As [`UnitWeights::products`].
+    pub fn sparse_products(&self, rows: &[(&[u32], &[f32])], out: &mut [f64]) {
+        self.run(rows, out);
+    }
+
+    fn run<R: Visit>(&self, rows: &[R], out: &mut [f64]) {
+        assert!(
+            out.len() == rows.len() * self.units,
+            "one product for each row and unit"
+        );
+        dispatch(Products {
+            weights: self,
+            rows,
+            out,
+        });
+    }
+}
+
+/// A row whose entries can be visited.
+trait Visit: Copy {
+    fn entries(self) -> impl Iterator<Item = (usize, f64)>;
+}
+
+impl<T: Entry> Visit for &[T] {
+    #[inline(always)]
+    fn entries(self) -> impl Iterator<Item = (usize, f64)> {
+        self.iter().map(|&x| x.into()).enumerate()
+    }
+}
+
+impl Visit for (&[u32], &[f32]) {
+    #[inline(always)]
+    fn entries(self) -> impl Iterator<Item = (usize, f64)> {
+        let both = self.0.iter().zip(self.1);
+        both.map(|(&column, &x)| (column as usize, f64::from(x)))
+    }
+}
+
+struct Products<'a, R> {
+    weights: &'a UnitWeights,
+    rows: &'a [R],
+    out: &'a mut [f64],
+}
+
+impl<R: Visit> Kernel for Products<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let weights = self.weights;
+        for (&row, out) in self
+            .rows
+            .iter()
+            .zip(self.out.chunks_exact_mut(weights.units))
+        {
+            let mut first = 0;
+            while weights.wide - first >= WIDE {
+                let found = sums::<L, R, WIDE>(lanes, weights, first, row);
+                store(&found, &mut out[first * LANES..]);
+                first += WIDE;
+            }
+            let out = &mut out[(first * LANES).min(weights.units)..];
+            match weights.wide - first {
+                0 => {}
+                1 => store(&sums::<L, R, 1>(lanes, weights, first, row), out),
+                2 => store(&sums::<L, R, 2>(lanes, weights, first, row), out),
+                _ => store(&sums::<L, R, 3>(lanes, weights, first, row), out),
+            }
+        }
+    }
+}
+
+fn store(found: &[[f64; LANES]], out: &mut [f64]) {
+    for (from, to) in found.iter().zip(out.chunks_mut(LANES)) {
+        to.copy_from_slice(&from[..to.len()]);
+    }
+}
+
+/// The products with W chunks of units from `first` on.
+#[inline(always)]
+fn sums<L: Lanes, R: Visit, const W: usize>(
+    lanes: L,
+    weights: &UnitWeights,
+    first: usize,
+    row: R,
+) -> [[f64; LANES]; W] {
+    let mut sums = [lanes.splat(0.0); W];
+    for (column, x) in row.entries() {
+        let start = column.saturating_mul(weights.wide).saturating_add(first);
+        if let Some(chunks) = weights
+            .chunks
+            .get(start..)
+            .and_then(<[_]>::first_chunk::<W>)
+        {
+            let x = lanes.splat(x);
+            for w in 0..W {
+                sums[w] = lanes.mul_add(x, lanes.doubles(&chunks[w]), sums[w]);
+            }
+        }
+    }
+    sums.map(|sum| lanes.to_doubles(sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Integers, whose products are exact whatever the order.
+    #[test]
+    fn products_are_sums_of_products() {
+        for units in [1, 2, 7, 8, 9, 16, 24, 33, 64, 71] {
+            let inputs = 5;
+            let weights: Vec<f64> = (0..inputs * units)
+                .map(|i| (i * i % 23) as f64 - 11.0)
+                .collect();
+            let layer = UnitWeights::new(units, &weights);
+            assert_eq!((layer.inputs(), layer.units()), (inputs, units));
+            let rows: [[f32; 5]; 3] = [
+                [1.0, 0.0, -2.0, 0.0, 3.0],
+                [0.0; 5],
+                [4.0, 5.0, 6.0, 7.0, 8.0],
+            ];
+            let expected: Vec<f64> = rows
+                .iter()
+                .flat_map(|row| {
+                    let weights = &weights;
+                    (0..units).map(move |j| {
+                        (0..inputs)
+                            .map(|c| f64::from(row[c]) * weights[c * units + j])
+                            .sum()
+                    })
+                })
+                .collect();
+            let mut out = vec![f64::NAN; 3 * units];
+            layer.products(&rows.each_ref().map(|row| &row[..]), &mut out);
+            assert_eq!(out, expected);
+            out.fill(f64::NAN);
+            let all: Vec<u32> = (0..5).collect();
+            // A column that is not there is left out.
+            let beyond: (&[u32], &[f32]) = (&[0, 2, 4, 9], &[1.0, -2.0, 3.0, 5.0]);
+            layer.sparse_products(&[beyond, (&[], &[]), (&all, &rows[2])], &mut out);
+            assert_eq!(out, expected);
+        }
+    }
+
+    /// A row's bits do not depend on its company.
+    #[test]
+    fn a_row_alone_gives_the_same_bits() {
+        let weights: Vec<f64> = (0..6 * 19).map(|i| (f64::from(i) * 0.7).sin()).collect();
+        let layer = UnitWeights::new(19, &weights);
+        let rows: Vec<Vec<f64>> = (0..9)
+            .map(|i| (0..6).map(|c| f64::from(i * 6 + c).cos()).collect())
+            .collect();
+        let rows: Vec<&[f64]> = rows.iter().map(|row| &row[..]).collect();
+        let mut all = vec![0.0; 9 * 19];
+        layer.products(&rows, &mut all);
+        for (row, expected) in rows.iter().zip(all.chunks_exact(19)) {
+            let mut alone = [0.0; 19];
+            layer.products(&[row], &mut alone);
+            assert_eq!(
+                alone.map(f64::to_bits)[..],
+                expected.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+            );
+        }
+    }
+}
