@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use dpopt::certify::PrivateCertificateError;
 use dpopt::data::tabular::TabularError;
 use dpopt::nonconvex::{PlanError, RunError};
-use dpopt::oracle::{DataError, EstimatorError};
+use dpopt::oracle::{AskError, DataError, EstimatorError};
 use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
 
 use crate::exit::Exit;
@@ -46,6 +47,9 @@ pub(crate) enum CliError {
     /// A ledger that a command was asked to read.
     #[error(transparent)]
     LedgerFile(LedgerError),
+    /// A certificate can't be planned or made.
+    #[error("{0}")]
+    Certificate(PrivateCertificateError),
     /// A checkpoint can't be used.
     #[error(transparent)]
     Checkpoint(CheckpointError),
@@ -167,6 +171,15 @@ impl CliError {
 fn join(errors: &[CliError]) -> String {
     let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
     all.join("; ")
+}
+
+impl From<PrivateCertificateError> for CliError {
+    fn from(error: PrivateCertificateError) -> Self {
+        match error {
+            PrivateCertificateError::Ask(AskError::Refused(refused)) => refused.into(),
+            other => Self::Certificate(other),
+        }
+    }
 }
 
 impl From<PlanError> for CliError {

@@ -10,6 +10,7 @@ mod artefacts;
 mod attack;
 mod calibrate;
 mod certificate;
+mod certify;
 mod check;
 mod checkpoints;
 mod choose;
@@ -73,6 +74,8 @@ enum Command {
     Convert(convert::ConvertArgs),
     /// Apply a trained model to a table
     Predict(predict::PredictArgs),
+    /// Certify a trained model on private records: how long the gradient is, and whether the Hessian bends down
+    Certify(certify::CertifyArgs),
     /// Show or verify a ledger, which holds the budget of several runs
     Ledger(ledger::LedgerCommand),
 }
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args).map(done),
         Command::Convert(args) => convert::run(args).map(done),
         Command::Predict(args) => predict::run(args).map(done),
+        Command::Certify(args) => certify::run(args).map(done),
         Command::Ledger(command) => ledger::run(command).map(done),
     };
     let exit = match done {

@@ -142,10 +142,19 @@ impl Model {
         Ok(model)
     }
 
+    /// The weights of a linear model; none of a network.
+    pub(crate) fn linear(&self) -> Option<Vec<f64>> {
+        self.hidden.is_none().then(|| self.point())
+    }
+
+    fn point(&self) -> Vec<f64> {
+        let weights = self.weights.iter();
+        weights.flat_map(|w| w.weight.all().to_vec()).collect()
+    }
+
     /// The output for each row.
     pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
-        let weights = self.weights.iter();
-        let point: Vec<f64> = weights.flat_map(|w| w.weight.all().to_vec()).collect();
+        let point = self.point();
         let fit = Fit {
             loss: self.loss,
             network: self.hidden.as_ref().map(|hidden| hidden.network),

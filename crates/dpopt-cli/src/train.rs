@@ -323,7 +323,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let mut curator = Curator::protected(data.adjacency())?;
     let budget_file = match ledger {
         Some(ledger) => {
-            let mut file = ledger.open(&*chosen.plan)?;
+            let mut file = ledger.open(chosen.plan.access(), chosen.plan.spend().event())?;
             let path = args.ledger.path();
             if let Some(path) = path.filter(|_| start.is_some() && !args.quiet) {
                 let words = resume_in_words(path, &mut file, &*chosen.plan);

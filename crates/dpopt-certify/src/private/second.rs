@@ -20,6 +20,15 @@ pub struct SecondOrderTargets {
 }
 
 impl SecondOrderTargets {
+    /// A hair below what every point meets, L0 and L1: for the two numbers alone.
+    #[must_use]
+    pub fn widest(facts: &PublicFacts) -> Self {
+        Self {
+            gradient: 0.999 * facts.lipschitz,
+            curvature: 0.999 * facts.smoothness,
+        }
+    }
+
     /// alpha and sqrt(rho alpha): an alpha-second-order stationary point.
     #[must_use]
     pub fn coupled(alpha: f64, hessian_lipschitz: f64) -> Self {

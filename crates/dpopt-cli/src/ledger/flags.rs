@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::nonconvex::{Access, Plan};
 use dpopt::privacy::ledger::{LedgerReport, RunNote, RunNoteError, RunState};
-use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, FilterKind, Ledger, LedgerError};
+use dpopt::privacy::{
+    Adjacency, Checkpoint, Delta, Epsilon, Event, FilterKind, Ledger, LedgerError,
+};
 
 use crate::args;
 use crate::artefacts::{folder_of, probe};
@@ -198,8 +200,8 @@ impl Shared {
         Ok(Self::Open(Box::new(file)))
     }
 
-    /// The ledger, created if need be and if it could pay for `plan`.
-    pub(crate) fn open(self, plan: &dyn Plan) -> Result<Ledger, CliError> {
+    /// The ledger, created if need be and if it could pay for `event`, whose releases read records so.
+    pub(crate) fn open(self, access: Access, event: &Event) -> Result<Ledger, CliError> {
         match self {
             Self::Open(file) => Ok(*file),
             Self::New {
@@ -209,11 +211,11 @@ impl Shared {
                 adjacency,
                 filter,
             } => {
-                let filter = filter.unwrap_or(match plan.access() {
+                let filter = filter.unwrap_or(match access {
                     Access::Poisson(_) | Access::FixedSize(_) => FilterKind::Rdp,
                     _ => FilterKind::Gdp,
                 });
-                Ledger::could_pay(epsilon, delta, adjacency, filter, plan.spend().event())
+                Ledger::could_pay(epsilon, delta, adjacency, filter, event)
                     .map_err(CliError::from_ledger)?;
                 Ledger::open_or_create(&path, epsilon, delta, adjacency, filter)
                     .map_err(CliError::Ledger)

@@ -4,6 +4,7 @@ mod account;
 mod bad_input;
 mod calibrate;
 mod certificates;
+mod certify;
 mod formats;
 mod hostile;
 mod interrupt;

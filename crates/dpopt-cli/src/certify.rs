@@ -1,0 +1,255 @@
+//! `dpopt certify`: how stationary the point of a finished model is on private records, for a price.
+
+use std::fmt::Write as _;
+use std::mem::discriminant;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use dpopt::certify::{Interval, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets};
+use dpopt::data::formats::Format;
+use dpopt::nonconvex::{Access, PublicFacts, Stop};
+use dpopt::oracle::{EstimatorError, Glm, PrivateData, PrivateMean};
+use dpopt::privacy::accounting::gdp;
+use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon};
+use serde::Serialize;
+
+use crate::args;
+use crate::error::CliError;
+use crate::input::{self, Input};
+use crate::ledger::{LedgerArgs, Shared};
+use crate::model::Model;
+use crate::paths::Paths;
+use crate::statement::Statement;
+use crate::summary::{print, print_json};
+
+/// Flags of `dpopt certify`.
+#[derive(Debug, Args)]
+pub(crate) struct CertifyArgs {
+    /// Model written by `dpopt train --out`: linear, of a loss with two derivatives
+    #[arg(long, value_name = "FILE")]
+    model: PathBuf,
+    /// Private records that it is certified on; `-`: a table on standard input
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// Format of the records; default: by the file's name
+    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
+    format: Option<Format>,
+    /// Labels of the records, where they are in a file of their own (NPY, IDX)
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+    /// Privacy budget epsilon of the certificate. It comes on top of what the model cost; --ledger holds both
+    #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
+    epsilon: Epsilon,
+    /// Privacy budget delta of the certificate; should be well below one over the number of records
+    #[arg(long, value_name = "D", default_value = "1e-6", value_parser = args::delta, allow_hyphen_values = true)]
+    delta: Delta,
+    /// Certify that the gradient norm is at most A (with --curvature); default: tell how long it is
+    #[arg(long, value_name = "A", requires = "curvature", value_parser = args::positive, allow_hyphen_values = true)]
+    gradient: Option<f64>,
+    /// Certify that the least eigenvalue of the Hessian is at least -L (with --gradient); default: tell what it is
+    #[arg(long, value_name = "L", requires = "gradient", value_parser = args::positive, allow_hyphen_values = true)]
+    curvature: Option<f64>,
+    /// Probability with which a certificate may be false
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 0.05,
+        allow_hyphen_values = true
+    )]
+    failure: f64,
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// Threads, up to 1024; default: as many as the machine offers. The result does not depend on it
+    #[arg(long, value_name = "N", value_parser = args::threads, allow_hyphen_values = true)]
+    threads: Option<NonZeroUsize>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Json<'a> {
+    /// None where no targets were given.
+    certified: Option<bool>,
+    targets: Option<SecondOrderTargets>,
+    failure: f64,
+    gradient_norm: Interval,
+    /// None where the gradient norm was not certified: then nothing was spent on it.
+    least_eigenvalue: Option<Interval>,
+    loss: Glm,
+    dim: usize,
+    privacy: &'a Statement,
+}
+
+/// Releases a gradient norm and, where that meets its target, a Hessian, at the model's point. The neighbouring relation is the model's.
+pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
+    Paths::new()
+        .reads("--model", Some(&args.model))
+        .reads("--data", Some(&args.data))
+        .reads("--labels", args.labels.as_deref())
+        .writes("--ledger", args.ledger.path())
+        .check()?;
+    let model = Model::load(&args.model)?;
+    let point = certifiable(&model)?;
+    let (loss, adjacency) = (model.loss, model.privacy.adjacency);
+    let ledger = Shared::check(&args.ledger, adjacency, None)?;
+    let files = ["--data", "--labels"];
+    let input = Input::new(&args.data, args.labels.as_deref(), args.format, files)?;
+    let table = input.read(&model.schema)?;
+    let clip = |radius| ClipNorm::new(radius).map_err(EstimatorError::from);
+    // Where the number of records is private the declared one is the model's.
+    let declared = (!adjacency.record_count_is_public()).then_some(model.privacy.records);
+    let row_norm = clip(table.row_norm)?;
+    let data = PrivateData::new(table.design, table.labels, row_norm, adjacency, declared);
+    // A schema's labels are -1 and 1, or between.
+    let data = data
+        .map_err(|source| CliError::Data {
+            path: input.name(),
+            source,
+        })?
+        .with_label_bound(clip(1.0)?);
+    let constants = loss.constants_within(data.row_norm(), data.label_bound());
+    let facts = PublicFacts::glm(
+        data.public_records(),
+        data.dim(),
+        adjacency,
+        data.row_norm(),
+        constants,
+    )?;
+    let asked = args.gradient.zip(args.curvature);
+    let targets = asked.map(|(gradient, curvature)| SecondOrderTargets {
+        gradient,
+        curvature,
+    });
+    // A Hessian of rank one is L1 long.
+    let plan = SecondOrderPlan::new(
+        &facts,
+        clip(facts.smoothness)?,
+        gdp::mu_for(args.epsilon, args.delta)?,
+        args.failure,
+        targets.unwrap_or_else(|| SecondOrderTargets::widest(&facts)),
+    )?;
+    let mut curator = Curator::protected(adjacency)?;
+    if let Some(ledger) = ledger {
+        let file = ledger.open(Access::FullBatch, plan.spend().event())?;
+        let file = file.with_note(args.ledger.note(None)?);
+        curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
+    }
+    let spend = plan.spend();
+    let reserved = curator.reserve(&spend);
+    reserved.map_err(|refused| CliError::from_run(refused.into()))?;
+    // Of what is reserved, so that nothing but the settling comes after the release.
+    let guarantee = curator.guarantee(args.delta)?;
+    let threads = args
+        .threads
+        .or_else(|| std::thread::available_parallelism().ok());
+    let mut mean =
+        PrivateMean::new(&data, loss, curator)?.with_threads(threads.unwrap_or(NonZeroUsize::MIN));
+    let found = plan.release(&mut mean, &point)?;
+    let settled = mean.curator_mut().settle();
+    let (event, draft) = (spend.event(), model.schema.is_draft());
+    let privacy = Statement::new(
+        &guarantee,
+        facts.records,
+        Stop::Completed,
+        event,
+        None,
+        draft,
+    );
+    let printed = if args.json {
+        print_json(&Json {
+            certified: targets.map(|_| found.certified),
+            targets,
+            failure: found.failure,
+            gradient_norm: found.gradient,
+            least_eigenvalue: found.curvature,
+            loss,
+            dim: facts.dim,
+            privacy: &privacy,
+        })
+    } else {
+        print(&words(&found, targets.is_some(), &privacy))
+    };
+    // What was released is shown first, and paid for whatever happens here.
+    let troubles: Vec<CliError> = settled.err().map(CliError::from).into_iter().collect();
+    if !troubles.is_empty() {
+        return Err(CliError::AfterRun(troubles));
+    }
+    printed
+}
+
+/// The model's point, if its loss has a Hessian.
+fn certifiable(model: &Model) -> Result<Vec<f64>, CliError> {
+    let problem = match model.linear() {
+        None => "a network of hidden units has no certificate of second order here".to_owned(),
+        Some(_)
+            if !Glm::SMOOTH
+                .iter()
+                .any(|smooth| discriminant(smooth) == discriminant(&model.loss)) =>
+        {
+            format!(
+                "{} has no second derivative everywhere; `dpopt train` certifies runs on such losses from their releases",
+                model.loss
+            )
+        }
+        Some(point) => return Ok(point),
+    };
+    Err(CliError::flag("--model", problem))
+}
+
+fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> String {
+    let mut text = String::new();
+    let percent = 100.0 * (1.0 - found.failure);
+    let targets = found.targets;
+    // Writing to a `String` can't fail.
+    let _ = match (asked, found.certified) {
+        (false, _) => Ok(()),
+        (true, true) => writeln!(
+            text,
+            "Certified  the gradient norm is at most {}, and the least eigenvalue of the Hessian at least -{}",
+            targets.gradient, targets.curvature
+        ),
+        (true, false) => writeln!(
+            text,
+            "NOT certified: gradient norm at most {} and least eigenvalue at least -{}; that is no proof of the opposite",
+            targets.gradient, targets.curvature
+        ),
+    };
+    let _ = writeln!(
+        text,
+        "Gradient   its norm is between {:.4e} and {:.4e}",
+        found.gradient.low, found.gradient.high
+    );
+    let _ = match &found.curvature {
+        Some(at) => writeln!(
+            text,
+            "Curvature  the least eigenvalue of the Hessian is between {:.4e} and {:.4e}{}",
+            at.low,
+            at.high,
+            if at.high < 0.0 {
+                ": the point is no local minimum"
+            } else {
+                ""
+            }
+        ),
+        None => writeln!(
+            text,
+            "Curvature  not asked for, and not paid for: the gradient norm was not certified"
+        ),
+    };
+    let _ = writeln!(
+        text,
+        "           of the mean loss of these records at the model's weights; each interval holds with {percent} %\n           \
+         probability, and so do the upper end of the first and the lower end of the second together"
+    );
+    for words in &privacy.words {
+        let _ = writeln!(text, "Privacy    {words}");
+    }
+    let _ = writeln!(
+        text,
+        "           This is the cost of the certificate alone. What the model cost on the same records comes on top of it."
+    );
+    text
+}

@@ -1,0 +1,111 @@
+//! `dpopt certify`: the intervals hold, targets are met or not, and what can't be certified costs nothing.
+
+use serde_json::Value;
+
+use crate::support::{Place, ROWS, rows};
+
+/// Norm of the mean logistic gradient at the model's weights, and the value of the Hessian's form at (0, 1, 1, 0, -1), which is zero as
+/// the constant feature is the sum of the categories: computed from the lines by hand.
+fn exact(model: &Value) -> (f64, f64) {
+    let weights = model["weights"].as_array().unwrap();
+    let weights: Vec<f64> = weights
+        .iter()
+        .map(|w| w["weight"].as_f64().unwrap())
+        .collect();
+    let (mut gradient, mut form) = ([0.0; 5], 0.0);
+    for line in rows(ROWS) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let x: f64 = fields[0].parse().unwrap();
+        let at = |name| f64::from(u8::from(fields[1] == name));
+        let row = [x / 10.0, at("a"), at("b"), 0.0, 1.0];
+        let label = if fields[2] == "yes" { 1.0 } else { -1.0 };
+        let z: f64 = row.iter().zip(&weights).map(|(x, w)| x * w).sum();
+        let slope = -label / (1.0 + (label * z).exp());
+        for (g, x) in gradient.iter_mut().zip(row) {
+            *g += slope * x / ROWS as f64;
+        }
+        let along = row[1] + row[2] - row[4];
+        form += slope.abs() * (1.0 - slope.abs()) * along * along;
+    }
+    (gradient.iter().map(|g| g * g).sum::<f64>().sqrt(), form)
+}
+
+fn certify(place: &Place, flags: &str) -> Value {
+    let flags = format!("certify --model out/model.json --data t.csv --json {flags}");
+    serde_json::from_str(&place.ok(&flags)).unwrap()
+}
+
+#[test]
+fn the_intervals_hold_what_they_are_about() {
+    let place = Place::new();
+    place.train("--epsilon 5 --out out");
+    let model = place.json("out/model.json");
+    assert_eq!(model["weights"][4]["feature"], "(intercept)", "{model}");
+    let (gradient, form) = exact(&model);
+    assert_eq!(form, 0.0);
+    let found = certify(&place, "--epsilon 50 --failure 1e-6");
+    let end = |name: &str, end: &str| found[name][end].as_f64().unwrap();
+    let (low, high) = (end("gradient_norm", "low"), end("gradient_norm", "high"));
+    assert!(low <= gradient && gradient <= high, "{gradient} {found}");
+    assert!(high - low < 0.1, "{found}");
+    let (low, high) = (
+        end("least_eigenvalue", "low"),
+        end("least_eigenvalue", "high"),
+    );
+    assert!(low <= 0.0 && 0.0 <= high && high - low < 0.2, "{found}");
+    assert_eq!(found["certified"], Value::Null);
+    assert!(found["privacy"]["epsilon"].as_f64().unwrap() <= 50.0);
+
+    let words = place.ok(
+        "certify --model out/model.json --data t.csv --epsilon 50 --gradient 0.9 --curvature 0.4 --failure 1e-6",
+    );
+    assert!(words.starts_with("Certified"), "{words}");
+    let nearly = gradient * 0.5;
+    let found = certify(
+        &place,
+        &format!("--epsilon 50 --gradient {nearly} --curvature 0.4"),
+    );
+    // The half of what it is: the Hessian is not paid for.
+    assert_eq!(found["certified"], false);
+    assert_eq!(found["least_eigenvalue"], Value::Null);
+}
+
+#[test]
+fn one_ledger_pays_for_the_model_and_its_certificate() {
+    let place = Place::new();
+    place.train("--epsilon 2 --out out --ledger l.json --budget 4 --budget-delta 1e-5");
+    let flags = "certify --model out/model.json --data t.csv --epsilon 2 --ledger l.json";
+    place.ok(flags);
+    let shown = place.ok("ledger show l.json");
+    assert!(shown.contains("after 2 runs"), "{shown}");
+    place.fails(flags, 2, &["--ledger", "nothing was released"]);
+}
+
+#[test]
+fn what_has_no_certificate_is_refused() {
+    let place = Place::new();
+    place.train("--epsilon 5 --out out");
+    place.train("--epsilon 5 --out kinks --loss hinge --solver noisy-gd");
+    place.train("--epsilon 5 --out units --loss hinge --hidden 2 --solver noisy-gd");
+    let on = |model: &str, flags: &str| {
+        format!("certify --model {model}/model.json --data t.csv --epsilon 1 {flags}")
+    };
+    place.fails(&on("kinks", ""), 1, &["--model", "second derivative"]);
+    place.fails(&on("units", ""), 1, &["--model", "network"]);
+    place.fails(
+        &on("out", "--gradient 1e-9 --curvature 0.4"),
+        1,
+        &["the gradient norm", "more records"],
+    );
+    place.fails(
+        &on("out", "--gradient 99 --curvature 0.4"),
+        1,
+        &["every point meets"],
+    );
+    place.fails(&on("out", "--failure 1"), 1, &["failure"]);
+    place.fails(
+        "certify --model t.csv --data t.csv --epsilon 1",
+        1,
+        &["t.csv"],
+    );
+}
