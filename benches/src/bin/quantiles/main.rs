@@ -75,7 +75,7 @@ fn section(setting: &Setting<'_>, rows: &[Row]) -> String {
             ),
             Err(why) => writeln!(
                 out,
-                "| {} | {} | no plan: {why} | | | | | | |",
+                "| {} | {} | {why} | | | | | | |",
                 row.model, row.solver
             ),
         };

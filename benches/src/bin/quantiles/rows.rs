@@ -5,7 +5,7 @@ use dpopt::data::tabular::{EncodedTable, LabelRange, Schema, read_table};
 use dpopt::linalg::{Design, Row as Features};
 use dpopt::nonconvex::{
     Budget, DP_SGD, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GlmRun, Limits,
-    NOISY_GD, NoObserver, PlanError, PublicFacts, Solver,
+    NOISY_GD, NoObserver, PublicFacts, Solver, Value,
 };
 use dpopt::oracle::{Activation, Glm, Network, PrivateData, PublicData, Quantile};
 use dpopt::privacy::selection::{BaseMeasure, QuantileBins, QuantileSum, Target};
@@ -21,6 +21,8 @@ const FAILURE: f64 = 0.05;
 const FEW: usize = 20_000;
 /// Bins of the private quantile: a year each, in units of the encoded label.
 const BINS: usize = 90;
+/// A plan from values alone that asks for more is not run: some hours.
+const MOST_VALUES: f64 = 1e11;
 /// Seed of the hidden weights at the start: public, from nowhere.
 const START: u64 = 0;
 
@@ -188,10 +190,7 @@ impl<'a> Setting<'a> {
         let network = |units| Network::new(units, Activation::Relu, self.loss);
         let network = units.map(network).transpose()?;
         let model = units.map_or("linear".to_owned(), |units| format!("{units} units"));
-        let result = match self.run(network, solver)? {
-            Ok(run) => Ok(run),
-            Err(error) => Err(error.to_string()),
-        };
+        let result = self.run(network, solver)?;
         match &result {
             Ok(run) => eprintln!(
                 "{} {} {model} {solver}: {:.1} s, {:.3} years, coverage {:.3}, {:?}, {:?}",
@@ -216,7 +215,7 @@ impl<'a> Setting<'a> {
         &self,
         network: Option<Network>,
         solver: &'static Solver,
-    ) -> Result<Result<Run, PlanError>, Failure> {
+    ) -> Result<Result<Run, String>, Failure> {
         let private = &self.data.private;
         let (norm, bound) = (private.row_norm(), private.label_bound());
         let constants = match network {
@@ -233,8 +232,19 @@ impl<'a> Setting<'a> {
         let limits = Limits::steps(self.options.max_steps);
         let plan = match solver.plan(&facts, &extra, &self.budget, &limits) {
             Ok(plan) => plan,
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Ok(Err(error.to_string())),
         };
+        let values = plan.items().into_iter().find_map(|item| match item.value {
+            Value::Number(values) if item.name == "values" => values,
+            _ => None,
+        });
+        if let Some(values) = values.filter(|values| *values > MOST_VALUES) {
+            let bound = plan.bound().map_or(f64::NAN, |bound| bound.value);
+            return Ok(Err(format!(
+                "not run: it would ask for {values:.1e} values, for a bound of {:.4} L0",
+                bound / facts.lipschitz
+            )));
+        }
         let start = network.map(|network| network.start(private.dim(), norm, START));
         let run = GlmRun::new(private, self.loss, self.curator(solver.name, units))
             .of_network(network)

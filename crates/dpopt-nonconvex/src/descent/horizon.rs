@@ -24,11 +24,11 @@ const CLIP_FRACTION: f64 = 0.5;
 pub(super) const TIME_CONSTANTS: f64 = 10.0;
 
 /// Of a loss with kinks: how much of the initial gap the noise of the whole run may be worth to a record, whose loss changes by at most
-/// L0 times a distance. A tuned constant (on synthetic data).
+/// L0 times a distance. The first guess: not tuned.
 const KINK_NOISE: f64 = 0.025;
 
-/// Of a loss with kinks: the plain step in units of F0/L0^2, which would be 1/L1 if the gap were a parabola's. A tuned constant (on
-/// synthetic data).
+/// Of a loss with kinks: the plain step in units of F0/L0^2, which would be 1/L1 if the gap were a parabola's. The first
+/// guess: not tuned.
 const KINK_STEP: f64 = 0.1;
 
 /// What the plans without a bound are made of.
