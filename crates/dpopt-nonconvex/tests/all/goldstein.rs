@@ -30,6 +30,7 @@ fn schedule(steps: u64, block: u64) -> GoldsteinSchedule {
         step: GoldsteinStep::Planned,
         batch: Batch::All,
         directions: None,
+        period: None,
         clip: 1.0,
         noise_multiplier: z(1.0),
         output: GoldsteinOutput::UniformBlock,

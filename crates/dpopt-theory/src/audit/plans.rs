@@ -288,6 +288,7 @@ pub(super) fn goldstein(
         step: GoldsteinStep::Planned,
         batch,
         directions: None,
+        period: None,
         clip: facts.lipschitz,
         noise_multiplier: noise((steps as f64).sqrt() / budget.mu()?.get())?,
         output: GoldsteinOutput::UniformBlock,

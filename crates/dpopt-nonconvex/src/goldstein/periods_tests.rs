@@ -1,0 +1,1 @@
+//! Walks in periods against numbers computed apart from this code.
