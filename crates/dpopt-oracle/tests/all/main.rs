@@ -14,5 +14,6 @@ mod projection;
 mod regularized;
 mod slopes;
 mod smoothed;
+mod smoothed_means;
 mod storages;
 mod user_loss;
