@@ -281,9 +281,13 @@ impl Periodic<'_> {
     fn shaped(&self, len: u64, shape: Shape) -> Shape {
         let n = self.facts.records as f64;
         match (self.reads, self.charged) {
-            (Reads::All { most, .. }, _) => Shape {
+            (Reads::All { most, .. }, charged) => Shape {
                 anchor: n,
                 change: n,
+                smoothing: match charged {
+                    Charged::AsNoise => shape.smoothing,
+                    Charged::AsBias => 0.5 * self.radius,
+                },
                 steps: shape.steps.min(most as f64).max(2.0 * len as f64),
                 ..shape
             },

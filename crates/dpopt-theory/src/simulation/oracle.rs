@@ -12,7 +12,7 @@ use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, 
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier,
-    PoolError, Prefix, Refused, Slice, Which,
+    Participation, PoolError, Prefix, PrefixKind, Refused, Slice, Which,
 };
 use rand_distr::{Distribution as _, StandardNormal};
 
@@ -417,8 +417,17 @@ impl<P: Population> SimulatedOracle<P> {
         let noise = FloatPrefixNoise::new(kind, len, participation, dim, scale)?;
         let bound = Bound::new(share, 1)?;
         let curator = self.books.curator_mut();
+        // The event is the same, and less noise is made for nobody.
+        let charged = match kind {
+            PrefixKind::Toeplitz | PrefixKind::Banded { .. }
+                if participation == Participation::Single =>
+            {
+                PrefixKind::Independent
+            }
+            kind => kind,
+        };
         Ok(SimulatedPeriod {
-            books: curator.prefix(kind, bound, len, noise_multiplier, participation)?,
+            books: curator.prefix(charged, bound, len, noise_multiplier, participation)?,
             noise,
             sum: vec![0.0; dim],
             share: share.get(),

@@ -212,6 +212,25 @@ impl GoldsteinPlan {
         task.planned(RECURSIVE, &periodic, periodic.by_accuracy(), || None)
     }
 
+    /// The plan with the least of the bounds of [`GoldsteinPlan::paper_multi`] in at most `max_steps` steps: D, T and Sigma are free,
+    /// and M is the most that fits. For comparisons.
+    ///
+    /// # Errors
+    /// As [`GoldsteinPlan::recursive`].
+    pub fn paper_multi_within(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: &GoldsteinSettings,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let task = Task::new(facts, budget, settings)?;
+        task.check_positions(RECURSIVE)?;
+        let reads = task.all(max_steps);
+        let periodic = task.periodic(reads, Charged::AsBias, SmoothedFields::Gradients);
+        let best = periodic.best(settings.period.map(|period| period.get()));
+        task.planned(RECURSIVE, &periodic, best, || None)
+    }
+
     /// Theorems 3.1 (from values) and 6.1 (from gradients at anchors) of arXiv 2410.05880 by their own parameters and with their
     /// own bound, repaired: one pass, B1 = Sigma, B2 = 1, r/2 for the smoothing and for the blocks, D and Sigma where the bound
     /// of [`GoldsteinPlan::paper_multi`] is least. For comparisons: [`GoldsteinPlan::single_pass`] is better.

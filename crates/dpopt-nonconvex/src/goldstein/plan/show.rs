@@ -3,7 +3,7 @@
 use dpopt_oracle::{Batch, Offers};
 use dpopt_solver::{Item, Plan, RunError, Terms, Unit, Walk};
 
-use super::super::schedule::{GoldsteinSchedule, GoldsteinStep};
+use super::super::schedule::{GoldsteinPeriod, GoldsteinSchedule, GoldsteinStep};
 use super::super::walk::Blocks;
 use super::{ALL, GoldsteinPlan, PASS, RECURSIVE, SAMPLED, VALUES};
 
@@ -101,7 +101,10 @@ impl Plan for GoldsteinPlan {
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
         let schedule = &self.schedule;
+        // In units of the clip.
+        let slope = |period: GoldsteinPeriod| period.lipschitz / schedule.clip;
         for (name, value) in [
+            ("lipschitz", schedule.period.map_or(1.0, slope)),
             ("block", schedule.block as f64),
             ("displacement_cap", schedule.cap),
             ("step_size", schedule.step_size),
