@@ -270,9 +270,11 @@ impl Experiment for PeriodExperiment {
             (_, Axis::Dimension) => thirds(3.0, effort.pick(4, 5)),
             _ => thirds(1.2e3, effort.pick(4, 6)),
         };
+        // The steepest alone where runs are long; it is the worst in most of them.
+        let few = self.in_one_pass() || self.claim.control;
         let members = match self.whose {
             Whose::Ratio => 1,
-            _ => effort.pick(2, 9),
+            _ => effort.pick(if few { 1 } else { 2 }, 9),
         };
         let seeds = match self.whose {
             Whose::Pass | Whose::PaperSingle => effort.pick(1, 4),
@@ -288,7 +290,10 @@ impl Experiment for PeriodExperiment {
             let ratio = ours / self.worst(&plan, trial.seed)?;
             return Ok(Measured::new(ratio).with_bound(0.5));
         }
-        let share = share(trial);
+        let share = match trial.members {
+            1 => 1.0,
+            _ => share(trial),
+        };
         let error = self.error(&plan, share, trial.seed)?;
         let mut bound = bound_of(&plan)?;
         let (gain, from) = GAIN;
