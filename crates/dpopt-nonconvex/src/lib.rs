@@ -46,8 +46,9 @@ pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
 pub use goldstein::{
-    GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GoldsteinOutput, GoldsteinPlan,
-    GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
+    GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO,
+    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    GoldsteinStep,
 };
 pub use jl::{JlBranch, JlFacts, JlPlan, JlShape};
 pub use kl::{

@@ -9,7 +9,9 @@ use serde::Serialize;
 use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
-use crate::goldstein::{GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO};
+use crate::goldstein::{
+    GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO,
+};
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
 use crate::spider::boost::SPIDERBOOST;
@@ -39,6 +41,7 @@ pub static SOLVERS: &[&Solver] = &[
     &GOLDSTEIN_SAMPLED,
     &GOLDSTEIN_PASS,
     &GOLDSTEIN_ZO,
+    &GOLDSTEIN_RECURSIVE,
 ];
 
 /// The solver of this name.

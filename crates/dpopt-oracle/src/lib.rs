@@ -45,7 +45,7 @@ pub use loss::{
 };
 pub use oracle::{
     Answer, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Pass, Period,
-    PeriodTerms, PrivateMean, Question,
+    PeriodTerms, PrivateMean, Question, SmoothedDraw, SmoothedFields, SmoothedMeans, Smoothing,
 };
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;

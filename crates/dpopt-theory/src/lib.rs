@@ -45,6 +45,6 @@ pub use zoo::{
     AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint,
     LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, OverMean, Power, Product,
     Profile, Radial, Ramp, RampBowl, RampCone, RidgeLogistic, Ring, RobustGlm, RobustGlmShape,
-    Sines, Softplus, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare, TwoPoint,
-    WeaklyConvex, Wells,
+    Sines, SmoothedCone, Softplus, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare,
+    TwoPoint, WeaklyConvex, Wells,
 };

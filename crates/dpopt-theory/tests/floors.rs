@@ -1,5 +1,7 @@
 //! Lower bounds against every solver, through the real oracle: nobody comes below, and who has too little noise does.
 
+use std::num::NonZeroU64;
+
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
     Budget, ConvexFacts, ExtraFacts, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
@@ -89,7 +91,10 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
             }
             Ok(_) if solver.name == "goldstein-pass" => {
                 // As many blocks of smaller batches.
-                let settings = GoldsteinSettings::at_radius(radius);
+                let settings = GoldsteinSettings {
+                    period: NonZeroU64::new(1),
+                    ..GoldsteinSettings::at_radius(radius)
+                };
                 let plan = GoldsteinPlan::single_pass(&more, budget, &settings).unwrap();
                 let steps = plan.schedule().steps;
                 let Batch::Next(batch) = plan.schedule().batch else {

@@ -1,6 +1,9 @@
 //! Goldstein-stationary points of losses that are Lipschitz, and need be no more.
 
 mod bound;
+mod periods;
+#[cfg(test)]
+mod periods_tests;
 mod plan;
 mod schedule;
 mod slopes;
@@ -13,8 +16,10 @@ mod walk;
 use dpopt_solver::{Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanError, Solver};
 
 pub use plan::GoldsteinPlan;
-use plan::{ALL, PASS, SAMPLED, VALUES};
-pub use schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+use plan::{ALL, PASS, RECURSIVE, SAMPLED, VALUES};
+pub use schedule::{
+    GoldsteinOutput, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
+};
 
 /// Goldstein-stationary points on all records.
 pub static GOLDSTEIN: Solver = Solver {
@@ -76,6 +81,20 @@ pub static GOLDSTEIN_ZO: Solver = Solver {
     planner: |facts, extra, budget, limits| {
         let settings = settings(extra, VALUES)?;
         let plan = GoldsteinPlan::zeroth_order(facts, budget, &settings, limits.max_steps, None)?;
+        Ok(Box::new(plan))
+    },
+    ..GOLDSTEIN
+};
+
+/// Goldstein-stationary points by recursive estimates.
+pub static GOLDSTEIN_RECURSIVE: Solver = Solver {
+    name: RECURSIVE,
+    summary: "losses with kinks, recursive estimates on all records",
+    paper: "Kornowski, Liu and Talwar 2025 (arXiv 2410.05880), Algorithm 4",
+    needs: GOLDSTEIN_PASS.needs,
+    planner: |facts, extra, budget, limits| {
+        let settings = settings(extra, RECURSIVE)?;
+        let plan = GoldsteinPlan::recursive(facts, budget, &settings, limits.max_steps)?;
         Ok(Box::new(plan))
     },
     ..GOLDSTEIN

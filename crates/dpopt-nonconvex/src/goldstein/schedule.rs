@@ -1,10 +1,13 @@
 //! What is asked of a walk in blocks, and what it does.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 
-use dpopt_oracle::{Batch, Level};
-use dpopt_privacy::{ClipNorm, NoiseMultiplier};
-use dpopt_solver::{OutputRule, RunError};
+use dpopt_oracle::{
+    Batch, Level, PeriodAnchor, PeriodTerms, PrefixSettings, RecursiveSettings, Refresh,
+    SmoothedFields, Smoothing, share_of,
+};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, Participation, PrefixKind, UnitError};
+use dpopt_solver::{OutputRule, PublicFacts, RunError};
 
 /// a/r. The gradient is asked for at z + u, and a mean of those is one of F at radius r whatever a is, so that a costs L a
 /// in the gap and nothing else; but it may not be 0.
@@ -15,8 +18,10 @@ const SMOOTHING: f64 = 1e-3;
 pub struct GoldsteinSettings {
     /// r: the radius of the statement.
     pub radius: f64,
-    /// a/r, in (0, 1).
+    /// a/r of fresh estimates, in (0, 1). With periods a is planned.
     pub smoothing_share: f64,
+    /// Sigma: steps of a period, 1 for fresh estimates at each; none: planned, where there may be periods.
+    pub period: Option<NonZeroU64>,
     /// How displacements are learnt.
     pub step: GoldsteinStep,
     /// What is returned.
@@ -52,6 +57,7 @@ impl GoldsteinSettings {
         Self {
             radius,
             smoothing_share: SMOOTHING,
+            period: None,
             step: GoldsteinStep::Planned,
             output: GoldsteinOutput::UniformBlock,
         }
@@ -105,16 +111,47 @@ pub struct GoldsteinSchedule {
     pub smoothing: f64,
     /// How displacements are learnt.
     pub step: GoldsteinStep,
-    /// Which records a step reads.
+    /// Which records a step reads; with periods, their first one.
     pub batch: Batch,
     /// m: slopes along so many shared directions, and no gradients; none: gradients.
     pub directions: Option<NonZeroUsize>,
+    /// How changes are asked for between fresh estimates; none: all estimates are fresh.
+    pub period: Option<GoldsteinPeriod>,
     /// Per-record clip radius, of the gradient or of the slopes as one vector.
     pub clip: f64,
-    /// Noise multiplier of each release.
+    /// Noise multiplier of each release; with periods, of their first one.
     pub noise_multiplier: NoiseMultiplier,
     /// What is returned.
     pub output: GoldsteinOutput,
+}
+
+/// Steps of which the first asks for the gradient of the smoothed loss, and the others for its change since the step
+/// before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GoldsteinPeriod {
+    /// Sigma.
+    pub len: u64,
+    /// Which records a change reads.
+    pub changes: Batch,
+    /// Where the noise of changes comes from: a row of prefix noise, scaled to moves of 2 D; none: noise of its own for
+    /// each, in proportion to the actual move.
+    pub prefix: Option<PrefixKind>,
+    /// Noise multiplier of a change; with prefix noise of all changes of the period as a whole.
+    pub noise_multiplier: NoiseMultiplier,
+    /// L: a change of slopes is clipped to sqrt(d) L times its length over a.
+    pub lipschitz: f64,
+    /// How the gradient is asked for.
+    pub fields: SmoothedFields,
+    /// Most offsets of one release.
+    pub offsets: NonZeroUsize,
+    /// Most frames of one release.
+    pub frames: NonZeroUsize,
+}
+
+/// The estimator of a walk in periods.
+pub(super) enum PeriodSettings {
+    Independent(RecursiveSettings),
+    Prefix(PrefixSettings),
 }
 
 impl GoldsteinSchedule {
@@ -127,6 +164,91 @@ impl GoldsteinSchedule {
 
     pub(super) fn clip(&self) -> Result<ClipNorm, RunError> {
         ClipNorm::new(self.clip).map_err(RunError::Clip)
+    }
+
+    /// How a walk in periods smooths.
+    pub(super) fn smoothing_of(&self, period: &GoldsteinPeriod) -> Smoothing {
+        Smoothing {
+            radius: self.smoothing,
+            lipschitz: period.lipschitz,
+            fields: period.fields,
+            offsets: period.offsets,
+            frames: period.frames,
+        }
+    }
+
+    /// The settings of its estimator, in so many dimensions.
+    pub(super) fn settings_of(
+        &self,
+        period: &GoldsteinPeriod,
+        dim: usize,
+    ) -> Result<PeriodSettings, UnitError> {
+        let clip = ClipNorm::new(self.clip)?;
+        let refresh = Refresh::every(period.len);
+        let Some(kind) = period.prefix else {
+            return Ok(PeriodSettings::Independent(RecursiveSettings {
+                clip,
+                anchor: self.level(),
+                variation: Level {
+                    batch: period.changes,
+                    noise_multiplier: period.noise_multiplier,
+                },
+                refresh,
+            }));
+        };
+        let read = match period.changes {
+            Batch::Next(size) => size as f64,
+            _ => 1.0,
+        };
+        // z is at most 2 D from the z before.
+        let longest = (dim as f64).sqrt() * period.lipschitz * 2.0 * self.cap / self.smoothing;
+        Ok(PeriodSettings::Prefix(PrefixSettings {
+            clip,
+            anchor: PeriodAnchor::Apart(self.level()),
+            variation: period.changes,
+            period: PeriodTerms {
+                kind,
+                len: period.len.saturating_sub(1).max(1),
+                participation: Participation::Single,
+                share: share_of(longest.min(2.0 * self.clip) * (1.0 + 1e-9), read)?,
+                noise_multiplier: period.noise_multiplier,
+            },
+            refresh,
+        }))
+    }
+
+    /// The settings of its estimator and the number of its periods, if there are any and they can be.
+    pub(super) fn in_periods(&self, dim: usize) -> Option<(PeriodSettings, u64)> {
+        let period = self.period.as_ref()?;
+        let settings = self.settings_of(period, dim).ok()?;
+        Some((settings, self.steps.div_ceil(period.len.max(1))))
+    }
+
+    /// How many records a change reads.
+    pub(super) fn read_by_changes(&self, facts: &PublicFacts) -> Option<f64> {
+        Some(match self.period?.changes {
+            Batch::Next(size) | Batch::FixedSize(size) => size as f64,
+            Batch::Poisson(rate) => rate.get() * facts.records as f64,
+            _ => facts.records as f64,
+        })
+    }
+
+    /// Nominal numbers of gradients and of values, where fresh estimates are of `read` records. A slope is two values, and a
+    /// change of one four.
+    pub(super) fn costs(&self, facts: &PublicFacts, read: f64) -> (f64, f64) {
+        let (steps, d) = (self.steps as f64, facts.dim as f64);
+        if let (Some(period), Some(changed)) = (&self.period, self.read_by_changes(facts)) {
+            let anchors = self.steps.div_ceil(period.len.max(1)) as f64;
+            let changes = (steps - anchors) * changed * 4.0 * d;
+            return match period.fields {
+                SmoothedFields::Values => (0.0, changes + anchors * read * 2.0 * d),
+                _ => (anchors * read, changes),
+            };
+        }
+        match self.directions {
+            Some(directions) => (0.0, 2.0 * directions.get() as f64 * steps * read),
+            None => (steps * read, 0.0),
+        }
     }
 
     /// eta, after estimates whose squared lengths add up to `squares` times the square of `unit` in this block.

@@ -1,5 +1,7 @@
 //! The bound and the planner against numbers of 40 digits, computed apart from this code.
 
+use std::num::NonZeroU64;
+
 use dpopt_oracle::{Batch, Convexity};
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_solver::{Budget, Plan, PlanError, PublicFacts, RunError};
@@ -179,7 +181,10 @@ fn bounds_of_samples_and_of_slices_are_those_of_the_theorem() {
         let best = aim.best(records / batch as u64, |_| unread).unwrap();
         assert_eq!((best.steps, best.len), (steps, block));
         // The planner looks among all batches.
-        let settings = GoldsteinSettings::at_radius(RADIUS);
+        let settings = GoldsteinSettings {
+            period: NonZeroU64::new(1),
+            ..GoldsteinSettings::at_radius(RADIUS)
+        };
         let plan = GoldsteinPlan::single_pass(&facts, &budget(), &settings).unwrap();
         assert!(plan.bound().unwrap().value <= bound * (1.0 + 1e-4));
         let Batch::Next(read) = plan.schedule().batch else {

@@ -1,10 +1,13 @@
-//! The walk in blocks: displacements that are learnt online, and a gradient at a random point of each.
+//! The walk in blocks: displacements that are learnt online, and an estimate at a random point of each.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{AskError, Books, Fresh, FreshSlopes, Oracle};
+use dpopt_oracle::{
+    AskError, Books, Fresh, FreshSlopes, Oracle, PrefixRecursive, Recursive, SmoothedMeans,
+    Smoothing, StepKind,
+};
 use dpopt_solver::{Asked, Closing, ReleaseKind, RunError, Stop, Walk};
 
-use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinStep};
+use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinStep, PeriodSettings};
 
 /// How a step asks.
 enum Estimator {
@@ -12,16 +15,44 @@ enum Estimator {
     Gradients(Fresh),
     /// Slopes at z.
     Values(FreshSlopes),
+    /// The gradient of the smoothed loss at z, at the start of a period, and its changes.
+    Recursive(Recursive, Smoothing),
+    Prefix(PrefixRecursive, Smoothing),
+}
+
+impl Estimator {
+    fn new(schedule: &GoldsteinSchedule, dim: usize) -> Result<Self, RunError> {
+        let (clip, level) = (schedule.clip()?, schedule.level());
+        if let Some(period) = &schedule.period {
+            let smoothing = schedule.smoothing_of(period);
+            let settings = schedule.settings_of(period, dim);
+            return Ok(match settings.map_err(RunError::Clip)? {
+                PeriodSettings::Independent(settings) => {
+                    Estimator::Recursive(Recursive::new(dim, settings)?, smoothing)
+                }
+                PeriodSettings::Prefix(settings) => {
+                    Estimator::Prefix(PrefixRecursive::new(dim, settings)?, smoothing)
+                }
+            });
+        }
+        Ok(match schedule.directions {
+            None => Estimator::Gradients(Fresh::new(dim, clip, level)?),
+            Some(directions) => {
+                let by = (directions, schedule.smoothing);
+                Estimator::Values(FreshSlopes::new(dim, by, clip, level)?)
+            }
+        })
+    }
 }
 
 /// Moves by Delta_t, no longer than D; asks at a uniform point of that segment, moved by a uniform vector of the ball of radius
-/// a, or for slopes at that point itself; then Delta <- clip(Delta - eta g, D). Everything it draws is public.
+/// a, or for an estimate that smooths by itself at that point; then Delta <- clip(Delta - eta g, D). Everything it draws is public.
 pub(super) struct Blocks<'a> {
     schedule: &'a GoldsteinSchedule,
     estimate: Estimator,
     /// Delta_t.
     displacement: Vec<f64>,
-    /// z_t + u_t; z_t for slopes.
+    /// z_t + u_t; z_t where the estimate smooths by itself.
     asked: Vec<f64>,
     /// Of the z_t of this block, of its releases, and how many there are.
     points: Vec<f64>,
@@ -41,17 +72,9 @@ pub(super) struct Blocks<'a> {
 impl<'a> Blocks<'a> {
     pub(super) fn new(schedule: &'a GoldsteinSchedule, dim: usize) -> Result<Self, RunError> {
         let nothing = vec![0.0; dim];
-        let (clip, level) = (schedule.clip()?, schedule.level());
-        let estimate = match schedule.directions {
-            None => Estimator::Gradients(Fresh::new(dim, clip, level)?),
-            Some(directions) => {
-                let by = (directions, schedule.smoothing);
-                Estimator::Values(FreshSlopes::new(dim, by, clip, level)?)
-            }
-        };
         Ok(Self {
             schedule,
-            estimate,
+            estimate: Estimator::new(schedule, dim)?,
             displacement: nothing.clone(),
             asked: nothing.clone(),
             points: nothing.clone(),
@@ -65,12 +88,12 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Writes u_t to `asked`, and 0 for slopes, which smooth by themselves.
+    /// Writes u_t to `asked`, and 0 for estimates that smooth by themselves.
     fn draw_offset(&mut self, books: &mut Books) -> Result<(), AskError> {
-        if let Estimator::Values(_) = self.estimate {
+        let Estimator::Gradients(_) = self.estimate else {
             self.asked.fill(0.0);
             return Ok(());
-        }
+        };
         let reach = uniform(books.draw_index(GRID));
         books.draw_normals(&mut self.asked)?;
         let dim = self.asked.len().max(1) as f64;
@@ -141,13 +164,18 @@ impl Walk for Blocks<'_> {
         let tracked = match &mut self.estimate {
             Estimator::Gradients(fresh) => fresh.estimate(oracle, &self.asked)?,
             Estimator::Values(slopes) => slopes.estimate(oracle, &self.asked)?,
+            Estimator::Recursive(recursive, smoothing) => {
+                recursive.estimate(&mut SmoothedMeans::new(oracle, *smoothing), &self.asked)?
+            }
+            Estimator::Prefix(prefix, smoothing) => {
+                prefix.estimate(&mut SmoothedMeans::new(oracle, *smoothing), &self.asked)?
+            }
         };
-        let estimate = tracked.estimate;
-        Ok(Asked::estimate_at(
-            ReleaseKind::Anchor,
-            &self.asked,
-            estimate,
-        ))
+        let kind = match tracked.kind {
+            StepKind::Anchor => ReleaseKind::Anchor,
+            _ => ReleaseKind::Variation,
+        };
+        Ok(Asked::estimate_at(kind, &self.asked, tracked.estimate))
     }
 
     fn step(&mut self, point: &[f64], gradient: &[f64], next: &mut [f64]) {

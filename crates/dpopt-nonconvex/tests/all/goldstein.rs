@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    BoundedQuantity, GOLDSTEIN, GlmRun, GoldsteinOutput, GoldsteinPlan, GoldsteinSchedule,
-    GoldsteinSettings, GoldsteinStep, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule,
-    Plan, PlanError, PublicFacts, Release, RunError, SOLVERS, Stop,
+    BoundedQuantity, GOLDSTEIN, GlmRun, GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan,
+    GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits, NoObserver, NoisyGdPlan,
+    NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release, RunError, SOLVERS, Stop,
 };
 use dpopt_oracle::{
-    Answer, Batch, FnOracle, Glm, Mean, Offers, OracleFacts, PrivateData, Question,
+    Answer, Batch, FnOracle, Glm, Mean, Offers, OracleFacts, PrivateData, Question, SmoothedFields,
 };
 use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Event};
 
@@ -30,6 +30,7 @@ fn schedule(steps: u64, block: u64) -> GoldsteinSchedule {
         step: GoldsteinStep::Planned,
         batch: Batch::All,
         directions: None,
+        period: None,
         clip: 1.0,
         noise_multiplier: z(1.0),
         output: GoldsteinOutput::UniformBlock,
@@ -125,6 +126,70 @@ fn slopes_are_asked_for_at_uniform_points_of_the_segments() {
     let (asked, _) = walked(&one, 5);
     let down = dot(asked.last().expect("a point"), &DOWN);
     assert!((20.0..99.9).contains(&down), "{down}");
+}
+
+/// A period asks for the smoothed gradient at its first step and for the change from the point before at the others, each within
+/// the radius of its own move; blocks hold whole periods.
+#[test]
+fn periods_ask_for_an_anchor_and_then_for_changes() {
+    let one = NonZeroUsize::MIN;
+    let plan = by_hand(GoldsteinSchedule {
+        smoothing: 0.5,
+        period: Some(GoldsteinPeriod {
+            len: 4,
+            changes: Batch::All,
+            prefix: None,
+            noise_multiplier: z(3.0),
+            lipschitz: 1.0,
+            fields: SmoothedFields::Gradients,
+            offsets: one,
+            frames: one,
+        }),
+        ..schedule(60, 12)
+    });
+    assert_eq!(plan.name(), "goldstein-recursive");
+    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, plan.needs());
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 2);
+    let mut asked: Vec<Vec<f64>> = Vec::new();
+    let mut oracle = FnOracle::new(known, curator, |_, question| {
+        let Question::Smoothed {
+            of,
+            smoothing,
+            noise,
+            ..
+        } = question
+        else {
+            panic!("{question:?}");
+        };
+        assert_eq!((smoothing.radius, smoothing.lipschitz), (0.5, 1.0));
+        let anchor = asked.len().is_multiple_of(4);
+        let mean = match of.before() {
+            None => {
+                assert!(anchor && noise == z(1.0) && of.radius().get() == 1.0);
+                DOWN.map(|x| -x)
+            }
+            Some((segment, _)) => {
+                assert!(!anchor && noise == z(3.0));
+                assert_eq!(Some(segment.from), asked.last().map(|z| &z[..]));
+                let length = distance(segment.from, segment.to);
+                // 2 D, and sqrt(d) L move/a.
+                assert!(length <= 0.2 * (1.0 + 1e-9));
+                let radius = 3f64.sqrt() * length / 0.5;
+                assert!((of.radius().get() / radius - 1.0).abs() < 1e-9);
+                [0.0; DIM]
+            }
+        };
+        asked.push(of.point().to_vec());
+        Ok(Answer::Mean(Mean::new(mean.to_vec(), 0.0)))
+    });
+    let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
+    assert_eq!(outcome.stop, Stop::Completed);
+    assert_eq!(asked.len(), 60);
+    // No u: all points are on the line. A block starts at rest.
+    let across = |point: &[f64]| norm(&[point[1], dot(point, &[0.8, 0.0, 0.6])]);
+    assert!(asked.iter().all(|point| across(point) < 1e-9));
+    assert!(dot(&asked[59], &DOWN) > 4.0);
+    assert!(distance(&asked[12], &asked[13]) <= 0.05 + 1e-9);
 }
 
 /// u is uniform in the ball: ||u||/a to the power d is uniform. On a sphere it would be 1.

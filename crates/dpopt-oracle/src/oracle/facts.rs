@@ -88,6 +88,8 @@ impl Offers {
     pub const PASSES: Self = Self(1 << 5);
     /// Means of slopes along shared directions.
     pub const SLOPES: Self = Self(1 << 6);
+    /// Means and prefix sums of the smoothed field, records with offsets and frames of their own.
+    pub const SMOOTHED: Self = Self(1 << 7);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -106,6 +108,7 @@ impl Offers {
             (Self::PERIODS, "prefix sums"),
             (Self::PASSES, "passes over single records"),
             (Self::SLOPES, "slopes"),
+            (Self::SMOOTHED, "smoothed fields"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

@@ -6,6 +6,7 @@ mod func;
 mod pass;
 mod private_mean;
 mod question;
+mod smoothed;
 
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Which};
 
@@ -15,6 +16,7 @@ pub use func::FnOracle;
 pub use pass::Pass;
 pub use private_mean::PrivateMean;
 pub use question::{Answer, Mean, Number, Period, PeriodTerms, Question};
+pub use smoothed::{SmoothedDraw, SmoothedFields, SmoothedMeans, Smoothing};
 
 use crate::error::AskError;
 use crate::query::{Linear, Slopes};

@@ -59,7 +59,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         }
         let constants = loss.constants_on(data.records());
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
-        let offers = means | Offers::VALUES | Offers::SLOPES;
+        let offers = means | Offers::VALUES | Offers::SLOPES | Offers::SMOOTHED;
         let (dim, records) = (loss.dim(data.records()), data.public_records());
         Ok(Self {
             facts: OracleFacts::new(dim, records, data.adjacency(), offers)
@@ -414,6 +414,16 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 let nothing = || Mean::new(vec![0.0; of.directions.count()], 0.0);
                 Answer::Mean(mean.unwrap_or_else(nothing))
             }
+            Question::Smoothed {
+                of,
+                smoothing,
+                over,
+                noise,
+            } => {
+                let drawn = &smoothing.draw(&of, over, (self.facts, &mut self.books))?;
+                let mean = self.release(&smoothing.query(&of, drawn)?, over, noise)?;
+                Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
+            }
             Question::Norm {
                 of,
                 shift,
@@ -446,6 +456,17 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
             Question::Step { period, of, over } => {
                 let period = period.inside().ok_or(AskError::ForeignPeriod)?;
                 Answer::Mean(self.push_step(period, &of, of.radius(), over)?)
+            }
+            Question::SmoothedStep {
+                period,
+                of,
+                smoothing,
+                over,
+            } => {
+                let period = period.inside().ok_or(AskError::ForeignPeriod)?;
+                let drawn = &smoothing.draw(&of, over, (self.facts, &mut self.books))?;
+                let query = smoothing.query(&of, drawn)?;
+                Answer::Mean(self.push_step(period, &query, of.radius(), over)?)
             }
             other @ Question::Pass { .. } => {
                 return Err(AskError::NotOffered { what: other.kind() });

@@ -5,7 +5,7 @@ use std::fmt;
 
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
-use super::Pass;
+use super::{Pass, Smoothing};
 use crate::query::{Linear, Slopes};
 
 /// A question about the records behind an [`Oracle`](super::Oracle).
@@ -53,6 +53,17 @@ pub enum Question<'a> {
         /// Noise multiplier z.
         noise: NoiseMultiplier,
     },
+    /// The mean of a linear query of the smoothed field, each record with an offset or a frame of its own.
+    Smoothed {
+        /// What each record is asked for.
+        of: Linear<'a>,
+        /// How the loss is smoothed.
+        smoothing: Smoothing,
+        /// The records.
+        over: Which<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
+    },
     /// The mean loss, each record's loss counting as the nearest number in [centre - radius, centre + radius].
     Value {
         /// The point.
@@ -79,6 +90,17 @@ pub enum Question<'a> {
         /// The records: those that the participation says.
         over: Which<'a>,
     },
+    /// [`Question::Step`], of the smoothed field.
+    SmoothedStep {
+        /// The period.
+        period: &'a mut Period,
+        /// What each record is asked for.
+        of: Linear<'a>,
+        /// How the loss is smoothed.
+        smoothing: Smoothing,
+        /// The records: those that the participation says.
+        over: Which<'a>,
+    },
     /// One pass over unread records in order, released with output perturbation.
     Pass {
         /// Its public terms.
@@ -97,6 +119,7 @@ impl Question<'_> {
             Question::Norm { .. } => "norms",
             Question::LeastNorm { .. } => "selections",
             Question::Slopes { .. } => "slopes",
+            Question::Smoothed { .. } | Question::SmoothedStep { .. } => "smoothed fields",
             Question::Value { .. } => "values",
             Question::OpenPeriod(_) | Question::Step { .. } => "prefix sums",
             Question::Pass { .. } => "passes over single records",
@@ -108,7 +131,7 @@ impl Question<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Step`] and [`Question::Pass`].
+    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Smoothed`], [`Question::Pass`], and steps of periods.
     Mean(Mean),
     /// To [`Question::Norm`] and [`Question::Value`].
     Number(Number),

@@ -4,6 +4,7 @@
 //! is a file with an implementation of [`Query`]; the pass over the records, the sum, the noise and
 //! the accounting are those of all queries ([`crate::PrivateMean`]).
 
+mod ball;
 mod curvature;
 mod hessian_vector;
 mod linear;
@@ -13,6 +14,7 @@ mod slopes;
 mod smoothed;
 mod value;
 
+pub use ball::{BallGradient, Offsets, Smoothed};
 pub use curvature::{Curvature, HessianMatrix, unpack_symmetric};
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
 pub use linear::Linear;

@@ -22,7 +22,9 @@ use crate::records::Records;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frames {
     dim: usize,
-    frames: Vec<Vec<f64>>,
+    count: usize,
+    /// One after the other.
+    frames: Vec<f64>,
 }
 
 impl Frames {
@@ -31,16 +33,20 @@ impl Frames {
     /// # Errors
     /// [`Refused`] when the curator's streams are used up, or a dimension of 0.
     pub fn draw(curator: &mut Curator, dim: usize, count: NonZeroUsize) -> Result<Self, Refused> {
-        let mut frames = Vec::with_capacity(count.get());
-        while frames.len() < count.get() {
-            let mut frame = vec![0.0; dim * dim];
-            curator.draw_normals(&mut frame)?;
+        let size = dim * dim;
+        let mut frames = vec![0.0; size * count.get()];
+        curator.draw_normals(&mut frames)?;
+        for frame in frames.chunks_exact_mut(size.max(1)) {
             // Normals that are too nearly dependent have probability about 1e-8: drawn again.
-            if orthonormalise(&mut frame, dim) {
-                frames.push(frame);
+            while !orthonormalise(frame, dim) {
+                curator.draw_normals(frame)?;
             }
         }
-        Ok(Self { dim, frames })
+        Ok(Self {
+            dim,
+            count: count.get(),
+            frames,
+        })
     }
 
     /// Dimension of the directions, and their number in each frame.
@@ -52,11 +58,13 @@ impl Frames {
     /// Number of frames.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.frames.len()
+        self.count
     }
 
     fn of(&self, position: usize) -> &[f64] {
-        &self.frames[position % self.frames.len()]
+        let size = self.dim * self.dim;
+        let start = position % self.count * size;
+        &self.frames[start..start + size]
     }
 }
 
@@ -143,54 +151,50 @@ fn add_slopes(smoothing: f64, frame: &[f64], out: &mut [f64], mut rise: impl FnM
     }
 }
 
-/// f(point + step direction); `moved` is scratch.
-fn value_at<L: Loss>(
-    loss: &L,
-    record: RecordOf<'_, L>,
+/// The value at point + step direction; `moved` is scratch.
+fn value_at(
+    value: &mut impl FnMut(&[f64]) -> f64,
     point: &[f64],
     (step, direction): (f64, &[f64]),
     moved: &mut [f64],
 ) -> f64 {
     moved.copy_from_slice(point);
     add_scaled(moved, step, direction);
-    loss.value(record, moved)
+    value(moved)
 }
 
-/// Adds what `contribute` gives for each record and its frame.
-fn add_framed<L: Loss>(
+/// Adds what `contribute` gives for each record and its slot.
+pub(super) fn add_by_slot<L: Loss>(
     records: &L::Records,
     positions: &Positions<'_>,
-    frames: &Frames,
     sum: &mut LatticeSum,
-    contribute: impl Fn(RecordOf<'_, L>, &[f64], &mut [f64], &mut [f64]),
+    contribute: impl Fn(RecordOf<'_, L>, usize, &mut [f64], &mut [f64]),
 ) {
     let mut out = vec![0.0; sum.bound().dim()];
     let mut moved = out.clone();
     for i in positions.iter() {
         out.fill(0.0);
         let finished = guarded::<L, _>(|| {
-            contribute(
-                records.record(i),
-                frames.of(records.slot(i)),
-                &mut moved,
-                &mut out,
-            );
+            contribute(records.record(i), records.slot(i), &mut moved, &mut out);
         });
         add_contribution(sum, finished, &out);
     }
 }
 
 impl SmoothedGradient<'_> {
-    fn estimate<L: Loss>(
+    /// Adds the contribution of a record in this slot, whose loss at a point is `value`, before the clip. `moved` is scratch.
+    ///
+    /// # Shapes
+    /// `moved`, `out`: d.
+    pub fn write(
         &self,
-        loss: &L,
-        record: RecordOf<'_, L>,
-        frame: &[f64],
+        slot: usize,
+        mut value: impl FnMut(&[f64]) -> f64,
         moved: &mut [f64],
         out: &mut [f64],
     ) {
-        add_slopes(self.smoothing, frame, out, |direction| {
-            let mut at = |step| value_at(loss, record, self.point, (step, direction), moved);
+        add_slopes(self.smoothing, self.frames.of(slot), out, |direction| {
+            let mut at = |step| value_at(&mut value, self.point, (step, direction), moved);
             at(self.smoothing) - at(-self.smoothing)
         });
     }
@@ -217,37 +221,37 @@ impl<L: Loss> Query<L> for SmoothedGradient<'_> {
         true
     }
 
-    /// With the first frame; [`Query::add`] gives each record its own.
+    /// In the first slot; [`Query::add`] gives each record its own.
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         let mut moved = vec![0.0; out.len()];
-        self.estimate(loss, record, self.frames.of(0), &mut moved, out);
+        self.write(0, |point| loss.value(record, point), &mut moved, out);
     }
 
     fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
-        add_framed::<L>(
-            records,
-            &positions,
-            self.frames,
-            sum,
-            |record, frame, moved, out| self.estimate(loss, record, frame, moved, out),
-        );
+        add_by_slot::<L>(records, &positions, sum, |record, slot, moved, out| {
+            self.write(slot, |point| loss.value(record, point), moved, out);
+        });
     }
 }
 
 impl SmoothedDifference<'_> {
-    /// The change of each value first: two long estimates would leave the rounding of both in a short change.
-    fn change<L: Loss>(
+    /// Adds the contribution of a record in this slot, whose loss at a point is `value`, before the clip. `moved` is scratch.
+    ///
+    /// The change of each value comes first: two long estimates would leave the rounding of both in a short change.
+    ///
+    /// # Shapes
+    /// `moved`, `out`: d.
+    pub fn write(
         &self,
-        loss: &L,
-        record: RecordOf<'_, L>,
-        frame: &[f64],
+        slot: usize,
+        mut value: impl FnMut(&[f64]) -> f64,
         moved: &mut [f64],
         out: &mut [f64],
     ) {
         let Segment { from, to, .. } = self.segment;
-        add_slopes(self.smoothing, frame, out, |direction| {
+        add_slopes(self.smoothing, self.frames.of(slot), out, |direction| {
             let mut change = |step| {
-                let mut at = |point| value_at(loss, record, point, (step, direction), moved);
+                let mut at = |point| value_at(&mut value, point, (step, direction), moved);
                 at(to) - at(from)
             };
             change(self.smoothing) - change(-self.smoothing)
@@ -278,19 +282,15 @@ impl<L: Loss> Query<L> for SmoothedDifference<'_> {
         true
     }
 
-    /// With the first frame; [`Query::add`] gives each record its own.
+    /// In the first slot; [`Query::add`] gives each record its own.
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         let mut moved = vec![0.0; out.len()];
-        self.change(loss, record, self.frames.of(0), &mut moved, out);
+        self.write(0, |point| loss.value(record, point), &mut moved, out);
     }
 
     fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
-        add_framed::<L>(
-            records,
-            &positions,
-            self.frames,
-            sum,
-            |record, frame, moved, out| self.change(loss, record, frame, moved, out),
-        );
+        add_by_slot::<L>(records, &positions, sum, |record, slot, moved, out| {
+            self.write(slot, |point| loss.value(record, point), moved, out);
+        });
     }
 }

@@ -15,5 +15,6 @@ mod projection;
 mod regularized;
 mod slopes;
 mod smoothed;
+mod smoothed_means;
 mod storages;
 mod user_loss;

@@ -15,11 +15,11 @@ use dpopt_nonconvex::{
     PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
     Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean};
+use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean, SmoothedFields};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
 use super::common::{budget, claim_of, noise};
-use super::plans::{self, goldstein, goldstein_zo, proximal, with_all_facts};
+use super::plans::{self, goldstein, goldstein_zo, in_periods, proximal, with_all_facts};
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 use crate::checks::mixed;
 use crate::zoo::{Fingerprint, MeanBall};
@@ -161,6 +161,12 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             Box::new(goldstein(&facts, &budget, (STEPS, 2), batch)?)
         }
         "goldstein-zo" => Box::new(goldstein_zo(&facts, &budget, (STEPS, 2), 8)?),
+        "goldstein-recursive" => {
+            let plan = goldstein(&facts, &budget, (STEPS, 2), Batch::All)?;
+            // Anchors alone: frames in so many dimensions take long, and changes tell less of a record.
+            let fields = SmoothedFields::Gradients;
+            Box::new(in_periods(&plan, 1, Batch::All, None, fields)?)
+        }
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })
 }

@@ -3,16 +3,16 @@
 use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, GoldsteinOutput, GoldsteinPlan,
-    GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, KlCondition, Limits, NoisyGdPlan,
-    NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan,
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, GoldsteinOutput, GoldsteinPeriod,
+    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, KlCondition, Limits,
+    NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan,
     ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan,
     RecursiveSgdPlan, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
     SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
     TreeSpiderSchedule, TreeTarget,
 };
-use dpopt_oracle::{Batch, Convexity, Momentum};
-use dpopt_privacy::{Adjacency, NoiseMultiplier, SamplingRate};
+use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
+use dpopt_privacy::{Adjacency, NoiseMultiplier, PrefixKind, SamplingRate};
 
 use super::common::{budget, noise};
 use crate::checks::CheckError;
@@ -138,6 +138,16 @@ pub(super) fn plan_of(
             Box::new(goldstein(&all, &budget, (STEPS, 4), batch)?)
         }
         "goldstein-zo" => Box::new(goldstein_zo(&all, &budget, (STEPS, 4), 2)?),
+        "goldstein-recursive" => {
+            let plan = goldstein(&all, &budget, (STEPS, 4), Batch::All)?;
+            Box::new(in_periods(
+                &plan,
+                4,
+                Batch::All,
+                None,
+                SmoothedFields::Gradients,
+            )?)
+        }
         _ => with_all_facts(solver, &all, &budget, (1.0, STEPS))?,
     })
 }
@@ -288,6 +298,7 @@ pub(super) fn goldstein(
         step: GoldsteinStep::Planned,
         batch,
         directions: None,
+        period: None,
         clip: facts.lipschitz,
         noise_multiplier: noise((steps as f64).sqrt() / budget.mu()?.get())?,
         output: GoldsteinOutput::UniformBlock,
@@ -308,6 +319,41 @@ pub(super) fn goldstein_zo(
         directions: NonZeroUsize::new(directions),
         ..*plan.schedule()
     };
+    Ok(GoldsteinPlan::by_hand(
+        facts,
+        budget,
+        plan.settings(),
+        schedule,
+    ))
+}
+
+/// The same walk in periods of `len` steps, changes of `changes`, two offsets and frames for all records where those are read.
+pub(super) fn in_periods(
+    plan: &GoldsteinPlan,
+    len: u64,
+    changes: Batch,
+    prefix: Option<PrefixKind>,
+    fields: SmoothedFields,
+) -> Result<GoldsteinPlan, CheckError> {
+    let schedule = plan.schedule();
+    let two = NonZeroUsize::MIN.saturating_add(1);
+    let period = GoldsteinPeriod {
+        len,
+        changes,
+        prefix,
+        noise_multiplier: schedule.noise_multiplier,
+        lipschitz: schedule.clip,
+        fields,
+        offsets: two,
+        frames: two,
+    };
+    let schedule = GoldsteinSchedule {
+        // Some moves are as long as changes are clipped to in any case, and most are not.
+        smoothing: 0.5,
+        period: Some(period),
+        ..*schedule
+    };
+    let (facts, budget) = (plan.facts(), plan.budget());
     Ok(GoldsteinPlan::by_hand(
         facts,
         budget,

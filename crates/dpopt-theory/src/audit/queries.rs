@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
-    Curvature, Directions, Frames, HessianMatrix, HessianVector, HessianVectorDifference,
-    MeanOfGradients, Slopes, SmoothedDifference, SmoothedGradient, Value,
+    BallGradient, Curvature, Directions, Frames, HessianMatrix, HessianVector,
+    HessianVectorDifference, MeanOfGradients, Offsets, Slopes, SmoothedDifference,
+    SmoothedGradient, Value,
 };
 use dpopt_oracle::{
     Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
@@ -55,11 +56,12 @@ enum Asked {
     SmoothedDifference,
     Slopes,
     MeanOfGradients,
+    Ball,
 }
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 12] = [
+    const ALL: [(Self, &str); 13] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -72,13 +74,16 @@ impl Asked {
         (Self::SmoothedDifference, "smoothed-difference"),
         (Self::Slopes, "slopes"),
         (Self::MeanOfGradients, "mean-of-gradients"),
+        (Self::Ball, "ball-gradient"),
     ];
 
     /// A value may stand on a row of zeros, and directions go by position.
     fn allowed(self, adjacency: Adjacency) -> bool {
         match self {
             Self::Value => adjacency != Adjacency::ZeroOut,
-            Self::Smoothed | Self::SmoothedDifference => adjacency.record_count_is_public(),
+            Self::Smoothed | Self::SmoothedDifference | Self::Ball => {
+                adjacency.record_count_is_public()
+            }
             _ => true,
         }
     }
@@ -87,7 +92,7 @@ impl Asked {
     fn release(
         self,
         means: &mut HostileMeans<'_>,
-        (frames, directions): (&Frames, &Directions),
+        (frames, directions, offsets): (&Frames, &Directions, &Offsets),
         over: Which<'_>,
     ) -> Result<String, CheckError> {
         let (from, point) = (&[0.1; DIM], &[0.3, -0.2, 0.1]);
@@ -192,6 +197,15 @@ impl Asked {
                 let query = MeanOfGradients::new(&points, DIM, clip).ok_or("no points")?;
                 shown(means, &query, over)
             }
+            Self::Ball => shown(
+                means,
+                &BallGradient {
+                    point,
+                    offsets,
+                    clip,
+                },
+                over,
+            ),
         })
     }
 }
@@ -234,10 +248,12 @@ fn query(
         let curator = means.books().curator_mut();
         curator.reserve(&schedule.spend())?;
         let frames = Frames::draw(curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
-        let directions = Directions::draw(curator, DIM, NonZeroUsize::MIN.saturating_add(1))?;
+        let two = NonZeroUsize::MIN.saturating_add(1);
+        let directions = Directions::draw(curator, DIM, two)?;
+        let offsets = Offsets::draw(curator, DIM, 0.1, two)?;
         let mut outcome = String::new();
         for over in all.iter().chain(&[Which::All, Which::All]) {
-            outcome += &what.release(&mut means, (&frames, &directions), *over)?;
+            outcome += &what.release(&mut means, (&frames, &directions, &offsets), *over)?;
         }
         Ok(Ran {
             spent: means.curator().spent(),

@@ -71,6 +71,20 @@ pub(super) fn walks(
                     let over = over_of(access, false);
                     Question::Slopes { of, over, noise }
                 }
+                (
+                    Some(access),
+                    Question::Smoothed {
+                        of,
+                        smoothing,
+                        noise,
+                        ..
+                    },
+                ) => Question::Smoothed {
+                    of,
+                    smoothing,
+                    over: over_of(access, of.before().is_some()),
+                    noise,
+                },
                 (_, question) => question,
             })
         });

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use dpopt_nonconvex::{Plan, TreeNoise};
-use dpopt_privacy::{Adjacency, Curator, SamplingRate};
+use dpopt_oracle::{Batch, SmoothedFields};
+use dpopt_privacy::{Adjacency, Curator, PrefixKind, SamplingRate};
 
-use super::common::{DIM, RELATIONS};
+use super::common::{DIM, RELATIONS, budget};
 use super::estimators::{Case, cases};
 use super::hostile::{means, private};
-use super::plans::{FEW, MANY, proximal, sampled, stages, tree};
+use super::plans::{FEW, MANY, facts, goldstein, in_periods, proximal, sampled, stages, tree};
 use super::solvers::{walk, walks};
 use super::{CheckError, CuratorReplay, Registry};
 
@@ -24,7 +25,36 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             registry.add(walks(name, &plan, (adjacency, MANY), None).refused());
         }
         others(registry, adjacency)?;
+        periods(registry, adjacency)?;
     }
+    Ok(())
+}
+
+/// The walk in blocks with recursive estimates: one pass with each kind of noise, an anchor of two records and changes of
+/// one; anchors from values; and plans that read more records than there are.
+fn periods(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
+    let (gradients, values) = (SmoothedFields::Gradients, SmoothedFields::Values);
+    let positions = adjacency.record_count_is_public();
+    for (name, kind, fields, records) in [
+        ("toeplitz", PrefixKind::Toeplitz, gradients, MANY + 1),
+        ("tree", PrefixKind::Tree, gradients, MANY + 1),
+        ("independent", PrefixKind::Independent, values, MANY + 1),
+        ("records-run-out", PrefixKind::Toeplitz, gradients, MANY),
+    ] {
+        let facts = facts(adjacency, DIM);
+        let plan = goldstein(&facts, &budget(1.0)?, (12, 4), Batch::Next(2))?;
+        let plan = in_periods(&plan, 4, Batch::Next(1), Some(kind), fields)?;
+        let plan: Arc<dyn Plan> = Arc::new(plan);
+        let name = format!("replay-periods-{name}");
+        let size = (adjacency, records);
+        let target = walks(("goldstein-pass", &name), &plan, size, None);
+        registry.add(target.refused_unless(positions && records > MANY));
+    }
+    let facts = facts(adjacency, DIM);
+    let plan = goldstein(&facts, &budget(1.0)?, (12, 4), Batch::All)?;
+    let plan: Arc<dyn Plan> = Arc::new(in_periods(&plan, 4, Batch::All, None, values)?);
+    let name = ("goldstein-recursive", "replay-values");
+    registry.add(walks(name, &plan, (adjacency, FEW), None).refused_unless(positions));
     Ok(())
 }
 

@@ -66,7 +66,9 @@ impl<O: Oracle> Oracle for Watched<O> {
 
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         let asked = match &question {
-            Question::Mean { of, .. } | Question::Norm { of, .. } => Some(asked(of)),
+            Question::Mean { of, .. }
+            | Question::Norm { of, .. }
+            | Question::Smoothed { of, .. } => Some(asked(of)),
             Question::Slopes { of, .. } => Some(WatchedRelease {
                 from: None,
                 point: of.point.to_vec(),

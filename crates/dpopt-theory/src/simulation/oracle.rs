@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 
 use dpopt_linalg::{add_scaled, norm};
-use dpopt_oracle::query::Slopes;
+use dpopt_oracle::query::{Slopes, Smoothed};
 use dpopt_oracle::{
     Answer, AskError, Books, Counts, Differentiable, Linear, Mean, Number, Offers, Oracle,
-    OracleFacts, Period, PeriodTerms, Question,
+    OracleFacts, Period, PeriodTerms, Question, SmoothedDraw, Smoothing,
 };
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier,
-    PoolError, Prefix, Refused, Slice, Which,
+    Participation, PoolError, Prefix, PrefixKind, Refused, Slice, Which,
 };
 use rand_distr::{Distribution as _, StandardNormal};
 
@@ -109,7 +109,7 @@ impl<P: Population> SimulatedOracle<P> {
         let key = ReplayKeyForTests::from_seed(seed);
         let records = population.multiplicities().iter().sum();
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
-        let offers = means | Offers::VALUES | Offers::SLOPES;
+        let offers = means | Offers::VALUES | Offers::SLOPES | Offers::SMOOTHED;
         Self {
             facts: OracleFacts::new(population.dim(), records, adjacency, offers)
                 .with_constants(population.lipschitz(), population.smoothness()),
@@ -417,21 +417,30 @@ impl<P: Population> SimulatedOracle<P> {
         let noise = FloatPrefixNoise::new(kind, len, participation, dim, scale)?;
         let bound = Bound::new(share, 1)?;
         let curator = self.books.curator_mut();
+        // The event is the same, and less noise is made for nobody.
+        let charged = match kind {
+            PrefixKind::Toeplitz | PrefixKind::Banded { .. }
+                if participation == Participation::Single =>
+            {
+                PrefixKind::Independent
+            }
+            kind => kind,
+        };
         Ok(SimulatedPeriod {
-            books: curator.prefix(kind, bound, len, noise_multiplier, participation)?,
+            books: curator.prefix(charged, bound, len, noise_multiplier, participation)?,
             noise,
             sum: vec![0.0; dim],
             share: share.get(),
         })
     }
 
+    /// The step of a period, made of the copies that it reads, the public number that a mean divides by, and the radius.
     fn take_step(
         &mut self,
         period: &mut SimulatedPeriod,
-        of: Linear<'_>,
-        over: Which<'_>,
-    ) -> Result<Mean, AskError> {
-        self.admit(of, &[])?;
+        (radius, over): (f64, Which<'_>),
+        mean_of: impl FnOnce(&Self, &[u64], f64, f64) -> Vec<f64>,
+    ) -> Result<(Mean, f64), AskError> {
         self.prepare(over)?;
         let body = Body::of(self.facts.records);
         let curator = self.books.curator_mut();
@@ -445,8 +454,8 @@ impl<P: Population> SimulatedOracle<P> {
         let zero = LatticeSum::new(period.books.bound());
         let curator = self.books.curator_mut();
         period.books.redeem(ticket, zero, curator)?;
-        let radius = of.radius().get().min(period.share * size);
-        let step = self.clipped_mean(of, &copies, size, radius);
+        let radius = radius.min(period.share * size);
+        let step = mean_of(self, &copies, size, radius);
         add_scaled(&mut period.sum, 1.0, &step);
         let mut mean = vec![0.0; step.len()];
         let draw = |out: &mut [f64]| {
@@ -456,10 +465,69 @@ impl<P: Population> SimulatedOracle<P> {
         };
         period.noise.next(draw, &mut mean)?;
         add_scaled(&mut mean, 1.0, &period.sum);
-        self.books.count(size, of.gradients(), 0.0);
         // A step that was taken has a standard deviation.
         let std = period.noise.standard_deviation(period.noise.steps());
-        Ok(Mean::new(mean, std.unwrap_or(f64::NAN)))
+        Ok((Mean::new(mean, std.unwrap_or(f64::NAN)), size))
+    }
+
+    /// (1/size) sum of clip(q(x)) of the smoothed field. Which copies share an offset or a frame has no part in the law: in
+    /// order of the distinct records, copy k has number k modulo their count.
+    fn smoothed_mean(&self, of: Smoothed<'_>, copies: &[u64], size: f64, radius: f64) -> Vec<f64> {
+        let mut sum = vec![0.0; self.facts.dim];
+        let (mut moved, mut out) = (sum.clone(), sum.clone());
+        let mut gradient = sum.clone();
+        let groups = of.groups() as u64;
+        let mut first = 0;
+        for (i, &copies) in copies.iter().enumerate() {
+            for k in 0..copies.min(groups) {
+                out.fill(0.0);
+                let slot = ((first + k) % groups) as usize;
+                let value = |point: &[f64]| self.population.value(i, point);
+                let add = |point: &[f64], out: &mut [f64]| {
+                    self.population.gradient(i, point, &mut gradient);
+                    add_scaled(out, 1.0, &gradient);
+                };
+                of.write(slot, value, add, &mut moved, &mut out);
+                // Copies k, k + groups, ...
+                let shared = (copies - k).div_ceil(groups);
+                add_clipped(&out, radius, shared as f64 / size, &mut sum);
+            }
+            first += copies % groups;
+        }
+        sum
+    }
+
+    fn release_smoothed(
+        &mut self,
+        (of, smoothing): (Linear<'_>, Smoothing),
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        let drawn = &self.draw_smoothed(of, smoothing, over)?;
+        let query = smoothing.query(&of, drawn)?;
+        let radius = of.radius().get();
+        let Drawn { copies, size, std } = self.read(over, radius, noise)?;
+        let mut mean = self.smoothed_mean(query, &copies, size, radius);
+        for x in &mut mean {
+            *x += std * self.normal();
+        }
+        self.books.count(size, query.gradients(), query.values());
+        Ok(Mean::new(mean, std))
+    }
+
+    /// What a protected run refuses of a smoothed field, and what it draws.
+    fn draw_smoothed(
+        &mut self,
+        of: Linear<'_>,
+        smoothing: Smoothing,
+        over: Which<'_>,
+    ) -> Result<SmoothedDraw, AskError> {
+        self.admit(of, &[])?;
+        let adjacency = self.facts.adjacency;
+        if !adjacency.record_count_is_public() {
+            return Err(PoolError::Adjacency { adjacency }.into());
+        }
+        smoothing.draw(&of, over, (self.facts, &mut self.books))
     }
 }
 
@@ -496,6 +564,12 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
             Question::Slopes { of, over, noise } => {
                 Answer::Mean(self.release_slopes(of, over, noise)?)
             }
+            Question::Smoothed {
+                of,
+                smoothing,
+                over,
+                noise,
+            } => Answer::Mean(self.release_smoothed((of, smoothing), over, noise)?),
             Question::Norm {
                 of,
                 shift,
@@ -516,7 +590,31 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
             Question::OpenPeriod(terms) => Answer::Period(Period::new(self.open(terms)?)),
             Question::Step { period, of, over } => {
                 let period = period.inside().ok_or(AskError::ForeignPeriod)?;
-                Answer::Mean(self.take_step(period, of, over)?)
+                self.admit(of, &[])?;
+                let radius = of.radius().get();
+                let (mean, size) =
+                    self.take_step(period, (radius, over), |oracle, copies, size, radius| {
+                        oracle.clipped_mean(of, copies, size, radius)
+                    })?;
+                self.books.count(size, of.gradients(), 0.0);
+                Answer::Mean(mean)
+            }
+            Question::SmoothedStep {
+                period,
+                of,
+                smoothing,
+                over,
+            } => {
+                let period = period.inside().ok_or(AskError::ForeignPeriod)?;
+                let drawn = &self.draw_smoothed(of, smoothing, over)?;
+                let query = smoothing.query(&of, drawn)?;
+                let radius = of.radius().get();
+                let (mean, size) =
+                    self.take_step(period, (radius, over), |oracle, copies, size, radius| {
+                        oracle.smoothed_mean(query, copies, size, radius)
+                    })?;
+                self.books.count(size, query.gradients(), query.values());
+                Answer::Mean(mean)
             }
             other => return Err(AskError::NotOffered { what: other.kind() }),
         })

@@ -3,7 +3,8 @@
 use super::claim::Experiment;
 use super::registry::Registry;
 use super::{
-    adaptive, descent, floors, goldstein, kl_spider, projection, proximal, recursive, sampled, tree,
+    adaptive, descent, floors, goldstein, goldstein_periods, kl_spider, projection, proximal,
+    recursive, sampled, tree,
 };
 
 /// The prefixes of rows that no run has confirmed.
@@ -29,6 +30,7 @@ impl Registry {
         experiments.extend(projection::experiments());
         experiments.extend(kl_spider::experiments());
         experiments.extend(goldstein::experiments());
+        experiments.extend(goldstein_periods::experiments());
         experiments.retain(|e| !is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }

@@ -4,7 +4,7 @@
 //! a run of the length of the block's mean gradient. The block is drawn uniformly, so that is the expectation given the run; and that
 //! mean of gradients at points within the radius is what the proof bounds.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{add_scaled, norm};
@@ -19,18 +19,18 @@ use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
 use super::common::{DELTA, Plans, Privacy, Size, completed, five_mus, half_decades, share};
 use crate::checks::{CheckError, Effort};
 use crate::problem::Problem as _;
-use crate::simulation::SimulatedOracle;
+use crate::simulation::{SimulatedOracle, WeightedRecords};
 use crate::zoo::{RampCone, Tilt, TiltedProblem};
 
-const RADIUS: f64 = 0.2;
-const GAP: f64 = 1.0;
-const RELATION: Adjacency = Adjacency::ReplaceOne;
+pub(super) const RADIUS: f64 = 0.2;
+pub(super) const GAP: f64 = 1.0;
+pub(super) const RELATION: Adjacency = Adjacency::ReplaceOne;
 /// Length of the linear tilts by which records of a sample differ; L is 1 with them.
 const TILT: f64 = 0.3;
 /// Kinds of records of a sample: four linear tilts.
 const KINDS: u64 = 4;
 /// Steps that a planner may take; none of these plans takes as many.
-const MAX_STEPS: u64 = 1 << 40;
+pub(super) const MAX_STEPS: u64 = 1 << 40;
 
 /// What is wrong with a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -179,7 +179,13 @@ impl BlockExperiment {
             };
             Ok(match self.solver.name {
                 "goldstein-sampled" => GoldsteinPlan::sampled(&facts, &budget, &settings, most)?,
-                "goldstein-pass" => GoldsteinPlan::single_pass(&facts, &budget, &settings)?,
+                "goldstein-pass" => {
+                    let fresh = GoldsteinSettings {
+                        period: NonZeroU64::new(1),
+                        ..settings
+                    };
+                    GoldsteinPlan::single_pass(&facts, &budget, &fresh)?
+                }
                 "goldstein-zo" if self.twin == Twin::LongClip => {
                     long_clip(&facts, &budget, &settings)?
                 }
@@ -216,7 +222,7 @@ fn long_clip(
     Ok(GoldsteinPlan::by_hand(facts, budget, settings, schedule))
 }
 
-fn facts(size: &Size) -> PublicFacts {
+pub(super) fn facts(size: &Size) -> PublicFacts {
     PublicFacts {
         records: size.records,
         dim: size.dim,
@@ -227,6 +233,21 @@ fn facts(size: &Size) -> PublicFacts {
         row_norm: f64::INFINITY,
         convexity: Convexity::Nonconvex,
     }
+}
+
+/// The problem record by record, and four kinds of records.
+pub(super) fn opposite_tilts(
+    problem: RampCone,
+    records: u64,
+) -> Result<(TiltedProblem<RampCone>, WeightedRecords<Vec<Tilt>>), CheckError> {
+    let tilts = (0..2).map(|i| {
+        let mut direction = vec![0.0; problem.dim()];
+        direction[i] = TILT;
+        Tilt::linear(direction)
+    });
+    let tilts: Vec<Tilt> = tilts.collect();
+    let data = TiltedProblem::<RampCone>::opposites(&tilts, records / KINDS)?;
+    Ok((TiltedProblem::new(problem, 0.0, TILT, 0.0)?, data))
 }
 
 impl Experiment for BlockExperiment {
@@ -264,14 +285,7 @@ impl Experiment for BlockExperiment {
         // L is 1, with the tilts too.
         let slope = (bound * (0.1 + 0.6 * share(trial))).min(if sampled { 0.48 } else { 0.8 });
         let problem = RampCone::new(facts.dim, GAP, slope)?;
-        let tilts = (0..2).map(|i| {
-            let mut direction = vec![0.0; facts.dim];
-            direction[i] = TILT;
-            Tilt::linear(direction)
-        });
-        let tilted = TiltedProblem::new(problem, 0.0, TILT, 0.0)?;
-        let tilts: Vec<Tilt> = tilts.collect();
-        let data = TiltedProblem::<RampCone>::opposites(&tilts, facts.records / KINDS)?;
+        let (tilted, data) = opposite_tilts(problem, facts.records)?;
         let mut oracle: Box<dyn Oracle> = if sampled {
             Box::new(SimulatedOracle::weighted(
                 &tilted, &data, RELATION, trial.seed,

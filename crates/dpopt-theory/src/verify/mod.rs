@@ -46,6 +46,7 @@ mod descent;
 mod error;
 mod floors;
 mod goldstein;
+mod goldstein_periods;
 mod journal;
 mod judge;
 mod kl_spider;

@@ -3,7 +3,7 @@
 //! | problem | what it is for |
 //! | --- | --- |
 //! | [`RampBowl`] | first-order rates: nearly as slow and as noisy as the bounds |
-//! | [`RampCone`] | rates of Goldstein distances: kinks on a ramp and a cone |
+//! | [`RampCone`], [`SmoothedCone`] | rates of Goldstein distances: kinks on a ramp and a cone |
 //! | [`RobustGlm`] | bounded robust regression over weighted atoms of low rank |
 //! | [`Radial`] of [`Power`] | KL exponents, tight everywhere |
 //! | [`Radial`] of [`LogPeriodic`] | the same exponents without convexity |
@@ -38,6 +38,7 @@ mod ramp_cone;
 mod ridge_logistic;
 mod robust_glm;
 mod sines;
+mod smoothed_cone;
 mod softplus;
 mod spokes;
 mod tilted;
@@ -64,6 +65,7 @@ pub use ramp_cone::RampCone;
 pub use ridge_logistic::RidgeLogistic;
 pub use robust_glm::{RobustGlm, RobustGlmShape};
 pub use sines::Sines;
+pub use smoothed_cone::SmoothedCone;
 pub use softplus::Softplus;
 pub use spokes::Spokes;
 pub use tilted::{Tilt, TiltedProblem};

@@ -42,6 +42,12 @@ impl RampCone {
         })
     }
 
+    /// s.
+    #[must_use]
+    pub fn slope(&self) -> f64 {
+        self.slope
+    }
+
     /// Where the ramp ends: F0/s.
     #[must_use]
     pub fn end(&self) -> f64 {

@@ -1,25 +1,27 @@
 //! Plans of the walk in blocks, for each way to read the records.
 
-use std::num::NonZeroUsize;
+mod periods;
+mod show;
+mod task;
 
-use dpopt_oracle::{Batch, Level, Offers, Schedule};
+use dpopt_oracle::{Batch, Level, Schedule};
 use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, NoiseMultiplier, SamplingRate};
 use dpopt_solver::{
-    Access, BoundSense, Budget, FreshReleases, Item, Plan, PlanError, PublicFacts, RunError, Terms,
-    Unit, Walk,
-    search::{bisect, geometric},
+    Access, BoundSense, Budget, FreshReleases, Plan as _, PlanError, PublicFacts, Terms,
+    search::geometric,
 };
 
-use super::bound::{Aim, Block, Quality};
-use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
-use super::slopes::{Search, Slopes};
-use super::walk::Blocks;
+use super::bound::{Block, Quality};
+use super::schedule::{GoldsteinSchedule, GoldsteinSettings, PeriodSettings};
+use super::slopes::Search;
+use task::{Asks, Task, least_that_fits, unreachable_multiplier};
 
 pub(super) const ALL: &str = "goldstein";
 pub(super) const SAMPLED: &str = "goldstein-sampled";
 pub(super) const PASS: &str = "goldstein-pass";
 pub(super) const VALUES: &str = "goldstein-zo";
+pub(super) const RECURSIVE: &str = "goldstein-recursive";
 
 /// The least a/r.
 const LEAST_SMOOTHING: f64 = 1e-9;
@@ -59,154 +61,6 @@ pub struct GoldsteinPlan {
     schedule: GoldsteinSchedule,
     values: f64,
     accountant: Option<Accountant>,
-}
-
-/// What a step asks for, and of which records.
-#[derive(Clone, Copy)]
-struct Asks {
-    batch: Batch,
-    /// None: gradients.
-    slopes: Option<Slopes>,
-}
-
-impl Asks {
-    fn gradients(batch: Batch) -> Self {
-        Self {
-            batch,
-            slopes: None,
-        }
-    }
-}
-
-/// What a planner needs over and over.
-struct Task<'a> {
-    facts: &'a PublicFacts,
-    budget: &'a Budget,
-    settings: &'a GoldsteinSettings,
-    mu: f64,
-    aim: Aim,
-}
-
-impl<'a> Task<'a> {
-    fn new(
-        facts: &'a PublicFacts,
-        budget: &'a Budget,
-        settings: &'a GoldsteinSettings,
-    ) -> Result<Self, PlanError> {
-        facts.check_lipschitz()?;
-        PlanError::positive("goldstein_radius", settings.radius)?;
-        let share = settings.smoothing_share;
-        // A smaller one is lost in the rounding of z + u.
-        if !(LEAST_SMOOTHING..1.0).contains(&share) {
-            return Err(PlanError::BadFact {
-                name: "smoothing_share",
-                value: share,
-            });
-        }
-        let smoothing = share * settings.radius;
-        Ok(Self {
-            facts,
-            budget,
-            settings,
-            mu: budget.mu()?.get(),
-            aim: Aim {
-                gap: facts.initial_gap + facts.lipschitz * smoothing,
-                spread: settings.radius - smoothing,
-                regret: settings.step.regret(),
-            },
-        })
-    }
-
-    /// On `records` records.
-    fn over_all(&self, records: f64, max_steps: u64) -> Option<Block> {
-        let (d, s) = (
-            self.facts.dim as f64,
-            self.facts.adjacency.sum_sensitivity(),
-        );
-        // There the noise is as long as L: more steps gain at most 13 %.
-        let most = (records * self.mu / s).powi(2) / d;
-        let most = (most as u64).min(max_steps);
-        self.aim.best(most, |steps| {
-            Quality::new(
-                self.facts,
-                (steps as f64).sqrt() / self.mu,
-                records,
-                0.0,
-                false,
-            )
-        })
-    }
-
-    /// The plan of `block`, or a refusal if it says nothing.
-    fn plan(
-        &self,
-        solver: &'static str,
-        block: Option<Block>,
-        asks: Asks,
-        multiplier: impl FnOnce(u64) -> Result<NoiseMultiplier, PlanError>,
-        needed: impl FnOnce() -> Option<u64>,
-    ) -> Result<GoldsteinPlan, PlanError> {
-        let bound = block.map_or(f64::INFINITY, |block| block.bound);
-        let trivial = self.facts.trivial_bound();
-        let Some(block) = block.filter(|block| block.bound < trivial) else {
-            return Err(PlanError::VacuousGoldstein {
-                solver,
-                bound,
-                radius: self.settings.radius,
-                trivial,
-                records: self.facts.records,
-                needed: needed(),
-                dim: self.facts.dim,
-                mu: self.mu,
-            });
-        };
-        let cap = self.aim.cap(block.len);
-        let planned = cap / (block.quality.size * (block.len as f64).sqrt());
-        let schedule = GoldsteinSchedule {
-            steps: block.steps,
-            block: block.len,
-            cap,
-            step_size: match self.settings.step {
-                GoldsteinStep::Planned => planned,
-                GoldsteinStep::WithoutReset => 2.0 * planned,
-                GoldsteinStep::AdaGradNorm => std::f64::consts::SQRT_2 * cap,
-            },
-            smoothing: self.settings.smoothing_share * self.settings.radius,
-            step: self.settings.step,
-            batch: asks.batch,
-            directions: asks
-                .slopes
-                .and_then(|slopes| NonZeroUsize::new(slopes.directions)),
-            clip: asks
-                .slopes
-                .map_or(self.facts.lipschitz, |slopes| slopes.clip),
-            noise_multiplier: multiplier(block.steps)?,
-            output: self.settings.output,
-        };
-        let plan = GoldsteinPlan::by_hand(self.facts, self.budget, self.settings, schedule);
-        let stated = self.stated(&block, asks);
-        Ok(GoldsteinPlan {
-            terms: plan.terms.stating(stated),
-            ..plan
-        })
-    }
-
-    /// The bound for the point that is returned.
-    fn stated(&self, block: &Block, asks: Asks) -> Option<f64> {
-        match (self.settings.output, asks.batch) {
-            (GoldsteinOutput::UniformBlock, _) => Some(block.bound),
-            // The error of directions is no Gaussian vector.
-            _ if asks.slopes.is_some() => None,
-            // What noise the least of K means of releases may hide: at most that of the largest of K Gaussian vectors.
-            (GoldsteinOutput::SmallestReleasedBlock, Batch::All) => {
-                let blocks = (block.steps / block.len) as f64;
-                let hidden = (2.0 * blocks.ln() / self.facts.dim as f64).sqrt();
-                let more = block.quality.error * hidden / (block.len as f64).sqrt();
-                Some(block.bound + more).filter(|bound| *bound < self.facts.trivial_bound())
-            }
-            _ => None,
-        }
-    }
 }
 
 impl GoldsteinPlan {
@@ -302,7 +156,8 @@ impl GoldsteinPlan {
     }
 
     /// The plan with the least bound in one pass, for the population that the records were drawn from: each step reads unread
-    /// records.
+    /// records. Estimates are fresh at every step, or in periods where that is better: see [`GoldsteinPlan::recursive`].
+    /// (Periods need [`GoldsteinStep::Planned`](super::GoldsteinStep::Planned).)
     ///
     /// # Errors
     /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove.
@@ -338,6 +193,10 @@ impl GoldsteinPlan {
                 records: facts.records,
                 slices: block.map_or(1, |block| block.steps),
             });
+        }
+        let fresh = block.map_or(f64::INFINITY, |block| block.bound);
+        if let Some(plan) = task.one_pass_in_periods(fresh) {
+            return plan;
         }
         let asks = Asks::gradients(Batch::Next(batch.unwrap_or(1)));
         let multiplier = |_| Ok(NoiseMultiplier::new(1.0 / task.mu)?);
@@ -401,16 +260,27 @@ impl GoldsteinPlan {
         schedule: GoldsteinSchedule,
     ) -> Self {
         let steps = schedule.steps;
-        let spend = Schedule::new(facts.records)
-            .releases(schedule.level(), steps)
-            .spend();
+        let schedule_of = Schedule::new(facts.records);
+        let fresh = || Schedule::new(facts.records).releases(schedule.level(), steps);
+        // A period that can't be is refused when it is to be walked.
+        let spend = match schedule.in_periods(facts.dim) {
+            Some((PeriodSettings::Independent(settings), anchors)) => {
+                schedule_of.recursive(&settings, anchors, steps - anchors)
+            }
+            Some((PeriodSettings::Prefix(settings), periods)) => schedule_of
+                .prefix(&settings, periods)
+                .unwrap_or_else(|_| fresh()),
+            None => fresh(),
+        };
         let (access, read) = match schedule.batch {
             Batch::Poisson(rate) => (Access::Poisson(rate), rate.get() * facts.records as f64),
             Batch::FixedSize(size) => (Access::FixedSize(size), size as f64),
             Batch::Next(size) => {
                 let slices = Access::SinglePass {
                     anchor: size,
-                    variation: size,
+                    variation: schedule
+                        .read_by_changes(facts)
+                        .map_or(size, |read| read as u64),
                 };
                 (slices, size as f64)
             }
@@ -422,12 +292,8 @@ impl GoldsteinPlan {
         };
         let multiplier = schedule.noise_multiplier.get();
         let noise_std = facts.noise_std(schedule.clip, multiplier) * (facts.records as f64 / read);
-        // A slope is two values.
-        let (gradients, values) = match schedule.directions {
-            Some(directions) => (0.0, 2.0 * directions.get() as f64 * steps as f64 * read),
-            None => (steps as f64 * read, 0.0),
-        };
-        let terms = Terms::new(facts, budget, steps, spend)
+        let (gradients, values) = schedule.costs(facts, read);
+        let terms = Terms::new(facts, budget, steps, spend.spend())
             .with_gradients(gradients)
             .with_clip(schedule.clip)
             .with_access(access)
@@ -435,10 +301,10 @@ impl GoldsteinPlan {
             .bounding_goldstein(settings.radius, sense);
         let fresh = FreshReleases::new(noise_std).moved_in_blocks(schedule.block);
         Self {
-            // What directions miss is in no certificate.
-            terms: match schedule.directions {
-                None => terms.with_fresh(fresh),
-                Some(_) => terms,
+            // What directions miss is in no certificate, and periods share their noise.
+            terms: match (schedule.directions, schedule.period) {
+                (None, None) => terms.with_fresh(fresh),
+                _ => terms,
             },
             settings: *settings,
             schedule,
@@ -472,7 +338,7 @@ impl GoldsteinPlan {
     }
 
     /// Noise standard deviation per coordinate of a released gradient, or of one made of released slopes (there the root
-    /// mean square over the coordinates).
+    /// mean square over the coordinates); with periods, of the first of each.
     #[must_use]
     pub fn noise_std(&self) -> f64 {
         let facts = self.facts();
@@ -487,122 +353,4 @@ impl GoldsteinPlan {
         let schedule = &self.schedule;
         lifted * facts.noise_std(schedule.clip, schedule.noise_multiplier.get()) / share
     }
-}
-
-impl Plan for GoldsteinPlan {
-    fn name(&self) -> &'static str {
-        match self.schedule.batch {
-            _ if self.schedule.directions.is_some() => VALUES,
-            Batch::Poisson(_) | Batch::FixedSize(_) => SAMPLED,
-            Batch::Next(_) => PASS,
-            _ => ALL,
-        }
-    }
-
-    fn terms(&self) -> &Terms {
-        &self.terms
-    }
-
-    fn items(&self) -> Vec<Item<'_>> {
-        let schedule = &self.schedule;
-        let mut items = vec![
-            Item::count("steps", schedule.steps),
-            Item::count("block", schedule.block),
-            Item::number("goldstein_radius", self.settings.radius, Unit::LENGTH),
-            Item::number("displacement_cap", schedule.cap, Unit::LENGTH),
-            match schedule.step {
-                GoldsteinStep::AdaGradNorm => {
-                    Item::number("step_length", schedule.step_size, Unit::LENGTH)
-                }
-                _ => Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
-            },
-            Item::word("step", schedule.step),
-            Item::number("smoothing", schedule.smoothing, Unit::LENGTH),
-        ];
-        items.push(match schedule.batch {
-            Batch::Poisson(rate) => Item::ratio("sampling_rate", rate.get()),
-            Batch::FixedSize(size) | Batch::Next(size) => Item::count("batch", size),
-            _ => Item::count("batch", self.facts().records),
-        });
-        if let Some(directions) = schedule.directions {
-            items.push(Item::count("directions", directions.get() as u64));
-            items.push(Item::ratio("values", self.values));
-        }
-        items.extend([
-            Item::number("clip", schedule.clip, Unit::GRADIENT),
-            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
-            Item::number("noise_std", self.noise_std(), Unit::GRADIENT),
-        ]);
-        items.extend(self.accountant.map(|name| Item::word("accountant", name)));
-        items.push(Item::word("output", schedule.output.rule()));
-        items
-    }
-
-    fn needs(&self) -> Offers {
-        match self.schedule.directions {
-            Some(_) => Offers::SLOPES,
-            None => Offers::MEANS,
-        }
-    }
-
-    /// In one pass the first release reads other records than the rest, and each of them costs as much as all.
-    fn share_spent(&self, step: u64) -> f64 {
-        match self.schedule.batch {
-            Batch::Next(_) => 1.0,
-            _ => (step + 1) as f64 / self.steps().max(1) as f64,
-        }
-    }
-
-    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
-        let schedule = &self.schedule;
-        for (name, value) in [
-            ("block", schedule.block as f64),
-            ("displacement_cap", schedule.cap),
-            ("step_size", schedule.step_size),
-            ("smoothing", schedule.smoothing),
-        ] {
-            // The sum of a displacement and a step has to be finite.
-            if !(value > 0.0 && value < 1e150) {
-                let solver = self.name();
-                return Err(RunError::Schedule {
-                    solver,
-                    name,
-                    value,
-                });
-            }
-        }
-        Ok(Box::new(Blocks::new(&self.schedule, start.len())?))
-    }
-
-    /// A radius beyond what the walk can reach.
-    fn warning(&self, _: f64) -> Option<String> {
-        let GoldsteinSchedule {
-            steps, block, cap, ..
-        } = self.schedule;
-        (block == steps && self.bound().is_some()).then(|| {
-            format!(
-                "the Goldstein radius {} is so large that the whole run, of {steps} displacements of at most {cap:.3e}, is one \
-                 block: the mean gradient of all its points is short, which says little of any of them",
-                self.settings.radius
-            )
-        })
-    }
-}
-
-/// For a plan that is refused before its noise is asked for.
-fn unreachable_multiplier(_: u64) -> Result<NoiseMultiplier, PlanError> {
-    Ok(NoiseMultiplier::new(1.0)?)
-}
-
-/// The least number from `from` on that fits, where a number fits if a smaller one does; none below 1e15.
-fn least_that_fits(from: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
-    let mut low = from;
-    let mut high = from.saturating_mul(2);
-    while !fits(high) {
-        if high > 1_000_000_000_000_000 {
-            return None;
-        }
-        (low, high) = (high, high.saturating_mul(2));
-    }
-    Some(bisect(low, high, |records| !fits(records)) + 1)
 }
