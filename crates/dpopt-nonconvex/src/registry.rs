@@ -8,8 +8,12 @@ use serde::Serialize;
 
 use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
+use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
-use crate::goldstein::{GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO};
+use crate::goldstein::{
+    GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS,
+    GOLDSTEIN_ZO_SAMPLED,
+};
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
 use crate::spider::boost::SPIDERBOOST;
@@ -39,6 +43,9 @@ pub static SOLVERS: &[&Solver] = &[
     &GOLDSTEIN_SAMPLED,
     &GOLDSTEIN_PASS,
     &GOLDSTEIN_ZO,
+    &GOLDSTEIN_ZO_SAMPLED,
+    &GOLDSTEIN_ZO_PASS,
+    &DP_ZO,
 ];
 
 /// The solver of this name.

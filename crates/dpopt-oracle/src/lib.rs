@@ -39,12 +39,12 @@ pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,
     Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError, MatrixFactorization,
     MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum, NotConvexSmooth, Observed,
-    ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval, Quantile, RecordOf,
+    ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval, Quantile, Rays, RecordOf,
     Regularizer, Scale, Segment, Softmax, TwiceDifferentiable, check_constants, check_gradient,
 };
 pub use oracle::{
     Answer, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Pass, Period,
-    PeriodTerms, PrivateMean, Question,
+    PeriodTerms, PrivateMean, PrivateValues, Question,
 };
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;

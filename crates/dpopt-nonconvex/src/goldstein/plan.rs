@@ -1,28 +1,35 @@
-//! Plans of the walk in blocks, for each way to read the records.
+//! Plans of the walk in blocks: what they release, and what they say.
 
-use std::num::NonZeroUsize;
-
-use dpopt_oracle::{Batch, Level, Offers, Schedule};
-use dpopt_privacy::accounting::calibrate;
-use dpopt_privacy::{Accountant, Adjacency, NoiseMultiplier, SamplingRate};
+use dpopt_oracle::{Batch, Offers, Schedule};
+use dpopt_privacy::Accountant;
 use dpopt_solver::{
-    Access, BoundSense, Budget, FreshReleases, Item, Plan, PlanError, PublicFacts, RunError, Terms,
-    Unit, Walk,
-    search::{bisect, geometric},
+    Access, BoundSense, Budget, FreshReleases, Item, Plan, PublicFacts, RunError, Terms, Unit, Walk,
 };
 
-use super::bound::{Aim, Block, Quality};
-use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
-use super::slopes::{Search, Slopes};
+use super::schedule::{GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 use super::walk::Blocks;
 
 pub(super) const ALL: &str = "goldstein";
 pub(super) const SAMPLED: &str = "goldstein-sampled";
 pub(super) const PASS: &str = "goldstein-pass";
 pub(super) const VALUES: &str = "goldstein-zo";
+pub(super) const VALUES_SAMPLED: &str = "goldstein-zo-sampled";
+pub(super) const VALUES_PASS: &str = "goldstein-zo-pass";
 
-/// The least a/r.
-const LEAST_SMOOTHING: f64 = 1e-9;
+/// How far the start is moved where the smoothed loss may have no gradient at some points, over a.
+const MOVED: f64 = 1e-6;
+
+/// What the solver is called whose steps read such a batch.
+pub(super) fn name_of(batch: Batch, values: bool) -> &'static str {
+    match (batch, values) {
+        (Batch::Poisson(_) | Batch::FixedSize(_), false) => SAMPLED,
+        (Batch::Poisson(_) | Batch::FixedSize(_), true) => VALUES_SAMPLED,
+        (Batch::Next(_), false) => PASS,
+        (Batch::Next(_), true) => VALUES_PASS,
+        (_, false) => ALL,
+        (_, true) => VALUES,
+    }
+}
 
 /// A plan that finds a point of small Goldstein distance: private online-to-nonconvex conversion on fresh gradients.
 ///
@@ -39,12 +46,17 @@ const LEAST_SMOOTHING: f64 = 1e-9;
 /// | Poisson, B = q n | s L z sqrt(d)/B | L^2 (1 + (1 - q)/B) + N^2 | N^2 + (1 - q) L^2/B |
 /// | B unread | s L sqrt(d)/(B mu) | L^2 + N^2 | N^2 + L^2/B |
 ///
-/// From values alone ([`GoldsteinPlan::zeroth_order`]) the slopes b_j = (f(z + a y_j) - f(z - a y_j))/(2 a) along m shared
-/// orthonormal directions are asked for, clipped to C as one vector, and g = (d/m) sum_j b_j y_j. On all records then
+/// From values alone ([`GoldsteinSettings::from_values`]) the slopes b_j = (f(z + a y_j) - f(z - a y_j))/(2 a) along m shared
+/// orthonormal directions are asked for, clipped to C as one vector, and g = (d/m) sum_j b_j y_j. Then
 ///
-/// N = (d/sqrt m) s C sqrt(T)/(n mu), G1^2 = N'^2 = A + N^2, A = (d/m) L^2 min(d/(d - 1), kappa_d^2) or (d/m)^2 C^2 if less,
+/// N = (d/sqrt m) s C z/B (z = sqrt(T)/mu, B = n on all records), G1^2 = N'^2 = A + N^2, and A (1 + (1 - q)/B) for A on Poisson
+/// samples; A = (d/m) L^2 min(d/(d - 1), kappa_d^2), or (d/m)^2 C^2 if less;
 ///
 /// and c has the bias of the clip, none at C = kappa_m L, kappa_m^2 = max(m/2, 1 + (m - 1)(sqrt 2 - 1)^2). (Theorem 2.)
+///
+/// Of a loss whose values range over c0 and that has no L ([`GoldsteinSettings::bounded`]) C = sqrt(m) c0/(2 a), A = (d/m)^2 C^2,
+/// F0' = c0, D = 2 r/(M + 1), and the statement is about F_a, the mean of F over a ball of radius a. The facts of such a plan are
+/// those of F_a: L_a = c_d c0/(2 a), c_d = 2 Gamma(d/2 + 1)/(sqrt(pi) Gamma((d + 1)/2)).
 ///
 /// c is what rounding to the lattice may be off; s = 2 under replace-one and 1 otherwise. Nothing has to be smooth or convex: L is
 /// all that is known of the loss, whose gradient has to be right at almost every point. (`docs/theory/goldstein.md`, Theorem 1.)
@@ -61,337 +73,7 @@ pub struct GoldsteinPlan {
     accountant: Option<Accountant>,
 }
 
-/// What a step asks for, and of which records.
-#[derive(Clone, Copy)]
-struct Asks {
-    batch: Batch,
-    /// None: gradients.
-    slopes: Option<Slopes>,
-}
-
-impl Asks {
-    fn gradients(batch: Batch) -> Self {
-        Self {
-            batch,
-            slopes: None,
-        }
-    }
-}
-
-/// What a planner needs over and over.
-struct Task<'a> {
-    facts: &'a PublicFacts,
-    budget: &'a Budget,
-    settings: &'a GoldsteinSettings,
-    mu: f64,
-    aim: Aim,
-}
-
-impl<'a> Task<'a> {
-    fn new(
-        facts: &'a PublicFacts,
-        budget: &'a Budget,
-        settings: &'a GoldsteinSettings,
-    ) -> Result<Self, PlanError> {
-        facts.check_lipschitz()?;
-        PlanError::positive("goldstein_radius", settings.radius)?;
-        let share = settings.smoothing_share;
-        // A smaller one is lost in the rounding of z + u.
-        if !(LEAST_SMOOTHING..1.0).contains(&share) {
-            return Err(PlanError::BadFact {
-                name: "smoothing_share",
-                value: share,
-            });
-        }
-        let smoothing = share * settings.radius;
-        Ok(Self {
-            facts,
-            budget,
-            settings,
-            mu: budget.mu()?.get(),
-            aim: Aim {
-                gap: facts.initial_gap + facts.lipschitz * smoothing,
-                spread: settings.radius - smoothing,
-                regret: settings.step.regret(),
-            },
-        })
-    }
-
-    /// On `records` records.
-    fn over_all(&self, records: f64, max_steps: u64) -> Option<Block> {
-        let (d, s) = (
-            self.facts.dim as f64,
-            self.facts.adjacency.sum_sensitivity(),
-        );
-        // There the noise is as long as L: more steps gain at most 13 %.
-        let most = (records * self.mu / s).powi(2) / d;
-        let most = (most as u64).min(max_steps);
-        self.aim.best(most, |steps| {
-            Quality::new(
-                self.facts,
-                (steps as f64).sqrt() / self.mu,
-                records,
-                0.0,
-                false,
-            )
-        })
-    }
-
-    /// The plan of `block`, or a refusal if it says nothing.
-    fn plan(
-        &self,
-        solver: &'static str,
-        block: Option<Block>,
-        asks: Asks,
-        multiplier: impl FnOnce(u64) -> Result<NoiseMultiplier, PlanError>,
-        needed: impl FnOnce() -> Option<u64>,
-    ) -> Result<GoldsteinPlan, PlanError> {
-        let bound = block.map_or(f64::INFINITY, |block| block.bound);
-        let trivial = self.facts.trivial_bound();
-        let Some(block) = block.filter(|block| block.bound < trivial) else {
-            return Err(PlanError::VacuousGoldstein {
-                solver,
-                bound,
-                radius: self.settings.radius,
-                trivial,
-                records: self.facts.records,
-                needed: needed(),
-                dim: self.facts.dim,
-                mu: self.mu,
-            });
-        };
-        let cap = self.aim.cap(block.len);
-        let planned = cap / (block.quality.size * (block.len as f64).sqrt());
-        let schedule = GoldsteinSchedule {
-            steps: block.steps,
-            block: block.len,
-            cap,
-            step_size: match self.settings.step {
-                GoldsteinStep::Planned => planned,
-                GoldsteinStep::WithoutReset => 2.0 * planned,
-                GoldsteinStep::AdaGradNorm => std::f64::consts::SQRT_2 * cap,
-            },
-            smoothing: self.settings.smoothing_share * self.settings.radius,
-            step: self.settings.step,
-            batch: asks.batch,
-            directions: asks
-                .slopes
-                .and_then(|slopes| NonZeroUsize::new(slopes.directions)),
-            clip: asks
-                .slopes
-                .map_or(self.facts.lipschitz, |slopes| slopes.clip),
-            noise_multiplier: multiplier(block.steps)?,
-            output: self.settings.output,
-        };
-        let plan = GoldsteinPlan::by_hand(self.facts, self.budget, self.settings, schedule);
-        let stated = self.stated(&block, asks);
-        Ok(GoldsteinPlan {
-            terms: plan.terms.stating(stated),
-            ..plan
-        })
-    }
-
-    /// The bound for the point that is returned.
-    fn stated(&self, block: &Block, asks: Asks) -> Option<f64> {
-        match (self.settings.output, asks.batch) {
-            (GoldsteinOutput::UniformBlock, _) => Some(block.bound),
-            // The error of directions is no Gaussian vector.
-            _ if asks.slopes.is_some() => None,
-            // What noise the least of K means of releases may hide: at most that of the largest of K Gaussian vectors.
-            (GoldsteinOutput::SmallestReleasedBlock, Batch::All) => {
-                let blocks = (block.steps / block.len) as f64;
-                let hidden = (2.0 * blocks.ln() / self.facts.dim as f64).sqrt();
-                let more = block.quality.error * hidden / (block.len as f64).sqrt();
-                Some(block.bound + more).filter(|bound| *bound < self.facts.trivial_bound())
-            }
-            _ => None,
-        }
-    }
-}
-
 impl GoldsteinPlan {
-    /// The plan with the least bound on all records, in at most `max_steps` steps.
-    ///
-    /// # Errors
-    /// [`PlanError::VacuousGoldstein`] when the bound is not below what the start satisfies; [`PlanError::BadFact`].
-    pub fn new(
-        facts: &PublicFacts,
-        budget: &Budget,
-        settings: &GoldsteinSettings,
-        max_steps: u64,
-    ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        let block = task.over_all(facts.records as f64, max_steps);
-        let multiplier = |steps: u64| Ok(NoiseMultiplier::new((steps as f64).sqrt() / task.mu)?);
-        task.plan(ALL, block, Asks::gradients(Batch::All), multiplier, || {
-            let useful = |records: u64| {
-                task.over_all(records as f64, max_steps)
-                    .is_some_and(|block| block.bound < facts.trivial_bound())
-            };
-            least_that_fits(facts.records, useful)
-        })
-    }
-
-    /// As [`GoldsteinPlan::new`], on a Poisson sample for each step, whose rate is chosen so that the noise is little more than on
-    /// all records: 0.75 mu/sqrt T under replace-one, 1.5 mu/sqrt T otherwise. (By the central limit theorem 1.5 % and 10 % more; a
-    /// guide. The multiplier is calibrated by the accountant of the relation.)
-    ///
-    /// # Errors
-    /// As [`GoldsteinPlan::new`].
-    pub fn sampled(
-        facts: &PublicFacts,
-        budget: &Budget,
-        settings: &GoldsteinSettings,
-        max_steps: u64,
-    ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        // As many steps as on all records, and their best block.
-        let Some(Block { steps, .. }) = task.over_all(facts.records as f64, max_steps) else {
-            let all = Asks::gradients(Batch::All);
-            return task.plan(SAMPLED, None, all, unreachable_multiplier, || None);
-        };
-        let share = match facts.adjacency {
-            Adjacency::ReplaceOne => 0.75,
-            _ => 1.5,
-        };
-        let rate = (share * task.mu / (steps as f64).sqrt())
-            .max(1.0 / facts.records as f64)
-            .min(1.0);
-        Self::sampled_at(facts, budget, settings, steps, SamplingRate::new(rate)?)
-    }
-
-    /// As [`GoldsteinPlan::sampled`], of about `steps` steps at this rate.
-    ///
-    /// # Errors
-    /// As [`GoldsteinPlan::new`].
-    pub fn sampled_at(
-        facts: &PublicFacts,
-        budget: &Budget,
-        settings: &GoldsteinSettings,
-        steps: u64,
-        rate: SamplingRate,
-    ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        let batch = Batch::Poisson(rate);
-        let event = |multiplier| {
-            let level = Level {
-                batch,
-                noise_multiplier: multiplier,
-            };
-            let spend = Schedule::new(facts.records).releases(level, steps).spend();
-            spend.event().clone()
-        };
-        let accountant =
-            Accountant::tightest_for(&event(NoiseMultiplier::new(1.0)?), facts.adjacency)?;
-        let multiplier = calibrate::noise_multiplier(
-            accountant,
-            budget.epsilon,
-            budget.delta,
-            facts.adjacency,
-            event,
-        )?;
-        let read = facts.records as f64 * rate.get();
-        let quality = Quality::new(facts, multiplier.get(), read, 1.0 - rate.get(), true);
-        let block = task.aim.best(steps, |_| quality);
-        let asks = Asks::gradients(batch);
-        let plan = task.plan(SAMPLED, block, asks, |_| Ok(multiplier), || None)?;
-        Ok(Self {
-            accountant: Some(accountant),
-            ..plan
-        })
-    }
-
-    /// The plan with the least bound in one pass, for the population that the records were drawn from: each step reads unread
-    /// records.
-    ///
-    /// # Errors
-    /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove.
-    pub fn single_pass(
-        facts: &PublicFacts,
-        budget: &Budget,
-        settings: &GoldsteinSettings,
-    ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        let best = |records: u64| {
-            let (n, d) = (records as f64, facts.dim as f64);
-            let s = facts.adjacency.sum_sensitivity();
-            // Where noise alone counts the best batch is s sqrt(3 d)/mu; sampling asks for more.
-            let around = s * (3.0 * d).sqrt() / task.mu;
-            geometric(
-                (around / 16.0).max(1.0),
-                (n / 2.0).min((around * 64.0).max(64.0)),
-                1.02,
-            )
-            .map(|batch| batch as u64)
-            .filter_map(|batch| {
-                let quality = Quality::new(facts, 1.0 / task.mu, batch as f64, 1.0, false);
-                let block = task.aim.best(records / batch, |_| quality)?;
-                Some((batch, block))
-            })
-            .min_by(|(_, a), (_, b)| a.bound.total_cmp(&b.bound))
-        };
-        let (batch, block) = best(facts.records).unzip();
-        if facts.adjacency == Adjacency::AddRemove {
-            return Err(PlanError::NeedsPositions {
-                solver: PASS,
-                adjacency: facts.adjacency,
-                records: facts.records,
-                slices: block.map_or(1, |block| block.steps),
-            });
-        }
-        let asks = Asks::gradients(Batch::Next(batch.unwrap_or(1)));
-        let multiplier = |_| Ok(NoiseMultiplier::new(1.0 / task.mu)?);
-        task.plan(PASS, block, asks, multiplier, || {
-            least_that_fits(facts.records, |records| {
-                best(records).is_some_and(|(_, block)| block.bound < facts.trivial_bound())
-            })
-        })
-    }
-
-    /// A plan from values alone, on all records, in at most `max_steps` steps: slopes along `directions` shared directions, or
-    /// along as many as are best. Those are, of 1, 2, 4, ... and d, each with its best clip and as many steps as make the noise
-    /// twice the square of the rest, the ones that ask for the fewest values among the plans within 2 % of the least bound.
-    ///
-    /// # Errors
-    /// As [`GoldsteinPlan::new`]; [`PlanError::BadFact`] for no directions, and for more than dimensions.
-    pub fn zeroth_order(
-        facts: &PublicFacts,
-        budget: &Budget,
-        settings: &GoldsteinSettings,
-        max_steps: u64,
-        directions: Option<u64>,
-    ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        let directions = match directions {
-            Some(m) if m == 0 || m > facts.dim as u64 => {
-                return Err(PlanError::BadFact {
-                    name: "directions",
-                    value: m as f64,
-                });
-            }
-            directions => directions.map(|m| m as usize),
-        };
-        let best = |records: u64| {
-            let search = Search {
-                facts,
-                aim: &task.aim,
-                mu: task.mu,
-                records: records as f64,
-                max_steps,
-            };
-            search.best(directions)
-        };
-        let (slopes, block) = best(facts.records).unzip();
-        let batch = Batch::All;
-        let asks = Asks { batch, slopes };
-        let multiplier = |steps: u64| Ok(NoiseMultiplier::new((steps as f64).sqrt() / task.mu)?);
-        task.plan(VALUES, block, asks, multiplier, || {
-            least_that_fits(facts.records, |records| {
-                best(records).is_some_and(|(_, block)| block.bound < facts.trivial_bound())
-            })
-        })
-    }
-
     /// A plan with another schedule. It states no bound.
     #[must_use]
     pub fn by_hand(
@@ -433,6 +115,10 @@ impl GoldsteinPlan {
             .with_access(access)
             .with_output(schedule.output.rule())
             .bounding_goldstein(settings.radius, sense);
+        let terms = match settings.bounded {
+            Some(bounded) => terms.of_smoothed(bounded.smoothing),
+            None => terms,
+        };
         let fresh = FreshReleases::new(noise_std).moved_in_blocks(schedule.block);
         Self {
             // What directions miss is in no certificate.
@@ -445,6 +131,18 @@ impl GoldsteinPlan {
             values,
             accountant: None,
         }
+    }
+
+    /// The same, with this bound or none.
+    pub(super) fn stating(mut self, bound: Option<f64>) -> Self {
+        self.terms = self.terms.stating(bound);
+        self
+    }
+
+    /// The same, calibrated by this accountant.
+    pub(super) fn calibrated_by(self, accountant: Accountant) -> Self {
+        let accountant = Some(accountant);
+        Self { accountant, ..self }
     }
 
     /// Nominal number of per-record values, beside gradients.
@@ -491,12 +189,7 @@ impl GoldsteinPlan {
 
 impl Plan for GoldsteinPlan {
     fn name(&self) -> &'static str {
-        match self.schedule.batch {
-            _ if self.schedule.directions.is_some() => VALUES,
-            Batch::Poisson(_) | Batch::FixedSize(_) => SAMPLED,
-            Batch::Next(_) => PASS,
-            _ => ALL,
-        }
+        name_of(self.schedule.batch, self.schedule.directions.is_some())
     }
 
     fn terms(&self) -> &Terms {
@@ -528,6 +221,11 @@ impl Plan for GoldsteinPlan {
             items.push(Item::count("directions", directions.get() as u64));
             items.push(Item::ratio("values", self.values));
         }
+        items.extend(
+            self.settings
+                .bounded
+                .map(|bounded| Item::number("value_range", bounded.range, Unit::LOSS)),
+        );
         items.extend([
             Item::number("clip", schedule.clip, Unit::GRADIENT),
             Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
@@ -571,7 +269,8 @@ impl Plan for GoldsteinPlan {
                 });
             }
         }
-        Ok(Box::new(Blocks::new(&self.schedule, start.len())?))
+        let moved = self.settings.bounded.map(|_| MOVED * schedule.smoothing);
+        Ok(Box::new(Blocks::new(schedule, start.len(), moved)?))
     }
 
     /// A radius beyond what the walk can reach.
@@ -587,22 +286,4 @@ impl Plan for GoldsteinPlan {
             )
         })
     }
-}
-
-/// For a plan that is refused before its noise is asked for.
-fn unreachable_multiplier(_: u64) -> Result<NoiseMultiplier, PlanError> {
-    Ok(NoiseMultiplier::new(1.0)?)
-}
-
-/// The least number from `from` on that fits, where a number fits if a smaller one does; none below 1e15.
-fn least_that_fits(from: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
-    let mut low = from;
-    let mut high = from.saturating_mul(2);
-    while !fits(high) {
-        if high > 1_000_000_000_000_000 {
-            return None;
-        }
-        (low, high) = (high, high.saturating_mul(2));
-    }
-    Some(bisect(low, high, |records| !fits(records)) + 1)
 }

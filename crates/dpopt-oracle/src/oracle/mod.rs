@@ -5,6 +5,7 @@ mod facts;
 mod func;
 mod pass;
 mod private_mean;
+mod private_values;
 mod question;
 
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Which};
@@ -14,6 +15,7 @@ pub use facts::{Offers, OracleFacts};
 pub use func::FnOracle;
 pub use pass::Pass;
 pub use private_mean::PrivateMean;
+pub use private_values::PrivateValues;
 pub use question::{Answer, Mean, Number, Period, PeriodTerms, Question};
 
 use crate::error::AskError;

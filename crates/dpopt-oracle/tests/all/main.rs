@@ -16,3 +16,4 @@ mod slopes;
 mod smoothed;
 mod storages;
 mod user_loss;
+mod values_alone;
