@@ -245,7 +245,10 @@ fn a_plan_from_values_has_the_best_clip() {
             clip: schedule.clip,
             ..lipschitz(m)
         };
-        let reading = Reading::all(n as f64, MU, schedule.steps);
+        let reading = Reading {
+            multiplier: schedule.noise_multiplier.get(),
+            ..Reading::all(n as f64, MU, schedule.steps)
+        };
         close(noise, slopes.noise(&facts, &reading), 1e-11, &at);
         let values = 2.0 * m as f64 * schedule.steps as f64 * n as f64;
         assert_eq!((plan.values(), plan.gradients()), (values, 0.0), "{at}");

@@ -10,8 +10,8 @@ use dpopt_nonconvex::{
     RunError, SOLVERS, Stop,
 };
 use dpopt_oracle::{
-    Answer, ClosureLoss, Constants, Convexity, FnOracle, Loss, Mean, Offers, Oracle as _,
-    OracleFacts, PrivateData, PrivateValues, Question,
+    Answer, ClosureLoss, Constants, Convexity, FnOracle, Loss, Mean, Offers, OracleFacts,
+    PrivateData, PrivateValues, Question,
 };
 use dpopt_privacy::{Accountant, Adjacency, Curator, Event, SamplingRate};
 

@@ -129,7 +129,9 @@ fn slopes_of_rows_are_those_of_values() {
                     assert!((a - b).abs() < 1e-7, "{storage}, {loss}, {m}: {a} {b}");
                 }
                 assert_eq!(found.1, expected.1);
-                assert!(found.0.iter().any(|slope| slope.abs() > 1e-3), "{loss}");
+                // All rows may lie on the flat side of a unit.
+                let some = found.0.iter().any(|slope| slope.abs() > 1e-3);
+                assert!(some || loss == Glm::Relu, "{storage}, {loss}");
             }
         }
     }

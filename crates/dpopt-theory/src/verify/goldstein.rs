@@ -388,24 +388,16 @@ impl Experiment for BlockExperiment {
         let tilted = TiltedProblem::new(problem, 0.0, TILT, 0.0)?;
         let tilts: Vec<Tilt> = tilts.collect();
         let data = TiltedProblem::<RampCone>::opposites(&tilts, facts.records / KINDS)?;
-        let oracle: Box<dyn Oracle + '_> = if sampled {
-            Box::new(SimulatedOracle::weighted(
+        let all = || SimulatedOracle::new(&problem, facts.records, RELATION, trial.seed);
+        let (problem_of, twin) = (&problem, self.twin);
+        let mut oracle: Box<dyn Oracle + '_> = match twin {
+            _ if sampled => Box::new(SimulatedOracle::weighted(
                 &tilted, &data, RELATION, trial.seed,
-            ))
-        } else {
-            let records = facts.records;
-            Box::new(SimulatedOracle::new(
-                &problem, records, RELATION, trial.seed,
-            ))
-        };
-        let mut oracle: Box<dyn Oracle + '_> = match self.twin {
-            Twin::Ball | Twin::Unshared => {
-                let (problem, twin) = (&problem, self.twin);
-                Box::new(Around::new(oracle, move |inner, question| {
-                    misled(twin, problem, &mut **inner, question)
-                }))
-            }
-            _ => oracle,
+            )),
+            Twin::Ball | Twin::Unshared => Box::new(Around::new(all(), move |inner, question| {
+                misled(twin, problem_of, inner, question)
+            })),
+            _ => Box::new(all()),
         };
         let block = plan.schedule().block;
         let mut gradient = vec![0.0; facts.dim];
