@@ -34,7 +34,7 @@ const TILT: f64 = 0.3;
 const KINDS: u64 = 4;
 /// Dimensions of the row in m, and what m times the number of steps is.
 const WIDE: usize = 32;
-const VALUES: f64 = 65_536.0;
+const VALUES: f64 = 32_768.0;
 /// Steps that a planner may take; none of these plans takes as many.
 const MAX_STEPS: u64 = 1 << 40;
 
@@ -295,10 +295,10 @@ fn misled(
     Ok(Answer::Mean(answer))
 }
 
-/// `count` numbers from `from` on, each 10^(1/3) times the one before, rounded to whole ones.
-fn thirds(from: f64, count: i32) -> Vec<f64> {
+/// `count` numbers from `from` on, so many decades apart, rounded to whole ones.
+fn spaced(from: f64, decades: f64, count: i32) -> Vec<f64> {
     (0..count)
-        .map(|k| (from * 10f64.powf(f64::from(k) / 3.0)).round())
+        .map(|k| (from * 10f64.powf(decades * f64::from(k))).round())
         .collect()
 }
 
@@ -349,8 +349,11 @@ impl Experiment for BlockExperiment {
             Axis::Records if matches!(self.twin, Twin::Ball | Twin::Unshared) => {
                 half_decades(231.0, 3)
             }
-            Axis::Records if self.few_steps() && self.samples() => thirds(231.0, effort.pick(4, 5)),
-            Axis::Records if self.few_steps() => half_decades(231.0, effort.pick(4, 5)),
+            // Many points close together: with few blocks, whole numbers of them show at each.
+            Axis::Records if self.few_steps() && self.samples() => {
+                spaced(231.0, 0.25, effort.pick(6, 7))
+            }
+            Axis::Records if self.few_steps() => spaced(231.0, 0.3, effort.pick(6, 7)),
             // Fewer have no plan for so few steps.
             Axis::Records if self.twin == Twin::NoiseAsBias => half_decades(1_000.0, 3),
             Axis::Records => half_decades(300.0, effort.pick(4, 6)),
