@@ -8,7 +8,8 @@ use std::num::NonZeroUsize;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use dpopt_benches::pass::{Asking, Bits, Dense, Query, Sparse, bound};
-use dpopt_benches::release;
+use dpopt_benches::release::{self, ByValues};
+use dpopt_oracle::Glm;
 
 fn dense<T: Bits>(c: &mut Criterion, name: &str, entry: impl Fn(f64) -> T + Copy) {
     for (records, columns) in [(10_000, 100), (20_000, 1000), (200_000, 50)] {
@@ -84,5 +85,34 @@ fn releases(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, passes, releases);
+/// Slopes along a whole frame that all records share, beside the product of matrices in them and the loop over directions.
+fn slopes(c: &mut Criterion) {
+    let mut group = c.benchmark_group("slopes");
+    group.sample_size(10);
+    for (records, columns) in [(8_192, 100), (65_536, 16)] {
+        let data = release::doubles(records, columns).unwrap();
+        // Multiply-adds of the product, twice.
+        let work = 2 * records * columns * columns;
+        group.throughput(Throughput::Elements(work as u64));
+        let shape = format!("{records}x{columns}");
+        let mut bare = release::product(records, columns);
+        group.bench_function(BenchmarkId::new("product", &shape), |b| {
+            b.iter(|| black_box(bare()));
+        });
+        for loss in [Glm::Absolute, Glm::Logistic] {
+            let mut step = release::slopes(&data, loss, columns).unwrap();
+            let name = format!("release of {loss}");
+            group.bench_function(BenchmarkId::new(name, &shape), |b| {
+                b.iter(|| black_box(step().unwrap()));
+            });
+        }
+        let mut loops = release::slopes(&data, ByValues(Glm::Absolute), columns).unwrap();
+        group.bench_function(BenchmarkId::new("direction by direction", &shape), |b| {
+            b.iter(|| black_box(loops().unwrap()));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, passes, releases, slopes);
 criterion_main!(benches);

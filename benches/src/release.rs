@@ -3,11 +3,11 @@
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
-use dpopt_linalg::{Design, Row};
-use dpopt_oracle::query::{Frames, SmoothedGradient, smoothed_gradient_bound};
+use dpopt_linalg::{Design, Packed, Row};
+use dpopt_oracle::query::{Directions, Frames, Slopes, SmoothedGradient, smoothed_gradient_bound};
 use dpopt_oracle::{
-    Activation, AskError, Differentiable, Example, Examples, Glm, Head, Loss, Mlp, PrivateData,
-    PrivateGradient, PrivateMean,
+    Activation, AskError, Constants, Differentiable, Example, Examples, Glm, Head, Loss, Mlp,
+    PrivateData, PrivateGradient, PrivateMean,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend, Which};
 
@@ -43,6 +43,26 @@ pub fn rows(records: usize, columns: usize) -> Result<PrivateData, Failure> {
         .collect();
     let labels = (0..records).map(|_| number().signum() as f32).collect();
     let design = Design::dense32(columns, entries)?;
+    let norm = ClipNorm::new(3.0)?;
+    Ok(PrivateData::made_up(
+        design,
+        labels,
+        norm,
+        Adjacency::ReplaceOne,
+        None,
+    )?)
+}
+
+/// The same in double precision.
+///
+/// # Errors
+/// Those of [`PrivateData::new`].
+pub fn doubles(records: usize, columns: usize) -> Result<PrivateData, Failure> {
+    let mut number = numbers(1);
+    let size = (3.0 / columns as f64).sqrt();
+    let entries = (0..records * columns).map(|_| size * number()).collect();
+    let labels = (0..records).map(|_| number().signum() as f32).collect();
+    let design = Design::dense(columns, entries)?;
     let norm = ClipNorm::new(3.0)?;
     Ok(PrivateData::made_up(
         design,
@@ -144,6 +164,78 @@ pub fn zeroth_order(
         let released = mean.release(&query, Which::All, z)?;
         Ok(released.map_or(0.0, |released| released.mean[0]))
     })
+}
+
+/// Releases of the slopes of a loss along a frame that all records share.
+///
+/// # Errors
+/// Those of the estimator.
+pub fn slopes<L: Loss<Records = Examples>>(
+    data: &PrivateData,
+    loss: L,
+    columns: usize,
+) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
+    let mut curator = curator();
+    let frame = NonZeroUsize::new(columns).ok_or("no columns")?;
+    let directions = Directions::draw(&mut curator, columns, frame)?;
+    let point: Vec<f64> = (0..columns).map(|j| (j as f64).sin()).collect();
+    let clip = ClipNorm::new(smoothed_gradient_bound(1.0, columns))?;
+    let mut mean = PrivateMean::new(data, loss, curator)?;
+    let z = NoiseMultiplier::new(1.0)?;
+    let spend = Spend::Fixed(Event::gaussian(z).repeated(RELEASES));
+    mean.curator_mut().reserve(&spend)?;
+    Ok(move || {
+        let query = Slopes {
+            point: &point,
+            directions: &directions,
+            smoothing: 0.1,
+            clip,
+        };
+        let released = mean.release(&query, Which::All, z)?;
+        Ok(released.map_or(0.0, |released| released.mean[0]))
+    })
+}
+
+/// A generalised linear loss whose slopes are taken by its values, direction after direction.
+pub struct ByValues(pub Glm);
+
+impl Loss for ByValues {
+    type Records = Examples;
+
+    const MAY_PANIC: bool = false;
+    const VANISHES_ON_ERASED: bool = true;
+
+    fn dim(&self, records: &Examples) -> usize {
+        self.0.dim(records)
+    }
+
+    fn constants_on(&self, records: &Examples) -> Constants {
+        self.0.constants_on(records)
+    }
+
+    fn work(&self, records: &Examples) -> f64 {
+        self.0.work(records)
+    }
+
+    fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
+        Loss::value(&self.0, record, point)
+    }
+}
+
+/// The matrix product of [`slopes`] and no more, in blocks of 64 rows.
+pub fn product(records: usize, columns: usize) -> impl FnMut() -> f64 {
+    let mut number = numbers(1);
+    let rows: Vec<f64> = (0..records * columns).map(|_| number()).collect();
+    let matrix = Packed::new(columns, columns, |i, j| ((i * 31 + j) as f64).sin());
+    let mut out = vec![0.0; 64 * columns];
+    move || {
+        let mut total = 0.0;
+        for block in rows.chunks_exact(64 * columns) {
+            matrix.multiply(block, &mut out);
+            total += out[0];
+        }
+        total
+    }
 }
 
 /// The function evaluations of [`zeroth_order`] and no more: 2 d values of each of `records` records.

@@ -29,6 +29,10 @@ pub(crate) struct ChooseArgs {
     /// goldstein solvers need it, and the bound falls with its cube root. A choice, in the unit of the weights
     #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
     goldstein_radius: Option<f64>,
+    /// Along how many directions a step from values alone asks for slopes, 1 to the number of weights, for
+    /// goldstein-zo, goldstein-zo-sampled, goldstein-zo-pass (default: planned) and dp-zo (default: 1)
+    #[arg(long, value_name = "M", value_parser = args::count, allow_hyphen_values = true)]
+    directions: Option<u64>,
     /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections. A
     /// claim like --radius
     #[arg(long, value_name = "R", value_parser = args::count, allow_hyphen_values = true)]
@@ -218,6 +222,14 @@ impl ChooseArgs {
             );
             return useless("--goldstein-radius", problem);
         }
+        let values = matches!(solver, SolverArg::Named(solver) if solver.needs.values);
+        if let (Some(directions), false) = (self.directions, values) {
+            let problem = format!(
+                "only {} have a use for it (got {directions})",
+                listed(|solver| solver.needs.values)
+            );
+            return useless("--directions", problem);
+        }
         if let (Some(rank), SolverArg::Named(solver), None) = (self.rank, solver, self.project)
             && !solver.uses_rank
         {
@@ -271,6 +283,7 @@ impl ChooseArgs {
         let mut extra = ExtraFacts::default();
         (extra.radius, extra.rank) = (self.radius, rank);
         extra.goldstein_radius = self.goldstein_radius;
+        extra.directions = self.directions;
         let (solver, plan, picked) = match self.project {
             Some(project) => {
                 let jl = JlFacts {

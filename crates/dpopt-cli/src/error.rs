@@ -188,6 +188,7 @@ impl From<PlanError> for CliError {
         let flag = match error {
             PlanError::RadiusMissing { .. } => "--radius",
             PlanError::GoldsteinRadiusMissing { .. } => "--goldstein-radius",
+            PlanError::Directions { .. } => "--directions",
             PlanError::NotConvex { .. } | PlanError::Kinks => "--loss",
             PlanError::NeedsPositions { .. } => "--adjacency",
             PlanError::RankMissing => "--rank",

@@ -15,6 +15,7 @@
 //! | [`NoisyGdPlan::theory`] | smooth | E norm of gradient, root mean square |
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`], [`DpAdamPlan`] | smooth, generalised linear | none stated |
+//! | [`DpZoPlan`] | smooth, generalised linear, from values alone | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
 //! | [`NormalizedSpiderPlan`] | smooth | E norm of gradient |
 //! | [`StormPlan`] | smooth | E norm of gradient, root mean square |
@@ -25,7 +26,7 @@
 //! | [`KlSpiderPlan`] | smooth, under a KL condition with exponent from 1 to 2 | excess risk, with high probability |
 //! | [`AdaptiveGdPlan`] | smooth, gamma and kappa of a KL condition unknown | norm of gradient or excess risk, with high probability |
 //! | [`ProximalPlan`] | KL exponent from 2 on, weakly convex | excess risk, with high probability |
-//! | [`GoldsteinPlan`] | Lipschitz, kinks allowed | E Goldstein distance, for these records or the population |
+//! | [`GoldsteinPlan`] | Lipschitz, kinks allowed; or bounded, from values alone | E Goldstein distance, for these records or the population |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`SOLVERS`] lists all of them by name, and what each needs; a plan of any is a [`Plan`], which runs on any oracle that
@@ -44,11 +45,12 @@ pub use dpopt_solver::*;
 
 pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
+pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
 pub use goldstein::{
     GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO,
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep,
+    GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED, GoldsteinAsks, GoldsteinOutput, GoldsteinPeriod,
+    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
 };
 pub use jl::{JlBranch, JlFacts, JlPlan, JlShape};
 pub use kl::{

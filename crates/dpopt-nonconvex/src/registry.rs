@@ -8,9 +8,11 @@ use serde::Serialize;
 
 use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
+use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
 use crate::goldstein::{
     GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO,
+    GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED,
 };
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
@@ -42,6 +44,9 @@ pub static SOLVERS: &[&Solver] = &[
     &GOLDSTEIN_PASS,
     &GOLDSTEIN_ZO,
     &GOLDSTEIN_RECURSIVE,
+    &GOLDSTEIN_ZO_SAMPLED,
+    &GOLDSTEIN_ZO_PASS,
+    &DP_ZO,
 ];
 
 /// The solver of this name.

@@ -40,12 +40,13 @@ pub use loss::{
     Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError, MatrixFactorization,
     MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum, Network, NetworkError,
     NotConvexSmooth, Observed, ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval,
-    Quantile, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable, check_constants,
-    check_gradient,
+    Quantile, Rays, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable,
+    check_constants, check_gradient,
 };
 pub use oracle::{
     Answer, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Pass, Period,
-    PeriodTerms, PrivateMean, Question, SmoothedDraw, SmoothedFields, SmoothedMeans, Smoothing,
+    PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw, SmoothedFields, SmoothedMeans,
+    Smoothing,
 };
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;

@@ -17,6 +17,9 @@ pub struct StatedBound {
     pub sense: BoundSense,
     /// Of a Goldstein distance the radius, in the unit of a point's length.
     pub radius: Option<f64>,
+    /// a, in the same unit, where the bound is not about the loss itself but about its mean over a ball of this radius; none for
+    /// the loss itself.
+    pub smoothing: Option<f64>,
 }
 
 impl StatedBound {
@@ -28,16 +31,28 @@ impl StatedBound {
             quantity,
             sense,
             radius: None,
+            smoothing: None,
         }
     }
 
-    /// What it is on, in words: "gradient norm", "Goldstein distance at radius 0.5".
+    /// What it is on, in words: "gradient norm", "Goldstein distance at radius 0.5", "Goldstein distance at radius 0.5 of the
+    /// smoothed loss F_a, at smoothing a = 0.1".
     #[must_use]
     pub fn subject(&self) -> String {
-        match self.radius {
-            Some(radius) => format!("{} at radius {radius}", self.quantity),
-            None => self.quantity.to_string(),
+        let mut subject = self.quantity.to_string();
+        if let Some(radius) = self.radius {
+            subject += &format!(" at radius {radius}");
         }
+        if let Some(smoothing) = self.smoothing {
+            subject += &format!(" of the smoothed loss F_a, at smoothing a = {smoothing}");
+        }
+        subject
+    }
+
+    /// The same, of the mean of the loss over a ball of radius `smoothing`, if there is one.
+    #[must_use]
+    pub fn of_smoothed(self, smoothing: Option<f64>) -> Self {
+        Self { smoothing, ..self }
     }
 
     /// The same, of a Goldstein distance at this radius.

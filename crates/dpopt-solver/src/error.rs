@@ -41,6 +41,27 @@ pub enum PlanError {
         /// Solver that was planned.
         solver: &'static str,
     },
+    /// No number of orthogonal directions.
+    #[error(
+        "slopes can't be taken along {directions} orthogonal directions in {dim} dimensions: choose from 1 to {dim}"
+    )]
+    Directions {
+        /// m.
+        directions: u64,
+        /// d.
+        dim: usize,
+    },
+    /// A loss of which only the range of values is known was planned for with gradients.
+    #[error(
+        "{solver} asks for gradients, and of a loss without a Lipschitz constant (its values range over {range}) nothing is known \
+         of those; a solver from values alone plans for it"
+    )]
+    ValuesAlone {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// c0.
+        range: f64,
+    },
     /// The best bound on the Goldstein distance says no more than every point satisfies.
     #[error(
         "{solver} has no useful plan for these facts: its best bound on the Goldstein distance at radius {radius} is {bound:.4}, \

@@ -1,8 +1,8 @@
 //! Everything a planner may know.
 
 use dpopt_oracle::{Constants, Convexity};
-use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{Adjacency, Delta, Epsilon, Mu};
+use dpopt_privacy::accounting::{calibrate, gdp};
+use dpopt_privacy::{Accountant, Adjacency, Delta, Epsilon, Event, Mu, NoiseMultiplier};
 use serde::Serialize;
 
 use crate::error::PlanError;
@@ -163,5 +163,21 @@ impl Budget {
     pub fn mu(&self) -> Result<Mu, PlanError> {
         let mu = gdp::mu_for(self.epsilon, self.delta)?;
         Ok(Mu::new(mu.get() * (1.0 - 1e-9))?)
+    }
+
+    /// The accountant that is the tightest for events of this kind, and the least noise multiplier with which it finds that
+    /// the event costs no more than this budget.
+    ///
+    /// # Errors
+    /// [`PlanError::Accounting`] when no accountant knows the event, or no multiplier is large enough.
+    pub fn calibrated(
+        &self,
+        adjacency: Adjacency,
+        event: impl Fn(NoiseMultiplier) -> Event,
+    ) -> Result<(Accountant, NoiseMultiplier), PlanError> {
+        let accountant = Accountant::tightest_for(&event(NoiseMultiplier::new(1.0)?), adjacency)?;
+        let multiplier =
+            calibrate::noise_multiplier(accountant, self.epsilon, self.delta, adjacency, event)?;
+        Ok((accountant, multiplier))
     }
 }

@@ -30,7 +30,9 @@ pub use outcome::{
 };
 pub use plan::{Item, Plan, Value};
 pub use rank::PublicRank;
-pub use registry::{Auto, ExtraFacts, Limits, Needs, Planner, Solver, UnknownSolver, find, names};
+pub use registry::{
+    Auto, BoundedValues, ExtraFacts, Limits, Needs, Planner, Solver, UnknownSolver, find, names,
+};
 pub use run::{Asked, Closing, Run, RunError, Walk};
 pub use terms::{Access, FreshReleases, Terms};
 pub use unit::Unit;

@@ -93,7 +93,8 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     fn bound(&self) -> Option<StatedBound> {
         let terms = self.terms();
         let value = terms.bound?;
-        Some(StatedBound::new(value, terms.quantity, terms.sense).at_radius(terms.radius))
+        let bound = StatedBound::new(value, terms.quantity, terms.sense);
+        Some(bound.at_radius(terms.radius).of_smoothed(terms.smoothing))
     }
 
     /// The value of [`Plan::bound`], where it is on the gradient norm.

@@ -1,5 +1,7 @@
 //! Solvers by name: everything that a caller has to know of one before there is a plan.
 
+use std::num::NonZeroUsize;
+
 use dpopt_privacy::Adjacency;
 use serde::{Serialize, Serializer};
 
@@ -48,6 +50,8 @@ pub struct Needs {
     pub kl: bool,
     /// [`ExtraFacts::goldstein_radius`].
     pub goldstein: bool,
+    /// Values of the loss and no gradient: then [`ExtraFacts::directions`] is of use.
+    pub values: bool,
     /// Losses that are convex for every record.
     pub convex: bool,
     /// Records at fixed positions, which it reads in slices: refused under add-remove.
@@ -62,6 +66,7 @@ impl Needs {
         radius: false,
         kl: false,
         goldstein: false,
+        values: false,
         convex: false,
         positions: false,
         memory: false,
@@ -96,6 +101,31 @@ pub struct ExtraFacts {
     pub failure: Option<f64>,
     /// r: how far from the answer the gradients may be taken whose mean is to be short. A choice, not a fact.
     pub goldstein_radius: Option<f64>,
+    /// m: along how many directions a step from values alone asks for slopes; none: the planner's choice. A choice, not a fact.
+    pub directions: Option<u64>,
+    /// What is known of a loss that has no Lipschitz constant, for solvers from values alone.
+    pub bounded_values: Option<BoundedValues>,
+}
+
+/// A loss whose values lie in an interval of a known length, and that need not be continuous. Nothing is known of its slopes, so
+/// what can be said is said of its mean over a ball.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BoundedValues {
+    /// c0: the length of an interval that holds all values of every record's loss. A fact.
+    pub range: f64,
+    /// a: the radius of the ball. A choice, in the unit of a point's length.
+    pub smoothing: f64,
+}
+
+impl BoundedValues {
+    /// Refuses numbers that are not positive and finite.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`].
+    pub fn check(&self) -> Result<(), PlanError> {
+        PlanError::positive("value_range", self.range)?;
+        PlanError::positive("smoothing", self.smoothing)
+    }
 }
 
 impl ExtraFacts {
@@ -132,6 +162,33 @@ impl ExtraFacts {
     pub fn with_goldstein_radius(mut self, radius: f64) -> Self {
         self.goldstein_radius = Some(radius);
         self
+    }
+
+    /// With so many directions.
+    #[must_use]
+    pub fn with_directions(mut self, directions: u64) -> Self {
+        self.directions = Some(directions);
+        self
+    }
+
+    /// For a loss with bounded values and no Lipschitz constant.
+    #[must_use]
+    pub fn with_bounded_values(mut self, bounded: BoundedValues) -> Self {
+        self.bounded_values = Some(bounded);
+        self
+    }
+
+    /// The number of directions in `dim` dimensions, if one was chosen.
+    ///
+    /// # Errors
+    /// [`PlanError::Directions`] for none, and for more than there are dimensions.
+    pub fn directions_in(&self, dim: usize) -> Result<Option<NonZeroUsize>, PlanError> {
+        let number = |directions: u64| {
+            let fits = usize::try_from(directions).ok().filter(|m| *m <= dim);
+            fits.and_then(NonZeroUsize::new)
+                .ok_or(PlanError::Directions { directions, dim })
+        };
+        self.directions.map(number).transpose()
     }
 
     /// The Goldstein radius.

@@ -77,6 +77,7 @@ pub struct Terms {
     pub(crate) quantity: BoundedQuantity,
     pub(crate) sense: BoundSense,
     pub(crate) radius: Option<f64>,
+    pub(crate) smoothing: Option<f64>,
     pub(crate) fresh: Option<FreshReleases>,
 }
 
@@ -98,6 +99,7 @@ impl Terms {
             quantity: BoundedQuantity::GradientNorm,
             sense: BoundSense::RootMeanSquare,
             radius: None,
+            smoothing: None,
             fresh: None,
         }
     }
@@ -154,6 +156,15 @@ impl Terms {
         Self {
             radius: Some(radius),
             ..self.bounding(BoundedQuantity::GoldsteinDistance, sense)
+        }
+    }
+
+    /// With bounds that are about the mean of the loss over a ball of this radius, and not about the loss itself.
+    #[must_use]
+    pub fn of_smoothed(self, smoothing: f64) -> Self {
+        Self {
+            smoothing: Some(smoothing),
+            ..self
         }
     }
 

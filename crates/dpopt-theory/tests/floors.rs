@@ -89,12 +89,15 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
                 };
                 return Box::new(SampledSpiderBoostPlan::by_hand(facts, budget, schedule));
             }
-            Ok(_) if solver.name == "goldstein-pass" => {
+            Ok(_) if solver.needs.goldstein && solver.needs.positions => {
                 // As many blocks of smaller batches.
-                let settings = GoldsteinSettings {
+                let mut settings = GoldsteinSettings {
                     period: NonZeroU64::new(1),
                     ..GoldsteinSettings::at_radius(radius)
                 };
+                if solver.needs.values {
+                    settings = settings.from_values(None);
+                }
                 let plan = GoldsteinPlan::single_pass(&more, budget, &settings).unwrap();
                 let steps = plan.schedule().steps;
                 let Batch::Next(batch) = plan.schedule().batch else {

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | plan, run, certify | `plan_run_certify.rs`, and below |
 //! | a loss of one's own | `own_loss.rs` |
+//! | a program without a gradient as a loss | `program_as_loss.rs` |
 //! | a solver of one's own, registered | `own_solver.rs` |
 //! | what training with other software cost | `account_elsewhere.rs` |
 //! | one budget for several runs | `shared_budget.rs` |
@@ -62,8 +63,8 @@ pub mod prelude {
         Release, Run, SOLVERS, Solver, Stop, auto,
     };
     pub use dpopt_oracle::{
-        ClosureLoss, Glm, Loss, Oracle, PrivateData, PrivateGradient, PrivateMean, PublicData,
-        PublicRecords, Regularizer, Softmax,
+        ClosureLoss, Glm, Loss, Oracle, PrivateData, PrivateGradient, PrivateMean, PrivateValues,
+        PublicData, PublicRecords, Regularizer, Softmax,
     };
     pub use dpopt_privacy::{
         Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, Guarantee,

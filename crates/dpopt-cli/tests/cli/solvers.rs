@@ -51,6 +51,32 @@ fn every_solver_is_planned_and_named_in_the_help() {
 }
 
 #[test]
+fn directions_are_as_many_as_one_asks_for() {
+    let place = Place::new();
+    for (solver, planned) in [
+        ("goldstein-zo --goldstein-radius 1", None),
+        ("goldstein-zo-sampled --goldstein-radius 1", None),
+        ("goldstein-zo-pass --goldstein-radius 1", None),
+        ("dp-zo", Some(1)),
+    ] {
+        let default = plan(&place, &format!("{solver} {FACTS}"));
+        let default = default["plan"]["directions"].as_u64().unwrap();
+        assert!(planned.is_none_or(|planned| planned == default));
+        for directions in [1, 4, 10] {
+            let json = plan(
+                &place,
+                &format!("{solver} {FACTS} --directions {directions}"),
+            );
+            assert_eq!(json["plan"]["directions"], directions, "{solver}");
+        }
+        let json = place.train(&format!(
+            "--epsilon 1e6 --max-steps 40 --solver {solver} --directions 2"
+        ));
+        assert_eq!(json["plan"]["directions"], 2, "{solver}");
+    }
+}
+
+#[test]
 fn every_solver_trains_a_table() {
     let place = Place::new();
     let mut moved = 0;
@@ -207,6 +233,18 @@ fn what_a_solver_has_no_use_for_or_lacks_is_said() {
             &["Goldstein distance at radius", "more steps"],
         ),
         (
+            "--solver goldstein-zo --goldstein-radius 1 --directions 6",
+            &["--directions", "6 orthogonal directions", "from 1 to 5"],
+        ),
+        (
+            "--solver dp-zo --directions 0",
+            &["--directions", "at least 1"],
+        ),
+        (
+            "--solver dp-sgd --directions 2",
+            &["--directions", "goldstein-zo", "dp-zo", "got 2"],
+        ),
+        (
             "--solver goldstein-pass --goldstein-radius 1 --project 2",
             &["--project", "no proof"],
         ),
@@ -242,6 +280,7 @@ fn what_a_solver_has_no_use_for_or_lacks_is_said() {
         "recursive-gd --radius 1",
         "recursive-sgd --radius 1",
         "goldstein-pass --goldstein-radius 1",
+        "goldstein-zo-pass --goldstein-radius 1",
     ] {
         let flags = format!("plan {solver} {FACTS} --adjacency add-remove");
         place.fails(

@@ -1,7 +1,6 @@
 //! DP-SGD: noisy clipped gradients on Poisson samples, with momentum.
 
 use dpopt_oracle::{Batch, Level, Schedule};
-use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend, Which};
 use dpopt_solver::{
     Access, Auto, Budget, FreshReleases, Item, Needs, OutputRule, Plan, PlanError, PublicFacts,
@@ -112,15 +111,11 @@ impl DpSgdPlan {
         let steps = ((1.0 - MOMENTUM) * plain_steps)
             .ceil()
             .clamp(1.0, max_steps.max(1) as f64) as u64;
-        // At least one expected record per step.
-        let rate = (TARGET_MULTIPLIER * mu / (steps as f64).sqrt())
-            .max(1.0 / facts.records as f64)
-            .min(1.0);
         Self::with_parameters(
             facts,
             budget,
             steps,
-            SamplingRate::new(rate)?,
+            rate_for(facts, mu, steps)?,
             step_size,
             MOMENTUM,
             clip,
@@ -182,15 +177,7 @@ impl DpSgdPlan {
         facts.check_lipschitz()?;
         check(steps, step_size, momentum, clip)?;
         let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
-        let accountant =
-            Accountant::tightest_for(&event(NoiseMultiplier::new(1.0)?), facts.adjacency)?;
-        let noise_multiplier = calibrate::noise_multiplier(
-            accountant,
-            budget.epsilon,
-            budget.delta,
-            facts.adjacency,
-            event,
-        )?;
+        let (accountant, noise_multiplier) = budget.calibrated(facts.adjacency, event)?;
         let schedule = DpSgdSchedule {
             steps,
             sampling_rate,
@@ -326,6 +313,18 @@ impl Plan for DpSgdPlan {
             ball: HeavyBall::new(start.len(), step_size, momentum),
         }))
     }
+}
+
+/// The rate at which so many steps have [`TARGET_MULTIPLIER`], and at least one expected record each.
+pub(super) fn rate_for(
+    facts: &PublicFacts,
+    mu: f64,
+    steps: u64,
+) -> Result<SamplingRate, PlanError> {
+    let rate = (TARGET_MULTIPLIER * mu / (steps as f64).sqrt())
+        .max(1.0 / facts.records as f64)
+        .min(1.0);
+    Ok(SamplingRate::new(rate)?)
 }
 
 fn spend(

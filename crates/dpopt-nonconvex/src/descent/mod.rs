@@ -2,6 +2,7 @@
 
 pub(crate) mod dp_adam;
 pub(crate) mod dp_sgd;
+pub(crate) mod dp_zo;
 mod horizon;
 pub(crate) mod noisy_gd;
 

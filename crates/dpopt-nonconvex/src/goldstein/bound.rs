@@ -31,6 +31,51 @@ pub(super) struct Quality {
     pub(super) bias: f64,
 }
 
+/// What an estimate reads, and with which noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reading {
+    /// z.
+    pub(super) multiplier: f64,
+    /// What the sum is divided by.
+    pub(super) read: f64,
+    /// 0 where all records are read, 1 - q in a Poisson sample of rate q, 1 for unread records.
+    pub(super) chance: f64,
+    /// Whether the size of the sample varies.
+    pub(super) poisson: bool,
+}
+
+impl Reading {
+    /// Everything, in one of so many steps that share `mu`.
+    pub(super) fn all(records: f64, mu: f64, steps: u64) -> Self {
+        Self {
+            multiplier: (steps as f64).sqrt() / mu,
+            read: records,
+            chance: 0.0,
+            poisson: false,
+        }
+    }
+
+    /// A Poisson sample of `records`.
+    pub(super) fn sample(records: f64, rate: f64, multiplier: f64) -> Self {
+        Self {
+            multiplier,
+            read: records * rate,
+            chance: 1.0 - rate,
+            poisson: true,
+        }
+    }
+
+    /// So many unread records, each of which pays `mu` once.
+    pub(super) fn unread(batch: f64, mu: f64) -> Self {
+        Self {
+            multiplier: 1.0 / mu,
+            read: batch,
+            chance: 1.0,
+            poisson: false,
+        }
+    }
+}
+
 /// The block of the least bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Block {
@@ -43,19 +88,13 @@ pub(super) struct Block {
 }
 
 impl Quality {
-    /// Of the mean of `read` clipped gradients with noise of `multiplier`. `chance` is 0 where all records are read, 1 - q in a
-    /// Poisson sample of rate q, whose size varies too, and 1 for unread records.
-    pub(super) fn new(
-        facts: &PublicFacts,
-        multiplier: f64,
-        read: f64,
-        chance: f64,
-        poisson: bool,
-    ) -> Self {
+    /// Of a mean of clipped gradients.
+    pub(super) fn of_gradients(facts: &PublicFacts, reading: &Reading) -> Self {
         let (l, root) = (facts.lipschitz, (facts.dim as f64).sqrt());
-        let noise = root * facts.adjacency.sum_sensitivity() * l * multiplier / read;
-        let sampling = l * (chance / read).sqrt();
-        let varying = if poisson { sampling } else { 0.0 };
+        let sensitivity = facts.adjacency.sum_sensitivity() * l;
+        let noise = root * sensitivity * reading.multiplier / reading.read;
+        let sampling = l * (reading.chance / reading.read).sqrt();
+        let varying = if reading.poisson { sampling } else { 0.0 };
         Self {
             size: l.hypot(noise).hypot(varying),
             error: noise.hypot(sampling),

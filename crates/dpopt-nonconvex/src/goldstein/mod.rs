@@ -5,6 +5,8 @@ mod periods;
 #[cfg(test)]
 mod periods_tests;
 mod plan;
+mod planner;
+mod recursive;
 mod schedule;
 mod slopes;
 #[cfg(test)]
@@ -13,12 +15,15 @@ mod slopes_tests;
 mod tests;
 mod walk;
 
-use dpopt_solver::{Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanError, Solver};
+use dpopt_solver::{
+    Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanError, PublicFacts, Solver,
+};
 
 pub use plan::GoldsteinPlan;
-use plan::{ALL, PASS, RECURSIVE, SAMPLED, VALUES};
+use plan::{ALL, PASS, RECURSIVE, SAMPLED, VALUES, VALUES_PASS, VALUES_SAMPLED};
 pub use schedule::{
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
+    GoldsteinAsks, GoldsteinOutput, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings,
+    GoldsteinStep,
 };
 
 /// Goldstein-stationary points on all records.
@@ -36,7 +41,7 @@ pub static GOLDSTEIN: Solver = Solver {
     theory_page: Some("theory/goldstein.md"),
     privacy_page: "privacy/goldstein.md",
     planner: |facts, extra, budget, limits| {
-        let settings = settings(extra, ALL)?;
+        let settings = gradients(extra, ALL)?;
         let plan = GoldsteinPlan::new(facts, budget, &settings, limits.max_steps)?;
         Ok(Box::new(plan))
     },
@@ -47,7 +52,7 @@ pub static GOLDSTEIN_SAMPLED: Solver = Solver {
     name: SAMPLED,
     summary: "losses with kinks, a sample at every step",
     planner: |facts, extra, budget, limits| {
-        let settings = settings(extra, SAMPLED)?;
+        let settings = gradients(extra, SAMPLED)?;
         let plan = GoldsteinPlan::sampled(facts, budget, &settings, limits.max_steps)?;
         Ok(Box::new(plan))
     },
@@ -67,7 +72,7 @@ pub static GOLDSTEIN_PASS: Solver = Solver {
         BoundSense::PopulationMean,
     )),
     planner: |facts, extra, budget, _| {
-        let settings = settings(extra, PASS)?;
+        let settings = gradients(extra, PASS)?;
         let plan = GoldsteinPlan::single_pass(facts, budget, &settings)?;
         Ok(Box::new(plan))
     },
@@ -78,9 +83,13 @@ pub static GOLDSTEIN_PASS: Solver = Solver {
 pub static GOLDSTEIN_ZO: Solver = Solver {
     name: VALUES,
     summary: "losses with kinks, from values alone",
+    needs: Needs {
+        values: true,
+        ..GOLDSTEIN.needs
+    },
     planner: |facts, extra, budget, limits| {
-        let settings = settings(extra, VALUES)?;
-        let plan = GoldsteinPlan::zeroth_order(facts, budget, &settings, limits.max_steps, None)?;
+        let settings = values(facts, extra, VALUES)?;
+        let plan = GoldsteinPlan::new(facts, budget, &settings, limits.max_steps)?;
         Ok(Box::new(plan))
     },
     ..GOLDSTEIN
@@ -93,15 +102,54 @@ pub static GOLDSTEIN_RECURSIVE: Solver = Solver {
     paper: "Kornowski, Liu and Talwar 2025 (arXiv 2410.05880), Algorithm 4",
     needs: GOLDSTEIN_PASS.needs,
     planner: |facts, extra, budget, limits| {
-        let settings = settings(extra, RECURSIVE)?;
+        let settings = gradients(extra, RECURSIVE)?;
         let plan = GoldsteinPlan::recursive(facts, budget, &settings, limits.max_steps)?;
         Ok(Box::new(plan))
     },
     ..GOLDSTEIN
 };
 
-fn settings(extra: &ExtraFacts, solver: &'static str) -> Result<GoldsteinSettings, PlanError> {
-    extra
-        .goldstein_radius_for(solver)
-        .map(GoldsteinSettings::at_radius)
+/// Goldstein-stationary points from values alone on Poisson samples.
+pub static GOLDSTEIN_ZO_SAMPLED: Solver = Solver {
+    name: VALUES_SAMPLED,
+    summary: "losses with kinks, from values alone, a sample at every step",
+    planner: |facts, extra, budget, limits| {
+        let settings = values(facts, extra, VALUES_SAMPLED)?;
+        let plan = GoldsteinPlan::sampled(facts, budget, &settings, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+    ..GOLDSTEIN_ZO
+};
+
+/// Goldstein-stationary points of the population risk from values alone in one pass.
+pub static GOLDSTEIN_ZO_PASS: Solver = Solver {
+    name: VALUES_PASS,
+    summary: "losses with kinks, population risk from values alone in one pass",
+    needs: Needs {
+        values: true,
+        ..GOLDSTEIN_PASS.needs
+    },
+    planner: |facts, extra, budget, _| {
+        let settings = values(facts, extra, VALUES_PASS)?;
+        let plan = GoldsteinPlan::single_pass(facts, budget, &settings)?;
+        Ok(Box::new(plan))
+    },
+    ..GOLDSTEIN_PASS
+};
+
+fn gradients(extra: &ExtraFacts, solver: &'static str) -> Result<GoldsteinSettings, PlanError> {
+    let radius = extra.goldstein_radius_for(solver)?;
+    Ok(GoldsteinSettings {
+        bounded: extra.bounded_values,
+        ..GoldsteinSettings::at_radius(radius)
+    })
+}
+
+fn values(
+    facts: &PublicFacts,
+    extra: &ExtraFacts,
+    solver: &'static str,
+) -> Result<GoldsteinSettings, PlanError> {
+    let directions = extra.directions_in(facts.dim)?;
+    Ok(gradients(extra, solver)?.from_values(directions))
 }

@@ -7,7 +7,7 @@ use dpopt_oracle::{
     SmoothedFields, Smoothing, share_of,
 };
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Participation, PrefixKind, UnitError};
-use dpopt_solver::{OutputRule, PublicFacts, RunError};
+use dpopt_solver::{BoundedValues, OutputRule, PublicFacts, RunError};
 
 /// a/r. The gradient is asked for at z + u, and a mean of those is one of F at radius r whatever a is, so that a costs L a
 /// in the gap and nothing else; but it may not be 0.
@@ -26,6 +26,25 @@ pub struct GoldsteinSettings {
     pub step: GoldsteinStep,
     /// What is returned.
     pub output: GoldsteinOutput,
+    /// What is asked of the records.
+    pub asks: GoldsteinAsks,
+    /// What is known of a loss without a Lipschitz constant; none for one that has one. The statement is then about the smoothed
+    /// loss, and a is what this says.
+    pub bounded: Option<BoundedValues>,
+}
+
+/// What a walk in blocks asks of the records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GoldsteinAsks {
+    /// Gradients, at points moved at random.
+    Gradients,
+    /// Slopes along directions that all records share: values alone.
+    Values {
+        /// How many directions; none: as many as are best. Those are, of 1, 2, 4, ... and d, each with its best clip and number of
+        /// steps, the ones that ask for the fewest values among the plans within 2 % of the least bound.
+        directions: Option<NonZeroUsize>,
+    },
 }
 
 /// What a walk in blocks returns.
@@ -60,6 +79,24 @@ impl GoldsteinSettings {
             period: None,
             step: GoldsteinStep::Planned,
             output: GoldsteinOutput::UniformBlock,
+            asks: GoldsteinAsks::Gradients,
+            bounded: None,
+        }
+    }
+
+    /// The same from values alone, along so many directions, or along as many as are best.
+    #[must_use]
+    pub fn from_values(self, directions: Option<NonZeroUsize>) -> Self {
+        let asks = GoldsteinAsks::Values { directions };
+        Self { asks, ..self }
+    }
+
+    /// a.
+    #[must_use]
+    pub fn smoothing(&self) -> f64 {
+        match self.bounded {
+            Some(bounded) => bounded.smoothing,
+            None => self.smoothing_share * self.radius,
         }
     }
 }

@@ -6,7 +6,7 @@ use dpopt_oracle::{Batch, Convexity};
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_solver::{Budget, Plan, PlanError, PublicFacts, RunError};
 
-use super::bound::{Aim, Quality};
+use super::bound::{Aim, Quality, Reading};
 use super::{GoldsteinOutput, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
 
 pub(super) const RADIUS: f64 = 0.2;
@@ -133,7 +133,7 @@ fn bounds_of_samples_and_of_slices_are_those_of_the_theorem() {
         regret: 1.0,
     };
     // 10,000 records in 10 dimensions, rate 0.01, multiplier 2.5: N = 0.158113883008.
-    let poisson = Quality::new(&facts(10_000, 10), 2.5, 100.0, 0.99, true);
+    let poisson = Quality::of_gradients(&facts(10_000, 10), &Reading::sample(1e4, 0.01, 2.5));
     close(poisson.size, 1.01730034896, 1e-11, "G1");
     close(poisson.error, 0.186815416923, 1e-11, "N'");
     close(
@@ -148,7 +148,7 @@ fn bounds_of_samples_and_of_slices_are_those_of_the_theorem() {
         ..facts(1_000, 10)
     };
     let mu = 0.236704380663436;
-    let all = Quality::new(&add_remove, 500f64.sqrt() / mu, 1_000.0, 0.0, false);
+    let all = Quality::of_gradients(&add_remove, &Reading::all(1_000.0, mu, 500));
     close(all.error, 0.298729909098, 1e-11, "N");
     close(aim.bound(500, 100, &all), 0.639846237713, 2e-7, "bound");
     // n, d, B, T, M, N', bound.
@@ -175,7 +175,7 @@ fn bounds_of_samples_and_of_slices_are_those_of_the_theorem() {
         ),
     ] {
         let facts = facts(records, dim);
-        let unread = Quality::new(&facts, 1.0 / mu, f64::from(batch), 1.0, false);
+        let unread = Quality::of_gradients(&facts, &Reading::unread(f64::from(batch), mu));
         close(unread.error, error, 1e-11, "N'");
         close(aim.bound(steps, block, &unread), bound, 1e-6, "bound");
         let best = aim.best(records / batch as u64, |_| unread).unwrap();
@@ -206,8 +206,11 @@ fn the_search_finds_the_best_block() {
     for most in [2, 3, 10, 97, 1_000, 3_000, 10_000] {
         for spread in [0.2, 20.0, 52.54, 62.1, 69.34, 500.0] {
             let aim = Aim { spread, ..aim };
-            let quality =
-                |steps: u64| Quality::new(&facts(1_000, 10), steps as f64, 5_000_000.0, 0.0, false);
+            let quality = |steps: u64| {
+                // A multiplier that grows with the number of steps.
+                let reading = Reading::all(5_000_000.0, (steps as f64).sqrt().recip(), steps);
+                Quality::of_gradients(&facts(1_000, 10), &reading)
+            };
             let found = aim.best(most, quality).unwrap();
             let least = (2..=most)
                 .map(|block| {
@@ -371,7 +374,7 @@ fn units_far_from_one_change_nothing() {
             gap: aim.gap * unit,
             ..aim
         };
-        let at = |facts| Quality::new(facts, 2.5, 100.0, 0.99, true);
+        let at = |facts| Quality::of_gradients(facts, &Reading::sample(1e4, 0.01, 2.5));
         let bound = scaled.bound(500, 100, &at(&far)) / unit;
         close(
             bound,

@@ -1,6 +1,6 @@
 //! The walk in blocks: displacements that are learnt online, and an estimate at a random point of each.
 
-use dpopt_linalg::norm;
+use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{
     AskError, Books, Fresh, FreshSlopes, Oracle, PrefixRecursive, Recursive, SmoothedMeans,
     Smoothing, StepKind,
@@ -54,6 +54,8 @@ pub(super) struct Blocks<'a> {
     displacement: Vec<f64>,
     /// z_t + u_t; z_t where the estimate smooths by itself.
     asked: Vec<f64>,
+    /// How far the start is moved at random, and then by what: all points are.
+    moved: Option<(f64, Vec<f64>)>,
     /// Of the z_t of this block, of its releases, and how many there are.
     points: Vec<f64>,
     releases: Vec<f64>,
@@ -70,13 +72,18 @@ pub(super) struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(schedule: &'a GoldsteinSchedule, dim: usize) -> Result<Self, RunError> {
+    pub(super) fn new(
+        schedule: &'a GoldsteinSchedule,
+        dim: usize,
+        moved: Option<f64>,
+    ) -> Result<Self, RunError> {
         let nothing = vec![0.0; dim];
         Ok(Self {
             schedule,
             estimate: Estimator::new(schedule, dim)?,
             displacement: nothing.clone(),
             asked: nothing.clone(),
+            moved: moved.map(|reach| (reach, nothing.clone())),
             points: nothing.clone(),
             releases: nothing,
             len: 0,
@@ -94,17 +101,7 @@ impl<'a> Blocks<'a> {
             self.asked.fill(0.0);
             return Ok(());
         };
-        let reach = uniform(books.draw_index(GRID));
-        books.draw_normals(&mut self.asked)?;
-        let dim = self.asked.len().max(1) as f64;
-        let length = norm(&self.asked);
-        let scale = if length > 0.0 {
-            self.schedule.smoothing * reach.powf(1.0 / dim) / length
-        } else {
-            0.0
-        };
-        self.asked.iter_mut().for_each(|x| *x *= scale);
-        Ok(())
+        draw_in_ball(self.schedule.smoothing, books, &mut self.asked)
     }
 
     /// Writes z_t + u_t, and adds z_t to the block.
@@ -117,6 +114,10 @@ impl<'a> Blocks<'a> {
             let z = w + along * delta;
             *sum += z;
             *asked += z;
+        }
+        if let Some((_, by)) = &self.moved {
+            add_scaled(&mut self.points, 1.0, by);
+            add_scaled(&mut self.asked, 1.0, by);
         }
         Ok(())
     }
@@ -154,6 +155,9 @@ impl Walk for Blocks<'_> {
         let GoldsteinSchedule { steps, block, .. } = *self.schedule;
         if step == 0 {
             self.chosen = oracle.books().draw_index((steps / block).max(1));
+            if let Some((reach, by)) = &mut self.moved {
+                draw_in_ball(*reach, oracle.books(), by)?;
+            }
         }
         let rests = self.schedule.step != GoldsteinStep::WithoutReset;
         if rests && step.is_multiple_of(block) {
@@ -226,6 +230,20 @@ impl Walk for Blocks<'_> {
 
 /// Into how many parts [0, 1] is cut.
 const GRID: u64 = 1 << 52;
+
+/// Draws a uniform vector in the ball of this radius.
+fn draw_in_ball(radius: f64, books: &mut Books, to: &mut [f64]) -> Result<(), AskError> {
+    let reach = uniform(books.draw_index(GRID));
+    books.draw_normals(to)?;
+    let length = norm(to);
+    let scale = if length > 0.0 {
+        radius * reach.powf(1.0 / to.len().max(1) as f64) / length
+    } else {
+        0.0
+    };
+    to.iter_mut().for_each(|x| *x *= scale);
+    Ok(())
+}
 
 /// The middle of a part: exact, never 0 and never 1.
 fn uniform(index: u64) -> f64 {

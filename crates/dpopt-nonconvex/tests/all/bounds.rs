@@ -9,7 +9,7 @@ use dpopt_nonconvex::{
     Limits, NOISY_GD_THEORY, NoObserver, NoisyGdPlan, NormQueries, NormalizedSpiderPlan, Observer,
     Outcome, Plan, PlanError, ProximalFacts, ProximalPlan, PublicFacts, PublicRank, Release,
     SOLVERS, SPIDERBOOST, STORM, SampledSpiderBoostPlan, SpiderBoostPlan, Stop, StormPlan,
-    TreeSettings, TreeSpiderPlan, TreeTarget,
+    TreeSettings, TreeSpiderPlan, TreeTarget, solver,
 };
 use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator};
@@ -180,7 +180,9 @@ fn a_run_to_its_end_states_the_bound_of_its_plan() {
         let quantity = match name.as_str() {
             "proximal-point" => BoundedQuantity::ExcessRisk,
             name if name.starts_with("kl-spider") => BoundedQuantity::ExcessRisk,
-            name if name.starts_with("goldstein") => BoundedQuantity::GoldsteinDistance,
+            name if solver(name).is_ok_and(|solver| solver.needs.goldstein) => {
+                BoundedQuantity::GoldsteinDistance
+            }
             _ => BoundedQuantity::GradientNorm,
         };
         assert_eq!(

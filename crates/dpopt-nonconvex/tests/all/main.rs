@@ -18,5 +18,6 @@ mod sampled;
 mod solver;
 mod tree_spider;
 mod units;
+mod values;
 mod variants;
 mod walks;

@@ -136,14 +136,15 @@ impl Cases<'_> {
 
     /// The walk in blocks from slopes, along so many directions. Few steps say something at a large radius only.
     fn values_alone(&mut self) {
-        let settings = GoldsteinSettings::at_radius(30.0);
         for (directions, name) in [
-            (None, "planned directions"),
-            (Some(1), "1 direction"),
-            (Some(DIM as u64), "whole frames"),
+            (0, "planned directions"),
+            (1, "1 direction"),
+            (DIM, "whole frames"),
         ] {
             let (facts, most) = (self.facts(DIM), 5 * MAX_STEPS);
-            let plan = GoldsteinPlan::zeroth_order(&facts, &budget(), &settings, most, directions);
+            let settings = GoldsteinSettings::at_radius(30.0);
+            let settings = settings.from_values(NonZeroUsize::new(directions));
+            let plan = GoldsteinPlan::new(&facts, &budget(), &settings, most);
             self.run(&format!("goldstein-zo, {name}"), plan.map(boxed), None);
         }
     }

@@ -2,7 +2,8 @@
 
 use super::{Constants, Differentiable, Loss};
 
-/// A loss made of two closures on records of any type.
+/// A loss made of two closures on records of any type; or of one, which gives values ([`ClosureLoss::values`]): then it has no
+/// gradient, and only solvers that ask for values alone run on it.
 ///
 /// ```
 /// use dpopt_oracle::{ClosureLoss, Constants, Convexity};
@@ -51,11 +52,37 @@ where
     }
 }
 
+impl<T, V> ClosureLoss<T, V, ()>
+where
+    T: Sync,
+    V: Fn(&T, &[f64]) -> f64 + Sync,
+{
+    /// A loss in `dim` parameters that is a program: values, and no gradient. It need not be continuous; a constant that it has
+    /// not got is infinite.
+    ///
+    /// ```compile_fail
+    /// use dpopt_oracle::{ClosureLoss, Constants, Convexity, Differentiable};
+    /// let constants = Constants::new(f64::INFINITY, f64::INFINITY, 1.0, Convexity::Nonconvex);
+    /// let error = |x: &f64, w: &[f64]| f64::from(u8::from(*x > w[0]));
+    /// fn gradient_of(_: impl Differentiable) {}
+    /// gradient_of(ClosureLoss::values(1, constants, error));
+    /// ```
+    pub fn values(dim: usize, constants: Constants, value: V) -> Self {
+        Self {
+            dim,
+            constants,
+            value,
+            gradient: (),
+            record: std::marker::PhantomData,
+        }
+    }
+}
+
 impl<T, V, G> Loss for ClosureLoss<T, V, G>
 where
     T: Sync + 'static,
     V: Fn(&T, &[f64]) -> f64 + Sync,
-    G: Fn(&T, &[f64], &mut [f64]) + Sync,
+    G: Sync,
 {
     type Records = Vec<T>;
 

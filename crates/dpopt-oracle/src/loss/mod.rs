@@ -13,7 +13,7 @@
 //! | [`PhaseRetrieval`] | [`crate::Examples`] | a scalar loss of <w, x>^2 |
 //! | [`MatrixSensing`] | [`Measurements`] | a scalar loss of <A, U U^T> |
 //! | [`MatrixFactorization`] | [`ObservedEntries`] | a scalar loss of <p_i, q_j> |
-//! | [`ClosureLoss`] | any | two closures |
+//! | [`ClosureLoss`] | any | two closures, or one: values without a gradient |
 //!
 //! A [`Regularizer`] is no loss of a record: [`crate::Regularized`] adds it after the release.
 
@@ -27,6 +27,7 @@ mod laws;
 mod mlp;
 mod network;
 mod quadratic;
+mod rays;
 mod regularizer;
 mod rows;
 mod segment;
@@ -43,6 +44,7 @@ pub use quadratic::{
     MatrixFactorization, MatrixSensing, Measurement, Measurements, Observed, ObservedEntries,
     ObservedRecord, PhaseRetrieval,
 };
+pub use rays::Rays;
 pub use regularizer::Regularizer;
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;

@@ -5,6 +5,7 @@ use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
 use super::guard;
+use super::rays::Rays;
 use super::segment::{Momentum, Segment};
 use crate::positions::Positions;
 use crate::records::Records;
@@ -94,6 +95,27 @@ pub trait Loss: Sync {
 
     /// f(w; x).
     fn value(&self, record: RecordOf<'_, Self>, point: &[f64]) -> f64;
+
+    /// Adds the slopes (f(w + a y_j; x) - f(w - a y_j; x))/(2 a) of each of these records along `rays`, clipped by the sum as one
+    /// vector of m numbers, to `sum`. The default asks for 2m values of each record; a loss with structure overrides it.
+    fn add_slopes(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        rays: &Rays<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        let ends = rays.ends();
+        let mut slopes = vec![0.0; rays.count()];
+        for i in positions.iter() {
+            slopes.fill(0.0);
+            let finished = guarded::<Self, _>(|| {
+                let record = records.record(i);
+                rays.write_slopes(&ends, |point| self.value(record, point), &mut slopes);
+            });
+            add_contribution(sum, finished, &slopes);
+        }
+    }
 }
 
 /// A loss with a gradient (at kinks: some fixed Clarke subgradient).

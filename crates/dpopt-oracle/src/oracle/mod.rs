@@ -5,6 +5,7 @@ mod facts;
 mod func;
 mod pass;
 mod private_mean;
+mod private_values;
 mod question;
 mod smoothed;
 
@@ -15,6 +16,7 @@ pub use facts::{Offers, OracleFacts};
 pub use func::FnOracle;
 pub use pass::Pass;
 pub use private_mean::PrivateMean;
+pub use private_values::PrivateValues;
 pub use question::{Answer, Mean, Number, Period, PeriodTerms, Question};
 pub use smoothed::{SmoothedDraw, SmoothedFields, SmoothedMeans, Smoothing};
 

@@ -17,7 +17,7 @@ use crate::loss::{Differentiable, Loss};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
-use crate::query::{Query, Value};
+use crate::query::{Query, Slopes, Value};
 use crate::records::Records;
 use crate::threads::Threads;
 
@@ -269,6 +269,27 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         Ok(Number::new(centre + sum, noise_std))
     }
 
+    /// The mean slopes of a query: zeros where it has no bound.
+    pub(super) fn release_slopes(
+        &mut self,
+        of: &Slopes<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        let mean = self.release(of, over, noise)?;
+        Ok(mean.unwrap_or_else(|| Mean::new(vec![0.0; of.directions.count()], 0.0)))
+    }
+
+    /// What is public of the records and of the loss.
+    pub(super) fn public(&self) -> OracleFacts {
+        self.facts
+    }
+
+    /// The books.
+    pub(super) fn own_books(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
     /// Adds the mean of `query`, in which each record's part is clipped to the query's own radius and to
     /// that of the period, to `period`, and releases the sum of its steps.
     ///
@@ -410,9 +431,7 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
             }
             Question::Slopes { of, over, noise } => {
-                let mean = self.release(&of, over, noise)?;
-                let nothing = || Mean::new(vec![0.0; of.directions.count()], 0.0);
-                Answer::Mean(mean.unwrap_or_else(nothing))
+                Answer::Mean(self.release_slopes(&of, over, noise)?)
             }
             Question::Smoothed {
                 of,

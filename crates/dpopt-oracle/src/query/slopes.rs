@@ -10,9 +10,8 @@ use dpopt_linalg::{add_scaled, orthonormalise};
 use dpopt_privacy::{Bound, ClipNorm, Curator, LatticeError, LatticeSum, Refused};
 
 use super::of_record::Query;
-use crate::loss::{Loss, RecordOf, add_contribution, guarded};
+use crate::loss::{Loss, Rays, RecordOf};
 use crate::positions::Positions;
-use crate::records::Records;
 
 /// m orthonormal directions in d dimensions, uniform among all such m-tuples: public, and the same for all records.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,15 +118,13 @@ impl Slopes<'_> {
         2.0 * self.directions.count as f64
     }
 
-    /// w + a y_1, w - a y_1, w + a y_2, ...: 2m points.
-    fn points(&self) -> Vec<f64> {
-        let mut points = Vec::with_capacity(2 * self.directions.vectors.len());
-        for direction in self.directions.iter() {
-            for step in [self.smoothing, -self.smoothing] {
-                points.extend(self.point.iter().zip(direction).map(|(w, y)| w + step * y));
-            }
+    fn rays(&self) -> Rays<'_> {
+        // The query has been asked whether it fits.
+        Rays {
+            point: self.point,
+            directions: &self.directions.vectors,
+            reach: self.smoothing,
         }
-        points
     }
 
     /// Writes the slopes of a loss whose value at a point is `value` to `out`, before the clip.
@@ -135,15 +132,8 @@ impl Slopes<'_> {
     /// # Shapes
     /// `out`: m.
     pub fn write(&self, value: impl FnMut(&[f64]) -> f64, out: &mut [f64]) {
-        self.write_at(&self.points(), value, out);
-    }
-
-    fn write_at(&self, points: &[f64], mut value: impl FnMut(&[f64]) -> f64, out: &mut [f64]) {
-        let dim = self.point.len();
-        for (pair, slope) in points.chunks_exact(2 * dim.max(1)).zip(out) {
-            let (ahead, behind) = pair.split_at(dim);
-            *slope = (value(ahead) - value(behind)) / (2.0 * self.smoothing);
-        }
+        let rays = self.rays();
+        rays.write_slopes(&rays.ends(), value, out);
     }
 }
 
@@ -169,15 +159,6 @@ impl<L: Loss> Query<L> for Slopes<'_> {
     }
 
     fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
-        let points = self.points();
-        let mut slopes = vec![0.0; self.directions.count];
-        for i in positions.iter() {
-            slopes.fill(0.0);
-            let finished = guarded::<L, _>(|| {
-                let record = records.record(i);
-                self.write_at(&points, |point| loss.value(record, point), &mut slopes);
-            });
-            add_contribution(sum, finished, &slopes);
-        }
+        loss.add_slopes(records, positions, &self.rays(), sum);
     }
 }

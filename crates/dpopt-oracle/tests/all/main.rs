@@ -18,3 +18,4 @@ mod smoothed;
 mod smoothed_means;
 mod storages;
 mod user_loss;
+mod values_alone;

@@ -23,6 +23,8 @@ pub enum Behaviour {
     Flip,
     /// NaN in one axis, huge in the others.
     Nan,
+    /// NaN at about half of all points, so along some directions only; a unit vector along one axis elsewhere.
+    NanSomewhere,
     /// Infinite in one axis.
     Infinite,
     /// 1e300 along one axis: its square overflows.
@@ -83,6 +85,8 @@ impl Hostile {
                 out.fill(self.sign * 1e300);
                 out[axis] = f64::NAN;
             }
+            Behaviour::NanSomewhere if sign_of(hash_of(point), axis) < 0.0 => out[axis] = f64::NAN,
+            Behaviour::NanSomewhere => out[axis] += self.sign,
             Behaviour::Infinite => out[axis] += self.sign * f64::INFINITY,
             Behaviour::Huge => out[axis] += self.sign * 1e300,
             Behaviour::Tiny => out[axis] += self.sign * 1e-320,
@@ -141,6 +145,8 @@ impl Loss for HostileLoss {
             }
             Behaviour::Hashed | Behaviour::Flip => jumps,
             Behaviour::Nan => f64::NAN,
+            Behaviour::NanSomewhere if jumps * record.sign < 0.0 => f64::NAN,
+            Behaviour::NanSomewhere => record.sign,
             Behaviour::Infinite => jumps * f64::INFINITY,
             Behaviour::Huge => jumps * 1e300,
             Behaviour::Tiny => jumps * 1e-320,
@@ -227,7 +233,7 @@ pub(super) fn neighbours<R: Clone>(
 /// its opposite or another, in every position, among mixed records, copies of itself, and nobody.
 #[must_use]
 pub fn hostile_pairs(adjacency: Adjacency, records: usize) -> Vec<Pair<Vec<Hostile>>> {
-    use Behaviour::{Constant, Hashed, Huge, Infinite, Nan, Nothing, Panics, Tiny};
+    use Behaviour::{Constant, Hashed, Huge, Infinite, Nan, NanSomewhere, Nothing, Panics, Tiny};
     let record = Hostile::new;
     let mixed_base: Vec<Hostile> = [Constant, Hashed, Nan, Nothing, Huge, Infinite, Panics, Tiny]
         .into_iter()
@@ -251,6 +257,11 @@ pub fn hostile_pairs(adjacency: Adjacency, records: usize) -> Vec<Pair<Vec<Hosti
         ("too long", record(Hashed, 7.0), record(Hashed, -7.0)),
         ("huge", record(Huge, 1.0), record(Huge, -1.0)),
         ("not a number", record(Nan, 1.0), record(Huge, 1.0)),
+        (
+            "not a number somewhere",
+            record(NanSomewhere, 1.0),
+            record(Hashed, 100.0),
+        ),
         ("infinite", record(Infinite, 1.0), record(Huge, -1.0)),
         ("panic", record(Panics, 1.0), record(Constant, 1.0)),
         ("tiny", record(Tiny, 1.0), record(Hashed, 1.0)),

@@ -19,7 +19,7 @@ use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean, SmoothedFields};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
 use super::common::{budget, claim_of, noise};
-use super::plans::{self, goldstein, goldstein_zo, in_periods, proximal, with_all_facts};
+use super::plans::{self, dp_zo, goldstein, goldstein_batch, in_periods, proximal, with_all_facts};
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 use crate::checks::mixed;
 use crate::zoo::{Fingerprint, MeanBall};
@@ -151,22 +151,24 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             Box::new(RecursiveGdPlan::even_if_vacuous(&convex, &budget, STEPS)?)
         }
         "proximal-point" => Box::new(proximal(RELATION, DIM, None)?),
-        "goldstein" => Box::new(goldstein(&facts, &budget, (STEPS, 2), Batch::All)?),
-        "goldstein-sampled" => {
-            let batch = Batch::Poisson(rate);
-            Box::new(goldstein(&facts, &budget, (STEPS, 2), batch)?)
+        "goldstein"
+        | "goldstein-sampled"
+        | "goldstein-pass"
+        | "goldstein-zo"
+        | "goldstein-zo-sampled"
+        | "goldstein-zo-pass" => {
+            let batch = goldstein_batch(solver, rate.get(), RECORDS / STEPS)?;
+            let directions = solver.needs.values.then_some(8);
+            let steps = (STEPS, 2);
+            Box::new(goldstein(&facts, &budget, steps, batch, directions)?)
         }
-        "goldstein-pass" => {
-            let batch = Batch::Next(RECORDS / STEPS);
-            Box::new(goldstein(&facts, &budget, (STEPS, 2), batch)?)
-        }
-        "goldstein-zo" => Box::new(goldstein_zo(&facts, &budget, (STEPS, 2), 8)?),
         "goldstein-recursive" => {
-            let plan = goldstein(&facts, &budget, (STEPS, 2), Batch::All)?;
+            let plan = goldstein(&facts, &budget, (STEPS, 2), Batch::All, None)?;
             // Anchors alone: frames in so many dimensions take long, and changes tell less of a record.
             let fields = SmoothedFields::Gradients;
             Box::new(in_periods(&plan, 1, Batch::All, None, fields)?)
         }
+        "dp-zo" => Box::new(dp_zo(&facts, &budget, STEPS, 8)?),
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })
 }

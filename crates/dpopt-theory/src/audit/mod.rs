@@ -79,4 +79,4 @@ pub use replay::{CuratorReplay, MechanismReplay, Pair, Ran};
 pub use statistic::{Errors, LowerBound, ScaledEvent, Statistic};
 pub use tape::AuditTape;
 pub use target::{Claim, Kind, Label, Row, Settings, Target};
-pub use watch::{Watched, WatchedRelease};
+pub use watch::{Along, Watched, WatchedRelease};

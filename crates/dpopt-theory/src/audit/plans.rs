@@ -3,13 +3,13 @@
 use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, ExtraFacts, GoldsteinOutput, GoldsteinPeriod,
-    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, KlCondition, Limits,
-    NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan,
-    ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan,
-    RecursiveSgdPlan, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
-    SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
-    TreeSpiderSchedule, TreeTarget,
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, ExtraFacts,
+    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    GoldsteinStep, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
+    NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule,
+    ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
+    SampledSpiderBoostSchedule, Solver, SpiderBoostPlan, SpiderBoostSchedule, StormPlan,
+    StormSchedule, TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, PrefixKind, SamplingRate};
@@ -129,17 +129,19 @@ pub(super) fn plan_of(
             Box::new(RecursiveSgdPlan::with_growth(&convex, &budget, 4.0)?)
         }
         "proximal-point" => Box::new(proximal(adjacency, dim, None)?),
-        "goldstein" | "goldstein-sampled" | "goldstein-pass" => {
-            let batch = match solver.name {
-                "goldstein" => Batch::All,
-                "goldstein-sampled" => Batch::Poisson(SamplingRate::new(0.4)?),
-                _ => Batch::Next(1),
-            };
-            Box::new(goldstein(&all, &budget, (STEPS, 4), batch)?)
+        "goldstein"
+        | "goldstein-sampled"
+        | "goldstein-pass"
+        | "goldstein-zo"
+        | "goldstein-zo-sampled"
+        | "goldstein-zo-pass" => {
+            let batch = goldstein_batch(solver, 0.4, 1)?;
+            let directions = solver.needs.values.then_some(2);
+            let steps = (STEPS, 4);
+            Box::new(goldstein(&all, &budget, steps, batch, directions)?)
         }
-        "goldstein-zo" => Box::new(goldstein_zo(&all, &budget, (STEPS, 4), 2)?),
         "goldstein-recursive" => {
-            let plan = goldstein(&all, &budget, (STEPS, 4), Batch::All)?;
+            let plan = goldstein(&all, &budget, (STEPS, 4), Batch::All, None)?;
             Box::new(in_periods(
                 &plan,
                 4,
@@ -148,6 +150,7 @@ pub(super) fn plan_of(
                 SmoothedFields::Gradients,
             )?)
         }
+        "dp-zo" => Box::new(dp_zo(&all, &budget, STEPS, 2)?),
         _ => with_all_facts(solver, &all, &budget, (1.0, STEPS))?,
     })
 }
@@ -281,12 +284,41 @@ pub(super) fn stages(
     Ok(RecursiveGdPlan::by_hand(&convex, &budget, outline, stages))
 }
 
-/// Blocks of a walk of so many steps, some as long as the cap.
+/// What a step of a walk in blocks reads: everything, a sample of this rate, or so many unread records.
+pub(super) fn goldstein_batch(solver: &Solver, rate: f64, next: u64) -> Result<Batch, CheckError> {
+    Ok(match solver.name {
+        _ if solver.needs.positions => Batch::Next(next),
+        "goldstein" | "goldstein-zo" => Batch::All,
+        _ => Batch::Poisson(SamplingRate::new(rate)?),
+    })
+}
+
+/// Descent along so many directions on three records in ten.
+pub(super) fn dp_zo(
+    facts: &PublicFacts,
+    budget: &Budget,
+    steps: u64,
+    directions: usize,
+) -> Result<DpZoPlan, CheckError> {
+    let schedule = DpZoSchedule {
+        steps,
+        sampling_rate: SamplingRate::new(0.3)?,
+        step_size: 0.5,
+        directions: NonZeroUsize::new(directions).ok_or("no directions")?,
+        smoothing: 0.1,
+        clip: 1.0,
+        noise_multiplier: noise(1.0)?,
+    };
+    Ok(DpZoPlan::calibrated(facts, budget, schedule)?)
+}
+
+/// Blocks of a walk of so many steps, some as long as the cap; from slopes along so many shared directions, or from gradients.
 pub(super) fn goldstein(
     facts: &PublicFacts,
     budget: &Budget,
     (steps, block): (u64, u64),
     batch: Batch,
+    directions: Option<usize>,
 ) -> Result<GoldsteinPlan, CheckError> {
     let cap = 0.3;
     let schedule = GoldsteinSchedule {
@@ -297,7 +329,7 @@ pub(super) fn goldstein(
         smoothing: 0.1,
         step: GoldsteinStep::Planned,
         batch,
-        directions: None,
+        directions: directions.and_then(NonZeroUsize::new),
         period: None,
         clip: facts.lipschitz,
         noise_multiplier: noise((steps as f64).sqrt() / budget.mu()?.get())?,
@@ -305,26 +337,6 @@ pub(super) fn goldstein(
     };
     let settings = GoldsteinSettings::at_radius(cap * block as f64);
     Ok(GoldsteinPlan::by_hand(facts, budget, &settings, schedule))
-}
-
-/// The same from slopes along so many shared directions, on all records.
-pub(super) fn goldstein_zo(
-    facts: &PublicFacts,
-    budget: &Budget,
-    steps: (u64, u64),
-    directions: usize,
-) -> Result<GoldsteinPlan, CheckError> {
-    let plan = goldstein(facts, budget, steps, Batch::All)?;
-    let schedule = GoldsteinSchedule {
-        directions: NonZeroUsize::new(directions),
-        ..*plan.schedule()
-    };
-    Ok(GoldsteinPlan::by_hand(
-        facts,
-        budget,
-        plan.settings(),
-        schedule,
-    ))
 }
 
 /// The same walk in periods of `len` steps, changes of `changes`, two offsets and frames for all records where those are read.

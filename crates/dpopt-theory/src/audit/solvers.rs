@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use dpopt_nonconvex::{Access, DpSgdPlan, NoObserver, Plan, Release, SOLVERS, Solver};
 use dpopt_oracle::{
-    Glm, Offers, Oracle, OutputPerturbed, PrivateData, PrivateGradient, PrivateMean, Question,
+    Batch, Glm, Loss as _, Offers, Oracle, OutputPerturbed, PrivateData, PrivateGradient,
+    PrivateMean, Question,
 };
 use dpopt_privacy::{
     Accountant, Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 
-use super::common::{DIM, RELATIONS, claim_of, noise};
+use super::common::{DIM, RELATIONS, budget, claim_of, noise};
 use super::hostile::{on_hostile, private, with_canary};
 use super::labelled::{Labelled, ROWS, design, examples, huber, labelled_pairs};
-use super::plans::{dp_sgd, plan_of, records_of};
+use super::plans::{STEPS, dp_sgd, facts, goldstein, plan_of, records_of};
 use super::{
-    Behaviour, Canary, CheckError, CuratorReplay, Hostile, HostileLoss, OneRun, Ran, Registry,
-    Statistic, Watched, WatchedRelease, hostile_pairs,
+    Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, HostileLoss, OneRun, Ran,
+    Registry, Statistic, Watched, WatchedRelease, hostile_pairs,
 };
 use crate::around::Around;
 
@@ -272,7 +273,7 @@ fn releases_of(
     Ok(watched.releases().to_vec())
 }
 
-/// What a record adds to a release: its clipped gradient or difference.
+/// What a record adds to a release: its clipped gradient or difference, or its clipped slopes.
 fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64) -> Vec<f64> {
     let clipped = |mut v: Vec<f64>, radius: f64| {
         let norm = v.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -281,6 +282,15 @@ fn contribution(record: &Hostile, release: &WatchedRelease, clip: f64) -> Vec<f6
         }
         v
     };
+    if let Some(along) = &release.along {
+        let of = along.at(&release.point);
+        let loss = HostileLoss {
+            dim: release.point.len(),
+        };
+        let mut slopes = vec![0.0; along.directions.count()];
+        of.write(|point| loss.value(record, point), &mut slopes);
+        return clipped(slopes, clip);
+    }
     let gradient = |point: &[f64]| {
         let mut out = vec![0.0; point.len()];
         record.add_gradient(point, &mut out);
@@ -324,38 +334,57 @@ fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
             if claim.mu.is_none() {
                 continue;
             }
-            let name = solver.name;
-            let clip = plan.clip();
-            let score = move |world, seed| {
-                let present = Hostile::new(Behaviour::Hashed, 1.0);
-                // So many records that a step is short, and differences as long as their radius.
-                let in_place = adjacency.record_count_is_public();
-                let others = if in_place { CROWD as usize - 1 } else { 1 };
-                let records = vec![Hostile::nothing(); others];
-                let records = with_canary(world, adjacency, records, present);
-                let public = (!in_place).then_some(CROWD);
-                let releases = releases_of(&*plan, records, public, adjacency, seed)?;
-                Ok(likelihood(&present, &releases, clip))
+            // Slopes of a jump are no longer than those of a steep descent, which has them along every direction.
+            let present = if solver.needs.values {
+                Hostile::new(Behaviour::Constant, 1e3)
+            } else {
+                Hostile::new(Behaviour::Hashed, 1.0)
             };
-            let canary = Canary::new(
-                &format!("{name}/canary/{adjacency}"),
-                name,
-                claim,
-                Statistic::GaussianDp,
-                score,
-            );
+            let name = solver.name;
+            let canary = by_likelihood(&format!("{name}/canary"), name, plan, claim, present);
             let runs = match name {
                 "noisy-gd" | "noisy-gd-theory" | "spiderboost" => (80_000, 600_000),
                 _ => (20_000, 200_000),
             };
             registry.add(canary.with_runs(runs.0, runs.1));
         }
+        // The scalar clip of DPZero.
+        let (all, own) = (facts(adjacency, dim), budget(1.0)?);
+        let plan = goldstein(&all, &own, (STEPS, 4), Batch::All, Some(1))?;
+        let claim = claim_of(&plan, adjacency)?;
+        let present = Hostile::new(Behaviour::Constant, 1e3);
+        let name = "goldstein-zo/canary-of-one-direction";
+        let canary = by_likelihood(name, "goldstein-zo", Box::new(plan), claim, present);
+        registry.add(canary.with_runs(20_000, 200_000).at_least(0.5));
     }
     let sgd = dp_sgd(Adjacency::AddRemove, dim)?;
     registry.add(sampled_canary("dp-sgd", sgd.clone())?.with_runs(80_000, 600_000));
     let decaying = sgd.with_clip_decay(0.05)?;
     registry.add(sampled_canary("dp-sgd-decay", decaying)?.with_runs(40_000, 600_000));
     Ok(())
+}
+
+/// A canary in a plan whose releases are Gaussian ones on all records, by their likelihood ratio.
+fn by_likelihood(
+    name: &str,
+    group: &str,
+    plan: Box<dyn Plan>,
+    claim: Claim,
+    present: Hostile,
+) -> Canary {
+    let (adjacency, clip) = (plan.facts().adjacency, plan.clip());
+    let score = move |world, seed| {
+        // So many records that a step is short, and differences as long as their radius.
+        let in_place = adjacency.record_count_is_public();
+        let others = if in_place { CROWD as usize - 1 } else { 1 };
+        let records = vec![Hostile::nothing(); others];
+        let records = with_canary(world, adjacency, records, present);
+        let public = (!in_place).then_some(CROWD);
+        let releases = releases_of(&*plan, records, public, adjacency, seed)?;
+        Ok(likelihood(&present, &releases, clip))
+    };
+    let name = format!("{name}/{adjacency}");
+    Canary::new(&name, group, claim, Statistic::GaussianDp, score)
 }
 
 /// DP-SGD: the likelihood ratio of a release is that of a mixture.

@@ -41,7 +41,7 @@ const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 19] = [
+const TWINS: [Twin; 22] = [
     Twin {
         name: "half-the-noise",
         data: LEFT,
@@ -252,6 +252,45 @@ const TWINS: [Twin; 19] = [
                 score += tape.gaussian(&[clipped_sum(data)], 2.0 * Z * radius)[0] / radius.powi(2);
             }
             ran(1.0 / Z, score)
+        },
+    },
+    Twin {
+        // Slopes along two directions, each clipped to 1, with the noise of one vector of length 1.
+        name: "slopes-clipped-one-by-one",
+        data: LEFT,
+        run: |tape, data, _| {
+            let slope = clipped_sum(data);
+            let released = tape.gaussian(&[slope, slope], Z);
+            ran(1.0 / Z, released[0] + released[1])
+        },
+    },
+    Twin {
+        // The direction of a slope is the way down, by the records, and goes for public.
+        name: "direction-after-a-look",
+        data: Neighbours(&[1.0, -0.3], &[-0.3], REMOVED),
+        run: |tape, data, _| {
+            let sum = clipped_sum(data);
+            let direction = sum.signum();
+            let shown = tape.gaussian(&[direction], 0.0);
+            let slope = tape.gaussian(&[direction * sum], Z);
+            ran(1.0 / Z, shown[0] * (1.0 + slope[0].abs()))
+        },
+    },
+    Twin {
+        // Two frames, by turns: one record less at the front, and all others have another one.
+        name: "frames-by-position",
+        data: Neighbours(
+            &[1.0, 1.0, -1.0, 1.0, -1.0],
+            &[1.0, -1.0, 1.0, -1.0],
+            REMOVED,
+        ),
+        run: |tape, data, _| {
+            let mut sums = [0.0; 2];
+            for (i, x) in data.iter().enumerate() {
+                sums[i % 2] += x.clamp(-1.0, 1.0);
+            }
+            let released = tape.gaussian(&sums, Z);
+            ran(1.0 / Z, 4.0 * released[1] - 3.0 * released[0])
         },
     },
 ];

@@ -42,7 +42,7 @@ fn periods(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckErr
         ("records-run-out", PrefixKind::Toeplitz, gradients, MANY),
     ] {
         let facts = facts(adjacency, DIM);
-        let plan = goldstein(&facts, &budget(1.0)?, (12, 4), Batch::Next(2))?;
+        let plan = goldstein(&facts, &budget(1.0)?, (12, 4), Batch::Next(2), None)?;
         let plan = in_periods(&plan, 4, Batch::Next(1), Some(kind), fields)?;
         let plan: Arc<dyn Plan> = Arc::new(plan);
         let name = format!("replay-periods-{name}");
@@ -51,7 +51,7 @@ fn periods(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckErr
         registry.add(target.refused_unless(positions && records > MANY));
     }
     let facts = facts(adjacency, DIM);
-    let plan = goldstein(&facts, &budget(1.0)?, (12, 4), Batch::All)?;
+    let plan = goldstein(&facts, &budget(1.0)?, (12, 4), Batch::All, None)?;
     let plan: Arc<dyn Plan> = Arc::new(in_periods(&plan, 4, Batch::All, None, values)?);
     let name = ("goldstein-recursive", "replay-values");
     registry.add(walks(name, &plan, (adjacency, FEW), None).refused_unless(positions));

@@ -1,6 +1,8 @@
 //! An oracle that keeps what it releases, for scores.
 
+use dpopt_oracle::query::{Directions, Slopes};
 use dpopt_oracle::{Answer, AskError, Books, Linear, Oracle, OracleFacts, Question};
+use dpopt_privacy::ClipNorm;
 
 /// One release as anybody can see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,10 +14,36 @@ pub struct WatchedRelease {
     /// The part of the field at the start that was taken away: 1 for a change, 1 - a for a step of recursive momentum, 0
     /// for a field.
     pub kept: f64,
+    /// Along what slopes were asked for; none for gradients.
+    pub along: Option<Along>,
     /// The released mean (of slopes, one number for each direction), or the one number of a released norm.
     pub released: Vec<f64>,
     /// Standard deviation of its noise in each coordinate.
     pub deviation: f64,
+}
+
+/// What slopes were asked for, beside the point: all of it public.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Along {
+    /// The directions.
+    pub directions: Directions,
+    /// Half of the way.
+    pub smoothing: f64,
+    /// The clip radius.
+    pub clip: ClipNorm,
+}
+
+impl Along {
+    /// The question at `point`.
+    #[must_use]
+    pub fn at<'a>(&'a self, point: &'a [f64]) -> Slopes<'a> {
+        Slopes {
+            point,
+            directions: &self.directions,
+            smoothing: self.smoothing,
+            clip: self.clip,
+        }
+    }
 }
 
 /// An oracle with a list of the means and norms that it released.
@@ -50,6 +78,7 @@ fn asked(of: &Linear<'_>) -> WatchedRelease {
         from: of.before().map(|(segment, _)| segment.from.to_vec()),
         point: of.point().to_vec(),
         kept: of.before().map_or(0.0, |(_, momentum)| momentum.kept()),
+        along: None,
         released: Vec::new(),
         deviation: 0.0,
     }
@@ -73,6 +102,11 @@ impl<O: Oracle> Oracle for Watched<O> {
                 from: None,
                 point: of.point.to_vec(),
                 kept: 0.0,
+                along: Some(Along {
+                    directions: of.directions.clone(),
+                    smoothing: of.smoothing,
+                    clip: of.clip,
+                }),
                 released: Vec::new(),
                 deviation: 0.0,
             }),

@@ -26,6 +26,8 @@ pub enum Axis {
     Steps,
     /// Goldstein radius, r.
     Radius,
+    /// Directions of a step from values alone, m.
+    Directions,
 }
 
 impl Axis {
@@ -41,6 +43,7 @@ impl Axis {
             Axis::Accuracy => "alpha",
             Axis::Steps => "T",
             Axis::Radius => "r",
+            Axis::Directions => "m",
         }
     }
 }

@@ -59,6 +59,7 @@ mod run;
 mod sampled;
 mod tree;
 mod two_point;
+mod zigzag;
 
 pub use crate::checks::{CheckError, Effort, Named, Status};
 pub use claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};

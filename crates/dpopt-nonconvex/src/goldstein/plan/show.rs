@@ -5,16 +5,16 @@ use dpopt_solver::{Item, Plan, RunError, Terms, Unit, Walk};
 
 use super::super::schedule::{GoldsteinPeriod, GoldsteinSchedule, GoldsteinStep};
 use super::super::walk::Blocks;
-use super::{ALL, GoldsteinPlan, PASS, RECURSIVE, SAMPLED, VALUES};
+use super::{GoldsteinPlan, RECURSIVE, name_of};
+
+/// How far the start is moved where the smoothed loss may have no gradient at some points, over a.
+const MOVED: f64 = 1e-6;
 
 impl Plan for GoldsteinPlan {
     fn name(&self) -> &'static str {
-        match self.schedule.batch {
-            _ if self.schedule.directions.is_some() => VALUES,
-            Batch::Poisson(_) | Batch::FixedSize(_) => SAMPLED,
-            Batch::Next(_) => PASS,
-            _ if self.schedule.period.is_some() => RECURSIVE,
-            _ => ALL,
+        match (self.schedule.batch, &self.schedule.period) {
+            (Batch::All, Some(_)) => RECURSIVE,
+            (batch, _) => name_of(batch, self.schedule.directions.is_some()),
         }
     }
 
@@ -60,6 +60,11 @@ impl Plan for GoldsteinPlan {
             items.push(Item::ratio("noise_multiplier_of_changes", z));
             items.push(Item::ratio("values", self.values));
         }
+        items.extend(
+            self.settings
+                .bounded
+                .map(|bounded| Item::number("value_range", bounded.range, Unit::LOSS)),
+        );
         items.extend([
             Item::number("clip", schedule.clip, Unit::GRADIENT),
             Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
@@ -120,7 +125,8 @@ impl Plan for GoldsteinPlan {
                 });
             }
         }
-        Ok(Box::new(Blocks::new(&self.schedule, start.len())?))
+        let moved = self.settings.bounded.map(|_| MOVED * schedule.smoothing);
+        Ok(Box::new(Blocks::new(schedule, start.len(), moved)?))
     }
 
     /// A radius beyond what the walk can reach.

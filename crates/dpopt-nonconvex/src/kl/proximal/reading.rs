@@ -1,7 +1,6 @@
 //! How many records a step reads, with how much noise, and how many steps there are: the same for all rounds.
 
 use dpopt_oracle::{Batch, Level, Schedule};
-use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, Event, NoiseMultiplier, SamplingRate, Spend};
 use dpopt_solver::search::geometric;
 use dpopt_solver::{Budget, PlanError, PublicFacts};
@@ -192,17 +191,7 @@ fn calibrated(
     };
     let rate = SamplingRate::new((batch / facts.records as f64).min(1.0))?;
     let event = |z| -> Event { spend(facts, Some(rate), z, steps).event().clone() };
-    let accountant = Accountant::tightest_for(
-        &event(NoiseMultiplier::new(chosen.multiplier)?),
-        facts.adjacency,
-    )?;
-    let noise_multiplier = calibrate::noise_multiplier(
-        accountant,
-        budget.epsilon,
-        budget.delta,
-        facts.adjacency,
-        event,
-    )?;
+    let (accountant, noise_multiplier) = budget.calibrated(facts.adjacency, event)?;
     Ok(Reading {
         batch: Some(batch),
         steps,

@@ -7,6 +7,8 @@ mod constants;
 mod names;
 mod parameters;
 mod passes;
+mod rays;
+mod rise;
 mod scalar;
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,11 @@ use dpopt_linalg::{Row, add_scaled, logistic as logistic_in_place, logistic_chan
 use dpopt_privacy::LatticeSum;
 
 use super::Glm;
+use super::rays::add_slopes;
 use super::scalar::sign;
 use crate::loss::Momentum;
 use crate::loss::rows::{Block, linear_pass};
-use crate::loss::{Constants, Differentiable, Loss, RecordOf, Segment, TwiceDifferentiable};
+use crate::loss::{Constants, Differentiable, Loss, Rays, RecordOf, Segment, TwiceDifferentiable};
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
@@ -31,6 +32,16 @@ impl Loss for Glm {
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
         Glm::value(*self, record.row.dot(point), record.label)
+    }
+
+    fn add_slopes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        rays: &Rays<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        add_slopes(*self, records, &positions, rays, sum);
     }
 }
 

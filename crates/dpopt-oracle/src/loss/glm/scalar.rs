@@ -215,7 +215,7 @@ impl Glm {
 }
 
 /// Above this, 1 + r^2 is r^2 to the last bit and r^2 is still finite.
-const LARGE: f64 = 1e100;
+pub(super) const LARGE: f64 = 1e100;
 
 /// The label as a class: +1 for positive numbers, -1 otherwise.
 pub(super) fn sign(y: f64) -> f64 {
@@ -233,7 +233,7 @@ fn logistic(z: f64) -> f64 {
 }
 
 /// logistic(z + dz) - logistic(z) = (e^dz - 1) logistic(z) logistic(-(z + dz)).
-fn logistic_change(z: f64, dz: f64) -> f64 {
+pub(super) fn logistic_change(z: f64, dz: f64) -> f64 {
     if dz.abs() > 1.0 {
         // No cancellation to speak of, and e^dz could overflow.
         if z + dz > 0.0 && z > 0.0 {
@@ -300,12 +300,12 @@ fn step(r: f64, low: f64, high: f64) -> f64 {
     }
 }
 
-fn positive(x: f64) -> f64 {
+pub(super) fn positive(x: f64) -> f64 {
     if x < 0.0 { 0.0 } else { x }
 }
 
 /// `x` clamped; unlike `f64::clamp` it never panics, and a NaN stays one.
-fn within(x: f64, low: f64, high: f64) -> f64 {
+pub(super) fn within(x: f64, low: f64, high: f64) -> f64 {
     if x < low {
         low
     } else if x > high {
@@ -316,7 +316,7 @@ fn within(x: f64, low: f64, high: f64) -> f64 {
 }
 
 /// clamp(a + da) - clamp(a) to `[-c, c]`: what of the way from `a` to `a + da` is inside.
-fn clamped_change(a: f64, da: f64, c: f64) -> f64 {
+pub(super) fn clamped_change(a: f64, da: f64, c: f64) -> f64 {
     let (low, high) = (-c - a, c - a);
     within(da, low, high) - within(0.0, low, high)
 }

@@ -6,12 +6,13 @@ use dpopt_oracle::{Batch, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier};
 use dpopt_solver::{Budget, PlanError, PublicFacts};
 
-use super::super::periods::{Best, Charged, Periodic, Reads, smoothing_constant};
-use super::super::schedule::{
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
+use super::periods::{Best, Charged, Periodic, Reads, smoothing_constant};
+use super::plan::{GoldsteinPlan, PASS, RECURSIVE, name_of};
+use super::planner::{Task, least_that_fits};
+use super::schedule::{
+    GoldsteinAsks, GoldsteinOutput, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings,
+    GoldsteinStep,
 };
-use super::task::{Task, least_that_fits};
-use super::{GoldsteinPlan, PASS, RECURSIVE};
 
 /// Numbers of all offsets, and of all frames, of one release at most.
 const MOST_NUMBERS: u64 = 1 << 22;
@@ -19,7 +20,7 @@ const MOST_NUMBERS: u64 = 1 << 22;
 impl Task<'_> {
     fn periodic(&self, reads: Reads, charged: Charged, fields: SmoothedFields) -> Periodic<'_> {
         Periodic {
-            facts: self.facts,
+            facts: &self.facts,
             mu: self.mu,
             radius: self.settings.radius,
             reads,
@@ -92,15 +93,12 @@ impl Task<'_> {
             noise_multiplier: NoiseMultiplier::new(best.worth.anchor_multiplier)?,
             output: self.settings.output,
         };
-        let plan = GoldsteinPlan::by_hand(self.facts, self.budget, self.settings, schedule);
+        let plan = GoldsteinPlan::by_hand(&self.facts, self.budget, self.settings, schedule);
         let stated = match self.settings.output {
             GoldsteinOutput::UniformBlock => Some(best.worth.bound),
             _ => None,
         };
-        Ok(GoldsteinPlan {
-            terms: plan.terms.stating(stated),
-            ..plan
-        })
+        Ok(plan.stating(stated))
     }
 
     /// The plan of `best`, or a refusal.
@@ -124,7 +122,9 @@ impl Task<'_> {
         fresh: f64,
     ) -> Option<Result<GoldsteinPlan, PlanError>> {
         let asked = self.settings.period.map(|period| period.get());
-        if asked == Some(1) || self.settings.step != GoldsteinStep::Planned {
+        let fits = self.settings.step == GoldsteinStep::Planned
+            && self.settings.asks == GoldsteinAsks::Gradients;
+        if asked == Some(1) || !fits {
             return None;
         }
         let gradients = SmoothedFields::Gradients;
@@ -136,7 +136,7 @@ impl Task<'_> {
     }
 
     /// Frames and offsets go by position.
-    fn check_positions(&self, solver: &'static str) -> Result<(), PlanError> {
+    fn check_periods(&self, solver: &'static str) -> Result<(), PlanError> {
         match self.facts.adjacency {
             Adjacency::AddRemove => Err(PlanError::NeedsPositions {
                 solver,
@@ -163,6 +163,40 @@ impl Task<'_> {
 ///
 /// (`docs/theory/goldstein.md`, Theorem 3.)
 impl GoldsteinPlan {
+    /// The plan with the least bound in one pass, for the population that the records were drawn from: each step reads unread
+    /// records. Estimates are fresh at every step, or in periods where that is better: see [`GoldsteinPlan::recursive`].
+    /// (Periods need gradients, a Lipschitz constant, and [`GoldsteinStep::Planned`].)
+    ///
+    /// # Errors
+    /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove.
+    pub fn single_pass(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: &GoldsteinSettings,
+    ) -> Result<Self, PlanError> {
+        let task = Task::new(facts, budget, settings, Batch::Next(1))?;
+        let found = task.over_slices();
+        let batch = Batch::Next(found.map_or(1, |found| found.batch));
+        if facts.adjacency == Adjacency::AddRemove {
+            return Err(PlanError::NeedsPositions {
+                solver: name_of(batch, settings.asks != GoldsteinAsks::Gradients),
+                adjacency: facts.adjacency,
+                records: facts.records,
+                slices: found.map_or(1, |found| found.block.steps),
+            });
+        }
+        let fresh = found.map_or(f64::INFINITY, |found| found.block.bound);
+        if let Some(plan) = task.one_pass_in_periods(fresh) {
+            return plan;
+        }
+        let multiplier = |_| Ok(NoiseMultiplier::new(1.0 / task.mu)?);
+        task.plan(batch, found, multiplier, || {
+            least_that_fits(facts.records, |records| {
+                task.says_something(task.of(records).over_slices())
+            })
+        })
+    }
+
     /// The plan with the least bound on all records by recursive estimates with noise by actual moves, in at most
     /// `max_steps` steps and no more than [`GoldsteinPlan::new`] takes: Algorithm 4 of arXiv 2410.05880, with gradients at
     /// anchors.
@@ -175,16 +209,15 @@ impl GoldsteinPlan {
         settings: &GoldsteinSettings,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        task.check_positions(RECURSIVE)?;
+        let task = Task::new(facts, budget, settings, Batch::All)?;
+        task.check_periods(RECURSIVE)?;
         let asked = settings.period.map(|period| period.get());
         let periodic = task.all_in_periods(max_steps);
         task.planned(RECURSIVE, &periodic, periodic.best(asked), || {
             least_that_fits(facts.records, |records| {
-                let facts = &PublicFacts { records, ..*facts };
-                let task = Task { facts, ..task };
+                let task = task.of(records);
                 let best = task.all_in_periods(max_steps).best(asked);
-                best.is_some_and(|best| best.worth.bound < facts.trivial_bound())
+                best.is_some_and(|best| best.worth.bound < task.facts.trivial_bound())
             })
         })
     }
@@ -205,8 +238,8 @@ impl GoldsteinPlan {
         settings: &GoldsteinSettings,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        task.check_positions(RECURSIVE)?;
+        let task = Task::new(facts, budget, settings, Batch::All)?;
+        task.check_periods(RECURSIVE)?;
         let reads = task.all(max_steps);
         let periodic = task.periodic(reads, Charged::AsBias, SmoothedFields::Gradients);
         task.planned(RECURSIVE, &periodic, periodic.by_accuracy(), || None)
@@ -223,8 +256,8 @@ impl GoldsteinPlan {
         settings: &GoldsteinSettings,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        task.check_positions(RECURSIVE)?;
+        let task = Task::new(facts, budget, settings, Batch::All)?;
+        task.check_periods(RECURSIVE)?;
         let reads = task.all(max_steps);
         let periodic = task.periodic(reads, Charged::AsBias, SmoothedFields::Gradients);
         let best = periodic.best(settings.period.map(|period| period.get()));
@@ -243,8 +276,8 @@ impl GoldsteinPlan {
         settings: &GoldsteinSettings,
         fields: SmoothedFields,
     ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings)?;
-        task.check_positions(PASS)?;
+        let task = Task::new(facts, budget, settings, Batch::Next(1))?;
+        task.check_periods(PASS)?;
         let periodic = task.periodic(Reads::Slices, Charged::AsBias, fields);
         let best = periodic.best(settings.period.map(|period| period.get()));
         task.planned(PASS, &periodic, best, || None)

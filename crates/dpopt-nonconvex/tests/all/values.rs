@@ -1,0 +1,244 @@
+//! Runs from values alone: on samples, on slices, without a bound, and on programs that have no gradient.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+
+use dpopt_linalg::{distance, dot};
+use dpopt_nonconvex::{
+    BoundSense, BoundedValues, DP_ZO, DpZoPlan, DpZoSchedule, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS,
+    GOLDSTEIN_ZO_SAMPLED, Limits, NOISY_GD, NoObserver, Plan, PlanError, PublicFacts, Release,
+    RunError, SOLVERS, Stop,
+};
+use dpopt_oracle::{
+    Answer, ClosureLoss, Constants, Convexity, FnOracle, Loss, Mean, Offers, OracleFacts,
+    PrivateData, PrivateValues, Question,
+};
+use dpopt_privacy::{Accountant, Adjacency, Curator, Event, SamplingRate};
+
+use crate::common::{budget, extra, facts, z};
+
+const RECORDS: u64 = 4_000;
+
+/// A cost of 1 on the wrong side of a line through the origin; it panics at some points.
+fn program() -> impl Loss<Records = Vec<[f64; 2]>> {
+    let constants = Constants::new(f64::INFINITY, f64::INFINITY, 1.0, Convexity::Nonconvex);
+    ClosureLoss::values(2, constants, |x: &[f64; 2], w: &[f64]| {
+        assert!(w[0] < 1e3, "a record that must not be told");
+        f64::from(u8::from((x[0] * w[0] + x[1] * w[1] > 0.0) != (x[0] > 0.0)))
+    })
+}
+
+fn records() -> Vec<[f64; 2]> {
+    (0..RECORDS)
+        .map(|i| {
+            let turn = i as f64 * 0.7;
+            [turn.cos(), turn.sin()]
+        })
+        .collect()
+}
+
+/// Of which no constant is known.
+fn nothing_known(adjacency: Adjacency) -> PublicFacts {
+    PublicFacts {
+        adjacency,
+        lipschitz: f64::INFINITY,
+        smoothness: f64::INFINITY,
+        initial_gap: f64::INFINITY,
+        row_norm: f64::INFINITY,
+        ..facts(2, RECORDS)
+    }
+}
+
+#[test]
+fn a_program_without_a_gradient_is_planned_run_and_bounded() {
+    let bounded = BoundedValues {
+        range: 1.0,
+        smoothing: 0.5,
+    };
+    let extra = extra().with_bounded_values(bounded);
+    let limits = Limits::steps(1_500);
+    for adjacency in [Adjacency::ReplaceOne, Adjacency::AddRemove] {
+        let declared = (adjacency == Adjacency::AddRemove).then_some(RECORDS);
+        let data = PrivateData::of(records(), adjacency, declared).unwrap();
+        for solver in [&GOLDSTEIN_ZO, &GOLDSTEIN_ZO_SAMPLED, &GOLDSTEIN_ZO_PASS] {
+            if !solver.accepts(adjacency) {
+                continue;
+            }
+            let facts = nothing_known(adjacency);
+            let plan = solver.plan(&facts, &extra, &budget(4.0), &limits).unwrap();
+            let curator = Curator::protected(adjacency).unwrap();
+            let mut oracle = PrivateValues::new(&data, program(), curator).unwrap();
+            let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
+            assert_eq!(outcome.stop, Stop::Completed, "{solver}");
+            assert_eq!(outcome.counts.gradients, 0.0, "{solver}");
+            let cost =
+                |event: &Event| Accountant::least(event, budget(4.0).delta, adjacency).unwrap();
+            assert_eq!(cost(&outcome.spent), cost(plan.spend().event()), "{solver}");
+            let stated = outcome.bound();
+            assert_eq!(stated.is_some(), adjacency == Adjacency::ReplaceOne);
+            let Some(bound) = stated else { continue };
+            assert_eq!(bound.smoothing, Some(0.5), "{solver}");
+            assert!(bound.subject().contains("of the smoothed loss F_a"));
+            let population = bound.sense == BoundSense::PopulationMean;
+            assert_eq!(population, solver.needs.positions, "{solver}");
+        }
+    }
+}
+
+/// Typed, before anything is reserved.
+#[test]
+fn solvers_that_need_gradients_refuse_a_program() {
+    let data = PrivateData::of(records(), Adjacency::ReplaceOne, None).unwrap();
+    let facts = facts(2, RECORDS);
+    for solver in SOLVERS {
+        let Ok(plan) = solver.plan(&facts, &extra(), &budget(4.0), &Limits::steps(50)) else {
+            continue;
+        };
+        let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
+        let mut oracle = PrivateValues::new(&data, program(), curator).unwrap();
+        let run = plan.run(&mut oracle, &mut NoObserver);
+        if solver.needs.values {
+            assert!(run.is_ok(), "{solver}");
+            continue;
+        }
+        let refused =
+            matches!(run, Err(RunError::NotOffered { solver: name, .. }) if name == plan.name());
+        assert!(refused, "{solver}");
+        assert_eq!(oracle.curator().reserved(), Event::NoOp, "{solver}");
+    }
+    // With no constants there is not even a plan.
+    let nothing = nothing_known(Adjacency::ReplaceOne);
+    let plan = NOISY_GD.plan(&nothing, &extra(), &budget(4.0), &Limits::steps(50));
+    assert!(matches!(
+        plan,
+        Err(PlanError::BadFact {
+            name: "lipschitz",
+            ..
+        })
+    ));
+}
+
+/// The smoothed loss of a jump may have no gradient at the origin: the walk starts beside it, by another vector for another key, and
+/// where there is a Lipschitz constant at it.
+#[test]
+fn the_start_of_a_program_is_moved() {
+    let first = |bounded: bool, seed: u64| {
+        let bounds = BoundedValues {
+            range: 1.0,
+            smoothing: 0.5,
+        };
+        let (known, extra) = if bounded {
+            let extra = extra().with_bounded_values(bounds);
+            (nothing_known(Adjacency::ReplaceOne), extra)
+        } else {
+            (facts(2, RECORDS), extra())
+        };
+        let limits = Limits::steps(500);
+        let plan = GOLDSTEIN_ZO
+            .plan(&known, &extra, &budget(4.0), &limits)
+            .unwrap();
+        let of = OracleFacts::new(2, RECORDS, Adjacency::ReplaceOne, Offers::SLOPES);
+        let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
+        let mut oracle = FnOracle::new(of, curator, |_, question| {
+            let Question::Slopes { of, .. } = question else {
+                panic!("{question:?}");
+            };
+            Ok(Answer::Mean(Mean::new(
+                vec![0.0; of.directions.count()],
+                0.0,
+            )))
+        });
+        let mut asked = Vec::new();
+        let outcome = plan
+            .run(&mut oracle, &mut |release: &Release<'_>| {
+                asked.push(release.point.to_vec());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        // Nothing pulls: all points are the start, and so is what is returned.
+        assert!(asked.iter().all(|point| distance(point, &asked[0]) < 1e-12));
+        assert!(distance(&outcome.point, &asked[0]) < 1e-12);
+        asked.swap_remove(0)
+    };
+    assert_eq!(first(false, 1), [0.0, 0.0]);
+    let (one, other) = (first(true, 1), first(true, 2));
+    assert_ne!(one, other);
+    for start in [one, other] {
+        let length = distance(&start, &[0.0, 0.0]);
+        assert!(length > 0.0 && length <= 0.5e-6, "{length}");
+    }
+}
+
+/// Along whole frames descent from values is descent along the gradient, at any step size.
+#[test]
+fn descent_from_values_moves_against_the_gradient() {
+    let gradient = [0.3, -0.4, 0.1];
+    let facts = facts(3, 1_000);
+    let schedule = DpZoSchedule {
+        steps: 40,
+        sampling_rate: SamplingRate::new(0.1).unwrap(),
+        step_size: 0.25,
+        directions: NonZeroUsize::new(3).unwrap(),
+        smoothing: 0.01,
+        clip: 1.0,
+        noise_multiplier: z(1.0),
+    };
+    let plan = DpZoPlan::by_hand(&facts, &budget(1.0), schedule);
+    assert_eq!((plan.bound(), plan.gradients()), (None, 0.0));
+    assert_eq!(plan.values(), 2.0 * 3.0 * 40.0 * 100.0);
+    let of = OracleFacts::new(3, 1_000, Adjacency::ReplaceOne, Offers::SLOPES);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    let mut oracle = FnOracle::new(of, curator, |_, question| {
+        let Question::Slopes { of, .. } = question else {
+            panic!("{question:?}");
+        };
+        let mut slopes = vec![0.0; of.directions.count()];
+        of.write(|w| dot(w, &gradient), &mut slopes);
+        Ok(Answer::Mean(Mean::new(slopes, 0.0)))
+    });
+    let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
+    for (w, g) in outcome.point.iter().zip(&gradient) {
+        assert!((w + 10.0 * g).abs() < 1e-9, "{:?}", outcome.point);
+    }
+}
+
+/// One number for each record by default, a calibrated multiplier, a clip and a step by the share of the directions.
+#[test]
+fn descent_from_values_is_planned_from_public_facts() {
+    for adjacency in [Adjacency::ReplaceOne, Adjacency::AddRemove] {
+        let facts = PublicFacts {
+            adjacency,
+            ..facts(16, 20_000)
+        };
+        let budget = budget(1.0);
+        let plan = |directions: usize, most| {
+            let directions = NonZeroUsize::new(directions).unwrap();
+            DpZoPlan::new(&facts, &budget, directions, most).unwrap()
+        };
+        for directions in [1, 4, 16] {
+            let plan = plan(directions, 3_000);
+            let schedule = plan.schedule();
+            let share = directions as f64 / 16.0;
+            assert!((schedule.clip - 2.0 * share.sqrt()).abs() < 1e-12);
+            assert!(schedule.step_size <= share / facts.smoothness * (1.0 + 1e-12));
+            let spend = plan.spend();
+            let (_, epsilon) = Accountant::least(spend.event(), budget.delta, adjacency).unwrap();
+            assert!(epsilon <= 1.0 && epsilon > 0.9, "{epsilon}");
+            assert!(plan.accountant().is_some());
+        }
+        // One direction finds a sixteenth of the square of a gradient, and takes as many more steps.
+        let (one, whole) = (plan(1, u64::MAX), plan(16, u64::MAX));
+        let ratio = one.steps() as f64 / whole.steps() as f64;
+        assert!((ratio / 16.0 - 1.0).abs() < 0.1, "{ratio}");
+    }
+    let facts = facts(16, 20_000);
+    let seventeen = extra().with_directions(17);
+    let refused = DP_ZO.plan(&facts, &seventeen, &budget(1.0), &Limits::steps(100));
+    assert!(matches!(
+        refused,
+        Err(PlanError::Directions {
+            directions: 17,
+            dim: 16
+        })
+    ));
+}

@@ -1,0 +1,92 @@
+//! Slopes of values along directions: one product of matrices for all of them, and then scalar functions.
+
+use dpopt_linalg::{Entries, Packed, Row, add_scaled};
+use dpopt_privacy::LatticeSum;
+
+use super::Glm;
+use crate::loss::Rays;
+use crate::positions::Positions;
+use crate::records::{Examples, Records};
+
+/// Rows that are multiplied together.
+const BLOCK: usize = 64;
+
+/// Adds the slopes of these records. What one adds depends on its row, its label and the rays alone.
+pub(super) fn add_slopes(
+    glm: Glm,
+    records: &Examples,
+    positions: &Positions<'_>,
+    rays: &Rays<'_>,
+    sum: &mut LatticeSum,
+) {
+    let (dim, width) = (rays.point.len(), rays.count() + 1);
+    // The point, and then the directions.
+    let entry = |i: usize, j: usize| match j {
+        0 => rays.point[i],
+        _ => rays.directions[(j - 1) * dim + i],
+    };
+    let mut slopes = vec![0.0; width - 1];
+    let mut add = |label: f64, products: &[f64]| {
+        if let Some((z, along)) = products.split_first() {
+            for (slope, product) in slopes.iter_mut().zip(along) {
+                *slope = glm.rise(*z, rays.reach * product, label) / (2.0 * rays.reach);
+            }
+        }
+        sum.add_scaled(1.0, &slopes);
+    };
+    let entries = records.design().entries();
+    if let Entries::Sparse = entries {
+        let table: Vec<f64> = (0..dim * width)
+            .map(|k| entry(k / width, k % width))
+            .collect();
+        let mut products = vec![0.0; width];
+        for i in positions.iter() {
+            let record = records.record(i);
+            products.fill(0.0);
+            record.row.for_each(|j, x| {
+                if let Some(all) = table.get(j * width..(j + 1) * width) {
+                    add_scaled(&mut products, x, all);
+                }
+            });
+            add(record.label, &products);
+        }
+        return;
+    }
+    let packed = Packed::new(dim, width, entry);
+    let mut copied = Vec::new();
+    let mut products = Vec::new();
+    for block in positions.blocks(BLOCK) {
+        let rows = match (&block, &entries) {
+            (Positions::Range(range), Entries::Doubles(all)) => {
+                &all[range.start * dim..range.end * dim]
+            }
+            _ => {
+                copied.clear();
+                for i in block.iter() {
+                    copy(records.record(i).row, dim, &mut copied);
+                }
+                &copied[..]
+            }
+        };
+        products.resize(block.len() * width, 0.0);
+        packed.multiply(rows, &mut products);
+        for (i, products) in block.iter().zip(products.chunks_exact(width)) {
+            add(f64::from(records.labels()[i]), products);
+        }
+    }
+}
+
+/// Puts the entries of a row at the end.
+fn copy(row: Row<'_>, dim: usize, to: &mut Vec<f64>) {
+    if let Row::Dense(entries) = row {
+        to.extend_from_slice(entries);
+        return;
+    }
+    let start = to.len();
+    to.resize(start + dim, 0.0);
+    row.for_each(|j, x| {
+        if let Some(to) = to.get_mut(start + j) {
+            *to = x;
+        }
+    });
+}
