@@ -144,8 +144,7 @@ fn table(rows: &Value) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, table};
-    use crate::census::Table;
+    use super::{Options, Table, table};
 
     #[test]
     fn options_are_read_and_others_refused() {

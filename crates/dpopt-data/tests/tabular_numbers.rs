@@ -223,8 +223,8 @@ fn arrays_and_files_of_rows_hold_numbers() {
     assert_eq!(report.positives, None);
     assert!(!report.to_string().contains("positive"));
     // A table as a file of rows.
-    convert_table_from(table().as_bytes(), "table", &schema(), &path("t.dpr")).unwrap();
-    assert_eq!(read_rows(&path("t.dpr")).unwrap().labels, expected());
-    let rows = RowFile::open(&path("t.dpr")).unwrap();
+    convert_table_from(table().as_bytes(), "table", &schema(), path("t.dpr")).unwrap();
+    assert_eq!(read_rows(path("t.dpr")).unwrap().labels, expected());
+    let rows = RowFile::open(path("t.dpr")).unwrap();
     assert_eq!(schema_of_rows(&rows).unwrap(), schema());
 }
