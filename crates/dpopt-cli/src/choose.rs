@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use dpopt::nonconvex::{
-    Auto, AutoReason, BoundSense, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan, Limits, Outcome,
-    Plan, PlanError, PublicFacts, PublicRank, SOLVERS, Solver, StatedBound, Stop, auto,
+    Auto, AutoReason, BoundSense, BoundedValues, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan,
+    Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS, Solver, StatedBound, Stop,
+    auto,
 };
 
 use crate::args::{self, SolverArg, offered};
@@ -33,6 +34,14 @@ pub(crate) struct ChooseArgs {
     /// goldstein-zo, goldstein-zo-sampled, goldstein-zo-pass (default: planned) and dp-zo (default: 1)
     #[arg(long, value_name = "M", value_parser = args::count, allow_hyphen_values = true)]
     directions: Option<u64>,
+    /// Length of an interval that holds every record's loss at all points, for the goldstein solvers from
+    /// values alone: then no Lipschitz constant is needed, and the bound is on the loss smoothed by
+    /// --smoothing. A claim like --radius
+    #[arg(long, value_name = "C0", requires = "smoothing", value_parser = args::positive, allow_hyphen_values = true)]
+    value_range: Option<f64>,
+    /// Radius of the ball over which a loss with a --value-range is smoothed. A choice, in the unit of the weights
+    #[arg(long, value_name = "A", requires = "value_range", value_parser = args::positive, allow_hyphen_values = true)]
+    smoothing: Option<f64>,
     /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections. A
     /// claim like --radius
     #[arg(long, value_name = "R", value_parser = args::count, allow_hyphen_values = true)]
@@ -230,6 +239,13 @@ impl ChooseArgs {
             );
             return useless("--directions", problem);
         }
+        let smooths = |solver: &Solver| solver.needs.values && solver.needs.goldstein;
+        if let Some(range) = self.value_range
+            && !matches!(solver, SolverArg::Named(solver) if smooths(solver))
+        {
+            let problem = format!("only {} have a use for it (got {range})", listed(smooths));
+            return useless("--value-range", problem);
+        }
         if let (Some(rank), SolverArg::Named(solver), None) = (self.rank, solver, self.project)
             && !solver.uses_rank
         {
@@ -279,11 +295,16 @@ impl ChooseArgs {
         let mut claims = Vec::new();
         claims.extend(self.radius.map(|radius| ("radius", radius)));
         claims.extend(self.goldstein_radius.map(|r| ("goldstein_radius", r)));
+        claims.extend(self.value_range.map(|range| ("value_range", range)));
         claims.extend(self.rank.map(|rank| ("rank", rank as f64)));
         let mut extra = ExtraFacts::default();
         (extra.radius, extra.rank) = (self.radius, rank);
         extra.goldstein_radius = self.goldstein_radius;
         extra.directions = self.directions;
+        extra.bounded_values = self
+            .value_range
+            .zip(self.smoothing)
+            .map(|(range, smoothing)| BoundedValues { range, smoothing });
         let (solver, plan, picked) = match self.project {
             Some(project) => {
                 let jl = JlFacts {

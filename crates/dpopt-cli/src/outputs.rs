@@ -187,6 +187,7 @@ impl Outputs<'_> {
             let name = match *name {
                 "radius" => "claimed bound on the distance from the start to a minimiser",
                 "goldstein_radius" => "Goldstein radius that was asked for",
+                "value_range" => "claimed range of the values of a record's loss",
                 _ => "claimed bound on the rank of the rows",
             };
             (name, value.to_string())

@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             bound.sense
         );
     }
-    println!("{} values asked for", outcome.counts.values);
+    println!("{:.0} values asked for", outcome.counts.values);
     println!("{}", oracle.curator().guarantee(budget.delta)?.epsilon());
 
     // Solvers that need gradients have no plan for such a loss, and no run on it.

@@ -70,9 +70,47 @@ fn directions_are_as_many_as_one_asks_for() {
             assert_eq!(json["plan"]["directions"], directions, "{solver}");
         }
         let json = place.train(&format!(
-            "--epsilon 1e6 --max-steps 40 --solver {solver} --directions 2"
+            "--epsilon 1e6 --max-steps 400 --solver {solver} --directions 2"
         ));
         assert_eq!(json["plan"]["directions"], 2, "{solver}");
+    }
+}
+
+/// The bound is on the smoothed loss, and says so.
+#[test]
+fn bounded_losses_are_planned_without_a_lipschitz_constant() {
+    let place = Place::new();
+    let flags = "--goldstein-radius 0.5 --value-range 1 --smoothing 0.5";
+    for solver in ["goldstein-zo", "goldstein-zo-sampled", "goldstein-zo-pass"] {
+        let json = plan(&place, &format!("{solver} {FACTS} {flags}"));
+        let on = "Goldstein distance at radius 0.5 of the smoothed loss F_a, at smoothing a = 0.5";
+        assert_eq!(json["bound_on"], on, "{solver}");
+        // c_d c0/(2 a), c_10 = 2.5869.
+        let trivial = json["trivial_bound"].as_f64().unwrap();
+        assert!((trivial - 2.58689939).abs() < 1e-6, "{trivial}");
+        assert!(json["predicted_bound"].as_f64().unwrap() < trivial);
+    }
+    let words = place.ok(&format!("plan goldstein-zo {FACTS} {flags}"));
+    assert!(words.contains("smoothed loss F_a"), "{words}");
+    for (solver, flags, word) in [
+        ("goldstein", flags, "--value-range"),
+        (
+            "dp-zo",
+            "--value-range 1 --smoothing 1",
+            "goldstein-zo-pass",
+        ),
+        (
+            "goldstein-zo",
+            "--goldstein-radius 1 --value-range 1",
+            "--smoothing",
+        ),
+        (
+            "goldstein-zo",
+            "--goldstein-radius 1 --smoothing 1",
+            "--value-range",
+        ),
+    ] {
+        place.fails(&format!("plan {solver} {FACTS} {flags}"), 1, &[word]);
     }
 }
 

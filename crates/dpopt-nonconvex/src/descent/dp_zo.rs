@@ -81,7 +81,7 @@ impl DpZoPlan {
     /// # Formula
     /// C = 2 L0 sqrt(m/d), or kappa_m L0 if that is less: slopes of a gradient of length L0 are L0 sqrt(m/d) long in the root mean
     /// square. The noise of the lifted slopes is then that of gradients clipped to 2 L0, and allows the horizon q of
-    /// [`DpSgdPlan::new`](super::dp_sgd::DpSgdPlan::new). An estimate has d/m times the mean square of a gradient, so eta is at most m/d plain
+    /// [`DpSgdPlan::new`](crate::DpSgdPlan::new). An estimate has d/m times the mean square of a gradient, so eta is at most m/d plain
     /// steps: T = ceil(q d/m), at most `max_steps`, eta = min(q/T, m/d) plain steps. The sampling rate is that of DP-SGD, a = 0.001/X. (Rules of
     /// ours; not measured on real data.)
     ///

@@ -13,6 +13,8 @@ mod slopes;
 mod slopes_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod values_tests;
 mod walk;
 
 use dpopt_solver::{

@@ -1,16 +1,20 @@
 //! Variants of solvers beside the plans that all solvers are audited with: noise and stops of trees, samples of other records,
-//! and plans that read more records than there are.
+//! slopes over next to nothing, and plans that read more records than there are.
 
 use std::sync::Arc;
 
-use dpopt_nonconvex::{Plan, TreeNoise};
+use dpopt_nonconvex::{
+    BoundedValues, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, Plan, TreeNoise,
+};
 use dpopt_oracle::{Batch, SmoothedFields};
 use dpopt_privacy::{Adjacency, Curator, PrefixKind, SamplingRate};
 
 use super::common::{DIM, RELATIONS, budget};
 use super::estimators::{Case, cases};
 use super::hostile::{means, private};
-use super::plans::{FEW, MANY, facts, goldstein, in_periods, proximal, sampled, stages, tree};
+use super::plans::{
+    FEW, MANY, STEPS, facts, goldstein, in_periods, proximal, sampled, stages, tree,
+};
 use super::solvers::{walk, walks};
 use super::{CheckError, CuratorReplay, Registry};
 
@@ -26,6 +30,40 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         }
         others(registry, adjacency)?;
         periods(registry, adjacency)?;
+        slopes(registry, adjacency)?;
+    }
+    Ok(())
+}
+
+/// Walks from values along one direction, along whole frames from a start that is moved, by next to nothing, and over next to
+/// nothing: values at both ends are the same numbers then, and hashes of the points jump or don't.
+fn slopes(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
+    let (facts, budget) = (facts(adjacency, DIM), budget(1.0)?);
+    let least = 1e-300;
+    let bounded = BoundedValues {
+        range: 1.0,
+        smoothing: 0.1,
+    };
+    for (name, directions, cap, smoothing, bounded) in [
+        ("one-direction", 1, 0.3, 0.1, None),
+        ("moved-start", DIM, 0.3, 0.1, Some(bounded)),
+        ("short-moves", 2, least, 0.1, None),
+        ("short-ways", 2, 0.3, least, None),
+    ] {
+        let plan = goldstein(&facts, &budget, (STEPS, 4), Batch::All, Some(directions))?;
+        let schedule = GoldsteinSchedule {
+            cap,
+            smoothing,
+            ..*plan.schedule()
+        };
+        let settings = GoldsteinSettings {
+            bounded,
+            ..*plan.settings()
+        };
+        let plan = GoldsteinPlan::by_hand(&facts, &budget, &settings, schedule);
+        let plan: Arc<dyn Plan> = Arc::new(plan);
+        let name = ("goldstein-zo", name);
+        registry.add(walks(name, &plan, (adjacency, FEW), None));
     }
     Ok(())
 }

@@ -280,7 +280,7 @@ fn misled(
         }
         _ => {
             // All records have one loss here: the mean over so many frames stands for that over theirs.
-            let frames = 16;
+            let frames = 4;
             let mut one = right.clone();
             let count = NonZeroUsize::new(right.len()).unwrap_or(NonZeroUsize::MIN);
             for _ in 0..frames {
