@@ -29,8 +29,11 @@ pub(super) fn add_slopes(
     let mut add = |label: f64, products: &[f64]| {
         if let Some((z, along)) = products.split_first() {
             for (slope, product) in slopes.iter_mut().zip(along) {
-                *slope = glm.rise(*z, rays.reach * product, label) / (2.0 * rays.reach);
+                *slope = rays.reach * product;
             }
+            glm.rises(*z, &mut slopes, label);
+            let way = 2.0 * rays.reach;
+            slopes.iter_mut().for_each(|slope| *slope /= way);
         }
         sum.add_scaled(1.0, &slopes);
     };

@@ -93,14 +93,36 @@ impl Glm {
     }
 }
 
-/// |r + h| - |r - h|: twice the shorter of the two, and exact.
-fn rise_of_length(r: f64, h: f64) -> f64 {
-    let shorter = 2.0 * r.abs().min(h.abs());
-    if (r < 0.0) == (h < 0.0) {
-        shorter
-    } else {
-        -shorter
+impl Glm {
+    /// The rises over these ways from one middle, each in the place of its way: one decision for all of them.
+    pub(super) fn rises(self, z: f64, ways: &mut [f64], y: f64) {
+        match self {
+            Glm::Absolute => {
+                let r = z - y;
+                ways.iter_mut().for_each(|h| *h = rise_of_length(r, *h));
+            }
+            Glm::Pinball(tau) => {
+                let (r, lean) = (z - y, 1.0 - 2.0 * tau.get());
+                ways.iter_mut()
+                    .for_each(|h| *h = 0.5 * rise_of_length(r, *h) + lean * *h);
+            }
+            Glm::Hinge => {
+                let (lack, turn) = (1.0 - sign(y) * z, -sign(y));
+                ways.iter_mut().for_each(|h| {
+                    let k = turn * *h;
+                    *h = 0.5 * rise_of_length(lack, k) + k;
+                });
+            }
+            _ => ways.iter_mut().for_each(|h| *h = self.rise(z, *h, y)),
+        }
     }
+}
+
+/// |r + h| - |r - h|: twice the shorter of the two, and exact. What is no number stays none.
+#[inline]
+fn rise_of_length(r: f64, h: f64) -> f64 {
+    let shorter = 2.0 * r.abs().min(h.abs()) + 0.0 * (r + h);
+    shorter.copysign(h) * 1f64.copysign(r)
 }
 
 #[cfg(test)]
@@ -145,6 +167,23 @@ mod tests {
                     assert!(off <= 1e-13 * (1.0 + slope.abs()), "{at}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn many_rises_are_rises() {
+        for loss in Glm::ALL {
+            for z in [-2.3, 0.4, 1.0] {
+                let ways = [0.3, -1.7, 0.0, 1e-9, 5.0];
+                let mut found = ways;
+                loss.rises(z, &mut found, -1.0);
+                for (found, h) in found.iter().zip(ways) {
+                    assert_eq!(*found, loss.rise(z, h, -1.0), "{loss}, {z}, {h}");
+                }
+            }
+            let mut bad = [f64::NAN, f64::INFINITY];
+            loss.rises(0.3, &mut bad, 1.0);
+            assert!(bad[0].is_nan(), "{loss}: {bad:?}");
         }
     }
 
