@@ -92,10 +92,11 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
         .iter()
         .filter_map(|solver| {
             // Few steps make no useful plan of these.
-            let most = if solver.needs.kl || solver.needs.goldstein {
-                200
-            } else {
-                12
+            let most = match solver.name {
+                // Sixteen values of each record at a step.
+                "goldstein-recursive" => 24,
+                _ if solver.needs.kl || solver.needs.goldstein => 200,
+                _ => 12,
             };
             let boxed = |plan: Box<dyn Plan>| plan;
             let plan = match solver.name {
