@@ -31,7 +31,7 @@ fn cases(from: u32, count: u32) -> Vec<Case> {
         let (x, y) = (2.0 * turn.fract() - 1.0, 2.0 * other.fract() - 1.0);
         Case {
             features: [x, y, 1.0],
-            faulty: (1.5 * x - y > 0.6) != (i % 20 == 0),
+            faulty: (1.5 * x - y > 0.6) != i.is_multiple_of(20),
         }
     };
     (from..from + count).map(part).collect()

@@ -291,7 +291,7 @@ fn a_run_can_start_elsewhere_but_not_under_a_projection() {
             assert_ne!(result.unwrap().0.point, from_origin.point);
         } else {
             // Some ask beside their point: within a thousandth of the Goldstein radius.
-            let goldstein = solver(&name).is_ok_and(|solver| solver.needs.goldstein);
+            let goldstein = solver(name).is_ok_and(|solver| solver.needs.goldstein);
             let reach = if goldstein { 3e-3 } else { 0.0 };
             let off = dpopt_linalg::distance(&first.unwrap(), &start);
             assert!(off <= reach, "{name}: {off}");
