@@ -7,6 +7,7 @@ mod pass;
 mod private_mean;
 mod question;
 mod smoothed;
+mod smoothing;
 
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Which};
 
@@ -16,7 +17,8 @@ pub use func::FnOracle;
 pub use pass::Pass;
 pub use private_mean::PrivateMean;
 pub use question::{Answer, Mean, Number, Period, PeriodTerms, Question};
-pub use smoothed::{SmoothedDraw, SmoothedFields, SmoothedMeans, Smoothing};
+pub use smoothed::SmoothedMeans;
+pub use smoothing::{SmoothedDraw, SmoothedFields, Smoothing};
 
 use crate::error::AskError;
 use crate::query::{Linear, Slopes};
