@@ -244,7 +244,11 @@ impl Periodic<'_> {
 
     /// The best walk with periods of `len` steps. The search starts where the one before ended.
     fn with_len(&self, len: u64, start: &mut Option<[f64; 5]>) -> Option<Best> {
-        let (prefix, variances) = self.noise(len)?;
+        let longest = match self.reads {
+            Reads::All { most, .. } => most,
+            Reads::Slices => self.facts.records,
+        };
+        let (prefix, variances) = self.noise(len).filter(|_| len <= longest)?;
         let n = self.facts.records as f64;
         let sigma = len as f64;
         let shape = |logs: &[f64; 5]| {
@@ -280,7 +284,7 @@ impl Periodic<'_> {
     /// What the reading makes of a shape.
     fn shaped(&self, len: u64, shape: Shape) -> Shape {
         let n = self.facts.records as f64;
-        match (self.reads, self.charged) {
+        let shape = match (self.reads, self.charged) {
             (Reads::All { most, .. }, charged) => Shape {
                 anchor: n,
                 change: n,
@@ -288,7 +292,7 @@ impl Periodic<'_> {
                     Charged::AsNoise => shape.smoothing,
                     Charged::AsBias => 0.5 * self.radius,
                 },
-                steps: shape.steps.min(most as f64).max(2.0 * len as f64),
+                steps: shape.steps.min(most as f64),
                 ..shape
             },
             (Reads::Slices, charged) => {
@@ -310,6 +314,11 @@ impl Periodic<'_> {
                     ..shape
                 }
             }
+        };
+        // Where that is less than a period there is no such walk.
+        Shape {
+            block: shape.block.min(shape.steps),
+            ..shape
         }
     }
 
@@ -322,14 +331,19 @@ impl Periodic<'_> {
         shape: Shape,
     ) -> Option<Best> {
         let n = self.facts.records;
-        let near = |x: f64| [x.floor().max(1.0), x.ceil()];
+        let near = |x: f64| {
+            [
+                Some(x.floor().max(1.0)),
+                Some(x.ceil()).filter(|up| *up > x),
+            ]
+        };
         let periods = (shape.block / len as f64).max(1.0);
         let (low, high) = (0.8 * periods, 1.25 * periods + 1.0);
         // Not below 2 steps in a block.
         let low = low.max((2.0 / len as f64).ceil());
         let mut best: Option<Best> = None;
-        for anchor in near(shape.anchor) {
-            for change in near(shape.change) {
+        for anchor in near(shape.anchor).into_iter().flatten() {
+            for change in near(shape.change).into_iter().flatten() {
                 let most = match self.reads {
                     Reads::Slices => {
                         let period = anchor as u64 + (len - 1) * change as u64;
@@ -340,6 +354,9 @@ impl Periodic<'_> {
                 for count in geometric(low, high, 1.01) {
                     let block = count as u64 * len;
                     let steps = most.checked_div(block)? * block;
+                    if steps == 0 {
+                        continue;
+                    }
                     let shape = Shape {
                         anchor,
                         change,
@@ -349,7 +366,7 @@ impl Periodic<'_> {
                     };
                     let worth = self.worth(len, variances, &shape);
                     let least = best.map_or(f64::INFINITY, |best| best.worth.bound);
-                    if steps > 0 && worth.bound < least {
+                    if worth.bound < least {
                         best = Some(Best {
                             len,
                             prefix,
@@ -380,7 +397,10 @@ impl Periodic<'_> {
                 let block = (2.0 / (beta * beta) - 1.0) as u64 / len * len;
                 let steps = (unit / beta.powi(3)) as u64;
                 let steps = steps.checked_div(block)? * block;
-                let (prefix, variances) = self.noise(len.min(1 << 20))?;
+                if steps == 0 || len > LONGEST {
+                    return None;
+                }
+                let (prefix, variances) = self.noise(len)?;
                 let shape = Shape {
                     anchor: self.facts.records as f64,
                     change: self.facts.records as f64,
@@ -389,7 +409,7 @@ impl Periodic<'_> {
                     steps: steps as f64,
                 };
                 let worth = self.worth(len, &variances, &shape);
-                (steps > 0).then_some(Best {
+                Some(Best {
                     len,
                     prefix,
                     shape,

@@ -4,8 +4,8 @@
 use std::num::NonZeroU64;
 
 use dpopt_oracle::{Batch, SmoothedFields};
-use dpopt_privacy::{Accountant, Adjacency};
-use dpopt_solver::{Access, Plan, PlanError, PublicFacts, RunError};
+use dpopt_privacy::{Accountant, Adjacency, Epsilon};
+use dpopt_solver::{Access, Budget, Plan, PlanError, PublicFacts, RunError};
 
 use super::periods::{Charged, Periodic, Reads, Shape, smoothing_constant};
 use super::tests::{RADIUS, budget, close, facts};
@@ -374,6 +374,33 @@ fn periods_win_with_many_records() {
             );
         }
     }
+}
+
+/// However large the radius and the budget, so that long periods would pay.
+#[test]
+fn no_plan_takes_more_steps_than_are_allowed() {
+    let generous = Budget {
+        epsilon: Epsilon::new(500.0).unwrap(),
+        ..budget()
+    };
+    for most in [2, 3, 24, 200] {
+        for radius in [0.2, 3.0, 30.0, 1e3] {
+            let settings = GoldsteinSettings::at_radius(radius);
+            let facts = facts(600, 4);
+            for plan in [
+                GoldsteinPlan::recursive(&facts, &generous, &settings, most),
+                GoldsteinPlan::paper_multi(&facts, &generous, &settings, most),
+                GoldsteinPlan::paper_multi_within(&facts, &generous, &settings, most),
+            ] {
+                let Ok(plan) = plan else { continue };
+                assert!(plan.steps() <= most, "{radius}: {plan:?}");
+                assert!(plan.schedule().block <= plan.steps());
+            }
+        }
+    }
+    let settings = GoldsteinSettings::at_radius(30.0);
+    let plan = GoldsteinPlan::recursive(&facts(600, 4), &generous, &settings, 24);
+    assert!(plan.unwrap().steps() > 12);
 }
 
 /// The paper's plans state its bounds, which are above ours; recursion on all records gains nothing on fresh estimates.

@@ -1,6 +1,6 @@
 //! Plans whose estimates are recursive.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 
 use dpopt_oracle::{Batch, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier};
@@ -121,7 +121,7 @@ impl Task<'_> {
         &self,
         fresh: f64,
     ) -> Option<Result<GoldsteinPlan, PlanError>> {
-        let asked = self.settings.period.map(|period| period.get());
+        let asked = self.settings.period.map(NonZeroU64::get);
         let fits = self.settings.step == GoldsteinStep::Planned
             && self.settings.asks == GoldsteinAsks::Gradients;
         if asked == Some(1) || !fits {
@@ -211,7 +211,7 @@ impl GoldsteinPlan {
     ) -> Result<Self, PlanError> {
         let task = Task::new(facts, budget, settings, Batch::All)?;
         task.check_periods(RECURSIVE)?;
-        let asked = settings.period.map(|period| period.get());
+        let asked = settings.period.map(NonZeroU64::get);
         let periodic = task.all_in_periods(max_steps);
         task.planned(RECURSIVE, &periodic, periodic.best(asked), || {
             least_that_fits(facts.records, |records| {
@@ -260,7 +260,7 @@ impl GoldsteinPlan {
         task.check_periods(RECURSIVE)?;
         let reads = task.all(max_steps);
         let periodic = task.periodic(reads, Charged::AsBias, SmoothedFields::Gradients);
-        let best = periodic.best(settings.period.map(|period| period.get()));
+        let best = periodic.best(settings.period.map(NonZeroU64::get));
         task.planned(RECURSIVE, &periodic, best, || None)
     }
 
@@ -279,7 +279,7 @@ impl GoldsteinPlan {
         let task = Task::new(facts, budget, settings, Batch::Next(1))?;
         task.check_periods(PASS)?;
         let periodic = task.periodic(Reads::Slices, Charged::AsBias, fields);
-        let best = periodic.best(settings.period.map(|period| period.get()));
+        let best = periodic.best(settings.period.map(NonZeroU64::get));
         task.planned(PASS, &periodic, best, || None)
     }
 }

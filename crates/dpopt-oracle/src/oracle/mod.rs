@@ -8,6 +8,7 @@ mod private_mean;
 mod private_values;
 mod question;
 mod smoothed;
+mod smoothing;
 
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Which};
 
@@ -18,7 +19,8 @@ pub use pass::Pass;
 pub use private_mean::PrivateMean;
 pub use private_values::PrivateValues;
 pub use question::{Answer, Mean, Number, Period, PeriodTerms, Question};
-pub use smoothed::{SmoothedDraw, SmoothedFields, SmoothedMeans, Smoothing};
+pub use smoothed::SmoothedMeans;
+pub use smoothing::{SmoothedDraw, SmoothedFields, Smoothing};
 
 use crate::error::AskError;
 use crate::query::{Linear, Slopes};

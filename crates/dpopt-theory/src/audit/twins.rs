@@ -61,7 +61,7 @@ const TWINS: [Twin; 22] = [
         ),
         // Signs stand for frames: one record fewer at the front changes the part of every other.
         run: |tape, data, _| {
-            let sign = |i: usize| if i % 2 == 0 { -1.0 } else { 1.0 };
+            let sign = |i: usize| if i.is_multiple_of(2) { -1.0 } else { 1.0 };
             let sum = data.iter().enumerate().map(|(i, x)| sign(i) * x).sum();
             one(tape, sum, Z)
         },
