@@ -105,7 +105,7 @@ impl GoldsteinPlan {
 
     /// The plan with the least bound in one pass, for the population that the records were drawn from: each step reads unread
     /// records. Estimates are fresh at every step, or in periods where that is better: see [`GoldsteinPlan::recursive`].
-    /// (Periods need [`GoldsteinStep::Planned`](super::GoldsteinStep::Planned).)
+    /// (Periods need [`GoldsteinStep::Planned`](crate::GoldsteinStep::Planned).)
     ///
     /// # Errors
     /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove.
