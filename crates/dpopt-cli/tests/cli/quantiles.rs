@@ -31,7 +31,7 @@ fn place() -> Place {
     let clean: Vec<String> = lines(600)
         .into_iter()
         .enumerate()
-        .filter(|(i, _)| !(3..6).contains(&(i % 97)))
+        .filter(|(i, line)| !(3..6).contains(&(i % 97)) && !line.contains(",-"))
         .map(|(_, line)| line)
         .collect();
     place.put("test.csv", &table(&clean));
@@ -195,7 +195,7 @@ fn auto_knows_losses_with_kinks() {
         "{with}"
     );
     let few = plan(&format!(
-        "{network} --records 100 --goldstein-radius 20 --max-steps 2000"
+        "{network} --records 10 --goldstein-radius 20 --max-steps 2000"
     ));
     assert_eq!(few["solver"], "noisy-gd");
     assert!(reason(&few).contains("at this radius"), "{few}");
@@ -243,7 +243,7 @@ fn the_start_is_a_function_of_its_seed_and_a_checkpoint_goes_on() {
     );
     let budget = "--ledger l.json --budget 4 --budget-delta 1e-5 --delta 1e-6 --epsilon 1 --out";
     train(&format!("{budget} first --checkpoint c.json"));
-    // From a point that no seed leads to: a run of three small steps ends near it.
+    // From a point far from that of the default seed: three steps of at most 0.05 end near it.
     let far = train(
         "--hidden-seed 5 --ledger l2.json --budget 2e6 --budget-delta 1e-5 --delta 1e-6 --epsilon 1e6 --checkpoint c2.json",
     );
@@ -254,11 +254,11 @@ fn the_start_is_a_function_of_its_seed_and_a_checkpoint_goes_on() {
     assert_eq!(far["model"]["hidden"]["start_seed"], 5);
     assert_eq!(a["hidden_seed"], 0);
     let on = train("--ledger l2.json --delta 1e-6 --epsilon 9e5 --resume c2.json");
-    assert!(near(&on, &far) < 1e-2 && near(&on, &a) > 0.1, "{on}");
+    assert!(near(&on, &far) < 0.2 && near(&on, &a) > 0.5, "{on}");
     assert!(on.get("hidden_seed").is_none() && on["model"]["hidden"].get("start_seed").is_none());
     place.fails(
         "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 4 --hidden-seed 5 --resume c2.json --ledger l2.json",
-        2,
+        1,
         &[],
     );
     place.fails(
