@@ -25,8 +25,9 @@ pub(crate) enum SolverArg {
 /// The help text of a flag that takes one.
 pub(crate) fn solver_help() -> String {
     format!(
-        "auto, {}. auto: noisy-gd for a convex loss; otherwise whichever of spiderboost and noisy-gd-theory has the \
-         smaller proven bound, and noisy-gd where neither bound says anything. It sees public facts only",
+        "auto, {}. auto: noisy-gd for a convex loss and one with kinks; otherwise whichever of spiderboost and noisy-gd-theory has the \
+         smaller proven bound, and noisy-gd where neither bound says anything. With --goldstein-radius and a loss with kinks: goldstein or \
+         goldstein-sampled, the cheaper one where their bounds are about the same. It sees public facts only",
         names().join(", ")
     )
 }

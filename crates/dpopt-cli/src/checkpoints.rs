@@ -9,6 +9,7 @@ use dpopt::privacy::{Checkpoint, CheckpointError, Ledger};
 use crate::args;
 use crate::artefacts::{Taken, failed, not_a_file, taken};
 use crate::error::CliError;
+use crate::fit::Fit;
 use crate::paths::end_of_links;
 
 /// Checkpoints in a run where nothing else is asked for.
@@ -49,6 +50,30 @@ impl CheckpointArgs {
             .transpose()
     }
 
+    /// Refuses a point of another number of weights than `dim`, or of another network.
+    pub(crate) fn check_point(
+        checkpoint: &Checkpoint,
+        fit: &Fit,
+        dim: usize,
+    ) -> Result<(), CliError> {
+        let refuse = |problem| Err(CliError::flag("--resume", problem));
+        let (of, ours) = (checkpoint.point().len(), fit.named());
+        if of != dim {
+            return refuse(format!(
+                "the checkpoint's point has dimension {of}, the model {dim}"
+            ));
+        }
+        let words = |model: Option<&str>| model.unwrap_or("a linear model").to_owned();
+        if checkpoint.model() != ours.as_deref() {
+            return refuse(format!(
+                "the checkpoint's point is of {}, and this run is of {}",
+                words(checkpoint.model()),
+                words(ours.as_deref())
+            ));
+        }
+        Ok(())
+    }
+
     /// Where checkpoints are written.
     pub(crate) fn checkpoint(&self) -> Option<&Path> {
         self.checkpoint.as_deref()
@@ -87,7 +112,12 @@ impl CheckpointArgs {
     }
 
     /// Writes checkpoints of a run of `steps` steps that is charged to `ledger`.
-    pub(crate) fn saver(&self, ledger: Option<&Path>, steps: u64) -> Result<Saver, CliError> {
+    pub(crate) fn saver(
+        &self,
+        ledger: Option<&Path>,
+        steps: u64,
+        fit: &Fit,
+    ) -> Result<Saver, CliError> {
         let to = match (&self.checkpoint, ledger) {
             (Some(path), Some(ledger)) => {
                 // A handle of its own: that of the run is the curator's.
@@ -100,6 +130,7 @@ impl CheckpointArgs {
         Ok(Saver {
             to,
             every: every.unwrap_or(steps.div_ceil(CHECKPOINTS)).max(1),
+            model: fit.named(),
             trouble: None,
         })
     }
@@ -109,6 +140,8 @@ impl CheckpointArgs {
 pub(crate) struct Saver {
     to: Option<(PathBuf, Ledger)>,
     every: u64,
+    /// What a point is of.
+    model: Option<String>,
     trouble: Option<CheckpointError>,
 }
 
@@ -125,7 +158,8 @@ impl Saver {
     pub(crate) fn save(&mut self, point: &[f64], step: u64) {
         if let Some((path, ledger)) = &mut self.to {
             let saved = ledger.checkpoint(point, step);
-            let saved = saved.and_then(|checkpoint| checkpoint.write(path));
+            let saved =
+                saved.and_then(|checkpoint| checkpoint.of_model(self.model.clone()).write(path));
             self.trouble = saved.err();
         }
     }

@@ -12,6 +12,7 @@ use dpopt::nonconvex::{
 
 use crate::args::{self, SolverArg, offered};
 use crate::error::CliError;
+use crate::fit::Fit;
 
 /// Default cap on the steps of solvers that state no bound: it bounds the running time.
 const STEPS: u64 = 2_000;
@@ -27,7 +28,8 @@ pub(crate) struct ChooseArgs {
     #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
     radius: Option<f64>,
     /// Goldstein radius: how far from the result the gradients may lie whose mean is to be short; the
-    /// goldstein solvers need it, and the bound falls with its cube root. A choice, in the unit of the weights
+    /// goldstein solvers need it, and the bound falls with its cube root. With it auto considers goldstein and
+    /// goldstein-sampled for a loss with kinks. A choice, in the unit of the weights
     #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
     goldstein_radius: Option<f64>,
     /// Along how many directions a step from values alone asks for slopes, 1 to the number of weights, for
@@ -42,8 +44,8 @@ pub(crate) struct ChooseArgs {
     /// Radius of the ball over which a loss with a --value-range is smoothed. A choice, in the unit of the weights
     #[arg(long, value_name = "A", requires = "value_range", value_parser = args::positive, allow_hyphen_values = true)]
     smoothing: Option<f64>,
-    /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections. A
-    /// claim like --radius
+    /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections; with
+    /// --hidden K gradients span K times as many dimensions. A claim like --radius
     #[arg(long, value_name = "R", value_parser = args::count, allow_hyphen_values = true)]
     rank: Option<u64>,
     /// Run the solver on rows under a random projection and lift its result: auto (the branch with
@@ -226,7 +228,7 @@ impl ChooseArgs {
         }
         if let (Some(radius), false) = (self.goldstein_radius, uses_goldstein(solver)) {
             let problem = format!(
-                "only {} have a use for it (got {radius})",
+                "only {}, and auto for losses with kinks, have a use for it (got {radius})",
                 listed(|solver| solver.needs.goldstein)
             );
             return useless("--goldstein-radius", problem);
@@ -258,6 +260,10 @@ impl ChooseArgs {
         let Some(project) = self.project else {
             return Ok(());
         };
+        if let (SolverArg::Auto, Some(_)) = (solver, self.goldstein_radius) {
+            let problem = "the solvers that have a use for --goldstein-radius have no proof under a projection";
+            return useless("--project", problem.to_owned());
+        }
         match solver {
             SolverArg::Named(solver) if solver.needs.radius => {
                 let problem = format!(
@@ -287,11 +293,22 @@ impl ChooseArgs {
     pub(crate) fn choose(
         &self,
         solver: SolverArg,
+        fit: &Fit,
         facts: &PublicFacts,
         budget: &Budget,
     ) -> Result<Chosen, CliError> {
         self.check(solver)?;
-        let rank = self.rank()?;
+        fit.check_projected(self.projects())?;
+        if let (Some(radius), SolverArg::Auto, true) =
+            (self.goldstein_radius, solver, facts.smoothness.is_finite())
+        {
+            let problem = format!(
+                "auto has a use for it for losses with kinks only, and this one has none (got {radius}); name one of {}",
+                listed(|solver| solver.needs.goldstein)
+            );
+            return Err(CliError::flag("--goldstein-radius", problem));
+        }
+        let rank = self.rank()?.map(|rank| rank.of_units(fit.width()));
         let mut claims = Vec::new();
         claims.extend(self.radius.map(|radius| ("radius", radius)));
         claims.extend(self.goldstein_radius.map(|r| ("goldstein_radius", r)));
@@ -407,9 +424,20 @@ impl ChooseArgs {
     }
 }
 
-/// Whether a Goldstein radius is of use.
-pub(crate) fn uses_goldstein(solver: SolverArg) -> bool {
-    matches!(solver, SolverArg::Named(solver) if solver.needs.goldstein)
+/// Whether a Goldstein radius is of use: to `auto` for losses with kinks.
+fn uses_goldstein(solver: SolverArg) -> bool {
+    match solver {
+        SolverArg::Auto => true,
+        SolverArg::Named(solver) => solver.needs.goldstein,
+    }
+}
+
+/// Whether it can be planned for any loss with kinks of which two constants are known.
+pub(crate) fn plans_kinks(solver: SolverArg) -> bool {
+    match solver {
+        SolverArg::Auto => true,
+        SolverArg::Named(solver) => solver.needs.goldstein || !solver.states_a_bound(),
+    }
 }
 
 /// The names of some solvers, in words.

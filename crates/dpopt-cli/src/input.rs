@@ -174,19 +174,29 @@ impl Input {
         })
     }
 
-    /// Labels of these records that are neither value of the schema, and a few of them. Not private. None for a file of rows, whose
+    /// Labels of these records that are neither value of the schema, or not in its range, and a few of them. Not private. None for a file of rows, whose
     /// labels are read already.
     pub(crate) fn unknown_labels(
         &self,
         schema: &Schema,
     ) -> Result<Option<UnknownLabels>, CliError> {
+        let column = &schema.label().column;
+        let kinds = [
+            ProblemKind::UnknownLabel,
+            ProblemKind::OutOfRange,
+            ProblemKind::NotANumber,
+        ];
         let of_table = |report: CheckReport| UnknownLabels {
             records: report.records,
-            unknown: report.count(ProblemKind::UnknownLabel),
+            unknown: kinds
+                .iter()
+                .filter_map(|kind| report.by_column.get(&(*kind, column.clone())))
+                .sum(),
             texts: report
                 .listed
                 .into_iter()
-                .filter(|problem| problem.kind == ProblemKind::UnknownLabel)
+                .filter(|problem| kinds.contains(&problem.kind))
+                .filter(|problem| problem.column.as_ref() == Some(column))
                 .map(|problem| problem.text)
                 .collect(),
         };
@@ -206,7 +216,7 @@ impl Input {
         }))
     }
 
-    /// Whether the type of the labels can hold the value that the schema tells apart from its default. Reads no record.
+    /// Whether the type of the labels can hold the value that the schema tells apart from its default, or a number where they are some. Reads no record.
     pub(crate) fn can_hold_the_label(&self, schema: &Schema) -> Result<bool, CliError> {
         Ok(match self.format {
             #[cfg(feature = "parquet")]

@@ -42,6 +42,9 @@ struct Hidden {
     network: Network,
     /// Fixed and public: what `network` says, for those who read the file by themselves.
     output_weights: Vec<f64>,
+    /// Of the weights that the run started from; none where it went on from a checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_seed: Option<u64>,
 }
 
 /// The weight of one feature: one for each hidden unit, where there are any.
@@ -77,7 +80,7 @@ impl Model {
         point: &[f64],
     ) -> Self {
         let names = schema.feature_names().into_iter();
-        let width = fit.network.map_or(1, |network| network.units());
+        let width = fit.width();
         let weights = names
             .zip(point.chunks(width))
             .map(|(feature, weights)| Weight {
@@ -95,6 +98,7 @@ impl Model {
             hidden: fit.network.map(|network| Hidden {
                 output_weights: network.output_weights(),
                 network,
+                start_seed: fit.seed,
             }),
             privacy,
             schema,
@@ -158,6 +162,7 @@ impl Model {
         let fit = Fit {
             loss: self.loss,
             network: self.hidden.as_ref().map(|hidden| hidden.network),
+            seed: None,
         };
         (0..design.rows())
             .map(|i| fit.score(design.row(i), &point))

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts, Solver};
-use dpopt::oracle::{Convexity, Glm};
+use dpopt::oracle::{Activation, Convexity, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
 use serde::Serialize;
 
 use crate::args::{self, SolverArg};
-use crate::choose::{ChooseArgs, uses_goldstein};
+use crate::choose::{ChooseArgs, plans_kinks};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
 use crate::outputs::rows;
@@ -50,7 +50,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "L0", value_parser = args::positive, allow_hyphen_values = true)]
     lipschitz: Option<f64>,
     /// L1: Lipschitz constant of a record's gradient; without it, and with the other two and no
-    /// --loss, the goldstein solvers plan for any loss with kinks
+    /// --loss, auto, the goldstein solvers and those without a bound plan for any loss with kinks
     #[arg(long, value_name = "L1", value_parser = args::positive, allow_hyphen_values = true)]
     smoothness: Option<f64>,
     /// Bound on F(0) - min F
@@ -72,6 +72,10 @@ struct Json<'a> {
     solver_reason: String,
     records: u64,
     dim: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activation: Option<Activation>,
     adjacency: Adjacency,
     epsilon: f64,
     delta: Delta,
@@ -90,14 +94,13 @@ struct Json<'a> {
 }
 
 impl PlanArgs {
-    fn facts(&self) -> Result<PublicFacts, CliError> {
+    fn facts(&self, fit: &Fit) -> Result<PublicFacts, CliError> {
         let given = (self.lipschitz, self.smoothness, self.initial_gap);
         let kinks = self.loss.is_none()
-            && uses_goldstein(self.solver)
+            && plans_kinks(self.solver)
             && matches!(given, (Some(_), None, Some(_)));
         let free = self.loss.is_none() && matches!(given, (Some(_), Some(_), Some(_))) || kinks;
         // A schema's labels are -1 and 1, or between.
-        let fit = Fit::new(self.loss.unwrap_or(Glm::Logistic), &self.network)?;
         let derived = fit.constants(self.row_norm, Some(1.0));
         let features = usize::try_from(self.dim)
             .map_err(|_| CliError::flag("--dim", "too large for this machine"))?;
@@ -126,12 +129,13 @@ impl PlanArgs {
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
-    let facts = args.facts()?;
+    let fit = Fit::new(args.loss.unwrap_or(Glm::Logistic), &args.network)?;
+    let facts = args.facts(&fit)?;
     let budget = Budget {
         epsilon: args.epsilon,
         delta: args.delta,
     };
-    let chosen = args.how.choose(args.solver, &facts, &budget)?;
+    let chosen = args.how.choose(args.solver, &fit, &facts, &budget)?;
     let (spend, bound) = (chosen.plan.spend(), chosen.plan.bound());
     let (accountant, epsilon) = Accountant::least(spend.event(), args.delta, facts.adjacency)?;
     let json = Json {
@@ -139,6 +143,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         solver_reason: chosen.reason(),
         records: facts.records,
         dim: facts.dim,
+        hidden: fit.network.map(|network| network.units()),
+        activation: fit.network.map(|network| network.activation()),
         adjacency: facts.adjacency,
         epsilon,
         delta: args.delta,

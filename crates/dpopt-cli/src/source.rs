@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use dpopt::data::tabular::{ColumnKind, EncodedTable, Schema, TabularError, read_table_from};
+use dpopt::data::tabular::{
+    Classes, ColumnKind, EncodedTable, LabelKind, Schema, TabularError, read_table_from,
+};
 use dpopt::oracle::{ExamplesOnDisk, PublicData};
 
 use crate::error::CliError;
@@ -107,54 +109,65 @@ impl Source {
         }
     }
 
-    /// What public facts tell of labels that would all count as the default: the types of the columns, and the test set,
+    /// What public facts tell of labels that would count as another: the types of the columns, and the test set,
     /// whose owner declared it public. No record of the training table is looked at.
     pub(crate) fn label_warnings(&self) -> Result<Vec<String>, CliError> {
         let mut out = Vec::new();
-        let Some(label) = self.schema.label().classes() else {
-            return Ok(out);
-        };
+        let label = self.schema.label();
         if let Some(data) = &self.data
             && !data.can_hold_the_label(&self.schema)?
         {
-            out.push(format!(
-                "the type of the label of {} can't hold the schema's value {:?}, so every record counts as {:?}",
-                data.name(),
-                label.told_apart(),
-                label.default
-            ));
+            let name = data.name();
+            out.push(match &label.kind {
+                LabelKind::Number(range) => format!(
+                    "the type of the label of {name} can't hold a number, so every record counts as {}",
+                    range.default
+                ),
+                _ => {
+                    let classes = label.classes();
+                    format!(
+                        "the type of the label of {name} can't hold the schema's value {:?}, so every record counts as {:?}",
+                        classes.map_or("", Classes::told_apart),
+                        classes.map_or("", |classes| &classes.default)
+                    )
+                }
+            });
         }
         let Some(test) = &self.test else {
             return Ok(out);
         };
         let found = test.unknown_labels(&self.schema)?;
-        if let Some(found) = found.filter(|found| found.unknown > 0) {
-            let [first, second] = &label.values;
-            let mut texts = found.texts;
-            texts.sort();
-            texts.dedup();
+        if let Some(mut found) = found.filter(|found| found.unknown > 0) {
+            found.texts.sort();
+            found.texts.dedup();
+            let texts = found.texts.iter().take(3).map(|text| format!("{text:?}"));
+            let texts = texts.collect::<Vec<_>>().join(", ");
             let examples = if texts.is_empty() {
                 String::new()
             } else {
-                format!(
-                    " (such as {})",
-                    texts
-                        .iter()
-                        .take(3)
-                        .map(|text| format!("{text:?}"))
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                )
+                format!(" (such as {texts})")
             };
-            out.push(format!(
-                "{} of the {} labels of the test set {} are neither {first:?} nor {second:?}{examples} and count as {:?}; if the training \
-                 table writes labels so as well, they are trained as {:?}",
-                found.unknown,
-                found.records,
-                test.name(),
-                label.default,
-                label.default
-            ));
+            let (records, unknown, name) = (found.records, found.unknown, test.name());
+            let labels = format!("{unknown} of the {records} labels of the test set {name}");
+            out.push(match (label.range(), label.classes()) {
+                (Some(range), _) => format!(
+                    "{labels} are no numbers from {} to {}{examples} and count as the nearer end, or as {} where they are no numbers; if \
+                     the training table has labels so as well, they are trained so",
+                    range.min, range.max, range.default
+                ),
+                (None, classes) => {
+                    let values = classes.map(|classes| {
+                        let [first, second] = &classes.values;
+                        format!("neither {first:?} nor {second:?}")
+                    });
+                    let default = classes.map_or("", |classes| &classes.default);
+                    format!(
+                        "{labels} are {}{examples} and count as {default:?}; if the training table writes labels so as well, they are \
+                         trained as {default:?}",
+                        values.unwrap_or_default()
+                    )
+                }
+            });
         }
         Ok(out)
     }
@@ -180,7 +193,7 @@ impl Source {
     }
 }
 
-/// A label that a flag names has two values.
+/// A label that a flag names is a category, or a column without features.
 fn check_label(schema: &Schema, name: &str) -> Result<(), CliError> {
     let name = name.trim_ascii();
     if name.is_empty() {
@@ -190,8 +203,8 @@ fn check_label(schema: &Schema, name: &str) -> Result<(), CliError> {
     let column = columns.find(|column| column.name == name);
     if column.is_some_and(|column| matches!(column.kind, ColumnKind::Number(_))) {
         let problem = format!(
-            "{name} is a column of numbers, and a label that --label names has two values; say `kind = \"number\"` with a range in the \
-             schema's [label], make it a category of two values, or name another column"
+            "{name} is a column of numbers that the schema makes features of, with a range for them and none for a label; describe it as \
+             `kind = \"number\"` in the schema's [label], make it a category of two values, or name another column"
         );
         return Err(CliError::flag("--label", problem));
     }

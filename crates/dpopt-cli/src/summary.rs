@@ -7,7 +7,7 @@ use std::path::Path;
 
 use dpopt::data::tabular::Label;
 use dpopt::nonconvex::{BoundSense, Outcome, PublicFacts, Solver, Stop};
-use dpopt::oracle::Glm;
+use dpopt::oracle::{Activation, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
 
@@ -78,6 +78,10 @@ struct Json<'a> {
     loss: Glm,
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activation: Option<Activation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden_seed: Option<u64>,
     records: u64,
     dim: usize,
     steps: u64,
@@ -133,6 +137,8 @@ impl Summary<'_> {
             solver_reason: self.chosen.reason(),
             loss: self.fit.loss,
             hidden: self.fit.network.map(|network| network.units()),
+            activation: self.fit.network.map(|network| network.activation()),
+            hidden_seed: self.fit.seed,
             records: self.facts.records,
             dim: self.facts.dim,
             steps: self.outcome.steps,

@@ -234,10 +234,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     )?;
     let fit = Fit::new(args.loss, &args.network)?;
     fit.check_label(source.schema.label())?;
-    if fit.network.is_some() && args.how.projects() {
-        let problem = "projections are for losses of <w, x>, and the loss of a network is none";
-        return Err(CliError::flag("--project", problem));
-    }
+    fit.check_projected(args.how.projects())?;
     if source.schema.is_draft() && !args.accept_draft {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
     }
@@ -249,6 +246,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         )?;
     }
     let checkpoint = args.checkpoints.read()?;
+    // A walk from a checkpoint does not start from a seed.
+    let fit = match checkpoint {
+        None => fit.seeded(args.seed),
+        Some(_) => fit,
+    };
     args.checkpoints.check(args.force)?;
     let mut ledger = Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?;
     let test = source.test()?;
@@ -263,13 +265,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         fit.constants(data.row_norm(), data.label_bound()),
     )?;
     let start = checkpoint.as_ref().map(Checkpoint::point);
-    if let Some(start) = start.filter(|start| start.len() != facts.dim) {
-        let problem = format!(
-            "the checkpoint's point has dimension {}, the model {}",
-            start.len(),
-            facts.dim
-        );
-        return Err(CliError::flag("--resume", problem));
+    if let Some(checkpoint) = &checkpoint {
+        CheckpointArgs::check_point(checkpoint, &fit, facts.dim)?;
     }
     let shared = match &ledger {
         Some(Shared::Open(file)) => Some((file.epsilon(), file.delta())),
@@ -292,12 +289,12 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     }
     let mut chosen = match (&mut ledger, args.epsilon) {
         (Some(Shared::Open(file)), None) if start.is_some() => {
-            choose_what_fits(args, &facts, delta, file)?
+            choose_what_fits(args, &fit, &facts, delta, file)?
         }
         (_, epsilon) => {
             let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
             args.how
-                .choose(args.solver, &facts, &Budget { epsilon, delta })?
+                .choose(args.solver, &fit, &facts, &Budget { epsilon, delta })?
         }
     };
     chosen.resumed = start.is_some();
@@ -335,8 +332,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         }
         None => None,
     };
-    let saver = args.checkpoints.saver(budget_file, chosen.plan.steps())?;
-    let first = fit.start(data.dim(), data.row_norm(), args.seed.hidden_seed);
+    let saver = args
+        .checkpoints
+        .saver(budget_file, chosen.plan.steps(), &fit)?;
+    let first = fit.start(data.dim(), data.row_norm());
     let job = Job {
         chosen: &chosen,
         fit,
@@ -495,6 +494,7 @@ fn warnings(delta: Delta, facts: &PublicFacts) -> Vec<String> {
 /// steps of 2 %.
 fn choose_what_fits(
     args: &TrainArgs,
+    fit: &Fit,
     facts: &PublicFacts,
     delta: Delta,
     ledger: &mut Ledger,
@@ -508,7 +508,7 @@ fn choose_what_fits(
     let mut tries = 0;
     loop {
         let budget = Budget { epsilon, delta };
-        let chosen = args.how.choose(args.solver, facts, &budget)?;
+        let chosen = args.how.choose(args.solver, fit, facts, &budget)?;
         match ledger.can_pay(chosen.plan.spend().event()) {
             Ok(()) => return Ok(chosen),
             Err(LedgerError::Exhausted { .. }) if tries < TRIES => {

@@ -244,4 +244,19 @@ fn the_type_of_a_column_says_which_labels_it_can_hold() {
         }
     }
     assert!(parquet_can_hold_the_label(fixture(), &label("z", "1")).is_err());
+    // A label that is a number: truth values are none.
+    for (column, wanted) in [
+        ("b", false),
+        ("i", true),
+        ("f", true),
+        ("x", true),
+        ("y", true),
+    ] {
+        let schema = schema(&format!(
+            "format = 1\nrow_norm = 2.0\nintercept = 1.0\nignore_unlisted = true\n[label]\ncolumn = \"{column}\"\n\
+             kind = \"number\"\nmin = 0.0\nmax = 1.0\ndefault = 0.0\n"
+        ));
+        let found = parquet_can_hold_the_label(fixture(), &schema).unwrap();
+        assert_eq!(found, wanted, "{column}");
+    }
 }

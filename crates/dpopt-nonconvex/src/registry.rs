@@ -57,6 +57,9 @@ pub fn solver(name: &str) -> Result<&'static Solver, UnknownSolver> {
     find(SOLVERS, name)
 }
 
+/// Bounds of at most so many times the least one count as equally good where the cheapest plan is looked for. A choice.
+const NEARLY: f64 = 1.25;
+
 /// What [`auto`] picked, and why.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -72,10 +75,13 @@ pub struct Choice {
 /// Picks a solver by a public rule and plans it.
 ///
 /// # Formula
-/// 1. Convex losses: [`NOISY_GD`](crate::NOISY_GD).
-/// 2. Otherwise, of the solvers that take part by their bound, the one whose plan has the smallest bound on the gradient
+/// 1. Losses with kinks and a [Goldstein radius](ExtraFacts::goldstein_radius): of the solvers that take part at a radius, those whose
+///    bound is at most 1.25 times the least, and of these the one with the fewest per-record gradients. Where all are vacuous
+///    [`NOISY_GD`](crate::NOISY_GD), which states no bound.
+/// 2. Otherwise, for convex losses and losses with kinks: [`NOISY_GD`](crate::NOISY_GD).
+/// 3. Otherwise, of the solvers that take part by their bound, the one whose plan has the smallest bound on the gradient
 ///    norm, within the rank that is known, if one is.
-/// 3. Where all are vacuous, and for losses with kinks: [`NOISY_GD`](crate::NOISY_GD), which states no bound.
+/// 4. Where all are vacuous: [`NOISY_GD`](crate::NOISY_GD).
 ///
 /// # Privacy
 /// The rule reads public facts only.
@@ -88,12 +94,25 @@ pub fn auto(
     budget: &Budget,
     limits: &Limits,
 ) -> Result<Choice, PlanError> {
-    if facts.convexity == Convexity::Convex {
-        return Ok(Choice {
+    let fallback = |reason| -> Result<Choice, PlanError> {
+        Ok(Choice {
             solver: &NOISY_GD,
             plan: NOISY_GD.plan(facts, extra, budget, limits)?,
-            reason: AutoReason::Convex,
-        });
+            reason,
+        })
+    };
+    let kinks = facts.smoothness.is_infinite();
+    if kinks && extra.goldstein_radius.is_some() {
+        return match at_radius(facts, extra, budget, limits)? {
+            Some(choice) => Ok(choice),
+            None => fallback(AutoReason::VacuousAtRadius),
+        };
+    }
+    if facts.convexity == Convexity::Convex {
+        return fallback(AutoReason::Convex);
+    }
+    if kinks {
+        return fallback(AutoReason::Kinks);
     }
     let mut best: Option<Choice> = None;
     for solver in SOLVERS.iter().copied() {
@@ -102,7 +121,7 @@ pub fn auto(
         }
         let plan = match solver.plan(facts, extra, budget, limits) {
             Ok(plan) => plan,
-            Err(PlanError::Vacuous { .. } | PlanError::Kinks) => continue,
+            Err(PlanError::Vacuous { .. }) => continue,
             Err(error) => return Err(error),
         };
         // Of two with the same bound the later one.
@@ -119,12 +138,38 @@ pub fn auto(
     }
     match best {
         Some(choice) => Ok(choice),
-        None => Ok(Choice {
-            solver: &NOISY_GD,
-            plan: NOISY_GD.plan(facts, extra, budget, limits)?,
-            reason: AutoReason::NoBoundHolds,
-        }),
+        None => fallback(AutoReason::NoBoundHolds),
     }
+}
+
+/// Of the plans whose bound at the radius says something and is nearly the least, the cheapest.
+fn at_radius(
+    facts: &PublicFacts,
+    extra: &ExtraFacts,
+    budget: &Budget,
+    limits: &Limits,
+) -> Result<Option<Choice>, PlanError> {
+    let mut found = Vec::new();
+    for solver in SOLVERS.iter().copied() {
+        if solver.auto != Auto::AtRadius {
+            continue;
+        }
+        match solver.plan(facts, extra, budget, limits) {
+            Ok(plan) => found.push(Choice {
+                solver,
+                plan,
+                reason: AutoReason::AtRadius,
+            }),
+            Err(PlanError::VacuousGoldstein { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let bound = |choice: &Choice| choice.plan.predicted_bound().unwrap_or(f64::INFINITY);
+    let least = found.iter().map(bound).fold(f64::INFINITY, f64::min);
+    found.retain(|choice| bound(choice) <= NEARLY * least);
+    Ok(found
+        .into_iter()
+        .min_by(|a, b| a.plan.gradients().total_cmp(&b.plan.gradients())))
 }
 
 /// The line of the `auto` rule that applied.
@@ -136,6 +181,12 @@ pub enum AutoReason {
     Convex,
     /// This solver's bound is the smallest.
     LeastBound,
+    /// The loss has kinks, and this solver is the cheapest of those whose bounds at the Goldstein radius are nearly the least.
+    AtRadius,
+    /// The loss has kinks, and no compared bound says anything at the Goldstein radius.
+    VacuousAtRadius,
+    /// The loss has kinks, and no Goldstein radius was given.
+    Kinks,
     /// No bound says anything at this size and budget.
     NoBoundHolds,
 }
@@ -145,8 +196,19 @@ impl std::fmt::Display for AutoReason {
         f.write_str(match self {
             AutoReason::Convex => "the loss is convex, where noisy gradient descent with momentum works best",
             AutoReason::LeastBound => "its proven bound on the gradient norm is the smallest for these public facts",
+            AutoReason::AtRadius => {
+                "the loss has kinks, and of the plans whose proven bound at the Goldstein radius is within 1.25 times the least it asks for \
+                 the fewest gradients"
+            }
+            AutoReason::VacuousAtRadius => {
+                "the loss has kinks, and neither goldstein nor goldstein-sampled has a bound at this radius that says anything, so the plan \
+                 states none"
+            }
+            AutoReason::Kinks => {
+                "the loss has kinks, and no Goldstein radius was given at which something could be proven, so the plan states no bound"
+            }
             AutoReason::NoBoundHolds => {
-                "no solver's proven bound says anything for these public facts, so the plan states none"
+                "neither spiderboost's nor noisy-gd-theory's proven bound says anything for these public facts, so the plan states none"
             }
         })
     }

@@ -37,7 +37,7 @@ impl<'a> GlmRun<'a> {
         }
     }
 
-    /// With the loss of a network in the place of the generalised linear one; none: as it is.
+    /// With a network whose head is the loss; none: the loss of one inner product.
     #[must_use]
     pub fn of_network(mut self, network: Option<Network>) -> Self {
         self.network = network;
@@ -65,7 +65,7 @@ impl<'a> GlmRun<'a> {
     /// the embedded records; its point is lifted, and its observer sees points of the embedded problem.
     ///
     /// # Errors
-    /// [`RunError`]; what was released before it stays charged. [`RunError::NotConvexSmooth`] and
+    /// [`RunError`]; what was released before it stays charged. [`RunError::OtherHead`] for a network of another loss; [`RunError::NotConvexSmooth`] and
     /// [`dpopt_oracle::EstimatorError::InAFile`] for passes that can't be made.
     pub fn run(
         self,
@@ -81,6 +81,10 @@ impl<'a> GlmRun<'a> {
         let data = embedded.as_ref().unwrap_or(self.data);
         let run = Run::new(observer).starting_at(self.start);
         if let Some(network) = self.network {
+            let (loss, head) = (self.loss, network.head());
+            if head != loss {
+                return Err(RunError::OtherHead { loss, head });
+            }
             if embedded.is_some() || plan.needs().covers(Offers::PASSES) {
                 let solver = plan.name();
                 return Err(RunError::NotOfANetwork { solver });

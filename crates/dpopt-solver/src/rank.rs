@@ -42,6 +42,16 @@ impl PublicRank {
         Ok(Self(rank))
     }
 
+    /// The same of the gradients of a layer of `units` hidden units on such rows: r k.
+    ///
+    /// # Proof
+    /// A record's gradient is the outer product of its row with k slopes. A row lies in a space of dimension r, so the outer products lie in
+    /// its tensor product with R^k, of dimension r k.
+    #[must_use]
+    pub fn of_units(self, units: usize) -> Self {
+        Self(self.0.saturating_mul(units.max(1)))
+    }
+
     /// The bound.
     #[must_use]
     pub fn get(self) -> usize {

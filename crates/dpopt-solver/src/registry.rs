@@ -80,6 +80,8 @@ pub enum Auto {
     Never,
     /// Its bound is compared with those of the others.
     ByBound,
+    /// Its bound at a given Goldstein radius, and its cost, are compared with those of the others, for losses with kinks.
+    AtRadius,
     /// It is taken for convex losses, and where no bound says anything.
     Fallback,
 }
@@ -91,7 +93,8 @@ pub enum Auto {
 pub struct ExtraFacts {
     /// R: a bound on the distance from the starting point to some minimiser of the population risk.
     pub radius: Option<f64>,
-    /// A bound on the rank of the rows of a generalised linear problem.
+    /// A bound on the dimension of the space of the gradients: the rank of the rows of a generalised linear problem, and
+    /// [`PublicRank::of_units`] of it for a network.
     pub rank: Option<PublicRank>,
     /// A KL condition of the mean loss.
     pub kl: Option<KlCondition>,

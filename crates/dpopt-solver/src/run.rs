@@ -2,8 +2,8 @@
 
 use dpopt_linalg::MapError;
 use dpopt_oracle::{
-    Answer, AskError, Books, DataError, Estimate, EstimatorError, Linear, NotConvexSmooth, Oracle,
-    OracleFacts, PassError, Question, Regularized, Regularizer,
+    Answer, AskError, Books, DataError, Estimate, EstimatorError, Glm, Linear, NotConvexSmooth,
+    Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
 };
 use dpopt_privacy::{Refused, UnitError};
 
@@ -205,6 +205,14 @@ pub enum RunError {
     NotOfANetwork {
         /// The solver.
         solver: &'static str,
+    },
+    /// A network has a loss of its output already, and another one was given.
+    #[error("the loss is {loss}, and the network's is {head}")]
+    OtherHead {
+        /// The loss that was given.
+        loss: Glm,
+        /// The network's.
+        head: Glm,
     },
     /// The oracle does not answer the questions of the plan.
     #[error("{solver} asks for {what}, which this oracle does not release")]

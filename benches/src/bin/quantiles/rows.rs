@@ -19,8 +19,8 @@ const DELTA: f64 = 1e-6;
 const FAILURE: f64 = 0.05;
 /// Records of a quick run.
 const FEW: usize = 20_000;
-/// Bins of the private quantile: a year each, in units of the encoded label.
-const BINS: usize = 90;
+/// Bins of the private quantile: the years from 0 to 90.
+const BINS: usize = 91;
 /// A plan from values alone that asks for more is not run: some hours.
 const MOST_VALUES: f64 = 1e11;
 /// Seed of the hidden weights at the start: public, from nowhere.
@@ -170,6 +170,8 @@ impl<'a> Setting<'a> {
             timed(|| curator.quantile(&secret, target, BaseMeasure::Bins, epsilon));
         let age = found?.midpoint();
         let encoded = (age - self.data.range.number(0.0)) / self.data.range.half();
+        // As labels are stored, so that ties are ties.
+        let encoded = f64::from(encoded as f32);
         let (loss, coverage) = self.score(|_| encoded);
         Ok(Row {
             model: "constant".to_owned(),

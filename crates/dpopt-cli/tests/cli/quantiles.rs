@@ -31,7 +31,7 @@ fn place() -> Place {
     let clean: Vec<String> = lines(600)
         .into_iter()
         .enumerate()
-        .filter(|(i, _)| !(3..6).contains(&(i % 97)))
+        .filter(|(i, line)| !(3..6).contains(&(i % 97)) && !line.contains(",-"))
         .map(|(_, line)| line)
         .collect();
     place.put("test.csv", &table(&clean));
@@ -137,7 +137,79 @@ fn networks_have_bounds_and_certificates() {
     // A smooth network under a smooth loss has a bound on its gradient.
     let flags = "--loss welsch --hidden 4 --activation tanh --solver spiderboost --epsilon 2000 --max-steps 300";
     let json = place.train(flags);
-    assert_eq!(json["hidden"], 4);
+    assert_eq!(
+        (&json["hidden"], &json["activation"]),
+        (&4.into(), &"tanh".into())
+    );
+    assert!(json["bound"].as_f64().unwrap() > 0.0, "{json}");
+    let plan = "plan spiderboost --records 2000 --dim 5 --row-norm 2 --hidden 4 --activation tanh --loss welsch --epsilon 2000 --delta 1e-6 \
+                --max-steps 300 --json";
+    let plan: Value = serde_json::from_str(&place.ok(plan)).unwrap();
+    assert_eq!(plan["predicted_bound"], json["bound"]);
+    assert_eq!(
+        (&plan["hidden"], &plan["activation"]),
+        (&json["hidden"], &json["activation"])
+    );
+}
+
+/// Gradients of k units on rows of rank r span r k dimensions: noise in fewer would be a bound that is not proven.
+#[test]
+fn the_rank_of_a_network_is_that_of_the_rows_times_its_units() {
+    let place = Place::new();
+    let plan = |flags: &str| -> Value {
+        let flags = format!(
+            "plan noisy-gd-theory --records 100000 --epsilon 4 --delta 1e-6 --loss welsch --activation tanh --hidden 4 --json {flags}"
+        );
+        serde_json::from_str(&place.ok(&flags)).unwrap()
+    };
+    let (whole, within) = (plan("--dim 2"), plan("--dim 50 --rank 2"));
+    assert_eq!((&whole["dim"], &within["dim"]), (&8.into(), &200.into()));
+    assert_eq!(whole["predicted_bound"], within["predicted_bound"]);
+    assert_eq!(within["plan"]["rank"], 8);
+}
+
+#[test]
+fn auto_knows_losses_with_kinks() {
+    let place = Place::new();
+    let plan = |flags: &str| -> Value {
+        let flags = format!("plan auto --epsilon 4 --delta 1e-6 --json {flags}");
+        serde_json::from_str(&place.ok(&flags)).unwrap()
+    };
+    let network = "--dim 3 --loss pinball:0.5 --hidden 4";
+    let reason = |json: &Value| json["solver_reason"].as_str().unwrap().to_owned();
+    let without = plan(&format!("{network} --records 100000"));
+    assert_eq!(without["solver"], "noisy-gd");
+    assert!(
+        reason(&without).contains("no Goldstein radius"),
+        "{without}"
+    );
+    let with = plan(&format!(
+        "{network} --records 100000 --goldstein-radius 20 --max-steps 2000"
+    ));
+    assert!(
+        with["solver"].as_str().unwrap().starts_with("goldstein"),
+        "{with}"
+    );
+    assert!(
+        with["predicted_bound"].is_number() && reason(&with).contains("1.25"),
+        "{with}"
+    );
+    let few = plan(&format!(
+        "{network} --records 10 --goldstein-radius 20 --max-steps 2000"
+    ));
+    assert_eq!(few["solver"], "noisy-gd");
+    assert!(reason(&few).contains("at this radius"), "{few}");
+    place.fails(
+        "plan auto --epsilon 4 --delta 1e-6 --records 1000 --dim 3 --loss welsch --goldstein-radius 1",
+        1,
+        &["--goldstein-radius", "kinks only"],
+    );
+    // Two constants and no smoothness are those of a loss with kinks: the logistic loss's are not mixed in.
+    let free = "plan noisy-gd --epsilon 4 --delta 1e-6 --records 100000 --dim 3 --lipschitz 3 --initial-gap 2 --json";
+    let free: Value = serde_json::from_str(&place.ok(free)).unwrap();
+    assert_eq!(free["clip"], 3.0);
+    let step = free["plan"]["step_size"].as_f64().unwrap();
+    assert!((step - 0.1 * 2.0 / 9.0).abs() < 1e-12, "{free}");
 }
 
 #[test]
@@ -171,6 +243,29 @@ fn the_start_is_a_function_of_its_seed_and_a_checkpoint_goes_on() {
     );
     let budget = "--ledger l.json --budget 4 --budget-delta 1e-5 --delta 1e-6 --epsilon 1 --out";
     train(&format!("{budget} first --checkpoint c.json"));
+    // From a point far from that of the default seed: three steps of at most 0.05 end near it.
+    let far = train(
+        "--hidden-seed 5 --ledger l2.json --budget 2e6 --budget-delta 1e-5 --delta 1e-6 --epsilon 1e6 --checkpoint c2.json",
+    );
+    assert_eq!(
+        (&far["activation"], &far["hidden_seed"]),
+        (&"relu".into(), &5.into())
+    );
+    assert_eq!(far["model"]["hidden"]["start_seed"], 5);
+    assert_eq!(a["hidden_seed"], 0);
+    let on = train("--ledger l2.json --delta 1e-6 --epsilon 9e5 --resume c2.json");
+    assert!(near(&on, &far) < 0.2 && near(&on, &a) > 0.5, "{on}");
+    assert!(on.get("hidden_seed").is_none() && on["model"]["hidden"].get("start_seed").is_none());
+    place.fails(
+        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 4 --hidden-seed 5 --resume c2.json --ledger l2.json",
+        1,
+        &[],
+    );
+    place.fails(
+        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 4 --activation tanh --resume c2.json --ledger l2.json",
+        1,
+        &["--resume", "4 hidden units (relu)", "4 hidden units (tanh)"],
+    );
     let resumed = train("--ledger l.json --delta 1e-6 --epsilon 1 --out second --resume c.json");
     assert_eq!(resumed["dim"], 20);
     place.fails(
@@ -195,6 +290,16 @@ fn what_does_not_go_with_a_number_is_refused_by_name() {
             &["--positive", "number"],
         ),
         ("--loss absolute --label x", &["--label", "numbers"]),
+        (
+            "--loss absolute --label z",
+            &["--label", "range", "\"y\"", "\"z\""],
+        ),
+        ("--loss relu", &["--loss", "relu", "positive part"]),
+        ("--loss relu --hidden 4", &["--loss", "relu", "never move"]),
+        (
+            "--loss absolute --hidden 4 --project 3",
+            &["--project", "network"],
+        ),
         ("--loss absolute --hidden 3", &["--hidden", "even"]),
         (
             "--loss absolute --hidden 4 --solver recursive-gd --radius 1",
@@ -206,6 +311,29 @@ fn what_does_not_go_with_a_number_is_refused_by_name() {
             1,
             words,
         );
+    }
+}
+
+/// What the public test set and the types of columns tell before a record is read.
+#[test]
+fn labels_out_of_range_are_told_of_the_test_set() {
+    let place = place();
+    place.put(
+        "odd.csv",
+        "x,c,y\n1,a,50\n1,a,250\n1,a,forty\n1,a,-1\n99,a,3\n",
+    );
+    let flags =
+        "train --data t.csv --schema s.toml --json --loss absolute --max-steps 3 --test odd.csv";
+    let json: Value = serde_json::from_str(&place.ends(flags, 4)).unwrap();
+    let warning = json["warnings"][0].as_str().unwrap();
+    for words in [
+        "3 of the 5 labels",
+        "0 to 200",
+        "\"250\"",
+        "\"forty\"",
+        "100",
+    ] {
+        assert!(warning.contains(words), "{warning}");
     }
 }
 

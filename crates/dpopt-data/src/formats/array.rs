@@ -270,8 +270,17 @@ impl Array {
         Ok(match self.entries {
             Entries::U8(x) => x.into_iter().map(f32::from).collect(),
             Entries::F32(x) => x,
-            Entries::F64(x) => x.into_iter().map(|x| x as f32).collect(),
+            Entries::F64(x) => x.into_iter().map(saturated).collect(),
         })
+    }
+}
+
+/// In single precision; a number beyond its range is the largest of its sign, as clipping to a range wants it, and no infinity.
+pub(super) fn saturated(x: f64) -> f32 {
+    if x.is_finite() {
+        x.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32
+    } else {
+        x as f32
     }
 }
 

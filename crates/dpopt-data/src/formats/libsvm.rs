@@ -7,7 +7,7 @@ use std::path::Path;
 
 use dpopt_linalg::{Design, DesignError};
 
-use super::array::MAX_COLUMNS;
+use super::array::{MAX_COLUMNS, saturated};
 use super::error::FormatError;
 use super::lines::{Line, Lines};
 use super::stream::open;
@@ -272,7 +272,7 @@ impl Row {
         let mut words = text
             .split(u8::is_ascii_whitespace)
             .filter(|word| !word.is_empty());
-        let label = words.next().and_then(number);
+        let label = words.next().and_then(label_number);
         let label = label.ok_or(LibsvmProblem::BadLabel)?;
         let mut last = 0;
         for word in words {
@@ -311,6 +311,14 @@ fn whole(text: &[u8]) -> Option<u64> {
     digits
         .then(|| std::str::from_utf8(text).ok()?.parse().ok())
         .flatten()
+}
+
+/// A finite number in single precision; one beyond its range is the largest of its sign.
+fn label_number(text: &[u8]) -> Option<f32> {
+    number(text).or_else(|| {
+        let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+        number.is_finite().then(|| saturated(number))
+    })
 }
 
 /// A finite number of single precision.

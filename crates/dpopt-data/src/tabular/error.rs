@@ -290,6 +290,16 @@ pub enum SchemaProblem {
     /// A label that is a number has no values to choose a positive one from.
     #[error("the label {0:?} is a number, of which no value is positive")]
     NoPositive(String),
+    /// A column that the schema says nothing of has no range.
+    #[error(
+        "the range of the label {former:?} is not that of {column:?}, of which the schema says nothing; describe it in [label]"
+    )]
+    OtherRange {
+        /// The label of the schema.
+        former: String,
+        /// The column that was to take its place.
+        column: String,
+    },
     /// A number is due.
     #[error("{0:?} is not a number")]
     NotANumber(String),

@@ -113,10 +113,11 @@ pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
 }
 
 /// Whether the type of the label's column can hold the value that the schema tells apart from its default
-/// ([`Classes::told_apart`](super::Classes::told_apart)). Where it can't, every record has the default label.
+/// ([`Classes::told_apart`](super::Classes::told_apart)), or a number where the label is one. Where it can't, every record has the default
+/// label.
 ///
 /// # Formula
-/// A boolean is `true` or `false`; a number is written in its shortest form (`1`, not `1.0`); a text can be any.
+/// A boolean is `true` or `false`, and no number; a number is written in its shortest form (`1`, not `1.0`); a text can be any.
 ///
 /// # Privacy
 /// The file's structure alone is read: types are the owner's own, and no record's.
@@ -130,16 +131,17 @@ pub fn parquet_can_hold_the_label(
     let table = Table::open(path.as_ref())?;
     Layout::from_names(&table.names, schema, true, &table.path)?;
     let label = schema.label();
-    let Some(classes) = label.classes() else {
-        return Ok(true);
-    };
-    let value = classes.told_apart();
     let columns = table.reader.metadata().file_metadata().schema_descr();
     let of_label = |name: &&String| **name == label.column;
     let Some(at) = table.names.iter().position(|name| of_label(&name)) else {
         return Ok(true);
     };
-    Ok(match columns.column(at).physical_type() {
+    let physical = columns.column(at).physical_type();
+    let Some(classes) = label.classes() else {
+        return Ok(physical != Physical::BOOLEAN);
+    };
+    let value = classes.told_apart();
+    Ok(match physical {
         Physical::BOOLEAN => value == "true" || value == "false",
         Physical::INT32 | Physical::INT64 => {
             value.parse::<i128>().is_ok_and(|x| x.to_string() == value)

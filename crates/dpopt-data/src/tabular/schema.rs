@@ -63,7 +63,7 @@ impl Schema {
     /// the label: it stops being a feature, its values become the label's, the first one positive
     /// unless `positive` says otherwise, and an unknown label becomes the other one; the former
     /// label column is ignored. For a column that the schema ignores or doesn't name, only the
-    /// name changes. The value of an unknown label never changes with `positive` alone. A label that is a number has no
+    /// name changes, and a label that is a number is refused: its range is of the former column. The value of an unknown label never changes with `positive` alone. A label that is a number has no
     /// positive value.
     ///
     /// # Errors
@@ -79,12 +79,25 @@ impl Schema {
         let positive = positive.map(|value| value.trim_ascii().to_owned());
         let column = column.map(str::trim_ascii);
         if let Some(name) = column.filter(|name| *name != self.label.column) {
+            let number = raw.label.kind == Some(RawLabelKind::Number);
+            let mut described = false;
             let former = std::mem::replace(&mut raw.label.column, name.to_owned());
             if let Some(at) = raw.column.iter().position(|column| column.name == name) {
                 let taken = raw.column.remove(at);
                 if taken.kind != RawKind::Ignore {
                     raw.label = label_from(taken, positive.as_deref(), ORIGIN)?;
+                    described = true;
                 }
+            }
+            if number && !described {
+                return Err(TabularError::Schema {
+                    path: ORIGIN.to_owned(),
+                    key: "label.column".to_owned(),
+                    problem: SchemaProblem::OtherRange {
+                        former,
+                        column: name.to_owned(),
+                    },
+                });
             }
             // An array has no columns with names.
             if raw.array.is_none() {

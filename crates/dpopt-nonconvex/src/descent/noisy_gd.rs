@@ -90,7 +90,8 @@ impl NoisyGdPlan {
         Self::least_bound(facts, budget, max_steps, facts.dim)
     }
 
-    /// As [`NoisyGdPlan::theory`] for a generalised linear loss whose rows span at most `rank` dimensions.
+    /// As [`NoisyGdPlan::theory`] for a loss whose gradients lie in a space of `rank` dimensions: a generalised linear one of rows that
+    /// span no more, or a network's, with [`PublicRank::of_units`].
     ///
     /// # Formula
     /// E||grad F||^2 <= 2 L1 F0/T + r sigma^2: F depends on the projection of w to the span alone, whose

@@ -39,7 +39,7 @@ pub static GOLDSTEIN: Solver = Solver {
     },
     uses_rank: false,
     bound: Some((BoundedQuantity::GoldsteinDistance, BoundSense::Mean)),
-    auto: Auto::Never,
+    auto: Auto::AtRadius,
     theory_page: Some("theory/goldstein.md"),
     privacy_page: "privacy/goldstein.md",
     planner: |facts, extra, budget, limits| {
@@ -73,6 +73,7 @@ pub static GOLDSTEIN_PASS: Solver = Solver {
         BoundedQuantity::GoldsteinDistance,
         BoundSense::PopulationMean,
     )),
+    auto: Auto::Never,
     planner: |facts, extra, budget, _| {
         let settings = gradients(extra, PASS)?;
         let plan = GoldsteinPlan::single_pass(facts, budget, &settings)?;
@@ -89,6 +90,7 @@ pub static GOLDSTEIN_ZO: Solver = Solver {
         values: true,
         ..GOLDSTEIN.needs
     },
+    auto: Auto::Never,
     planner: |facts, extra, budget, limits| {
         let settings = values(facts, extra, VALUES)?;
         let plan = GoldsteinPlan::new(facts, budget, &settings, limits.max_steps)?;
@@ -103,6 +105,7 @@ pub static GOLDSTEIN_RECURSIVE: Solver = Solver {
     summary: "losses with kinks, recursive estimates on all records",
     paper: "Kornowski, Liu and Talwar 2025 (arXiv 2410.05880), Algorithm 4",
     needs: GOLDSTEIN_PASS.needs,
+    auto: Auto::Never,
     planner: |facts, extra, budget, limits| {
         let settings = gradients(extra, RECURSIVE)?;
         let plan = GoldsteinPlan::recursive(facts, budget, &settings, limits.max_steps)?;

@@ -16,7 +16,8 @@ const BEST_GROWTH: f64 = 1.593_624;
 const RATIOS: [f64; 2] = [1.05, 1.005];
 
 impl SpiderBoostPlan {
-    /// As [`SpiderBoostPlan::new`] for a generalised linear loss whose rows span at most `rank` dimensions.
+    /// As [`SpiderBoostPlan::new`] for a loss whose gradients lie in a space of `rank` dimensions: a generalised linear one of rows that
+    /// span no more, or a network's, with [`PublicRank::of_units`].
     ///
     /// # Formula
     /// With theta = s2^2/4, rho = 1 + (d - r) theta, S(m) = (rho^m - 1)/(rho - 1):

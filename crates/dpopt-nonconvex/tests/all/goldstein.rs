@@ -5,12 +5,14 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    BoundedQuantity, GOLDSTEIN, GlmRun, GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan,
-    GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits, NoObserver, NoisyGdPlan,
-    NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release, RunError, SOLVERS, Stop,
+    AutoReason, BoundedQuantity, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun, GoldsteinOutput,
+    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits,
+    NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release,
+    RunError, SOLVERS, Stop, auto,
 };
 use dpopt_oracle::{
-    Answer, Batch, FnOracle, Glm, Mean, Offers, OracleFacts, PrivateData, Question, SmoothedFields,
+    Activation, Answer, Batch, Convexity, FnOracle, Glm, Mean, Network, Offers, OracleFacts,
+    PrivateData, Question, SmoothedFields,
 };
 use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Event};
 
@@ -431,4 +433,107 @@ fn inexact_sums_have_no_bound_and_one_pass_spends_all_at_once() {
     assert!(plan.share_spent(0) < 0.01);
     let pass = GoldsteinPlan::single_pass(&facts, &budget(1.0), &settings).unwrap();
     assert_eq!(pass.share_spent(0), 1.0);
+}
+
+/// The rule for kinks, from the plans themselves: the cheapest of those within 1.25 of the least bound.
+#[test]
+fn auto_takes_the_cheapest_of_the_nearly_best_at_a_radius() {
+    let limits = Limits::steps(400);
+    let mut taken = Vec::new();
+    for (records, epsilon) in [
+        (4_000, 4.0),
+        (4_000, 0.5),
+        (100_000, 0.5),
+        (1_000_000, 4.0),
+        (20, 0.1),
+    ] {
+        for convexity in [Convexity::Convex, Convexity::Nonconvex] {
+            let facts = PublicFacts {
+                convexity,
+                ..kinks(records, Adjacency::ReplaceOne)
+            };
+            let found = auto(&facts, &extra(), &budget(epsilon), &limits).unwrap();
+            let plans = [&GOLDSTEIN, &GOLDSTEIN_SAMPLED].map(|solver| {
+                solver
+                    .plan(&facts, &extra(), &budget(epsilon), &limits)
+                    .ok()
+            });
+            let plans: Vec<_> = plans.into_iter().flatten().collect();
+            let of = |plan: &Box<dyn Plan>| plan.predicted_bound().unwrap();
+            let least = plans.iter().map(of).fold(f64::INFINITY, f64::min);
+            let good = plans.iter().filter(|plan| of(plan) <= 1.25 * least);
+            let cheapest = good.min_by(|a, b| a.gradients().total_cmp(&b.gradients()));
+            let (name, reason) = match cheapest {
+                Some(plan) => (plan.name(), AutoReason::AtRadius),
+                None => ("noisy-gd", AutoReason::VacuousAtRadius),
+            };
+            assert_eq!(
+                (found.plan.name(), found.reason),
+                (name, reason),
+                "{records} {epsilon}"
+            );
+            assert_eq!(found.solver.name, name);
+            taken.push(name);
+        }
+    }
+    // Every line of the rule was seen.
+    for name in ["noisy-gd", "goldstein", "goldstein-sampled"] {
+        assert!(taken.contains(&name), "{taken:?}");
+    }
+    let plain = ExtraFacts::default();
+    for (convexity, reason) in [
+        (Convexity::Convex, AutoReason::Convex),
+        (Convexity::Nonconvex, AutoReason::Kinks),
+    ] {
+        let facts = PublicFacts {
+            convexity,
+            ..kinks(4_000, Adjacency::ReplaceOne)
+        };
+        let found = auto(&facts, &plain, &budget(4.0), &limits).unwrap();
+        assert_eq!((found.solver.name, found.reason), ("noisy-gd", reason));
+    }
+}
+
+/// L0 = 2 and F0 = 3: C = 2, eta = 0.1 3/4 = 0.075, tau = 2 2/(n mu), q = 0.25 2/tau, T = ceil(10 sqrt(q/9)), beta = 1 - 10/T.
+#[test]
+fn the_plan_for_kinks_is_that_of_its_page() {
+    let (records, mu) = (10_000u64, budget(1.0).mu().unwrap().get());
+    let facts = PublicFacts {
+        lipschitz: 2.0,
+        initial_gap: 3.0,
+        ..kinks(records, Adjacency::ReplaceOne)
+    };
+    let plan = NoisyGdPlan::momentum(&facts, &budget(1.0), 100_000).unwrap();
+    let schedule = plan.schedule();
+    assert_eq!(schedule.clip, 2.0);
+    assert!((schedule.step_size - 0.075).abs() < 1e-15);
+    let tau = 4.0 / (records as f64 * mu);
+    let steps = (10.0 * (0.5 / tau / 9.0).sqrt()).ceil();
+    assert!(steps > 50.0);
+    assert_eq!(schedule.steps as f64, steps);
+    assert!((schedule.momentum - (1.0 - 10.0 / steps)).abs() < 1e-12);
+}
+
+/// A network has a loss of its own output: another one is no part of the run.
+#[test]
+fn a_network_runs_with_its_own_loss_only() {
+    let network = Network::new(2, Activation::Relu, Glm::Absolute).unwrap();
+    let data = table(4_000, Adjacency::ReplaceOne);
+    let constants = network.constants_within(1.0, Some(1.0));
+    let facts = PublicFacts::glm(4_000, 4, Adjacency::ReplaceOne, 1.0, constants).unwrap();
+    let plan = NoisyGdPlan::momentum(&facts, &budget(4.0), 3).unwrap();
+    let run = |loss| {
+        let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
+        let run = GlmRun::new(&data, loss, curator).of_network(Some(network));
+        run.run(&plan, &mut NoObserver).map(|_| ())
+    };
+    assert!(run(Glm::Absolute).is_ok());
+    let refused = run(Glm::Hinge);
+    assert!(matches!(
+        refused,
+        Err(RunError::OtherHead {
+            loss: Glm::Hinge,
+            head: Glm::Absolute
+        })
+    ));
 }

@@ -261,8 +261,16 @@ mod tests {
 
     /// The outer product by the products of rows, dense and sparse, and formed and added as a vector.
     fn three_ways(bound: Bound, row: &[f64], multiples: &[f64]) -> [Vec<i64>; 3] {
+        three_ways_into(|| LatticeSum::new(bound), row, multiples)
+    }
+
+    fn three_ways_into(
+        new: impl Fn() -> LatticeSum,
+        row: &[f64],
+        multiples: &[f64],
+    ) -> [Vec<i64>; 3] {
         let units = multiples.len();
-        let mut sums = [0, 1, 2].map(|_| LatticeSum::new(bound));
+        let mut sums = [0, 1, 2].map(|_| new());
         sums[0].add_row_products(&[row], multiples, units, &[RowBound::dense(row)]);
         let filled = row.iter().enumerate().filter(|(_, x)| **x != 0.0);
         let (columns, values): (Vec<u32>, Vec<f32>) =
@@ -340,6 +348,31 @@ mod tests {
                 for (a, b) in dense.iter().zip(way) {
                     let off = if clipped { off } else { 1.0 };
                     prop_assert!((a - b).abs() as f64 <= off, "{a} {b}");
+                }
+            }
+        }
+
+        /// Whatever the weight and the shorter radius are, no contribution is longer than that radius, and a short one is multiplied by
+        /// the weight and nothing else.
+        #[test]
+        fn weights_and_shorter_radii_hold(
+            row in prop::collection::vec(single(), 1..9),
+            multiples in prop::collection::vec(-1.0..1.0f64, 1..20),
+            weight in prop_oneof![any::<f64>(), 0.0..2.0f64, Just(1e-9), Just(f64::NAN)],
+            share in 0.01..1.0f64,
+        ) {
+            let bound = bound(40.0, row.len() * multiples.len());
+            let radius = share * bound.radius();
+            let most = ((radius / bound.step()).floor() as u128).pow(2);
+            for sum in three_ways_into(|| LatticeSum::weighted(bound, weight, radius), &row, &multiples) {
+                prop_assert!(squared(&sum) <= most, "{} {}", squared(&sum), most);
+            }
+            // Entries are at most 1 and there are at most 8 x 19 of them: the norm is below 13.
+            let weight = 0.03 * share;
+            for sum in three_ways_into(|| LatticeSum::weighted(bound, weight, radius), &row, &multiples) {
+                let exact = row.iter().flat_map(|x| multiples.iter().map(move |m| x * m * weight));
+                for (cell, exact) in sum.iter().zip(exact) {
+                    prop_assert!((*cell as f64 * bound.step() - exact).abs() <= 0.51 * bound.step());
                 }
             }
         }

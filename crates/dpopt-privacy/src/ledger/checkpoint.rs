@@ -28,6 +28,9 @@ pub struct Checkpoint {
     ledger: Head,
     pools: Vec<SpentRecords>,
     point: Vec<f64>,
+    /// Absent in the files of 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,6 +81,7 @@ impl Ledger {
             ledger: self.book.head,
             pools: self.book.spent_records(),
             point: point.to_vec(),
+            model: None,
         })
     }
 }
@@ -179,6 +183,18 @@ impl Checkpoint {
             })
         })?;
         Ok(content.checkpoint)
+    }
+
+    /// With the name of what the point is of, for those who go on from it. Public.
+    #[must_use]
+    pub fn of_model(self, model: Option<String>) -> Self {
+        Self { model, ..self }
+    }
+
+    /// What the point is of, if it was said.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
     }
 
     /// The released point.
