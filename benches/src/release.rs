@@ -6,12 +6,17 @@ use std::time::Instant;
 use dpopt_linalg::{Design, Packed, Row};
 use dpopt_oracle::query::{Directions, Frames, Slopes, SmoothedGradient, smoothed_gradient_bound};
 use dpopt_oracle::{
-    Activation, AskError, Constants, Differentiable, Example, Examples, Glm, Head, Loss, Mlp,
-    PrivateData, PrivateGradient, PrivateMean,
+    Activation, AskError, Differentiable, Example, Examples, Glm, Head, Loss, Mlp, PrivateData,
+    PrivateGradient, PrivateMean,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend, Which};
 
+pub use by_values::ByValues;
+
 use crate::pass::numbers;
+
+#[path = "../../crates/dpopt-oracle/tests/all/by_values.rs"]
+mod by_values;
 
 /// An error of any kind.
 pub type Failure = Box<dyn std::error::Error>;
@@ -194,32 +199,6 @@ pub fn slopes<L: Loss<Records = Examples>>(
         let released = mean.release(&query, Which::All, z)?;
         Ok(released.map_or(0.0, |released| released.mean[0]))
     })
-}
-
-/// A generalised linear loss whose slopes are taken by its values, direction after direction.
-pub struct ByValues(pub Glm);
-
-impl Loss for ByValues {
-    type Records = Examples;
-
-    const MAY_PANIC: bool = false;
-    const VANISHES_ON_ERASED: bool = true;
-
-    fn dim(&self, records: &Examples) -> usize {
-        self.0.dim(records)
-    }
-
-    fn constants_on(&self, records: &Examples) -> Constants {
-        self.0.constants_on(records)
-    }
-
-    fn work(&self, records: &Examples) -> f64 {
-        self.0.work(records)
-    }
-
-    fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
-        Loss::value(&self.0, record, point)
-    }
 }
 
 /// The matrix product of [`slopes`] and no more, in blocks of 64 rows.

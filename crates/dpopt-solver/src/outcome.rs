@@ -164,8 +164,8 @@ impl Outcome {
     /// What is proven of the point: the bound of the plan, if its proof covers a run that ended as this one did. None for a run
     /// that an observer stopped or that diverged, for plans without a bound, where the number of records is not public, and on an
     /// oracle with another number of records or adjacency than was planned for, or with sums in single precision
-    /// ([`OracleFacts::exact_sums`]). With a regulariser it is of the sum, for which
-    /// the plan has to be made.
+    /// ([`OracleFacts::exact_for`]). With a regulariser it is of the sum, for which the plan has to be made; a bound of the smoothed
+    /// loss is then none.
     ///
     /// For a run from another point than the origin the bound rests on the caller's claim that the facts of the plan (the
     /// initial gap, or the radius) hold at that point; a bound for the population also on the start's being independent of these

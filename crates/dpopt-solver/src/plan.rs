@@ -304,6 +304,7 @@ fn run<P: Plan + ?Sized>(
             solver: plan.name(),
         });
     }
+    let regularized = run.regularizer.is_some();
     let mut walk = plan.walk(start)?;
     let rule = plan.output();
     if matches!(
@@ -320,12 +321,14 @@ fn run<P: Plan + ?Sized>(
     };
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
-    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency.
+    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency. One of the smoothed loss is
+    // none of its sum with a regulariser, which is not smoothed.
     let planned = (plan.facts().records, plan.facts().adjacency);
+    let covered = planned == (facts.records, facts.adjacency) && facts.exact_for(plan.needs());
     let result = result.map(|outcome| Outcome {
         bound: outcome
             .bound
-            .filter(|_| planned == (facts.records, facts.adjacency) && facts.exact_sums),
+            .filter(|bound| covered && (bound.smoothing.is_none() || !regularized)),
         ..outcome
     });
     if result.is_err() {

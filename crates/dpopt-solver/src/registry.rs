@@ -110,8 +110,8 @@ pub struct ExtraFacts {
     pub bounded_values: Option<BoundedValues>,
 }
 
-/// A loss whose values lie in an interval of a known length, and that need not be continuous. Nothing is known of its slopes, so
-/// what can be said is said of its mean over a ball.
+/// A loss whose values lie in an interval of a known length, and that need not be continuous. Nothing need be known of its slopes,
+/// so what is said is said of its mean over a ball. A known Lipschitz constant makes a bound that is not below it vacuous.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BoundedValues {
     /// c0: the length of an interval that holds all values of every record's loss. A fact.

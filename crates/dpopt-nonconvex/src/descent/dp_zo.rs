@@ -30,6 +30,7 @@ pub static DP_ZO: Solver = Solver {
         let plan = DpZoPlan::new(facts, budget, directions, limits.max_steps)?;
         Ok(Box::new(plan))
     },
+    privacy_page: "privacy/goldstein.md",
     ..DP_SGD
 };
 
@@ -245,6 +246,13 @@ impl Plan for DpZoPlan {
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
         let schedule = &self.schedule;
+        if schedule.directions.get() > start.len() {
+            return Err(RunError::Schedule {
+                solver: SOLVER,
+                name: "directions",
+                value: schedule.directions.get() as f64,
+            });
+        }
         let clip = ClipNorm::new(schedule.clip).map_err(RunError::Clip)?;
         let by = (schedule.directions, schedule.smoothing);
         Ok(Box::new(OnSlopes {

@@ -60,8 +60,11 @@ impl<'a> Task<'a> {
                     });
                 }
                 let slope = bounded.range / (2.0 * bounded.smoothing);
+                // A mean of L-Lipschitz functions is L-Lipschitz too.
+                let steepest = steepest_mean(facts.dim) * slope;
+                let known = facts.lipschitz < steepest;
                 let smoothed = PublicFacts {
-                    lipschitz: steepest_mean(facts.dim) * slope,
+                    lipschitz: if known { facts.lipschitz } else { steepest },
                     smoothness: f64::INFINITY,
                     initial_gap: bounded.range,
                     ..*facts
@@ -71,12 +74,15 @@ impl<'a> Task<'a> {
         };
         facts.check_lipschitz()?;
         PlanError::positive("goldstein_radius", settings.radius)?;
-        let share = settings.smoothing_share;
-        // A smaller one is lost in the rounding of z + u.
-        if !(LEAST_SMOOTHING..1.0).contains(&share) {
+        // A smaller one is lost in the rounding of z + u. The walk has the whole radius where the statement is about F_a.
+        let (name, share, most) = match settings.bounded {
+            Some(bounded) => ("smoothing", bounded.smoothing / settings.radius, f64::MAX),
+            None => ("smoothing_share", settings.smoothing_share, 1.0),
+        };
+        if !(LEAST_SMOOTHING..most).contains(&share) {
             return Err(PlanError::BadFact {
-                name: "smoothing_share",
-                value: share,
+                name,
+                value: settings.bounded.map_or(share, |bounded| bounded.smoothing),
             });
         }
         if let GoldsteinAsks::Values {

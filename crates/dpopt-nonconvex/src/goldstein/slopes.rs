@@ -24,8 +24,8 @@ pub(super) struct Slopes {
 pub(super) enum Known {
     /// The loss is Lipschitz, as the facts say.
     Lipschitz,
-    /// No slope is longer than this, c0/(2 a), since values are bounded: nothing else. The Lipschitz constant of the facts is that
-    /// of the smoothed loss.
+    /// No slope is longer than this, c0/(2 a), since values are bounded. The Lipschitz constant of the facts is that of the smoothed
+    /// loss.
     Each(f64),
 }
 

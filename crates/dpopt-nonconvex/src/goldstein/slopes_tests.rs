@@ -191,6 +191,59 @@ fn bounds_from_values_are_those_of_the_theorem() {
     );
 }
 
+/// d times the integral of f from `from` to 1, by Simpson's rule.
+fn integral(d: usize, from: f64, f: impl Fn(f64) -> f64) -> f64 {
+    let parts = 20_000;
+    let step = (1.0 - from) / f64::from(parts);
+    let sum: f64 = (0..=parts)
+        .map(|k| {
+            let weight = match k {
+                0 => 1.0,
+                _ if k == parts => 1.0,
+                _ if k % 2 == 1 => 4.0,
+                _ => 2.0,
+            };
+            weight * f(from + step * f64::from(k))
+        })
+        .sum();
+    d as f64 * sum * step / 3.0
+}
+
+/// Along one direction no slope of a loss with L = 1 is above t with a larger probability than that of a linear loss, |y_1| > t,
+/// which is at most (1 - t^2)^((d - 1)/2). What a linear loss loses is a lower limit, and never far below.
+#[test]
+fn the_clip_of_one_slope_shifts_no_more_than_its_proven_tail() {
+    for d in [2, 3, 5, 10, 100] {
+        let mut nearest = f64::INFINITY;
+        for clip in [0.02, 0.1, 0.3, 0.5, 0.7, 0.95] {
+            let slopes = Slopes {
+                clip,
+                ..lipschitz(1)
+            };
+            let stated = slopes.clip_bias(&facts(1_000, d));
+            let power = 0.5 * (d as f64 - 1.0);
+            // Smooth at 1 up to a power of 1/2, whose rule is off by 1e-6.
+            let proven = integral(d, clip, |t| (1.0 - t * t).max(0.0).powf(power));
+            assert!(
+                proven <= stated * (1.0 + 1e-9),
+                "{d}, {clip}: {proven} {stated}"
+            );
+            // y_1 = sin of an angle whose density goes as cos^(d - 2).
+            let angle = |s: f64| 0.5 * std::f64::consts::PI * s;
+            let density = |s: f64| angle(s).cos().max(0.0).powi(d as i32 - 2);
+            let over = |s: f64| density(s) * (angle(s).sin() - clip);
+            let from = 2.0 / std::f64::consts::PI * clip.asin();
+            let linear = integral(d, from, over) / integral(1, 0.0, density);
+            assert!(
+                linear <= proven * (1.0 + 1e-5),
+                "{d}, {clip}: {linear} {proven}"
+            );
+            nearest = nearest.min(stated / linear);
+        }
+        assert!(nearest < 2.1, "{d}: {nearest}");
+    }
+}
+
 /// At the radius, along so many directions.
 pub(super) fn settings(directions: Option<u64>) -> GoldsteinSettings {
     let directions = directions.and_then(|m| NonZeroUsize::new(m as usize));

@@ -313,9 +313,55 @@ fn bounds_of_bounded_losses_are_those_of_the_theorem() {
         let eta = aim.cap(block) / (quality.size * (block as f64).sqrt());
         close(eta, step_size, 1e-10, &at);
         assert!(bound.value <= value * (1.0 + 1e-6), "{at}: {bound:?}");
+        // What the plan states is the theorem's number for the steps and the block that it takes.
         let schedule = plan.schedule();
+        let reading = Reading::all(n as f64, MU, schedule.steps);
+        let quality = slopes.quality(plan.facts(), &reading);
         let own = aim.bound(schedule.steps, schedule.block, &quality);
-        assert!(schedule.steps == steps || own > bound.value, "{at}");
+        close(bound.value, own, 1e-12, &at);
+    }
+}
+
+/// The smoothed loss is as steep as the loss at most: a bound that is below c_d c0/(2 a) and not below L says nothing.
+#[test]
+fn a_known_constant_makes_more_bounds_vacuous() {
+    let plan = |lipschitz: f64, smoothing: f64| {
+        let known = PublicFacts {
+            lipschitz,
+            ..facts(20_000, 2)
+        };
+        let range = 1.0;
+        let settings = GoldsteinSettings {
+            bounded: Some(BoundedValues { range, smoothing }),
+            ..GoldsteinSettings::at_radius(1.0).from_values(NonZeroUsize::new(2))
+        };
+        GoldsteinPlan::new(&known, &budget(), &settings, 2_000)
+    };
+    let unknown = plan(f64::INFINITY, 0.01).unwrap();
+    let stated = unknown.bound().unwrap().value;
+    assert!(stated > 3.0 && stated < 4.5, "{stated}");
+    close(
+        unknown.trivial_bound(),
+        63.6619772367581,
+        1e-9,
+        "4/pi of 50",
+    );
+    for lipschitz in [1.0, 0.99 * stated] {
+        let refused = plan(lipschitz, 0.01);
+        assert!(
+            matches!(refused, Err(PlanError::VacuousGoldstein { bound, trivial, .. })
+                if trivial == lipschitz && (bound / stated - 1.0).abs() < 1e-12),
+            "{refused:?}"
+        );
+    }
+    let known = plan(1.01 * stated, 0.01).unwrap();
+    assert_eq!(known.bound(), unknown.bound());
+    assert_eq!(known.schedule(), unknown.schedule());
+    // Points that are moved by less than their rounding tell nothing.
+    for (smoothing, fine) in [(0.9e-9, false), (1.1e-9, true), (1.5, true), (20.0, true)] {
+        let plan = plan(f64::INFINITY, smoothing);
+        let refused = matches!(plan, Err(PlanError::BadFact { name: "smoothing", value }) if value == smoothing);
+        assert_eq!(refused, !fine, "{smoothing}: {plan:?}");
     }
 }
 

@@ -3,19 +3,19 @@
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
-use dpopt_linalg::{distance, dot};
+use dpopt_linalg::{Design, distance, dot};
 use dpopt_nonconvex::{
     BoundSense, BoundedValues, DP_ZO, DpZoPlan, DpZoSchedule, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS,
-    GOLDSTEIN_ZO_SAMPLED, Limits, NOISY_GD, NoObserver, Plan, PlanError, PublicFacts, Release,
-    RunError, SOLVERS, Stop,
+    GOLDSTEIN_ZO_SAMPLED, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, Limits, NOISY_GD,
+    NoObserver, Plan, PlanError, PublicFacts, Release, Run, RunError, SOLVERS, Stop,
 };
 use dpopt_oracle::{
-    Answer, ClosureLoss, Constants, Convexity, FnOracle, Loss, Mean, Offers, OracleFacts,
-    PrivateData, PrivateValues, Question,
+    Activation, Answer, ClosureLoss, Constants, Convexity, FnOracle, Head, Loss, Mean, Mlp, Offers,
+    Oracle, OracleFacts, PrivateData, PrivateMean, PrivateValues, Question, Regularizer, Scale,
 };
-use dpopt_privacy::{Accountant, Adjacency, Curator, Event, SamplingRate};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Event, SamplingRate};
 
-use crate::common::{budget, extra, facts, z};
+use crate::common::{self, budget, extra, facts, z};
 
 const RECORDS: u64 = 4_000;
 
@@ -85,11 +85,80 @@ fn a_program_without_a_gradient_is_planned_run_and_bounded() {
     }
 }
 
+/// A regulariser is not smoothed, so nothing is proven of the sum: its gradients may add up to more than the stated number.
+#[test]
+fn a_bound_of_the_smoothed_loss_is_none_with_a_regulariser() {
+    let facts = PublicFacts {
+        lipschitz: 4.0,
+        ..nothing_known(Adjacency::ReplaceOne)
+    };
+    let bounded = BoundedValues {
+        range: 1.0,
+        smoothing: 0.5,
+    };
+    let data = PrivateData::of(records(), Adjacency::ReplaceOne, None).unwrap();
+    let ridge = Regularizer::Ridge(Scale::new(1e-3).unwrap());
+    let limits = Limits::steps(300);
+    for (extra, known) in [
+        (extra().with_bounded_values(bounded), facts),
+        (extra(), common::facts(2, RECORDS)),
+    ] {
+        let smoothed = extra.bounded_values.is_some();
+        let plan = GOLDSTEIN_ZO.plan(&known, &extra, &budget(4.0), &limits);
+        let plan = plan.unwrap();
+        for regularizer in [None, Some(ridge)] {
+            let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
+            let mut oracle = PrivateValues::new(&data, program(), curator).unwrap();
+            let mut observer = NoObserver;
+            let mut run = Run::new(&mut observer);
+            if let Some(regularizer) = regularizer {
+                run = run.with_regularizer(regularizer);
+            }
+            let outcome = plan.run_with(&mut oracle, run).unwrap();
+            assert_eq!(outcome.stop, Stop::Completed);
+            let expected = !smoothed || regularizer.is_none();
+            assert_eq!(outcome.bound().is_some(), expected, "{regularizer:?}");
+        }
+    }
+}
+
+/// Gradients of perceptrons are summed in single precision, and slopes are not: either oracle has the bound of a run from slopes.
+#[test]
+fn sums_of_slopes_are_exact_on_networks_too() {
+    let loss = || Mlp::new(&[2, 2], Activation::Tanh, Head::Softmax).unwrap();
+    let rows: Vec<f64> = (0..2 * RECORDS).map(|i| 0.5 * (i as f64).sin()).collect();
+    let labels = (0..RECORDS).map(|i| (i % 2) as f32).collect();
+    let design = Design::dense(2, rows).unwrap();
+    let data = PrivateData::made_up(
+        design,
+        labels,
+        ClipNorm::new(1.0).unwrap(),
+        Adjacency::ReplaceOne,
+        None,
+    )
+    .unwrap();
+    let curator = || Curator::simulated(Adjacency::ReplaceOne, 1);
+    let mut means = PrivateMean::new(&data, loss(), curator()).unwrap();
+    let mut values = PrivateValues::new(&data, loss(), curator()).unwrap();
+    assert!(!means.facts().exact_for(Offers::MEANS));
+    assert!(!means.facts().exact_for(Offers::MEANS | Offers::SLOPES));
+    let facts = common::facts(means.facts().dim, RECORDS);
+    let plan = GOLDSTEIN_ZO
+        .plan(&facts, &extra(), &budget(8.0), &Limits::steps(50))
+        .unwrap();
+    for oracle in [&mut means as &mut dyn Oracle, &mut values] {
+        assert!(oracle.facts().exact_for(plan.needs()));
+        let outcome = plan.run(oracle, &mut NoObserver).unwrap();
+        assert!(outcome.bound().is_some());
+    }
+}
+
 /// Typed, before anything is reserved.
 #[test]
 fn solvers_that_need_gradients_refuse_a_program() {
     let data = PrivateData::of(records(), Adjacency::ReplaceOne, None).unwrap();
     let facts = facts(2, RECORDS);
+    let (mut refusing, mut running) = (0, 0);
     for solver in SOLVERS {
         let Ok(plan) = solver.plan(&facts, &extra(), &budget(4.0), &Limits::steps(50)) else {
             continue;
@@ -99,13 +168,18 @@ fn solvers_that_need_gradients_refuse_a_program() {
         let run = plan.run(&mut oracle, &mut NoObserver);
         if solver.needs.values {
             assert!(run.is_ok(), "{solver}");
+            running += 1;
             continue;
         }
         let refused =
             matches!(run, Err(RunError::NotOffered { solver: name, .. }) if name == plan.name());
         assert!(refused, "{solver}");
         assert_eq!(oracle.curator().reserved(), Event::NoOp, "{solver}");
+        refusing += 1;
     }
+    let all = SOLVERS.iter().filter(|solver| !solver.needs.values).count();
+    println!("{refusing} of {all} refuse, {running} run");
+    assert!(refusing >= 3 * all / 4 && running >= 3);
     // With no constants there is not even a plan.
     let nothing = nothing_known(Adjacency::ReplaceOne);
     let plan = NOISY_GD.plan(&nothing, &extra(), &budget(4.0), &Limits::steps(50));
@@ -199,6 +273,44 @@ fn descent_from_values_moves_against_the_gradient() {
     let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
     for (w, g) in outcome.point.iter().zip(&gradient) {
         assert!((w + 10.0 * g).abs() < 1e-9, "{:?}", outcome.point);
+    }
+}
+
+/// There are no more orthonormal directions than dimensions. Refused before anything is reserved.
+#[test]
+fn plans_by_hand_of_too_many_directions_are_not_walked() {
+    let facts = facts(3, RECORDS);
+    let settings = GoldsteinSettings::at_radius(3.0).from_values(None);
+    let planned = GoldsteinPlan::new(&facts, &budget(4.0), &settings, 200).unwrap();
+    for count in [3, 4, 1_000] {
+        let directions = NonZeroUsize::new(count).unwrap();
+        let schedule = GoldsteinSchedule {
+            directions: Some(directions),
+            ..*planned.schedule()
+        };
+        let by_hand = GoldsteinPlan::by_hand(&facts, &budget(4.0), planned.settings(), schedule);
+        let descent = DpZoSchedule {
+            steps: 5,
+            sampling_rate: SamplingRate::new(0.1).unwrap(),
+            step_size: 0.25,
+            directions,
+            smoothing: 0.01,
+            clip: 1.0,
+            noise_multiplier: z(1.0),
+        };
+        let descent = DpZoPlan::by_hand(&facts, &budget(4.0), descent);
+        for plan in [&by_hand as &dyn Plan, &descent] {
+            let refused = match plan.walk(&[0.0; 3]) {
+                Ok(_) => false,
+                Err(RunError::Schedule {
+                    solver,
+                    name: "directions",
+                    value,
+                }) => solver == plan.name() && value == count as f64,
+                Err(other) => panic!("{other:?}"),
+            };
+            assert_eq!(refused, count > 3, "{} along {count}", plan.name());
+        }
     }
 }
 

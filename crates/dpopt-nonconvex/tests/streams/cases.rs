@@ -146,6 +146,9 @@ impl Cases<'_> {
             let settings = settings.from_values(NonZeroUsize::new(directions));
             let plan = GoldsteinPlan::new(&facts, &budget(), &settings, most);
             self.run(&format!("goldstein-zo, {name}"), plan.map(boxed), None);
+            let plan = GoldsteinPlan::sampled(&facts, &budget(), &settings, most);
+            let name = format!("goldstein-zo-sampled, {name}");
+            self.run(&name, plan.map(boxed), None);
         }
     }
 
@@ -247,10 +250,12 @@ impl Cases<'_> {
         }
     }
 
-    /// Runs a plan, unless there is none.
+    /// Runs a plan, unless the adjacency has none.
     fn run(&mut self, name: &str, plan: Result<Box<dyn Plan>, PlanError>, start: Option<&[f64]>) {
-        let Ok(plan) = plan else {
-            return;
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(PlanError::NeedsPositions { .. }) => return,
+            Err(error) => panic!("{name}, {}: {error}", self.adjacency),
         };
         let data = self.data(plan.facts().dim);
         let on = GlmRun::new(&data, LOSS, self.curator())

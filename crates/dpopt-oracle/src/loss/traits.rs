@@ -98,6 +98,11 @@ pub trait Loss: Sync {
 
     /// Adds the slopes (f(w + a y_j; x) - f(w - a y_j; x))/(2 a) of each of these records along `rays`, clipped by the sum as one
     /// vector of m numbers, to `sum`. The default asks for 2m values of each record; a loss with structure overrides it.
+    ///
+    /// # Privacy
+    /// An override is outside the guard, and its author is trusted as that of [`Differentiable::add_gradients`] is: each position
+    /// makes **one** call of the sum, with a vector that is a function of that record and of `rays` alone, and nothing here panics.
+    /// The clip is enforced by the sum.
     fn add_slopes(
         &self,
         records: &Self::Records,

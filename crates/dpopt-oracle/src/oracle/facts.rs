@@ -24,8 +24,8 @@ pub struct OracleFacts {
     pub smoothness: f64,
     /// Which questions are answered.
     pub offers: Offers,
-    /// Whether a contribution that needs no clip is as it should be, up to the lattice. Sums in single precision shorten it by up to
-    /// 0.3 %, which bounds and certificates are not about.
+    /// Whether a contribution that needs no clip is as it should be, up to the lattice, whatever is asked. Sums in single precision
+    /// shorten gradients by up to 0.3 %, which bounds and certificates are not about; see [`OracleFacts::exact_for`].
     pub exact_sums: bool,
 }
 
@@ -52,6 +52,12 @@ impl OracleFacts {
             smoothness,
             ..self
         }
+    }
+
+    /// Whether answers to these questions are as they should be: slopes and values are never summed in single precision.
+    #[must_use]
+    pub fn exact_for(&self, asked: Offers) -> bool {
+        self.exact_sums || (Offers::SLOPES | Offers::VALUES).covers(asked)
     }
 
     /// Checked before a record is read: whether a row reaches past the end of a short point depends on that row.

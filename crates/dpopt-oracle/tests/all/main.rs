@@ -1,5 +1,7 @@
 //! Losses, private data, estimators and what they release, from outside.
 
+#[expect(unreachable_pub, reason = "benchmarks include it too")]
+mod by_values;
 mod common;
 mod follow;
 

@@ -10,6 +10,7 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, Curator, Event, Spend, Which};
 
+use crate::by_values::ByValues;
 use crate::common::{clip, sparse, uniforms, z};
 
 const DIM: usize = 5;
@@ -91,10 +92,30 @@ fn released<L: Loss<Records = Examples>>(
     m: usize,
     smoothing: f64,
 ) -> (Vec<f64>, f64) {
+    under(
+        Adjacency::ReplaceOne,
+        1.0,
+        loss,
+        design,
+        labels,
+        m,
+        smoothing,
+    )
+}
+
+/// The same under any adjacency, of rows at most so long.
+fn under<L: Loss<Records = Examples>>(
+    relation: Adjacency,
+    row_norm: f64,
+    loss: L,
+    design: Design,
+    labels: Vec<f32>,
+    m: usize,
+    smoothing: f64,
+) -> (Vec<f64>, f64) {
     let mut next = uniforms(5);
     let point: Vec<f64> = (0..DIM).map(|_| 2.0 * next()).collect();
-    let relation = Adjacency::ReplaceOne;
-    let data = PrivateData::made_up(design, labels, clip(1.0), relation, None).unwrap();
+    let data = PrivateData::made_up(design, labels, clip(row_norm), relation, None).unwrap();
     let mut curator = Curator::simulated(relation, 4);
     curator
         .reserve(&Spend::Fixed(Event::gaussian(z(1e-9))))
@@ -137,25 +158,57 @@ fn slopes_of_rows_are_those_of_values() {
     }
 }
 
-/// Without the product.
-struct ByValues(Glm);
-
-impl Loss for ByValues {
-    type Records = Examples;
-
-    const MAY_PANIC: bool = false;
-    const VANISHES_ON_ERASED: bool = true;
-
-    fn dim(&self, records: &Examples) -> usize {
-        self.0.dim(records)
+/// Rows that hold what is no number are erased, and add nothing under zero-out: the mean is that of the others beside rows of zeros.
+#[test]
+fn erased_rows_add_no_slopes() {
+    let mut next = uniforms(8);
+    let rows: Vec<f64> = (0..ROWS * DIM).map(|_| 0.4 * next()).collect();
+    for loss in Glm::ALL {
+        for m in [1, DIM] {
+            let of = |bad: f64, label: f32| {
+                let (mut rows, mut labels) = (rows.clone(), labels());
+                for i in [0, 63, 64, ROWS - 1] {
+                    rows[i * DIM..(i + 1) * DIM].fill(0.0);
+                    rows[i * DIM + 2] = bad;
+                    labels[i] = label;
+                }
+                let design = Design::dense(DIM, rows).unwrap();
+                under(Adjacency::ZeroOut, 1.0, loss, design, labels, m, 0.3).0
+            };
+            let zeros = of(0.0, 1.0);
+            assert!(zeros.iter().all(|slope| slope.is_finite()));
+            for (bad, label) in [
+                (f64::NAN, 1.0),
+                (f64::INFINITY, -1.0),
+                (0.2, f32::NAN),
+                (0.0, -3.0),
+            ] {
+                assert_eq!(of(bad, label), zeros, "{loss}, {m}, {bad}, {label}");
+            }
+        }
     }
+}
 
-    fn constants_on(&self, records: &Examples) -> Constants {
-        self.0.constants_on(records)
-    }
-
-    fn value(&self, record: dpopt_oracle::Example<'_>, point: &[f64]) -> f64 {
-        Loss::value(&self.0, record, point)
+/// A row so long that its product with a direction, times a, is no number: it adds what its values say, or nothing, and no other
+/// row's slopes change.
+#[test]
+fn a_product_that_overflows_is_that_of_values() {
+    let mut next = uniforms(8);
+    let mut rows: Vec<f64> = (0..ROWS * DIM).map(|_| 0.4 * next()).collect();
+    rows[3 * DIM..4 * DIM].fill(1e200);
+    for loss in Glm::ALL {
+        for m in [1, DIM] {
+            let design = || Design::dense(DIM, rows.clone()).unwrap();
+            let relation = Adjacency::ReplaceOne;
+            let found = under(relation, 1e201, loss, design(), labels(), m, 1e150).0;
+            let by_values = ByValues(loss);
+            let expected = under(relation, 1e201, by_values, design(), labels(), m, 1e150).0;
+            for (a, b) in found.iter().zip(&expected) {
+                assert!((a - b).abs() < 1e-7, "{loss}, {m}: {a} {b}");
+            }
+            let some = found.iter().any(|slope| slope.abs() > 1e-3);
+            assert!(some || loss != Glm::Logistic);
+        }
     }
 }
 

@@ -265,15 +265,19 @@ const TWINS: [Twin; 22] = [
         },
     },
     Twin {
-        // The direction of a slope is the way down, by the records, and goes for public.
+        // The direction is the way up of the steepest record, and is not shown. One record less, and the slopes of all others are along
+        // another one.
         name: "direction-after-a-look",
-        data: Neighbours(&[1.0, -0.3], &[-0.3], REMOVED),
+        data: Neighbours(&[1.0, -0.8, -0.8, -0.8], &[-0.8, -0.8, -0.8], REMOVED),
         run: |tape, data, _| {
-            let sum = clipped_sum(data);
-            let direction = sum.signum();
-            let shown = tape.gaussian(&[direction], 0.0);
-            let slope = tape.gaussian(&[direction * sum], Z);
-            ran(1.0 / Z, shown[0] * (1.0 + slope[0].abs()))
+            let steepest = data.iter().fold(
+                0.0f64,
+                |most, x| {
+                    if x.abs() > most.abs() { *x } else { most }
+                },
+            );
+            let slope = tape.gaussian(&[steepest.signum() * clipped_sum(data)], Z);
+            ran(1.0 / Z, -slope[0])
         },
     },
     Twin {

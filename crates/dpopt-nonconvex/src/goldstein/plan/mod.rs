@@ -53,7 +53,7 @@ pub(super) fn name_of(batch: Batch, values: bool) -> &'static str {
 ///
 /// Of a loss whose values range over c0 and that has no L ([`GoldsteinSettings::bounded`]) C = sqrt(m) c0/(2 a), A = (d/m)^2 C^2,
 /// F0' = c0, D = 2 r/(M + 1), and the statement is about F_a, the mean of F over a ball of radius a. The facts of such a plan are
-/// those of F_a: L_a = c_d c0/(2 a), c_d = 2 Gamma(d/2 + 1)/(sqrt(pi) Gamma((d + 1)/2)).
+/// those of F_a: L_a = c_d c0/(2 a), c_d = 2 Gamma(d/2 + 1)/(sqrt(pi) Gamma((d + 1)/2)), or a known L where that is less.
 ///
 /// c is what rounding to the lattice may be off; s = 2 under replace-one and 1 otherwise. Nothing has to be smooth or convex: L is
 /// all that is known of the loss, whose gradient has to be right at almost every point. (`docs/theory/goldstein.md`, Theorem 1.)

@@ -125,6 +125,13 @@ impl Plan for GoldsteinPlan {
                 });
             }
         }
+        if let Some(directions) = schedule.directions.filter(|m| m.get() > start.len()) {
+            return Err(RunError::Schedule {
+                solver: self.name(),
+                name: "directions",
+                value: directions.get() as f64,
+            });
+        }
         let moved = self.settings.bounded.map(|_| MOVED * schedule.smoothing);
         Ok(Box::new(Blocks::new(schedule, start.len(), moved)?))
     }

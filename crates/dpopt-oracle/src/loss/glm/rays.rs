@@ -93,3 +93,51 @@ fn copy(row: Row<'_>, dim: usize, to: &mut Vec<f64>) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use dpopt_linalg::Design;
+    use dpopt_privacy::{
+        Adjacency, Body, Bound, ClipNorm, Curator, Event, NoiseMultiplier, Spend, Which,
+    };
+    use dpopt_testkit::uniforms;
+
+    use super::*;
+
+    const DIM: usize = 5;
+    const ROWS: usize = 150;
+    const COUNT: usize = 3;
+
+    /// A sample of all records and the range of all are one sum, to the last integer.
+    #[test]
+    fn listed_rows_add_what_a_range_adds() {
+        let mut next = uniforms(3);
+        let mut numbers = |count: usize| -> Vec<f64> { (0..count).map(|_| next()).collect() };
+        let (entries, point) = (numbers(ROWS * DIM), numbers(DIM));
+        let directions = numbers(COUNT * DIM);
+        let rays = Rays::new(&point, &directions, 0.3).unwrap();
+        let singles = entries.iter().map(|x| *x as f32).collect();
+        let listed: Vec<u32> = (0..ROWS as u32).collect();
+        let radius = ClipNorm::new(0.7).unwrap();
+        for design in [Design::dense(DIM, entries), Design::dense32(DIM, singles)] {
+            let labels = (0..ROWS).map(|i| (i % 3) as f32 - 1.0).collect();
+            let row_norm = ClipNorm::new(1.0).unwrap();
+            let records = Examples::new(design.unwrap(), labels, row_norm).unwrap();
+            for glm in Glm::ALL {
+                let released = |positions: Positions<'_>| {
+                    let mut sum = LatticeSum::new(Bound::new(radius, COUNT).unwrap());
+                    add_slopes(glm, &records, &positions, &rays, &mut sum);
+                    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+                    let z = NoiseMultiplier::new(1e-9).unwrap();
+                    curator.reserve(&Spend::Fixed(Event::gaussian(z))).unwrap();
+                    let body = Body::of(ROWS as u64);
+                    let ticket = curator.grant(Which::All, body, sum.bound(), z).unwrap();
+                    curator.redeem(ticket, sum).unwrap()
+                };
+                let range = released(Positions::Range(0..ROWS));
+                assert!(range.iter().any(|x| x.abs() > 1e-3), "{glm}");
+                assert_eq!(released(Positions::Listed(&listed)), range, "{glm}");
+            }
+        }
+    }
+}
