@@ -164,7 +164,10 @@ fn at_radius(
             Err(error) => return Err(error),
         }
     }
-    let bound = |choice: &Choice| choice.plan.predicted_bound().unwrap_or(f64::INFINITY);
+    let bound = |choice: &Choice| {
+        let bound = choice.plan.bound();
+        bound.map_or(f64::INFINITY, |bound| bound.value)
+    };
     let least = found.iter().map(bound).fold(f64::INFINITY, f64::min);
     found.retain(|choice| bound(choice) <= NEARLY * least);
     Ok(found

@@ -445,6 +445,7 @@ fn auto_takes_the_cheapest_of_the_nearly_best_at_a_radius() {
         (4_000, 0.5),
         (100_000, 0.5),
         (1_000_000, 4.0),
+        (4_000, 3_000.0),
         (20, 0.1),
     ] {
         for convexity in [Convexity::Convex, Convexity::Nonconvex] {
@@ -459,7 +460,7 @@ fn auto_takes_the_cheapest_of_the_nearly_best_at_a_radius() {
                     .ok()
             });
             let plans: Vec<_> = plans.into_iter().flatten().collect();
-            let of = |plan: &Box<dyn Plan>| plan.predicted_bound().unwrap();
+            let of = |plan: &Box<dyn Plan>| plan.bound().unwrap().value;
             let least = plans.iter().map(of).fold(f64::INFINITY, f64::min);
             let good = plans.iter().filter(|plan| of(plan) <= 1.25 * least);
             let cheapest = good.min_by(|a, b| a.gradients().total_cmp(&b.gradients()));
