@@ -289,6 +289,11 @@ impl ChooseArgs {
         }
     }
 
+    /// Whether the loss is claimed to have values in an interval.
+    pub(crate) fn bounds_values(&self) -> bool {
+        self.value_range.is_some()
+    }
+
     /// Plans. Only public facts come in, so nothing else can decide.
     pub(crate) fn choose(
         &self,

@@ -99,6 +99,8 @@ impl PlanArgs {
         let kinks = self.loss.is_none()
             && plans_kinks(self.solver)
             && matches!(given, (Some(_), None, Some(_)));
+        // Of a program whose values lie in an interval nothing else need be known.
+        let unknown = self.loss.is_none() && self.how.bounds_values() && self.lipschitz.is_none();
         let free = self.loss.is_none() && matches!(given, (Some(_), Some(_), Some(_))) || kinks;
         // A schema's labels are -1 and 1, or between.
         let derived = fit.constants(self.row_norm, Some(1.0));
@@ -109,7 +111,11 @@ impl PlanArgs {
             records: self.records,
             dim,
             adjacency: self.adjacency,
-            lipschitz: self.lipschitz.unwrap_or(derived.lipschitz),
+            lipschitz: self.lipschitz.unwrap_or(if unknown {
+                f64::INFINITY
+            } else {
+                derived.lipschitz
+            }),
             smoothness: self.smoothness.unwrap_or(if kinks {
                 f64::INFINITY
             } else {
@@ -118,12 +124,15 @@ impl PlanArgs {
             initial_gap: self.initial_gap.unwrap_or(derived.initial_gap),
             row_norm: self.row_norm,
             convexity: match (free, self.convex) {
+                _ if unknown => Convexity::Nonconvex,
                 (true, true) => Convexity::Convex,
                 (true, false) => Convexity::Nonconvex,
                 (false, _) => derived.convexity,
             },
         };
-        facts.check_lipschitz()?;
+        if !unknown {
+            facts.check_lipschitz()?;
+        }
         Ok(facts)
     }
 }

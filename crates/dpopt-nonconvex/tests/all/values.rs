@@ -177,9 +177,10 @@ fn solvers_that_need_gradients_refuse_a_program() {
         assert_eq!(oracle.curator().reserved(), Event::NoOp, "{solver}");
         refusing += 1;
     }
-    let all = SOLVERS.iter().filter(|solver| !solver.needs.values).count();
-    println!("{refusing} of {all} refuse, {running} run");
-    assert!(refusing >= 3 * all / 4 && running >= 3);
+    // Others have no plan that says something on so few records.
+    let values = SOLVERS.iter().filter(|solver| solver.needs.values).count();
+    assert_eq!(running, values);
+    assert!(4 * refusing >= 3 * (SOLVERS.len() - values), "{refusing}");
     // With no constants there is not even a plan.
     let nothing = nothing_known(Adjacency::ReplaceOne);
     let plan = NOISY_GD.plan(&nothing, &extra(), &budget(4.0), &Limits::steps(50));

@@ -372,11 +372,9 @@ impl Experiment for BlockExperiment {
             }
             // Many points close together: with few blocks, whole numbers of them show at each.
             Axis::Records if self.few_steps() && self.samples() => {
-                spaced(231.0, effort.pick(0.2, 0.25), effort.pick(6, 7))
+                spaced(231.0, 0.25, effort.pick(6, 7))
             }
-            Axis::Records if self.few_steps() => {
-                spaced(231.0, effort.pick(0.2, 0.3), effort.pick(6, 7))
-            }
+            Axis::Records if self.few_steps() => spaced(231.0, 0.3, effort.pick(6, 7)),
             // Fewer have no plan for so few steps.
             Axis::Records if self.twin == Twin::NoiseAsBias => half_decades(1_000.0, 3),
             Axis::Records => half_decades(300.0, effort.pick(4, 6)),
