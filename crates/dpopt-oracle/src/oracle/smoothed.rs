@@ -4,11 +4,12 @@ use std::num::NonZeroUsize;
 
 use dpopt_privacy::Which;
 
-use super::{Answer, Books, Oracle, OracleFacts, Question};
+use super::{Answer, Books, Offers, Oracle, OracleFacts, Question};
 use crate::error::AskError;
 use crate::loss::Momentum;
 use crate::query::{
     BallGradient, Frames, Linear, Offsets, Smoothed, SmoothedDifference, SmoothedGradient,
+    smoothed_change_per_length, smoothed_gradient_bound,
 };
 
 /// How a loss is smoothed, and how its smoothed gradient is asked for.
@@ -48,7 +49,8 @@ impl Smoothing {
     /// Draws as many offsets or frames as `of` has use for over these records, before one of them is read.
     ///
     /// # Errors
-    /// [`AskError::Shape`]; [`AskError::Refused`] when the curator's streams are used up.
+    /// [`AskError::Shape`]; [`AskError::NotOffered`] for a radius that is no positive number, where every slope would be no number and count
+    /// as zero; [`AskError::Refused`] when the curator's streams are used up.
     pub fn draw(
         &self,
         of: &Linear<'_>,
@@ -58,6 +60,10 @@ impl Smoothing {
         let dim = facts.dim;
         if !of.fits(dim) {
             return Err(AskError::Shape { dim });
+        }
+        if !(self.radius > 0.0 && self.radius.is_finite()) {
+            let what = "smoothed fields whose radius is not a positive number";
+            return Err(AskError::NotOffered { what });
         }
         let read = match over {
             Which::FixedSize(size) | Which::Next(size) => size,
@@ -143,11 +149,26 @@ impl Oracle for SmoothedMeans<'_> {
     fn facts(&self) -> OracleFacts {
         let facts = self.inner.facts();
         let Smoothing {
-            radius, lipschitz, ..
+            radius,
+            lipschitz,
+            fields,
+            ..
         } = self.smoothing;
-        // Rounded up.
-        let smoothness = (facts.dim as f64).sqrt() * lipschitz / radius * (1.0 + 1e-12);
-        facts.with_constants(lipschitz, smoothness)
+        let smoothness = smoothed_change_per_length(lipschitz, facts.dim, radius);
+        let longest = match fields {
+            SmoothedFields::Gradients => lipschitz,
+            SmoothedFields::Values => smoothed_gradient_bound(lipschitz, facts.dim),
+        };
+        let periods = facts.offers.covers(Offers::PERIODS);
+        let offers = match facts.offers.covers(Offers::SMOOTHED) {
+            true if periods => Offers::MEANS | Offers::PERIODS,
+            true => Offers::MEANS,
+            false => Offers::NOTHING,
+        };
+        OracleFacts {
+            offers,
+            ..facts.with_constants(longest, smoothness)
+        }
     }
 
     fn books(&mut self) -> &mut Books {
