@@ -564,43 +564,6 @@ fn periods_that_cannot_be_are_refused_before_a_release() {
     assert_eq!(refused(&frames(more)), Some((numbers, 4.0 * more as f64)));
 }
 
-/// Theorem 3 is about planned steps and gradients; a frame of more than 2^22 numbers is not drawn.
-#[test]
-fn periods_are_not_planned_for_what_they_are_not_for() {
-    let settings = GoldsteinSettings::at_radius(RADIUS);
-    let other = GoldsteinSettings {
-        step: GoldsteinStep::WithoutReset,
-        ..settings
-    };
-    let values = settings.from_values(None);
-    let asked = |settings: GoldsteinSettings| GoldsteinSettings {
-        period: NonZeroU64::new(8),
-        ..settings
-    };
-    let refused = |plan| matches!(plan, Err(PlanError::NoPeriods { .. }));
-    let many = facts(10_000_000, 2);
-    let fields = SmoothedFields::Gradients;
-    for settings in [other, values] {
-        let multi = GoldsteinPlan::paper_multi(&many, &budget(), &settings, 1_000);
-        let within = GoldsteinPlan::paper_multi_within(&many, &budget(), &settings, 1_000);
-        let single = GoldsteinPlan::paper_single(&many, &budget(), &settings, fields);
-        let recursive = GoldsteinPlan::recursive(&many, &budget(), &settings, 1_000);
-        let pass = GoldsteinPlan::single_pass(&many, &budget(), &asked(settings));
-        assert!(
-            [multi, within, single, recursive, pass]
-                .into_iter()
-                .all(refused)
-        );
-    }
-    let wide = |dim, settings| {
-        GoldsteinPlan::recursive(&facts(1_000_000_000, dim), &budget(), settings, 1_000)
-    };
-    assert!(refused(wide(2_049, &settings)));
-    let plan = wide(2_048, &settings).unwrap();
-    assert_eq!(plan.schedule().period.unwrap().frames.get(), 1);
-    assert!(plan.walk(&[0.0; 2_048]).is_ok());
-}
-
 #[test]
 fn units_of_losses_far_from_one_change_nothing() {
     let near = facts(1_000_000, 2);

@@ -203,23 +203,24 @@ fn recursive_estimates_follow_the_smoothed_loss() {
     }
 }
 
-/// (i + 1) sum of w_j^3 for record i: gradients at offsets and slopes along frames tell which record had which.
-fn cubes() -> impl Differentiable<Records = Vec<Vec<f64>>> {
+/// (i + 1) sum of w_j^4 for record i: gradients at offsets, slopes along frames and their changes tell which record had which. (Changes
+/// of slopes of a cubic are the same along any frame.)
+fn fourths() -> impl Differentiable<Records = Vec<Vec<f64>>> {
     let constants = Constants::new(1.0, f64::INFINITY, 1.0, Convexity::Nonconvex);
     ClosureLoss::new(
         DIM,
         constants,
-        |x: &Vec<f64>, w: &[f64]| x[0] * cube(w),
+        |x: &Vec<f64>, w: &[f64]| x[0] * fourth(w),
         |x: &Vec<f64>, w: &[f64], out: &mut [f64]| {
             for (out, w) in out.iter_mut().zip(w) {
-                *out += x[0] * 3.0 * w * w;
+                *out += x[0] * 4.0 * w.powi(3);
             }
         },
     )
 }
 
-fn cube(w: &[f64]) -> f64 {
-    w.iter().map(|w| w.powi(3)).sum()
+fn fourth(w: &[f64]) -> f64 {
+    w.iter().map(|w| w.powi(4)).sum()
 }
 
 /// What a record with number 1 in slot `slot` has to contribute: by the definition, from the vectors themselves.
@@ -242,7 +243,7 @@ fn of_slot(
             let copied = |at: &[f64], out: &mut [f64]| out.copy_from_slice(at);
             ball.write(slot, copied, &mut moved, &mut u);
             for (out, (w, u)) in out.iter_mut().zip(point.iter().zip(u)) {
-                *out = 3.0 * (w + u).powi(2);
+                *out = 4.0 * (w + u).powi(3);
             }
         }
         SmoothedDraw::Frames(frames) => {
@@ -262,7 +263,7 @@ fn of_slot(
             for y in ends.iter().step_by(2) {
                 let at = |w: &[f64], step: f64| {
                     let sums: Vec<f64> = w.iter().zip(y).map(|(w, y)| w + step * y).collect();
-                    cube(&sums)
+                    fourth(&sums)
                 };
                 let slope = |w: &[f64]| (at(w, radius) - at(w, -radius)) / (2.0 * radius);
                 let change = slope(point) - before.map_or(0.0, slope);
@@ -290,7 +291,7 @@ fn each_record_has_vectors_of_its_own_and_each_question_new_ones() {
             let records = (0..RECORDS).map(|i| vec![i as f64 + 1.0; DIM]).collect();
             let data = PrivateData::made_up_of(records, Adjacency::ReplaceOne, None).unwrap();
             let curator = || Curator::simulated(Adjacency::ReplaceOne, 11);
-            let mut means = PrivateMean::new(&data, cubes(), curator()).unwrap();
+            let mut means = PrivateMean::new(&data, fourths(), curator()).unwrap();
             let smoothing = Smoothing {
                 radius: 0.5,
                 lipschitz: 100.0,
