@@ -276,6 +276,14 @@ pub enum PlanError {
     /// A projection can't have this shape.
     #[error(transparent)]
     Map(#[from] MapError),
+    /// Recursive estimates in periods were asked for together with what they are not for.
+    #[error("{solver} has no recursive estimates with {what}")]
+    NoPeriods {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// With what.
+        what: String,
+    },
     /// The accountant refused.
     #[error(transparent)]
     Accounting(#[from] AccountingError),

@@ -1,5 +1,6 @@
 //! Certificates of windows on runs of real plans, beside the gradients that nobody else sees.
 
+use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 
 use dpopt_certify::{
@@ -135,6 +136,33 @@ fn only_solvers_with_fresh_releases_of_one_noise_have_windows() {
     ] {
         assert!(!fresh.contains(&name), "{name}");
     }
+}
+
+/// One pass in periods, unlike one of fresh estimates: releases of a period share their noise.
+#[test]
+fn one_pass_has_windows_until_it_runs_in_periods() {
+    let many = PublicFacts {
+        records: 10_000_000,
+        dim: 2,
+        ..facts()
+    };
+    let settings = GoldsteinSettings::at_radius(0.2);
+    let fresh = GoldsteinSettings {
+        period: NonZeroU64::new(1),
+        ..settings
+    };
+    let window = |settings| {
+        let plan = GoldsteinPlan::single_pass(&many, &budget(), settings).unwrap();
+        (
+            plan.schedule().period.is_some(),
+            WindowPlan::of(&plan, FAILURE),
+        )
+    };
+    assert!(matches!(window(&fresh), (false, Ok(_))));
+    let solver = "goldstein-pass";
+    let (periods, refused) = window(&settings);
+    assert!(periods);
+    assert_eq!(refused.unwrap_err(), WindowError::NotFresh { solver });
 }
 
 /// Terms by hand don't help: the observer sees what comes.

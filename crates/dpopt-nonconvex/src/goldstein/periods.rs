@@ -6,6 +6,8 @@ use dpopt_oracle::query::smoothed_gradient_bound;
 use dpopt_privacy::{ErrorMeasure, Participation, PrefixKind, PrefixNoise};
 use dpopt_solver::{PublicFacts, search::geometric};
 
+use super::schedule::MOST_NUMBERS;
+
 /// The longest period that is looked at.
 const LONGEST: u64 = 1 << 12;
 
@@ -129,6 +131,14 @@ impl Periodic<'_> {
             bound: f64::INFINITY,
         };
         // A move of 2 D has to be within the radius to which changes are clipped in any case, 2 L.
+        // Nor is anything gained by prefixes without a variance.
+        if variances.len() < len as usize {
+            return nothing;
+        }
+        let (frames, anchors) = self.most_read();
+        if self.reads == Reads::Slices && (shape.change > frames || shape.anchor > anchors) {
+            return nothing;
+        }
         if !(cap > 0.0 && d.sqrt() * cap <= a && shape.block >= 2.0_f64.max(sigma)) {
             return nothing;
         }
@@ -225,6 +235,7 @@ impl Periodic<'_> {
     /// The best walk over all lengths from 2 on, or with `only` that one.
     pub(super) fn best(&self, only: Option<u64>) -> Option<Best> {
         let doubled = (1..=LONGEST.ilog2()).flat_map(|k| [1 << k, 3 << (k - 1)]);
+        let doubled = doubled.filter(|len| *len <= LONGEST);
         let mut best: Option<Best> = None;
         let mut start = None;
         for len in only.map_or_else(|| doubled.collect(), |len| vec![len]) {
@@ -281,6 +292,17 @@ impl Periodic<'_> {
         self.whole(len, prefix, &variances, shape(&logs))
     }
 
+    /// Records of a change and of an anchor at most, where each has numbers of its own.
+    fn most_read(&self) -> (f64, f64) {
+        let d = self.facts.dim as u64;
+        let most = |each: u64| (MOST_NUMBERS / each.max(1)).max(1) as f64;
+        let frames = most(d.saturating_mul(d));
+        match self.fields {
+            SmoothedFields::Values => (frames, frames),
+            _ => (frames, most(d + 2)),
+        }
+    }
+
     /// What the reading makes of a shape.
     fn shaped(&self, len: u64, shape: Shape) -> Shape {
         let n = self.facts.records as f64;
@@ -297,10 +319,12 @@ impl Periodic<'_> {
             },
             (Reads::Slices, charged) => {
                 // The theorems for one pass have B1 = Sigma, B2 = 1 and half of the radius for each.
+                // Each record has an offset or a frame of its own, and there is room for so many.
+                let (frames, anchors) = self.most_read();
                 let (anchor, change, smoothing) = match charged {
                     Charged::AsNoise => (
-                        shape.anchor.max(1.0),
-                        shape.change.max(1.0),
+                        shape.anchor.clamp(1.0, anchors),
+                        shape.change.clamp(1.0, frames),
                         shape.smoothing,
                     ),
                     Charged::AsBias => (len as f64, 1.0, 0.5 * self.radius),
@@ -382,7 +406,7 @@ impl Periodic<'_> {
 
     /// The walk of Theorem 4.1 of arXiv 2410.05880, its parameters functions of beta, for the beta of the least bound:
     /// D = alpha beta^2/L^2, T = F0 L^2/(alpha beta^3), Sigma = max(1, L^2/(beta^2 sqrt d)), alpha = r/2 for the smoothing and
-    /// for the blocks. M is the most that fits.
+    /// for the blocks. M is the largest multiple of Sigma up to 2 L^2/beta^2 - 1, and D is then alpha 2/(M + 1), never less.
     pub(super) fn by_accuracy(&self) -> Option<Best> {
         let Reads::All { most, .. } = self.reads else {
             return None;
@@ -391,8 +415,11 @@ impl Periodic<'_> {
         let alpha = 0.5 * self.radius;
         let unit = self.facts.initial_gap / (alpha * l);
         let fastest = (unit / most as f64).cbrt();
-        geometric(fastest.max(1e-6), 2.0, 1.01)
-            .filter_map(|beta| {
+        let accuracies: Vec<f64> = geometric(fastest.max(1e-6), 2.0, 1.01).collect();
+        let mut best: Option<Best> = None;
+        // From above: periods and the time that one takes to look at grow as 1/beta^2.
+        for beta in accuracies.into_iter().rev() {
+            let shaped = || {
                 let len = (1.0 / (beta * beta * d.sqrt())).round().max(1.0) as u64;
                 let block = (2.0 / (beta * beta) - 1.0) as u64 / len * len;
                 let steps = (unit / beta.powi(3)) as u64;
@@ -415,8 +442,17 @@ impl Periodic<'_> {
                     shape,
                     worth,
                 })
-            })
-            .min_by(|a, b| a.worth.bound.total_cmp(&b.worth.bound))
+            };
+            let Some(next) = shaped() else { continue };
+            let least = best.map_or(f64::INFINITY, |best| best.worth.bound);
+            if next.worth.bound < least {
+                best = Some(next);
+            } else if next.worth.bound > 1.5 * least {
+                // From here on noise alone counts.
+                break;
+            }
+        }
+        best
     }
 }
 

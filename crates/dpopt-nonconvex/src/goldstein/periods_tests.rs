@@ -1,15 +1,18 @@
 //! Walks in periods against numbers of 40 digits, computed apart from this code from the formulas of Theorem 3 (c_d by
 //! Gamma functions, Toeplitz coefficients by binomials).
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 
-use dpopt_oracle::{Batch, SmoothedFields};
-use dpopt_privacy::{Accountant, Adjacency, Epsilon};
-use dpopt_solver::{Access, Budget, Plan, PlanError, PublicFacts, RunError};
+use dpopt_oracle::{Batch, FnOracle, Oracle, OracleFacts, SmoothedFields};
+use dpopt_privacy::{Accountant, Adjacency, Curator, Epsilon, Event};
+use dpopt_solver::{Access, Budget, NoObserver, Plan, PlanError, PublicFacts, RunError};
 
 use super::periods::{Charged, Periodic, Reads, Shape, smoothing_constant};
 use super::tests::{RADIUS, budget, close, facts};
-use super::{GoldsteinOutput, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+use super::{
+    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    GoldsteinStep,
+};
 
 const MU: f64 = 0.236704380663436;
 
@@ -512,6 +515,80 @@ fn walks_in_periods_are_refused_with_the_numbers() {
             period
         });
     }));
+}
+
+/// A plan by hand that is to read more records than there are, or has noise that there isn't, or draws more than there is room for.
+#[test]
+fn periods_that_cannot_be_are_refused_before_a_release() {
+    let many = facts(1_000_000, 2);
+    let settings = GoldsteinSettings::at_radius(RADIUS);
+    let good = GoldsteinPlan::single_pass(&many, &budget(), &settings).unwrap();
+    let by_hand = |records: u64, change: &dyn Fn(&mut GoldsteinSchedule, &mut GoldsteinPeriod)| {
+        let mut schedule = *good.schedule();
+        let mut period = schedule.period.unwrap();
+        change(&mut schedule, &mut period);
+        schedule.period = Some(period);
+        let facts = facts(records, 2);
+        GoldsteinPlan::by_hand(&facts, good.budget(), good.settings(), schedule)
+    };
+    let refused = |plan: &GoldsteinPlan| match plan.walk(&[0.0; 2]) {
+        Ok(_) => None,
+        Err(RunError::Schedule { name, value, .. }) => Some((name, value)),
+        Err(other) => panic!("{other}"),
+    };
+    let Access::SinglePass { anchor, variation } = good.access() else {
+        panic!();
+    };
+    let len = good.schedule().period.unwrap().len;
+    let read = good.steps() / len * (anchor + (len - 1) * variation);
+    assert_eq!(refused(&by_hand(read, &|_, _| ())), None);
+    let unread = "number of unread records";
+    let short = by_hand(read - 1, &|_, _| ());
+    assert_eq!(refused(&short), Some((unread, read as f64)));
+    // Nothing is reserved or asked for.
+    let known = OracleFacts::new(2, read - 1, Adjacency::ReplaceOne, short.needs());
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 2);
+    let mut oracle = FnOracle::new(known, curator, |_, question| panic!("{question:?}"));
+    let run = short.run(&mut oracle, &mut NoObserver);
+    assert!(matches!(run, Err(RunError::Schedule { .. })));
+    assert_eq!(oracle.books().counts().releases, 0);
+    assert_eq!(oracle.books().curator().reserved(), Event::NoOp);
+    // Fresh estimates too.
+    let fresh = GoldsteinSchedule {
+        period: None,
+        steps: 11,
+        block: 11,
+        batch: Batch::Next(10),
+        ..*good.schedule()
+    };
+    let fresh =
+        |records| GoldsteinPlan::by_hand(&facts(records, 2), good.budget(), good.settings(), fresh);
+    assert_eq!(refused(&fresh(110)), None);
+    assert_eq!(refused(&fresh(109)), Some((unread, 110.0)));
+    // Prefix noise where records are read again.
+    let all = |changes: bool| {
+        by_hand(1_000_000, &move |schedule, period| match changes {
+            true => period.changes = Batch::All,
+            false => schedule.batch = Batch::All,
+        })
+    };
+    let again = "prefix noise of changes whose records are read again";
+    assert_eq!(refused(&all(true)).map(|found| found.0), Some(again));
+    assert_eq!(refused(&all(false)).map(|found| found.0), Some(again));
+    let long = (1u64 << 24) + 2;
+    let longer = by_hand(1_000_000, &|_, period| period.len = long);
+    assert_eq!(refused(&longer), Some(("period", long as f64)));
+    // 2^20 frames of four numbers are as many as there is room for.
+    let frames = |frames: u64| {
+        let count = NonZeroUsize::new(frames as usize).unwrap();
+        by_hand(u64::MAX, &|_, period| {
+            (period.frames, period.changes) = (count, Batch::Next(frames));
+        })
+    };
+    assert_eq!(refused(&frames(1 << 20)), None);
+    let numbers = "number of coordinates of offsets or of frames";
+    let more = (1 << 20) + 1;
+    assert_eq!(refused(&frames(more)), Some((numbers, 4.0 * more as f64)));
 }
 
 #[test]

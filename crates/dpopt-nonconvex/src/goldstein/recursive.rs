@@ -11,11 +11,8 @@ use super::plan::{GoldsteinPlan, PASS, RECURSIVE, name_of};
 use super::planner::{Task, least_that_fits};
 use super::schedule::{
     GoldsteinAsks, GoldsteinOutput, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep,
+    GoldsteinStep, MOST_NUMBERS,
 };
-
-/// Numbers of all offsets, and of all frames, of one release at most.
-const MOST_NUMBERS: u64 = 1 << 22;
 
 impl Task<'_> {
     fn periodic(&self, reads: Reads, charged: Charged, fields: SmoothedFields) -> Periodic<'_> {
@@ -33,20 +30,23 @@ impl Task<'_> {
     /// How all records are read in at most `most` steps. Making frames is to take no longer than the values along them.
     fn all(&self, most: u64) -> Reads {
         let (n, d) = (self.facts.records.max(1), self.facts.dim as u64);
-        let frames = (n / (d + 25)).min(MOST_NUMBERS / d.saturating_mul(d).max(1));
+        let frames = (n / (d + 25)).max(16).min(n);
         Reads::All {
-            most,
+            most: most.min(self.most_steps()),
             offsets: n.min(MOST_NUMBERS / (d + 2)).max(1),
-            frames: frames.max(16).min(n),
+            frames: frames.min(MOST_NUMBERS / d.saturating_mul(d).max(1)).max(1),
         }
     }
 
-    /// On all records, in no more steps than fresh estimates take.
-    fn all_in_periods(&self, max_steps: u64) -> Periodic<'_> {
+    /// Steps on all records: where fresh estimates take as many their noise is as long as L.
+    fn most_steps(&self) -> u64 {
         let s = self.facts.adjacency.sum_sensitivity();
         let noise = self.facts.records as f64 * self.mu / s;
-        let most = (noise * noise / self.facts.dim as f64) as u64;
-        let reads = self.all(max_steps.min(most).max(2));
+        ((noise * noise / self.facts.dim as f64) as u64).max(2)
+    }
+
+    fn all_in_periods(&self, max_steps: u64) -> Periodic<'_> {
+        let reads = self.all(max_steps.max(2));
         self.periodic(reads, Charged::AsNoise, SmoothedFields::Gradients)
     }
 
@@ -122,10 +122,11 @@ impl Task<'_> {
         fresh: f64,
     ) -> Option<Result<GoldsteinPlan, PlanError>> {
         let asked = self.settings.period.map(NonZeroU64::get);
-        let fits = self.settings.step == GoldsteinStep::Planned
-            && self.settings.asks == GoldsteinAsks::Gradients;
-        if asked == Some(1) || !fits {
+        if asked == Some(1) {
             return None;
+        }
+        if let Err(refused) = self.fits_periods(PASS) {
+            return asked.map(|_| Err(refused));
         }
         let gradients = SmoothedFields::Gradients;
         let periodic = self.periodic(Reads::Slices, Charged::AsNoise, gradients);
@@ -135,8 +136,29 @@ impl Task<'_> {
         (asked.is_some() || better).then(|| self.planned(PASS, &periodic, best, || None))
     }
 
-    /// Frames and offsets go by position.
+    /// Theorem 3 is about gradients and planned steps, and one frame has to fit.
+    fn fits_periods(&self, solver: &'static str) -> Result<(), PlanError> {
+        let (step, dim) = (self.settings.step, self.facts.dim);
+        let what = match (step, self.settings.asks) {
+            (GoldsteinStep::Planned, GoldsteinAsks::Gradients) => None,
+            (GoldsteinStep::Planned, _) => Some("slopes along shared directions".to_owned()),
+            (step, _) => Some(format!("the step `{step}`")),
+        };
+        if let Some(what) = what {
+            return Err(PlanError::NoPeriods { solver, what });
+        }
+        if (dim as u128).pow(2) > u128::from(MOST_NUMBERS) {
+            let what = format!(
+                "frames of {dim} x {dim} numbers, and no more than {MOST_NUMBERS} are drawn for a release,"
+            );
+            return Err(PlanError::NoPeriods { solver, what });
+        }
+        Ok(())
+    }
+
+    /// What all plans in periods need. Frames and offsets go by position.
     fn check_periods(&self, solver: &'static str) -> Result<(), PlanError> {
+        self.fits_periods(solver)?;
         match self.facts.adjacency {
             Adjacency::AddRemove => Err(PlanError::NeedsPositions {
                 solver,
@@ -168,7 +190,8 @@ impl GoldsteinPlan {
     /// (Periods need gradients, a Lipschitz constant, and [`GoldsteinStep::Planned`].)
     ///
     /// # Errors
-    /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove.
+    /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove; [`PlanError::NoPeriods`] where periods were asked for and
+    /// can't be.
     pub fn single_pass(
         facts: &PublicFacts,
         budget: &Budget,
@@ -202,7 +225,8 @@ impl GoldsteinPlan {
     /// anchors.
     ///
     /// # Errors
-    /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove.
+    /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove; [`PlanError::NoPeriods`] for other steps, slopes, and
+    /// more dimensions than a frame may have.
     pub fn recursive(
         facts: &PublicFacts,
         budget: &Budget,
@@ -222,13 +246,15 @@ impl GoldsteinPlan {
         })
     }
 
-    /// Theorem 4.1 of arXiv 2410.05880 by its own parameters and with its own bound, both repaired (errata E3, E5, E7, E8): all
-    /// records, D = alpha beta^2/L^2, T = F0 L^2/(alpha beta^3), Sigma = max(1, L^2/(beta^2 sqrt d)) and alpha = r/2, at the
-    /// beta where
+    /// Theorem 4.1 of arXiv 2410.05880 by its own T, Sigma and alpha and with its own bound, both repaired (errata E3, E5, E7, E8):
+    /// all records, T = F0 L^2/(alpha beta^3), Sigma = max(1, L^2/(beta^2 sqrt d)) and alpha = r/2, at the beta where
     ///
     /// F0'/(D T) + (L + G0)/sqrt M + 2 G0
     ///
     /// is least, noise charged as a bias. For comparisons: [`GoldsteinPlan::new`] is better.
+    ///
+    /// Changed in its favour: gradients at anchors, noise of changes by their actual moves, shares of the budget by which the noise is least,
+    /// and M the most whole periods in 2 L^2/beta^2 - 1 steps, with D = r/(M + 1), which is alpha beta^2/L^2 or little more.
     ///
     /// # Errors
     /// As [`GoldsteinPlan::recursive`].
@@ -264,8 +290,8 @@ impl GoldsteinPlan {
         task.planned(RECURSIVE, &periodic, best, || None)
     }
 
-    /// Theorems 3.1 (from values) and 6.1 (from gradients at anchors) of arXiv 2410.05880 by their own parameters and with their
-    /// own bound, repaired: one pass, B1 = Sigma, B2 = 1, r/2 for the smoothing and for the blocks, D and Sigma where the bound
+    /// Theorems 3.1 (from values) and 6.1 (from gradients at anchors) of arXiv 2410.05880 by their own batches and with their
+    /// own bound, repaired, and with the best prefix noise (Toeplitz, say) for its trees: one pass, B1 = Sigma, B2 = 1, r/2 for the smoothing and for the blocks, D and Sigma where the bound
     /// of [`GoldsteinPlan::paper_multi`] is least. For comparisons: [`GoldsteinPlan::single_pass`] is better.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use dpopt_oracle::query::smoothed_change_per_length;
 use dpopt_oracle::{
     Batch, Level, PeriodAnchor, PeriodTerms, PrefixSettings, RecursiveSettings, Refresh,
     SmoothedFields, Smoothing, share_of,
@@ -185,6 +186,9 @@ pub struct GoldsteinPeriod {
     pub frames: NonZeroUsize,
 }
 
+/// Numbers of all offsets, and of all frames, of one release at most: 32 MiB.
+pub(super) const MOST_NUMBERS: u64 = 1 << 22;
+
 /// The estimator of a walk in periods.
 pub(super) enum PeriodSettings {
     Independent(RecursiveSettings),
@@ -238,7 +242,8 @@ impl GoldsteinSchedule {
             _ => 1.0,
         };
         // z is at most 2 D from the z before.
-        let longest = (dim as f64).sqrt() * period.lipschitz * 2.0 * self.cap / self.smoothing;
+        let each = smoothed_change_per_length(period.lipschitz, dim, self.smoothing);
+        let longest = each * 2.0 * self.cap;
         Ok(PeriodSettings::Prefix(PrefixSettings {
             clip,
             anchor: PeriodAnchor::Apart(self.level()),
@@ -259,6 +264,47 @@ impl GoldsteinSchedule {
         let period = self.period.as_ref()?;
         let settings = self.settings_of(period, dim).ok()?;
         Some((settings, self.steps.div_ceil(period.len.max(1))))
+    }
+
+    /// Unread records that the whole walk asks for; none where it reads the same ones again.
+    pub(super) fn unread(&self) -> Option<u128> {
+        let slice = |batch, times: u64| match batch {
+            Batch::Next(size) => Some(u128::from(size) * u128::from(times)),
+            _ => None,
+        };
+        let Some(period) = &self.period else {
+            return slice(self.batch, self.steps);
+        };
+        let anchors = self.steps.div_ceil(period.len.max(1));
+        let (first, rest) = (
+            slice(self.batch, anchors),
+            slice(period.changes, self.steps - anchors),
+        );
+        (first.is_some() || rest.is_some()).then(|| first.unwrap_or(0) + rest.unwrap_or(0))
+    }
+
+    /// Numbers of all offsets, and of all frames, of one release, where it reads `records` at most.
+    pub(super) fn numbers_drawn(&self, records: u64, dim: usize) -> u128 {
+        let Some(period) = &self.period else {
+            return 0;
+        };
+        let d = dim as u128;
+        let shared = |most: NonZeroUsize, batch| {
+            let read = match batch {
+                Batch::Next(size) | Batch::FixedSize(size) => size,
+                _ => records,
+            };
+            u128::from(read).min(most.get() as u128)
+        };
+        let anchors = match period.fields {
+            SmoothedFields::Values => shared(period.frames, self.batch) * d * d,
+            _ => shared(period.offsets, self.batch) * (d + 2),
+        };
+        let changes = match period.len.min(self.steps) {
+            0 | 1 => 0,
+            _ => shared(period.frames, period.changes) * d * d,
+        };
+        anchors.max(changes)
     }
 
     /// How many records a change reads.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use dpopt_oracle::{Batch, Convexity};
+use dpopt_oracle::{Batch, Convexity, SmoothedFields};
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_solver::{Budget, Plan, PlanError, PublicFacts, RunError};
 
@@ -421,4 +421,41 @@ fn steps_are_those_of_their_rule_and_a_bad_schedule_is_refused() {
     assert!(bad(|schedule| schedule.cap = f64::NAN));
     assert!(bad(|schedule| schedule.step_size = 1e308));
     assert!(bad(|schedule| schedule.smoothing = 0.0));
+}
+
+/// Theorem 3 is about planned steps and gradients; a frame of more than 2^22 numbers is not drawn.
+#[test]
+fn periods_are_not_planned_for_what_they_are_not_for() {
+    let settings = GoldsteinSettings::at_radius(RADIUS);
+    let other = GoldsteinSettings {
+        step: GoldsteinStep::WithoutReset,
+        ..settings
+    };
+    let values = settings.from_values(None);
+    let asked = |settings: GoldsteinSettings| GoldsteinSettings {
+        period: NonZeroU64::new(8),
+        ..settings
+    };
+    let refused = |plan| matches!(plan, Err(PlanError::NoPeriods { .. }));
+    let many = facts(10_000_000, 2);
+    let fields = SmoothedFields::Gradients;
+    for settings in [other, values] {
+        let multi = GoldsteinPlan::paper_multi(&many, &budget(), &settings, 1_000);
+        let within = GoldsteinPlan::paper_multi_within(&many, &budget(), &settings, 1_000);
+        let single = GoldsteinPlan::paper_single(&many, &budget(), &settings, fields);
+        let recursive = GoldsteinPlan::recursive(&many, &budget(), &settings, 1_000);
+        let pass = GoldsteinPlan::single_pass(&many, &budget(), &asked(settings));
+        assert!(
+            [multi, within, single, recursive, pass]
+                .into_iter()
+                .all(refused)
+        );
+    }
+    let wide = |dim, settings| {
+        GoldsteinPlan::recursive(&facts(1_000_000_000, dim), &budget(), settings, 1_000)
+    };
+    assert!(refused(wide(2_049, &settings)));
+    // One frame for all records may be drawn, and says nothing.
+    let one = wide(2_048, &settings);
+    assert!(matches!(one, Err(PlanError::VacuousGoldstein { .. })));
 }

@@ -9,7 +9,8 @@ use dpopt_privacy::{
 };
 
 use super::{
-    Answer, Books, Counts, Mean, Number, Offers, Oracle, OracleFacts, Period, PeriodTerms, Question,
+    Answer, Books, Counts, Mean, Number, Offers, Oracle, OracleFacts, Period, PeriodTerms,
+    Question, SmoothedDraw, Smoothing,
 };
 use crate::data::PrivateData;
 use crate::error::{AskError, EstimatorError};
@@ -17,7 +18,7 @@ use crate::loss::{Differentiable, Loss};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
-use crate::query::{Query, Slopes, Value};
+use crate::query::{Linear, Query, Slopes, Value};
 use crate::records::Records;
 use crate::threads::Threads;
 
@@ -350,15 +351,35 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let Some(bound) = query.bound(&self.loss)? else {
             return Ok(None);
         };
+        let shape = (query.vanishes_on_zero_rows(), query.needs_fixed_positions());
+        self.check_adjacency(shape)?;
+        Ok(Some(bound))
+    }
+
+    /// Whether a query that vanishes on rows of zeros, or not, and needs fixed positions, or not, may be asked.
+    fn check_adjacency(&self, (vanishes, fixed): (bool, bool)) -> Result<(), AskError> {
         let adjacency = self.data.adjacency();
-        let vanishes = L::VANISHES_ON_ERASED || !<L::Records as Records>::HAS_ERASED;
-        if adjacency == Adjacency::ZeroOut && !(vanishes && query.vanishes_on_zero_rows()) {
+        let erased = L::VANISHES_ON_ERASED || !<L::Records as Records>::HAS_ERASED;
+        if adjacency == Adjacency::ZeroOut && !(erased && vanishes) {
             return Err(AskError::ZeroRows);
         }
-        if query.needs_fixed_positions() && !adjacency.record_count_is_public() {
+        if fixed && !adjacency.record_count_is_public() {
             return Err(PoolError::Adjacency { adjacency }.into());
         }
-        Ok(Some(bound))
+        Ok(())
+    }
+
+    /// Draws what a question about the smoothed field needs, if that may be asked: offsets and frames may be many.
+    fn draw_smoothed(
+        &mut self,
+        of: &Linear<'_>,
+        smoothing: Smoothing,
+        over: Which<'_>,
+    ) -> Result<SmoothedDraw, AskError> {
+        self.data.check_curator(self.books.curator())?;
+        self.facts.check_point(of.point())?;
+        self.check_adjacency((true, true))?;
+        smoothing.draw(of, over, (self.facts, &mut self.books))
     }
 
     /// How many records there are to draw from. Opens the pool where the next slice is read.
@@ -439,7 +460,7 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 over,
                 noise,
             } => {
-                let drawn = &smoothing.draw(&of, over, (self.facts, &mut self.books))?;
+                let drawn = &self.draw_smoothed(&of, smoothing, over)?;
                 let mean = self.release(&smoothing.query(&of, drawn)?, over, noise)?;
                 Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
             }
@@ -483,7 +504,7 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 over,
             } => {
                 let period = period.inside().ok_or(AskError::ForeignPeriod)?;
-                let drawn = &smoothing.draw(&of, over, (self.facts, &mut self.books))?;
+                let drawn = &self.draw_smoothed(&of, smoothing, over)?;
                 let query = smoothing.query(&of, drawn)?;
                 Answer::Mean(self.push_step(period, &query, of.radius(), over)?)
             }

@@ -1,7 +1,8 @@
 //! The smoothed loss as the field of an oracle.
 
-use super::{Answer, Books, Oracle, OracleFacts, Question, Smoothing};
+use super::{Answer, Books, Offers, Oracle, OracleFacts, Question, SmoothedFields, Smoothing};
 use crate::error::AskError;
+use crate::query::{smoothed_change_per_length, smoothed_gradient_bound};
 
 /// An oracle whose field is the gradient of the smoothed loss F_a(w) = E F(w + u), u uniform in the ball of radius a, made
 /// of one that answers for smoothed fields. Every estimator works on it.
@@ -31,11 +32,26 @@ impl Oracle for SmoothedMeans<'_> {
     fn facts(&self) -> OracleFacts {
         let facts = self.inner.facts();
         let Smoothing {
-            radius, lipschitz, ..
+            radius,
+            lipschitz,
+            fields,
+            ..
         } = self.smoothing;
-        // Rounded up.
-        let smoothness = (facts.dim as f64).sqrt() * lipschitz / radius * (1.0 + 1e-12);
-        facts.with_constants(lipschitz, smoothness)
+        let smoothness = smoothed_change_per_length(lipschitz, facts.dim, radius);
+        let longest = match fields {
+            SmoothedFields::Gradients => lipschitz,
+            SmoothedFields::Values => smoothed_gradient_bound(lipschitz, facts.dim),
+        };
+        let periods = facts.offers.covers(Offers::PERIODS);
+        let offers = match facts.offers.covers(Offers::SMOOTHED) {
+            true if periods => Offers::MEANS | Offers::PERIODS,
+            true => Offers::MEANS,
+            false => Offers::NOTHING,
+        };
+        OracleFacts {
+            offers,
+            ..facts.with_constants(longest, smoothness)
+        }
     }
 
     fn books(&mut self) -> &mut Books {

@@ -48,7 +48,8 @@ impl Smoothing {
     /// Draws as many offsets or frames as `of` has use for over these records, before one of them is read.
     ///
     /// # Errors
-    /// [`AskError::Shape`]; [`AskError::Refused`] when the curator's streams are used up.
+    /// [`AskError::Shape`]; [`AskError::NotOffered`] for a radius that is no positive number, where every slope would be NaN and count as
+    /// zero; [`AskError::Refused`] when the curator's streams are used up.
     pub fn draw(
         &self,
         of: &Linear<'_>,
@@ -58,6 +59,10 @@ impl Smoothing {
         let dim = facts.dim;
         if !of.fits(dim) {
             return Err(AskError::Shape { dim });
+        }
+        if !(self.radius > 0.0 && self.radius.is_finite()) {
+            let what = "smoothed fields whose radius is not a positive number";
+            return Err(AskError::NotOffered { what });
         }
         let read = match over {
             Which::FixedSize(size) | Which::Next(size) => size,

@@ -22,6 +22,7 @@ pub use mean_of_gradients::MeanOfGradients;
 pub use of_record::Query;
 pub use slopes::{Directions, Slopes};
 pub use smoothed::{
-    Frames, SmoothedDifference, SmoothedGradient, smoothed_change_radius, smoothed_gradient_bound,
+    Frames, SmoothedDifference, SmoothedGradient, smoothed_change_per_length,
+    smoothed_change_radius, smoothed_gradient_bound,
 };
 pub use value::Value;

@@ -123,6 +123,16 @@ pub fn smoothed_gradient_bound(lipschitz: f64, dim: usize) -> f64 {
     lipschitz * square.sqrt() * (1.0 + 1e-12)
 }
 
+/// sqrt(d) L / alpha, rounded up: how many times the length of a move the longest [`SmoothedDifference`] of an L-Lipschitz loss is.
+///
+/// Infinite where it is no positive number (a loss without a constant, alpha = 0): nothing is known of a change then, and zero would say
+/// that there is none.
+#[must_use]
+pub fn smoothed_change_per_length(lipschitz: f64, dim: usize, smoothing: f64) -> f64 {
+    let most = (dim as f64).sqrt() * lipschitz / smoothing * (1.0 + 1e-12);
+    if most > 0.0 { most } else { f64::INFINITY }
+}
+
 /// sqrt(d) L ||w - w'|| / alpha, rounded up: the longest [`SmoothedDifference`] of an L-Lipschitz
 /// loss; none for equal points.
 ///
@@ -138,9 +148,9 @@ pub fn smoothed_change_radius(
     if length == 0.0 {
         return None;
     }
-    let dim = segment.from.len() as f64;
-    let radius = dim.sqrt() * lipschitz * length / smoothing * (1.0 + 1e-12);
-    ClipNorm::new(if radius.is_finite() { radius } else { f64::MAX }).ok()
+    let radius = length * smoothed_change_per_length(lipschitz, segment.from.len(), smoothing);
+    // Nor for one that is too short.
+    ClipNorm::new(radius.clamp(f64::MIN_POSITIVE, f64::MAX)).ok()
 }
 
 /// Adds sum_j b_j y_j to `out`, with 2 alpha b_j what `rise` gives for the direction y_j.

@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_oracle::query::Offsets;
+use dpopt_oracle::query::{BallGradient, Offsets, SmoothedGradient};
 use dpopt_oracle::{
-    AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, Level, Linear, Oracle,
-    PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings, PrivateData, PrivateMean,
-    Recursive, RecursiveSettings, Refresh, Schedule, SmoothedFields, SmoothedMeans, Smoothing,
-    StepKind, share_of,
+    AskError, Batch, Books, ClosureLoss, Constants, Convexity, Differentiable, FnOracle, Level,
+    Linear, Offers, Oracle, OracleFacts, PeriodAnchor, PeriodTerms, PrefixRecursive,
+    PrefixSettings, PrivateData, PrivateMean, Recursive, RecursiveSettings, Refresh, Schedule,
+    Segment, SmoothedDraw, SmoothedFields, SmoothedMeans, Smoothing, StepKind, share_of,
 };
 use dpopt_privacy::{
     Adjacency, Curator, Event, Participation, PoolError, PrefixKind, Refused, Which,
@@ -201,6 +201,207 @@ fn recursive_estimates_follow_the_smoothed_loss() {
             }
         }
     }
+}
+
+/// (i + 1) sum of w_j^4 for record i: gradients at offsets, slopes along frames and their changes tell which record had which. (Changes
+/// of slopes of a cubic are the same along any frame.)
+fn fourths() -> impl Differentiable<Records = Vec<Vec<f64>>> {
+    let constants = Constants::new(1.0, f64::INFINITY, 1.0, Convexity::Nonconvex);
+    ClosureLoss::new(
+        DIM,
+        constants,
+        |x: &Vec<f64>, w: &[f64]| x[0] * fourth(w),
+        |x: &Vec<f64>, w: &[f64], out: &mut [f64]| {
+            for (out, w) in out.iter_mut().zip(w) {
+                *out += x[0] * 4.0 * w.powi(3);
+            }
+        },
+    )
+}
+
+fn fourth(w: &[f64]) -> f64 {
+    w.iter().map(|w| w.powi(4)).sum()
+}
+
+/// What a record with number 1 in slot `slot` has to contribute: by the definition, from the vectors themselves.
+fn of_slot(
+    (drawn, radius): (&SmoothedDraw, f64),
+    (before, point): (Option<&[f64]>, &[f64]),
+    slot: usize,
+) -> Vec<f64> {
+    let zero = [0.0; DIM];
+    let (mut moved, mut out) = ([0.0; DIM], vec![0.0; DIM]);
+    match drawn {
+        SmoothedDraw::Offsets(offsets) => {
+            let ball = BallGradient {
+                point: &zero,
+                offsets,
+                clip: clip(1.0),
+            };
+            // u_i itself.
+            let mut u = [0.0; DIM];
+            let copied = |at: &[f64], out: &mut [f64]| out.copy_from_slice(at);
+            ball.write(slot, copied, &mut moved, &mut u);
+            for (out, (w, u)) in out.iter_mut().zip(point.iter().zip(u)) {
+                *out = 4.0 * (w + u).powi(3);
+            }
+        }
+        SmoothedDraw::Frames(frames) => {
+            let frame = SmoothedGradient {
+                point: &zero,
+                smoothing: 1.0,
+                frames,
+                clip: clip(1.0),
+            };
+            // y_1, -y_1, y_2, ...
+            let mut ends = Vec::new();
+            let noted = |at: &[f64]| {
+                ends.push(at.to_vec());
+                0.0
+            };
+            frame.write(slot, noted, &mut moved, &mut [0.0; DIM]);
+            for y in ends.iter().step_by(2) {
+                let at = |w: &[f64], step: f64| {
+                    let sums: Vec<f64> = w.iter().zip(y).map(|(w, y)| w + step * y).collect();
+                    fourth(&sums)
+                };
+                let slope = |w: &[f64]| (at(w, radius) - at(w, -radius)) / (2.0 * radius);
+                let change = slope(point) - before.map_or(0.0, slope);
+                out.iter_mut()
+                    .zip(y)
+                    .for_each(|(out, y)| *out += change * y);
+            }
+        }
+    }
+    out
+}
+
+/// Each record has an offset or a frame of its own, fresh for each question: what is released is what the vectors make that a
+/// curator with the same seed draws. One for all, that of another record, or those of the question before make something else.
+#[test]
+fn each_record_has_vectors_of_its_own_and_each_question_new_ones() {
+    let points = [vec![0.3, -0.2, 0.5], vec![0.25, -0.1, 0.45]];
+    let mut told = 0;
+    for fields in [SmoothedFields::Gradients, SmoothedFields::Values] {
+        for (batches, groups) in [
+            ([Which::All, Which::All], RECORDS),
+            ([Which::All, Which::All], 5),
+            ([Which::Next(7), Which::Next(5)], RECORDS),
+        ] {
+            let records = (0..RECORDS).map(|i| vec![i as f64 + 1.0; DIM]).collect();
+            let data = PrivateData::made_up_of(records, Adjacency::ReplaceOne, None).unwrap();
+            let curator = || Curator::simulated(Adjacency::ReplaceOne, 11);
+            let mut means = PrivateMean::new(&data, fourths(), curator()).unwrap();
+            let smoothing = Smoothing {
+                radius: 0.5,
+                lipschitz: 100.0,
+                fields,
+                offsets: count(groups),
+                frames: count(groups),
+            };
+            let slices = matches!(batches[0], Which::Next(_));
+            let schedule = Schedule::new(RECORDS as u64);
+            let level = |batch| Level {
+                batch,
+                noise_multiplier: z(QUIET),
+            };
+            let spend = match slices {
+                true => schedule.releases(level(Batch::Next(7)), 2),
+                false => schedule.releases(level(Batch::All), 2),
+            };
+            means.books().reserve(&spend.spend()).unwrap();
+            let known = means.facts();
+            let mut twin = Books::new(curator(), RECORDS as u64);
+            let segment = [-0.05, 0.1, -0.05];
+            let change = Segment::new(&points[0], &points[1], &segment).unwrap();
+            let wide = clip(1e4);
+            let asked = [
+                (Linear::field(&points[0], wide), None),
+                (Linear::change(change, wide, wide), Some(&points[0][..])),
+            ];
+            let mut stale = None;
+            let mut first = 0;
+            for ((of, before), over) in asked.into_iter().zip(batches) {
+                let drawn = smoothing.draw(&of, over, (known, &mut twin)).unwrap();
+                let mut oracle = SmoothedMeans::new(&mut means, smoothing);
+                let found = oracle.mean(of, over, z(QUIET)).unwrap().mean;
+                let read = match over {
+                    Which::Next(size) => size as usize,
+                    _ => RECORDS,
+                };
+                let from = if slices { first } else { 0 };
+                first += read;
+                let mean = |drawn: &SmoothedDraw, groups: usize| {
+                    let mut mean = vec![0.0; DIM];
+                    for i in from..from + read {
+                        let part = of_slot((drawn, 0.5), (before, of.point()), i % groups);
+                        for (mean, part) in mean.iter_mut().zip(part) {
+                            *mean += (i as f64 + 1.0) * part / read as f64;
+                        }
+                    }
+                    mean
+                };
+                let off = |expected: &[f64]| {
+                    let gaps = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+                    gaps.fold(0.0, f64::max)
+                };
+                let at = format!("{fields:?} {over:?} {groups}");
+                let groups = groups.min(read);
+                let right = off(&mean(&drawn, groups));
+                assert!(right < 1e-2 / 3.0, "{at}: {right}");
+                // One for all, and those of a question before.
+                assert!(off(&mean(&drawn, 1)) > 1e-2, "{at}: shared");
+                if let (Some(SmoothedDraw::Frames(_)), SmoothedDraw::Frames(_)) = (&stale, &drawn) {
+                    let stale = stale.as_ref().unwrap();
+                    assert!(off(&mean(stale, groups)) > 1e-2, "{at}: stale");
+                    told += 1;
+                }
+                stale = Some(drawn);
+            }
+        }
+    }
+    assert_eq!(told, 3);
+}
+
+/// What is offered follows from what the oracle below offers of smoothed fields; slopes are as long as slopes can be.
+#[test]
+fn facts_are_those_of_the_smoothed_field() {
+    let data = data(Adjacency::ReplaceOne);
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 8);
+    let mut means = PrivateMean::new(&data, bowl(1.0), curator).unwrap();
+    let offered = SmoothedMeans::new(&mut means, smoothing(SmoothedFields::Values)).facts();
+    assert_eq!(offered.offers, Offers::MEANS | Offers::PERIODS);
+    // kappa_3^2 = max(3/2, 1 + 2 (sqrt 2 - 1)^2).
+    assert!((offered.lipschitz - 1.5f64.sqrt()).abs() < 1e-9);
+    assert!((offered.smoothness / (3f64.sqrt() / 0.1) - 1.0).abs() < 1e-9);
+    let gradients = SmoothedMeans::new(&mut means, smoothing(SmoothedFields::Gradients)).facts();
+    assert_eq!(gradients.lipschitz, 1.0);
+    for (inner, expected) in [
+        (
+            Offers::MEANS | Offers::PERIODS | Offers::NORMS,
+            Offers::NOTHING,
+        ),
+        (Offers::SMOOTHED, Offers::MEANS),
+    ] {
+        let known = OracleFacts::new(DIM, 12, Adjacency::ReplaceOne, inner);
+        let curator = Curator::simulated(Adjacency::ReplaceOne, 8);
+        let mut oracle = FnOracle::new(known, curator, |_, question| panic!("{question:?}"));
+        let fields = smoothing(SmoothedFields::Gradients);
+        assert_eq!(
+            SmoothedMeans::new(&mut oracle, fields).facts().offers,
+            expected
+        );
+    }
+    // A radius at which slopes are no numbers.
+    let flat = Smoothing {
+        radius: 0.0,
+        ..smoothing(SmoothedFields::Values)
+    };
+    let mut oracle = SmoothedMeans::new(&mut means, flat);
+    assert_eq!(oracle.facts().smoothness, f64::INFINITY);
+    let field = Linear::field(&[0.1; DIM], clip(1.0));
+    let refused = oracle.mean(field, Which::All, z(1.0));
+    assert!(matches!(refused, Err(AskError::NotOffered { .. })));
 }
 
 /// Coordinate `j` of record `i`.

@@ -41,7 +41,7 @@ const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 22] = [
+const TWINS: [Twin; 21] = [
     Twin {
         name: "half-the-noise",
         data: LEFT,
@@ -51,20 +51,6 @@ const TWINS: [Twin; 22] = [
         name: "no-clipping",
         data: Neighbours(&[9.0, 0.3], &[0.3], REMOVED),
         run: |tape, data, _| one(tape, data.iter().sum(), Z),
-    },
-    Twin {
-        name: "frames-by-position-under-add-remove",
-        data: Neighbours(
-            &[0.3, 1.0, -1.0, 1.0, -1.0],
-            &[1.0, -1.0, 1.0, -1.0],
-            REMOVED,
-        ),
-        // Signs stand for frames: one record fewer at the front changes the part of every other.
-        run: |tape, data, _| {
-            let sign = |i: usize| if i.is_multiple_of(2) { -1.0 } else { 1.0 };
-            let sum = data.iter().enumerate().map(|(i, x)| sign(i) * x).sum();
-            one(tape, sum, Z)
-        },
     },
     Twin {
         name: "noise-reused",

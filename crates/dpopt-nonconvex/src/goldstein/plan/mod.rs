@@ -82,7 +82,7 @@ impl GoldsteinPlan {
         let steps = schedule.steps;
         let schedule_of = Schedule::new(facts.records);
         let fresh = || Schedule::new(facts.records).releases(schedule.level(), steps);
-        // A period that can't be is refused when it is to be walked.
+        // A period that can't be is refused by `walk`, before any of this is reserved.
         let spend = match schedule.in_periods(facts.dim) {
             Some((PeriodSettings::Independent(settings), anchors)) => {
                 schedule_of.recursive(&settings, anchors, steps - anchors)

@@ -1,14 +1,63 @@
 //! What a plan of a walk in blocks shows, needs and runs.
 
 use dpopt_oracle::{Batch, Offers};
+use dpopt_privacy::{Participation, PrefixNoise};
 use dpopt_solver::{Item, Plan, RunError, Terms, Unit, Walk};
 
-use super::super::schedule::{GoldsteinPeriod, GoldsteinSchedule, GoldsteinStep};
+use super::super::schedule::{GoldsteinPeriod, GoldsteinSchedule, GoldsteinStep, MOST_NUMBERS};
 use super::super::walk::Blocks;
 use super::{GoldsteinPlan, RECURSIVE, name_of};
 
 /// How far the start is moved where the smoothed loss may have no gradient at some points, over a.
 const MOVED: f64 = 1e-6;
+
+impl GoldsteinPlan {
+    /// Whether there are the records, the noise and the room for what a plan by hand says.
+    fn check_periods(&self, dim: usize) -> Result<(), RunError> {
+        let schedule = &self.schedule;
+        let refused = |name, value| {
+            let solver = self.name();
+            Err(RunError::Schedule {
+                solver,
+                name,
+                value,
+            })
+        };
+        let records = self.facts().records;
+        if let Some(unread) = schedule.unread()
+            && unread > u128::from(records)
+        {
+            return refused("number of unread records", unread as f64);
+        }
+        let Some(period) = &schedule.period else {
+            return Ok(());
+        };
+        if period.len == 0 {
+            return refused("period", 0.0);
+        }
+        if let Some(kind) = period.prefix {
+            // Noise by slices: a record takes part once.
+            let slices =
+                [schedule.batch, period.changes].map(|batch| matches!(batch, Batch::Next(_)));
+            if slices != [true; 2] {
+                let read = schedule.read_by_changes(self.facts()).unwrap_or(0.0);
+                return refused("prefix noise of changes whose records are read again", read);
+            }
+            let changes = (period.len - 1).max(1);
+            if PrefixNoise::new(kind, changes, Participation::Single).is_err() {
+                return refused("period", period.len as f64);
+            }
+        }
+        let numbers = schedule.numbers_drawn(records, dim);
+        if numbers > u128::from(MOST_NUMBERS) {
+            return refused(
+                "number of coordinates of offsets or of frames",
+                numbers as f64,
+            );
+        }
+        Ok(())
+    }
+}
 
 impl Plan for GoldsteinPlan {
     fn name(&self) -> &'static str {
@@ -132,6 +181,7 @@ impl Plan for GoldsteinPlan {
                 value: directions.get() as f64,
             });
         }
+        self.check_periods(start.len())?;
         let moved = self.settings.bounded.map(|_| MOVED * schedule.smoothing);
         Ok(Box::new(Blocks::new(schedule, start.len(), moved)?))
     }
