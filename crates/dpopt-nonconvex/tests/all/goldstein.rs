@@ -460,9 +460,12 @@ fn auto_takes_the_cheapest_of_the_nearly_best_at_a_radius() {
                     .ok()
             });
             let plans: Vec<_> = plans.into_iter().flatten().collect();
-            let of = |plan: &Box<dyn Plan>| plan.bound().unwrap().value;
-            let least = plans.iter().map(of).fold(f64::INFINITY, f64::min);
-            let good = plans.iter().filter(|plan| of(plan) <= 1.25 * least);
+            let of = |plan: &dyn Plan| plan.bound().unwrap().value;
+            let least = plans
+                .iter()
+                .map(|plan| of(&**plan))
+                .fold(f64::INFINITY, f64::min);
+            let good = plans.iter().filter(|plan| of(&***plan) <= 1.25 * least);
             let cheapest = good.min_by(|a, b| a.gradients().total_cmp(&b.gradients()));
             let (name, reason) = match cheapest {
                 Some(plan) => (plan.name(), AutoReason::AtRadius),
