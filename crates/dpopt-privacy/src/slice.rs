@@ -46,14 +46,6 @@ pub enum PoolError {
         /// Records left.
         left: u64,
     },
-    /// The slice ends beyond the records, which are others than the pool was opened for.
-    #[error("a slice that ends at record {end} was asked for, and there are {records}")]
-    Beyond {
-        /// Where it ends.
-        end: u64,
-        /// Records in all.
-        records: u64,
-    },
     /// The slice comes from another curator's pool.
     #[error("the slice was not handed out by this curator")]
     ForeignSlice,

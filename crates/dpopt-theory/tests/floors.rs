@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, ExtraFacts, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    Access, Budget, ConvexFacts, ExtraFacts, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
     KlCondition, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts,
     RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver,
     TreeSettings, TreeSpiderPlan, TreeTarget,
@@ -89,7 +89,7 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
                 };
                 return Box::new(SampledSpiderBoostPlan::by_hand(facts, budget, schedule));
             }
-            Ok(_) if solver.needs.goldstein && solver.needs.positions => {
+            Ok(plan) if solver.needs.goldstein && one_pass(&*plan) => {
                 // As many blocks of smaller batches.
                 let mut settings = GoldsteinSettings {
                     period: NonZeroU64::new(1),
@@ -118,6 +118,11 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
         }
     }
     panic!("{solver} can't be planned: {reason:?}");
+}
+
+/// Whether each step reads records of its own.
+fn one_pass(plan: &dyn Plan) -> bool {
+    matches!(plan.access(), Access::SinglePass { .. })
 }
 
 /// One step of 1/L1, clipped to what the records can be.

@@ -191,6 +191,16 @@ impl GoldsteinSlicePlan {
         if !mean.curator().knows_unread() {
             return Err(PrivateCertificateError::MaybeRead);
         }
+        // A slice is cut at the end of the records, and noise alone would look like a stationary point.
+        let end = mean.curator().records_taken().saturating_add(facts.records);
+        let found = mean.data().public_records();
+        if end > found {
+            return Err(PrivateCertificateError::OtherData {
+                what: "records up to the end of the slice",
+                planned: end,
+                found,
+            });
+        }
         let dim = facts.dim;
         let query = MeanOfGradients::new(points, dim, *radius);
         let query = query.ok_or(PrivateCertificateError::NoPoints {

@@ -244,7 +244,8 @@ fn what_is_not_covered_is_refused_and_costs_nothing() {
     assert_eq!((found.points, found.point), (2, vec![2.0]));
     assert!((0.5..0.501).contains(&found.radius));
     // The slice was handed out.
-    assert!(matches!(plan.release(&mut mean, &[1.5]), Err(E::Ask(_))));
+    let again = plan.release(&mut mean, &[1.5]);
+    assert!(matches!(again, Err(E::OtherData { .. })), "{again:?}");
     // A loss with longer gradients than were planned for.
     let short = GoldsteinSlicePlan::new(
         &PublicFacts {
@@ -276,7 +277,7 @@ fn a_slice_beyond_the_records_is_refused() {
         let mut mean = PrivateMean::new(&data, rough(), curator).unwrap();
         let refused = plan.release(&mut mean, &[0.5]);
         assert!(
-            matches!(refused, Err(PrivateCertificateError::Ask(_))),
+            matches!(refused, Err(PrivateCertificateError::OtherData { .. })),
             "{refused:?}"
         );
         assert_eq!(mean.curator().spent(), Event::NoOp);

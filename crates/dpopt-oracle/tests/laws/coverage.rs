@@ -16,7 +16,8 @@ const LOSSES: [&str; 9] = [
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].
-const QUERIES: [&str; 10] = [
+const QUERIES: [&str; 12] = [
+    "BallGradient",
     "Curvature",
     "HessianMatrix",
     "HessianVector",
@@ -24,6 +25,7 @@ const QUERIES: [&str; 10] = [
     "Linear",
     "MeanOfGradients",
     "Slopes",
+    "Smoothed",
     "SmoothedDifference",
     "SmoothedGradient",
     "Value",

@@ -3,10 +3,12 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_oracle::query::{Frames, SmoothedDifference, SmoothedGradient};
+use dpopt_oracle::query::{
+    BallGradient, Frames, Offsets, Smoothed, SmoothedDifference, SmoothedGradient,
+};
 use dpopt_oracle::{
-    Activation, Glm, Head, Loss, MatrixFactorization, MatrixSensing, Mlp, PhaseRetrieval,
-    PrivateData, Query, Segment, Softmax,
+    Activation, Differentiable, Glm, Head, Loss, MatrixFactorization, MatrixSensing, Mlp,
+    PhaseRetrieval, PrivateData, Query, Segment, Softmax,
 };
 use dpopt_privacy::{Adjacency, Curator, SamplingRate, Which};
 
@@ -92,7 +94,7 @@ fn framed<T: Clone, L: Loss, Q: Query<L>>(
 }
 
 /// Smoothed gradients and their differences.
-fn smoothed<T: Clone, L: Loss>(
+fn smoothed<T: Clone, L: Differentiable>(
     name: &str,
     loss: &impl Fn() -> L,
     dim: usize,
@@ -116,6 +118,17 @@ fn smoothed<T: Clone, L: Loss>(
         );
         assert!(k > 3 || found.iter().flatten().any(|&k| k != 0), "{name}");
     }
+    let mut curator = Curator::simulated(REPLACE, 5);
+    let count = NonZeroUsize::new(FRAMES).unwrap();
+    let offsets = Offsets::draw(&mut curator, dim, 0.3, count).unwrap();
+    let ball = BallGradient {
+        point: &points[2],
+        offsets: &offsets,
+        clip: norm(0.3),
+    };
+    let own = framed(&format!("{name}, ball"), loss, &ball, data, records);
+    let same = Smoothed::Ball(ball);
+    assert!(own == framed(&format!("{name}, smoothed"), loss, &same, data, records));
     for t in [1.0, 1e-6, 1e-12, 1e-100, 1e-300] {
         let (from, way) = (&points[2], &points[3]);
         let by: Vec<f64> = way.iter().map(|x| t * x).collect();

@@ -340,7 +340,6 @@ impl Curator {
             Which::Next(len) => {
                 let pool = self.pool.as_ref().ok_or(PoolError::NotOpen)?;
                 let number = pool.next_slice(len)?;
-                within(pool.next() + len, records)?;
                 Priced {
                     price: Price {
                         event,
@@ -358,7 +357,6 @@ impl Curator {
                     .as_ref()
                     .filter(own)
                     .ok_or(PoolError::ForeignSlice)?;
-                within(slice.positions().end, records)?;
                 Priced {
                     price: Price {
                         event,
@@ -458,15 +456,8 @@ fn wide(integers: &[i64]) -> Vec<i128> {
     integers.iter().map(|&k| i128::from(k)).collect()
 }
 
-/// Refuses a slice of records that are not there. Their number is public wherever there are slices.
-fn within(end: u64, records: u64) -> Result<(), PoolError> {
-    if end > records {
-        return Err(PoolError::Beyond { end, records });
-    }
-    Ok(())
-}
-
-/// A slice, and its positions.
+/// A slice, and its positions: a pool of more positions than there are records is a mistake of
+/// the caller. Their number is public wherever there are slices.
 fn of_slice(slice: Slice, records: u64) -> Read {
     let Range { start, end } = slice.positions();
     let end = end.min(records);

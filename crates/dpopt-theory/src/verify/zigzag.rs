@@ -232,7 +232,7 @@ mod tests {
                 (mean - four, mean + four)
             };
             assert!(within(None).0 < bound, "{steps}");
-            assert!(within(Some(Asks::AtStart)).0 > 0.99, "{steps}");
+            assert!(within(Some(Asks::AtStart)).0 > 2.0 * bound, "{steps}");
             assert!(within(Some(Asks::OneShare)).0 > 2.0 * bound, "{steps}");
         }
     }
