@@ -11,7 +11,7 @@ use dpopt::data::formats::Format;
 use dpopt::nonconvex::{Access, PublicFacts, Stop};
 use dpopt::oracle::{EstimatorError, Glm, PrivateData, PrivateMean};
 use dpopt::privacy::accounting::gdp;
-use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon};
+use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Event};
 use serde::Serialize;
 
 use crate::args;
@@ -80,6 +80,8 @@ struct Json<'a> {
     least_eigenvalue: Option<Interval>,
     loss: Glm,
     dim: usize,
+    /// Over how many the mean is taken: under add-remove a declared number, and the true one is private.
+    mean_over: u64,
     privacy: &'a Statement,
 }
 
@@ -147,8 +149,12 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         .or_else(|| std::thread::available_parallelism().ok());
     let mut mean =
         PrivateMean::new(&data, loss, curator)?.with_threads(threads.unwrap_or(NonZeroUsize::MIN));
-    let found = plan.release(&mut mean, &point)?;
+    let released = plan.release(&mut mean, &point);
     let settled = mean.curator_mut().settle();
+    let found = released.map_err(|error| match mean.curator().spent() {
+        Event::NoOp => error.into(),
+        _ => CliError::BrokeOff(Box::new(error.into())),
+    })?;
     let (event, draft) = (spend.event(), model.schema.is_draft());
     let privacy = Statement::new(
         &guarantee,
@@ -167,6 +173,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
             least_eigenvalue: found.curvature,
             loss,
             dim: facts.dim,
+            mean_over: facts.records,
             privacy: &privacy,
         })
     } else {
@@ -241,8 +248,16 @@ fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> St
     };
     let _ = writeln!(
         text,
-        "           of the mean loss of these records at the model's weights; each interval holds with {percent} %\n           \
-         probability, and so do the upper end of the first and the lower end of the second together"
+        "           of {} at the model's weights; each interval holds with {percent} %\n           \
+         probability, and so do the upper end of the first and the lower end of the second together",
+        if privacy.adjacency.record_count_is_public() {
+            "the mean loss of these records".to_owned()
+        } else {
+            format!(
+                "the sum of these records' losses over {}, the declared number of them (the true one is protected)",
+                privacy.records
+            )
+        }
     );
     for words in &privacy.words {
         let _ = writeln!(text, "Privacy    {words}");

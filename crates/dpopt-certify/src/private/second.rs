@@ -54,7 +54,7 @@ impl SecondOrderTargets {
 /// lost relative to the two targets least (a choice of ours; any split is valid).
 ///
 /// # Privacy
-/// Two `Gaussian` events on all records: mu-GDP together. The second is not released where the first fails.
+/// Under add-remove F is the sum of losses over the declared number of records. Two `Gaussian` events on all records: mu-GDP together. The second is not released where the first fails.
 ///
 /// ```
 /// use dpopt_certify::{SecondOrderPlan, SecondOrderTargets};

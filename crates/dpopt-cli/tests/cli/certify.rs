@@ -70,6 +70,18 @@ fn the_intervals_hold_what_they_are_about() {
     assert_eq!(found["least_eigenvalue"], Value::Null);
 }
 
+/// The true number of records is protected, so nothing is said of a mean over it.
+#[test]
+fn under_add_remove_the_mean_is_over_the_declared_number() {
+    let place = Place::new();
+    place.train("--epsilon 5 --out out --adjacency add-remove --public-records 500");
+    let found = certify(&place, "--epsilon 50");
+    assert_eq!(found["mean_over"], 500, "{found}");
+    let words = place.ok("certify --model out/model.json --data t.csv --epsilon 50");
+    assert!(words.contains("over 500, the declared number"), "{words}");
+    assert!(!words.contains("mean loss of these records"), "{words}");
+}
+
 #[test]
 fn one_ledger_pays_for_the_model_and_its_certificate() {
     let place = Place::new();
