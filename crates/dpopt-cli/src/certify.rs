@@ -131,7 +131,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         clip(facts.smoothness)?,
         gdp::mu_for(args.epsilon, args.delta)?,
         args.failure,
-        targets.unwrap_or_else(|| SecondOrderTargets::widest(&facts)),
+        targets.unwrap_or_else(|| SecondOrderTargets::widest(facts.lipschitz, facts.smoothness)),
     )?;
     let mut curator = Curator::protected(adjacency)?;
     if let Some(ledger) = ledger {

@@ -20,6 +20,9 @@ pub struct StatedBound {
     /// a, in the same unit, where the bound is not about the loss itself but about its mean over a ball of this radius; none for
     /// the loss itself.
     pub smoothing: Option<f64>,
+    /// lambda, where the bound is one of second order: the least eigenvalue of the Hessian at the point is at least -lambda, on the
+    /// same event.
+    pub curvature: Option<f64>,
 }
 
 impl StatedBound {
@@ -32,6 +35,7 @@ impl StatedBound {
             sense,
             radius: None,
             smoothing: None,
+            curvature: None,
         }
     }
 
@@ -43,6 +47,10 @@ impl StatedBound {
         if let Some(radius) = self.radius {
             subject += &format!(" at radius {radius}");
         }
+        if let Some(curvature) = self.curvature {
+            subject +=
+                &format!(", where the least eigenvalue of the Hessian is at least -{curvature}");
+        }
         if let Some(smoothing) = self.smoothing {
             subject += &format!(" of the smoothed loss F_a, at smoothing a = {smoothing}");
         }
@@ -53,6 +61,12 @@ impl StatedBound {
     #[must_use]
     pub fn of_smoothed(self, smoothing: Option<f64>) -> Self {
         Self { smoothing, ..self }
+    }
+
+    /// The same, of second order: with the least eigenvalue of the Hessian at least `-curvature`.
+    #[must_use]
+    pub fn with_curvature(self, curvature: Option<f64>) -> Self {
+        Self { curvature, ..self }
     }
 
     /// The same, of a Goldstein distance at this radius.

@@ -3,6 +3,8 @@
 use dpopt_linalg::MapError;
 use dpopt_privacy::{AccountingError, Adjacency, UnitError};
 
+use crate::second_order::SecondOrderTargets;
+
 /// "at least so many", or "more".
 struct Records(Option<u64>);
 
@@ -11,6 +13,21 @@ impl std::fmt::Display for Records {
         match self.0 {
             Some(records) => write!(f, "at least {records}"),
             None => f.write_str("more"),
+        }
+    }
+}
+
+/// What is within reach of a budget.
+struct Reach(Option<SecondOrderTargets>);
+
+impl std::fmt::Display for Reach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(SecondOrderTargets {
+                gradient,
+                curvature,
+            }) => write!(f, "{gradient:.4} and -{curvature:.4} are within reach"),
+            None => f.write_str("none says more than every point meets"),
         }
     }
 }
@@ -40,6 +57,51 @@ pub enum PlanError {
     GoldsteinRadiusMissing {
         /// Solver that was planned.
         solver: &'static str,
+    },
+    /// A solver that releases Hessians was not told how large they are.
+    #[error(
+        "{solver} needs two facts of the Hessians: rho, a Lipschitz constant, and C_F, a bound on the Frobenius norm of each record's \
+         (L1, for a generalised linear loss), and none were given"
+    )]
+    HessianFactsMissing {
+        /// Solver that was planned.
+        solver: &'static str,
+    },
+    /// A Hessian would be too large.
+    #[error(
+        "{solver} releases whole Hessians, and dimension {dim} is above {limit}, the largest for which one is formed"
+    )]
+    TooManyDimensions {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// d.
+        dim: usize,
+        /// The largest possible.
+        limit: usize,
+    },
+    /// The budget does not pay for a second-order certificate as tight as was asked for, or for any that says something.
+    #[error(
+        "{solver} has no plan for these facts that ends in a certificate of a gradient of at most {gradient:.4} and a least eigenvalue of \
+         at least -{curvature:.4}: it could cost {cost:.3} times the budget; at this budget {reachable} (n = {records}, d = {dim}, mu = {mu:.4})",
+        reachable = Reach(*reachable)
+    )]
+    Uncertifiable {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// alpha that was asked for, or the largest that says something.
+        gradient: f64,
+        /// lambda.
+        curvature: f64,
+        /// What it may cost, in squared mu, over mu squared.
+        cost: f64,
+        /// The least of the same kind that the budget pays for.
+        reachable: Option<SecondOrderTargets>,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+        /// Gaussian-DP budget.
+        mu: f64,
     },
     /// No number of orthogonal directions.
     #[error(

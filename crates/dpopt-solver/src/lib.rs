@@ -17,6 +17,7 @@ mod rank;
 mod registry;
 mod run;
 pub mod search;
+mod second_order;
 mod terms;
 mod unit;
 
@@ -31,8 +32,10 @@ pub use outcome::{
 pub use plan::{Item, Plan, Value};
 pub use rank::PublicRank;
 pub use registry::{
-    Auto, BoundedValues, ExtraFacts, Limits, Needs, Planner, Solver, UnknownSolver, find, names,
+    Auto, BoundedValues, ExtraFacts, HessianFacts, Limits, Needs, Planner, Solver, UnknownSolver,
+    find, names,
 };
 pub use run::{Asked, Closing, Run, RunError, Walk};
+pub use second_order::SecondOrderTargets;
 pub use terms::{Access, FreshReleases, Terms};
 pub use unit::Unit;

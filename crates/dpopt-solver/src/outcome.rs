@@ -120,6 +120,10 @@ pub enum Stop {
     Converged,
     /// As many steps as are allowed were made, and there is budget left.
     StepCap,
+    /// The point is certified: [`Outcome::bound`] is what was released of it. As much as was asked for, or as the budget pays for.
+    Certified,
+    /// The budget does not pay for what the next step needs.
+    BudgetUsed,
     /// A released estimate was not finite, or the next point would have left the range of numbers;
     /// the step to it is not made.
     Diverged,

@@ -94,7 +94,8 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
         let terms = self.terms();
         let value = terms.bound?;
         let bound = StatedBound::new(value, terms.quantity, terms.sense);
-        Some(bound.at_radius(terms.radius).of_smoothed(terms.smoothing))
+        let bound = bound.at_radius(terms.radius).of_smoothed(terms.smoothing);
+        Some(bound.with_curvature(terms.curvature))
     }
 
     /// The value of [`Plan::bound`], where it is on the gradient norm.
@@ -435,8 +436,16 @@ fn on_the_way<P: Plan + ?Sized>(
     let counts = books.counts();
     let walked = closing.point.unwrap_or_else(|| output.finish(point));
     let returned_start = walked == start;
+    let bound = match closing.certified {
+        Some(certified) => plan.bound_at(Stop::Certified).map(|bound| StatedBound {
+            value: certified.gradient,
+            curvature: Some(certified.curvature),
+            ..bound
+        }),
+        None => plan.bound_at(stop),
+    };
     Ok(Outcome {
-        bound: plan.bound_at(stop),
+        bound,
         returned_start,
         point: plan.lift(walked)?,
         stop,

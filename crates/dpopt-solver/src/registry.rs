@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use dpopt_oracle::Constants;
 use dpopt_privacy::Adjacency;
 use serde::{Serialize, Serializer};
 
@@ -11,6 +12,7 @@ use crate::facts::{Budget, PublicFacts};
 use crate::kl_condition::KlCondition;
 use crate::plan::Plan;
 use crate::rank::PublicRank;
+use crate::second_order::SecondOrderTargets;
 
 /// A solver: how it is called, what it needs, and how it is planned.
 #[derive(Clone, Copy)]
@@ -50,6 +52,8 @@ pub struct Needs {
     pub kl: bool,
     /// [`ExtraFacts::goldstein_radius`].
     pub goldstein: bool,
+    /// [`ExtraFacts::hessian`], and a loss with second derivatives.
+    pub hessian: bool,
     /// Values of the loss and no gradient: then [`ExtraFacts::directions`] is of use.
     pub values: bool,
     /// Losses that are convex for every record.
@@ -66,6 +70,7 @@ impl Needs {
         radius: false,
         kl: false,
         goldstein: false,
+        hessian: false,
         values: false,
         convex: false,
         positions: false,
@@ -108,6 +113,40 @@ pub struct ExtraFacts {
     pub directions: Option<u64>,
     /// What is known of a loss that has no Lipschitz constant, for solvers from values alone.
     pub bounded_values: Option<BoundedValues>,
+    /// What is known of Hessians.
+    pub hessian: Option<HessianFacts>,
+    /// alpha and lambda of second-order stationarity, for solvers that are asked for it; none: as small as the budget pays for. A
+    /// choice, not a fact.
+    pub second_order: Option<SecondOrderTargets>,
+}
+
+/// What is known of the Hessians of records.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HessianFacts {
+    /// rho: the Hessian of F is Lipschitz with this constant.
+    pub lipschitz: f64,
+    /// C_F: every record's Hessian has at most this Frobenius norm, to which it is clipped.
+    pub frobenius: f64,
+}
+
+impl HessianFacts {
+    /// rho and C_F of a loss.
+    #[must_use]
+    pub fn of(constants: &Constants) -> Self {
+        Self {
+            lipschitz: constants.hessian_lipschitz,
+            frobenius: constants.hessian_frobenius,
+        }
+    }
+
+    /// Refuses numbers that are not positive and finite.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`].
+    pub fn check(&self) -> Result<(), PlanError> {
+        PlanError::positive("hessian_lipschitz", self.lipschitz)?;
+        PlanError::positive("hessian_frobenius", self.frobenius)
+    }
 }
 
 /// A loss whose values lie in an interval of a known length, and that need not be continuous. Nothing need be known of its slopes,
@@ -179,6 +218,32 @@ impl ExtraFacts {
     pub fn with_bounded_values(mut self, bounded: BoundedValues) -> Self {
         self.bounded_values = Some(bounded);
         self
+    }
+
+    /// With these facts of Hessians.
+    #[must_use]
+    pub fn with_hessian(mut self, hessian: HessianFacts) -> Self {
+        self.hessian = Some(hessian);
+        self
+    }
+
+    /// With these targets of second order.
+    #[must_use]
+    pub fn with_second_order(mut self, targets: SecondOrderTargets) -> Self {
+        self.second_order = Some(targets);
+        self
+    }
+
+    /// What is known of Hessians.
+    ///
+    /// # Errors
+    /// [`PlanError::HessianFactsMissing`]; [`PlanError::BadFact`].
+    pub fn hessian_for(&self, solver: &'static str) -> Result<HessianFacts, PlanError> {
+        let hessian = self
+            .hessian
+            .ok_or(PlanError::HessianFactsMissing { solver })?;
+        hessian.check()?;
+        Ok(hessian)
     }
 
     /// The number of directions in `dim` dimensions, if one was chosen.

@@ -8,6 +8,7 @@ use dpopt_oracle::{
 use dpopt_privacy::{Refused, UnitError};
 
 use crate::outcome::{Observer, OutputRule, ReleaseKind, ReleasedNorm, Stop};
+use crate::second_order::SecondOrderTargets;
 
 /// A walk: where it asks for a release, and how it moves on it. What all walks share, reserving,
 /// watching, keeping the output, stopping and settling, is in [`Plan::run`](crate::Plan::run).
@@ -117,6 +118,8 @@ pub struct Closing {
     pub norms: u64,
     /// [`Outcome::norm`](crate::Outcome::norm).
     pub norm: Option<ReleasedNorm>,
+    /// What was certified of the point by releases there: it is then the bound of the run, in place of the plan's.
+    pub certified: Option<SecondOrderTargets>,
 }
 
 impl Closing {
@@ -331,7 +334,7 @@ impl Output {
     }
 }
 
-/// An oracle for the sum of the field and of the gradient of a regulariser: norms are those of the sum. Means stay those
+/// An oracle for the sum of the field and of the gradient of a regulariser: norms and Hessians are those of the sum. Means stay those
 /// of the field; the run adds to the estimates that are made of them.
 pub(crate) struct Regularizing<'a> {
     pub(crate) oracle: &'a mut dyn Oracle,
@@ -386,6 +389,12 @@ impl Oracle for Regularizing<'_> {
                     .collect();
                 let among = &among[..];
                 self.oracle.answer(Question::LeastNorm { among, epsilon })
+            }
+            Question::Hessian { of, over, noise } => {
+                let (point, regularizer) = (of.point, added.regularizer());
+                let mut mean = self.oracle.hessian(of, over, noise)?;
+                regularizer.add_hessian(point, &mut mean.mean);
+                Ok(Answer::Mean(mean))
             }
             other => self.oracle.answer(other),
         }

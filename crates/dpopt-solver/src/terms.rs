@@ -78,6 +78,7 @@ pub struct Terms {
     pub(crate) sense: BoundSense,
     pub(crate) radius: Option<f64>,
     pub(crate) smoothing: Option<f64>,
+    pub(crate) curvature: Option<f64>,
     pub(crate) fresh: Option<FreshReleases>,
 }
 
@@ -100,6 +101,7 @@ impl Terms {
             sense: BoundSense::RootMeanSquare,
             radius: None,
             smoothing: None,
+            curvature: None,
             fresh: None,
         }
     }
@@ -164,6 +166,15 @@ impl Terms {
     pub fn of_smoothed(self, smoothing: f64) -> Self {
         Self {
             smoothing: Some(smoothing),
+            ..self
+        }
+    }
+
+    /// With bounds of second order: beside the bound the least eigenvalue of the Hessian is at least `-curvature`.
+    #[must_use]
+    pub fn with_curvature(self, curvature: f64) -> Self {
+        Self {
+            curvature: Some(curvature),
             ..self
         }
     }

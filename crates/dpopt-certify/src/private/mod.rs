@@ -27,10 +27,12 @@ use serde::Serialize;
 use super::CertificateError;
 
 pub use curvature::{CurvaturePlan, PrivateCurvature};
+pub use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
+pub use dpopt_solver::SecondOrderTargets;
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
-pub use second::{SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets};
+pub use second::{SecondOrderCertificate, SecondOrderPlan};
 pub use slice::{GoldsteinSlicePlan, SliceCertificate, uniform_gradient_gap};
-pub use spectrum::{LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PrivateLeastEigenvalue};
+pub use spectrum::{LeastEigenvaluePlan, PrivateLeastEigenvalue};
 
 /// A private certificate could not be planned or made.
 #[derive(Debug, thiserror::Error)]

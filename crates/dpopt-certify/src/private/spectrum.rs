@@ -1,7 +1,7 @@
 //! The least eigenvalue of the mean Hessian, from one noisy Hessian.
 
 use dpopt_linalg::{norm, symmetric_spectrum};
-use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
+use dpopt_oracle::query::{HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::PublicFacts;
@@ -9,9 +9,6 @@ use serde::Serialize;
 
 use super::{Interval, PrivateCertificateError, Terms, two_sided};
 use crate::CertificateError;
-
-/// Largest dimension for which a private Hessian is formed (one release of 524,800 numbers).
-pub const MAX_PRIVATE_HESSIAN_DIM: usize = 1024;
 
 /// A plan to release the mean Hessian once, with symmetric Gaussian noise, and to state where its
 /// least eigenvalue lies.

@@ -45,6 +45,18 @@ impl Regularizer {
         self.weight() * sum
     }
 
+    /// Adds the Hessian of R at `point`, which is diagonal, to `packed`, laid out as [`HessianMatrix`](crate::query::HessianMatrix) does.
+    ///
+    /// # Shapes
+    /// `point`: d. `packed`: d (d + 1)/2.
+    pub fn add_hessian(self, point: &[f64], packed: &mut [f64]) {
+        for (i, w) in point.iter().enumerate() {
+            if let Some(entry) = packed.get_mut(i * (i + 3) / 2) {
+                *entry += self.curvature(*w);
+            }
+        }
+    }
+
     /// Adds the gradient of R at `point` to `out`.
     ///
     /// # Shapes
@@ -77,7 +89,7 @@ impl Regularizer {
     /// - Ridge keeps a convex loss convex. It would make any loss with lambda >= L1 convex, which is
     ///   not said here: a constant that was claimed, or that holds on a ball only, must not turn into
     ///   a property for all points. The sum with the nonconvex term counts as not convex.
-    /// - **L0 stays that of f**: it is the length of what is clipped and released, from which the
+    /// - **L0 and C_F stay those of f**: L0 is the length of what is clipped and released, from which the
     ///   noise follows. The gradient of the sum may be longer, by at most lambda ||w|| (ridge) or
     ///   lambda sqrt(d) 3 sqrt(3)/8 (nonconvex).
     #[must_use]

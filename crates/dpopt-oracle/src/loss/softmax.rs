@@ -57,8 +57,12 @@ impl Softmax {
         let gap = (self.classes as f64).ln();
         let smoothness = 0.5 * row_norm * row_norm;
         let third = root2 / (3.0 * 3f64.sqrt());
+        // (diag p - p p^T) (x) x x^T: its largest eigenvalue is at most X^2/2 and its trace at most X^2 (1 - 1/K).
+        let trace = row_norm * row_norm * (1.0 - 1.0 / self.classes as f64);
+        let frobenius = (smoothness * trace).sqrt();
         Constants::new(root2 * row_norm, smoothness, gap, Convexity::Convex)
             .with_hessian_lipschitz(third * row_norm.powi(3))
+            .with_hessian_frobenius(frobenius)
     }
 
     fn class(&self, label: f64) -> usize {

@@ -23,6 +23,9 @@ pub struct Constants {
     pub initial_gap: f64,
     /// Every record's Hessian is Lipschitz with this constant (rho); infinite where none is known.
     pub hessian_lipschitz: f64,
+    /// Every record's Hessian has Frobenius norm at most this (C_F); infinite where none is known. At least L1, and at most
+    /// sqrt(d) L1.
+    pub hessian_frobenius: f64,
     /// Whether every record's loss is convex.
     pub convexity: Convexity,
 }
@@ -36,6 +39,7 @@ impl Constants {
             smoothness,
             initial_gap,
             hessian_lipschitz: f64::INFINITY,
+            hessian_frobenius: f64::INFINITY,
             convexity,
         }
     }
@@ -44,6 +48,13 @@ impl Constants {
     #[must_use]
     pub fn with_hessian_lipschitz(mut self, rho: f64) -> Self {
         self.hessian_lipschitz = rho;
+        self
+    }
+
+    /// With C_F as well.
+    #[must_use]
+    pub fn with_hessian_frobenius(mut self, frobenius: f64) -> Self {
+        self.hessian_frobenius = frobenius;
         self
     }
 }

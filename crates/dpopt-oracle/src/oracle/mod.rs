@@ -23,7 +23,7 @@ pub use smoothed::SmoothedMeans;
 pub use smoothing::{SmoothedDraw, SmoothedFields, Smoothing};
 
 use crate::error::AskError;
-use crate::query::{Linear, Slopes};
+use crate::query::{HessianMatrix, Linear, Slopes};
 
 /// Private records that answer questions about one field of vectors (the gradient of a loss, say), each answer with
 /// noise and paid for.
@@ -124,6 +124,22 @@ pub trait Oracle {
         match self.answer(Question::Slopes { of, over, noise })? {
             Answer::Mean(mean) => Ok(mean),
             _ => Err(AskError::WrongAnswer { to: "slopes" }),
+        }
+    }
+
+    /// [`Question::Hessian`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn hessian(
+        &mut self,
+        of: HessianMatrix<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        match self.answer(Question::Hessian { of, over, noise })? {
+            Answer::Mean(mean) => Ok(mean),
+            _ => Err(AskError::WrongAnswer { to: "Hessians" }),
         }
     }
 

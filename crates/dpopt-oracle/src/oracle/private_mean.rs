@@ -14,11 +14,11 @@ use super::{
 };
 use crate::data::PrivateData;
 use crate::error::{AskError, EstimatorError};
-use crate::loss::{Differentiable, Loss};
+use crate::loss::{Differentiable, Loss, TwiceDifferentiable};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
-use crate::query::{Linear, Query, Slopes, Value};
+use crate::query::{HessianMatrix, Linear, Query, Slopes, Value};
 use crate::records::Records;
 use crate::threads::Threads;
 
@@ -38,7 +38,16 @@ pub struct PrivateMean<'a, L: Loss> {
     facts: OracleFacts,
     threads: Threads,
     books: Books,
+    /// How Hessians are released, of a loss that has some.
+    hessians: Option<ReleaseHessian<'a, L>>,
 }
+
+type ReleaseHessian<'a, L> = fn(
+    &mut PrivateMean<'a, L>,
+    &HessianMatrix<'_>,
+    Which<'_>,
+    NoiseMultiplier,
+) -> Result<Option<Mean>, AskError>;
 
 impl<'a, L: Loss> PrivateMean<'a, L> {
     /// Means over `data`, on one thread.
@@ -69,7 +78,19 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             loss,
             threads: Threads::one(),
             books: Books::new(curator, records),
+            hessians: None,
         })
+    }
+
+    /// Answers questions for Hessians too ([`Offers::HESSIANS`]).
+    #[must_use]
+    pub fn with_hessians(mut self) -> Self
+    where
+        L: TwiceDifferentiable,
+    {
+        self.hessians = Some(|means, of, over, noise| means.release(of, over, noise));
+        self.facts.offers = self.facts.offers | Offers::HESSIANS;
+        self
     }
 
     /// Uses up to `threads` threads, 256 at most: the calling one and a pool that is started here and lives as long
@@ -507,6 +528,13 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 let drawn = &self.draw_smoothed(&of, smoothing, over)?;
                 let query = smoothing.query(&of, drawn)?;
                 Answer::Mean(self.push_step(period, &query, of.radius(), over)?)
+            }
+            Question::Hessian { of, over, noise } => {
+                let Some(release) = self.hessians else {
+                    return Err(AskError::NotOffered { what: "Hessians" });
+                };
+                let mean = release(self, &of, over, noise)?;
+                Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; of.coordinates()], 0.0)))
             }
             other @ Question::Pass { .. } => {
                 return Err(AskError::NotOffered { what: other.kind() });

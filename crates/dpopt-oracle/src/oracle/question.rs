@@ -6,7 +6,7 @@ use std::fmt;
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
 use super::{Pass, Smoothing};
-use crate::query::{Linear, Slopes};
+use crate::query::{HessianMatrix, Linear, Slopes};
 
 /// A question about the records behind an [`Oracle`](super::Oracle).
 ///
@@ -48,6 +48,15 @@ pub enum Question<'a> {
     Slopes {
         /// What each record is asked for.
         of: Slopes<'a>,
+        /// The records.
+        over: Which<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
+    },
+    /// The mean Hessian, laid out as [`HessianMatrix`] does: d (d + 1)/2 numbers.
+    Hessian {
+        /// What each record is asked for.
+        of: HessianMatrix<'a>,
         /// The records.
         over: Which<'a>,
         /// Noise multiplier z.
@@ -119,6 +128,7 @@ impl Question<'_> {
             Question::Norm { .. } => "norms",
             Question::LeastNorm { .. } => "selections",
             Question::Slopes { .. } => "slopes",
+            Question::Hessian { .. } => "Hessians",
             Question::Smoothed { .. } | Question::SmoothedStep { .. } => "smoothed fields",
             Question::Value { .. } => "values",
             Question::OpenPeriod(_) | Question::Step { .. } => "prefix sums",
@@ -131,7 +141,7 @@ impl Question<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Smoothed`], [`Question::Pass`], and steps of periods.
+    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::Smoothed`], [`Question::Pass`], and steps of periods.
     Mean(Mean),
     /// To [`Question::Norm`] and [`Question::Value`].
     Number(Number),

@@ -40,6 +40,9 @@ impl<L: TwiceDifferentiable> Query<L> for Curvature<'_> {
     }
 }
 
+/// Largest dimension for which a private Hessian is formed (one release of 524,800 numbers).
+pub const MAX_PRIVATE_HESSIAN_DIM: usize = 1024;
+
 /// hess f(w; x) as a vector of d (d + 1)/2 coordinates, clipped to `radius` in Frobenius norm.
 ///
 /// # Formula
@@ -58,10 +61,18 @@ pub struct HessianMatrix<'a> {
     pub radius: ClipNorm,
 }
 
+impl HessianMatrix<'_> {
+    /// d (d + 1)/2: how many numbers it has.
+    #[must_use]
+    pub fn coordinates(&self) -> usize {
+        let dim = self.point.len();
+        dim.saturating_mul(dim + 1) / 2
+    }
+}
+
 impl<L: TwiceDifferentiable> Query<L> for HessianMatrix<'_> {
     fn bound(&self, _: &L) -> Result<Option<Bound>, LatticeError> {
-        let dim = self.point.len();
-        Bound::new(self.radius, dim.saturating_mul(dim + 1) / 2).map(Some)
+        Bound::new(self.radius, self.coordinates()).map(Some)
     }
 
     fn fits(&self, dim: usize) -> bool {

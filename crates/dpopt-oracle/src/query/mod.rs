@@ -15,7 +15,7 @@ mod smoothed;
 mod value;
 
 pub use ball::{BallGradient, Offsets, Smoothed};
-pub use curvature::{Curvature, HessianMatrix, unpack_symmetric};
+pub use curvature::{Curvature, HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
 pub use linear::Linear;
 pub use mean_of_gradients::MeanOfGradients;

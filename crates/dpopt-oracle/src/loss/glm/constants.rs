@@ -73,6 +73,8 @@ impl Glm {
             smoothness: curvature * row_norm * row_norm,
             initial_gap: self.largest_at_zero(label_bound),
             hessian_lipschitz: third * row_norm.powi(3),
+            // A matrix of rank one: its norms are the same.
+            hessian_frobenius: curvature * row_norm * row_norm,
             convexity: match self {
                 Glm::Logistic | Glm::Hinge | Glm::Huber(_) | Glm::Absolute | Glm::Pinball(_) => {
                     Convexity::Convex

@@ -235,7 +235,9 @@ impl Loss for MatrixFactorization {
     }
 
     fn constants_on(&self, records: &ObservedEntries) -> Constants {
-        constants(self.phi, self.ball, 1.0, records.label_bound)
+        // q = <p, q>: two blocks, each the identity of order r.
+        let norms = (1.0, (2.0 * self.rank as f64).sqrt());
+        constants(self.phi, self.ball, norms, records.label_bound)
     }
 
     fn value(&self, record: ObservedRecord, point: &[f64]) -> f64 {

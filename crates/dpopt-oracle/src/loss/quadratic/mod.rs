@@ -34,8 +34,14 @@ pub use factorization::{MatrixFactorization, Observed, ObservedEntries, Observed
 pub use phase::PhaseRetrieval;
 pub use sensing::{MatrixSensing, Measurement, Measurements};
 
-/// Constants of phi(q(w), y), with G = `gradient` and B = `hessian` bounds for q on the ball.
-fn constants(phi: Glm, gradient: f64, hessian: f64, label_bound: Option<f64>) -> Constants {
+/// Constants of phi(q(w), y), with G = `gradient` and B = `hessian` bounds for q on the ball, and the Hessian of q at most
+/// `frobenius` in Frobenius norm: hess f = phi'' grad q grad q^T + phi' hess q.
+fn constants(
+    phi: Glm,
+    gradient: f64,
+    (hessian, frobenius): (f64, f64),
+    label_bound: Option<f64>,
+) -> Constants {
     let scalar = phi.constants_within(1.0, label_bound);
     let (slope, curvature) = (scalar.lipschitz, scalar.smoothness);
     Constants {
@@ -44,6 +50,7 @@ fn constants(phi: Glm, gradient: f64, hessian: f64, label_bound: Option<f64>) ->
         initial_gap: scalar.initial_gap,
         hessian_lipschitz: scalar.hessian_lipschitz * gradient.powi(3)
             + 3.0 * curvature * gradient * hessian,
+        hessian_frobenius: curvature * gradient * gradient + slope * frobenius,
         convexity: Convexity::Nonconvex,
     }
 }

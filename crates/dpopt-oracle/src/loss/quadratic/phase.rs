@@ -62,7 +62,9 @@ impl Loss for PhaseRetrieval {
     fn constants_on(&self, records: &Examples) -> Constants {
         let square = records.row_norm() * records.row_norm();
         let (gradient, hessian) = (2.0 * square * self.ball, 2.0 * square);
-        constants(self.phi, gradient, hessian, records.label_bound())
+        // 2 x x^T has rank one.
+        let norms = (hessian, hessian);
+        constants(self.phi, gradient, norms, records.label_bound())
     }
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {

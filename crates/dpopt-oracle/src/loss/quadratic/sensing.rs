@@ -186,7 +186,9 @@ impl Loss for MatrixSensing {
             2.0 * records.norm_bound * self.ball,
             2.0 * records.norm_bound,
         );
-        constants(self.phi, gradient, hessian, records.label_bound)
+        // The symmetric part of A, twice, once for each column of U.
+        let norms = (hessian, hessian * (self.rank as f64).sqrt());
+        constants(self.phi, gradient, norms, records.label_bound)
     }
 
     fn value(&self, record: Measurement<'_>, point: &[f64]) -> f64 {
