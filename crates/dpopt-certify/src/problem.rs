@@ -14,6 +14,8 @@ pub struct ProblemConstants {
     pub smoothness: f64,
     /// rho: Lipschitz constant of the Hessian in the operator norm.
     pub hessian_lipschitz: f64,
+    /// C_F: bound on the Frobenius norm of the Hessian.
+    pub hessian_frobenius: f64,
     /// The least c >= 0 known for which F + (c/2)||w||^2 is convex; 0 for a convex F.
     pub weak_convexity: f64,
     /// sup F - inf F.
@@ -55,6 +57,7 @@ impl ProblemConstants {
             lipschitz,
             smoothness,
             hessian_lipschitz: f64::INFINITY,
+            hessian_frobenius: f64::INFINITY,
             // A gradient with Lipschitz constant L1 bends down by no more.
             weak_convexity: smoothness,
             range: f64::INFINITY,
@@ -69,6 +72,13 @@ impl ProblemConstants {
     #[must_use]
     pub fn with_hessian_lipschitz(mut self, rho: f64) -> Self {
         self.hessian_lipschitz = rho;
+        self
+    }
+
+    /// With C_F.
+    #[must_use]
+    pub fn with_hessian_frobenius(mut self, frobenius: f64) -> Self {
+        self.hessian_frobenius = frobenius;
         self
     }
 

@@ -42,9 +42,9 @@ pub use simulation::{
     in_span,
 };
 pub use zoo::{
-    AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, DesignError, Fingerprint,
-    LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, OverMean, Power, Product,
-    Profile, Radial, Ramp, RampBowl, RampCone, RidgeLogistic, Ring, RobustGlm, RobustGlmShape,
-    Sines, SmoothedCone, Softplus, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare,
-    TwoPoint, WeaklyConvex, Wells,
+    AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, CubicSaddles, DesignError,
+    Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, OverMean, Power,
+    Product, Profile, Radial, Ramp, RampBowl, RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm,
+    RobustGlmShape, Sines, SmoothRamp, SmoothedCone, Softplus, Spokes, Tilt, TiltedPower,
+    TiltedProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
 };

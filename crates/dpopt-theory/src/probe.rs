@@ -21,6 +21,8 @@ pub enum Audited {
     Smoothness,
     /// rho: the steepest change of the Hessian.
     HessianLipschitz,
+    /// C_F: the largest Frobenius norm of a Hessian.
+    HessianFrobenius,
     /// The largest -<grad F(w) - grad F(v), w - v>/||w - v||^2.
     WeakConvexity,
     /// The largest F(w) - F(v).
@@ -215,6 +217,16 @@ impl Probe {
                 seen,
             });
         }
+        let claimed = problem.constants().hessian_frobenius;
+        if claimed.is_finite() {
+            let measure = |w: &[f64], _: &[f64]| frobenius(problem, w) * (1.0 - ROUNDING);
+            let seen = self.worst(first, 103, &measure);
+            report.findings.push(Finding {
+                audited: Audited::HessianFrobenius,
+                claimed,
+                seen,
+            });
+        }
         report.findings.push(self.hessians(problem));
         report.findings.extend(self.eigenvalues(problem));
         report
@@ -347,6 +359,19 @@ impl Probe {
             seen,
         })
     }
+}
+
+/// ||hess F(w)||_F, from d products.
+fn frobenius(problem: &dyn SecondOrderProblem, w: &[f64]) -> f64 {
+    let mut unit = vec![0.0; w.len()];
+    let mut column = unit.clone();
+    let squares = (0..w.len()).map(|j| {
+        unit[j] = 1.0;
+        problem.hessian_vector(w, &unit, &mut column);
+        unit[j] = 0.0;
+        dot(&column, &column)
+    });
+    squares.sum::<f64>().sqrt()
 }
 
 /// ||hess F(w) - hess F(v)||/||w - v|| by a few power steps, less the rounding.

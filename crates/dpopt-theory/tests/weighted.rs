@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use dpopt_linalg::{Design, norm};
-use dpopt_oracle::query::{HessianVector, Value};
+use dpopt_oracle::query::{HessianMatrix, HessianVector, Value};
 use dpopt_oracle::{
     AskError, Differentiable as _, Examples, Glm, Linear, Oracle, PeriodTerms, PrivateData,
     PrivateMean, Segment, TwiceDifferentiable as _,
@@ -19,7 +19,7 @@ use dpopt_privacy::{
 };
 use dpopt_theory::{
     Power, Problem as _, Radial, SecondOrderProblem as _, SimulatedOracle, Tilt, TiltedProblem,
-    WeightedError, WeightedRecords,
+    WeightedError, WeightedLoss, WeightedRecords,
 };
 
 const DRAWS: usize = 40_000;
@@ -282,6 +282,12 @@ fn tour(means: &mut dyn Oracle, spend: &Spend) -> Vec<String> {
         say(means
             .value(&w, 0.2, clip(0.5), over, z(2.0))
             .map(|m| m.noise_std));
+        // A point of another problem, too.
+        for point in [&w[..], &[0.3]] {
+            let radius = clip(0.25);
+            let hessian = means.hessian(HessianMatrix { point, radius }, over, z(2.0));
+            say(hessian.map(|m| m.noise_std));
+        }
     }
     say(Ok(means.books().records_left() as f64));
     match means.books().take_slice(1) {
@@ -366,11 +372,20 @@ fn the_books_are_those_of_a_protected_run() {
         Adjacency::AddRemove,
         Adjacency::ZeroOut,
     ] {
-        for spend in &spends {
+        for (spend, hessians) in spends
+            .iter()
+            .flat_map(|spend| [(spend, false), (spend, true)])
+        {
             let private = expanded(adjacency);
             let curator = Curator::simulated(adjacency, 5);
             let mut real = PrivateMean::new(&private, loss, curator).unwrap();
             let mut simulated = SimulatedOracle::weighted(&loss, &data, adjacency, 5);
+            if hessians {
+                real = real.with_hessians();
+                let population = WeightedLoss::new(&loss, &data).with_hessians();
+                simulated = SimulatedOracle::over(population, adjacency, 5);
+            }
+            assert_eq!(real.facts().offers, simulated.facts().offers);
             let (real, simulated) = (tour(&mut real, spend), tour(&mut simulated, spend));
             assert_eq!(real, simulated, "{adjacency} {spend:?}");
             granted += real.iter().filter(|line| line.contains('e')).count();

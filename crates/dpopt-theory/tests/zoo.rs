@@ -16,7 +16,9 @@ use dpopt_oracle::Glm;
 
 use attack::audit;
 
-use Audited::{HessianLipschitz, InitialGap, Kl, Lipschitz, Range, Smoothness, WeakConvexity};
+use Audited::{
+    HessianFrobenius, HessianLipschitz, InitialGap, Kl, Lipschitz, Range, Smoothness, WeakConvexity,
+};
 
 #[test]
 fn powers() {
@@ -143,6 +145,7 @@ fn wells_and_ramps() {
         (Lipschitz, 0.8),
         (Smoothness, 0.8),
         (HessianLipschitz, 0.7),
+        (HessianFrobenius, 0.6),
         (WeakConvexity, 0.9),
         (InitialGap, 0.5),
     ];

@@ -68,6 +68,27 @@ impl HessianMatrix<'_> {
         let dim = self.point.len();
         dim.saturating_mul(dim + 1) / 2
     }
+
+    /// Adds a matrix to `packed`, where `product` adds its product with a unit vector to a vector of zeros.
+    ///
+    /// # Shapes
+    /// `packed`: d (d + 1)/2.
+    pub fn add_products(&self, mut product: impl FnMut(&[f64], &mut [f64]), packed: &mut [f64]) {
+        let dim = self.point.len();
+        let mut unit = vec![0.0; dim];
+        let mut column = vec![0.0; dim];
+        for j in 0..dim {
+            unit[j] = 1.0;
+            column.fill(0.0);
+            product(&unit, &mut column);
+            unit[j] = 0.0;
+            // Entry (i, j) is half of what stands in the symmetric part, from either side.
+            let half = std::f64::consts::FRAC_1_SQRT_2;
+            for (i, x) in column.iter().enumerate() {
+                packed[place(i.max(j), i.min(j))] += if i == j { *x } else { half * x };
+            }
+        }
+    }
 }
 
 impl<L: TwiceDifferentiable> Query<L> for HessianMatrix<'_> {
@@ -85,20 +106,10 @@ impl<L: TwiceDifferentiable> Query<L> for HessianMatrix<'_> {
     }
 
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
-        let dim = self.point.len();
-        let mut unit = vec![0.0; dim];
-        let mut column = vec![0.0; dim];
-        for j in 0..dim {
-            unit[j] = 1.0;
-            column.fill(0.0);
-            loss.hessian_vector(record, self.point, &unit, &mut column);
-            unit[j] = 0.0;
-            // Entry (i, j) is half of what stands in the symmetric part, from either side.
-            let half = std::f64::consts::FRAC_1_SQRT_2;
-            for (i, x) in column.iter().enumerate() {
-                out[place(i.max(j), i.min(j))] += if i == j { *x } else { half * x };
-            }
-        }
+        let product = |unit: &[f64], column: &mut [f64]| {
+            loss.hessian_vector(record, self.point, unit, column);
+        };
+        self.add_products(product, out);
     }
 
     fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {

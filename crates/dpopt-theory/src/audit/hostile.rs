@@ -161,10 +161,12 @@ impl Differentiable for HostileLoss {
     }
 }
 
-/// Products that no symmetric matrix has: a record that points elsewhere does so for each direction too.
+/// Products that no symmetric matrix has: a record that points elsewhere, or is no number at half of all points, does so for each
+/// direction too.
 impl TwiceDifferentiable for HostileLoss {
     fn hessian_vector(&self, record: &Hostile, point: &[f64], direction: &[f64], out: &mut [f64]) {
-        if matches!(record.behaviour, Behaviour::Hashed | Behaviour::Flip) {
+        use Behaviour::{Flip, Hashed, NanSomewhere};
+        if matches!(record.behaviour, Hashed | Flip | NanSomewhere) {
             record.add_gradient(&[point, direction].concat(), out);
             return;
         }
@@ -306,7 +308,7 @@ pub(super) fn means(
     data: &PrivateData<Vec<Hostile>>,
     curator: Curator,
 ) -> Result<HostileMeans<'_>, CheckError> {
-    Ok(PrivateMean::new(data, HostileLoss { dim: DIM }, curator)?)
+    Ok(PrivateMean::new(data, HostileLoss { dim: DIM }, curator)?.with_hessians())
 }
 
 /// A replay, under this adjacency, on the hostile pairs of so many records, of what `run` makes of their means.

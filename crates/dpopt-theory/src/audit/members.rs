@@ -210,6 +210,6 @@ fn target(name: &str, claim: Claim, plan: Box<dyn Plan>) -> Canary {
 fn run(plan: &dyn Plan, records: Vec<Vec<f64>>, seed: u64) -> Result<Vec<f64>, CheckError> {
     let data = PrivateData::made_up_of(records, RELATION, None)?;
     let curator = Curator::simulated(RELATION, seed);
-    let mut means = PrivateMean::new(&data, loss()?, curator)?;
+    let mut means = PrivateMean::new(&data, loss()?, curator)?.with_hessians();
     Ok(plan.run(&mut means, &mut NoObserver)?.point)
 }

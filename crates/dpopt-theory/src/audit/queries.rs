@@ -11,9 +11,9 @@ use dpopt_oracle::query::{
     SmoothedGradient, Value,
 };
 use dpopt_oracle::{
-    Activation, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk, Glm,
-    Head, Linear, Mlp, Momentum, Network, Oracle as _, PrivateData, PrivateMean, Quantile, Query,
-    Recursive, Refresh, Schedule, Segment, Softmax,
+    Activation, AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk,
+    Glm, Head, Linear, Mlp, Momentum, Network, Oracle as _, PrivateData, PrivateMean, Quantile,
+    Query, Recursive, Refresh, Schedule, Segment, Softmax,
 };
 use dpopt_privacy::{
     Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which,
@@ -52,6 +52,8 @@ enum Asked {
     HessianVectorDifference,
     Curvature,
     HessianMatrix,
+    /// The same by a question, as a walk asks.
+    Hessian,
     Smoothed,
     SmoothedDifference,
     Slopes,
@@ -61,7 +63,7 @@ enum Asked {
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 13] = [
+    const ALL: [(Self, &str); 14] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -70,6 +72,7 @@ impl Asked {
         (Self::HessianVectorDifference, "hessian-vector-difference"),
         (Self::Curvature, "curvature"),
         (Self::HessianMatrix, "hessian-matrix"),
+        (Self::Hessian, "hessian"),
         (Self::Smoothed, "smoothed-gradient"),
         (Self::SmoothedDifference, "smoothed-difference"),
         (Self::Slopes, "slopes"),
@@ -162,6 +165,13 @@ impl Asked {
                 },
                 over,
             ),
+            Self::Hessian => {
+                let of = HessianMatrix {
+                    point,
+                    radius: clip,
+                };
+                said(means.hessian(of, over, noise(2.0)?))
+            }
             Self::Smoothed => shown(
                 means,
                 &SmoothedGradient {
@@ -216,11 +226,16 @@ fn shown<L: Differentiable>(
     query: &impl Query<L>,
     over: Which<'_>,
 ) -> String {
-    let released = noise(2.0).map(|z| means.release(query, over, z));
-    match released {
-        Ok(Ok(released)) => format!("{released:?};"),
-        Ok(Err(refused)) => format!("!{refused};"),
+    match noise(2.0) {
+        Ok(z) => said(means.release(query, over, z)),
         Err(error) => format!("!{error};"),
+    }
+}
+
+fn said(released: Result<impl std::fmt::Debug, AskError>) -> String {
+    match released {
+        Ok(released) => format!("{released:?};"),
+        Err(refused) => format!("!{refused};"),
     }
 }
 

@@ -177,7 +177,7 @@ pub(super) fn walk_on_rows(
     curator: Curator,
 ) -> Result<Ran, CheckError> {
     if !plan.needs().covers(Offers::PASSES) {
-        let means = PrivateMean::new(data, Glm::Sigmoid, curator)?;
+        let means = PrivateMean::new(data, Glm::Sigmoid, curator)?.with_hessians();
         return Ok(walk(plan, means));
     }
     Ok(match OutputPerturbed::new(data, huber()?, curator) {
@@ -268,7 +268,8 @@ fn releases_of(
     let data = PrivateData::made_up_of(records, adjacency, public)?;
     let curator = Curator::simulated(adjacency, seed);
     let loss = HostileLoss { dim: plan.dim() };
-    let mut watched = Watched::new(PrivateMean::new(&data, loss, curator)?);
+    let means = PrivateMean::new(&data, loss, curator)?.with_hessians();
+    let mut watched = Watched::new(means);
     plan.run(&mut watched, &mut NoObserver)?;
     Ok(watched.releases().to_vec())
 }

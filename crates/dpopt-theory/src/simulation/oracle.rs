@@ -109,7 +109,10 @@ impl<P: Population> SimulatedOracle<P> {
         let key = ReplayKeyForTests::from_seed(seed);
         let records = population.multiplicities().iter().sum();
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
-        let offers = means | Offers::VALUES | Offers::SLOPES | Offers::SMOOTHED;
+        let mut offers = means | Offers::VALUES | Offers::SLOPES | Offers::SMOOTHED;
+        if population.has_hessians() {
+            offers = offers | Offers::HESSIANS;
+        }
         Self {
             facts: OracleFacts::new(population.dim(), records, adjacency, offers)
                 .with_constants(population.lipschitz(), population.smoothness()),
@@ -527,6 +530,9 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
                 over,
                 noise,
             } => Answer::Number(self.release_value(point, centre, radius, over, noise)?),
+            Question::Hessian { of, over, noise } if self.population.has_hessians() => {
+                Answer::Mean(self.release_hessian(of, over, noise)?)
+            }
             Question::OpenPeriod(terms) => Answer::Period(Period::new(self.open(terms)?)),
             Question::Step { period, of, over } => {
                 let period = period.inside().ok_or(AskError::ForeignPeriod)?;
@@ -561,6 +567,8 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
     }
 }
 
+#[path = "hessians.rs"]
+mod hessians;
 #[path = "smoothed.rs"]
 mod smoothed;
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What a simulation takes means of: weighted records, or a problem in closed form.
 
-use dpopt_oracle::{Differentiable, Loss, Records, Segment};
+use dpopt_oracle::{Differentiable, Loss, RecordOf, Records, Segment, TwiceDifferentiable};
 
 use super::weighted::WeightedRecords;
-use crate::problem::Problem;
+use crate::problem::{Problem, SecondOrderProblem};
 
 /// Distinct records with multiplicities, each with a field of vectors (its gradient) and a value.
 ///
@@ -39,13 +39,27 @@ pub trait Population {
         let _ = (record, segment);
         dpopt_linalg::add_scaled(out, -1.0, before);
     }
+
+    /// Whether it has second derivatives: then a simulation answers questions for Hessians.
+    fn has_hessians(&self) -> bool {
+        false
+    }
+
+    /// Adds hess f(w; x_i) v to `out`, which holds zeros; nothing where there are no second derivatives.
+    fn hessian_vector(&self, record: usize, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        let _ = (record, point, direction, out);
+    }
 }
 
 /// A problem in closed form as a population: one record, which is the problem itself, repeated.
 pub struct ClosedForm<'a, P: ?Sized> {
     problem: &'a P,
     records: [u64; 1],
+    /// hess F(w) v, where it is asked for.
+    product: Option<Product<P>>,
 }
+
+type Product<P> = fn(&P, &[f64], &[f64], &mut [f64]);
 
 impl<'a, P: Problem + ?Sized> ClosedForm<'a, P> {
     /// `records` records that all have the loss of `problem`; 0 counts as 1.
@@ -53,7 +67,18 @@ impl<'a, P: Problem + ?Sized> ClosedForm<'a, P> {
         Self {
             problem,
             records: [records.max(1)],
+            product: None,
         }
+    }
+
+    /// With the Hessians of the problem.
+    #[must_use]
+    pub fn with_hessians(mut self) -> Self
+    where
+        P: SecondOrderProblem,
+    {
+        self.product = Some(P::hessian_vector);
+        self
     }
 }
 
@@ -81,18 +106,46 @@ impl<P: Problem + ?Sized> Population for ClosedForm<'_, P> {
     fn gradient(&self, _: usize, point: &[f64], out: &mut [f64]) {
         self.problem.gradient(point, out);
     }
+
+    fn has_hessians(&self) -> bool {
+        self.product.is_some()
+    }
+
+    fn hessian_vector(&self, _: usize, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        if let Some(product) = self.product {
+            product(self.problem, point, direction, out);
+        }
+    }
 }
 
 /// A loss over weighted records as a population.
 pub struct WeightedLoss<'a, L: Loss> {
     loss: &'a L,
     data: &'a WeightedRecords<L::Records>,
+    /// Adds hess f(w; x) v, where it is asked for.
+    product: Option<ProductOf<L>>,
 }
+
+type ProductOf<L> = fn(&L, RecordOf<'_, L>, &[f64], &[f64], &mut [f64]);
 
 impl<'a, L: Loss> WeightedLoss<'a, L> {
     /// `loss` of each of the records in `data`.
     pub fn new(loss: &'a L, data: &'a WeightedRecords<L::Records>) -> Self {
-        Self { loss, data }
+        Self {
+            loss,
+            data,
+            product: None,
+        }
+    }
+
+    /// With the Hessians of the loss.
+    #[must_use]
+    pub fn with_hessians(mut self) -> Self
+    where
+        L: TwiceDifferentiable,
+    {
+        self.product = Some(L::hessian_vector);
+        self
     }
 }
 
@@ -131,5 +184,16 @@ impl<L: Differentiable> Population for WeightedLoss<'_, L> {
         out.fill(0.0);
         let record = self.data.records().record(record);
         self.loss.gradient_change(record, segment, out);
+    }
+
+    fn has_hessians(&self) -> bool {
+        self.product.is_some()
+    }
+
+    fn hessian_vector(&self, record: usize, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        if let Some(product) = self.product {
+            let record = self.data.records().record(record);
+            product(self.loss, record, point, direction, out);
+        }
     }
 }

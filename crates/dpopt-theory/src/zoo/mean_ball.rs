@@ -1,7 +1,7 @@
 //! The lower bound for stationary points: balls around the records.
 
 use dpopt_linalg::distance;
-use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, Segment};
+use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable};
 
 use crate::problem::{Problem, ProblemConstants, ProblemError, in_range, positive};
 
@@ -129,6 +129,23 @@ impl Differentiable for MeanBall {
             dpopt_linalg::add_scaled(out, -1.0, &before);
         } else {
             dpopt_linalg::add_scaled(out, self.smoothness, segment.displacement);
+        }
+    }
+}
+
+/// From one side where it jumps, at the rim of the ball.
+impl TwiceDifferentiable for MeanBall {
+    fn hessian_vector(&self, record: &Vec<f64>, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        let away = distance(point, record);
+        if self.smoothness * away <= self.lipschitz {
+            dpopt_linalg::add_scaled(out, self.smoothness, direction);
+            return;
+        }
+        let factor = self.lipschitz / away;
+        let apart = point.iter().zip(record).map(|(w, x)| (w - x) / away);
+        let along: f64 = apart.clone().zip(direction).map(|(u, v)| u * v).sum();
+        for ((out, v), u) in out.iter_mut().zip(direction).zip(apart) {
+            *out += factor * (v - along * u);
         }
     }
 }

@@ -15,6 +15,8 @@
 //! | [`CellSquares`] | over-parameterised least squares with its exact constant |
 //! | [`Radial`] of [`Ring`], [`Logarithm`] | exact Goldstein distances |
 //! | [`Wells`] | strict saddles with exact curvature |
+//! | [`CubicSaddles`] | saddles, and chains of them, where a step of curvature is tight; flat directions |
+//! | [`SmoothRamp`] | second-order rates: the ramp-bowl with a Lipschitz Hessian |
 //! | [`MeanBall`], [`LeCam`], [`Barrier`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
 //! | [`Spokes`] | a sample whose gradients are far from its population's |
 //! | [`Coins`] | convex generalised linear samples with a known population gradient |
@@ -24,6 +26,7 @@
 mod barrier;
 mod cells;
 mod coins;
+mod cubic_saddles;
 mod fingerprint;
 mod kinks;
 mod le_cam;
@@ -38,6 +41,7 @@ mod ramp_cone;
 mod ridge_logistic;
 mod robust_glm;
 mod sines;
+mod smooth_ramp;
 mod smoothed_cone;
 mod softplus;
 mod spokes;
@@ -51,6 +55,7 @@ mod wells;
 pub use barrier::Barrier;
 pub use cells::{Answer, CellSquares, CellSquaresMean, DesignError};
 pub use coins::Coins;
+pub use cubic_saddles::CubicSaddles;
 pub use fingerprint::Fingerprint;
 pub use kinks::{Logarithm, Ring};
 pub use le_cam::LeCam;
@@ -65,6 +70,7 @@ pub use ramp_cone::RampCone;
 pub use ridge_logistic::RidgeLogistic;
 pub use robust_glm::{RobustGlm, RobustGlmShape};
 pub use sines::Sines;
+pub use smooth_ramp::{RampLimits, SmoothRamp};
 pub use smoothed_cone::SmoothedCone;
 pub use softplus::Softplus;
 pub use spokes::Spokes;

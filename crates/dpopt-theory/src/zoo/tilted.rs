@@ -47,7 +47,7 @@ impl Tilt {
 ///
 /// # Constants
 /// With |s| <= S, ||x|| <= X, ||a|| <= 1 for every record: L0 = (1 + S) L0(F) + X + c, L1 =
-/// (1 + S) L1(F) + c, rho = (1 + S) rho(F) + c, by the triangle inequality and |cos|, |sin| <= 1.
+/// (1 + S) L1(F) + c, rho = (1 + S) rho(F) + c, C_F = (1 + S) C_F(F) + c, by the triangle inequality and |cos|, |sin| <= 1.
 /// Where the shares, the directions and the waves have mean zero (as in
 /// [`TiltedProblem::opposites`]) the mean loss over all records is F, exactly, and F0 is F's.
 ///
@@ -129,6 +129,7 @@ impl<P: Problem + Sync> Loss for TiltedProblem<P> {
             convexity,
         )
         .with_hessian_lipschitz(most * known.hessian_lipschitz + self.wave)
+        .with_hessian_frobenius(most * known.hessian_frobenius + self.wave)
     }
 
     fn value(&self, record: &Tilt, point: &[f64]) -> f64 {

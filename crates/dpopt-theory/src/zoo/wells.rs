@@ -20,6 +20,8 @@ use crate::problem::{
 ///   phi''' = -3r/s^5, k = -r/s^3 and the third derivative -(3r/s^5) c (c^2 + s^2 (1 - c^2)), whose
 ///   largest size over c and r is 48/(25 sqrt 5) = 0.8587, at c = 1, r = 1/2. (For r^2 <= 1/2 the
 ///   largest is at c = 1; beyond, at c^2 = s^2/(3 r^2), it is 2/(sqrt 3 s^2), at most 0.77.)
+/// - C_F = (sum_j (A + b_j)^2 + (d - K) A^2)^(1/2): for X in (0, A I] and Y = diag(-b_j cos w_j), tr X^2 + 2 tr X Y + tr Y^2 is at most
+///   d A^2 + 2 A sum b_j + sum b_j^2.
 /// - F0 <= 2 sum b, by F >= -2 sum b: an upper bound (the first part costs something at the wells).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wells {
@@ -47,6 +49,12 @@ impl Wells {
         self.depths.iter().copied().fold(0.0, f64::max)
     }
 
+    fn frobenius(&self) -> f64 {
+        let flat = (self.dim - self.depths.len()) as f64 * self.bowl * self.bowl;
+        let wells = self.depths.iter().map(|b| (self.bowl + b).powi(2));
+        (wells.sum::<f64>() + flat).sqrt()
+    }
+
     /// sqrt(1 + ||w||^2).
     fn hull(point: &[f64]) -> f64 {
         norm(point).hypot(1.0)
@@ -65,6 +73,7 @@ impl Problem for Wells {
         let gap = 2.0 * self.depths.iter().sum::<f64>();
         ProblemConstants::first_order(lipschitz, smoothness, gap)
             .with_hessian_lipschitz(hull * self.bowl + self.deepest())
+            .with_hessian_frobenius(self.frobenius())
             .with_weak_convexity(self.deepest())
     }
 

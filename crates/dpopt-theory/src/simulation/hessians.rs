@@ -1,0 +1,47 @@
+//! Mean Hessians, in a simulation.
+
+use dpopt_oracle::query::HessianMatrix;
+use dpopt_oracle::{AskError, Mean};
+use dpopt_privacy::{Bound, NoiseMultiplier, Which};
+
+use super::super::population::Population;
+use super::super::weighted::add_clipped;
+use super::{Drawn, SimulatedOracle};
+
+impl<P: Population> SimulatedOracle<P> {
+    /// The mean of Hessians, laid out and clipped as [`HessianMatrix`] says, without noise.
+    fn hessian_mean(&self, of: HessianMatrix<'_>, copies: &[u64], size: f64) -> Vec<f64> {
+        let mut sum = vec![0.0; of.coordinates()];
+        let mut packed = sum.clone();
+        for (i, &copies) in copies.iter().enumerate() {
+            if copies > 0 {
+                packed.fill(0.0);
+                let product = |unit: &[f64], column: &mut [f64]| {
+                    self.population.hessian_vector(i, of.point, unit, column);
+                };
+                of.add_products(product, &mut packed);
+                add_clipped(&packed, of.radius.get(), copies as f64 / size, &mut sum);
+            }
+        }
+        sum
+    }
+
+    pub(super) fn release_hessian(
+        &mut self,
+        of: HessianMatrix<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        self.facts.check_point(of.point)?;
+        self.admit_relation()?;
+        // A protected run has no sum of more coordinates either.
+        let bound = Bound::new(of.radius, of.coordinates())?;
+        let Drawn { copies, size, std } = self.read(over, bound.radius(), noise)?;
+        let mut mean = self.hessian_mean(of, &copies, size);
+        for x in &mut mean {
+            *x += std * self.normal();
+        }
+        self.books.count(size, 2.0 * of.point.len() as f64, 0.0);
+        Ok(Mean::new(mean, std))
+    }
+}
