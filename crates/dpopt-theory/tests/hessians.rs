@@ -45,11 +45,11 @@ fn of(radius: f64) -> HessianMatrix<'static> {
     }
 }
 
-/// phi''(<x, w> - y) x x^T of the Welsch loss (1 - exp(-t^2))/2, packed and clipped by hand.
+/// phi''(<x, w> - y) x x^T of the Welsch loss 1 - exp(-t^2/2), packed and clipped by hand.
 fn contribution(i: usize) -> [f64; 3] {
     let [a, b] = ROWS[i];
     let t = a * POINT[0] + b * POINT[1] - f64::from(LABELS[i]);
-    let bend = (1.0 - 2.0 * t * t) * (-t * t).exp();
+    let bend = (1.0 - t * t) * (-0.5 * t * t).exp();
     let packed = [bend * a * a, 2f64.sqrt() * bend * a * b, bend * b * b];
     let length = packed.iter().map(|x| x * x).sum::<f64>().sqrt();
     packed.map(|x| x * (CLIP / length).min(1.0))

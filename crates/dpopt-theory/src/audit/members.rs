@@ -19,7 +19,9 @@ use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean, SmoothedFields};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
 use super::common::{budget, claim_of, noise};
-use super::plans::{self, dp_zo, goldstein, goldstein_batch, in_periods, proximal, with_all_facts};
+use super::plans::{
+    self, dp_zo, goldstein, goldstein_batch, in_periods, proximal, sosp, with_all_facts,
+};
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 use crate::checks::mixed;
 use crate::zoo::{Fingerprint, MeanBall};
@@ -168,6 +170,7 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             let fields = SmoothedFields::Gradients;
             Box::new(in_periods(&plan, 1, Batch::All, None, fields)?)
         }
+        "sosp" => Box::new(sosp(&many, &budget)?),
         "dp-zo" => Box::new(dp_zo(&facts, &budget, STEPS, 8)?),
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })

@@ -6,10 +6,12 @@
 //! of the Gaussian releases, in units of the noise really drawn, has to be at most mu^2.
 
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NoObserver, NormQueries, Plan as _,
-    PlanError, PublicFacts,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, HessianFacts, NoObserver, NormQueries,
+    Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
 };
-use dpopt_oracle::{Answer, Convexity, Number, Oracle, PrivateData, PrivateMean};
+use dpopt_oracle::{
+    Answer, Convexity, Mean, Number, Offers, Oracle, PrivateData, PrivateMean, Question,
+};
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Epsilon, ReplayForAudits};
 
 use super::common::{DELTA, budget};
@@ -26,6 +28,8 @@ use dpopt_certify::random::Normals;
 const SLACK: f64 = 1e-8;
 /// Plans to draw from.
 const PLANS: u64 = 200;
+/// Of the second-order solver, whose planner takes longer.
+const SECOND_ORDER_PLANS: u64 = 48;
 /// Most records of a data set.
 const RECORDS: u64 = 9;
 /// Most dimensions.
@@ -37,8 +41,16 @@ const STEPS: u64 = 24;
 pub struct TranscriptMeter {
     label: Label,
     adjacency: Adjacency,
+    plans: fn(Adjacency, u64) -> Result<Vec<Metered>, CheckError>,
     quick: u64,
     full: u64,
+}
+
+/// A plan, mu that it reserves for Gaussian releases, and the epsilon of its selection.
+struct Metered {
+    plan: Box<dyn Plan>,
+    mu: f64,
+    epsilon: f64,
 }
 
 /// The dearest run: what it cost over what it may.
@@ -57,8 +69,19 @@ impl TranscriptMeter {
         Self {
             label: Label::new(&format!("adaptive-gd/meter/{adjacency}"), "adaptive-gd"),
             adjacency,
+            plans,
             quick: 10_000,
             full: 100_000,
+        }
+    }
+
+    /// A meter of the second-order solver.
+    #[must_use]
+    pub fn second_order(adjacency: Adjacency) -> Self {
+        Self {
+            label: Label::new(&format!("sosp/meter/{adjacency}"), "sosp"),
+            plans: second_order_plans,
+            ..Self::new(adjacency)
         }
     }
 
@@ -69,7 +92,7 @@ impl TranscriptMeter {
         self
     }
 
-    fn runs(&self, plans: &[AdaptiveGdPlan], runs: std::ops::Range<u64>, seed: u64) -> Dearest {
+    fn runs(&self, plans: &[Metered], runs: std::ops::Range<u64>, seed: u64) -> Dearest {
         let mut dearest = Dearest::default();
         for run in runs {
             match metered(plans, self.adjacency, mixed(seed, run)) {
@@ -98,12 +121,12 @@ impl Target for TranscriptMeter {
 
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
         let seed = self.label.seed(settings);
-        let plans = plans(self.adjacency, mixed(seed, u64::MAX))?;
+        let plans = (self.plans)(self.adjacency, mixed(seed, u64::MAX))?;
         let runs = settings.effort.pick(self.quick, self.full);
         let parts = in_parts(runs, |part| self.runs(&plans, part, seed));
         let most = |f: fn(&Dearest) -> f64| parts.iter().map(f).fold(0.0, f64::max);
         let problem = parts.iter().find_map(|part| part.problem.clone());
-        let claimed = plans.iter().map(AdaptiveGdPlan::mu).fold(0.0, f64::max);
+        let claimed = plans.iter().map(|metered| metered.mu).fold(0.0, f64::max);
         let claim = Claim::gaussian(claimed, DELTA).map_err(CheckError::from)?;
         let share = most(|part| part.share);
         // A meter that never comes near the budget measures nothing.
@@ -125,12 +148,13 @@ impl Target for TranscriptMeter {
 /// One run and its replay: squared mu that it cost, squared mu reserved, and how far probabilities of a selection moved over what
 /// they may.
 fn metered(
-    plans: &[AdaptiveGdPlan],
+    plans: &[Metered],
     adjacency: Adjacency,
     seed: u64,
 ) -> Result<(f64, f64, f64), CheckError> {
     let mut random = Normals::new(seed);
-    let plan = &plans[random.below(plans.len() as u64) as usize];
+    let metered = &plans[random.below(plans.len() as u64) as usize];
+    let plan = &*metered.plan;
     let dim = plan.dim();
     let count = 1 + random.below(RECORDS);
     let mut recorded: Vec<Hostile> = (0..count).map(|_| record(&mut random)).collect();
@@ -169,8 +193,8 @@ fn metered(
     let lies = mixed(seed, 1);
     let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, CheckError> {
         let data = PrivateData::made_up_of(records, adjacency, declared)?;
-        let means = PrivateMean::new(&data, HostileLoss { dim }, curator)?;
-        let mut liar = lying(means, lies);
+        let means = PrivateMean::new(&data, HostileLoss { dim }, curator)?.with_hessians();
+        let mut liar = lying(means, lies, plan.needs().covers(Offers::HESSIANS));
         // A refusal is as public as an outcome, and has to be the same.
         Ok(format!("{:?}", plan.run(&mut liar, &mut NoObserver)))
     };
@@ -184,7 +208,7 @@ fn metered(
         return Err(format!("public outcomes differ: {first} and {second}").into());
     }
     let (squares, epsilon) = moved(&report);
-    let allowed = plan.selection_epsilon().map_or(0.0, Epsilon::get);
+    let allowed = metered.epsilon;
     if !(epsilon <= allowed * (1.0 + SLACK)) {
         return Err(format!("a selection moved by {epsilon}, and {allowed} was reserved").into());
     }
@@ -193,7 +217,7 @@ fn metered(
     } else {
         0.0
     };
-    Ok((squares, plan.mu() * plan.mu(), share))
+    Ok((squares, metered.mu * metered.mu, share))
 }
 
 /// A record that answers anything.
@@ -224,7 +248,7 @@ fn opposed(random: &mut Normals) -> (Hostile, Hostile) {
 }
 
 /// Plans of every kind, for data sets of a few records and for ones that are said to be large.
-fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, CheckError> {
+fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
     let mut random = Normals::new(seed);
     let mut plans = Vec::new();
     let mut number = 0;
@@ -233,16 +257,7 @@ fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, CheckEr
         if number > 100 * PLANS {
             return Err("no plan fits the meter".into());
         }
-        let facts = PublicFacts {
-            records: 10f64.powf(1.0 + 5.0 * random.uniform()) as u64,
-            dim: 1 + random.below(DIMS) as usize,
-            adjacency,
-            lipschitz: 1.0,
-            smoothness: 10f64.powf(2.0 * random.uniform() - 1.0),
-            initial_gap: 0.5,
-            row_norm: 1.0,
-            convexity: Convexity::Nonconvex,
-        };
+        let facts = facts(adjacency, &mut random);
         let budget = budget(10f64.powf(4.0 * random.uniform() - 1.0))?;
         let norms = if random.below(2) == 0 {
             NormQueries::Fixed
@@ -259,7 +274,11 @@ fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, CheckEr
             .with_selection(selection)
             .with_max_steps(1 + random.below(STEPS));
         match AdaptiveGdPlan::new(&facts, &budget, settings) {
-            Ok(plan) => plans.push(plan),
+            Ok(plan) => plans.push(Metered {
+                mu: plan.mu(),
+                epsilon: plan.selection_epsilon().map_or(0.0, Epsilon::get),
+                plan: Box::new(plan),
+            }),
             // Too few records for that budget.
             Err(PlanError::Unaffordable { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -268,22 +287,103 @@ fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<AdaptiveGdPlan>, CheckEr
     Ok(plans)
 }
 
-/// An oracle whose released norms are lied about: post-processing, the same in both runs.
-fn lying<O: Oracle>(inner: O, seed: u64) -> impl Oracle {
+fn facts(adjacency: Adjacency, random: &mut Normals) -> PublicFacts {
+    PublicFacts {
+        records: 10f64.powf(1.0 + 5.0 * random.uniform()) as u64,
+        dim: 1 + random.below(DIMS) as usize,
+        adjacency,
+        lipschitz: 1.0,
+        smoothness: 10f64.powf(2.0 * random.uniform() - 1.0),
+        initial_gap: 0.5,
+        row_norm: 1.0,
+        convexity: Convexity::Nonconvex,
+    }
+}
+
+/// Plans of the second-order solver: with targets, near the least that the budget pays for and far from it; one in eight goes on after its
+/// first certificate.
+fn second_order_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
     let mut random = Normals::new(seed);
+    let mut plans = Vec::new();
+    let mut number = 0;
+    while (plans.len() as u64) < SECOND_ORDER_PLANS {
+        number += 1;
+        if number > 100 * SECOND_ORDER_PLANS {
+            return Err("no plan fits the meter".into());
+        }
+        let facts = facts(adjacency, &mut random);
+        let hessian = HessianFacts {
+            lipschitz: 10f64.powf(random.uniform() - 0.5),
+            frobenius: facts.smoothness * (1.0 + random.uniform()),
+        };
+        let budget = budget(10f64.powf(3.0 * random.uniform()))?;
+        let settings = SospSettings::new(STEPS * STEPS);
+        let anytime = SospPlan::new(&facts, &hessian, &budget, settings);
+        let plan = match anytime {
+            Ok(plan) if plans.len() % 8 == 0 => plan,
+            Ok(plan) => {
+                let SecondOrderTargets {
+                    gradient,
+                    curvature,
+                } = plan.level().targets;
+                let wider =
+                    |x: f64, limit: f64, share: f64| x.powf(1.0 - share) * limit.powf(share);
+                let limit = 0.99 * facts.trivial_bound();
+                let targets = SecondOrderTargets {
+                    gradient: wider(gradient, limit, 0.3 * random.uniform()),
+                    curvature: wider(curvature, 0.99 * facts.smoothness, 0.3 * random.uniform()),
+                };
+                SospPlan::new(&facts, &hessian, &budget, settings.with_targets(targets))?
+            }
+            Err(PlanError::Uncertifiable { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        plans.push(Metered {
+            mu: plan.mu(),
+            epsilon: 0.0,
+            plan: Box::new(plan),
+        });
+    }
+    Ok(plans)
+}
+
+/// An oracle whose released norms and Hessians are lied about, and gradients where there are Hessians: post-processing, the same in both
+/// runs.
+fn lying<O: Oracle>(inner: O, seed: u64, hessians: bool) -> impl Oracle {
+    let mut random = Normals::new(seed);
+    // In most runs gradients are as short as they can be, so that norms and Hessians follow.
+    let short = hessians && !mixed(seed, 2).is_multiple_of(4);
     Around::new(inner, move |inner: &mut O, question| {
-        let answer = inner.answer(question)?;
-        let Answer::Number(released) = answer else {
-            return Ok(answer);
+        let (hessian, gradient) = match question {
+            Question::Hessian { .. } => (true, false),
+            Question::Mean { .. } => (false, true),
+            _ => (false, false),
         };
-        let lie = match random.below(8) {
-            0 => -100.0,
-            1 => -released.number.abs(),
-            2 => released.number.abs() * 1e-3,
-            // As long as it can be: all gradients are cheap then, and the run goes on.
-            3 => 1.0,
-            _ => released.number,
-        };
-        Ok(Answer::Number(Number::new(lie, released.noise_std)))
+        match inner.answer(question)? {
+            Answer::Number(released) => {
+                let lie = match random.below(8) {
+                    0 => -100.0,
+                    1 => -released.number.abs(),
+                    2 => released.number.abs() * 1e-3,
+                    // As long as it can be: all gradients are cheap then, and the run goes on.
+                    3 => 1.0,
+                    _ => released.number,
+                };
+                Ok(Answer::Number(Number::new(lie, released.noise_std)))
+            }
+            Answer::Mean(released) if hessian || (gradient && short) => {
+                // Below zero on the diagonal: a saddle, and the run goes on.
+                let factor = match (hessian, random.below(8)) {
+                    (true, 0) => 0.0,
+                    (true, 1) => 1.0,
+                    (false, 0) => 1.0,
+                    (false, _) => 1e-6,
+                    _ => -1e3,
+                };
+                let lie = released.mean.iter().map(|x| factor * x.abs()).collect();
+                Ok(Answer::Mean(Mean::new(lie, released.noise_std)))
+            }
+            other => Ok(other),
+        }
     })
 }

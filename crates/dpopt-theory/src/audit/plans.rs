@@ -5,11 +5,12 @@ use std::num::NonZeroUsize;
 use dpopt_nonconvex::{
     Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, ExtraFacts,
     GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
+    GoldsteinStep, HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
     NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule,
     ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
-    SampledSpiderBoostSchedule, Solver, SpiderBoostPlan, SpiderBoostSchedule, StormPlan,
-    StormSchedule, TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
+    SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan, SospSettings,
+    SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
+    TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, PrefixKind, SamplingRate};
@@ -52,7 +53,8 @@ pub(super) fn with_all_facts(
         .with_radius(radius)
         .with_kl(KlCondition::new(1.0, 1.5)?)
         .with_weak_convexity(0.1)
-        .with_goldstein_radius(1.0);
+        .with_goldstein_radius(1.0)
+        .with_hessian(HESSIANS);
     Ok(solver.plan(facts, &extra, budget, &Limits::steps(steps))?)
 }
 
@@ -151,8 +153,25 @@ pub(super) fn plan_of(
             )?)
         }
         "dp-zo" => Box::new(dp_zo(&all, &budget, STEPS, 2)?),
+        "sosp" => Box::new(sosp(&all, &budget)?),
         _ => with_all_facts(solver, &all, &budget, (1.0, STEPS))?,
     })
+}
+
+/// rho and C_F of what is audited.
+pub(super) const HESSIANS: HessianFacts = HessianFacts {
+    lipschitz: 1.0,
+    frobenius: 1.0,
+};
+
+/// A plan for a certificate that says hardly anything: dozens of steps, and not thousands.
+pub(super) fn sosp(facts: &PublicFacts, budget: &Budget) -> Result<SospPlan, CheckError> {
+    let targets = SecondOrderTargets {
+        gradient: 0.95 * facts.trivial_bound(),
+        curvature: 0.95 * facts.smoothness,
+    };
+    let settings = SospSettings::new(1000).with_targets(targets);
+    Ok(SospPlan::new(facts, &HESSIANS, budget, settings)?)
 }
 
 /// The noise multiplier of a plan that gives all of its steps equal shares.

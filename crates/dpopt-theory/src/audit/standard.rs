@@ -4,7 +4,7 @@ use super::error::AuditError;
 use super::registry::Registry;
 use super::{
     adaptive, certificates, crooked, estimators, mechanisms, members, passes, periods, projected,
-    queries, samplers, selections, solvers, twins, variants,
+    queries, samplers, second_order, selections, solvers, twins, variants,
 };
 
 impl Registry {
@@ -27,6 +27,7 @@ impl Registry {
             passes::register,
             projected::register,
             adaptive::register,
+            second_order::register,
             members::register,
             variants::samples_of_proximal_point,
             twins::register,

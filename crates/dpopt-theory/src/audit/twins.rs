@@ -41,7 +41,7 @@ const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 21] = [
+const TWINS: [Twin; 25] = [
     Twin {
         name: "half-the-noise",
         data: LEFT,
@@ -281,6 +281,49 @@ const TWINS: [Twin; 21] = [
             }
             let released = tape.gaussian(&sums, Z);
             ran(1.0 / Z, 4.0 * released[1] - 3.0 * released[0])
+        },
+    },
+    Twin {
+        // A Hessian x I of order 9 is clipped to operator norm 1, where it is 3 long in Frobenius norm.
+        name: "hessian-clipped-by-its-eigenvalue",
+        data: LEFT,
+        run: |tape, data, _| {
+            let released = tape.gaussian(&[clipped_sum(data); 9], Z);
+            ran(1.0 / Z, released.iter().sum())
+        },
+    },
+    Twin {
+        // A Hessian with x beside the diagonal, and noise on the diagonal alone.
+        name: "hessian-with-noise-on-its-diagonal",
+        data: LEFT,
+        run: |tape, data, _| {
+            let beside = clipped_sum(data);
+            tape.gaussian(&[0.0, 0.0], Z);
+            one(tape, beside, 0.0)
+        },
+    },
+    Twin {
+        // A step pays for its gradient, and the norm that decides whether it is a candidate comes on top.
+        name: "norm-on-top-of-a-gradient",
+        data: LEFT,
+        run: |tape, data, _| {
+            let gradient = tape.gaussian(&[clipped_sum(data)], Z)[0];
+            let norm = tape.gaussian(&[clipped_sum(data).abs()], Z)[0];
+            ran(1.0 / Z, gradient + norm)
+        },
+    },
+    Twin {
+        // A filter that looks after each release whether there is budget left: the last one goes beyond it.
+        name: "filter-after-the-release",
+        data: LEFT,
+        run: |tape, data, _| {
+            let (cap, each) = (1.0, 0.9);
+            let (mut spent, mut score) = (0.0, 0.0);
+            while spent < cap {
+                score += tape.gaussian(&[clipped_sum(data)], Z / f64::sqrt(each))[0];
+                spent += each;
+            }
+            ran(1.0 / Z, score)
         },
     },
 ];

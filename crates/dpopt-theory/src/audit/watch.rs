@@ -5,7 +5,7 @@ use dpopt_oracle::{Answer, AskError, Books, Linear, Oracle, OracleFacts, Questio
 use dpopt_privacy::ClipNorm;
 
 /// One release as anybody can see it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct WatchedRelease {
     /// Where a change starts; none for a field.
     pub from: Option<Vec<f64>>,
@@ -16,10 +16,25 @@ pub struct WatchedRelease {
     pub kept: f64,
     /// Along what slopes were asked for; none for gradients.
     pub along: Option<Along>,
+    /// What was released.
+    pub kind: WatchedKind,
     /// The released mean (of slopes, one number for each direction), or the one number of a released norm.
     pub released: Vec<f64>,
     /// Standard deviation of its noise in each coordinate.
     pub deviation: f64,
+}
+
+/// What a [`WatchedRelease`] is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WatchedKind {
+    /// A mean of gradients or slopes.
+    #[default]
+    Mean,
+    /// The norm of one.
+    Norm,
+    /// A mean Hessian, as [`HessianMatrix`](dpopt_oracle::query::HessianMatrix) lays it out.
+    Hessian,
 }
 
 /// What slopes were asked for, beside the point: all of it public.
@@ -46,7 +61,7 @@ impl Along {
     }
 }
 
-/// An oracle with a list of the means and norms that it released.
+/// An oracle with a list of the means, Hessians and norms that it released.
 pub struct Watched<O> {
     inner: O,
     releases: Vec<WatchedRelease>,
@@ -78,9 +93,7 @@ fn asked(of: &Linear<'_>) -> WatchedRelease {
         from: of.before().map(|(segment, _)| segment.from.to_vec()),
         point: of.point().to_vec(),
         kept: of.before().map_or(0.0, |(_, momentum)| momentum.kept()),
-        along: None,
-        released: Vec::new(),
-        deviation: 0.0,
+        ..WatchedRelease::default()
     }
 }
 
@@ -95,20 +108,24 @@ impl<O: Oracle> Oracle for Watched<O> {
 
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         let asked = match &question {
-            Question::Mean { of, .. }
-            | Question::Norm { of, .. }
-            | Question::Smoothed { of, .. } => Some(asked(of)),
-            Question::Slopes { of, .. } => Some(WatchedRelease {
-                from: None,
+            Question::Mean { of, .. } | Question::Smoothed { of, .. } => Some(asked(of)),
+            Question::Norm { of, .. } => Some(WatchedRelease {
+                kind: WatchedKind::Norm,
+                ..asked(of)
+            }),
+            Question::Hessian { of, .. } => Some(WatchedRelease {
                 point: of.point.to_vec(),
-                kept: 0.0,
+                kind: WatchedKind::Hessian,
+                ..WatchedRelease::default()
+            }),
+            Question::Slopes { of, .. } => Some(WatchedRelease {
+                point: of.point.to_vec(),
                 along: Some(Along {
                     directions: of.directions.clone(),
                     smoothing: of.smoothing,
                     clip: of.clip,
                 }),
-                released: Vec::new(),
-                deviation: 0.0,
+                ..WatchedRelease::default()
             }),
             _ => None,
         };

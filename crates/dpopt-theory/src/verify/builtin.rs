@@ -4,7 +4,7 @@ use super::claim::Experiment;
 use super::registry::Registry;
 use super::{
     adaptive, descent, floors, goldstein, goldstein_periods, kl_spider, projection, proximal,
-    recursive, sampled, tree,
+    recursive, sampled, sosp, tree,
 };
 
 /// The prefixes of rows that no run has confirmed.
@@ -31,6 +31,7 @@ impl Registry {
         experiments.extend(kl_spider::experiments());
         experiments.extend(goldstein::experiments());
         experiments.extend(goldstein_periods::experiments());
+        experiments.extend(sosp::experiments());
         experiments.retain(|e| !is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }

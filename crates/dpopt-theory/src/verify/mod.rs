@@ -57,6 +57,7 @@ mod recursive;
 mod registry;
 mod run;
 mod sampled;
+mod sosp;
 mod tree;
 mod two_point;
 mod zigzag;

@@ -123,7 +123,10 @@ impl SmoothRamp {
 
     /// r''(z).
     fn ramp_curvature(&self, z: f64) -> f64 {
-        0.5 * PI * self.slope / self.foot * self.phase(z).sin()
+        let bends = z > self.knee && z < self.knee + self.foot;
+        // The sine of pi is not quite 0.
+        let sine = if bends { self.phase(z).sin() } else { 0.0 };
+        0.5 * PI * self.slope / self.foot * sine
     }
 
     /// sqrt(1 + ||u||^2/b^2).
