@@ -140,6 +140,36 @@ fn gradients_just_beyond_alpha_are_rarely_certified() {
     rarely_false("ramp", &ramp, &plan, &[0.0; 6]);
 }
 
+#[test]
+fn table() {
+    for (dim, records) in [
+        (10, 1000),
+        (10, 10_000),
+        (10, 100_000),
+        (10, 1_000_000),
+        (100, 10_000),
+        (100, 100_000),
+        (100, 1_000_000),
+        (500, 1_000_000),
+        (6, 10_000),
+        (1, 10_000),
+        (20, 10_000),
+    ] {
+        let start = std::time::Instant::now();
+        let plan = SospPlan::new(
+            &facts(dim, records),
+            &ONE,
+            &budget(),
+            SospSettings::new(1_000_000),
+        );
+        println!(
+            "TABLE {dim} {records} {:?} {:?}",
+            start.elapsed(),
+            plan.map(|p| *p.level())
+        );
+    }
+}
+
 /// Certified alphas, escapes, and stops of runs from the saddle at the origin.
 fn from_the_saddle(records: u64, seed: u64) -> (f64, f64, usize) {
     let wells = Wells::new(20, 0.1, vec![0.5, 0.25, 0.125]).unwrap();

@@ -225,13 +225,25 @@ fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospL
 /// The level of the least alpha that the budget pays for, found to within 1 %.
 fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
     let widest = coupled(of, 0.999 * of.facts.trivial_bound());
-    let found = cheapest(of, widest);
-    let mut best = match found {
-        Some(level) if level.cost <= mu * mu => level,
-        _ => {
+    // The cost is least below the widest targets: an escape has to make up for the longest gradient of a candidate.
+    let mut found: Option<SospLevel> = None;
+    let mut targets = widest;
+    let mut best = loop {
+        let level = cheapest(of, targets);
+        if let Some(level) = level.filter(|level| level.cost <= mu * mu) {
+            break level;
+        }
+        let dearer = match (level, found) {
+            (Some(level), Some(before)) => level.cost >= before.cost,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        if dearer || targets.gradient < 1e-3 * widest.gradient {
             let cost = found.map_or(f64::INFINITY, |level| level.cost);
             return Err(uncertifiable(of, widest, cost, None, mu));
         }
+        found = level;
+        targets = coupled(of, targets.gradient / 1.3);
     };
     // Costs grow about as alpha^-4: a secant that is drawn back where it went too far.
     let mut too_small = 0.0f64;
