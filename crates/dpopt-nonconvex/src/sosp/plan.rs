@@ -15,14 +15,14 @@ pub(super) const NAME: &str = "sosp";
 /// From one level to the next, alpha is divided by this. A choice.
 const FINER: f64 = 1.25;
 /// The largest lambda over L1 that is planned for where none was asked for. A choice: at 1 nothing would be said.
-const MOST_CURVATURE: f64 = 0.5;
+const MOST_CURVATURE: f64 = 0.9;
 
 /// What the caller chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct SospSettings {
     /// alpha and lambda: the run ends with the first certificate. None: the least alpha that the budget is sure to pay for, lambda =
-    /// min(sqrt(rho alpha), L1/2), and after that certificate finer ones, as long as the budget lasts.
+    /// min(sqrt(rho alpha), 0.9 L1), and after that certificate finer ones, as long as the budget lasts.
     pub targets: Option<SecondOrderTargets>,
     /// p: the probability with which the plan's bound, or the certificate that is stated, may be false. Half of it is the certificate's.
     pub failure: f64,
@@ -245,18 +245,20 @@ fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
         found = level;
         targets = coupled(of, targets.gradient / 1.3);
     };
-    // Costs grow about as alpha^-4: a secant that is drawn back where it went too far.
-    let mut too_small = 0.0f64;
-    for _ in 0..24 {
+    // Costs grow about as alpha^-4, and slower where lambda is capped: downwards until it costs too much, and then by halves.
+    let mut too_small: Option<f64> = None;
+    for _ in 0..40 {
         let old = best.targets.gradient;
-        let guess = old * (best.cost / (mu * mu)).powf(0.25);
-        let next = guess.max((too_small * old).sqrt());
-        if !(next < 0.99 * old) {
+        let next = match too_small {
+            Some(low) => (low * old).sqrt(),
+            None => (old / 1.3).min(old * (best.cost / (mu * mu)).powf(0.25)),
+        };
+        if next > 0.99 * old {
             break;
         }
         match cheapest(of, coupled(of, next)) {
             Some(level) if level.cost <= mu * mu => best = level,
-            _ => too_small = next,
+            _ => too_small = Some(next),
         }
     }
     Ok(best)

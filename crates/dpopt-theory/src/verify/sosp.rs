@@ -158,7 +158,7 @@ impl Experiment for RampExperiment {
 
     fn design(&self, effort: Effort) -> Design {
         let points = match self.claim.axis {
-            Axis::Records => half_decades(100_000.0, if self.claim.control { 4 } else { 5 }),
+            Axis::Records => half_decades(10_000.0, if self.claim.control { 5 } else { 7 }),
             Axis::Dimension => half_decades(10.0, 4),
             _ => five_mus(),
         };
@@ -206,7 +206,7 @@ impl Experiment for CurvatureExperiment {
     }
 
     fn design(&self, effort: Effort) -> Design {
-        let points = (0..4).map(|k| 0.5 * 10f64.powf(0.5 * f64::from(k - 3)));
+        let points = (0..4).map(|k| 0.6 * 10f64.powf(0.5 * f64::from(k - 3)));
         Design::new(points.collect()).with_seeds(effort.pick(4, 16))
     }
 
@@ -248,7 +248,7 @@ impl Experiment for CurvatureExperiment {
 
 impl CurvatureExperiment {
     const SIZE: Size = Size {
-        records: 1_000_000_000_000,
+        records: 10_000_000_000_000,
         dim: 10,
         privacy: Privacy::Epsilon(1.0),
     };
