@@ -98,7 +98,7 @@ pub(super) fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<
     }
     let mut best: Option<SospLevel> = None;
     let mut caps = (16.0, 64.0);
-    for share in geometric(3e-3, 10.0, 1.25) {
+    for share in geometric(1e-5, 10.0, 1.3) {
         for ratio in RATIOS {
             let found = consistent(of, targets, (share, ratio), &mut caps);
             if let Some(level) = found

@@ -15,14 +15,14 @@ pub(super) const NAME: &str = "sosp";
 /// From one level to the next, alpha is divided by this. A choice.
 const FINER: f64 = 1.25;
 /// The largest lambda over L1 that is planned for where none was asked for. A choice: at 1 nothing would be said.
-const MOST_CURVATURE: f64 = 0.5;
+const MOST_CURVATURE: f64 = 0.9;
 
 /// What the caller chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct SospSettings {
     /// alpha and lambda: the run ends with the first certificate. None: the least alpha that the budget is sure to pay for, lambda =
-    /// min(sqrt(rho alpha), L1/2), and after that certificate finer ones, as long as the budget lasts.
+    /// min(sqrt(rho alpha), 0.9 L1), and after that certificate finer ones, as long as the budget lasts.
     pub targets: Option<SecondOrderTargets>,
     /// p: the probability with which the plan's bound, or the certificate that is stated, may be false. Half of it is the certificate's.
     pub failure: f64,
