@@ -98,10 +98,7 @@ pub(super) fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<
     }
     let mut best: Option<SospLevel> = None;
     let mut caps = (16.0, 64.0);
-    // From so little noise on that the sign of a step costs a fifth of lambda^2/rho at most.
-    let finest = targets.curvature.powi(2) / (60.0 * of.hessian.lipschitz * targets.gradient);
-    let least = (of.facts.dim as f64 * finest * finest).clamp(1e-12, 3e-3);
-    for share in geometric(least, 10.0, 1.25) {
+    for share in geometric(1e-5, 10.0, 1.3) {
         for ratio in RATIOS {
             let found = consistent(of, targets, (share, ratio), &mut caps);
             if let Some(level) = found

@@ -225,40 +225,26 @@ fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospL
 /// The level of the least alpha that the budget pays for, found to within 1 %.
 fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
     let widest = coupled(of, 0.999 * of.facts.trivial_bound());
-    // The cost is least below the widest targets: an escape has to make up for the longest gradient of a candidate.
-    let mut found: Option<SospLevel> = None;
-    let mut targets = widest;
-    let mut best = loop {
-        let level = cheapest(of, targets);
-        if let Some(level) = level.filter(|level| level.cost <= mu * mu) {
-            break level;
-        }
-        let dearer = match (level, found) {
-            (Some(level), Some(before)) => level.cost >= before.cost,
-            (None, Some(_)) => true,
-            (_, None) => false,
-        };
-        if dearer || targets.gradient < 1e-3 * widest.gradient {
+    let found = cheapest(of, widest);
+    let mut best = match found {
+        Some(level) if level.cost <= mu * mu => level,
+        _ => {
             let cost = found.map_or(f64::INFINITY, |level| level.cost);
             return Err(uncertifiable(of, widest, cost, None, mu));
         }
-        found = level;
-        targets = coupled(of, targets.gradient / 1.3);
     };
-    // Costs grow about as alpha^-4, and slower where lambda is capped: downwards until it costs too much, and then by halves.
-    let mut too_small: Option<f64> = None;
-    for _ in 0..40 {
+    // Costs grow about as alpha^-4: a secant that is drawn back where it went too far.
+    let mut too_small = 0.0f64;
+    for _ in 0..24 {
         let old = best.targets.gradient;
-        let next = match too_small {
-            Some(low) => (low * old).sqrt(),
-            None => (old / 1.3).min(old * (best.cost / (mu * mu)).powf(0.25)),
-        };
-        if next > 0.99 * old {
+        let guess = old * (best.cost / (mu * mu)).powf(0.25);
+        let next = guess.max((too_small * old).sqrt());
+        if !(next < 0.99 * old) {
             break;
         }
         match cheapest(of, coupled(of, next)) {
             Some(level) if level.cost <= mu * mu => best = level,
-            _ => too_small = Some(next),
+            _ => too_small = next,
         }
     }
     Ok(best)

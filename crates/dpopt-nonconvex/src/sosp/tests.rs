@@ -45,7 +45,7 @@ fn planned_bounds_are_those_that_were_asked_for() {
         println!("{dim} {records} {:?} {:?}", plan.level(), start.elapsed());
         let bound = plan.bound().unwrap();
         assert!(bound.value <= most, "{dim} {records} {}", bound.value);
-        assert_eq!(bound.curvature, Some(bound.value.sqrt().min(0.9)));
+        assert_eq!(bound.curvature, Some(bound.value.sqrt()));
     }
     assert!(matches!(
         plan(10, 1_000),
