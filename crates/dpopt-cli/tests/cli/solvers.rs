@@ -22,6 +22,7 @@ fn radius(solver: &Solver) -> &'static str {
     match (solver.needs.radius, solver.needs.goldstein) {
         (true, _) => "--radius 1",
         (_, true) => "--goldstein-radius 1",
+        _ if solver.needs.hessian => "--hessian-lipschitz 1 --hessian-frobenius 1",
         _ => "",
     }
 }

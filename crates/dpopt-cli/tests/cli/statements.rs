@@ -30,6 +30,8 @@ fn a_run_to_its_end_states_the_bound_of_its_plan_and_a_walk_from_elsewhere_none(
         let claims = format!("the {subject} at its output is at most");
         assert_eq!(run["bound"].is_number(), report.contains(&claims), "{run}");
         assert_eq!(run["bound"], run["predicted_bound"], "{run}");
+        let certified = run["bound"].is_number() && solver.needs.hessian;
+        assert_eq!(run["bound_curvature"].is_number(), certified, "{run}");
         // Passes release no gradients to draw it against.
         let drawn = run["bound"].is_number() && run["solver"] != "recursive-sgd";
         assert_eq!(report.contains("released values only"), drawn, "{run}");

@@ -1,7 +1,7 @@
 //! What the tests share: facts, budgets, a few records, and an oracle that is listened to.
 
 use dpopt_linalg::{Design, dot};
-use dpopt_nonconvex::{Budget, ExtraFacts, KlCondition, PublicFacts};
+use dpopt_nonconvex::{Budget, ExtraFacts, HessianFacts, KlCondition, PublicFacts};
 use dpopt_oracle::{
     Answer, AskError, Books, Convexity, Glm, Oracle, OracleFacts, PrivateData, PrivateMean,
     Question,
@@ -53,6 +53,10 @@ pub(crate) fn extra() -> ExtraFacts {
         .with_radius(1.0)
         .with_kl(kl)
         .with_goldstein_radius(3.0)
+        .with_hessian(HessianFacts {
+            lipschitz: 0.1,
+            frobenius: 0.25,
+        })
 }
 
 pub(crate) fn z(value: f64) -> NoiseMultiplier {

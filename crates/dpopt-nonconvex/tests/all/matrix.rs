@@ -3,9 +3,9 @@
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, ConvexFacts, ExtraFacts, JlFacts, JlPlan,
-    KlCondition, Limits, NoObserver, NormQueries, Plan, PublicFacts, RecursiveGdPlan,
-    RecursiveSgdPlan, RunError, SOLVERS, SPIDERBOOST, Stop,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, ConvexFacts, ExtraFacts, HessianFacts,
+    JlFacts, JlPlan, KlCondition, Limits, NoObserver, NormQueries, Plan, PublicFacts,
+    RecursiveGdPlan, RecursiveSgdPlan, RunError, SOLVERS, SPIDERBOOST, Stop,
 };
 use dpopt_oracle::{
     ConvexGlm, Convexity, ExamplesOnDisk, Glm, Offers, OutputPerturbed, PrivateData, PrivateMean,
@@ -80,7 +80,11 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
     let mut extra = ExtraFacts::default()
         .with_radius(1.0)
         .with_kl(kl)
-        .with_goldstein_radius(30.0);
+        .with_goldstein_radius(30.0)
+        .with_hessian(HessianFacts {
+            lipschitz: 0.1,
+            frobenius: 0.25,
+        });
     if facts.convexity == Convexity::Nonconvex {
         extra = extra.with_weak_convexity(facts.smoothness);
     }
@@ -95,7 +99,7 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
             let most = match solver.name {
                 // Sixteen values of each record at a step.
                 "goldstein-recursive" => 24,
-                _ if solver.needs.kl || solver.needs.goldstein => 200,
+                _ if solver.needs.kl || solver.needs.goldstein || solver.needs.hessian => 200,
                 _ => 12,
             };
             let boxed = |plan: Box<dyn Plan>| plan;
@@ -162,7 +166,8 @@ fn run(
     }
     match PrivateMean::new(data, loss, curator()) {
         Err(error) => (Event::NoOp, Err(error.into())),
-        Ok(mut means) => {
+        Ok(means) => {
+            let mut means = means.with_hessians();
             let result = plan.run_with(&mut means, run);
             (means.curator().spent(), result.map(|outcome| outcome.stop))
         }

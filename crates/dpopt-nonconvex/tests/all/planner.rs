@@ -1,20 +1,19 @@
 //! The planners against the table of their paper's specification, and their own constraints.
 
 use dpopt_nonconvex::{
-    ExtraFacts, KlCondition, Limits, NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, Plan, PlanError,
-    PublicFacts, SOLVERS, SPIDERBOOST, Solver, SpiderBoostPlan,
+    Limits, NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, Plan, PlanError, PublicFacts, SOLVERS,
+    SPIDERBOOST, Solver, SpiderBoostPlan,
 };
 use dpopt_privacy::{Accountant, Adjacency};
 use proptest::prelude::*;
 
-use crate::common::{budget, facts_under};
+use crate::common::{budget, extra, facts_under};
 
 const MAX_STEPS: u64 = 1_000_000;
 
 /// With a KL condition that any solver takes.
 fn planned(solver: &Solver, facts: &PublicFacts, epsilon: f64) -> Result<Box<dyn Plan>, PlanError> {
-    let kl = KlCondition::new(1.0, 2.0).unwrap();
-    let extra = ExtraFacts::default().with_kl(kl).with_goldstein_radius(1.0);
+    let extra = extra().with_goldstein_radius(1.0);
     solver.plan(facts, &extra, &budget(epsilon), &Limits::steps(MAX_STEPS))
 }
 

@@ -118,6 +118,14 @@ fn plans_are_what_their_solver_promises() {
             solver.needs.goldstein,
             "{name}"
         );
+        let mut without = extra();
+        without.hessian = None;
+        let missing = told(&without).err();
+        assert_eq!(
+            matches!(missing, Some(PlanError::HessianFactsMissing { .. })),
+            solver.needs.hessian,
+            "{name}"
+        );
         let bent = PublicFacts {
             convexity: Convexity::Nonconvex,
             ..facts

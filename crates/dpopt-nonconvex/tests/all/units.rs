@@ -3,9 +3,9 @@
 
 use dpopt_nonconvex::{BoundedQuantity, ConvexFacts};
 use dpopt_nonconvex::{
-    ExtraFacts, Item, JlFacts, JlPlan, KlCondition, Limits, Plan, PublicFacts, PublicRank,
-    RecursiveGdPlan, RecursiveSgdPlan, SOLVERS, SPIDERBOOST, TreeSettings, TreeSpiderPlan,
-    TreeTarget, Unit, Value,
+    ExtraFacts, HessianFacts, Item, JlFacts, JlPlan, KlCondition, Limits, Plan, PublicFacts,
+    PublicRank, RecursiveGdPlan, RecursiveSgdPlan, SOLVERS, SPIDERBOOST, TreeSettings,
+    TreeSpiderPlan, TreeTarget, Unit, Value,
 };
 use dpopt_oracle::Convexity;
 
@@ -47,7 +47,11 @@ fn plans(loss: f64, rows: f64) -> Vec<(String, Box<dyn Plan>)> {
         let mut extra = ExtraFacts::default()
             .with_kl(kl)
             .with_weak_convexity(0.5 * loss * rows * rows)
-            .with_goldstein_radius(1.5 / rows);
+            .with_goldstein_radius(1.5 / rows)
+            .with_hessian(HessianFacts {
+                lipschitz: 0.5 * loss * rows.powi(3),
+                frobenius: loss * rows * rows,
+            });
         if solver.needs.radius {
             // Its bound says nothing at this size: planned below.
             continue;

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, GlmRun, GoldsteinPlan,
-    GoldsteinSettings, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings,
-    KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome,
-    Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts,
-    PublicRank, Release, SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST, STORM, Solver, TreeNoise,
-    TreeSettings, TreeSpiderPlan, TreeTarget,
+    GoldsteinSettings, HessianFacts, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan,
+    KlSpiderSettings, KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER,
+    NormQueries, Outcome, Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
+    ProximalSettings, PublicFacts, PublicRank, Release, SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST,
+    STORM, Solver, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
@@ -66,7 +66,11 @@ impl Cases<'_> {
         let (facts, budget) = (self.facts(DIM), budget());
         let extra = ExtraFacts::default()
             .with_radius(1.0)
-            .with_goldstein_radius(1.0);
+            .with_goldstein_radius(1.0)
+            .with_hessian(HessianFacts {
+                lipschitz: 1.0,
+                frobenius: 1.0,
+            });
         let within = extra.with_rank(PublicRank::new(2).unwrap());
         for solver in SOLVERS.iter().copied() {
             let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(MAX_STEPS));
