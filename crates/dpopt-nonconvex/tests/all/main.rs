@@ -16,6 +16,7 @@ mod planner;
 mod proximal;
 mod sampled;
 mod solver;
+mod sosp;
 mod tree_spider;
 mod units;
 mod values;
