@@ -140,36 +140,6 @@ fn gradients_just_beyond_alpha_are_rarely_certified() {
     rarely_false("ramp", &ramp, &plan, &[0.0; 6]);
 }
 
-#[test]
-fn table() {
-    for (dim, records) in [
-        (10, 1000),
-        (10, 10_000),
-        (10, 100_000),
-        (10, 1_000_000),
-        (100, 10_000),
-        (100, 100_000),
-        (100, 1_000_000),
-        (500, 1_000_000),
-        (6, 10_000),
-        (1, 10_000),
-        (20, 10_000),
-    ] {
-        let start = std::time::Instant::now();
-        let plan = SospPlan::new(
-            &facts(dim, records),
-            &ONE,
-            &budget(),
-            SospSettings::new(1_000_000),
-        );
-        println!(
-            "TABLE {dim} {records} {:?} {:?}",
-            start.elapsed(),
-            plan.map(|p| (p.level().targets, p.level().cost / p.mu().powi(2)))
-        );
-    }
-}
-
 /// Certified alphas, escapes, and stops of runs from the saddle at the origin.
 fn from_the_saddle(records: u64, seed: u64) -> (f64, f64, usize) {
     let wells = Wells::new(20, 0.1, vec![0.5, 0.25, 0.125]).unwrap();
@@ -198,17 +168,22 @@ fn from_the_saddle(records: u64, seed: u64) -> (f64, f64, usize) {
     (planned, outcome.bound().unwrap().value, escapes.count())
 }
 
+/// The median of nine runs: 0.06 to 0.08, 0.0053 and 0.0005 in the third reading (with constants of its own).
 #[test]
 fn runs_leave_the_saddle_that_they_start_at() {
-    for records in [10_000, 100_000, 1_000_000] {
-        for seed in 0..3 {
+    for (records, most) in [(10_000, 0.09), (100_000, 0.0075), (1_000_000, 0.0007)] {
+        let mut all = Vec::new();
+        for seed in 0..9 {
             let (planned, reached, escapes) = from_the_saddle(records, seed);
             println!(
                 "n = {records}: planned {planned:.4}, certified {reached:.5}, {escapes} escapes"
             );
             assert!(reached <= planned);
             assert!(escapes >= 1);
+            all.push(reached);
         }
+        all.sort_by(f64::total_cmp);
+        assert!(all[4] <= most, "n = {records}: median {}", all[4]);
     }
 }
 

@@ -300,8 +300,8 @@ fn facts(adjacency: Adjacency, random: &mut Normals) -> PublicFacts {
     }
 }
 
-/// Plans of the second-order solver: with targets, near the least that the budget pays for and far from it; one in eight goes on after its
-/// first certificate.
+/// Plans of the second-order solver: with targets, near the least that the budget pays for and far from it; one in 24 goes on after
+/// its first certificate, which means planning again and again.
 fn second_order_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
     let mut random = Normals::new(seed);
     let mut plans = Vec::new();
@@ -320,7 +320,7 @@ fn second_order_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, C
         let settings = SospSettings::new(STEPS * STEPS);
         let anytime = SospPlan::new(&facts, &hessian, &budget, settings);
         let plan = match anytime {
-            Ok(plan) if plans.len() % 8 == 0 => plan,
+            Ok(plan) if plans.len() % 24 == 0 => plan,
             Ok(plan) => {
                 let SecondOrderTargets {
                     gradient,

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use dpopt_nonconvex::{
     NoObserver, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
 };
-use dpopt_oracle::PrivateMean;
+use dpopt_oracle::{Answer, Mean, Number, Oracle as _, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, Curator};
 
 use super::common::{DELTA, DIM, RELATIONS, budget};
-use super::hostile::{means, neighbours, private};
+use super::hostile::{means, neighbours, private, with_canary};
 use super::plans::{HESSIANS, facts};
 use super::solvers::{walk, walks};
 use super::{
     Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, HostileLoss, Registry, Statistic,
-    TranscriptMeter, Watched, WatchedKind, World,
+    TranscriptMeter, Watched, World,
 };
+use crate::around::Around;
 
 const GROUP: &str = "sosp";
 const RECORDS: u64 = 8;
@@ -47,8 +48,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
                 let contents = [
                     (
                         "opposite",
-                        record(Behaviour::Constant, 100.0),
                         record(Behaviour::Constant, -100.0),
+                        record(Behaviour::Constant, 100.0),
                     ),
                     (
                         "hashed",
@@ -96,9 +97,10 @@ fn least_epsilon(
     Err("no epsilon pays for a certificate".into())
 }
 
-/// One record among others with a saddle, at epsilon 1: told from all gradients, norms and Hessians of a run that escapes until its budget is used.
+/// One record at epsilon 1, present or not: told from all gradients, norms and Hessians of a run that escapes until its budget is used. What
+/// makes every point a saddle is public, and added to what is released.
 fn canary(registry: &mut Registry) -> Result<(), CheckError> {
-    let adjacency = Adjacency::ReplaceOne;
+    let adjacency = Adjacency::AddRemove;
     let budget = budget(1.0)?;
     let settings = SospSettings::new(10_000).with_targets(TARGETS);
     let mut crowd = 100;
@@ -115,36 +117,25 @@ fn canary(registry: &mut Registry) -> Result<(), CheckError> {
     };
     let claim = Claim::gaussian(plan.mu(), DELTA)?;
     let score = move |world: World, seed: u64| {
-        let sign = match world {
-            World::In => 1.0,
-            World::Out => -1.0,
-        };
-        let mut records = vec![Hostile::new(Behaviour::Constant, BEND); crowd as usize];
-        records[0] = Hostile::new(Behaviour::Constant, sign);
-        let data = private(&records, adjacency, records.len())?;
+        let canary = Hostile::new(Behaviour::Constant, 1.0);
+        let records = with_canary(world, adjacency, vec![Hostile::nothing()], canary);
+        let data = PrivateData::made_up_of(records, adjacency, Some(crowd))?;
         let curator = Curator::simulated(adjacency, seed);
         let means = PrivateMean::new(&data, HostileLoss { dim: 1 }, curator)?.with_hessians();
-        let mut watched = Watched::new(means);
-        plan.run(&mut watched, &mut NoObserver)?;
-        let n = crowd as f64;
-        let middle = BEND * (n - 1.0) / n;
-        // The gradient and the Hessian are 1/n up or down, and their size the other way.
-        let all = watched.releases().iter().map(|release| {
-            let up = match release.kind {
-                WatchedKind::Norm => -1.0,
-                _ => 1.0,
-            };
-            up * (release.released[0] - up * middle) / (n * release.deviation.powi(2))
+        let mut bent = Around::new(Watched::new(means), |inner: &mut Watched<_>, question| {
+            Ok(match inner.answer(question)? {
+                Answer::Mean(x) => Answer::Mean(Mean::new(vec![x.mean[0] + BEND], x.noise_std)),
+                Answer::Number(x) => Answer::Number(Number::new(x.number - BEND, x.noise_std)),
+                other => other,
+            })
         });
-        Ok(all.sum())
+        plan.run(&mut bent, &mut NoObserver)?;
+        // Each release is 1/n up in the one world.
+        let all = bent.inner().releases().iter();
+        Ok(all.map(|r| r.released[0] / r.deviation.powi(2)).sum())
     };
-    let target = Canary::new(
-        &format!("{GROUP}/canary/{adjacency}"),
-        GROUP,
-        claim,
-        Statistic::GaussianDp,
-        score,
-    );
-    registry.add(target.with_runs(8_000, 80_000));
+    let name = format!("{GROUP}/canary/{adjacency}");
+    let target = Canary::new(&name, GROUP, claim, Statistic::GaussianDp, score);
+    registry.add(target.with_runs(20_000, 200_000));
     Ok(())
 }
