@@ -78,6 +78,11 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
         self.terms().access
     }
 
+    /// How many records that were never read a whole run takes from the pool, at most.
+    fn unread(&self) -> u64 {
+        self.terms().unread
+    }
+
     /// What is released, if each release is a fresh gradient with noise of its own, of one size; none otherwise.
     fn fresh(&self) -> Option<FreshReleases> {
         self.terms().fresh
@@ -302,6 +307,14 @@ fn run<P: Plan + ?Sized>(
     if run.regularizer.is_some() && plan.needs().covers(Offers::PASSES) {
         return Err(RunError::NoRegularizer {
             solver: plan.name(),
+        });
+    }
+    let (solver, needed, left) = (plan.name(), plan.unread(), oracle.books().records_left());
+    if needed > left {
+        return Err(RunError::TooFewUnread {
+            solver,
+            needed,
+            left,
         });
     }
     let regularized = run.regularizer.is_some();

@@ -75,7 +75,7 @@ impl OracleFacts {
 
 /// A set of kinds of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offers(u8);
+pub struct Offers(u16);
 
 impl Offers {
     /// None.
@@ -96,6 +96,8 @@ impl Offers {
     pub const SLOPES: Self = Self(1 << 6);
     /// Means and prefix sums of the smoothed field, records with offsets and frames of their own.
     pub const SMOOTHED: Self = Self(1 << 7);
+    /// Means of the field averaged along each record's own row.
+    pub const ROW_AVERAGES: Self = Self(1 << 8);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -115,6 +117,7 @@ impl Offers {
             (Self::PASSES, "passes over single records"),
             (Self::SLOPES, "slopes"),
             (Self::SMOOTHED, "smoothed fields"),
+            (Self::ROW_AVERAGES, "averages along rows"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

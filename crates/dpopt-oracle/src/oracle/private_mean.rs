@@ -18,7 +18,7 @@ use crate::loss::{Differentiable, Loss};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
-use crate::query::{Linear, Query, Slopes, Value};
+use crate::query::{Linear, Query, RowAverage, Slopes, Value};
 use crate::records::Records;
 use crate::threads::Threads;
 
@@ -348,6 +348,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
                 dim: self.facts.dim,
             });
         }
+        if !query.is_answered() {
+            let what = "averages along rows of a loss without them";
+            return Err(AskError::NotOffered { what });
+        }
         let Some(bound) = query.bound(&self.loss)? else {
             return Ok(None);
         };
@@ -433,8 +437,13 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
 /// The field is the gradient of the loss.
 impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
     fn facts(&self) -> OracleFacts {
+        let offers = match L::HAS_ROW_AVERAGES {
+            true => self.facts.offers | Offers::ROW_AVERAGES,
+            false => self.facts.offers,
+        };
         OracleFacts {
             exact_sums: !L::SUMS_IN_BLOCKS,
+            offers,
             ..self.facts
         }
     }
@@ -453,6 +462,15 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
             }
             Question::Slopes { of, over, noise } => {
                 Answer::Mean(self.release_slopes(&of, over, noise)?)
+            }
+            Question::Averaged {
+                of,
+                reach,
+                over,
+                noise,
+            } => {
+                let mean = self.release(&RowAverage::new(of, reach), over, noise)?;
+                Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
             }
             Question::Smoothed {
                 of,

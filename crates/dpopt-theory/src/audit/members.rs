@@ -11,9 +11,10 @@
 //! enough noise. There the spread of the other records hides a member by sqrt(n/d) only, so d is above n.
 
 use dpopt_nonconvex::{
-    ConvexFacts, DpAdamPlan, DpSgdPlan, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan,
-    PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
-    Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
+    ConvexFacts, DpAdamPlan, DpSgdPlan, EnvelopePlan, NoObserver, NoisyGdPlan, NoisyGdSchedule,
+    Plan, PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan,
+    SampledSpiderBoostSchedule, Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings,
+    TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean, SmoothedFields};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
@@ -167,6 +168,10 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             // Anchors alone: frames in so many dimensions take long, and changes tell less of a record.
             let fields = SmoothedFields::Gradients;
             Box::new(in_periods(&plan, 1, Batch::All, None, fields)?)
+        }
+        "goldstein-envelope" => {
+            let base = Box::new(spider()?);
+            Box::new(EnvelopePlan::by_hand(&facts, &budget, 1.0, base)?)
         }
         "dp-zo" => Box::new(dp_zo(&facts, &budget, STEPS, 8)?),
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,

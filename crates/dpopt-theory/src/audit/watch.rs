@@ -97,6 +97,7 @@ impl<O: Oracle> Oracle for Watched<O> {
         let asked = match &question {
             Question::Mean { of, .. }
             | Question::Norm { of, .. }
+            | Question::Averaged { of, .. }
             | Question::Smoothed { of, .. } => Some(asked(of)),
             Question::Slopes { of, .. } => Some(WatchedRelease {
                 from: None,
