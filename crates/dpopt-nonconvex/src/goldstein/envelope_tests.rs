@@ -172,3 +172,34 @@ fn radii_out_of_range_and_too_few_records_are_refused_with_the_numbers() {
     assert!(planned(&facts(needed, 10), RADIUS, 10_000).is_ok());
     assert!(planned(&facts(needed - 1, 10), RADIUS, 10_000).is_err());
 }
+
+/// The table of `docs/theory/goldstein.md` is what the planners say.
+#[test]
+fn the_page_has_the_bounds_of_the_planners() {
+    const PAGE: &str = include_str!("../../../../docs/theory/goldstein.md");
+    let mut missing = String::new();
+    for (radius, records, dim) in [
+        (0.05, 10_000, 10),
+        (0.05, 100_000, 10),
+        (0.2, 1_000, 10),
+        (0.2, 10_000, 10),
+        (0.2, 100_000, 10),
+        (0.2, 1_000_000, 100),
+        (1.0, 100_000, 10),
+    ] {
+        let facts = facts(records, dim);
+        let mut row = format!("| {radius} | {records} | {dim} |");
+        for steps in [10_000, u64::MAX / 4] {
+            let settings = GoldsteinSettings::at_radius(radius);
+            let blocks = GoldsteinPlan::new(&facts, &budget(), &settings, steps).unwrap();
+            let average = planned(&facts, radius, steps).unwrap();
+            let bound = blocks.bound().unwrap().value;
+            row += &format!(" {bound:.3} ({:.1e}) |", blocks.steps() as f64);
+            row += &format!(" {:.3} ({:.1e}) |", value(&average), average.steps() as f64);
+        }
+        if !PAGE.lines().any(|line| line == row) {
+            missing += &format!("{row}\n");
+        }
+    }
+    assert!(missing.is_empty(), "missing:\n{missing}");
+}

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, FixedBlocks, LatticeSum, NoiseMultiplier,
-    PoolError, Prefix, Refused, Sample, Which,
+    PoolError, Prefix, Refused, Sample, Ticket, Which,
 };
 
 use super::{
@@ -135,14 +135,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Mean>, AskError> {
-        let Some(bound) = self.admit(query)? else {
+        let Some((bound, ticket, sum)) = self.summed(query, over, noise_multiplier)? else {
             return Ok(None);
         };
-        let body = self.body(over)?;
-        let curator = self.books.curator_mut();
-        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
         let denominator = ticket.sample().denominator();
-        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
         let mut mean = self.books.curator_mut().redeem(ticket, sum)?;
         for x in &mut mean {
             *x /= denominator;
@@ -181,14 +177,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Number>, AskError> {
-        let Some(bound) = self.admit(query)? else {
+        let Some((bound, ticket, sum)) = self.summed(query, over, noise_multiplier)? else {
             return Ok(None);
         };
-        let body = self.body(over)?;
-        let curator = self.books.curator_mut();
-        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
         let denominator = ticket.sample().denominator();
-        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
         let shift = times(shift, denominator);
         let norm = self.books.curator_mut().redeem_norm(ticket, sum, &shift)?;
         self.count(query, denominator);
@@ -289,6 +281,23 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// The books.
     pub(super) fn own_books(&mut self) -> &mut Books {
         &mut self.books
+    }
+
+    /// The sum of `query` over the records of a ticket, which is not paid for yet.
+    fn summed(
+        &mut self,
+        query: &impl Query<L>,
+        over: Which<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Option<(Bound, Ticket, LatticeSum)>, AskError> {
+        let Some(bound) = self.admit(query)? else {
+            return Ok(None);
+        };
+        let body = self.body(over)?;
+        let curator = self.books.curator_mut();
+        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
+        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
+        Ok(Some((bound, ticket, sum)))
     }
 
     /// Adds the mean of `query`, in which each record's part is clipped to the query's own radius and to

@@ -6,8 +6,8 @@
 //! drawn point removes most of the sampling error, and few seeds suffice.
 
 use dpopt_nonconvex::{
-    Budget, EnvelopePlan, Limits, NoisyGdPlan, NormalizedSpiderPlan, Plan, PublicFacts, SPIDERBOOST,
-    SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule,
+    Budget, EnvelopePlan, Limits, NoisyGdPlan, NormalizedSpiderPlan, Plan, PublicFacts,
+    SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule,
 };
 use dpopt_oracle::{Convexity, Momentum};
 use dpopt_privacy::Adjacency;
