@@ -309,14 +309,6 @@ fn run<P: Plan + ?Sized>(
             solver: plan.name(),
         });
     }
-    let (solver, needed, left) = (plan.name(), plan.unread(), oracle.books().records_left());
-    if needed > left {
-        return Err(RunError::TooFewUnread {
-            solver,
-            needed,
-            left,
-        });
-    }
     let regularized = run.regularizer.is_some();
     let mut walk = plan.walk(start)?;
     let rule = plan.output();
@@ -332,6 +324,14 @@ fn run<P: Plan + ?Sized>(
         oracle,
         added: run.regularizer.map(Regularized::new),
     };
+    let (solver, needed, left) = (plan.name(), plan.unread(), with.books().records_left());
+    if needed > left {
+        return Err(RunError::TooFewUnread {
+            solver,
+            needed,
+            left,
+        });
+    }
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
     // The bound is about as many records as were planned for, and a noise that hangs on the adjacency. One of the smoothed loss is

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    AutoReason, BoundedQuantity, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun, GoldsteinOutput,
-    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits,
-    NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release,
-    RunError, SOLVERS, Stop, auto,
+    AutoReason, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun, GoldsteinOutput, GoldsteinPeriod,
+    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits, NoObserver,
+    NoisyGdPlan, NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release, RunError,
+    SOLVERS, Stop, auto,
 };
 use dpopt_oracle::{
     Activation, Answer, Batch, Convexity, FnOracle, Glm, Mean, Network, Offers, OracleFacts,
