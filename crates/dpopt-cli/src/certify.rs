@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::mem::discriminant;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dpopt::certify::{Interval, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets};
@@ -15,13 +15,15 @@ use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Event};
 use serde::Serialize;
 
 use crate::args;
+use crate::artefacts::{Readers, Taken, may_write, taken, write_file};
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::ledger::{LedgerArgs, Shared};
 use crate::model::Model;
+use crate::outputs::json_text;
 use crate::paths::Paths;
-use crate::statement::Statement;
-use crate::summary::{print, print_json};
+use crate::statement::{Statement, rounded_up, scientific};
+use crate::summary::{paragraph, print, print_json};
 
 /// Flags of `dpopt certify`.
 #[derive(Debug, Args)]
@@ -63,14 +65,24 @@ pub(crate) struct CertifyArgs {
     /// Threads, up to 1024; default: as many as the machine offers. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = args::threads, allow_hyphen_values = true)]
     threads: Option<NonZeroUsize>,
+    /// File for the certificate as JSON, beside what is printed
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace a certificate at --out, and nothing else
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
+/// What the file of a certificate is known by.
+const FORMAT: &str = "dpopt-certificate-1";
+
 /// What is printed as JSON.
 #[derive(Serialize)]
 struct Json<'a> {
+    format: &'static str,
     /// None where no targets were given.
     certified: Option<bool>,
     targets: Option<SecondOrderTargets>,
@@ -92,7 +104,11 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         .reads("--data", Some(&args.data))
         .reads("--labels", args.labels.as_deref())
         .writes("--ledger", args.ledger.path())
+        .writes("--out", args.out.as_deref())
         .check()?;
+    if let Some(out) = &args.out {
+        check_place(out, args.force)?;
+    }
     let model = Model::load(&args.model)?;
     let point = certifiable(&model)?;
     let (loss, adjacency) = (model.loss, model.privacy.adjacency);
@@ -164,27 +180,52 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         None,
         draft,
     );
+    let certificate = Json {
+        format: FORMAT,
+        certified: targets.map(|_| found.certified),
+        targets,
+        failure: found.failure,
+        gradient_norm: found.gradient,
+        least_eigenvalue: found.curvature,
+        loss,
+        dim: facts.dim,
+        mean_over: facts.records,
+        privacy: &privacy,
+    };
     let printed = if args.json {
-        print_json(&Json {
-            certified: targets.map(|_| found.certified),
-            targets,
-            failure: found.failure,
-            gradient_norm: found.gradient,
-            least_eigenvalue: found.curvature,
-            loss,
-            dim: facts.dim,
-            mean_over: facts.records,
-            privacy: &privacy,
-        })
+        print_json(&certificate)
     } else {
         print(&words(&found, targets.is_some(), &privacy))
     };
     // What was released is shown first, and paid for whatever happens here.
-    let troubles: Vec<CliError> = settled.err().map(CliError::from).into_iter().collect();
+    let mut troubles: Vec<CliError> = settled.err().map(CliError::from).into_iter().collect();
+    if let Some(out) = &args.out {
+        let put = check_place(out, args.force)
+            .and_then(|()| json_text(&certificate))
+            .and_then(|text| write_file(out, &text, "--out", Readers::Mask));
+        troubles.extend(put.err());
+    }
     if !troubles.is_empty() {
         return Err(CliError::AfterRun(troubles));
     }
     printed
+}
+
+/// Refuses a place where something is, but for another certificate that is to be replaced.
+fn check_place(out: &Path, force: bool) -> Result<(), CliError> {
+    if !force || taken(out, "--out")? != Taken::File {
+        return may_write(out, "--out", force).map(|_| ());
+    }
+    let held = std::fs::read_to_string(out).ok();
+    let held = held.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    if held.is_some_and(|held| held["format"] == FORMAT) {
+        return Ok(());
+    }
+    let problem = format!(
+        "{} is no certificate, and --force replaces nothing else",
+        out.display()
+    );
+    Err(CliError::flag("--out", problem))
 }
 
 /// The model's point, if its loss has a Hessian.
@@ -246,25 +287,40 @@ fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> St
             "Curvature  not asked for, and not paid for: the gradient norm was not certified"
         ),
     };
+    let of = if privacy.adjacency.record_count_is_public() {
+        "the mean loss of these records".to_owned()
+    } else {
+        format!(
+            "the sum of these records' losses over {}, the declared number of them (the true one is protected)",
+            privacy.records
+        )
+    };
+    paragraphs(
+        &mut text,
+        &[format!(
+            "of {of} at the model's weights; each interval holds with {percent} % probability, and so do the upper end of the \
+         first and the lower end of the second together"
+        )],
+    );
     let _ = writeln!(
         text,
-        "           of {} at the model's weights; each interval holds with {percent} %\n           \
-         probability, and so do the upper end of the first and the lower end of the second together",
-        if privacy.adjacency.record_count_is_public() {
-            "the mean loss of these records".to_owned()
-        } else {
-            format!(
-                "the sum of these records' losses over {}, the declared number of them (the true one is protected)",
-                privacy.records
-            )
-        }
+        "Privacy    epsilon {} at delta {}, {}",
+        rounded_up(privacy.epsilon),
+        scientific(privacy.delta),
+        privacy.adjacency
     );
-    for words in &privacy.words {
-        let _ = writeln!(text, "Privacy    {words}");
-    }
-    let _ = writeln!(
-        text,
-        "           This is the cost of the certificate alone. What the model cost on the same records comes on top of it."
-    );
+    paragraphs(&mut text, &privacy.words);
+    let cost = "This is the cost of the certificate alone. What the model cost on the same records comes on top of it.";
+    paragraphs(&mut text, &[cost.to_owned()]);
     text
+}
+
+/// Adds these, wrapped.
+fn paragraphs(text: &mut String, all: &[String]) {
+    let mut lines = Vec::new();
+    for one in all {
+        // Nor can writing to a `Vec`.
+        let _ = paragraph(&mut lines, one);
+    }
+    text.push_str(&String::from_utf8_lossy(&lines));
 }

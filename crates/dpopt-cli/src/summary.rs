@@ -339,7 +339,7 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 }
 
 /// Wraps at 88 columns, indented under the headings.
-fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(crate) fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
     const WIDTH: usize = 77;
     let mut line = String::new();
     for word in text.split_whitespace() {

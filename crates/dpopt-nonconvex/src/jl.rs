@@ -294,6 +294,7 @@ impl JlPlan {
                 .with_gradients(base.gradients())
                 .with_clip(base.clip())
                 .with_access(base.access())
+                .with_unread(base.unread())
                 .with_output(base.output())
                 .bounding(BoundedQuantity::GradientNorm, sense),
             jl: *jl,

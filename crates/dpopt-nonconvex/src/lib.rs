@@ -27,6 +27,7 @@
 //! | [`AdaptiveGdPlan`] | smooth, gamma and kappa of a KL condition unknown | norm of gradient or excess risk, with high probability |
 //! | [`ProximalPlan`] | KL exponent from 2 on, weakly convex | excess risk, with high probability |
 //! | [`GoldsteinPlan`] | Lipschitz, kinks allowed; or bounded, from values alone | E Goldstein distance, for these records or the population |
+//! | [`EnvelopePlan`] | generalised linear, kinks allowed | component-wise Goldstein distance, root mean square |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`SOLVERS`] lists all of them by name, and what each needs; a plan of any is a [`Plan`], which runs on any oracle that
@@ -49,9 +50,10 @@ pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
 pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
 pub use goldstein::{
-    GOLDSTEIN, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO,
-    GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED, GoldsteinAsks, GoldsteinOutput, GoldsteinPeriod,
-    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
+    EnvelopePlan, GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE,
+    GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED, GoldsteinAsks,
+    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    GoldsteinStep,
 };
 pub use jl::{JlBranch, JlFacts, JlPlan, JlShape};
 pub use kl::{

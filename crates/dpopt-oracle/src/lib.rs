@@ -36,17 +36,17 @@ pub use estimator::{
 };
 pub use gradient::PrivateGradient;
 pub use loss::{
-    Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,
-    Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError, MatrixFactorization,
-    MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum, Network, NetworkError,
-    NotConvexSmooth, Observed, ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval,
-    Quantile, Rays, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable,
-    check_constants, check_gradient,
+    Activation, AlongRows, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm,
+    ConvexSmooth, Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError,
+    MatrixFactorization, MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum,
+    Network, NetworkError, NotConvexSmooth, Observed, ObservedEntries, ObservedRecord,
+    ParameterError, PhaseRetrieval, Quantile, Rays, RecordOf, Regularizer, Scale, Segment, Softmax,
+    TwiceDifferentiable, check_constants, check_gradient,
 };
 pub use oracle::{
-    Answer, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts, Pass, Period,
-    PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw, SmoothedFields, SmoothedMeans,
-    Smoothing,
+    Answer, AveragedMeans, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts,
+    Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw, SmoothedFields,
+    SmoothedMeans, Smoothing,
 };
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;

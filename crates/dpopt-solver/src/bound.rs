@@ -97,6 +97,9 @@ pub enum BoundedQuantity {
     /// The Goldstein distance at a radius r: the length of the shortest mean of gradients at points within r, in the unit of
     /// a gradient.
     GoldsteinDistance,
+    /// The component-wise Goldstein distance at a radius r: as the Goldstein distance, each record's gradient taken at points of
+    /// its own, in the unit of a gradient. At most the Goldstein distance.
+    ComponentWiseGoldsteinDistance,
 }
 
 impl std::fmt::Display for BoundedQuantity {
@@ -105,6 +108,7 @@ impl std::fmt::Display for BoundedQuantity {
             BoundedQuantity::GradientNorm => "gradient norm",
             BoundedQuantity::ExcessRisk => "excess risk",
             BoundedQuantity::GoldsteinDistance => "Goldstein distance",
+            BoundedQuantity::ComponentWiseGoldsteinDistance => "component-wise Goldstein distance",
         })
     }
 }

@@ -33,6 +33,9 @@ impl Serialize for dyn Plan + '_ {
             Some(bound) if bound.quantity == BoundedQuantity::GoldsteinDistance => {
                 map.serialize_entry("goldstein_bound", &bound.value)?;
             }
+            Some(bound) if bound.quantity == BoundedQuantity::ComponentWiseGoldsteinDistance => {
+                map.serialize_entry("component_wise_goldstein_bound", &bound.value)?;
+            }
             bound => map.serialize_entry("predicted_bound", &bound.map(|bound| bound.value))?,
         }
         map.end()

@@ -78,6 +78,11 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
         self.terms().access
     }
 
+    /// How many records that were never read a whole run takes from the pool, at most.
+    fn unread(&self) -> u64 {
+        self.terms().unread
+    }
+
     /// What is released, if each release is a fresh gradient with noise of its own, of one size; none otherwise.
     fn fresh(&self) -> Option<FreshReleases> {
         self.terms().fresh
@@ -320,6 +325,14 @@ fn run<P: Plan + ?Sized>(
         oracle,
         added: run.regularizer.map(Regularized::new),
     };
+    let (solver, needed, left) = (plan.name(), plan.unread(), with.books().records_left());
+    if needed > left {
+        return Err(RunError::TooFewUnread {
+            solver,
+            needed,
+            left,
+        });
+    }
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
     // The bound is about as many records as were planned for, and a noise that hangs on the adjacency. One of the smoothed loss is

@@ -225,6 +225,16 @@ pub enum RunError {
         /// The kinds of questions.
         what: String,
     },
+    /// The pool has fewer records left than a whole run takes.
+    #[error("{solver} takes {needed} records that were never read, and {left} are left")]
+    TooFewUnread {
+        /// The solver.
+        solver: &'static str,
+        /// What the plan takes.
+        needed: u64,
+        /// What is left.
+        left: u64,
+    },
     /// A pass over single records ends at a point, to which no gradient of a regulariser can be added.
     #[error("{solver} can't add a regulariser")]
     NoRegularizer {

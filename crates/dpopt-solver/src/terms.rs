@@ -72,6 +72,7 @@ pub struct Terms {
     pub(crate) gradients: f64,
     pub(crate) clip: f64,
     pub(crate) access: Access,
+    pub(crate) unread: u64,
     pub(crate) output: OutputRule,
     pub(crate) bound: Option<f64>,
     pub(crate) quantity: BoundedQuantity,
@@ -95,6 +96,7 @@ impl Terms {
             gradients: steps as f64 * facts.records as f64,
             clip: facts.lipschitz,
             access: Access::FullBatch,
+            unread: 0,
             output: OutputRule::Last,
             bound: None,
             quantity: BoundedQuantity::GradientNorm,
@@ -136,6 +138,12 @@ impl Terms {
         Self { access, ..self }
     }
 
+    /// Taking at most so many records from the pool of those that were never read.
+    #[must_use]
+    pub fn with_unread(self, unread: u64) -> Self {
+        Self { unread, ..self }
+    }
+
     /// Returning this point.
     #[must_use]
     pub fn with_output(self, output: OutputRule) -> Self {
@@ -155,9 +163,20 @@ impl Terms {
     /// With bounds on the Goldstein distance at this radius, in this sense.
     #[must_use]
     pub fn bounding_goldstein(self, radius: f64, sense: BoundSense) -> Self {
+        self.bounding_at(BoundedQuantity::GoldsteinDistance, radius, sense)
+    }
+
+    /// With bounds on the component-wise Goldstein distance at this radius, in this sense.
+    #[must_use]
+    pub fn bounding_component_wise(self, radius: f64, sense: BoundSense) -> Self {
+        let quantity = BoundedQuantity::ComponentWiseGoldsteinDistance;
+        self.bounding_at(quantity, radius, sense)
+    }
+
+    fn bounding_at(self, quantity: BoundedQuantity, radius: f64, sense: BoundSense) -> Self {
         Self {
             radius: Some(radius),
-            ..self.bounding(BoundedQuantity::GoldsteinDistance, sense)
+            ..self.bounding(quantity, sense)
         }
     }
 

@@ -1,6 +1,7 @@
 //! The norm of the mean gradient at a public point.
 
-use dpopt_oracle::{Differentiable, Linear, PrivateMean};
+use dpopt_oracle::query::RowAverage;
+use dpopt_oracle::{Differentiable, Linear, PrivateMean, Query};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::PublicFacts;
 use serde::Serialize;
@@ -130,10 +131,34 @@ impl GradientNormPlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
+        let query = Linear::field(point, self.terms.radius);
+        self.release_of(mean, point, &query)
+    }
+
+    /// As [`GradientNormPlan::release`], of the loss averaged along each record's own row over `reach` to both sides: what is at most the upper end
+    /// bounds the component-wise Goldstein distance of the point at that radius (times 1 + 2^-20, since rows are measured from above).
+    ///
+    /// # Errors
+    /// As [`GradientNormPlan::release`]; [`AskError::NotOffered`](dpopt_oracle::AskError::NotOffered) for a loss without rows.
+    pub fn release_averaged<L: Differentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        point: &[f64],
+        reach: ClipNorm,
+    ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
+        let query = RowAverage::new(Linear::field(point, self.terms.radius), reach);
+        self.release_of(mean, point, &query)
+    }
+
+    fn release_of<L: Differentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        point: &[f64],
+        query: &impl Query<L>,
+    ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         self.terms.check_data(mean, point)?;
         let clip = self.terms.radius;
-        let query = Linear::field(point, clip);
-        let found = mean.release_norm(&query, Which::All, self.noise_multiplier)?;
+        let found = mean.release_norm(query, Which::All, self.noise_multiplier)?;
         // A query with a positive radius always has a bound.
         let (released, noise_std) = found.map_or((0.0, 0.0), |m| (m.number, m.noise_std));
         let products = if L::SUMS_IN_BLOCKS {

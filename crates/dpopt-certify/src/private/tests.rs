@@ -474,3 +474,35 @@ fn no_private_certificate_is_made_at_a_point_out_of_reach() {
     let one = events[0].clone().repeated(1);
     assert_eq!(mean.curator_mut().settle().unwrap(), one);
 }
+
+/// Of losses averaged along their rows: the norm of the mean made of values lies in the interval as often as is said, under every
+/// adjacency; five standard errors.
+#[test]
+fn averaged_gradients_are_covered() {
+    let (design, labels) = rows();
+    let (point, reach) = ([0.1; DIM], 0.4);
+    let mut gradient = vec![0.0; DIM];
+    for i in 0..RECORDS {
+        let (row, label) = (design.row(i), f64::from(labels[i]));
+        let mut x = vec![0.0; DIM];
+        row.for_each(|j, entry| x[j] = entry);
+        let (product, length) = (row.dot(&point), norm(&x));
+        let value = |step: f64| LOSS.value(product + step * length, label);
+        let slope = (value(reach) - value(-reach)) / (2.0 * reach * length);
+        dpopt_linalg::add_scaled(&mut gradient, slope / RECORDS as f64, &x);
+    }
+    let exact = norm(&gradient);
+    for adjacency in [Adjacency::ReplaceOne, Adjacency::ZeroOut] {
+        let (data, failure, runs) = (private(adjacency), 0.1, 2_000);
+        let plan = GradientNormPlan::new(&facts(adjacency), mu(2.0), clip(1.0), failure, 0.5);
+        let plan = plan.unwrap();
+        let missed = misses(&data, &plan.spend(), runs, |mean| {
+            let found = plan.release_averaged(mean, &point, clip(reach)).unwrap();
+            exact < found.interval.low || exact > found.interval.high
+        });
+        let expected = failure * runs as f64;
+        let most = expected + 5.0 * (expected * (1.0 - failure)).sqrt();
+        assert!(f64::from(missed) < most, "{adjacency}: {missed} of {runs}");
+        assert!(f64::from(missed) > 0.0, "{adjacency}");
+    }
+}

@@ -94,6 +94,47 @@ fn one_ledger_pays_for_the_model_and_its_certificate() {
     place.fails(&more, 2, &["--ledger", "nothing was released"]);
 }
 
+/// Lines are no longer than those of a run's summary, and what was printed is in the file.
+#[test]
+fn a_certificate_is_written_where_nothing_else_is() {
+    let place = Place::new();
+    place.train("--epsilon 5 --out out");
+    let flags = "certify --model out/model.json --data t.csv --epsilon 50";
+    let words = place.ok(&format!("{flags} --out c.json"));
+    for line in words.lines() {
+        assert!(line.chars().count() <= 120, "{line}");
+        let of_paragraph = line.starts_with("           ");
+        assert!(!of_paragraph || line.chars().count() <= 88, "{line}");
+    }
+    assert!(words.contains("\nPrivacy    epsilon 5"), "{words}");
+    let first = place.json("c.json");
+    assert_eq!(first["format"], "dpopt-certificate-1");
+    // Not again, and by force only in the place of a certificate; nothing is spent on a refusal.
+    let ledger = "--ledger l.json --budget 60 --budget-delta 1e-5";
+    place.fails(
+        &format!("{flags} --out c.json {ledger}"),
+        1,
+        &["--out", "exists"],
+    );
+    place.fails(
+        &format!("{flags} --out t.csv --force {ledger}"),
+        1,
+        &["--out"],
+    );
+    place.fails(
+        &format!("{flags} --out out/events.json --force {ledger}"),
+        1,
+        &["--out", "no certificate"],
+    );
+    assert_eq!(place.json("c.json"), first);
+    let printed = place.ok(&format!("{flags} --out c.json --force --json"));
+    let printed: Value = serde_json::from_str(&printed).unwrap();
+    let second = place.json("c.json");
+    assert_eq!(second, printed);
+    assert_ne!(second["gradient_norm"], first["gradient_norm"]);
+    place.fails(&format!("{flags} --force"), 1, &["--out"]);
+}
+
 #[test]
 fn what_has_no_certificate_is_refused() {
     let place = Place::new();

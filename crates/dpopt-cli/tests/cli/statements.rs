@@ -19,10 +19,12 @@ fn a_run_to_its_end_states_the_bound_of_its_plan_and_a_walk_from_elsewhere_none(
     let mut stated = 0;
     let mut unstated = 0;
     for solver in SOLVERS.iter().filter(|solver| !solver.needs.kl) {
+        let quantity = solver.bound.map(|(quantity, _)| quantity.to_string());
+        let quantity = quantity.unwrap_or_else(|| "gradient norm".to_owned());
         let (radius, subject) = match (solver.needs.radius, solver.needs.goldstein) {
-            (true, _) => ("--radius 1", "gradient norm"),
-            (_, true) => ("--goldstein-radius 1", "Goldstein distance at radius 1"),
-            _ => ("", "gradient norm"),
+            (true, _) => ("--radius 1", quantity),
+            (_, true) => ("--goldstein-radius 1", format!("{quantity} at radius 1")),
+            _ => ("", quantity),
         };
         let flags = format!("--epsilon 40 --solver {solver} --max-steps 40 {radius}");
         let run = place.train(&format!("{flags} --out {solver}"));

@@ -1,6 +1,9 @@
 //! Goldstein-stationary points of losses that are Lipschitz, and need be no more.
 
 mod bound;
+mod envelope;
+#[cfg(test)]
+mod envelope_tests;
 mod periods;
 #[cfg(test)]
 mod periods_tests;
@@ -21,6 +24,7 @@ use dpopt_solver::{
     Auto, BoundSense, BoundedQuantity, ExtraFacts, Needs, PlanError, PublicFacts, Solver,
 };
 
+pub use envelope::{EnvelopePlan, GOLDSTEIN_ENVELOPE};
 pub use plan::GoldsteinPlan;
 use plan::{ALL, PASS, RECURSIVE, SAMPLED, VALUES, VALUES_PASS, VALUES_SAMPLED};
 pub use schedule::{

@@ -264,11 +264,9 @@ impl GoldsteinPlan {
         settings: &GoldsteinSettings,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        let task = Task::new(facts, budget, settings, Batch::All)?;
-        task.check_periods(RECURSIVE)?;
-        let reads = task.all(max_steps);
-        let periodic = task.periodic(reads, Charged::AsBias, SmoothedFields::Gradients);
-        task.planned(RECURSIVE, &periodic, periodic.by_accuracy(), || None)
+        Self::of_paper((facts, budget, settings), max_steps, |periodic| {
+            periodic.by_accuracy()
+        })
     }
 
     /// The plan with the least of the bounds of [`GoldsteinPlan::paper_multi`] in at most `max_steps` steps: D, T and Sigma are free,
@@ -282,12 +280,23 @@ impl GoldsteinPlan {
         settings: &GoldsteinSettings,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
+        let asked = settings.period.map(NonZeroU64::get);
+        Self::of_paper((facts, budget, settings), max_steps, |periodic| {
+            periodic.best(asked)
+        })
+    }
+
+    /// On all records, with noise charged as a bias.
+    fn of_paper(
+        (facts, budget, settings): (&PublicFacts, &Budget, &GoldsteinSettings),
+        max_steps: u64,
+        best: impl FnOnce(&Periodic<'_>) -> Option<Best>,
+    ) -> Result<Self, PlanError> {
         let task = Task::new(facts, budget, settings, Batch::All)?;
         task.check_periods(RECURSIVE)?;
         let reads = task.all(max_steps);
         let periodic = task.periodic(reads, Charged::AsBias, SmoothedFields::Gradients);
-        let best = periodic.best(settings.period.map(NonZeroU64::get));
-        task.planned(RECURSIVE, &periodic, best, || None)
+        task.planned(RECURSIVE, &periodic, best(&periodic), || None)
     }
 
     /// Theorems 3.1 (from values) and 6.1 (from gradients at anchors) of arXiv 2410.05880 by their own batches and with their

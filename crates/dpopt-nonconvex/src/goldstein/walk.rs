@@ -101,7 +101,7 @@ impl<'a> Blocks<'a> {
             self.asked.fill(0.0);
             return Ok(());
         };
-        draw_in_ball(self.schedule.smoothing, books, &mut self.asked)
+        Ok(books.draw_in_ball(self.schedule.smoothing, &mut self.asked)?)
     }
 
     /// Writes z_t + u_t, and adds z_t to the block.
@@ -156,7 +156,7 @@ impl Walk for Blocks<'_> {
         if step == 0 {
             self.chosen = oracle.books().draw_index((steps / block).max(1));
             if let Some((reach, by)) = &mut self.moved {
-                draw_in_ball(*reach, oracle.books(), by)?;
+                oracle.books().draw_in_ball(*reach, by)?;
             }
         }
         let rests = self.schedule.step != GoldsteinStep::WithoutReset;
@@ -230,20 +230,6 @@ impl Walk for Blocks<'_> {
 
 /// Into how many parts [0, 1] is cut.
 const GRID: u64 = 1 << 52;
-
-/// Draws a uniform vector in the ball of this radius.
-fn draw_in_ball(radius: f64, books: &mut Books, to: &mut [f64]) -> Result<(), AskError> {
-    let reach = uniform(books.draw_index(GRID));
-    books.draw_normals(to)?;
-    let length = norm(to);
-    let scale = if length > 0.0 {
-        radius * reach.powf(1.0 / to.len().max(1) as f64) / length
-    } else {
-        0.0
-    };
-    to.iter_mut().for_each(|x| *x *= scale);
-    Ok(())
-}
 
 /// The middle of a part: exact, never 0 and never 1.
 fn uniform(index: u64) -> f64 {

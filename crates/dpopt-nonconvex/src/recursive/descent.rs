@@ -159,7 +159,8 @@ impl RecursiveGdPlan {
         let of = |stage: &GdStage| stage.steps as f64 * stage.outline.records as f64;
         let terms = Terms::new(public, budget, steps, spend)
             .with_gradients(stages.iter().map(of).sum())
-            .with_access(slices(stages.iter().map(|stage| stage.outline.records)));
+            .with_access(slices(stages.iter().map(|stage| stage.outline.records)))
+            .with_unread(stages.iter().map(|stage| stage.outline.records).sum());
         Self {
             terms: for_population(terms),
             convex: *facts,

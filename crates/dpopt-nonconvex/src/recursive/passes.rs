@@ -154,7 +154,8 @@ impl RecursiveSgdPlan {
         let terms = Terms::new(public, budget, passes, spend)
             // One for each record that it reads.
             .with_gradients(records().map(|records| records as f64).sum())
-            .with_access(slices(records()));
+            .with_access(slices(records()))
+            .with_unread(records().sum());
         Self {
             terms: for_population(terms),
             convex: *facts,

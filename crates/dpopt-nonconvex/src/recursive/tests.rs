@@ -9,7 +9,7 @@ use dpopt_oracle::{
     Oracle, OracleFacts, OutputPerturbed, PrivateData, PrivateMean, Question, Scale,
 };
 use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Refused, Which};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Which};
 use dpopt_solver::{Budget, NoObserver, Plan, PlanError, PublicFacts, Release, RunError, Stop};
 
 use super::*;
@@ -379,7 +379,7 @@ fn both_run_on_private_records() {
     assert!(plan.run(&mut passes, &mut NoObserver).is_ok());
     let again = plan.run(&mut passes, &mut NoObserver);
     assert!(
-        matches!(again, Err(RunError::Refused(Refused::Pool(_)))),
+        matches!(again, Err(RunError::TooFewUnread { left: 1, .. })),
         "{again:?}"
     );
 }

@@ -187,6 +187,7 @@ fn a_run_to_its_end_states_the_bound_of_its_plan() {
         let quantity = match name.as_str() {
             "proximal-point" => BoundedQuantity::ExcessRisk,
             name if name.starts_with("kl-spider") => BoundedQuantity::ExcessRisk,
+            "goldstein-envelope" => BoundedQuantity::ComponentWiseGoldsteinDistance,
             name if solver(name).is_ok_and(|solver| solver.needs.goldstein) => {
                 BoundedQuantity::GoldsteinDistance
             }

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    AutoReason, BoundedQuantity, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun, GoldsteinOutput,
-    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits,
-    NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release,
-    RunError, SOLVERS, Stop, auto,
+    AutoReason, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun, GoldsteinOutput, GoldsteinPeriod,
+    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits, NoObserver,
+    NoisyGdPlan, NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release, RunError,
+    SOLVERS, Stop, auto,
 };
 use dpopt_oracle::{
     Activation, Answer, Batch, Convexity, FnOracle, Glm, Mean, Network, Offers, OracleFacts,
@@ -316,15 +316,22 @@ fn a_loss_with_kinks_is_planned_run_and_bounded() {
             let run = GlmRun::new(&data, Glm::Absolute, curator);
             let (outcome, _) = run.run(&*plan, &mut NoObserver).unwrap();
             assert_eq!(outcome.stop, Stop::Completed, "{solver}");
-            assert_eq!(outcome.counts.releases, plan.steps(), "{solver}");
             let cost =
                 |event: &Event| Accountant::least(event, budget(4.0).delta, adjacency).unwrap();
-            assert_eq!(cost(&outcome.spent), cost(plan.spend().event()), "{solver}");
+            let (spent, planned) = (cost(&outcome.spent), cost(plan.spend().event()));
+            if solver.name == "goldstein-envelope" {
+                // A phase comes to rest here, and a change over no way releases nothing.
+                assert!(outcome.counts.releases <= plan.steps(), "{solver}");
+                assert!(spent.1 <= planned.1, "{solver}");
+            } else {
+                assert_eq!(outcome.counts.releases, plan.steps(), "{solver}");
+                assert_eq!(spent, planned, "{solver}");
+            }
             let bound = outcome.bound();
             let stated = solver.needs.goldstein && adjacency.record_count_is_public();
             assert_eq!(bound.is_some(), stated, "{solver}");
             if let Some(bound) = bound {
-                assert_eq!(bound.quantity, BoundedQuantity::GoldsteinDistance);
+                assert_eq!(Some(bound.quantity), solver.bound.map(|(of, _)| of));
                 assert_eq!(bound.radius, extra().goldstein_radius);
                 assert!(bound.value < 1.0 && bound.value > 0.0);
             }

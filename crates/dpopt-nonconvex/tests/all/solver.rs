@@ -154,7 +154,12 @@ fn plans_are_written_by_name() {
         }
         // Two items of one name would be one key.
         assert_eq!(object.len(), items.len() + 3, "{name}");
-        let names = ["predicted_bound", "excess_bound", "goldstein_bound"];
+        let names = [
+            "predicted_bound",
+            "excess_bound",
+            "goldstein_bound",
+            "component_wise_goldstein_bound",
+        ];
         let stated = names.into_iter().find_map(|name| object.get(name));
         let bound = plan.bound().map(|bound| bound.value);
         assert_eq!(stated.unwrap().as_f64(), bound, "{name}");

@@ -510,16 +510,25 @@ fn an_early_stop_leaves_later_records_unread_and_a_full_run_says_so() {
 #[test]
 fn it_is_refused_where_it_can_not_run() {
     let p = shaped(40, 1, &[8, 4], 0.1, 1.0);
-    // Twice the rounds that the records are enough for: what was released stays, the rest is refused.
+    // More rounds than the records are enough for: refused before one of them is read.
     let long = with(&p, |schedule| schedule.rounds = 8);
     let data = PrivateData::made_up_of(various(40), Adjacency::ReplaceOne, None).unwrap();
     let means =
         || PrivateMean::new(&data, loss(), Curator::simulated(Adjacency::ReplaceOne, 1)).unwrap();
-    let error = long.run(&mut means(), &mut NoObserver).unwrap_err();
-    assert!(
-        matches!(error, RunError::Refused(Refused::Pool(_))),
-        "{error}"
-    );
+    let mut unread = means();
+    let error = long.run(&mut unread, &mut NoObserver).unwrap_err();
+    let RunError::TooFewUnread { needed, left, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((needed, left), (long.unread(), 40));
+    assert_eq!(unread.curator().spent(), Event::NoOp);
+    assert_eq!(unread.books().records_left(), 40);
+    // So is a plan for as many as there are where some were read before.
+    let mut read = means();
+    read.books().take_slice(9).unwrap();
+    let error = p.run(&mut read, &mut NoObserver).unwrap_err();
+    let left = matches!(error, RunError::TooFewUnread { left: 31, .. });
+    assert!(left, "{error}");
     // Another noise than the plan's is not in the reservation.
     let mut quiet = Through::new(means(), |inner, question| match question {
         Question::Mean { of, over, noise } => {

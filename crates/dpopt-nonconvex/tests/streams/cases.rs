@@ -64,27 +64,40 @@ impl Cases<'_> {
     /// All solvers by name, from the origin and from elsewhere, and those that use a rank with one.
     fn solvers(&mut self) {
         let (facts, budget) = (self.facts(DIM), budget());
-        let extra = ExtraFacts::default()
-            .with_radius(1.0)
-            .with_goldstein_radius(1.0)
-            .with_hessian(HessianFacts {
-                lipschitz: 1.0,
-                frobenius: 1.0,
-            });
-        let within = extra.with_rank(PublicRank::new(2).unwrap());
+        let rank = PublicRank::new(2).unwrap();
         for solver in SOLVERS.iter().copied() {
-            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(MAX_STEPS));
-            self.run(solver.name, plan, None);
-            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(MAX_STEPS));
+            // Those under a KL condition have cases of their own.
+            if solver.needs.kl || !solver.accepts(self.adjacency) {
+                continue;
+            }
+            let plan = |rank: Option<PublicRank>| {
+                let mut extra = ExtraFacts::default()
+                    .with_radius(1.0)
+                    .with_hessian(HessianFacts {
+                        lipschitz: 0.1,
+                        frobenius: 0.25,
+                    });
+                extra.rank = rank;
+                // Few steps say something at a large radius only.
+                let of = |(radius, most)| {
+                    let extra = extra.with_goldstein_radius(radius);
+                    solver.plan(&facts, &extra, &budget, &Limits::steps(most))
+                };
+                let plan = of((1.0, MAX_STEPS)).or_else(|_| of((30.0, 5 * MAX_STEPS)));
+                Ok(plan.unwrap_or_else(|error| panic!("{solver} has no case: {error}")))
+            };
+            self.run(solver.name, plan(None), None);
             let name = format!("{} from elsewhere", solver.name);
-            self.run(&name, plan, Some(&START));
+            self.run(&name, plan(None), Some(&START));
             self.stopped = Some(2);
-            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(MAX_STEPS));
-            self.run(&format!("{} stopped", solver.name), plan, None);
+            self.run(&format!("{} stopped", solver.name), plan(None), None);
             self.stopped = None;
             if solver.uses_rank {
-                let plan = solver.plan(&facts, &within, &budget, &Limits::steps(MAX_STEPS));
-                self.run(&format!("{} within a rank", solver.name), plan, None);
+                self.run(
+                    &format!("{} within a rank", solver.name),
+                    plan(Some(rank)),
+                    None,
+                );
             }
         }
     }

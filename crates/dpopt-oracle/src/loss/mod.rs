@@ -17,6 +17,7 @@
 //!
 //! A [`Regularizer`] is no loss of a record: [`crate::Regularized`] adds it after the release.
 
+mod along_rows;
 mod check;
 mod closure;
 mod convex_smooth;
@@ -34,6 +35,7 @@ mod segment;
 mod softmax;
 mod traits;
 
+pub use along_rows::AlongRows;
 pub use check::{CheckError, ConstantsCheck, GradientCheck, check_constants, check_gradient};
 pub use closure::ClosureLoss;
 pub use convex_smooth::{ConvexGlm, ConvexSmooth, NotConvexSmooth};

@@ -4,6 +4,7 @@ use dpopt_linalg::Row;
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
+use super::along_rows::AlongRows;
 use super::guard;
 use super::rays::Rays;
 use super::segment::{Momentum, Segment};
@@ -140,6 +141,10 @@ pub trait Differentiable: Loss {
     /// ([`dpopt_privacy::FixedBlocks`]) where it gets one.
     const SUMS_IN_BLOCKS: bool = false;
 
+    /// Whether records have rows along which their losses are averaged ([`Differentiable::row_average`]). Without it nothing of the kind
+    /// is asked.
+    const HAS_ROW_AVERAGES: bool = false;
+
     /// Adds the gradient at `point` to `out`, which holds zeros.
     ///
     /// # Shapes
@@ -176,6 +181,33 @@ pub trait Differentiable: Loss {
                 self.gradient(records.record(i), point, &mut gradient);
             });
             add_contribution(sum, finished, &gradient);
+        }
+    }
+
+    /// Adds the gradient of this record's loss averaged along its own row, or what of it is asked, to `out`, which holds zeros. For a
+    /// loss with [`Differentiable::HAS_ROW_AVERAGES`]; the default adds nothing.
+    ///
+    /// # Shapes
+    /// `out`: d.
+    fn row_average(&self, record: RecordOf<'_, Self>, of: &AlongRows<'_>, out: &mut [f64]) {
+        let _ = (record, of, out);
+    }
+
+    /// Adds the row averages of these records, clipped by the sum, to `sum`.
+    fn add_row_averages(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        of: &AlongRows<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        let mut average = vec![0.0; of.point.len()];
+        for i in positions.iter() {
+            average.fill(0.0);
+            let finished = guarded::<Self, _>(|| {
+                self.row_average(records.record(i), of, &mut average);
+            });
+            add_contribution(sum, finished, &average);
         }
     }
 

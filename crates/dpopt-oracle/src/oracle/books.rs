@@ -1,7 +1,11 @@
 //! What an oracle keeps beside its records: the curator, the counts and the pool.
 
+use std::num::NonZeroUsize;
+
 use dpopt_privacy::{Curator, Event, Refused, Slice, Spend};
 use serde::Serialize;
+
+use crate::query::Offsets;
 
 /// Nominal oracle counts: computed from public sizes and rates. What a Poisson sample really held
 /// is secret.
@@ -138,6 +142,18 @@ impl Books {
     /// [`Refused`] when there are none left.
     pub fn draw_normals(&mut self, out: &mut [f64]) -> Result<(), Refused> {
         self.curator.draw_normals(out)
+    }
+
+    /// Fills `out` with a uniform vector of the ball of this radius, independent of the records: public, as are [`Offsets`], of which it is
+    /// one.
+    ///
+    /// # Errors
+    /// As [`Books::draw_normals`].
+    pub fn draw_in_ball(&mut self, radius: f64, out: &mut [f64]) -> Result<(), Refused> {
+        let one = NonZeroUsize::MIN;
+        let drawn = Offsets::draw(&mut self.curator, out.len(), radius, one)?;
+        out.copy_from_slice(drawn.of(0));
+        Ok(())
     }
 
     /// The curator, for its ledger and guarantee.

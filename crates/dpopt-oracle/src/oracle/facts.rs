@@ -98,6 +98,8 @@ impl Offers {
     pub const SMOOTHED: Self = Self(1 << 7);
     /// Mean Hessians.
     pub const HESSIANS: Self = Self(1 << 8);
+    /// Means of the field averaged along each record's own row.
+    pub const ROW_AVERAGES: Self = Self(1 << 9);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -118,6 +120,7 @@ impl Offers {
             (Self::SLOPES, "slopes"),
             (Self::SMOOTHED, "smoothed fields"),
             (Self::HESSIANS, "Hessians"),
+            (Self::ROW_AVERAGES, "averages along rows"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

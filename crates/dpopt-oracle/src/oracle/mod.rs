@@ -1,5 +1,6 @@
 //! The one interface to private records: questions, and answers with noise that are paid for.
 
+mod averaged;
 mod books;
 mod facts;
 mod func;
@@ -12,6 +13,7 @@ mod smoothing;
 
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Which};
 
+pub use averaged::AveragedMeans;
 pub use books::{Books, Counts};
 pub use facts::{Offers, OracleFacts};
 pub use func::FnOracle;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, FixedBlocks, LatticeSum, NoiseMultiplier,
-    PoolError, Prefix, Refused, Sample, Which,
+    PoolError, Prefix, Refused, Sample, Ticket, Which,
 };
 
 use super::{
@@ -18,7 +18,7 @@ use crate::loss::{Differentiable, Loss, TwiceDifferentiable};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
-use crate::query::{HessianMatrix, Linear, Query, Slopes, Value};
+use crate::query::{HessianMatrix, Linear, Query, RowAverage, Slopes, Value};
 use crate::records::Records;
 use crate::threads::Threads;
 
@@ -156,14 +156,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Mean>, AskError> {
-        let Some(bound) = self.admit(query)? else {
+        let Some((bound, ticket, sum)) = self.summed(query, over, noise_multiplier)? else {
             return Ok(None);
         };
-        let body = self.body(over)?;
-        let curator = self.books.curator_mut();
-        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
         let denominator = ticket.sample().denominator();
-        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
         let mut mean = self.books.curator_mut().redeem(ticket, sum)?;
         for x in &mut mean {
             *x /= denominator;
@@ -202,14 +198,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Number>, AskError> {
-        let Some(bound) = self.admit(query)? else {
+        let Some((bound, ticket, sum)) = self.summed(query, over, noise_multiplier)? else {
             return Ok(None);
         };
-        let body = self.body(over)?;
-        let curator = self.books.curator_mut();
-        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
         let denominator = ticket.sample().denominator();
-        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
         let shift = times(shift, denominator);
         let norm = self.books.curator_mut().redeem_norm(ticket, sum, &shift)?;
         self.count(query, denominator);
@@ -312,6 +304,23 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         &mut self.books
     }
 
+    /// The sum of `query` over the records of a ticket, which is not paid for yet.
+    fn summed(
+        &mut self,
+        query: &impl Query<L>,
+        over: Which<'_>,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<Option<(Bound, Ticket, LatticeSum)>, AskError> {
+        let Some(bound) = self.admit(query)? else {
+            return Ok(None);
+        };
+        let body = self.body(over)?;
+        let curator = self.books.curator_mut();
+        let ticket = curator.grant(over, body, bound, noise_multiplier)?;
+        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
+        Ok(Some((bound, ticket, sum)))
+    }
+
     /// Adds the mean of `query`, in which each record's part is clipped to the query's own radius and to
     /// that of the period, to `period`, and releases the sum of its steps.
     ///
@@ -368,6 +377,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             return Err(AskError::Shape {
                 dim: self.facts.dim,
             });
+        }
+        if !query.is_answered() {
+            let what = "averages along rows of a loss without them";
+            return Err(AskError::NotOffered { what });
         }
         let Some(bound) = query.bound(&self.loss)? else {
             return Ok(None);
@@ -454,8 +467,13 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
 /// The field is the gradient of the loss.
 impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
     fn facts(&self) -> OracleFacts {
+        let offers = match L::HAS_ROW_AVERAGES {
+            true => self.facts.offers | Offers::ROW_AVERAGES,
+            false => self.facts.offers,
+        };
         OracleFacts {
             exact_sums: !L::SUMS_IN_BLOCKS,
+            offers,
             ..self.facts
         }
     }
@@ -474,6 +492,15 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
             }
             Question::Slopes { of, over, noise } => {
                 Answer::Mean(self.release_slopes(&of, over, noise)?)
+            }
+            Question::Averaged {
+                of,
+                reach,
+                over,
+                noise,
+            } => {
+                let mean = self.release(&RowAverage::new(of, reach), over, noise)?;
+                Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
             }
             Question::Smoothed {
                 of,

@@ -62,6 +62,17 @@ pub enum Question<'a> {
         /// Noise multiplier z.
         noise: NoiseMultiplier,
     },
+    /// The mean of a linear query of the field that has each record's loss averaged along its own row.
+    Averaged {
+        /// What each record is asked for.
+        of: Linear<'a>,
+        /// r: over how much to both sides.
+        reach: ClipNorm,
+        /// The records.
+        over: Which<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
+    },
     /// The mean of a linear query of the smoothed field, each record with an offset or a frame of its own.
     Smoothed {
         /// What each record is asked for.
@@ -129,6 +140,7 @@ impl Question<'_> {
             Question::LeastNorm { .. } => "selections",
             Question::Slopes { .. } => "slopes",
             Question::Hessian { .. } => "Hessians",
+            Question::Averaged { .. } => "averages along rows",
             Question::Smoothed { .. } | Question::SmoothedStep { .. } => "smoothed fields",
             Question::Value { .. } => "values",
             Question::OpenPeriod(_) | Question::Step { .. } => "prefix sums",
@@ -141,7 +153,8 @@ impl Question<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::Smoothed`], [`Question::Pass`], and steps of periods.
+    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::Averaged`], [`Question::Smoothed`], [`Question::Pass`],
+    /// and steps of periods.
     Mean(Mean),
     /// To [`Question::Norm`] and [`Question::Value`].
     Number(Number),

@@ -65,7 +65,7 @@ impl Offsets {
         self.count
     }
 
-    fn of(&self, position: usize) -> &[f64] {
+    pub(crate) fn of(&self, position: usize) -> &[f64] {
         let start = position % self.count * self.dim;
         &self.vectors[start..start + self.dim]
     }

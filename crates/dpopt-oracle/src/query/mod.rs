@@ -10,6 +10,7 @@ mod hessian_vector;
 mod linear;
 mod mean_of_gradients;
 mod of_record;
+mod row_average;
 mod slopes;
 mod smoothed;
 mod value;
@@ -20,6 +21,7 @@ pub use hessian_vector::{HessianVector, HessianVectorDifference};
 pub use linear::Linear;
 pub use mean_of_gradients::MeanOfGradients;
 pub use of_record::Query;
+pub use row_average::RowAverage;
 pub use slopes::{Directions, Slopes};
 pub use smoothed::{
     Frames, SmoothedDifference, SmoothedGradient, smoothed_change_per_length,

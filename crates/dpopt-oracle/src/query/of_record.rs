@@ -37,6 +37,11 @@ pub trait Query<L: Loss>: Sync {
         false
     }
 
+    /// Whether the loss has an answer to it. One that has none is refused before a record is read.
+    fn is_answered(&self) -> bool {
+        true
+    }
+
     /// Whether a row of zeros contributes zero, for a loss whose value there is the same at all points
     /// ([`Loss::VANISHES_ON_ERASED`]). A query of which that is not known is refused under
     /// zero-out adjacency, where such a row stands for no record.

@@ -15,6 +15,7 @@ mod perceptron;
 mod prefix_estimator;
 mod projection;
 mod regularized;
+mod row_averages;
 mod slopes;
 mod smoothed;
 mod smoothed_means;

@@ -16,7 +16,7 @@ const LOSSES: [&str; 9] = [
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].
-const QUERIES: [&str; 12] = [
+const QUERIES: [&str; 13] = [
     "BallGradient",
     "Curvature",
     "HessianMatrix",
@@ -24,6 +24,7 @@ const QUERIES: [&str; 12] = [
     "HessianVectorDifference",
     "Linear",
     "MeanOfGradients",
+    "RowAverage",
     "Slopes",
     "Smoothed",
     "SmoothedDifference",

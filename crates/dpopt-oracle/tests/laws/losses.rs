@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
     Curvature, Directions, HessianMatrix, HessianVector, HessianVectorDifference, MeanOfGradients,
-    Slopes, Value,
+    RowAverage, Slopes, Value,
 };
 use dpopt_oracle::{
     Activation, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head, Linear,
@@ -181,6 +181,38 @@ fn generalised_linear() {
                 let points = points(DIM);
                 let query = Linear::field(&points[2], norm(0.2));
                 contributions(&name, || loss, &query, data, &examples());
+            }
+        }
+    }
+}
+
+/// Of losses averaged along their rows, in every store: the field, its change over a long and a short way, a step of momentum.
+#[test]
+fn averaged_along_their_rows() {
+    let points = points(DIM);
+    let (from, reach) = (&points[2], norm(0.3));
+    for loss in Glm::ALL {
+        for store in STORES {
+            let data = |r: &_| private(store, r, AddRemove);
+            let law = |name: &str, of: Linear<'_>| {
+                let query = RowAverage::new(of, reach);
+                let name = format!("{loss} {store:?}, averaged {name}");
+                contributions(&name, || loss, &query, data, &examples())
+            };
+            let field = law("field", Linear::field(from, norm(0.7)));
+            let moves = field.iter().flatten().any(|&k| k != 0);
+            assert!(moves, "{loss}: no record contributes");
+            for t in [1.0, 1e-4, 1e-300] {
+                let by: Vec<f64> = points[3].iter().map(|x| t * x).collect();
+                let to: Vec<f64> = from.iter().zip(&by).map(|(a, b)| a + b).collect();
+                let segment = Segment::new(from, &to, &by).unwrap();
+                law("change", Linear::change(segment, norm(1.7), norm(2.0 * t)));
+                let momentum = Momentum::new(0.3).unwrap();
+                let (clip, radius) = (norm(0.6), norm(0.2 + t));
+                law(
+                    "momentum",
+                    Linear::momentum(segment, momentum, clip, radius),
+                );
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::{
-    AskError, Batch, ConvexGlm, Counts, Drift, Estimate, Fresh, Glm, Level, Linear, Momentum,
-    Oracle, OutputPerturbed, Pass, PeriodAnchor, PeriodTerms, PrefixRecursive, PrefixSettings,
-    Recursive, RecursiveSettings, Refresh, Regularized, Regularizer, Running, Scale, Schedule,
-    Tracked, TreeRounds,
+    AskError, AveragedMeans, Batch, ConvexGlm, Counts, Drift, Estimate, Fresh, FreshSlopes, Glm,
+    Level, Linear, Momentum, Oracle, OutputPerturbed, Pass, PeriodAnchor, PeriodTerms,
+    PrefixRecursive, PrefixSettings, Recursive, RecursiveSettings, Refresh, Regularized,
+    Regularizer, Running, Scale, Schedule, SmoothedFields, SmoothedMeans, Smoothing, Tracked,
+    TreeRounds,
 };
 use dpopt_privacy::{
     Adjacency, Epsilon, Event, Participation, PrefixKind, SamplingRate, Spend, Which,
@@ -31,6 +32,7 @@ pub(crate) fn all(threads: NonZeroUsize, table: &mut Table) {
         cases.running();
         cases.estimators();
         cases.recursive();
+        cases.smoothed();
         cases.prefix();
         cases.trees();
         cases.stages();
@@ -168,9 +170,11 @@ struct Cases<'t> {
 
 impl Cases<'_> {
     fn line(&mut self, name: &str, told: Told, ended: Result<(Event, Counts), AskError>) {
-        // What an adjacency does not allow has no line.
-        if let Ok((spent, counts)) = ended {
-            told.line(self.table, name, self.adjacency, &spent, counts);
+        // What an adjacency does not allow has no line; nothing else may be missing.
+        match ended {
+            Ok((spent, counts)) => told.line(self.table, name, self.adjacency, &spent, counts),
+            // Replace-one allows all of them.
+            Err(error) => assert_ne!(self.adjacency, Adjacency::ReplaceOne, "{name}: {error}"),
         }
     }
 
@@ -373,6 +377,61 @@ impl Cases<'_> {
             &mut told,
         );
         self.line("recursive with a regulariser", told, ended);
+    }
+
+    /// SPIDER on averages along rows and on the smoothed loss, and fresh slopes.
+    fn smoothed(&mut self) {
+        let data = data(self.adjacency);
+        let settings = RecursiveSettings {
+            clip: clip(1.0),
+            anchor: level(Batch::All, NEAR),
+            variation: level(Batch::All, FAR),
+            refresh: Refresh::every(4),
+        };
+        let spend = spend(Batch::All, Batch::All, 9);
+        let mut oracle = means(&data, LOSS, self.threads);
+        let mut averaged = AveragedMeans::new(&mut oracle, clip(0.3));
+        let (mut tracker, mut told) = (Recursive::new(DIM, settings).unwrap(), Told::new());
+        let ended = track(&mut averaged, ask!(tracker), &spend, &mut told);
+        self.line("recursive on averages along rows", told, ended);
+        for (fields, name) in [
+            (SmoothedFields::Gradients, "gradients"),
+            (SmoothedFields::Values, "values"),
+        ] {
+            let some = NonZeroUsize::new(7).unwrap();
+            let smoothing = Smoothing {
+                radius: 0.1,
+                lipschitz: 1.0,
+                fields,
+                offsets: some,
+                frames: some,
+            };
+            let mut oracle = means(&data, LOSS, self.threads);
+            let mut smoothed = SmoothedMeans::new(&mut oracle, smoothing);
+            let (mut tracker, mut told) = (Recursive::new(DIM, settings).unwrap(), Told::new());
+            let ended = track(&mut smoothed, ask!(tracker), &spend, &mut told);
+            self.line(&format!("recursive on smoothed {name}"), told, ended);
+        }
+        for (count, batch) in [
+            (1, Batch::All),
+            (2, Batch::Poisson(rate())),
+            (DIM, Batch::All),
+        ] {
+            let by = (NonZeroUsize::new(count).unwrap(), 0.1);
+            let mut tracker = FreshSlopes::new(DIM, by, clip(0.5), level(batch, FAR)).unwrap();
+            let mut oracle = means(&data, LOSS, self.threads);
+            let mut told = Told::new();
+            let spend = schedule().releases(level(batch, FAR), 9).spend();
+            let mut ask = |oracle: &mut dyn Oracle, point: Option<&[f64]>, told: &mut Told| {
+                if let Some(point) = point {
+                    tell(tracker.estimate(oracle, point)?, told);
+                }
+                Ok(())
+            };
+            let ended = track(&mut oracle, &mut ask, &spend, &mut told);
+            let name = format!("{count} fresh slopes, {}", batch_name(batch));
+            self.line(&name, told, ended);
+        }
     }
 
     /// SPIDER under prefix-sum noise of each kind, with the anchor in the period and apart.

@@ -500,3 +500,24 @@ fn a_checkpoint_is_whole_or_refused() {
         ));
     }
 }
+
+/// A file in the format of 0.1, which names no model, written by hand with the hash of another program: it reads, and is written as it was.
+#[test]
+fn a_checkpoint_of_0_1_is_read() {
+    const STORED: &str = include_str!("../data/checkpoint-0.1.json");
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("c.json");
+    std::fs::write(&place, STORED).unwrap();
+    let read = Checkpoint::read(&place).unwrap();
+    assert_eq!(read.point(), [0.5, -1.25, 3e-300]);
+    assert_eq!((read.step(), read.model()), (17, None));
+    let (head, pool) = (read.head(), &read.pools()[0]);
+    assert_eq!((head.lines, head.bytes), (3, 1234));
+    assert_eq!(head.ledger.to_string(), "ab".repeat(32));
+    assert_eq!((pool.spent, pool.records), (40, 100));
+    read.write(&place).unwrap();
+    assert_eq!(std::fs::read_to_string(&place).unwrap(), STORED);
+    // One digit of the point is another.
+    std::fs::write(&place, STORED.replace("-1.25", "-1.26")).unwrap();
+    assert!(Checkpoint::read(&place).is_err());
+}

@@ -1,13 +1,15 @@
 //! Records that try to break a solver, in every position of neighbouring data sets.
 
 use dpopt_oracle::{
-    Constants, Convexity, Differentiable, Loss, PrivateData, PrivateMean, TwiceDifferentiable,
+    AlongRows, Constants, Convexity, Differentiable, Loss, PrivateData, PrivateMean,
+    TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator};
 
 use super::common::{DIM, declared};
 use super::{CheckError, CuratorReplay, Pair, Ran, World};
 use crate::checks::mixed;
+use crate::zoo::add_as_it_is;
 
 /// What a record answers when it is asked for its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +160,13 @@ impl Loss for HostileLoss {
 impl Differentiable for HostileLoss {
     fn gradient(&self, record: &Hostile, point: &[f64], out: &mut [f64]) {
         record.add_gradient(point, out);
+    }
+
+    const HAS_ROW_AVERAGES: bool = true;
+
+    /// What it answers for gradients: it has no row.
+    fn row_average(&self, record: &Hostile, of: &AlongRows<'_>, out: &mut [f64]) {
+        add_as_it_is(self, record, of, out);
     }
 }
 

@@ -11,9 +11,10 @@
 //! enough noise. There the spread of the other records hides a member by sqrt(n/d) only, so d is above n.
 
 use dpopt_nonconvex::{
-    ConvexFacts, DpAdamPlan, DpSgdPlan, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan,
-    PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
-    Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
+    ConvexFacts, DpAdamPlan, DpSgdPlan, EnvelopePlan, NoObserver, NoisyGdPlan, NoisyGdSchedule,
+    Plan, PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan,
+    SampledSpiderBoostSchedule, Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings,
+    TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean, SmoothedFields};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
@@ -171,6 +172,10 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             Box::new(in_periods(&plan, 1, Batch::All, None, fields)?)
         }
         "sosp" => Box::new(sosp(&many, &budget)?),
+        "goldstein-envelope" => {
+            let base = Box::new(spider()?);
+            Box::new(EnvelopePlan::by_hand(&facts, &budget, 1.0, base)?)
+        }
         "dp-zo" => Box::new(dp_zo(&facts, &budget, STEPS, 8)?),
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, ExtraFacts,
+    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, EnvelopePlan, ExtraFacts,
     GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
     GoldsteinStep, HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
     NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule,
@@ -151,6 +151,12 @@ pub(super) fn plan_of(
                 None,
                 SmoothedFields::Gradients,
             )?)
+        }
+        "goldstein-envelope" => {
+            // So that the averaged loss is 1-smooth, as hostile records are said to be.
+            let base = spider(adjacency, dim, 1.0)?;
+            let plan = EnvelopePlan::by_hand(&all, &budget, 1.0, Box::new(base))?;
+            Box::new(plan)
         }
         "dp-zo" => Box::new(dp_zo(&all, &budget, STEPS, 2)?),
         "sosp" => Box::new(sosp(&all, &budget)?),

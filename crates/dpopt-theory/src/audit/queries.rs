@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
     BallGradient, Curvature, Directions, Frames, HessianMatrix, HessianVector,
-    HessianVectorDifference, MeanOfGradients, Offsets, Slopes, SmoothedDifference,
+    HessianVectorDifference, MeanOfGradients, Offsets, RowAverage, Slopes, SmoothedDifference,
     SmoothedGradient, Value,
 };
 use dpopt_oracle::{
@@ -59,11 +59,13 @@ enum Asked {
     Slopes,
     MeanOfGradients,
     Ball,
+    RowAverage,
+    RowDifference,
 }
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 14] = [
+    const ALL: [(Self, &str); 16] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -78,6 +80,8 @@ impl Asked {
         (Self::Slopes, "slopes"),
         (Self::MeanOfGradients, "mean-of-gradients"),
         (Self::Ball, "ball-gradient"),
+        (Self::RowAverage, "row-average"),
+        (Self::RowDifference, "row-average-difference"),
     ];
 
     /// A value may stand on a row of zeros, and directions go by position.
@@ -216,6 +220,14 @@ impl Asked {
                 },
                 over,
             ),
+            Self::RowAverage => {
+                let field = Linear::field(point, clip);
+                shown(means, &RowAverage::new(field, half), over)
+            }
+            Self::RowDifference => {
+                let change = Linear::change(segment, clip, half);
+                shown(means, &RowAverage::new(change, half), over)
+            }
         })
     }
 }

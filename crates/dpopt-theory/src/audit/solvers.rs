@@ -74,6 +74,17 @@ pub(super) fn walks(
                 }
                 (
                     Some(access),
+                    Question::Averaged {
+                        of, reach, noise, ..
+                    },
+                ) => Question::Averaged {
+                    of,
+                    reach,
+                    over: over_of(access, of.before().is_some()),
+                    noise,
+                },
+                (
+                    Some(access),
                     Question::Smoothed {
                         of,
                         smoothing,

@@ -41,7 +41,7 @@ const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 25] = [
+const TWINS: [Twin; 26] = [
     Twin {
         name: "half-the-noise",
         data: LEFT,
@@ -100,6 +100,17 @@ const TWINS: [Twin; 25] = [
             let change: f64 = data.iter().map(|x| (-2.0 * x).clamp(-2.0, 2.0)).sum();
             let change = tape.gaussian(&[change], Z * moved);
             ran(2f64.sqrt() / Z, 0.01 * anchor[0] - change[0])
+        },
+    },
+    Twin {
+        // |z| averaged over a tenth of the reach that is said: the slope over a move of 1/10 goes from 0 to 1.
+        name: "average-over-less-than-said",
+        data: Neighbours(&[1.0, 0.0], &[0.0], REMOVED),
+        run: |tape, data, _| {
+            let (moved, said, taken) = (0.1_f64, 1.0, 0.1);
+            let slope = (moved / taken).min(1.0);
+            let change: f64 = data.iter().map(|x| slope * x).sum();
+            one(tape, change, Z * moved / said)
         },
     },
     Twin {

@@ -108,7 +108,9 @@ impl<O: Oracle> Oracle for Watched<O> {
 
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         let asked = match &question {
-            Question::Mean { of, .. } | Question::Smoothed { of, .. } => Some(asked(of)),
+            Question::Mean { of, .. }
+            | Question::Averaged { of, .. }
+            | Question::Smoothed { of, .. } => Some(asked(of)),
             Question::Norm { of, .. } => Some(WatchedRelease {
                 kind: WatchedKind::Norm,
                 ..asked(of)

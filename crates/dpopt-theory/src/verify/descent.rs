@@ -1,4 +1,4 @@
-//! What is claimed of noisy gradient descent, SpiderBoost, normalised Spider and STORM, and the twins that must be caught.
+//! What is claimed of noisy gradient descent, SpiderBoost, on averages along rows too, normalised Spider and STORM, and the twins that must be caught.
 //!
 //! Error of a point of an experiment: the worst, over a logarithmic grid of ramp slopes, of the mean
 //! over runs of the output's gradient norm, on [`RampBowl`]. The output is uniform over the points
@@ -6,10 +6,10 @@
 //! drawn point removes most of the sampling error, and few seeds suffice.
 
 use dpopt_nonconvex::{
-    Budget, NoisyGdPlan, NormalizedSpiderPlan, Plan, PublicFacts, SpiderBoostPlan,
-    SpiderBoostSchedule, StormPlan, StormSchedule,
+    Budget, EnvelopePlan, Limits, NoisyGdPlan, NormalizedSpiderPlan, Plan, PublicFacts,
+    SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule,
 };
-use dpopt_oracle::Momentum;
+use dpopt_oracle::{Convexity, Momentum};
 use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
@@ -22,6 +22,8 @@ use crate::zoo::{Ramp, RampBowl};
 const CONSTANTS: [f64; 3] = [1.0, 1.0, 0.5];
 /// Steps that a planner may take; none of these plans takes as many.
 const MAX_STEPS: u64 = 100_000_000;
+/// r, where losses are averaged: then L1 = 2, and F0 grows to 1.
+const RADIUS: f64 = 0.5;
 /// What is wrong with a run whose noise goes by [`NoiseRule::Lipschitz`].
 pub(super) const NOT_BY_DISPLACEMENT: &str =
     "The noise of a variation is scaled with 2 L0 and not with its displacement.";
@@ -30,6 +32,8 @@ pub(super) const NOT_BY_DISPLACEMENT: &str =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     SpiderBoost,
+    /// SpiderBoost on averages along rows.
+    Envelope,
     NoisyGd,
     /// One anchor and then variations only.
     NoRefresh,
@@ -44,7 +48,7 @@ impl Who {
     fn is_variant(self) -> bool {
         matches!(
             self,
-            Self::NormalizedSpider | Self::Storm | Self::FreshStorm
+            Self::Envelope | Self::NormalizedSpider | Self::Storm | Self::FreshStorm
         )
     }
 }
@@ -153,10 +157,56 @@ pub(super) fn variants() -> Vec<Box<dyn Experiment>> {
             add(experiment(control, Who::FreshStorm));
         }
     }
+    let claim = |row: &str, axis, predicted| {
+        Claim::new(&format!("goldstein-envelope/{row}"), axis, predicted)
+            .by("goldstein-envelope", "docs/theory/goldstein.md, Theorem 5")
+            .on("ramp-bowl")
+            .measuring("norm of the averaged gradient")
+            .expecting(Expect::AtMost)
+            .within(0.05, 0.1, "two decades, few runs")
+    };
+    for (axis, predicted) in [(n, rate), (Axis::Dimension, 1.0 / 3.0)] {
+        let claim = claim(axis.symbol(), axis, predicted).tight(0.4);
+        add(experiment(claim, Who::Envelope));
+    }
+    let control = claim("lipschitz-noise", n, rate)
+        .control("The noise of a change is scaled with 2 L and not with its move over r.");
+    add(RampExperiment {
+        rule: NoiseRule::Lipschitz,
+        ..experiment(control, Who::Envelope)
+    });
     all
 }
 
+/// Facts of a loss with kinks and the Lipschitz constant and gap of [`CONSTANTS`].
+fn own_facts(size: &Size) -> PublicFacts {
+    let [lipschitz, _, initial_gap] = CONSTANTS;
+    PublicFacts {
+        records: size.records,
+        dim: size.dim,
+        adjacency: Adjacency::ReplaceOne,
+        lipschitz,
+        smoothness: f64::INFINITY,
+        initial_gap,
+        row_norm: 1.0,
+        convexity: Convexity::Nonconvex,
+    }
+}
+
 impl RampExperiment {
+    /// Of the problem that is walked on.
+    fn constants(&self, size: &Size) -> Result<[f64; 3], CheckError> {
+        if self.who != Who::Envelope {
+            return Ok(CONSTANTS);
+        }
+        let averaged = EnvelopePlan::averaged(&own_facts(size), RADIUS)?;
+        Ok([
+            averaged.lipschitz,
+            averaged.smoothness,
+            averaged.initial_gap,
+        ])
+    }
+
     fn size(&self, x: f64) -> Size {
         let records = match (self.claim.axis, self.who.is_variant()) {
             (Axis::Dimension, false) => 100_000,
@@ -195,7 +245,7 @@ impl Experiment for RampExperiment {
 
     fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
         let size = self.size(trial.x);
-        let [lipschitz, smoothness, gap] = CONSTANTS;
+        let [lipschitz, smoothness, gap] = self.constants(&size)?;
         let limit = RampBowl::largest_slope(lipschitz, smoothness, gap, self.ramp);
         // From a quarter of L0 down to below the error at the largest argument.
         let least = if self.who.is_variant() { 0.003 } else { 0.0008 };
@@ -206,6 +256,16 @@ impl Experiment for RampExperiment {
         let plan = planned(self.who, &facts, &budget)?;
         // A twin is held against the bound of the plan that it is not.
         let bound = plan.predicted_bound();
+        if self.who == Who::Envelope {
+            // The problem is what its plan is about after averaging.
+            let own = own_facts(&size);
+            let limits = Limits::steps(MAX_STEPS);
+            let whole = EnvelopePlan::new(&own, &budget, RADIUS, &SPIDERBOOST, &limits)?;
+            let same = whole.bound().map(|bound| bound.value) == bound;
+            if !same || whole.base().steps() != plan.steps() {
+                return Err("the plan is not that of the averaged problem".into());
+            }
+        }
         let plan = walked(self.who, &facts, &budget)?.unwrap_or(plan);
         let mut oracle =
             SimulatedOracle::new(&problem, size.records, Adjacency::ReplaceOne, trial.seed)
@@ -223,7 +283,7 @@ impl Experiment for RampExperiment {
 fn planned(who: Who, facts: &PublicFacts, budget: &Budget) -> Result<Box<dyn Plan>, CheckError> {
     Ok(match who {
         Who::NoisyGd => Box::new(NoisyGdPlan::theory(facts, budget, MAX_STEPS)?),
-        Who::SpiderBoost | Who::NoRefresh => {
+        Who::SpiderBoost | Who::Envelope | Who::NoRefresh => {
             Box::new(SpiderBoostPlan::new(facts, budget, MAX_STEPS)?)
         }
         Who::NormalizedSpider => Box::new(NormalizedSpiderPlan::new(facts, budget, MAX_STEPS)?),

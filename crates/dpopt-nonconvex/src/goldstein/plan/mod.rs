@@ -106,6 +106,8 @@ impl GoldsteinPlan {
             }
             _ => (Access::FullBatch, facts.records as f64),
         };
+        let unread = schedule.unread().unwrap_or(0);
+        let unread = u64::try_from(unread).unwrap_or(u64::MAX);
         let sense = match schedule.batch {
             Batch::Next(_) => BoundSense::PopulationMean,
             _ => BoundSense::Mean,
@@ -117,6 +119,7 @@ impl GoldsteinPlan {
             .with_gradients(gradients)
             .with_clip(schedule.clip)
             .with_access(access)
+            .with_unread(unread)
             .with_output(schedule.output.rule())
             .bounding_goldstein(settings.radius, sense);
         let terms = match settings.bounded {

@@ -203,6 +203,7 @@ impl TreeSpiderPlan {
                 .with_gradients(gradients)
                 .with_clip(schedule.clip)
                 .with_access(access)
+                .with_unread(schedule.records_per_round().saturating_mul(schedule.rounds))
                 .with_output(schedule.output)
                 .bounding(BoundedQuantity::GradientNorm, sense),
             settings,

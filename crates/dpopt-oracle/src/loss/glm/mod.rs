@@ -3,6 +3,7 @@
 //! The constants belong to the loss and to the enforced bounds on ||x|| and |y|; they are never
 //! measured on data.
 
+mod averages;
 mod constants;
 mod names;
 mod parameters;

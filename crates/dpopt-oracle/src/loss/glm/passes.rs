@@ -8,7 +8,9 @@ use super::rays::add_slopes;
 use super::scalar::sign;
 use crate::loss::Momentum;
 use crate::loss::rows::{Block, linear_pass};
-use crate::loss::{Constants, Differentiable, Loss, Rays, RecordOf, Segment, TwiceDifferentiable};
+use crate::loss::{
+    AlongRows, Constants, Differentiable, Loss, Rays, RecordOf, Segment, TwiceDifferentiable,
+};
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
@@ -110,22 +112,92 @@ impl Differentiable for Glm {
                 logistic_multiples(block, clip, momentum);
                 return;
             }
-            let [products, changes] = block.products;
-            for i in 0..block.multiples.len() {
-                let (z, dz, label) = (products[i], changes[i], block.labels[i]);
-                let cap = clip / block.norms[i];
-                let (before, after) = (self.slope(z, label), self.slope(z + dz, label));
-                block.multiples[i] = if before.abs() <= cap && after.abs() <= cap {
-                    momentum.combined(after, self.slope_change(z, dz, label))
-                } else {
-                    after.clamp(-cap, cap) - momentum.kept() * before.clamp(-cap, cap)
-                };
+            let slope = |z, _, label| self.slope(z, label);
+            let change = |z, dz, _, label| self.slope_change(z, dz, label);
+            changes(block, clip, momentum, slope, change);
+        });
+    }
+
+    const HAS_ROW_AVERAGES: bool = true;
+
+    fn row_average(&self, record: Example<'_>, of: &AlongRows<'_>, out: &mut [f64]) {
+        let label = record.label;
+        let mut multiple = [0.0];
+        let [mut product, mut change] = [[0.0], [0.0]];
+        match of.before {
+            None => {
+                product[0] = record.row.dot(of.point);
+                multiple[0] = self.mean_slope(product[0], of.reach * record.norm, label);
             }
+            Some((segment, momentum)) => {
+                product[0] = record.row.dot(segment.from);
+                change[0] = record.row.dot(segment.displacement);
+                let block = Block {
+                    products: [&mut product, &mut change],
+                    labels: &[label],
+                    norms: &[record.norm],
+                    multiples: &mut multiple,
+                };
+                self.average_changes(block, of, momentum);
+            }
+        }
+        add_multiple(multiple[0], record.row, out);
+    }
+
+    fn add_row_averages(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        of: &AlongRows<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        let Some((segment, momentum)) = of.before else {
+            linear_pass(records, &positions, [of.point], sum, |block| {
+                let [products] = block.products;
+                let rows = products.iter().zip(block.norms).zip(block.labels);
+                for (multiple, ((z, norm), label)) in block.multiples.iter_mut().zip(rows) {
+                    *multiple = self.mean_slope(*z, of.reach * norm, *label);
+                }
+            });
+            return;
+        };
+        let points = [segment.from, segment.displacement];
+        linear_pass(records, &positions, points, sum, |block| {
+            self.average_changes(block, of, momentum);
         });
     }
 }
 
+/// The multiples of a block's rows in the change of a field that has `slope(z, norm, label)` times the row and changes by
+/// `change(z, dz, norm, label)` times it. Each end is clipped to `clip`, and the first counts as much as the momentum keeps.
+pub(super) fn changes(
+    block: Block<'_, 2>,
+    clip: f64,
+    momentum: Momentum,
+    slope: impl Fn(f64, f64, f64) -> f64,
+    change: impl Fn(f64, f64, f64, f64) -> f64,
+) {
+    let [products, changes] = block.products;
+    for i in 0..block.multiples.len() {
+        let (z, dz, norm, label) = (products[i], changes[i], block.norms[i], block.labels[i]);
+        let cap = clip / norm;
+        let (before, after) = (slope(z, norm, label), slope(z + dz, norm, label));
+        block.multiples[i] = if before.abs() <= cap && after.abs() <= cap {
+            momentum.combined(after, change(z, dz, norm, label))
+        } else {
+            after.clamp(-cap, cap) - momentum.kept() * before.clamp(-cap, cap)
+        };
+    }
+}
+
 impl Glm {
+    fn average_changes(self, block: Block<'_, 2>, of: &AlongRows<'_>, momentum: Momentum) {
+        let reach = of.reach;
+        let slope = |z, norm: f64, label| self.mean_slope(z, reach * norm, label);
+        let change = |z, dz, norm: f64, label| self.mean_slope_change(z, dz, reach * norm, label);
+        changes(block, of.clip.get(), momentum, slope, change);
+    }
+
     /// The slopes at `products`, which are overwritten.
     fn slopes(self, products: &mut [f64], labels: &[f64], slopes: &mut [f64]) {
         if self == Glm::Logistic {
