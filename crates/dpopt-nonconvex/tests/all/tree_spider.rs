@@ -525,10 +525,12 @@ fn it_is_refused_where_it_can_not_run() {
     assert_eq!(unread.books().records_left(), 40);
     // So is a plan for as many as there are where some were read before.
     let mut read = means();
-    read.books().take_slice(9).unwrap();
+    read.books().take_slice(41 - p.unread()).unwrap();
     let error = p.run(&mut read, &mut NoObserver).unwrap_err();
-    let left = matches!(error, RunError::TooFewUnread { left: 31, .. });
-    assert!(left, "{error}");
+    let RunError::TooFewUnread { needed, left, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((needed, left), (p.unread(), p.unread() - 1));
     // Another noise than the plan's is not in the reservation.
     let mut quiet = Through::new(means(), |inner, question| match question {
         Question::Mean { of, over, noise } => {
