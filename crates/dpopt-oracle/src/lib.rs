@@ -39,7 +39,7 @@ pub use loss::{
     Activation, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,
     Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError, MatrixFactorization,
     MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum, Network, NetworkError,
-    NotConvexSmooth, Observed, ObservedEntries, ObservedRecord, ParameterError, PhaseRetrieval,
+    NotConvexSmooth, Observed, ObservedEntries, ObservedRecord, ParameterError, QuadraticLink,
     Quantile, Rays, RecordOf, Regularizer, Scale, Segment, Softmax, TwiceDifferentiable,
     check_constants, check_gradient,
 };
