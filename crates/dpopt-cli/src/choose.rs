@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use dpopt::nonconvex::{
-    Auto, AutoReason, BoundSense, BoundedValues, Budget, ExtraFacts, JlBranch, JlFacts, JlPlan,
-    Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS, Solver, StatedBound, Stop,
-    auto,
+    Auto, AutoReason, BoundSense, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch,
+    JlFacts, JlPlan, Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS,
+    SecondOrderTargets, Solver, StatedBound, Stop, auto,
 };
 
 use crate::args::{self, SolverArg, offered};
@@ -44,6 +44,23 @@ pub(crate) struct ChooseArgs {
     /// Radius of the ball over which a loss with a --value-range is smoothed. A choice, in the unit of the weights
     #[arg(long, value_name = "A", requires = "value_range", value_parser = args::positive, allow_hyphen_values = true)]
     smoothing: Option<f64>,
+    /// rho: Lipschitz constant of the Hessian, for sosp; default: that of the loss. A claim like --radius
+    #[arg(long, value_name = "RHO", value_parser = args::positive, allow_hyphen_values = true)]
+    hessian_lipschitz: Option<f64>,
+    /// C_F: bound on the Frobenius norm of a record's Hessian, to which it is clipped, for sosp; default: that of
+    /// the loss
+    #[arg(long, value_name = "C", value_parser = args::positive, allow_hyphen_values = true)]
+    hessian_frobenius: Option<f64>,
+    /// For sosp: end at the first certificate that the gradient norm is at most A and (--curvature) the least
+    /// eigenvalue of the Hessian at least -L. Default: as small as the budget pays for
+    #[arg(long, value_name = "A", requires = "curvature", value_parser = args::positive, allow_hyphen_values = true)]
+    gradient: Option<f64>,
+    /// See --gradient
+    #[arg(long, value_name = "L", requires = "gradient", value_parser = args::positive, allow_hyphen_values = true)]
+    curvature: Option<f64>,
+    /// Probability with which the bound of sosp may be false; default 0.05
+    #[arg(long, value_name = "P", value_parser = args::positive, allow_hyphen_values = true)]
+    failure: Option<f64>,
     /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections; with
     /// --hidden K gradients span K times as many dimensions. A claim like --radius
     #[arg(long, value_name = "R", value_parser = args::count, allow_hyphen_values = true)]
@@ -114,7 +131,9 @@ impl Chosen {
         if !self.plan.facts().adjacency.record_count_is_public() {
             return Err(NoBound::DeclaredSize);
         }
-        if self.resumed {
+        // What was released of the result itself holds wherever the walk began.
+        let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
+        if self.resumed && certified.is_none() {
             return Err(NoBound::Checkpoint);
         }
         let bound = outcome.bound().ok_or(match outcome.stop {
@@ -241,6 +260,24 @@ impl ChooseArgs {
             );
             return useless("--directions", problem);
         }
+        let curved = matches!(solver, SolverArg::Named(solver) if solver.needs.hessian);
+        let of_second_order = [
+            ("--hessian-lipschitz", self.hessian_lipschitz),
+            ("--hessian-frobenius", self.hessian_frobenius),
+            ("--gradient", self.gradient),
+            ("--curvature", self.curvature),
+            ("--failure", self.failure),
+        ];
+        if let Some((flag, Some(value))) = of_second_order
+            .iter()
+            .find(|(_, value)| value.is_some() && !curved)
+        {
+            let problem = format!(
+                "only {} has a use for it (got {value})",
+                listed(|solver| solver.needs.hessian)
+            );
+            return useless(flag, problem);
+        }
         let smooths = |solver: &Solver| solver.needs.values && solver.needs.goldstein;
         if let Some(range) = self.value_range
             && !matches!(solver, SolverArg::Named(solver) if smooths(solver))
@@ -271,7 +308,7 @@ impl ChooseArgs {
                 );
                 useless("--project", problem)
             }
-            SolverArg::Named(solver) if solver.needs.goldstein => {
+            SolverArg::Named(solver) if solver.needs.goldstein || solver.needs.hessian => {
                 let problem = format!("{solver} has no proof under a projection");
                 useless("--project", problem)
             }
@@ -327,6 +364,15 @@ impl ChooseArgs {
             .value_range
             .zip(self.smoothing)
             .map(|(range, smoothing)| BoundedValues { range, smoothing });
+        extra.hessian = self.hessian_facts(fit, facts);
+        extra.failure = self.failure;
+        extra.second_order = self
+            .gradient
+            .zip(self.curvature)
+            .map(|(gradient, curvature)| SecondOrderTargets {
+                gradient,
+                curvature,
+            });
         let (solver, plan, picked) = match self.project {
             Some(project) => {
                 let jl = JlFacts {
@@ -346,6 +392,17 @@ impl ChooseArgs {
             picked,
             claims,
             resumed: false,
+        })
+    }
+
+    /// What is told of the Hessians, or follows from the loss where the constants are its own.
+    fn hessian_facts(&self, fit: &Fit, facts: &PublicFacts) -> Option<HessianFacts> {
+        let of_loss = fit.constants(facts.row_norm, Some(1.0));
+        let own = (of_loss.lipschitz, of_loss.smoothness) == (facts.lipschitz, facts.smoothness);
+        let known = own.then(|| HessianFacts::of(&of_loss));
+        Some(HessianFacts {
+            lipschitz: self.hessian_lipschitz.or(known.map(|of| of.lipschitz))?,
+            frobenius: self.hessian_frobenius.or(known.map(|of| of.frobenius))?,
         })
     }
 

@@ -84,6 +84,9 @@ struct Json<'a> {
     predicted_bound: Option<f64>,
     bound_on: Option<String>,
     bound_sense: BoundSense,
+    /// lambda, of a bound of second order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_curvature: Option<f64>,
     trivial_bound: f64,
     clip: f64,
     access: Access,
@@ -162,6 +165,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         predicted_bound: bound.map(|bound| bound.value),
         bound_on: bound.map(|bound| bound.subject()),
         bound_sense: chosen.plan.bound_sense(),
+        bound_curvature: bound.and_then(|bound| bound.curvature),
         trivial_bound: chosen.trivial_bound(),
         clip: chosen.plan.clip(),
         access: chosen.plan.access(),
@@ -200,8 +204,13 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         "bound",
         match (plan.predicted_bound, &plan.bound_on) {
             (Some(bound), Some(subject)) => format!(
-                "{bound:.4} on the {subject} ({}; the starting point already satisfies {:.4})",
-                plan.bound_sense, plan.trivial_bound
+                "{bound:.4} on the {subject}{and} ({}; the starting point already satisfies {:.4})",
+                plan.bound_sense,
+                plan.trivial_bound,
+                and = match plan.bound_curvature {
+                    Some(curvature) => format!(" and -{curvature:.4} on the least eigenvalue"),
+                    None => String::new(),
+                }
             ),
             _ => "none stated by this solver".to_owned(),
         },

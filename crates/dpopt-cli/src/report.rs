@@ -339,8 +339,10 @@ fn plan(input: &ReportInput<'_>) -> String {
     if let Some(planned) = input.planned_bound {
         let (planned, sense, subject) = (number(planned.value), planned.sense, planned.subject());
         out.push_str(&match input.bound {
-            Ok(_) => format!(
-                "<p>The run ended as the proof asks: the {subject} at its output is at most {planned} ({sense}).</p>\n"
+            Ok(bound) => format!(
+                "<p>The run ended as the proof asks: the {subject} at its output is at most {}{} ({sense}).</p>\n",
+                number(bound.value),
+                bound.of_curvature()
             ),
             Err(NoBound::Stop) => format!(
                 "<p>A run to the end of this plan would have had a proven bound of {planned} ({sense}) on the {subject}. \

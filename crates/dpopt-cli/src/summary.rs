@@ -102,6 +102,9 @@ struct Json<'a> {
     bound: Option<f64>,
     bound_on: Option<String>,
     bound_sense: Option<BoundSense>,
+    /// lambda, of a bound of second order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_curvature: Option<f64>,
     /// As `bound`: the name of earlier versions.
     predicted_bound: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,6 +157,7 @@ impl Summary<'_> {
             bound: bound.map(|bound| bound.value).ok(),
             bound_on: bound.map(|bound| bound.subject()).ok(),
             bound_sense: bound.map(|bound| bound.sense).ok(),
+            bound_curvature: bound.ok().and_then(|bound| bound.curvature),
             predicted_bound: bound.map(|bound| bound.value).ok(),
             no_bound_because: bound.err().map(|why| why.to_string()),
             certificate: self.certificate.as_ref().ok(),
@@ -216,6 +220,8 @@ impl Summary<'_> {
             Stop::NormUnpaid | Stop::GradientUnpaid => ", as many as the budget pays for",
             Stop::Converged => ", stopped where the gradient is not seen above the noise",
             Stop::StepCap => "",
+            Stop::Certified => ", ended with a certificate",
+            Stop::BudgetUsed => ", as many as the budget pays for, without a certificate",
             _ => ", stopped because a release was not finite",
         };
         let times = self.times.map(|times| {
@@ -242,10 +248,11 @@ impl Summary<'_> {
         match self.chosen.bound_of(self.outcome) {
             Ok(bound) => writeln!(
                 out,
-                "Bound      the {} at the result is at most {:.4} ({}; the starting point already \
+                "Bound      the {} at the result is at most {:.4}{} ({}; the starting point already \
                  satisfies {:.4})",
                 bound.subject(),
                 bound.value,
+                bound.of_curvature(),
                 bound.sense,
                 self.chosen.trivial_bound()
             )?,

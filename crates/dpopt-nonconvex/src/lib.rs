@@ -42,6 +42,7 @@ mod jl;
 mod kl;
 mod recursive;
 mod registry;
+mod sosp;
 mod spider;
 
 pub use dpopt_solver::*;
@@ -67,6 +68,7 @@ pub use recursive::{
     RecursiveSgdPlan, SgdStage, StageOutline,
 };
 pub use registry::{AutoReason, Choice, SOLVERS, auto, solver};
+pub use sosp::{SOSP, SospLevel, SospPlan, SospSettings};
 pub use spider::boost::{SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule};
 pub use spider::normalized::{NORMALIZED_SPIDER, NormalizedSpiderPlan, NormalizedSpiderSchedule};
 pub use spider::sampled::{

@@ -16,6 +16,7 @@ use crate::goldstein::{
 };
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
+use crate::sosp::SOSP;
 use crate::spider::boost::SPIDERBOOST;
 use crate::spider::normalized::NORMALIZED_SPIDER;
 use crate::spider::sampled::SAMPLED_SPIDERBOOST;
@@ -47,6 +48,7 @@ pub static SOLVERS: &[&Solver] = &[
     &GOLDSTEIN_ZO_SAMPLED,
     &GOLDSTEIN_ZO_PASS,
     &DP_ZO,
+    &SOSP,
 ];
 
 /// The solver of this name.

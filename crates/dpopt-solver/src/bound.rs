@@ -47,14 +47,23 @@ impl StatedBound {
         if let Some(radius) = self.radius {
             subject += &format!(" at radius {radius}");
         }
-        if let Some(curvature) = self.curvature {
-            subject +=
-                &format!(", where the least eigenvalue of the Hessian is at least -{curvature}");
-        }
         if let Some(smoothing) = self.smoothing {
             subject += &format!(" of the smoothed loss F_a, at smoothing a = {smoothing}");
         }
         subject
+    }
+
+    /// What follows the value in words: " and the least eigenvalue of the Hessian there at least -0.25", or nothing.
+    #[must_use]
+    pub fn of_curvature(&self) -> String {
+        match self.curvature {
+            // No eigenvalue below zero was within reach of the noise.
+            Some(0.0) => " and the least eigenvalue of the Hessian there at least 0".to_owned(),
+            Some(curvature) => {
+                format!(" and the least eigenvalue of the Hessian there at least -{curvature:.4}")
+            }
+            None => String::new(),
+        }
     }
 
     /// The same, of the mean of the loss over a ball of radius `smoothing`, if there is one.

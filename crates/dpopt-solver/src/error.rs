@@ -103,6 +103,16 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// A target that every point meets.
+    #[error("every point meets {name}: {value} is not below {limit}")]
+    EveryPointMeets {
+        /// Of what.
+        name: &'static str,
+        /// The target.
+        value: f64,
+        /// What public facts tell of the start, or of every point.
+        limit: f64,
+    },
     /// No number of orthogonal directions.
     #[error(
         "slopes can't be taken along {directions} orthogonal directions in {dim} dimensions: choose from 1 to {dim}"

@@ -137,6 +137,13 @@ impl PublicFacts {
         }
     }
 
+    /// How far, at most, a mean of so many coordinates of vectors clipped to `radius` is from that of what was clipped: by its rounding to
+    /// the lattice and the clip that makes room for it. Steps are at most 2^-29 of the radius.
+    #[must_use]
+    pub fn rounding(radius: f64, coordinates: usize) -> f64 {
+        (2.0 * (coordinates as f64).sqrt() + 4.0) * radius * (-29f64).exp2()
+    }
+
     /// Standard deviation per coordinate of a mean over all records of vectors of norm at most
     /// `radius`, released with `noise_multiplier`.
     #[must_use]

@@ -89,26 +89,24 @@ impl<'a> GlmRun<'a> {
                 let solver = plan.name();
                 return Err(RunError::NotOfANetwork { solver });
             }
-            return on_means(data, network, self.curator, self.threads, plan, run);
+            let means = PrivateMean::new(data, network, self.curator)?;
+            return on_means(means.with_threads(self.threads), plan, run);
         }
         if plan.needs().covers(Offers::PASSES) {
             let mut passes = OutputPerturbed::new(data, ConvexGlm::new(self.loss)?, self.curator)?;
             let outcome = plan.run_with(&mut passes, run)?;
             return Ok((outcome, passes.into_curator()));
         }
-        on_means(data, self.loss, self.curator, self.threads, plan, run)
+        let means = PrivateMean::new(data, self.loss, self.curator)?.with_hessians();
+        on_means(means.with_threads(self.threads), plan, run)
     }
 }
 
 fn on_means<L: Differentiable<Records = Examples>>(
-    data: &PrivateData,
-    loss: L,
-    curator: Curator,
-    threads: NonZeroUsize,
+    mut means: PrivateMean<'_, L>,
     plan: &dyn Plan,
     run: Run<'_>,
 ) -> Result<(Outcome, Curator), RunError> {
-    let mut means = PrivateMean::new(data, loss, curator)?.with_threads(threads);
     let outcome = plan.run_with(&mut means, run)?;
     Ok((outcome, means.into_curator()))
 }

@@ -11,6 +11,7 @@ mod facts;
 mod glm_run;
 mod json;
 mod kl_condition;
+mod normal;
 mod outcome;
 mod plan;
 mod rank;
@@ -26,6 +27,7 @@ pub use error::PlanError;
 pub use facts::{Budget, PublicFacts};
 pub use glm_run::GlmRun;
 pub use kl_condition::KlCondition;
+pub use normal::normal_reach;
 pub use outcome::{
     NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop,
 };
@@ -35,7 +37,7 @@ pub use registry::{
     Auto, BoundedValues, ExtraFacts, HessianFacts, Limits, Needs, Planner, Solver, UnknownSolver,
     find, names,
 };
-pub use run::{Asked, Closing, Run, RunError, Walk};
+pub use run::{Asked, Closing, Run, RunError, Walk, paid};
 pub use second_order::SecondOrderTargets;
 pub use terms::{Access, FreshReleases, Terms};
 pub use unit::Unit;

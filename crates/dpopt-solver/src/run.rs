@@ -285,6 +285,18 @@ impl From<AskError> for RunError {
     }
 }
 
+/// What was released; none where the cap does not pay for it.
+///
+/// # Errors
+/// Any other.
+pub fn paid<T>(release: Result<T, AskError>) -> Result<Option<T>, AskError> {
+    match release {
+        Ok(released) => Ok(Some(released)),
+        Err(AskError::Refused(Refused::OverCap { .. })) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
 /// Keeps the point that the output rule asks for, in O(d) memory.
 pub(crate) struct Output {
     rule: OutputRule,

@@ -25,6 +25,9 @@ impl Unit {
     /// That of L1, or of the weight of a squared distance.
     pub const CURVATURE: Self = Self::of(1, -2);
 
+    /// That of rho.
+    pub const THIRD: Self = Self::of(1, -3);
+
     const fn of(loss: i8, length: i8) -> Self {
         Self { loss, length }
     }

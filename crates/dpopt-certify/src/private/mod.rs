@@ -21,7 +21,7 @@ mod tests;
 
 use dpopt_oracle::{AskError, Loss, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Event, Mu, NoiseMultiplier};
-use dpopt_solver::{PlanError, PublicFacts};
+use dpopt_solver::{PlanError, PublicFacts, normal_reach};
 use serde::Serialize;
 
 use super::CertificateError;
@@ -299,10 +299,9 @@ impl Terms {
         equal("parameters", self.facts.dim as u64, mean.dim() as u64)
     }
 
-    /// Rounding of a mean of `dim` coordinates to the lattice and the clip that makes room for it, as
-    /// a bound on the length of the error. Steps are at most 2^-29 of the radius.
+    /// [`PublicFacts::rounding`] of a mean of `dim` coordinates.
     fn rounding(&self, dim: usize) -> f64 {
-        (2.0 * (dim as f64).sqrt() + 4.0) * self.radius.get() * (-29f64).exp2()
+        PublicFacts::rounding(self.radius.get(), dim)
     }
 }
 
@@ -326,22 +325,7 @@ fn near(points: &[f64]) -> Result<(), PrivateCertificateError> {
     }
 }
 
-/// t with P(|Z| > t) <= failure for a standard normal Z, at most 1 % above the quantile for rates up
-/// to 0.1. By Sampford's bound P(Z > t) <= phi(t) 4/(3 t + sqrt(t^2 + 8)) (1953).
+/// t with P(|Z| > t) <= failure for a standard normal Z.
 fn two_sided(failure: f64) -> f64 {
-    let tail = |t: f64| {
-        let density = (-0.5 * t * t).exp() / (2.0 * std::f64::consts::PI).sqrt();
-        2.0 * density * 4.0 / (3.0 * t + (t * t + 8.0).sqrt())
-    };
-    // The bound exp(-t^2/2) is enough at the upper end, so the root is below it.
-    let (mut low, mut high) = (0.0, (2.0 * (1.0 / failure).ln()).sqrt() + 1e-9);
-    for _ in 0..80 {
-        let middle = 0.5 * (low + high);
-        if tail(middle) > failure {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
+    normal_reach(0.5 * failure)
 }

@@ -46,7 +46,8 @@ pub(super) fn ended(stop: Stop, releases: &str) -> String {
         Stop::SmallEstimate => {
             format!("ended at an estimate as short as its plan asks for, after {releases}")
         }
-        Stop::NormUnpaid | Stop::GradientUnpaid => {
+        Stop::Certified => format!("ended with a certificate, after {releases}"),
+        Stop::NormUnpaid | Stop::GradientUnpaid | Stop::BudgetUsed => {
             format!("went on until its budget paid for no more, {releases}")
         }
         Stop::Converged => {

@@ -1,8 +1,8 @@
 //! The walk of adaptive noisy gradient descent: ask, be refused or be answered, step.
 
 use dpopt_oracle::{AskError, Linear, Number, Oracle, Running};
-use dpopt_privacy::{ClipNorm, NoiseMultiplier, Refused, Which};
-use dpopt_solver::{Asked, Closing, ReleaseKind, ReleasedNorm, RunError, Stop, Walk};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
+use dpopt_solver::{Asked, Closing, ReleaseKind, ReleasedNorm, RunError, Stop, Walk, paid};
 
 use super::adaptive::{ACCEPT, AdaptiveGdPlan, AdaptiveSelection, NormQueries};
 
@@ -238,14 +238,5 @@ impl Walk for AdaptiveWalk<'_> {
         closing.norms = self.norms;
         closing.norm = self.smallest;
         Ok(closing)
-    }
-}
-
-/// What was released; none where the cap does not pay for it.
-fn paid<T>(release: Result<T, AskError>) -> Result<Option<T>, AskError> {
-    match release {
-        Ok(released) => Ok(Some(released)),
-        Err(AskError::Refused(Refused::OverCap { .. })) => Ok(None),
-        Err(other) => Err(other),
     }
 }

@@ -1,0 +1,326 @@
+//! The dearest run to a certificate, and the cheapest way to make one.
+
+use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
+use dpopt_solver::search::geometric;
+use dpopt_solver::{HessianFacts, PublicFacts, SecondOrderTargets, normal_reach};
+use serde::Serialize;
+
+/// Share eps of the first-order decrease that pays for <g, e>. A choice: what it costs is below 1 % of a plan.
+const SLACK: f64 = 0.05;
+/// Share delta of the attempts beyond their mean that the count of attempts allows for. A choice.
+const MORE: f64 = 0.3;
+/// A candidate with ||g|| <= alpha_B is seen as one with at least this probability. A choice.
+const SEEN: f64 = 0.9;
+/// L1 eta to try.
+const LENGTHS: [f64; 8] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08, 0.04];
+/// Noise of a norm over that of a gradient's coordinate to try.
+const RATIOS: [f64; 6] = [0.5, 0.7, 1.0, 1.4, 2.0, 2.8];
+/// alpha - alpha_B in standard deviations of the norm beyond the margin, to try.
+const BEYOND: [f64; 3] = [0.0, 1.0, 2.0];
+/// h/lambda to try: what is left of lambda when the noise of the Hessian is taken from it.
+const LEFT: [f64; 9] = [0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
+
+/// What the cost of a level hangs on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Problem<'a> {
+    pub(super) facts: &'a PublicFacts,
+    pub(super) hessian: &'a HessianFacts,
+    /// Most gradient releases.
+    pub(super) most_steps: u64,
+    /// With what probability a certificate of this level may be false.
+    pub(super) false_certificate: f64,
+    /// With what probability a run may cost more than [`SospLevel::cost`] or end in no certificate, beside that.
+    pub(super) failure: f64,
+}
+
+/// How a second-order certificate of one size is looked for: everything fixed, from public facts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SospLevel {
+    /// What a certificate of this level says at least.
+    pub targets: SecondOrderTargets,
+    /// eta.
+    pub step_size: f64,
+    /// z of a gradient.
+    pub gradient_multiplier: f64,
+    /// z of a norm.
+    pub norm_multiplier: f64,
+    /// z of a Hessian.
+    pub hessian_multiplier: f64,
+    /// A point is a candidate where the released gradient is at most so long.
+    pub candidate: f64,
+    /// q_g: so many standard deviations are added to a released norm.
+    pub norm_quantile: f64,
+    /// q_h: so many are taken from a released least eigenvalue.
+    pub curvature_quantile: f64,
+    /// So many standard deviations may the released matrix be below the true one in some direction.
+    pub operator: f64,
+    /// e_s: what the sign of a step along a direction of negative curvature may cost per length.
+    pub sign_error: f64,
+    /// Most gradients that are released at this level.
+    pub most_steps: u64,
+    /// Most Hessians.
+    pub most_hessians: u64,
+    /// What the level costs at most, with the planned probability, in squared mu.
+    pub cost: f64,
+}
+
+impl SospLevel {
+    /// What a certificate costs at a candidate: a norm and a Hessian, in squared mu.
+    #[must_use]
+    pub fn certificate_cost(&self) -> f64 {
+        self.norm_multiplier.powi(-2) + self.hessian_multiplier.powi(-2)
+    }
+
+    /// How far to go along a direction u with <u, hess F u> <= -h.
+    ///
+    /// # Formula
+    /// The r at which h r^2/2 - rho r^3/6 - e_s r is largest: (h + sqrt(h^2 - 2 rho e_s))/rho.
+    #[must_use]
+    pub fn escape_length(&self, hessian_lipschitz: f64, bend: f64) -> f64 {
+        let root = bend * bend - 2.0 * hessian_lipschitz * self.sign_error;
+        (bend + root.max(0.0).sqrt()) / hessian_lipschitz
+    }
+}
+
+/// The cheapest level with these targets whose dearest run is bounded; none where there is none.
+///
+/// # Formula
+/// `docs/theory/sosp.md`, "The plan". With sigma the noise of a gradient per coordinate, c = L1 eta, a = eta (1 - c/2), b = eta (1 - c),
+/// N gradient releases and K escapes,
+///
+/// F0 >= T D + K Phi - rest, cost <= T c_1 + attempts (c_1 + c_2) + (K + 1) c_H,
+///
+/// D = (1 - eps) a alpha_B^2 - (eta c/2) sigma^2 d and Phi = h r^2/2 - rho r^3/6 - e_s r less what the attempts lose.
+pub(super) fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> {
+    if of.facts.dim > MAX_PRIVATE_HESSIAN_DIM {
+        return None;
+    }
+    let mut best: Option<SospLevel> = None;
+    let mut caps = (16.0, 64.0);
+    for share in geometric(1e-5, 10.0, 1.3) {
+        for ratio in RATIOS {
+            let found = consistent(of, targets, (share, ratio), &mut caps);
+            if let Some(level) = found
+                && best.is_none_or(|old| level.cost < old.cost)
+            {
+                best = Some(level);
+            }
+        }
+    }
+    best
+}
+
+/// The cheapest level with this noise whose own counts are within the caps that its quantiles are for.
+fn consistent(
+    of: &Problem<'_>,
+    targets: SecondOrderTargets,
+    noise: (f64, f64),
+    caps: &mut (f64, f64),
+) -> Option<SospLevel> {
+    for _ in 0..12 {
+        let (level, hessians, steps) = Trial::new(of, targets, noise, *caps).cheapest()?;
+        if steps > of.most_steps as f64 {
+            return None;
+        }
+        if hessians <= caps.0 && steps <= caps.1 {
+            // Not more room than is of use to the next trial.
+            *caps = (1.5 * hessians, 1.5 * steps);
+            return Some(level);
+        }
+        *caps = (
+            1.25 * hessians.max(0.8 * caps.0),
+            1.25 * steps.max(0.8 * caps.1),
+        );
+    }
+    None
+}
+
+/// One choice of noise, and of the counts that failures are shared among.
+struct Trial<'a> {
+    of: &'a Problem<'a>,
+    targets: SecondOrderTargets,
+    /// sigma, per coordinate of a gradient; of a norm.
+    sigma: f64,
+    norm_std: f64,
+    /// c_1 and c_2.
+    gradient_cost: f64,
+    norm_cost: f64,
+    hessians: f64,
+    steps: f64,
+    norm_quantile: f64,
+    curvature_quantile: f64,
+    operator: f64,
+    sign_error: f64,
+    /// ln(1/p) of one event of the walk.
+    log: f64,
+    /// Largest error of a mean gradient by rounding.
+    rounding: f64,
+}
+
+impl<'a> Trial<'a> {
+    fn new(
+        of: &'a Problem<'a>,
+        targets: SecondOrderTargets,
+        (share, ratio): (f64, f64),
+        (hessians, steps): (f64, f64),
+    ) -> Self {
+        let (hessians, steps) = (hessians.ceil().max(1.0), steps.ceil().max(1.0));
+        let facts = of.facts;
+        let dim = facts.dim as f64;
+        let sigma = targets.gradient * (share / dim).sqrt();
+        let unit = facts.noise_std(facts.lipschitz, 1.0);
+        let (gradient, norm) = (sigma / unit, ratio * sigma / unit);
+        // Five events of the walk share what it may fail by.
+        let event = 0.2 * of.failure;
+        let log = (1.0 / event).ln();
+        Self {
+            of,
+            targets,
+            sigma,
+            // The sensitivity of a norm is that of the mean and one lattice step.
+            norm_std: norm * unit * (1.0 + 1e-6),
+            gradient_cost: gradient.powi(-2),
+            norm_cost: norm.powi(-2),
+            hessians,
+            steps,
+            norm_quantile: normal_reach(0.5 * of.false_certificate / steps),
+            curvature_quantile: normal_reach(0.5 * of.false_certificate / hessians),
+            operator: (2.0 * dim).sqrt() + (2.0 * (log + hessians.ln())).sqrt(),
+            sign_error: sigma * normal_reach(0.5 * event / steps)
+                + PublicFacts::rounding(facts.lipschitz, facts.dim),
+            log,
+            rounding: PublicFacts::rounding(facts.lipschitz, facts.dim),
+        }
+    }
+
+    /// The cheapest choice of the rest, with its most Hessians and gradients.
+    fn cheapest(&self) -> Option<(SospLevel, f64, f64)> {
+        let mut best: Option<(SospLevel, f64, f64)> = None;
+        let escapes: Vec<Escape> = LEFT.iter().filter_map(|left| self.escape(*left)).collect();
+        for beyond in BEYOND {
+            let reached = self.targets.gradient
+                - (self.norm_quantile + beyond) * self.norm_std
+                - 2.0 * self.rounding;
+            if !(reached > 0.0) {
+                continue;
+            }
+            // Phi(0) = .5, Phi(1) > .841, Phi(2) > .977.
+            let passes = match beyond {
+                0.0 => 0.5,
+                1.0 => 0.841,
+                _ => 0.977,
+            };
+            let seen = SEEN * passes;
+            for length in LENGTHS {
+                for escape in &escapes {
+                    let found = self.level(reached, seen, length, escape);
+                    if let Some(found) = found
+                        && best.is_none_or(|old| found.0.cost < old.0.cost)
+                    {
+                        best = Some(found);
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    /// A Hessian release after which h is at least `left` lambda.
+    fn escape(&self, left: f64) -> Option<Escape> {
+        let lambda = self.targets.curvature;
+        let (dim, frobenius) = (self.of.facts.dim, self.of.hessian.frobenius);
+        let rounding = PublicFacts::rounding(frobenius, dim * (dim + 1) / 2)
+            // Of the eigenvalue iteration.
+            + 16.0 * (dim * dim) as f64 * f64::EPSILON * (frobenius + lambda);
+        let std =
+            ((1.0 - left) * lambda - 2.0 * rounding) / (self.curvature_quantile + self.operator);
+        let multiplier = std / self.of.facts.noise_std(frobenius, 1.0);
+        let (bend, rho) = (left * lambda, self.of.hessian.lipschitz);
+        if !(std > 0.0 && bend * bend > 2.0 * rho * self.sign_error) {
+            return None;
+        }
+        let root = (bend * bend - 2.0 * rho * self.sign_error).sqrt();
+        let length = (bend + root) / rho;
+        let falls =
+            0.5 * bend * length * length - rho * length.powi(3) / 6.0 - self.sign_error * length;
+        Some(Escape { multiplier, falls })
+    }
+
+    /// The level with all of it chosen; none where some step gains nothing in the worst case.
+    fn level(
+        &self,
+        reached: f64,
+        seen: f64,
+        length: f64,
+        escape: &Escape,
+    ) -> Option<(SospLevel, f64, f64)> {
+        let facts = self.of.facts;
+        let (alpha, dim) = (self.targets.gradient, facts.dim as f64);
+        let eta = length / facts.smoothness;
+        let (a, b) = (eta * (1.0 - 0.5 * length), eta * (1.0 - length));
+        let slack = if b > 0.0 { SLACK } else { 0.0 };
+        let variance = self.sigma * self.sigma;
+        let lost = 0.5 * eta * length * variance;
+        let longest = self.sigma * (dim.sqrt() + (2.0 * (self.log + self.steps.ln())).sqrt());
+        let rounded = eta * self.rounding * (2.0 * facts.lipschitz + longest + self.rounding);
+        let step_gain = (1.0 - slack) * a * reached * reached - lost * dim - rounded;
+        let martingale = if b > 0.0 {
+            b * b * variance * self.log / (2.0 * slack * a)
+        } else {
+            0.0
+        };
+        let (each, once) = ((1.0 + MORE) / seen, self.log * (2.0 + 0.5 / MORE) / seen);
+        let at_candidate = slack * a * alpha * alpha;
+        let per_attempt = lost * dim + rounded;
+        let escape_gain = escape.falls - per_attempt * each - at_candidate;
+        if !(step_gain > 0.0 && escape_gain > 0.0) {
+            return None;
+        }
+        let gap = facts.initial_gap
+            + martingale
+            + lost * (2.0 * (dim * self.steps * self.log).sqrt() + 2.0 * self.log)
+            + per_attempt * (each + once)
+            + at_candidate;
+        let (step, hessian) = (
+            self.gradient_cost + self.norm_cost,
+            escape.multiplier.powi(-2),
+        );
+        let dearest = (step / step_gain).max((hessian + step * each) / escape_gain);
+        let cost = gap * dearest + hessian + step * (each + once);
+        let hessians = (gap / escape_gain).floor() + 1.0;
+        let steps = gap / step_gain + each * hessians + once + 1.0;
+        let level = SospLevel {
+            targets: self.targets,
+            step_size: eta,
+            gradient_multiplier: self.gradient_cost.powf(-0.5),
+            norm_multiplier: self.norm_cost.powf(-0.5),
+            hessian_multiplier: escape.multiplier,
+            candidate: self.candidate(reached),
+            norm_quantile: self.norm_quantile,
+            curvature_quantile: self.curvature_quantile,
+            operator: self.operator,
+            sign_error: self.sign_error,
+            most_steps: self.steps as u64,
+            most_hessians: self.hessians as u64,
+            cost,
+        };
+        (cost.is_finite()).then_some((level, hessians, steps))
+    }
+
+    /// A released gradient is longer with probability at most 1 - [`SEEN`] where the true one is at most `reached` long: Birge 2001, Lemma 8.1.
+    fn candidate(&self, reached: f64) -> f64 {
+        let l = (1.0 / (1.0 - SEEN)).ln();
+        let dim = self.of.facts.dim as f64;
+        let ratio = (reached + self.rounding) / self.sigma;
+        let square = ratio * ratio;
+        let reach = dim + square + 2.0 * ((dim + 2.0 * square) * l).sqrt() + 2.0 * l;
+        self.sigma * reach.sqrt()
+    }
+}
+
+/// A Hessian release: its multiplier, and how far F falls at least in the step that it leads to.
+struct Escape {
+    multiplier: f64,
+    falls: f64,
+}
