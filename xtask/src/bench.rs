@@ -20,14 +20,14 @@ pub(crate) struct Options {
     json: Option<String>,
     /// A virtual environment: time the tools in it instead.
     peers: Option<String>,
-    /// A table of Census-Income instead, and its folder.
+    /// A table on real data instead, and its folder.
     census: Option<(Table, String)>,
     /// Options of that table.
     rest: Vec<String>,
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [OPTION]...]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [OPTION]... | --pairs DIR [OPTION]...]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -42,9 +42,10 @@ impl Options {
                     let folder = words.next().ok_or("--peers needs a folder")?;
                     options.peers = Some((*folder).to_owned());
                 }
-                "--census" | "--quantiles" => {
+                "--census" | "--quantiles" | "--pairs" => {
                     let table = match *word {
                         "--census" => Table::Census,
+                        "--pairs" => Table::Pairs,
                         _ => Table::Quantiles,
                     };
                     let folder = words.next().ok_or(format!("{word} needs a folder"))?;
@@ -164,6 +165,8 @@ mod tests {
         let ages = ages.expect("options");
         assert_eq!(ages.census, Some((Table::Quantiles, "data".to_owned())));
         assert_eq!(ages.rest, ["--tau", "0.9"]);
+        let pairs = Options::read(&["--pairs", "data"]).expect("options");
+        assert_eq!(pairs.census, Some((Table::Pairs, "data".to_owned())));
         assert!(census.quick && census.rest == ["--only", "dp-sgd"]);
         for bad in [
             &["--json"][..],
@@ -172,6 +175,7 @@ mod tests {
             &["--peers"],
             &["--census"],
             &["--quantiles"],
+            &["--pairs"],
         ] {
             assert!(Options::read(bad).is_err(), "{bad:?}");
         }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench --census DIR` and `--quantiles DIR`: solvers on Census-Income, as Markdown tables.
+//! `cargo xtask bench --census DIR` and `--quantiles DIR`: solvers on Census-Income, as Markdown tables; `--pairs DIR`: on pairs of
+//! MNIST.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,6 +13,8 @@ pub(crate) enum Table {
     Census,
     /// Conditional quantiles of age.
     Quantiles,
+    /// Metric learning on pairs of MNIST.
+    Pairs,
 }
 
 impl Table {
@@ -19,14 +22,16 @@ impl Table {
         match self {
             Table::Census => "census",
             Table::Quantiles => "quantiles",
+            Table::Pairs => "pairs",
         }
     }
 
-    /// The public schema, from the repository's root.
-    fn schema(self) -> &'static str {
+    /// The public schema, from the repository's root, of a table that has one.
+    fn schema(self) -> Option<&'static str> {
         match self {
-            Table::Census => "crates/dpopt-cli/data/census-income.toml",
-            Table::Quantiles => "crates/dpopt-cli/data/census-age.toml",
+            Table::Census => Some("crates/dpopt-cli/data/census-income.toml"),
+            Table::Quantiles => Some("crates/dpopt-cli/data/census-age.toml"),
+            Table::Pairs => None,
         }
     }
 }
@@ -39,7 +44,7 @@ pub(crate) fn run(root: &Path, table: Table, folder: &str, words: &[String]) -> 
     if status.success() {
         Ok(())
     } else {
-        Err(format!("the table of Census-Income failed: {status}"))
+        Err(format!("the table `{}` failed: {status}", table.program()))
     }
 }
 
@@ -58,7 +63,7 @@ fn command(root: &Path, table: Table, folder: &str, words: &[String]) -> Command
         .arg(root.join("Cargo.toml"))
         .arg("--")
         .arg(folder)
-        .arg(root.join(table.schema()))
+        .args(table.schema().map(|schema| root.join(schema)))
         .args(words)
         .stdin(Stdio::null());
     command
@@ -79,7 +84,7 @@ mod tests {
             (Table::Census, "census-income.toml"),
             (Table::Quantiles, "census-age.toml"),
         ] {
-            assert!(root.join(table.schema()).is_file());
+            assert!(root.join(table.schema().expect("one")).is_file());
             let options = ["--quick", "--only", "dp-sgd"].map(str::to_owned);
             let command = command(root, table, "folder", &options);
             let words: Vec<_> = command

@@ -2,7 +2,7 @@
 
 use dpopt_linalg::{Design, LanczosSettings, dot, norm};
 use dpopt_oracle::{
-    ClosureLoss, Glm, PhaseRetrieval, PublicData, PublicRecords, Regularizer, Scale, Softmax,
+    ClosureLoss, Glm, PublicData, PublicRecords, QuadraticLink, Regularizer, Scale, Softmax,
 };
 use dpopt_privacy::ClipNorm;
 use proptest::prelude::*;
@@ -210,7 +210,7 @@ fn means_of_any_loss() {
     assert!((a.least_eigenvalue - b.least_eigenvalue).abs() < 1e-14);
     assert!((a.gradient_norm - b.gradient_norm).abs() < 1e-14);
 
-    let phase = PhaseRetrieval::new(Glm::Welsch, ClipNorm::new(100.0).unwrap());
+    let phase = QuadraticLink::phase_retrieval(Glm::Welsch, ClipNorm::new(100.0).unwrap());
     let general = MeanLoss::new(&records, &phase).unwrap();
     check_against_quotients(&general, &point);
     let softmax = Softmax::new(3).unwrap();

@@ -45,6 +45,8 @@ pub use panels::{PackedSingles, Panels};
 pub use row::Row;
 pub use rowfile::{RowFile, RowFileError, RowFileProblem, RowFileWriter, RowReader};
 pub use rows::{row_products, sparse_products};
-pub use spectrum::{SpectrumError, SymmetricSpectrum, symmetric_spectrum};
+pub use spectrum::{
+    Eigen, SpectrumError, SymmetricSpectrum, least_eigenvectors, symmetric_spectrum,
+};
 pub use units::UnitWeights;
 pub use vector::{add_scaled, distance, dot, norm, norm_upper};

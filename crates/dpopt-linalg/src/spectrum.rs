@@ -53,6 +53,15 @@ pub fn symmetric_spectrum(
     order: usize,
     entries: &[f64],
 ) -> Result<SymmetricSpectrum, SpectrumError> {
+    check(order, entries)?;
+    let all = eigen(order, |i, j| entries[i * order + j], 1)?;
+    Ok(SymmetricSpectrum {
+        eigenvalues: all.values,
+        least_direction: all.vectors,
+    })
+}
+
+fn check(order: usize, entries: &[f64]) -> Result<(), SpectrumError> {
     if order == 0 || entries.len() != order * order {
         return Err(SpectrumError::NotSquare {
             order,
@@ -65,18 +74,32 @@ pub fn symmetric_spectrum(
             column: position % order,
         });
     }
-    let all = eigen(order, |i, j| entries[i * order + j], 1)?;
-    Ok(SymmetricSpectrum {
-        eigenvalues: all.values,
-        least_direction: all.vectors,
-    })
+    Ok(())
+}
+
+/// The spectrum of a symmetric matrix, and unit eigenvectors of its `count` least eigenvalues (of all, where there are fewer).
+///
+/// # Shapes
+/// As [`symmetric_spectrum`].
+///
+/// # Errors
+/// As [`symmetric_spectrum`].
+pub fn least_eigenvectors(
+    order: usize,
+    entries: &[f64],
+    count: usize,
+) -> Result<Eigen, SpectrumError> {
+    check(order, entries)?;
+    eigen(order, |i, j| entries[i * order + j], count)
 }
 
 /// Eigenvalues, smallest first, and the vectors of the first few of them.
-pub(crate) struct Eigen {
-    pub(crate) values: Vec<f64>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Eigen {
+    /// All eigenvalues, smallest first.
+    pub values: Vec<f64>,
     /// (number of vectors, order), row-major: one unit eigenvector after the other.
-    pub(crate) vectors: Vec<f64>,
+    pub vectors: Vec<f64>,
 }
 
 /// The spectrum of a symmetric matrix with finite entries, of which the lower triangle is read,
@@ -107,6 +130,10 @@ mod tests {
     #[test]
     fn a_known_spectrum() {
         // [[2, 1], [1, 2]] has eigenvalues 1 and 3, with (1, -1)/sqrt 2 for the least.
+        let both = least_eigenvectors(2, &[2.0, 1.0, 1.0, 2.0], 5).unwrap();
+        assert_eq!(both.vectors.len(), 4);
+        let sum = both.vectors[2].abs() + both.vectors[3].abs();
+        assert!((sum - 2f64.sqrt()).abs() < 1e-15 && both.vectors[2] * both.vectors[3] > 0.0);
         let spectrum = symmetric_spectrum(2, &[2.0, 1.0, 1.0, 2.0]).unwrap();
         assert!((spectrum.eigenvalues[0] - 1.0).abs() < 1e-14);
         assert!((spectrum.eigenvalues[1] - 3.0).abs() < 1e-14);

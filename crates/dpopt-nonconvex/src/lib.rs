@@ -30,10 +30,13 @@
 //! | [`EnvelopePlan`] | generalised linear, kinks allowed | component-wise Goldstein distance, root mean square |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
+//! [`CurvatureStart`] is no solver: it finds a point to start one from, where the origin is a saddle.
+//!
 //! [`SOLVERS`] lists all of them by name, and what each needs; a plan of any is a [`Plan`], which runs on any oracle that
 //! answers what it asks. [`GlmRun`] makes the oracle for records in a table.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod curvature_start;
 mod descent;
 mod goldstein;
 mod jl;
@@ -45,6 +48,7 @@ mod spider;
 
 pub use dpopt_solver::*;
 
+pub use curvature_start::{CurvatureStart, CurvatureStartError, FoundStart};
 pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
 pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};

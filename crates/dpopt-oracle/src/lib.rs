@@ -40,7 +40,7 @@ pub use loss::{
     ConvexSmooth, Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError,
     MatrixFactorization, MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum,
     Network, NetworkError, NotConvexSmooth, Observed, ObservedEntries, ObservedRecord,
-    ParameterError, PhaseRetrieval, Quantile, Rays, RecordOf, Regularizer, Scale, Segment, Softmax,
+    ParameterError, QuadraticLink, Quantile, Rays, RecordOf, Regularizer, Scale, Segment, Softmax,
     TwiceDifferentiable, check_constants, check_gradient,
 };
 pub use oracle::{

@@ -10,6 +10,7 @@
 //! | a solver of one's own, registered | `own_solver.rs` |
 //! | what training with other software cost | `account_elsewhere.rs` |
 //! | one budget for several runs | `shared_budget.rs` |
+//! | a low-rank metric from private pairs, away from a saddle | `metric_learning.rs` |
 //!
 //! ```
 //! use dpopt::prelude::*;

@@ -1,9 +1,10 @@
 //! Losses from a user's functions.
 
-use super::{Constants, Differentiable, Loss};
+use super::{Constants, Differentiable, Loss, TwiceDifferentiable};
 
 /// A loss made of two closures on records of any type; or of one, which gives values ([`ClosureLoss::values`]): then it has no
-/// gradient, and only solvers that ask for values alone run on it.
+/// gradient, and only solvers that ask for values alone run on it. A third gives second derivatives
+/// ([`ClosureLoss::with_hessian_vector`]).
 ///
 /// ```
 /// use dpopt_oracle::{ClosureLoss, Constants, Convexity};
@@ -26,11 +27,12 @@ use super::{Constants, Differentiable, Loss};
 /// or returns something that is not finite, contributes zero, silently. Constants that are wrong
 /// cost accuracy only: contributions are clipped. [`crate::check_gradient`] and
 /// [`crate::check_constants`] try both on public data.
-pub struct ClosureLoss<T, V, G> {
+pub struct ClosureLoss<T, V, G, H = ()> {
     dim: usize,
     constants: Constants,
     value: V,
     gradient: G,
+    hessian_vector: H,
     record: std::marker::PhantomData<fn(&T)>,
 }
 
@@ -47,7 +49,34 @@ where
             constants,
             value,
             gradient,
+            hessian_vector: (),
             record: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<T, V, G> ClosureLoss<T, V, G>
+where
+    T: Sync,
+    G: Fn(&T, &[f64], &mut [f64]) + Sync,
+{
+    /// With second derivatives: `hessian_vector` adds the product of the Hessian at its second argument with its third to its last,
+    /// which holds zeros. For a solver or a certificate that reads Hessians the constants need
+    /// [`Constants::with_hessian_lipschitz`] and [`Constants::with_hessian_frobenius`] too.
+    ///
+    /// # Privacy
+    /// As for the other closures. A product that is not the derivative of the gradient costs accuracy only.
+    pub fn with_hessian_vector<H>(self, hessian_vector: H) -> ClosureLoss<T, V, G, H>
+    where
+        H: Fn(&T, &[f64], &[f64], &mut [f64]) + Sync,
+    {
+        ClosureLoss {
+            dim: self.dim,
+            constants: self.constants,
+            value: self.value,
+            gradient: self.gradient,
+            hessian_vector,
+            record: self.record,
         }
     }
 }
@@ -73,16 +102,18 @@ where
             constants,
             value,
             gradient: (),
+            hessian_vector: (),
             record: std::marker::PhantomData,
         }
     }
 }
 
-impl<T, V, G> Loss for ClosureLoss<T, V, G>
+impl<T, V, G, H> Loss for ClosureLoss<T, V, G, H>
 where
     T: Sync + 'static,
     V: Fn(&T, &[f64]) -> f64 + Sync,
     G: Sync,
+    H: Sync,
 {
     type Records = Vec<T>;
 
@@ -99,13 +130,26 @@ where
     }
 }
 
-impl<T, V, G> Differentiable for ClosureLoss<T, V, G>
+impl<T, V, G, H> Differentiable for ClosureLoss<T, V, G, H>
 where
     T: Sync + 'static,
     V: Fn(&T, &[f64]) -> f64 + Sync,
     G: Fn(&T, &[f64], &mut [f64]) + Sync,
+    H: Sync,
 {
     fn gradient(&self, record: &T, point: &[f64], out: &mut [f64]) {
         (self.gradient)(record, point, out);
+    }
+}
+
+impl<T, V, G, H> TwiceDifferentiable for ClosureLoss<T, V, G, H>
+where
+    T: Sync + 'static,
+    V: Fn(&T, &[f64]) -> f64 + Sync,
+    G: Fn(&T, &[f64], &mut [f64]) + Sync,
+    H: Fn(&T, &[f64], &[f64], &mut [f64]) + Sync,
+{
+    fn hessian_vector(&self, record: &T, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        (self.hessian_vector)(record, point, direction, out);
     }
 }

@@ -4,7 +4,10 @@ use dpopt_linalg::norm;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 use dpopt_testkit::uniforms;
 
-use super::{Constants, Differentiable, Loss, RecordOf, Segment, check_constants, check_gradient};
+use super::{
+    Constants, Differentiable, Loss, RecordOf, Segment, TwiceDifferentiable, check_constants,
+    check_gradient,
+};
 use crate::data::PrivateData;
 use crate::gradient::PrivateGradient;
 use crate::records::Records;
@@ -81,6 +84,104 @@ pub(crate) fn changes<L: Differentiable>(loss: &L, records: &L::Records, radius:
             }
         }
     }
+}
+
+/// Second derivatives are symmetric, the derivatives of gradients, and no larger than the constants say, nor than those at the point
+/// itself; a form of rank one is the same matrix.
+pub(crate) fn second_derivatives<L: TwiceDifferentiable>(
+    loss: &L,
+    records: &L::Records,
+    radius: f64,
+) {
+    let dim = loss.dim(records);
+    let whole = loss.constants_on(records);
+    let points = points(dim, 4, radius);
+    for (k, point) in points.iter().enumerate() {
+        let here = loss.constants_at(records, point);
+        let sharper = [
+            (here.lipschitz, whole.lipschitz),
+            (here.smoothness, whole.smoothness),
+            (here.hessian_frobenius, whole.hessian_frobenius),
+        ];
+        assert!(sharper.iter().all(|(a, b)| *a <= b * (1.0 + 1e-12)));
+        for i in 0..records.len() {
+            let matrix = hessian(loss, records.record(i), point);
+            for a in 0..dim {
+                for b in 0..a {
+                    let apart = (matrix[a][b] - matrix[b][a]).abs();
+                    assert!(apart <= 1e-12 * (1.0 + whole.smoothness), "{a} {b}");
+                }
+            }
+            for (j, column) in matrix.iter().enumerate() {
+                let gradient = |by: f64| {
+                    let mut at = point.clone();
+                    at[j] += by;
+                    let mut out = vec![0.0; dim];
+                    loss.gradient(records.record(i), &at, &mut out);
+                    out
+                };
+                let h = 1e-5;
+                let pairs = gradient(h).into_iter().zip(gradient(-h));
+                for (entry, (after, before)) in column.iter().zip(pairs) {
+                    let quotient = (after - before) / (2.0 * h);
+                    // h^2/6 of a fourth derivative, and rounding over h.
+                    let slack = 1e-8 * (1.0 + whole.smoothness);
+                    assert!((entry - quotient).abs() < slack, "{entry} {quotient}");
+                }
+            }
+            if let Some((scale, row)) = loss.rank_one(records.record(i), point) {
+                for (j, column) in matrix.iter().enumerate() {
+                    let mut unit = vec![0.0; dim];
+                    unit[j] = 1.0;
+                    let mut expected = vec![0.0; dim];
+                    let x = row.dot(&unit);
+                    row.for_each(|c, y| expected[c] += scale * x * y);
+                    let apart = dpopt_linalg::distance(column, &expected);
+                    assert!(apart <= 1e-12 * (1.0 + whole.smoothness));
+                }
+            }
+            let mut gradient = vec![0.0; dim];
+            loss.gradient(records.record(i), point, &mut gradient);
+            assert!(norm(&gradient) <= here.lipschitz * (1.0 + 1e-12));
+            let frobenius = norm(&matrix.concat());
+            assert!(frobenius <= here.hessian_frobenius * (1.0 + 1e-12));
+            // Along a vector, in this place and from here to the next.
+            let next = &points[(k + 1) % points.len()];
+            let change: Vec<Vec<f64>> = hessian(loss, records.record(i), next)
+                .iter()
+                .zip(&matrix)
+                .map(|(a, b)| a.iter().zip(b).map(|(a, b)| a - b).collect())
+                .collect();
+            let reach = whole.hessian_lipschitz * dpopt_linalg::distance(point, next);
+            for direction in [point, next, &gradient] {
+                let square = norm(direction).powi(2);
+                let along = |matrix: &[Vec<f64>]| {
+                    let rows = matrix.iter().zip(direction);
+                    rows.map(|(row, v)| v * dpopt_linalg::dot(row, direction))
+                        .sum::<f64>()
+                        .abs()
+                };
+                assert!(along(&matrix) <= here.smoothness * square * (1.0 + 1e-12));
+                assert!(along(&change) <= reach * square * (1.0 + 1e-12));
+            }
+        }
+    }
+}
+
+/// All columns of one record's Hessian.
+pub(crate) fn hessian<L: TwiceDifferentiable>(
+    loss: &L,
+    record: RecordOf<'_, L>,
+    point: &[f64],
+) -> Vec<Vec<f64>> {
+    let dim = point.len();
+    let column = |j: usize| {
+        let (mut unit, mut out) = (vec![0.0; dim], vec![0.0; dim]);
+        unit[j] = 1.0;
+        loss.hessian_vector(record, point, &unit, &mut out);
+        out
+    };
+    (0..dim).map(column).collect()
 }
 
 /// The same loss with the default passes.

@@ -10,7 +10,7 @@
 //! | [`Glm`] | [`crate::Examples`] | a scalar loss of <w, x>: logistic, sigmoid, hinge, Welsch, Geman-McClure, Cauchy, Tukey, Huber, squared with clamped residual, absolute, pinball, ReLU regression |
 //! | [`Network`] | [`crate::Examples`] | a scalar loss of a sum of hidden units with fixed output weights |
 //! | [`Softmax`] | [`crate::Examples`], labels 0 to K - 1 | multiclass cross-entropy |
-//! | [`PhaseRetrieval`] | [`crate::Examples`] | a scalar loss of <w, x>^2 |
+//! | [`QuadraticLink`] | [`crate::Examples`] | a scalar loss of the squared length of U^T x: phase retrieval, metric learning |
 //! | [`MatrixSensing`] | [`Measurements`] | a scalar loss of <A, U U^T> |
 //! | [`MatrixFactorization`] | [`ObservedEntries`] | a scalar loss of <p_i, q_j> |
 //! | [`ClosureLoss`] | any | two closures, or one: values without a gradient |
@@ -44,7 +44,7 @@ pub use mlp::{Activation, Head, Mlp, MlpError};
 pub use network::{Network, NetworkError};
 pub use quadratic::{
     MatrixFactorization, MatrixSensing, Measurement, Measurements, Observed, ObservedEntries,
-    ObservedRecord, PhaseRetrieval,
+    ObservedRecord, QuadraticLink,
 };
 pub use rays::Rays;
 pub use regularizer::Regularizer;

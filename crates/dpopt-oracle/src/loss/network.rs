@@ -158,7 +158,7 @@ impl Network {
         Constants::new(
             head.lipschitz * steep * row_norm,
             smoothness,
-            self.head.largest_at_zero(label_bound),
+            self.head.largest_at(0.0, label_bound),
             Convexity::Nonconvex,
         )
     }
@@ -302,7 +302,7 @@ impl Differentiable for Network {
         let mut inputs = self.inputs(record.row, point);
         let mut multiples = vec![0.0; self.units];
         self.multiples(&mut inputs, record.label, &mut multiples);
-        add_outer(record, &multiples, out);
+        add_outer(record.row, &multiples, out);
     }
 
     fn gradient_change(&self, record: Example<'_>, segment: &Segment<'_>, out: &mut [f64]) {
@@ -313,7 +313,7 @@ impl Differentiable for Network {
             out: vec![0.0; self.units],
         };
         self.changed(&mut work, record.label, f64::INFINITY, Momentum::NONE);
-        add_outer(record, &work.out, out);
+        add_outer(record.row, &work.out, out);
     }
 
     fn add_gradients(
@@ -375,9 +375,9 @@ impl Differentiable for Network {
     }
 }
 
-/// Adds the outer product of a record's row with `multiples`.
-fn add_outer(record: Example<'_>, multiples: &[f64], out: &mut [f64]) {
-    record.row.for_each(|c, x| {
+/// Adds the outer product of a row with `multiples`.
+pub(super) fn add_outer(row: dpopt_linalg::Row<'_>, multiples: &[f64], out: &mut [f64]) {
+    row.for_each(|c, x| {
         let cells = out.iter_mut().skip(c.saturating_mul(multiples.len()));
         for (cell, m) in cells.zip(multiples) {
             *cell += x * m;

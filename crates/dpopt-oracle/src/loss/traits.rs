@@ -99,6 +99,13 @@ pub trait Loss: Sync {
     /// read a record.
     fn constants_on(&self, records: &Self::Records) -> Constants;
 
+    /// Constants at one public point, which may be far sharper than those on a ball: a factored loss has gradient 0 at 0. They say
+    /// nothing of other points. The default are those of [`Loss::constants_on`]. Must not read a record.
+    fn constants_at(&self, records: &Self::Records, point: &[f64]) -> Constants {
+        let _ = point;
+        self.constants_on(records)
+    }
+
     /// About how many multiply-adds one value or gradient of one record takes. Decides on how many threads a
     /// pass is worth, and nothing else. Must not read a record.
     fn work(&self, records: &Self::Records) -> f64 {

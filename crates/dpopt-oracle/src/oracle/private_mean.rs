@@ -14,7 +14,7 @@ use super::{
 };
 use crate::data::PrivateData;
 use crate::error::{AskError, EstimatorError};
-use crate::loss::{Differentiable, Loss, TwiceDifferentiable};
+use crate::loss::{Constants, Differentiable, Loss, TwiceDifferentiable};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
@@ -80,6 +80,18 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             books: Books::new(curator, records),
             hessians: None,
         })
+    }
+
+    /// Public constants of the loss on these records' bounds.
+    #[must_use]
+    pub fn constants(&self) -> Constants {
+        self.loss.constants_on(self.data.records())
+    }
+
+    /// Those that hold at one public point: [`Loss::constants_at`].
+    #[must_use]
+    pub fn constants_at(&self, point: &[f64]) -> Constants {
+        self.loss.constants_at(self.data.records(), point)
     }
 
     /// Answers questions for Hessians too ([`Offers::HESSIANS`]).

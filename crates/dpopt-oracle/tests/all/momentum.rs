@@ -4,7 +4,7 @@
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_oracle::{
     AskError, ClosureLoss, Constants, Convexity, Differentiable, Glm, Linear, Momentum, Oracle,
-    PhaseRetrieval, PrivateData, PrivateGradient, PrivateMean, Regularized, Regularizer, Scale,
+    PrivateData, PrivateGradient, PrivateMean, QuadraticLink, Regularized, Regularizer, Scale,
     Segment, Softmax,
 };
 use dpopt_privacy::accounting::costs::squared_mu;
@@ -129,7 +129,7 @@ fn every_loss_releases_the_formula() {
             agrees(&format!("{phi}"), &phi, sparse, |i, w| {
                 along(phi.slope(dot(&rows[i], w), f64::from(labels[i])), &rows[i])
             });
-            let phase = PhaseRetrieval::new(phi, clip(2.0));
+            let phase = QuadraticLink::phase_retrieval(phi, clip(2.0));
             agrees(&format!("phase {phi}"), &phase, sparse, |i, w| {
                 let t = dot(&rows[i], w);
                 let slope = 2.0 * t * phi.slope(t * t, f64::from(labels[i]));

@@ -13,7 +13,7 @@ use dpopt_oracle::query::{Frames, SmoothedGradient};
 use dpopt_oracle::{
     Activation, AskError, Constants, ConvexGlm, Convexity, DataError, Differentiable,
     EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Linear, Loss, Mlp, Momentum,
-    OutputPerturbed, PhaseRetrieval, Positions, PrivateData, PrivateGradient, PrivateMean, Softmax,
+    OutputPerturbed, Positions, PrivateData, PrivateGradient, PrivateMean, QuadraticLink, Softmax,
 };
 use dpopt_privacy::{
     Adjacency, Curator, Event, LatticeSum, NoiseMultiplier, SamplingRate, Spend, Which,
@@ -242,7 +242,7 @@ fn other_losses_and_queries_by_position_do_not_see_the_file() {
             releases(&file, softmax(), full, 1),
             releases(&memory, softmax(), full, 1)
         );
-        let phase = || PhaseRetrieval::new(Glm::Welsch, clip(2.0));
+        let phase = || QuadraticLink::phase_retrieval(Glm::Welsch, clip(2.0));
         assert_eq!(
             releases(&file, phase(), full, 1),
             releases(&memory, phase(), full, 1)

@@ -11,7 +11,7 @@ const LOSSES: [&str; 9] = [
     "MatrixSensing",
     "Mlp",
     "Network",
-    "PhaseRetrieval",
+    "QuadraticLink",
     "Softmax",
 ];
 

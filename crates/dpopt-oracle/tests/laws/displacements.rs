@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use dpopt_oracle::query::HessianVectorDifference;
 use dpopt_oracle::{
     Activation, Differentiable, Glm, Head, Linear, MatrixFactorization, MatrixSensing, Mlp,
-    PhaseRetrieval, PrivateData, Query, Segment, Softmax,
+    PrivateData, QuadraticLink, Query, Segment, Softmax,
 };
 use dpopt_privacy::Adjacency::AddRemove;
 
@@ -96,7 +96,10 @@ fn of_inner_products() {
         for store in [Store::Dense, Store::Sparse] {
             let data = |r: &_| private(store, r, AddRemove);
             law(&format!("{phi}"), || phi, DIM, SMOOTH, data, &examples());
-            let loss = || PhaseRetrieval::new(phi, norm(2.0));
+            let loss = || QuadraticLink::phase_retrieval(phi, norm(2.0));
+            let link = || QuadraticLink::new(phi, RANK, norm(2.0));
+            let dim = DIM * RANK.get();
+            law(&format!("link {phi}"), link, dim, SMOOTH, data, &examples());
             law(
                 &format!("phase {phi}"),
                 loss,

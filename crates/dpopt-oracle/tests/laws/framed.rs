@@ -8,7 +8,7 @@ use dpopt_oracle::query::{
 };
 use dpopt_oracle::{
     Activation, Differentiable, Glm, Head, Loss, MatrixFactorization, MatrixSensing, Mlp,
-    PhaseRetrieval, PrivateData, Query, Segment, Softmax,
+    PrivateData, QuadraticLink, Query, Segment, Softmax,
 };
 use dpopt_privacy::{Adjacency, Curator, SamplingRate, Which};
 
@@ -163,12 +163,14 @@ fn of_rows() {
         smoothed(&format!("{phi}"), &|| phi, DIM, &data, all);
     }
     let phase = || {
-        PhaseRetrieval::new(
+        QuadraticLink::phase_retrieval(
             Glm::Huber(dpopt_oracle::Scale::new(1.0).unwrap()),
             norm(2.0),
         )
     };
     smoothed("phase", &phase, DIM, &data, all);
+    let link = || QuadraticLink::new(Glm::Logistic, RANK, norm(2.0));
+    smoothed("link", &link, DIM * RANK.get(), &data, all);
     let softmax = || Softmax::new(3).unwrap();
     smoothed("softmax", &softmax, 3 * DIM, &data, all);
     let mlp = || Mlp::new(&[DIM, 2, 2], Activation::Silu, Head::Softmax).unwrap();

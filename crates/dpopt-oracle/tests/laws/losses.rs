@@ -8,8 +8,8 @@ use dpopt_oracle::query::{
 };
 use dpopt_oracle::{
     Activation, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head, Linear,
-    MatrixFactorization, MatrixSensing, Mlp, Momentum, Network, Observed, PhaseRetrieval,
-    PrivateData, Segment, Softmax, TwiceDifferentiable,
+    MatrixFactorization, MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData,
+    QuadraticLink, Segment, Softmax, TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
@@ -238,9 +238,36 @@ fn phase_retrieval() {
     for (i, phi) in Glm::ALL.into_iter().enumerate() {
         let store = STORES[i % STORES.len()];
         let data = |r: &_| private(store, r, AddRemove);
-        let loss = || PhaseRetrieval::new(phi, norm(2.0));
+        let loss = || QuadraticLink::phase_retrieval(phi, norm(2.0));
         let name = format!("phase {phi} {store:?}");
         second_order(&name, &loss, (DIM, 1), &data, &examples());
+    }
+}
+
+#[test]
+fn quadratic_links() {
+    for (i, phi) in Glm::ALL.into_iter().enumerate() {
+        for (j, store) in STORES.into_iter().enumerate() {
+            // One whole vector of eight columns and a rest; a rest alone.
+            let rank = if i % 2 == 0 { 9 } else { 2 };
+            let columns = NonZeroUsize::new(rank).unwrap();
+            let loss = || QuadraticLink::new(phi, columns, norm(2.0));
+            let data = |r: &_| private(store, r, AddRemove);
+            let name = format!("link {phi} {rank} {store:?}");
+            let shape = (DIM * rank, rank);
+            if j == i % STORES.len() {
+                // Whole Hessians of a few columns only.
+                if rank == 2 {
+                    second_order(&name, &loss, shape, &data, &examples());
+                } else {
+                    first_order(&name, &loss, shape, &data, &examples());
+                }
+            } else {
+                let points = points_of_layer(shape.0, shape.1);
+                let query = Linear::field(&points[2], norm(0.2));
+                contributions(&name, loss, &query, &data, &examples());
+            }
+        }
     }
 }
 
@@ -261,7 +288,7 @@ fn matrix_sensing() {
         let data = |r: &_| private_sensed(r, AddRemove);
         let loss = || MatrixSensing::new(phi, RANK, norm(2.0));
         let name = format!("sensing {phi}");
-        first_order(&name, &loss, (SIDE * RANK.get(), 1), &data, &sensed());
+        second_order(&name, &loss, (SIDE * RANK.get(), 1), &data, &sensed());
     }
 }
 
@@ -272,7 +299,7 @@ fn matrix_factorization() {
         let loss = || MatrixFactorization::new(phi, RANK, norm(2.0));
         let name = format!("factorisation {phi}");
         let dim = (SHAPE.0 + SHAPE.1) * RANK.get();
-        first_order(&name, &loss, (dim, 1), &data, &observed());
+        second_order(&name, &loss, (dim, 1), &data, &observed());
     }
 }
 
@@ -335,10 +362,20 @@ fn closures() {
                 }
             },
         )
+        .with_hessian_vector(
+            |(x, y): &([f64; DIM], f32), w: &[f64], v: &[f64], out: &mut [f64]| {
+                let dot = |v: &[f64]| x.iter().zip(v).map(|(x, v)| x * v).sum::<f64>();
+                let second = -dot(w).sin() * dot(v);
+                for (j, out) in out.iter_mut().enumerate() {
+                    assert!(*y != 1.0 || j < 3, "a record that must not be told");
+                    *out += second * x[j];
+                }
+            },
+        )
     };
     let data =
         |records: &[_]| PrivateData::made_up_of(records.to_vec(), AddRemove, Some(PUBLIC)).unwrap();
-    first_order("closure", &loss, (DIM, 1), &data, &examples());
+    second_order("closure", &loss, (DIM, 1), &data, &examples());
 }
 
 /// A row of zeros is no record, in every store, and neither is one that can't be read.

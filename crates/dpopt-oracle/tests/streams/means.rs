@@ -6,7 +6,7 @@ use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_oracle::{
     Activation, AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk,
     Glm, Head, Linear, MatrixFactorization, MatrixSensing, Measurements, Mlp, Momentum, Observed,
-    ObservedEntries, Oracle, PeriodTerms, PhaseRetrieval, PrivateData, Schedule, Segment, Softmax,
+    ObservedEntries, Oracle, PeriodTerms, PrivateData, QuadraticLink, Schedule, Segment, Softmax,
 };
 use dpopt_privacy::{
     Adjacency, Epsilon, Participation, PrefixKind, SamplingRate, Slice, Spend, Which,
@@ -378,7 +378,7 @@ fn losses(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
         );
     }
 
-    let phase = PhaseRetrieval::new(Glm::Welsch, clip(2.0));
+    let phase = QuadraticLink::phase_retrieval(Glm::Welsch, clip(2.0));
     let bounded = data(adjacency).with_label_bound(clip(1.5));
     of_loss("phase retrieval", &bounded, || phase, threads, table);
 

@@ -71,7 +71,7 @@ impl Glm {
         Constants {
             lipschitz: slope * row_norm,
             smoothness: curvature * row_norm * row_norm,
-            initial_gap: self.largest_at_zero(label_bound),
+            initial_gap: self.largest_at(0.0, label_bound),
             hessian_lipschitz: third * row_norm.powi(3),
             // A matrix of rank one: its norms are the same.
             hessian_frobenius: curvature * row_norm * row_norm,
@@ -84,9 +84,26 @@ impl Glm {
         }
     }
 
-    /// The largest phi(0, y) over the labels allowed.
-    pub(crate) fn largest_at_zero(self, label_bound: Option<f64>) -> f64 {
+    /// A bound on |phi'(z, y)| for z in [low, high] and all labels: the largest there for the logistic and the sigmoid loss, whose slope is
+    /// a function of yz that is monotone or has its largest size at 0; that for all z for the others.
+    pub(crate) fn largest_slope(self, low: f64, high: f64) -> f64 {
+        let everywhere = self.constants_within(1.0, None).lipschitz;
+        let known = match self {
+            Glm::Logistic => true,
+            Glm::Sigmoid => low > 0.0 || high < 0.0,
+            _ => false,
+        };
+        if !known {
+            return everywhere;
+        }
+        let ends = [low, high].map(|z| self.slope(z, 1.0).abs().max(self.slope(z, -1.0).abs()));
+        // Rounding of the slope.
+        (ends[0].max(ends[1]) * (1.0 + 8.0 * f64::EPSILON)).min(everywhere)
+    }
+
+    /// The largest phi(z, y) over the labels allowed: it is at an end of their range.
+    pub(crate) fn largest_at(self, z: f64, label_bound: Option<f64>) -> f64 {
         let label = label_bound.unwrap_or(f64::INFINITY);
-        self.value(0.0, label).max(self.value(0.0, -label))
+        self.value(z, label).max(self.value(z, -label))
     }
 }

@@ -6,7 +6,7 @@ use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use super::constants;
 use crate::loss::Momentum;
-use crate::loss::{Constants, Differentiable, Glm, Loss, Segment};
+use crate::loss::{Constants, Differentiable, Glm, Loss, Segment, TwiceDifferentiable};
 use crate::positions::Positions;
 use crate::records::Records;
 
@@ -237,7 +237,8 @@ impl Loss for MatrixFactorization {
     fn constants_on(&self, records: &ObservedEntries) -> Constants {
         // q = <p, q>: two blocks, each the identity of order r.
         let norms = (1.0, (2.0 * self.rank as f64).sqrt());
-        constants(self.phi, self.ball, norms, records.label_bound)
+        let scalar = self.phi.constants_within(1.0, records.label_bound);
+        constants(scalar, self.ball, norms)
     }
 
     fn value(&self, record: ObservedRecord, point: &[f64]) -> f64 {
@@ -314,6 +315,36 @@ impl Differentiable for MatrixFactorization {
                 }
             }
             sparse.add(&record, &after, sum);
+        }
+    }
+}
+
+impl TwiceDifferentiable for MatrixFactorization {
+    /// Two rows: phi'' dz q + phi' dq and the same with p, where dz = <dp, q> + <p, dq>.
+    ///
+    /// # Complexity
+    /// O(r), whatever the shape.
+    fn hessian_vector(
+        &self,
+        record: ObservedRecord,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    ) {
+        let at = self.pair(&record, point);
+        if let (Some(at), Some(by)) = (at, self.pair(&record, direction)) {
+            let z = at.product();
+            let dz: f64 = (0..self.rank)
+                .map(|l| by.p[l] * at.q[l] + at.p[l] * by.q[l])
+                .sum();
+            let slope = self.phi.slope(z, record.value);
+            let bend = self.phi.curvature(z, record.value) * dz;
+            let mut rows = vec![0.0; 2 * self.rank];
+            for l in 0..self.rank {
+                rows[l] = bend * at.q[l] + slope * by.q[l];
+                rows[self.rank + l] = bend * at.p[l] + slope * by.p[l];
+            }
+            self.scatter(&record, &rows, out);
         }
     }
 }

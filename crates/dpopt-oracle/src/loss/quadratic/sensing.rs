@@ -7,7 +7,7 @@ use dpopt_privacy::ClipNorm;
 
 use super::constants;
 use crate::data_error::DataError;
-use crate::loss::{Constants, Differentiable, Glm, Loss, Segment};
+use crate::loss::{Constants, Differentiable, Glm, Loss, Segment, TwiceDifferentiable};
 use crate::records::Records;
 
 /// Symmetric measurement matrices with a measured number each, brought under public bounds.
@@ -188,7 +188,8 @@ impl Loss for MatrixSensing {
         );
         // The symmetric part of A, twice, once for each column of U.
         let norms = (hessian, hessian * (self.rank as f64).sqrt());
-        constants(self.phi, gradient, norms, records.label_bound)
+        let scalar = self.phi.constants_within(1.0, records.label_bound);
+        constants(scalar, gradient, norms)
     }
 
     fn value(&self, record: Measurement<'_>, point: &[f64]) -> f64 {
@@ -221,6 +222,28 @@ impl Differentiable for MatrixSensing {
         let change = self.phi.slope_change(z, dz, record.label);
         for ((out, at), moved) in out.iter_mut().zip(&at).zip(&moved) {
             *out += 2.0 * (after * moved + change * at);
+        }
+    }
+}
+
+impl TwiceDifferentiable for MatrixSensing {
+    /// 2 phi' S V + 4 phi'' <S U, V> S U.
+    fn hessian_vector(
+        &self,
+        record: Measurement<'_>,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    ) {
+        let mut at = vec![0.0; out.len()];
+        let mut along = vec![0.0; out.len()];
+        self.multiply(&record, point, &mut at);
+        self.multiply(&record, direction, &mut along);
+        let z = dot(&at, point);
+        let slope = 2.0 * self.phi.slope(z, record.label);
+        let bend = 4.0 * self.phi.curvature(z, record.label) * dot(&at, direction);
+        for ((out, at), along) in out.iter_mut().zip(&at).zip(&along) {
+            *out += slope * along + bend * at;
         }
     }
 }

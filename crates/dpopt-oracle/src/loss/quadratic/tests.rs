@@ -6,8 +6,8 @@ use dpopt_linalg::Design;
 use dpopt_privacy::ClipNorm;
 
 use super::*;
-use crate::loss::laws::{changes, gradients_and_constants, passes};
-use crate::loss::{Differentiable, Loss};
+use crate::loss::laws::{changes, gradients_and_constants, hessian, passes, second_derivatives};
+use crate::loss::{ClosureLoss, Differentiable, Glm, Loss, Scale, TwiceDifferentiable};
 use crate::records::{Examples, Records};
 use dpopt_testkit::uniforms;
 
@@ -76,10 +76,27 @@ fn observed(backward: bool) -> ObservedEntries {
 #[test]
 fn phase_retrieval() {
     for phi in PHIS {
-        let loss = PhaseRetrieval::new(phi, clip(RADIUS));
-        gradients_and_constants(&loss, &examples(false), RADIUS);
-        changes(&loss, &examples(false), RADIUS);
-        passes(loss, examples(false), examples(true), 0.0);
+        let loss = QuadraticLink::phase_retrieval(phi, clip(RADIUS));
+        every_law(loss);
+    }
+}
+
+fn every_law(loss: QuadraticLink) {
+    gradients_and_constants(&loss, &examples(false), RADIUS);
+    changes(&loss, &examples(false), RADIUS);
+    second_derivatives(&loss, &examples(false), RADIUS);
+    passes(loss, examples(false), examples(true), 0.0);
+}
+
+#[test]
+fn quadratic_links() {
+    for phi in PHIS {
+        // One whole vector of eight columns and a rest; a rest alone.
+        for rank in [2, 9] {
+            let rank = NonZeroUsize::new(rank).unwrap();
+            let loss = QuadraticLink::new(phi, rank, clip(RADIUS));
+            every_law(loss.with_threshold(Scale::new(0.7).unwrap()));
+        }
     }
 }
 
@@ -89,6 +106,7 @@ fn matrix_sensing() {
         let loss = MatrixSensing::new(phi, two(), clip(RADIUS));
         gradients_and_constants(&loss, &measurements(false), RADIUS);
         changes(&loss, &measurements(false), RADIUS);
+        second_derivatives(&loss, &measurements(false), RADIUS);
         passes(loss, measurements(false), measurements(true), 0.0);
     }
 }
@@ -99,6 +117,7 @@ fn matrix_factorization() {
         let loss = MatrixFactorization::new(phi, two(), clip(RADIUS));
         gradients_and_constants(&loss, &observed(false), RADIUS);
         changes(&loss, &observed(false), RADIUS);
+        second_derivatives(&loss, &observed(false), RADIUS);
         // Single precision of the two rows.
         passes(loss, observed(false), observed(true), 2f64.powi(-23));
     }
@@ -110,7 +129,7 @@ fn values_by_hand() {
     let phi = Glm::Absolute;
     let design = Design::dense(2, vec![1.0, 2.0]).unwrap();
     let rows = Examples::new(design, vec![5.0], clip(10.0)).unwrap();
-    let loss = PhaseRetrieval::new(phi, clip(1.0));
+    let loss = QuadraticLink::phase_retrieval(phi, clip(1.0));
     // (3 + 2 * 1)^2 - 5.
     assert_eq!(loss.value(rows.record(0), &[3.0, 1.0]), 20.0);
 
@@ -150,7 +169,7 @@ fn the_gradient_bound_is_attained() {
     let design = Design::dense(1, vec![1.0]).unwrap();
     // w^2 - y = 1 at w = 1.5, the arg-max of Welsch's slope.
     let rows = Examples::new(design, vec![1.25], clip(1.0)).unwrap();
-    let loss = PhaseRetrieval::new(Glm::Welsch, clip(RADIUS));
+    let loss = QuadraticLink::phase_retrieval(Glm::Welsch, clip(RADIUS));
     let mut gradient = [0.0];
     loss.gradient(rows.record(0), &[RADIUS], &mut gradient);
     let claimed = loss.constants_on(&rows).lipschitz;
@@ -158,6 +177,147 @@ fn the_gradient_bound_is_attained() {
         (gradient[0] - claimed).abs() < 1e-12,
         "{gradient:?} {claimed}"
     );
+}
+
+/// A row x and its matrix x x^T, measured once more: another program for the same loss.
+#[test]
+fn a_link_is_a_measurement_of_rank_one() {
+    let (rank, points) = (two(), crate::loss::laws::points(6, 3, 1.0));
+    for phi in PHIS {
+        let rows = examples(false);
+        let link = QuadraticLink::new(phi, rank, clip(RADIUS));
+        let sensing = MatrixSensing::new(phi, rank, clip(RADIUS));
+        for i in 0..rows.len() {
+            let mut x = [0.0; 3];
+            rows.record(i).row.for_each(|c, v| x[c] = v);
+            let matrix = x.iter().flat_map(|a| x.map(|b| a * b)).collect();
+            let label = vec![rows.record(i).label];
+            let dim = NonZeroUsize::new(3).unwrap();
+            let measured = Measurements::new(dim, matrix, label, clip(2.0), None).unwrap();
+            for point in &points {
+                let (a, b) = (rows.record(i), measured.record(0));
+                let apart = link.value(a, point) - sensing.value(b, point);
+                assert!(apart.abs() < 1e-14);
+                let (mut from, mut to) = (vec![0.0; 6], vec![0.0; 6]);
+                link.gradient(a, point, &mut from);
+                sensing.gradient(b, point, &mut to);
+                let mut apart = dpopt_linalg::distance(&from, &to);
+                let pairs = hessian(&link, a, point)
+                    .into_iter()
+                    .zip(hessian(&sensing, b, point));
+                for (from, to) in pairs {
+                    apart = apart.max(dpopt_linalg::distance(&from, &to));
+                }
+                assert!(apart < 1e-13, "{phi}: {apart}");
+            }
+        }
+    }
+}
+
+/// C_F and L1 are attained at 0, by Huber's slope: the Hessian is phi' hess q there. On a small ball that is the whole of them.
+#[test]
+fn bounds_on_hessians_are_attained() {
+    let (rank, small) = (NonZeroUsize::new(3).unwrap(), clip(1e-9));
+    let phi = Glm::Huber(Scale::new(0.5).unwrap());
+    let frobenius = |columns: Vec<Vec<f64>>| dpopt_linalg::norm(&columns.concat());
+    let close = |found: f64, claimed: f64, expected: f64| {
+        assert!((found / expected - 1.0).abs() < 1e-12, "{found} {expected}");
+        assert!((claimed / expected - 1.0).abs() < 1e-12, "{claimed}");
+    };
+    // ||x|| = X = 2: 2 s X^2 sqrt r.
+    let design = Design::dense(2, vec![1.2, 1.6]).unwrap();
+    let rows = Examples::new(design, vec![9.0], clip(2.0)).unwrap();
+    let zeros = [0.0; 6];
+    let link = QuadraticLink::new(phi, rank, clip(7.0));
+    let here = link.constants_at(&rows, &zeros);
+    let matrix = hessian(&link, rows.record(0), &zeros);
+    close(frobenius(matrix), here.hessian_frobenius, 4.0 * 3f64.sqrt());
+    assert_eq!((here.lipschitz, here.smoothness), (0.0, 4.0));
+    assert!(link.constants_on(&rows).smoothness > 1e3);
+    // ||S||_F = X = 2, the same.
+    let flat = vec![1.0, 1.0, 1.0, 1.0];
+    let measured = Measurements::new(two(), flat, vec![9.0], clip(2.0), None).unwrap();
+    let sensing = MatrixSensing::new(phi, rank, small);
+    let claimed = sensing.constants_on(&measured).hessian_frobenius;
+    let matrix = hessian(&sensing, measured.record(0), &zeros);
+    close(frobenius(matrix), claimed, 2.0 * 3f64.sqrt());
+    // Two identities of order r.
+    let entry = Observed {
+        row: 0,
+        column: 0,
+        value: 9.0,
+    };
+    let entries = ObservedEntries::new(1, 1, vec![entry], None);
+    let factors = MatrixFactorization::new(phi, rank, small);
+    let claimed = factors.constants_on(&entries).hessian_frobenius;
+    let matrix = hessian(&factors, entries.record(0), &zeros);
+    close(frobenius(matrix), claimed, 0.5 * 6f64.sqrt());
+}
+
+/// At U = c (orthonormal columns) the operator norm is c, and at 0 the logistic slope is that of the threshold: 1/(1 + e^-b).
+#[test]
+fn constants_at_a_point_are_sharper() {
+    let design = Design::dense(3, vec![3.0, 0.0, 0.0]).unwrap();
+    let rows = Examples::new(design, vec![1.0], clip(3.0)).unwrap();
+    let one = Scale::new(1.0).unwrap();
+    let loss = QuadraticLink::new(Glm::Logistic, two(), clip(9.0)).with_threshold(one);
+    let slope = 1.0 / (1.0 + (-1.0f64).exp());
+    let close = |a: f64, b: f64| assert!((a - b).abs() <= 1e-12 * b, "{a} {b}");
+    let zero = loss.constants_at(&rows, &[0.0; 6]);
+    close(zero.hessian_frobenius, 18.0 * slope * 2f64.sqrt());
+    // The record's own gradient at 0, at b: f = ln(1 + e).
+    close(loss.value(rows.record(0), &[0.0; 6]), 1f64.exp().ln_1p());
+    close(zero.initial_gap, 1f64.exp().ln_1p());
+    // c X = 1: q is in [0, 1], q - 1 in [-1, 0].
+    let third = 1.0 / 3.0;
+    let here = loss.constants_at(&rows, &[third, 0.0, 0.0, third, 0.0, 0.0]);
+    close(here.lipschitz, 6.0 * slope);
+    close(here.smoothness, 0.25 * 36.0 + 18.0 * slope);
+    // A long way out nothing is lost.
+    let far = loss.constants_at(&rows, &[1e200; 6]);
+    assert!(far.lipschitz >= loss.constants_on(&rows).lipschitz);
+    // The sigmoid's slope is largest at 0: q - b reaches it at c X = 1 and not before.
+    let sigmoid = QuadraticLink::new(Glm::Sigmoid, two(), clip(9.0)).with_threshold(one);
+    let at = |c: f64| sigmoid.constants_at(&rows, &[c, 0.0, 0.0, c, 0.0, 0.0]);
+    close(at(third).lipschitz, 0.25 * 6.0);
+    assert!(at(0.3).lipschitz < 0.25 * 5.4 * 0.999);
+}
+
+#[test]
+fn a_public_start_depends_on_its_seed_alone() {
+    let loss = QuadraticLink::new(Glm::Logistic, two(), clip(1.0));
+    let start = loss.start(5, 0.7, 3);
+    assert_eq!(start.len(), 10);
+    assert!((dpopt_linalg::norm(&start) - 0.7).abs() < 1e-15);
+    assert_eq!(start, loss.start(5, 0.7, 3));
+    assert_ne!(start, loss.start(5, 0.7, 4));
+    assert_eq!(loss.of_one_column().rank(), 1);
+}
+
+/// f(w; x) = 1 - exp(-(w - x)^2/2): its second derivative by hand, (1 - r^2) e^(-r^2/2).
+#[test]
+fn a_third_closure_gives_second_derivatives() {
+    let constants = Constants::new((-0.5f64).exp(), 1.0, 1.0, Convexity::Nonconvex)
+        .with_hessian_lipschitz(1.4)
+        .with_hessian_frobenius(1.0);
+    let loss = ClosureLoss::new(
+        1,
+        constants,
+        |x: &f64, w: &[f64]| -(-0.5 * (w[0] - x).powi(2)).exp_m1(),
+        |x: &f64, w: &[f64], out: &mut [f64]| {
+            let r = w[0] - x;
+            out[0] += r * (-0.5 * r * r).exp();
+        },
+    )
+    .with_hessian_vector(|x: &f64, w: &[f64], v: &[f64], out: &mut [f64]| {
+        let square = (w[0] - x).powi(2);
+        out[0] += (1.0 - square) * (-0.5 * square).exp() * v[0];
+    });
+    let records = vec![0.0, 0.3, -1.0];
+    second_derivatives(&loss, &records, RADIUS);
+    let mut out = [0.0];
+    loss.hessian_vector(&0.0, &[2.0], &[1.0], &mut out);
+    assert!((out[0] + 3.0 * (-2.0f64).exp()).abs() < 1e-15);
 }
 
 #[test]
