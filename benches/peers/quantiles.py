@@ -26,10 +26,10 @@ from opacus.optimizers import DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
 # Steps and mean size of a sample. The first shape is tried with all clips (over L0) and step sizes (in units of 1/L0^2, if nothing were
-# clipped), the others with the best of these.
-SGD_SHAPES = [(600, 3000), (1200, 6000), (2400, 12000)]
+# clipped), the second with the best of these.
+SGD_SHAPES = [(600, 3000), (1200, 6000)]
 SGD_CLIPS = [0.1]
-SGD_RATES = [0.3, 1.0, 3.0]
+SGD_RATES = [0.1, 0.3, 1.0, 3.0]
 # Mean size of a sample; the values that may be asked for give the steps. Clips over L0, and how far a run goes by its noise, over the length
 # of the start.
 ZO_SIZES = [4000]
@@ -192,12 +192,12 @@ def main():
     folder = sys.argv[1]
     train, test = Part(folder, "train", task), Part(folder, "test", task)
     model, rows = Model(task), []
-    for tool, runs in (("Opacus DP-SGD", opacus), ("DPZero", dpzero)):
+    for tool, runs in (("DPZero", dpzero), ("Opacus DP-SGD", opacus)):
         best, tried = None, []
         for name, choice, weights, steps, passes, values, seconds in runs(task, model, train, tried):
             with torch.no_grad():
                 loss, coverage = model.score(weights, test)
-            print(f"{task['model']} {tool} {name}: {loss:.3f} years, {seconds:.1f} s", file=sys.stderr)
+            print(f"{task['model']} {tool} {name}: {loss:.3f} years, coverage {coverage:.3f}, {seconds:.1f} s", file=sys.stderr)
             if not math.isfinite(loss):
                 continue
             tried.append((loss, choice))

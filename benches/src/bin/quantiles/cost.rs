@@ -23,7 +23,7 @@ const THRESHOLD: f64 = 0.1;
 /// Thresholds to pick from, and the largest score.
 const THRESHOLDS: usize = 201;
 const LARGEST: f64 = 5.0;
-/// Length of the score that nobody exceeds, from which the walk starts, and the ball that costs are averaged over.
+/// The ball that costs are averaged over, and the one that the statement is about; the score that the walk starts from is 1 long.
 const SMOOTHING: f64 = 0.5;
 const RADIUS: f64 = 0.5;
 const STEPS: u64 = 20_000;
@@ -165,7 +165,8 @@ fn program(
             epsilon: Epsilon::new(epsilon)?,
             delta: Delta::new(DELTA)?,
         };
-        for steps in [STEPS / 5, STEPS] {
+        let most = options.max_steps.unwrap_or(STEPS);
+        for steps in [most / 5, most] {
             let extra = ExtraFacts::default()
                 .with_goldstein_radius(RADIUS)
                 .with_bounded_values(bounded);

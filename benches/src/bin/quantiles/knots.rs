@@ -126,6 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for k in 0..KNOTS {
         start[2 + KNOTS + k] = STEEPEST * (k + 1) as f64 / (KNOTS + 1) as f64;
     }
+    let steps = options.max_steps.unwrap_or(STEPS);
     let best = medians(&train);
     println!(
         "| solver | epsilon | mean error, weeks | certificate: radius, value/L0 | bound/L0 | distance on the records/L0 | steps | seconds |\n\
@@ -148,7 +149,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
                 continue;
             }
             let extra = ExtraFacts::default().with_goldstein_radius(RADIUS);
-            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(STEPS))?;
+            let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(steps))?;
             let curator = Curator::simulated(relation, seed(&format!("knots {solver} {epsilon}")));
             let mut means =
                 PrivateMean::new(&private, loss(), curator)?.with_threads(options.common.threads);

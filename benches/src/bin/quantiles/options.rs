@@ -5,9 +5,6 @@ use std::path::PathBuf;
 use dpopt::privacy::Adjacency;
 use dpopt_benches::census::{self, Failure};
 
-/// Most steps: plans of as many as the bounds ask for (70,000 at epsilon 1) take hours on all records.
-const STEPS: u64 = 2_000;
-
 /// Options of the command.
 pub(crate) struct Options {
     pub(crate) common: census::Options,
@@ -16,8 +13,8 @@ pub(crate) struct Options {
     pub(crate) units: Vec<usize>,
     /// The Goldstein radius.
     pub(crate) radius: f64,
-    /// Most steps.
-    pub(crate) max_steps: u64,
+    /// Most steps, where they were given.
+    pub(crate) max_steps: Option<u64>,
     /// Directions of the solvers from values alone.
     pub(crate) directions: Option<u64>,
     pub(crate) relation: Adjacency,
@@ -33,7 +30,7 @@ impl Options {
     /// Reads those of every table and `[--tau T]... [--hidden K]... [--radius R] [--max-steps T] [--directions M] [--add-remove] [--tuned]
     /// [--peers PYTHON SCRIPT] [--program cost|knots]`.
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        let (mut taus, mut units, mut radius, mut max_steps) = (Vec::new(), Vec::new(), 3.0, STEPS);
+        let (mut taus, mut units, mut radius, mut max_steps) = (Vec::new(), Vec::new(), 3.0, None);
         let (mut directions, mut relation) = (None, Adjacency::ReplaceOne);
         let mut tuned = false;
         let (mut peers, mut program) = (None, None);
@@ -42,7 +39,7 @@ impl Options {
                 "--tau" => taus.push(value()?.parse()?),
                 "--hidden" => units.push(value()?.parse()?),
                 "--radius" => radius = value()?.parse()?,
-                "--max-steps" => max_steps = value()?.parse()?,
+                "--max-steps" => max_steps = Some(value()?.parse()?),
                 "--directions" => directions = Some(value()?.parse()?),
                 "--add-remove" => relation = Adjacency::AddRemove,
                 "--tuned" => tuned = true,
