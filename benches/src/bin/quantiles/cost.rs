@@ -23,9 +23,11 @@ const THRESHOLD: f64 = 0.1;
 /// Thresholds to pick from, and the largest score.
 const THRESHOLDS: usize = 201;
 const LARGEST: f64 = 5.0;
-/// The ball that costs are averaged over, and the one that the statement is about; the score that the walk starts from is 1 long.
+/// The ball that costs are averaged over, and the one that the statement is about.
 const SMOOTHING: f64 = 0.5;
 const RADIUS: f64 = 0.5;
+/// The constant in the score that the walk starts from: within the ball there are scores that take people. (From -1 it learns nothing.)
+const START: f64 = -0.25;
 const STEPS: u64 = 20_000;
 
 struct Person {
@@ -159,7 +161,7 @@ fn program(
     let constants = Constants::new(f64::INFINITY, f64::INFINITY, 1.0, Convexity::Nonconvex);
     // Nobody is taken: the score is that of the constant alone.
     let mut start = vec![0.0; dim];
-    start[dim - 1] = -1.0;
+    start[dim - 1] = START;
     for &epsilon in &options.common.epsilons {
         let budget = Budget {
             epsilon: Epsilon::new(epsilon)?,

@@ -1,11 +1,14 @@
 //! One row of the table: a model planned, run, certified by its own releases, and scored on the test part.
 
+use std::num::NonZeroUsize;
+
 use dpopt::certify::{ReleasedWindow, WindowPlan};
 use dpopt::data::tabular::{EncodedTable, LabelRange};
 use dpopt::linalg::Row as Features;
 use dpopt::nonconvex::{
-    Budget, DP_SGD, DP_ZO, DpSgdPlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO,
-    GOLDSTEIN_ZO_SAMPLED, GlmRun, Limits, NOISY_GD, NoObserver, Plan, PublicFacts, Solver, Value,
+    Budget, DP_SGD, DP_ZO, DpSgdPlan, DpZoPlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED,
+    GOLDSTEIN_ZO, GOLDSTEIN_ZO_SAMPLED, GlmRun, Limits, NOISY_GD, NoObserver, Plan, PublicFacts,
+    Solver, Value,
 };
 use dpopt::oracle::{Activation, Glm, Network, PrivateData, PublicData, Quantile};
 use dpopt::privacy::selection::{BaseMeasure, QuantileBins, QuantileSum, Target};
@@ -32,6 +35,8 @@ const VALUES: f64 = 1e8;
 const SHAPES: [(u64, f64); 2] = [(600, 3e3), (1200, 6e3)];
 const CLIPS: [f64; 1] = [0.1];
 const RATES: [f64; 4] = [0.1, 0.3, 1.0, 3.0];
+/// How much longer the steps of a plan from values alone may be.
+const LONGER: [f64; 4] = [1.0, 3.0, 10.0, 30.0];
 /// Seed of the hidden weights at the start: public, from nowhere.
 const START: u64 = 0;
 
@@ -167,7 +172,7 @@ impl<'a> Setting<'a> {
                 }
             }
             if self.options.tuned {
-                rows.push(self.tuned(network)?);
+                rows.extend([self.tuned(network)?, self.tuned_values(network)?]);
             }
             if let Some(peers) = &self.data.peers {
                 rows.extend(peers.rows(&self.task(network, values)?)?);
@@ -307,6 +312,39 @@ impl<'a> Setting<'a> {
             }
         }
         best.map(|(row, _)| row).ok_or("an empty grid".into())
+    }
+
+    /// The best by the test part of the plan from values alone with longer steps.
+    fn tuned_values(&self, network: Option<Network>) -> Result<Row, Failure> {
+        let facts = self.facts(network)?;
+        let directions = self.options.directions.map(|m| m as usize);
+        let directions = directions.and_then(NonZeroUsize::new);
+        let most = self.options.max_steps.unwrap_or(STEPS);
+        let directions = directions.unwrap_or(NonZeroUsize::MIN);
+        let usual = DpZoPlan::new(&facts, &self.budget, directions, most)?;
+        let mut best: Option<(f64, Run)> = None;
+        for times in LONGER {
+            let mut schedule = *usual.schedule();
+            schedule.step_size *= times;
+            let run = self.by(
+                network,
+                &DpZoPlan::calibrated(&facts, &self.budget, schedule)?,
+            )?;
+            eprintln!(
+                "{} dp-zo, {times} steps in one: {:.3} years",
+                model(network),
+                run.loss
+            );
+            if !best.as_ref().is_some_and(|(_, old)| old.loss <= run.loss) {
+                best = Some((times, run));
+            }
+        }
+        let (times, run) = best.ok_or("an empty grid")?;
+        Ok(Row {
+            model: model(network),
+            solver: format!("dp-zo, {directions} directions, tuned: steps {times} times as long"),
+            result: Ok(run),
+        })
     }
 
     fn by(&self, network: Option<Network>, plan: &dyn Plan) -> Result<Run, Failure> {
