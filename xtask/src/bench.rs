@@ -18,7 +18,7 @@ pub(crate) struct Options {
     quick: bool,
     /// Where the rows go as JSON.
     json: Option<String>,
-    /// A virtual environment: time the tools in it instead.
+    /// A virtual environment: time the tools in it instead, or run them beside the quantiles.
     peers: Option<String>,
     /// A table on real data instead, and its folder.
     census: Option<(Table, String)>,
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [OPTION]... | --pairs DIR [OPTION]...]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]...]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -61,7 +61,7 @@ impl Options {
 }
 
 /// The binaries of the benchmarks, in the order of their tables.
-const BINARIES: [&str; 2] = ["speed", "pass"];
+const BINARIES: [&str; 3] = ["speed", "pass", "certify"];
 
 /// Builds and runs the release binaries, prints their tables, and writes their rows as one list. A missed
 /// target is shown, not an error: times depend on the machine and on what else runs on it.
@@ -71,6 +71,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         words.extend(options.quick.then(|| "--quick".to_owned()));
         for file in options.json.iter() {
             words.extend(["--json".to_owned(), file.clone()]);
+        }
+        if let Some(venv) = &options.peers {
+            words.push("--peers".to_owned());
+            words.extend(peers::of_quantiles(root, Path::new(venv)).map_err(|e| e.to_string())?);
         }
         return census::run(root, *table, folder, &words);
     }

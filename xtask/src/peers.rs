@@ -11,6 +11,9 @@ use crate::validate::cargo;
 /// The script that times them.
 const SCRIPT: &str = "benches/peers/peers.py";
 
+/// The script that runs them on the quantiles.
+const QUANTILES: &str = "benches/peers/quantiles.py";
+
 /// Why there is no comparison.
 #[derive(Debug)]
 pub(crate) enum PeersError {
@@ -67,6 +70,13 @@ fn python(venv: &Path) -> Result<PathBuf, PeersError> {
     } else {
         Err(PeersError::NoPython { looked_at })
     }
+}
+
+/// An interpreter and the script for the quantiles, as the table takes them.
+pub(crate) fn of_quantiles(root: &Path, venv: &Path) -> Result<[String; 2], PeersError> {
+    let venv = std::path::absolute(venv).unwrap_or_else(|_| venv.to_owned());
+    let both = [python(&venv)?, root.join(QUANTILES)];
+    Ok(both.map(|path| path.display().to_string()))
 }
 
 /// Builds our side, runs the script for one and for two threads, and returns what it printed for each.
@@ -167,6 +177,7 @@ mod tests {
         assert!(error.to_string().contains("no-such-folder"));
         // Before anything is built.
         assert!(run(Path::new("/"), Path::new("no-such-folder"), true).is_err());
+        assert!(super::of_quantiles(Path::new("/"), Path::new("no-such-folder")).is_err());
     }
 
     #[test]

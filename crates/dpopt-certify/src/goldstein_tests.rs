@@ -222,3 +222,53 @@ fn one_dimension_and_degenerate_input() {
     let spent = goldstein(&ring(10), &at(10, 1.2, 1), 0.25, &few).unwrap();
     assert_eq!((spent.stop, spent.gradients), (GoldsteinStop::Spent, 3));
 }
+
+/// The mean of |<e_j, x> - c_j| over many directions: near its least value every round cuts, and gains next to nothing.
+struct Kinks(Vec<(Vec<f64>, f64)>);
+
+impl Objective for Kinks {
+    fn dim(&self) -> usize {
+        self.0[0].0.len()
+    }
+    fn value(&self, x: &[f64]) -> f64 {
+        let terms = self
+            .0
+            .iter()
+            .map(|(e, c)| (dpopt_linalg::dot(e, x) - c).abs());
+        terms.sum::<f64>() / self.0.len() as f64
+    }
+    fn gradient(&self, x: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        for (e, c) in &self.0 {
+            let sign = if dpopt_linalg::dot(e, x) > *c {
+                1.0
+            } else {
+                -1.0
+            };
+            add_scaled(out, sign / self.0.len() as f64, e);
+        }
+    }
+}
+
+#[test]
+fn a_search_that_gains_next_to_nothing_ends() {
+    let mut random = Normals::new(5);
+    let term = |_| (random.direction(200), 0.1 * random.uniform());
+    let kinks = Kinks((0..300).map(term).collect());
+    let point = vec![0.02; 200];
+    let by = |progress| GoldsteinSettings {
+        progress,
+        ..GoldsteinSettings::default()
+    };
+    let early = goldstein(&kinks, &point, 0.05, &by(0.05)).unwrap();
+    let late = goldstein(&kinks, &point, 0.05, &by(0.0)).unwrap();
+    recheck(&kinks, &point, &early);
+    recheck(&kinks, &point, &late);
+    assert_eq!(early.stop, GoldsteinStop::NoCut);
+    assert!(early.gradients < late.gradients / 2);
+    // The same search, broken off.
+    assert!(late.upper <= early.upper);
+    for bad in [-0.1, 1.0, f64::NAN] {
+        assert!(goldstein(&kinks, &point, 0.05, &by(bad)).is_err());
+    }
+}

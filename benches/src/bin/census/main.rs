@@ -14,19 +14,9 @@ mod options;
 mod rows;
 mod table;
 
-use std::time::Instant;
+use dpopt_benches::census::Failure;
 
 use options::Options;
-
-/// An error of any kind.
-type Failure = Box<dyn std::error::Error>;
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn timed<R>(work: impl FnOnce() -> R) -> (f64, R) {
-    let start = Instant::now();
-    let result = work();
-    (start.elapsed().as_secs_f64(), result)
-}
 
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -34,15 +24,12 @@ fn main() -> Result<(), Failure> {
     let data = data::Census::read(&options)?;
     let mut all = Vec::new();
     for &loss in &options.losses {
-        for &epsilon in &options.epsilons {
+        for &epsilon in &options.common.epsilons {
             let setting = rows::Setting::new(&data, loss, epsilon, &options)?;
             let rows = setting.rows(&options)?;
             println!("{}", table::section(&setting, &rows));
             all.push(table::json(&setting, &rows));
         }
     }
-    if let Some(file) = &options.json {
-        std::fs::write(file, format!("{:#}\n", serde_json::Value::Array(all)))?;
-    }
-    Ok(())
+    options.common.write(all)
 }

@@ -8,9 +8,11 @@ use dpopt::nonconvex::{
 use dpopt::oracle::{Glm, PrivateMean};
 use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu};
 
+use dpopt_benches::census::{Failure, seed};
+use dpopt_benches::release::timed;
+
 use crate::data::Census;
 use crate::options::Options;
-use crate::{Failure, timed};
 
 const DELTA: f64 = 1e-6;
 /// The certificate's mu over the run's: both together cost a factor sqrt(1.01) of the run's mu.
@@ -128,7 +130,7 @@ impl<'a> Setting<'a> {
             facts,
             budget,
             at_start: first_order(&objective, &start)?.gradient_norm,
-            threads: options.threads,
+            threads: options.common.threads,
         })
     }
 
@@ -153,7 +155,7 @@ impl<'a> Setting<'a> {
         for kind in plain.chain(projected) {
             let name = kind.name();
             let wanted = |only: &String| name.starts_with(only.as_str());
-            if !options.only.is_empty() && !options.only.iter().any(wanted) {
+            if !options.common.only.is_empty() && !options.common.only.iter().any(wanted) {
                 continue;
             }
             rows.push(self.row(kind, options)?);
@@ -261,7 +263,7 @@ impl<'a> Setting<'a> {
                 run.released,
                 run.auc
             );
-            let once = options.quick || run.seconds > CHEAP;
+            let once = options.common.quick || run.seconds > CHEAP;
             planned.runs.push(run);
             if once {
                 break;
@@ -273,7 +275,7 @@ impl<'a> Setting<'a> {
     fn run(&self, name: &str, repeat: u64, plan: &dyn Plan) -> Result<Run, Failure> {
         let private = &self.data.private;
         let curator = |purpose| {
-            let seed = seed(&[name, &self.loss.to_string(), purpose])
+            let seed = seed(&format!("{name}\0{}\0{purpose}\0", self.loss))
                 .wrapping_add(repeat)
                 .wrapping_add(self.budget.epsilon.get().to_bits());
             Curator::simulated(self.facts.adjacency, seed)
@@ -307,12 +309,4 @@ impl Kind {
             Kind::RankFree(solver) => format!("jl rank-free over {solver}"),
         }
     }
-}
-
-/// A number from words (FNV-1a).
-fn seed(words: &[&str]) -> u64 {
-    let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

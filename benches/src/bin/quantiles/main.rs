@@ -1,56 +1,53 @@
 //! Private conditional quantiles of age on Census-Income: what `cargo xtask bench --quantiles DIR` runs.
 //!
 //! DIR holds `train.csv.gz` and `test.csv.gz`. For each quantile and epsilon: a constant (a private quantile of the labels), the pinball
-//! loss of a linear score, and of networks with one hidden layer, by solvers that are planned from public facts. Prints Markdown; with
-//! `--json FILE` the rows go there too. Noise is drawn from seeds, so that the table can be repeated.
+//! loss of a linear score, and of networks with one hidden layer, by solvers that are planned from public facts; with `--peers` also by
+//! other tools. With `--program` a loss that is a program instead. Prints Markdown; with `--json FILE` the rows go there too. Noise is
+//! drawn from seeds, so that the table can be repeated.
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 #![allow(clippy::print_stderr, reason = "progress is for the terminal")]
 
+mod cost;
+mod knots;
 mod options;
+mod peers;
 mod rows;
 
 use std::fmt::Write as _;
-use std::time::Instant;
 
+use dpopt_benches::census::Failure;
 use serde_json::{Value, json};
 
 use options::Options;
 use rows::{Census, Row, Setting};
 
-/// An error of any kind.
-type Failure = Box<dyn std::error::Error>;
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn timed<R>(work: impl FnOnce() -> R) -> (f64, R) {
-    let start = Instant::now();
-    let result = work();
-    (start.elapsed().as_secs_f64(), result)
-}
-
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let options = Options::read(&words)?;
+    match options.program.as_deref() {
+        None => {}
+        Some("cost") => return cost::run(&options),
+        Some("knots") => return knots::run(&options),
+        Some(other) => return Err(format!("no program `{other}`: cost or knots").into()),
+    }
     let data = Census::read(&options)?;
     let mut all = Vec::new();
     for &tau in &options.taus {
-        for &epsilon in &options.epsilons {
+        for &epsilon in &options.common.epsilons {
             let setting = Setting::new(&data, tau, epsilon, &options)?;
             let rows = setting.rows()?;
             println!("{}", section(&setting, &rows));
             all.extend(rows.iter().map(|row| json(tau, epsilon, row)));
         }
     }
-    if let Some(file) = &options.json {
-        std::fs::write(file, format!("{:#}\n", Value::Array(all)))?;
-    }
-    Ok(())
+    options.common.write(all)
 }
 
 /// One table with its heading.
 fn section(setting: &Setting<'_>, rows: &[Row]) -> String {
     let mut out = format!(
         "### Quantile {}, epsilon {}\n\n| model | solver | pinball, years | coverage | certificate: radius, value/L0 | bound/L0 | \
-         steps | passes | seconds |\n| - | - | - | - | - | - | - | - | - |\n",
+         steps | passes | values | seconds |\n| - | - | - | - | - | - | - | - | - | - |\n",
         setting.tau, setting.epsilon
     );
     for row in rows {
@@ -58,7 +55,7 @@ fn section(setting: &Setting<'_>, rows: &[Row]) -> String {
         let _ = match &row.result {
             Ok(run) => writeln!(
                 out,
-                "| {} | {} | {:.3} | {:.3} | {} | {} | {} | {:.1} | {:.1} |",
+                "| {} | {} | {:.3} | {:.3} | {} | {} | {} | {:.1} | {} | {:.1} |",
                 row.model,
                 row.solver,
                 run.loss,
@@ -71,11 +68,16 @@ fn section(setting: &Setting<'_>, rows: &[Row]) -> String {
                     .map_or("none".to_owned(), |bound| format!("{bound:.4}")),
                 run.steps,
                 run.passes,
+                if run.values > 0.0 {
+                    format!("{:.1e}", run.values)
+                } else {
+                    "none".to_owned()
+                },
                 run.seconds
             ),
             Err(why) => writeln!(
                 out,
-                "| {} | {} | {why} | | | | | | |",
+                "| {} | {} | {why} | | | | | | | |",
                 row.model, row.solver
             ),
         };
@@ -98,6 +100,7 @@ fn json(tau: f64, epsilon: f64, row: &Row) -> Value {
         "bound_share_of_lipschitz": run.and_then(|run| run.bound),
         "steps": run.map(|run| run.steps),
         "passes": run.map(|run| run.passes),
+        "values": run.map(|run| run.values),
         "seconds": run.map(|run| run.seconds),
     })
 }

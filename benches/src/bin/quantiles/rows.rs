@@ -1,28 +1,42 @@
 //! One row of the table: a model planned, run, certified by its own releases, and scored on the test part.
 
+use std::num::NonZeroUsize;
+
 use dpopt::certify::{ReleasedWindow, WindowPlan};
-use dpopt::data::tabular::{EncodedTable, LabelRange, Schema, read_table};
-use dpopt::linalg::{Design, Row as Features};
+use dpopt::data::tabular::{EncodedTable, LabelRange};
+use dpopt::linalg::Row as Features;
 use dpopt::nonconvex::{
-    Budget, DP_SGD, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GlmRun, Limits,
-    NOISY_GD, NoObserver, PublicFacts, Solver, Value,
+    Budget, DP_SGD, DP_ZO, DpSgdPlan, DpZoPlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED,
+    GOLDSTEIN_ZO, GOLDSTEIN_ZO_SAMPLED, GlmRun, Limits, NOISY_GD, NoObserver, Plan, PublicFacts,
+    Solver, Value,
 };
 use dpopt::oracle::{Activation, Glm, Network, PrivateData, PublicData, Quantile};
 use dpopt::privacy::selection::{BaseMeasure, QuantileBins, QuantileSum, Target};
-use dpopt::privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, Spend};
+use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Event, SamplingRate, Spend};
+use dpopt_benches::census::{Failure, seed};
+use dpopt_benches::release::timed;
 
 use crate::options::Options;
-use crate::{Failure, timed};
+use crate::peers::Peers;
 
-const DELTA: f64 = 1e-6;
+pub(crate) const DELTA: f64 = 1e-6;
+/// Most steps: plans of as many as the bounds ask for (70,000 at epsilon 1) take hours on all records.
+const STEPS: u64 = 2_000;
 /// Error probability of the certificates.
-const FAILURE: f64 = 0.05;
-/// Records of a quick run.
-const FEW: usize = 20_000;
+pub(crate) const FAILURE: f64 = 0.05;
 /// Bins of the private quantile: the years from 0 to 90.
 const BINS: usize = 91;
 /// A plan from values alone that asks for more is not run: some hours.
 const MOST_VALUES: f64 = 1e11;
+/// Values that a peer from values alone asks for where no row of ours says how many.
+const VALUES: f64 = 1e8;
+/// The grid of `benches/peers/quantiles.py`: steps and mean size of a sample; clips over L0; step sizes in units of 1/L0^2, if nothing were
+/// clipped.
+const SHAPES: [(u64, f64); 2] = [(600, 3e3), (1200, 6e3)];
+const CLIPS: [f64; 1] = [0.1];
+const RATES: [f64; 4] = [0.1, 0.3, 1.0, 3.0];
+/// How much longer the steps of a plan from values alone may be.
+const LONGER: [f64; 4] = [1.0, 3.0, 10.0, 30.0];
 /// Seed of the hidden weights at the start: public, from nowhere.
 const START: u64 = 0;
 
@@ -33,52 +47,34 @@ pub(crate) struct Census {
     labels: Vec<f32>,
     test: PublicData,
     range: LabelRange,
+    peers: Option<Peers>,
 }
 
 impl Census {
     pub(crate) fn read(options: &Options) -> Result<Self, Failure> {
-        let schema = Schema::load(&options.schema)?;
+        let schema = options.common.schema()?;
         let range = schema
             .label()
             .range()
             .ok_or("a label that is a number is needed")?;
-        let read = |name: &str| -> Result<EncodedTable, Failure> {
-            let table = read_table(options.folder.join(name), &schema)?;
-            if options.quick {
-                head(table)
-            } else {
-                Ok(table)
-            }
+        let [train, test] = options.common.tables(&schema)?;
+        let peers = match &options.peers {
+            Some((python, script)) => Some(Peers::new(python, script, [&train, &test])?),
+            None => None,
         };
-        let (train, test) = (read("train.csv.gz")?, read("test.csv.gz")?);
         let norm = ClipNorm::new(train.row_norm)?;
-        let labels = train.labels.clone();
-        let relation = Adjacency::ReplaceOne;
-        let private = PrivateData::made_up(train.design, train.labels, norm, relation, None)?;
+        let records = train.labels.len() as u64;
+        let EncodedTable { design, labels, .. } = train;
+        let relation = options.relation;
+        let private = PrivateData::made_up(design, labels.clone(), norm, relation, Some(records))?;
         Ok(Self {
             private: private.with_label_bound(ClipNorm::new(1.0)?),
             labels,
             test: PublicData::new(test.design, test.labels)?,
             range,
+            peers,
         })
     }
-}
-
-/// The first rows of a table.
-fn head(mut table: EncodedTable) -> Result<EncodedTable, Failure> {
-    let mut design = Design::sparse(table.design.columns())?;
-    table.labels.truncate(FEW);
-    for i in 0..table.labels.len() {
-        let mut row = Vec::new();
-        table.design.row(i).for_each(|j, x| {
-            if x != 0.0 {
-                row.push((j as u32, x as f32));
-            }
-        });
-        design.push_row(&row)?;
-    }
-    table.design = design;
-    Ok(table)
 }
 
 /// A quantile and a budget on the data.
@@ -98,6 +94,22 @@ pub(crate) struct Row {
     pub(crate) result: Result<Run, String>,
 }
 
+/// What a peer is told.
+pub(crate) struct Task {
+    pub(crate) model: String,
+    pub(crate) tau: f64,
+    pub(crate) epsilon: f64,
+    pub(crate) lipschitz: f64,
+    /// Half of the range of labels, in years.
+    pub(crate) half: f64,
+    /// How many values a peer from values alone asks for.
+    pub(crate) values: f64,
+    /// The weights of the units; none for a linear score.
+    pub(crate) output: Vec<f64>,
+    /// By feature, its units beside each other.
+    pub(crate) start: Vec<f64>,
+}
+
 /// A run and what it reached.
 pub(crate) struct Run {
     /// Mean pinball loss on the test part, in years.
@@ -110,6 +122,7 @@ pub(crate) struct Run {
     pub(crate) bound: Option<f64>,
     pub(crate) steps: u64,
     pub(crate) passes: f64,
+    pub(crate) values: f64,
     pub(crate) seconds: f64,
 }
 
@@ -141,14 +154,28 @@ impl<'a> Setting<'a> {
             &GOLDSTEIN,
             &GOLDSTEIN_SAMPLED,
             &GOLDSTEIN_ZO,
+            &GOLDSTEIN_ZO_SAMPLED,
+            &DP_ZO,
         ];
-        let linear = [(None, solvers[0])];
-        let units = self.options.units.iter().copied().map(Some);
-        let networks = units.flat_map(|units| solvers.map(|solver| (units, solver)));
-        for (units, solver) in linear.into_iter().chain(networks) {
-            let only = &self.options.only;
-            if only.is_empty() || only.iter().any(|name| name == solver.name) {
-                rows.push(self.row(units, solver)?);
+        let only = &self.options.common.only;
+        for &units in &self.options.units {
+            let network = |units| Network::new(units, Activation::Relu, self.loss);
+            let network = (units > 0).then(|| network(units)).transpose()?;
+            let mut values = VALUES;
+            for solver in solvers {
+                if only.is_empty() || only.iter().any(|name| name == solver.name) {
+                    let row = self.row(network, solver)?;
+                    if let (Ok(run), "dp-zo") = (&row.result, solver.name) {
+                        values = run.values;
+                    }
+                    rows.push(row);
+                }
+            }
+            if self.options.tuned {
+                rows.extend([self.tuned(network)?, self.tuned_values(network)?]);
+            }
+            if let Some(peers) = &self.data.peers {
+                rows.extend(peers.rows(&self.task(network, values)?)?);
             }
         }
         Ok(rows)
@@ -161,7 +188,7 @@ impl<'a> Setting<'a> {
         for label in &self.data.labels {
             sum.add(self.data.range.number(f64::from(*label)));
         }
-        let secret = sum.finish(Adjacency::ReplaceOne);
+        let secret = sum.finish(self.options.relation);
         let target = Target::new((self.tau * 100.0).round() as u32, 100)?;
         let mut curator = self.curator("constant", 0);
         let epsilon = self.budget.epsilon;
@@ -183,15 +210,14 @@ impl<'a> Setting<'a> {
                 bound: None,
                 steps: 0,
                 passes: 1.0,
+                values: 0.0,
                 seconds,
             }),
         })
     }
 
-    fn row(&self, units: Option<usize>, solver: &'static Solver) -> Result<Row, Failure> {
-        let network = |units| Network::new(units, Activation::Relu, self.loss);
-        let network = units.map(network).transpose()?;
-        let model = units.map_or("linear".to_owned(), |units| format!("{units} units"));
+    fn row(&self, network: Option<Network>, solver: &'static Solver) -> Result<Row, Failure> {
+        let model = model(network);
         let result = self.run(network, solver)?;
         match &result {
             Ok(run) => eprintln!(
@@ -218,20 +244,15 @@ impl<'a> Setting<'a> {
         network: Option<Network>,
         solver: &'static Solver,
     ) -> Result<Result<Run, String>, Failure> {
-        let private = &self.data.private;
-        let (norm, bound) = (private.row_norm(), private.label_bound());
-        let constants = match network {
-            None => self.loss.constants_within(norm, bound),
-            Some(network) => network.constants_within(norm, bound),
-        };
-        let units = network.map_or(1, |network| network.units());
-        let (records, dim) = (private.public_records(), private.dim() * units);
-        let facts = PublicFacts::glm(records, dim, private.adjacency(), norm, constants)?;
+        let facts = self.facts(network)?;
         let mut extra = ExtraFacts::default();
         if solver.needs.goldstein {
             extra = extra.with_goldstein_radius(self.options.radius);
         }
-        let limits = Limits::steps(self.options.max_steps);
+        if solver.needs.values {
+            extra.directions = self.options.directions;
+        }
+        let limits = Limits::steps(self.options.max_steps.unwrap_or(STEPS));
         let plan = match solver.plan(&facts, &extra, &self.budget, &limits) {
             Ok(plan) => plan,
             Err(error) => return Ok(Err(error.to_string())),
@@ -247,20 +268,103 @@ impl<'a> Setting<'a> {
                 bound / facts.lipschitz
             )));
         }
-        let start = network.map(|network| network.start(private.dim(), norm, START));
-        let run = GlmRun::new(private, self.loss, self.curator(solver.name, units))
+        self.by(network, &*plan).map(Ok)
+    }
+
+    /// The best by the test part of DP-SGD over the grid that the peers are tuned over, which is not charged for.
+    fn tuned(&self, network: Option<Network>) -> Result<Row, Failure> {
+        let facts = self.facts(network)?;
+        let mut best: Option<(Row, [f64; 2])> = None;
+        for (steps, size) in SHAPES {
+            let grid = match best {
+                None => CLIPS.map(|clip| RATES.map(|share| [clip, share])).concat(),
+                Some((_, best)) => vec![best],
+            };
+            for [clip, share] in grid {
+                let rate = SamplingRate::new(size / facts.records as f64)?;
+                let (step, radius) = (
+                    share / (clip * facts.lipschitz.powi(2)),
+                    clip * facts.lipschitz,
+                );
+                let plan = DpSgdPlan::with_parameters(
+                    &facts,
+                    &self.budget,
+                    steps,
+                    rate,
+                    step,
+                    0.0,
+                    radius,
+                )?;
+                let run = self.by(network, &plan)?;
+                let name = format!("steps {steps}, sample {size}, clip {clip} L0, rate {share:.2}");
+                eprintln!("{} dp-sgd {name}: {:.3} years", model(network), run.loss);
+                let better = |(row, _): &(Row, [f64; 2])| {
+                    row.result.as_ref().is_ok_and(|old| old.loss <= run.loss)
+                };
+                if !best.as_ref().is_some_and(better) {
+                    let row = Row {
+                        model: model(network),
+                        solver: format!("dp-sgd, tuned: {name}"),
+                        result: Ok(run),
+                    };
+                    best = Some((row, [clip, share]));
+                }
+            }
+        }
+        best.map(|(row, _)| row).ok_or("an empty grid".into())
+    }
+
+    /// The best by the test part of the plan from values alone with longer steps.
+    fn tuned_values(&self, network: Option<Network>) -> Result<Row, Failure> {
+        let facts = self.facts(network)?;
+        let directions = self.options.directions.map(|m| m as usize);
+        let directions = directions.and_then(NonZeroUsize::new);
+        let most = self.options.max_steps.unwrap_or(STEPS);
+        let directions = directions.unwrap_or(NonZeroUsize::MIN);
+        let usual = DpZoPlan::new(&facts, &self.budget, directions, most)?;
+        let mut best: Option<(f64, Run)> = None;
+        for times in LONGER {
+            let mut schedule = *usual.schedule();
+            schedule.step_size *= times;
+            let run = self.by(
+                network,
+                &DpZoPlan::calibrated(&facts, &self.budget, schedule)?,
+            )?;
+            eprintln!(
+                "{} dp-zo, {times} steps in one: {:.3} years",
+                model(network),
+                run.loss
+            );
+            if !best.as_ref().is_some_and(|(_, old)| old.loss <= run.loss) {
+                best = Some((times, run));
+            }
+        }
+        let (times, run) = best.ok_or("an empty grid")?;
+        Ok(Row {
+            model: model(network),
+            solver: format!("dp-zo, {directions} directions, tuned: steps {times} times as long"),
+            result: Ok(run),
+        })
+    }
+
+    fn by(&self, network: Option<Network>, plan: &dyn Plan) -> Result<Run, Failure> {
+        let private = &self.data.private;
+        let units = network.map_or(1, |network| network.units());
+        let lipschitz = self.facts(network)?.lipschitz;
+        let start = self.start(network);
+        let run = GlmRun::new(private, self.loss, self.curator(plan.name(), units))
             .of_network(network)
-            .with_threads(self.options.threads)
+            .with_threads(self.options.common.threads)
             .starting_at(start.as_deref());
-        let (seconds, done) = timed(|| match WindowPlan::of(&*plan, FAILURE) {
+        let (seconds, done) = timed(|| match WindowPlan::of(plan, FAILURE) {
             Ok(windows) => {
                 let nobody = &mut NoObserver;
                 let mut watched = ReleasedWindow::new(windows, nobody);
-                let done = run.run(&*plan, &mut watched);
+                let done = run.run(plan, &mut watched);
                 done.map(|(outcome, _)| (outcome, watched.certificate().ok()))
             }
             Err(_) => run
-                .run(&*plan, &mut NoObserver)
+                .run(plan, &mut NoObserver)
                 .map(|(outcome, _)| (outcome, None)),
         });
         let (outcome, certificate) = done?;
@@ -269,8 +373,8 @@ impl<'a> Setting<'a> {
             None => row.dot(point),
             Some(network) => network.output(row, point),
         });
-        let share = |value: f64| value / facts.lipschitz;
-        Ok(Ok(Run {
+        let share = |value: f64| value / lipschitz;
+        Ok(Run {
             loss,
             coverage,
             certificate: certificate
@@ -278,8 +382,42 @@ impl<'a> Setting<'a> {
             bound: plan.bound().map(|bound| share(bound.value)),
             steps: outcome.steps,
             passes: outcome.counts.passes,
+            values: outcome.counts.values,
             seconds,
-        }))
+        })
+    }
+
+    fn facts(&self, network: Option<Network>) -> Result<PublicFacts, Failure> {
+        let private = &self.data.private;
+        let (norm, bound) = (private.row_norm(), private.label_bound());
+        let (constants, units) = match network {
+            None => (self.loss.constants_within(norm, bound), 1),
+            Some(network) => (network.constants_within(norm, bound), network.units()),
+        };
+        let (records, dim) = (private.public_records(), private.dim() * units);
+        let relation = private.adjacency();
+        Ok(PublicFacts::glm(records, dim, relation, norm, constants)?)
+    }
+
+    fn start(&self, network: Option<Network>) -> Option<Vec<f64>> {
+        let private = &self.data.private;
+        network.map(|network| network.start(private.dim(), private.row_norm(), START))
+    }
+
+    /// What a peer is told: the same model, start, clip and budget.
+    fn task(&self, network: Option<Network>, values: f64) -> Result<Task, Failure> {
+        let facts = self.facts(network)?;
+        let start = self.start(network);
+        Ok(Task {
+            model: model(network),
+            tau: self.tau,
+            epsilon: self.epsilon,
+            lipschitz: facts.lipschitz,
+            half: self.data.range.half(),
+            values,
+            output: network.map_or(Vec::new(), |network| network.output_weights()),
+            start: start.unwrap_or(vec![0.0; facts.dim]),
+        })
     }
 
     /// Mean pinball loss in years, and coverage, on the test part.
@@ -302,12 +440,13 @@ impl<'a> Setting<'a> {
     }
 
     fn curator(&self, name: &str, units: usize) -> Curator {
-        let seed = format!("{name} {units} {} {}", self.tau, self.epsilon)
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-                // FNV-1a.
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-        Curator::simulated(Adjacency::ReplaceOne, seed)
+        let words = format!("{name} {units} {} {}", self.tau, self.epsilon);
+        Curator::simulated(self.options.relation, seed(&words))
     }
+}
+
+fn model(network: Option<Network>) -> String {
+    network.map_or("linear".to_owned(), |network| {
+        format!("{} units", network.units())
+    })
 }

@@ -7,7 +7,7 @@ use dpopt_nonconvex::{
     Budget, HessianFacts, NoObserver, Outcome, Plan as _, PlanError, PublicFacts, Release,
     RunError, SecondOrderTargets, SospPlan, SospSettings, Stop,
 };
-use dpopt_oracle::{Convexity, Glm, PhaseRetrieval, PrivateData, PrivateMean};
+use dpopt_oracle::{Convexity, Glm, PrivateData, PrivateMean, QuadraticLink};
 use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator};
 
 use crate::common::budget;
@@ -16,8 +16,8 @@ const RECORDS: usize = 30_000;
 const DIM: usize = 3;
 
 /// ln(1 + exp(-y <w, x>^2)), y = 1: at the origin a saddle, or a maximum, whose Hessian is -mean(x x^T).
-fn loss() -> PhaseRetrieval {
-    PhaseRetrieval::new(Glm::Logistic, ClipNorm::new(1.0).unwrap())
+fn loss() -> QuadraticLink {
+    QuadraticLink::phase_retrieval(Glm::Logistic, ClipNorm::new(1.0).unwrap())
 }
 
 /// Rows along the first axis, but for one in ten.
