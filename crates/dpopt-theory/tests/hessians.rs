@@ -82,7 +82,7 @@ fn expanded() -> PrivateData {
 
 /// Means and variances of what is released `count` times, less what is expected, in units of `std`.
 fn moments(oracle: &mut dyn Oracle, count: u64, over: Which<'_>, std: f64) -> Vec<(f64, f64)> {
-    let mut sums = vec![(0.0, 0.0); 3];
+    let mut sums = [(0.0, 0.0); 3];
     for _ in 0..count {
         let mean = oracle.hessian(of(CLIP), over, z(0.5)).unwrap();
         assert!(
