@@ -1,273 +1,39 @@
-//! The planner: how small a certificate the budget pays for.
+//! `sosp` as a solver: what is shown of a plan, what it needs, and its walk.
 
 use dpopt_oracle::Offers;
-use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
-use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::{
-    BoundSense, BoundedQuantity, Budget, HessianFacts, Item, Plan, PlanError, PublicFacts,
-    RunError, SecondOrderTargets, Stop, Terms, Unit, Value, Walk,
+    Auto, BoundSense, BoundedQuantity, HessianFacts, Item, Needs, Plan, RunError, Solver, Stop,
+    Terms, Unit, Value, Walk,
 };
 
-use super::level::{Problem, SospLevel, cheapest};
+use super::level::SospLevel;
+use super::planner::{NAME, SospPlan, SospSettings};
 use super::walk::SospWalk;
 
-pub(super) const NAME: &str = "sosp";
-/// From one level to the next, alpha is divided by this. A choice.
-const FINER: f64 = 1.25;
-/// The largest lambda over L1 that is planned for where none was asked for. A choice: at 1 nothing would be said.
-const MOST_CURVATURE: f64 = 0.9;
-
-/// What the caller chooses.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct SospSettings {
-    /// alpha and lambda: the run ends with the first certificate. None: the least alpha that the budget is sure to pay for, lambda =
-    /// min(sqrt(rho alpha), 0.9 L1), and after that certificate finer ones, as long as the budget lasts.
-    pub targets: Option<SecondOrderTargets>,
-    /// p: the probability with which the plan's bound, or the certificate that is stated, may be false. Half of it is the certificate's.
-    pub failure: f64,
-    /// Most steps.
-    pub max_steps: u64,
-}
-
-impl SospSettings {
-    /// As small as the budget pays for, p = 0.05.
-    #[must_use]
-    pub fn new(max_steps: u64) -> Self {
-        Self {
-            targets: None,
-            failure: 0.05,
-            max_steps,
-        }
-    }
-
-    /// With these targets.
-    #[must_use]
-    pub fn with_targets(self, targets: SecondOrderTargets) -> Self {
-        Self {
-            targets: Some(targets),
-            ..self
-        }
-    }
-
-    /// With this probability of failure.
-    #[must_use]
-    pub fn with_failure(self, failure: f64) -> Self {
-        Self { failure, ..self }
-    }
-}
-
-/// A plan for second-order stationary points on all records: noisy gradient descent that escapes from saddles along released
-/// eigenvectors and ends in a certificate.
-///
-/// # Formula
-/// Each step releases a fresh gradient g'. Where ||g'|| <= theta the norm of the gradient is released by itself, and where that certifies
-/// ||grad F(w)|| <= alpha the Hessian H' too. Its least eigenvalue lambda' certifies lambda_min(hess F(w)) >= -lambda, or its eigenvector u
-/// is a direction of negative curvature, along which the walk goes r u, against g'. Otherwise it goes -eta g'. The plan is the least
-/// alpha whose dearest run the budget pays for; see `docs/theory/sosp.md` for the theorem and [`SospLevel`] for the numbers.
-///
-/// # Privacy
-/// `Spend::AtMost(Gaussian(1/mu))`: every release is a Gaussian one of all records, of enforced sensitivity, whose multiplier is a function
-/// of earlier releases (of how many certificates were made), and a filter refuses what would bring the sum of 1/z^2 above mu^2. See
-/// `docs/privacy/sosp.md`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SospPlan {
-    pub(super) terms: Terms,
-    pub(super) hessian: HessianFacts,
-    pub(super) settings: SospSettings,
-    /// mu: cap on all releases together.
-    pub(super) mu: f64,
-    pub(super) first: SospLevel,
-}
-
-impl SospPlan {
-    /// The plan.
-    ///
-    /// # Errors
-    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something;
-    /// [`PlanError::TooManyDimensions`]; [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
-    pub fn new(
-        facts: &PublicFacts,
-        hessian: &HessianFacts,
-        budget: &Budget,
-        settings: SospSettings,
-    ) -> Result<Self, PlanError> {
-        facts.check()?;
-        hessian.check()?;
-        let failure = settings.failure;
-        if !(failure > 0.0 && failure < 1.0) {
-            let (name, value) = ("failure", failure);
-            return Err(PlanError::BadFact { name, value });
-        }
-        if facts.dim > MAX_PRIVATE_HESSIAN_DIM {
-            return Err(PlanError::TooManyDimensions {
-                solver: NAME,
-                dim: facts.dim,
-                limit: MAX_PRIVATE_HESSIAN_DIM,
-            });
-        }
-        let mu = budget.mu()?.get();
-        let of = problem(facts, hessian, &settings, 0);
-        let first = match settings.targets {
-            Some(targets) => asked(&of, targets, mu)?,
-            None => least(&of, mu)?,
+/// Second-order stationary points on all records.
+pub static SOSP: Solver = Solver {
+    name: NAME,
+    summary: "no saddle: gradient and least eigenvalue certified, all records",
+    paper: "Liu and Talwar 2025 (arXiv 2410.07502), with fresh gradients and whole Hessians",
+    needs: Needs {
+        hessian: true,
+        ..Needs::NOTHING
+    },
+    uses_rank: false,
+    bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
+    auto: Auto::Never,
+    theory_page: Some("theory/sosp.md"),
+    privacy_page: "privacy/sosp.md",
+    planner: |facts, extra, budget, limits| {
+        let settings = SospSettings {
+            targets: extra.second_order,
+            failure: extra.failure(),
+            ..SospSettings::new(limits.max_steps)
         };
-        let cap = Event::gaussian(NoiseMultiplier::new(1.0 / mu)?);
-        let records = facts.records as f64;
-        let hessians = 2.0 * facts.dim as f64 * first.most_hessians as f64;
-        let terms = Terms::new(facts, budget, settings.max_steps, Spend::AtMost(cap))
-            .bounding(BoundedQuantity::GradientNorm, BoundSense::WithProbability)
-            .with_gradients(records * (2.0 * first.most_steps as f64 + hessians))
-            .with_curvature(first.targets.curvature)
-            .stating(Some(first.targets.gradient));
-        Ok(Self {
-            terms,
-            hessian: *hessian,
-            settings,
-            mu,
-            first,
-        })
-    }
-
-    /// The level whose certificate the plan states.
-    #[must_use]
-    pub fn level(&self) -> &SospLevel {
-        &self.first
-    }
-
-    /// What is known of the Hessians.
-    #[must_use]
-    pub fn hessian(&self) -> &HessianFacts {
-        &self.hessian
-    }
-
-    /// mu: cap on all releases together.
-    #[must_use]
-    pub fn mu(&self) -> f64 {
-        self.mu
-    }
-
-    /// The first level after `number` whose certificate says more than a gradient of `reached`, and its number; none where the run ends with
-    /// its first certificate.
-    pub(super) fn finer(&self, mut number: i32, reached: f64) -> Option<(i32, SospLevel)> {
-        if self.settings.targets.is_some() {
-            return None;
-        }
-        let facts = self.terms.facts();
-        loop {
-            number += 1;
-            let alpha = self.first.targets.gradient / FINER.powi(number);
-            if alpha < reached {
-                let of = problem(facts, &self.hessian, &self.settings, number);
-                return Some((number, cheapest(&of, coupled(&of, alpha))?));
-            }
-        }
-    }
-}
-
-/// What level `number` may fail by: half of p is the certificates', of all levels together.
-fn problem<'a>(
-    facts: &'a PublicFacts,
-    hessian: &'a HessianFacts,
-    settings: &SospSettings,
-    number: i32,
-) -> Problem<'a> {
-    let place = f64::from(number) + 1.0;
-    // These add up to 1 over all levels.
-    let share = match settings.targets {
-        Some(_) => 1.0,
-        None => 6.0 / (std::f64::consts::PI * place).powi(2),
-    };
-    Problem {
-        facts,
-        hessian,
-        most_steps: settings.max_steps,
-        false_certificate: 0.5 * settings.failure * share,
-        failure: 0.5 * settings.failure,
-    }
-}
-
-/// alpha, and the lambda that goes with it where none was asked for.
-fn coupled(of: &Problem<'_>, alpha: f64) -> SecondOrderTargets {
-    let targets = SecondOrderTargets::coupled(alpha, of.hessian.lipschitz);
-    SecondOrderTargets {
-        curvature: targets.curvature.min(MOST_CURVATURE * of.facts.smoothness),
-        ..targets
-    }
-}
-
-/// The cheapest level for these targets, if the budget pays for it.
-fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospLevel, PlanError> {
-    let limits = (of.facts.trivial_bound(), of.facts.smoothness);
-    for (name, value, limit) in [
-        ("the gradient that is asked for", targets.gradient, limits.0),
-        (
-            "the curvature that is asked for",
-            targets.curvature,
-            limits.1,
-        ),
-    ] {
-        PlanError::positive(name, value)?;
-        if value >= limit {
-            return Err(PlanError::EveryPointMeets { name, value, limit });
-        }
-    }
-    match cheapest(of, targets) {
-        Some(level) if level.cost <= mu * mu => Ok(level),
-        found => {
-            let cost = found.map_or(f64::INFINITY, |level| level.cost);
-            let reachable = least(of, mu).ok().map(|level| level.targets);
-            Err(uncertifiable(of, targets, cost, reachable, mu))
-        }
-    }
-}
-
-/// The level of the least alpha that the budget pays for, found to within 1 %.
-fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
-    let widest = coupled(of, 0.999 * of.facts.trivial_bound());
-    let found = cheapest(of, widest);
-    let mut best = match found {
-        Some(level) if level.cost <= mu * mu => level,
-        _ => {
-            let cost = found.map_or(f64::INFINITY, |level| level.cost);
-            return Err(uncertifiable(of, widest, cost, None, mu));
-        }
-    };
-    // Costs grow about as alpha^-4: a secant that is drawn back where it went too far.
-    let mut too_small = 0.0f64;
-    for _ in 0..24 {
-        let old = best.targets.gradient;
-        let guess = old * (best.cost / (mu * mu)).powf(0.25);
-        let next = guess.max((too_small * old).sqrt());
-        if !(next < 0.99 * old) {
-            break;
-        }
-        match cheapest(of, coupled(of, next)) {
-            Some(level) if level.cost <= mu * mu => best = level,
-            _ => too_small = next,
-        }
-    }
-    Ok(best)
-}
-
-fn uncertifiable(
-    of: &Problem<'_>,
-    targets: SecondOrderTargets,
-    cost: f64,
-    reachable: Option<SecondOrderTargets>,
-    mu: f64,
-) -> PlanError {
-    PlanError::Uncertifiable {
-        solver: NAME,
-        gradient: targets.gradient,
-        curvature: targets.curvature,
-        cost: cost / (mu * mu),
-        reachable,
-        records: of.facts.records,
-        dim: of.facts.dim,
-        mu,
-    }
-}
+        let hessian = extra.hessian_for(NAME)?;
+        Ok(Box::new(SospPlan::new(facts, &hessian, budget, settings)?))
+    },
+};
 
 impl Plan for SospPlan {
     fn name(&self) -> &'static str {

@@ -40,9 +40,7 @@ fn planned_bounds_are_those_that_were_asked_for() {
         (100, 1_000_000, 0.022),
         (500, 1_000_000, 0.030),
     ] {
-        let start = std::time::Instant::now();
         let plan = plan(dim, records).unwrap();
-        println!("{dim} {records} {:?} {:?}", plan.level(), start.elapsed());
         let bound = plan.bound().unwrap();
         assert!(bound.value <= most, "{dim} {records} {}", bound.value);
         assert_eq!(bound.curvature, Some(bound.value.sqrt()));

@@ -10,7 +10,7 @@ use dpopt_solver::{
 };
 
 use super::level::SospLevel;
-use super::plan::SospPlan;
+use super::planner::SospPlan;
 
 /// A run on its way. All of it is public.
 pub(super) struct SospWalk<'a> {
