@@ -138,6 +138,7 @@ impl Chosen {
         }
         let bound = outcome.bound().ok_or(match outcome.stop {
             Stop::Diverged => NoBound::Diverged,
+            Stop::BudgetUsed => NoBound::NoCertificate,
             _ => NoBound::Stop,
         })?;
         let with_probability = matches!(
@@ -186,6 +187,8 @@ pub(crate) enum NoBound {
     Start,
     /// A release was not finite.
     Diverged,
+    /// The budget ended before a certificate.
+    NoCertificate,
     /// The run ended in a way that the proof does not cover.
     Stop,
 }
@@ -202,6 +205,7 @@ impl std::fmt::Display for NoBound {
                 "none stated: the proof is about the mean over a drawn output, and the start was drawn"
             }
             NoBound::Diverged => "none stated: a release was not finite",
+            NoBound::NoCertificate => "none stated: the budget was used up before a certificate",
             NoBound::Stop => {
                 "none stated: the proof is about a run to the end of its plan, and this one was stopped"
             }

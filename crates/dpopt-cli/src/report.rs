@@ -340,7 +340,11 @@ fn plan(input: &ReportInput<'_>) -> String {
         let (planned, sense, subject) = (number(planned.value), planned.sense, planned.subject());
         out.push_str(&match input.bound {
             Ok(bound) => format!(
-                "<p>The run ended as the proof asks: the {subject} at its output is at most {}{} ({sense}).</p>\n",
+                "<p>{}: the {subject} at its output is at most {}{} ({sense}).</p>\n",
+                match bound.curvature {
+                    Some(_) => "What was released at the output certifies it",
+                    None => "The run ended as the proof asks",
+                },
                 number(bound.value),
                 bound.of_curvature()
             ),

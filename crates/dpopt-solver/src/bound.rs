@@ -59,9 +59,10 @@ impl StatedBound {
         match self.curvature {
             // No eigenvalue below zero was within reach of the noise.
             Some(0.0) => " and the least eigenvalue of the Hessian there at least 0".to_owned(),
-            Some(curvature) => {
-                format!(" and the least eigenvalue of the Hessian there at least -{curvature:.4}")
-            }
+            Some(curvature) => format!(
+                " and the least eigenvalue of the Hessian there at least -{}",
+                rounded_up(curvature)
+            ),
             None => String::new(),
         }
     }
@@ -83,6 +84,14 @@ impl StatedBound {
     pub fn at_radius(self, radius: Option<f64>) -> Self {
         Self { radius, ..self }
     }
+}
+
+/// Four digits, never below the number.
+fn rounded_up(number: f64) -> f64 {
+    let digits = 10f64.powf(3.0 - number.log10().floor());
+    let up = (number * digits).ceil() / digits;
+    // Of numbers with no such digits.
+    if up >= number { up } else { number }
 }
 
 /// What a bound is on.

@@ -27,7 +27,9 @@ impl std::fmt::Display for Reach {
                 gradient,
                 curvature,
             }) => write!(f, "{gradient:.4} and -{curvature:.4} are within reach"),
-            None => f.write_str("none says more than every point meets"),
+            None => {
+                f.write_str("none with lambda = sqrt(rho alpha) says more than the start tells")
+            }
         }
     }
 }
@@ -103,6 +105,16 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// More steps may be needed than are allowed.
+    #[error("{solver} may need {needed} steps, and at most {most} are allowed")]
+    TooFewSteps {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// Steps that the plan may need.
+        needed: u64,
+        /// Most steps.
+        most: u64,
+    },
     /// A target that every point meets.
     #[error("every point meets {name}: {value} is not below {limit}")]
     EveryPointMeets {
@@ -110,7 +122,7 @@ pub enum PlanError {
         name: &'static str,
         /// The target.
         value: f64,
-        /// What public facts tell of the start, or of every point.
+        /// L0, or L1.
         limit: f64,
     },
     /// No number of orthogonal directions.

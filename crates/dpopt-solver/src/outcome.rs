@@ -165,7 +165,8 @@ pub struct ReleasedNorm {
 }
 
 impl Outcome {
-    /// What is proven of the point: the bound of the plan, if its proof covers a run that ended as this one did. None for a run
+    /// What is proven of the point: the bound of the plan, if its proof covers a run that ended as this one did. Of a run that certified a
+    /// point it is what was released there, however the run ended after that. Otherwise none for a run
     /// that an observer stopped or that diverged, for plans without a bound, where the number of records is not public, and on an
     /// oracle with another number of records or adjacency than was planned for, or with sums in single precision
     /// ([`OracleFacts::exact_for`]). With a regulariser it is of the sum, for which the plan has to be made; a bound of the smoothed

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 /// Share eps of the first-order decrease that pays for <g, e>. A choice: what it costs is below 1 % of a plan.
 const SLACK: f64 = 0.05;
-/// Share delta of the attempts beyond their mean that the count of attempts allows for. A choice.
-const MORE: f64 = 0.3;
+/// The exponent of Ville's inequality for the number of attempts. A choice: 1.3 attempts over their mean, and 2.4 l more.
+const ATTEMPTS: f64 = 0.55;
 /// A candidate with ||g|| <= alpha_B is seen as one with at least this probability. A choice.
 const SEEN: f64 = 0.9;
 /// L1 eta to try.
@@ -31,6 +31,16 @@ pub(super) struct Problem<'a> {
     pub(super) false_certificate: f64,
     /// With what probability a run may cost more than [`SospLevel::cost`] or end in no certificate, beside that.
     pub(super) failure: f64,
+}
+
+impl Problem<'_> {
+    /// d sigma^2/alpha^2 so small that the sign of a curvature step costs next to nothing.
+    fn least_share(&self, targets: SecondOrderTargets) -> f64 {
+        let scale = self.hessian.lipschitz * targets.gradient;
+        let noise = targets.curvature * targets.curvature / (300.0 * scale);
+        // Lower than that no multiplier is in range.
+        (self.facts.dim as f64 * noise * noise).clamp(1e-18, 1e-5)
+    }
 }
 
 /// How a second-order certificate of one size is looked for: everything fixed, from public facts.
@@ -78,6 +88,7 @@ impl SospLevel {
     /// The r at which h r^2/2 - rho r^3/6 - e_s r is largest: (h + sqrt(h^2 - 2 rho e_s))/rho.
     #[must_use]
     pub fn escape_length(&self, hessian_lipschitz: f64, bend: f64) -> f64 {
+        let bend = bend.max(0.0);
         let root = bend * bend - 2.0 * hessian_lipschitz * self.sign_error;
         (bend + root.max(0.0).sqrt()) / hessian_lipschitz
     }
@@ -98,7 +109,7 @@ pub(super) fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<
     }
     let mut best: Option<SospLevel> = None;
     let mut caps = (16.0, 64.0);
-    for share in geometric(1e-5, 10.0, 1.3) {
+    for share in geometric(of.least_share(targets), 10.0, 1.3) {
         for ratio in RATIOS {
             let found = consistent(of, targets, (share, ratio), &mut caps);
             if let Some(level) = found
@@ -270,7 +281,8 @@ impl<'a> Trial<'a> {
         } else {
             0.0
         };
-        let (each, once) = ((1.0 + MORE) / seen, self.log * (2.0 + 0.5 / MORE) / seen);
+        let once = 1.0 / (seen * -(-ATTEMPTS).exp_m1());
+        let (each, once) = (ATTEMPTS * once, self.log * once);
         let at_candidate = slack * a * alpha * alpha;
         let per_attempt = lost * dim + rounded;
         let escape_gain = escape.falls - per_attempt * each - at_candidate;
@@ -301,7 +313,7 @@ impl<'a> Trial<'a> {
             curvature_quantile: self.curvature_quantile,
             operator: self.operator,
             sign_error: self.sign_error,
-            most_steps: self.steps as u64,
+            most_steps: (self.steps as u64).min(self.of.most_steps),
             most_hessians: self.hessians as u64,
             cost,
         };

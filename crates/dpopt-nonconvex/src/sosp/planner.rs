@@ -14,13 +14,17 @@ pub(super) const NAME: &str = "sosp";
 const FINER: f64 = 1.25;
 /// The largest lambda over L1 that is planned for where none was asked for. A choice: at 1 nothing would be said.
 const MOST_CURVATURE: f64 = 0.9;
+/// Share of mu^2 for which a Hessian has to tell the least lambda that is planned for where none was asked for. A choice.
+const HESSIAN_SHARE: f64 = 0.05;
+/// About what the quantiles of a level add up to, beside sqrt(2 d), in standard deviations. A choice.
+const QUANTILES: f64 = 9.0;
 
 /// What the caller chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct SospSettings {
     /// alpha and lambda: the run ends with the first certificate. None: the least alpha that the budget is sure to pay for, lambda =
-    /// min(sqrt(rho alpha), 0.9 L1), and after that certificate finer ones, as long as the budget lasts.
+    /// min(sqrt(rho alpha), 0.9 L1) (but no less than a Hessian tells for a twentieth of the budget), and after that certificate finer ones, as long as the budget lasts.
     pub targets: Option<SecondOrderTargets>,
     /// p: the probability with which the plan's bound, or the certificate that is stated, may be false. Half of it is the certificate's.
     pub failure: f64,
@@ -82,7 +86,7 @@ impl SospPlan {
     /// The plan.
     ///
     /// # Errors
-    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something;
+    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something; [`PlanError::TooFewSteps`];
     /// [`PlanError::TooManyDimensions`]; [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
     pub fn new(
         facts: &PublicFacts,
@@ -155,9 +159,12 @@ impl SospPlan {
         loop {
             number += 1;
             let alpha = self.first.targets.gradient / FINER.powi(number);
+            if !(alpha > 0.0) {
+                return None;
+            }
             if alpha < reached {
                 let of = problem(facts, &self.hessian, &self.settings, number);
-                return Some((number, cheapest(&of, coupled(&of, alpha))?));
+                return Some((number, cheapest(&of, coupled(&of, alpha, self.mu))?));
             }
         }
     }
@@ -185,18 +192,26 @@ fn problem<'a>(
     }
 }
 
-/// alpha, and the lambda that goes with it where none was asked for.
-fn coupled(of: &Problem<'_>, alpha: f64) -> SecondOrderTargets {
+/// alpha, and the lambda that goes with it where none was asked for: sqrt(rho alpha), but no less than a Hessian tells for a
+/// twentieth of the budget, and at most 0.9 L1.
+fn coupled(of: &Problem<'_>, alpha: f64, mu: f64) -> SecondOrderTargets {
     let targets = SecondOrderTargets::coupled(alpha, of.hessian.lipschitz);
+    let told = 2.0 * ((2.0 * of.facts.dim as f64).sqrt() + QUANTILES);
+    let least = told
+        * of.facts
+            .noise_std(of.hessian.frobenius, HESSIAN_SHARE.powf(-0.5) / mu);
     SecondOrderTargets {
-        curvature: targets.curvature.min(MOST_CURVATURE * of.facts.smoothness),
+        curvature: targets
+            .curvature
+            .max(least)
+            .min(MOST_CURVATURE * of.facts.smoothness),
         ..targets
     }
 }
 
 /// The cheapest level for these targets, if the budget pays for it.
 fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospLevel, PlanError> {
-    let limits = (of.facts.trivial_bound(), of.facts.smoothness);
+    let limits = (of.facts.lipschitz, of.facts.smoothness);
     for (name, value, limit) in [
         ("the gradient that is asked for", targets.gradient, limits.0),
         (
@@ -222,14 +237,26 @@ fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospL
 
 /// The level of the least alpha that the budget pays for, found to within 1 %.
 fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
-    let widest = coupled(of, 0.999 * of.facts.trivial_bound());
-    let found = cheapest(of, widest);
-    let mut best = match found {
-        Some(level) if level.cost <= mu * mu => level,
-        _ => {
-            let cost = found.map_or(f64::INFINITY, |level| level.cost);
-            return Err(uncertifiable(of, widest, cost, None, mu));
+    let widest = 0.999 * of.facts.trivial_bound();
+    // Where lambda is at its cap a smaller alpha can cost less.
+    let mut best: Option<SospLevel> = None;
+    let mut dearest = f64::INFINITY;
+    for share in [1.0, 0.7, 0.5, 0.35] {
+        if let Some(level) = cheapest(of, coupled(of, share * widest, mu)) {
+            dearest = dearest.min(level.cost);
+            if level.cost <= mu * mu {
+                best = Some(level);
+            }
         }
+    }
+    let Some(mut best) = best else {
+        return Err(uncertifiable(
+            of,
+            coupled(of, widest, mu),
+            dearest,
+            None,
+            mu,
+        ));
     };
     // Costs grow about as alpha^-4: a secant that is drawn back where it went too far.
     let mut too_small = 0.0f64;
@@ -240,7 +267,7 @@ fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
         if !(next < 0.99 * old) {
             break;
         }
-        match cheapest(of, coupled(of, next)) {
+        match cheapest(of, coupled(of, next, mu)) {
             Some(level) if level.cost <= mu * mu => best = level,
             _ => too_small = next,
         }
@@ -248,6 +275,7 @@ fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
     Ok(best)
 }
 
+/// Why there is no plan for these targets: too few steps, or too little budget.
 fn uncertifiable(
     of: &Problem<'_>,
     targets: SecondOrderTargets,
@@ -255,6 +283,21 @@ fn uncertifiable(
     reachable: Option<SecondOrderTargets>,
     mu: f64,
 ) -> PlanError {
+    if cost.is_infinite() {
+        let longer = Problem {
+            most_steps: 1 << 50,
+            ..*of
+        };
+        if let Some(level) = cheapest(&longer, targets)
+            && level.cost <= mu * mu
+        {
+            return PlanError::TooFewSteps {
+                solver: NAME,
+                needed: level.most_steps,
+                most: of.most_steps,
+            };
+        }
+    }
     PlanError::Uncertifiable {
         solver: NAME,
         gradient: targets.gradient,

@@ -101,12 +101,16 @@ impl<'a> SospWalk<'a> {
         let upper = released.number
             + level.norm_quantile * released.noise_std
             + PublicFacts::rounding(self.clip.get(), dim);
-        self.norm = Some(ReleasedNorm {
-            step,
+        let found = ReleasedNorm {
+            // The step at whose gradient this point became a candidate.
+            step: step.saturating_sub(1),
             norm: released.number,
             noise_std: released.noise_std,
             upper,
-        });
+        };
+        if self.best.is_none() {
+            self.norm = Some(found);
+        }
         // NaN is no certificate.
         if !(upper <= level.targets.gradient) {
             return Ok(Found::Long);
@@ -133,8 +137,14 @@ impl<'a> SospWalk<'a> {
             + 4.0 * dim as f64 * f64::EPSILON * norm(&matrix);
         let low = lowest - level.curvature_quantile * released.noise_std - rounding;
         Ok(if low >= -level.targets.curvature {
+            self.norm = Some(found);
             Found::Certified(SecondOrderTargets {
-                gradient: upper.max(0.0),
+                // No length is below 0: then this limit is one of the few that are wrong, and the target says what was asked.
+                gradient: if upper > 0.0 {
+                    upper
+                } else {
+                    level.targets.gradient
+                },
                 curvature: (-low).max(0.0),
             })
         } else {
@@ -255,6 +265,8 @@ impl Walk for SospWalk<'_> {
                 closing.certified = Some(reached);
                 closing
             }
+            // Where it is now: the point before may be one that it has left as a saddle.
+            None if self.at.iter().all(|w| w.is_finite()) => Closing::at(self.at.clone()),
             None => Closing::default(),
         };
         closing.norms = self.norms;
