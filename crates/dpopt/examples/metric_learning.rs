@@ -127,6 +127,7 @@ fn pairs() -> (Vec<f64>, Vec<f32>) {
 #[test]
 fn it_learns() {
     let [before, start, after] = in_a_folder().unwrap();
-    // The start alone has .08 more, noise or not: by its least eigenvector, ten deviations from the next.
-    assert!(after > before + 0.05, "{before} {after}");
+    // The start alone has about .08 more, by its least eigenvector, ten deviations from the next; descent from there adds to it.
+    assert!(after > before + 0.1, "{before} {after}");
+    assert!(after > start + 0.01, "{start} {after}");
 }
