@@ -6,7 +6,7 @@ use dpopt_linalg::{SpectrumError, least_eigenvectors};
 use dpopt_oracle::query::{HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 use dpopt_oracle::{AskError, Constants, Oracle};
 use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{ClipNorm, Epsilon, Event, Mu, NoiseMultiplier, Spend, Which};
+use dpopt_privacy::{ClipNorm, Epsilon, Event, Mu, NoiseMultiplier, Refused, Spend, Which};
 use dpopt_solver::{Budget, HessianFacts, PlanError, PublicFacts};
 use serde::Serialize;
 
@@ -22,15 +22,18 @@ const NAME: &str = "curvature-start";
 ///
 /// H' = (1/n) sum clip_F(hess f_1(0; x_i), C_F) + W, with W symmetric of standard deviation s = (2 or 1) C_F z/n, z = 1/(mu sqrt(share)),
 ///
-/// and the start is c V: V the r orthonormal eigenvectors of H' with the least eigenvalues, c public. To first order in the noise the value
-/// falls by c^2/2 times minus the sum of their eigenvalues in H_1.
+/// and the start is c V: V the r orthonormal eigenvectors v of H' with the least eigenvalues, c public. To second order in c the value
+/// changes by c^2/2 times the sum of v^T H_1 v.
 ///
 /// C_F is that of the loss **at 0** (`Loss::constants_at`), which has no term that grows with a ball.
 ///
 /// # Privacy
 /// One `Gaussian(z)` on all records: sqrt(share) mu-GDP. The eigenvectors, and the start, are post-processing of the matrix, which is
-/// public after the release. What is run from there, of [`CurvatureStart::rest`], composes with it to mu-GDP: sum the squares. A guarantee
-/// for both is that of a shared ledger, or of the two events. `docs/privacy/certificates.md` has the release.
+/// public after the release. A run that is `rest_mu`-GDP whatever the start, as those are whose releases are Gaussian on all records and
+/// planned within [`CurvatureStart::rest_mu`], composes with it to mu-GDP: sum the squares. `rest_mu` is fixed before the release, so that the
+/// run may be planned from the start. A sampled run that is given [`CurvatureStart::rest`] as (epsilon, delta) is **not** `rest_mu`-GDP, and nothing here
+/// proves the budget for both. A guarantee for both is that of a shared ledger with a filter, or of the two events where the second was
+/// fixed before the first was released. `docs/privacy/certificates.md` has the release.
 ///
 /// # Example
 /// `dpopt`'s example `metric_learning`.
@@ -49,7 +52,9 @@ pub struct CurvatureStart {
     pub noise_multiplier: NoiseMultiplier,
     /// s.
     pub noise_std: f64,
-    /// Budget of what is run from the start.
+    /// What is left of mu for the run: the squares of the two add up to that of the budget.
+    pub rest_mu: Mu,
+    /// The same as (epsilon, delta), for the planner of a run that is Gaussian on all records: see the section on privacy.
     pub rest: Budget,
 }
 
@@ -71,8 +76,26 @@ pub enum CurvatureStartError {
     #[error(transparent)]
     Ask(#[from] AskError),
     /// The eigenvalue iteration failed on the released matrix, which is public by then and paid for.
-    #[error(transparent)]
+    #[error("the Hessian was released and is paid for, and {0}")]
     Spectrum(#[from] SpectrumError),
+    /// What was released, and is paid for, is not a packed symmetric matrix: the oracle's author's mistake.
+    #[error(
+        "what the oracle released, and was paid for, is not a packed symmetric matrix of order {dim}"
+    )]
+    Released {
+        /// The order.
+        dim: usize,
+    },
+    /// The start was released and is paid for, and the end of the reservation could not be written: all of it stays charged.
+    #[error(
+        "the start was released and is paid for, but its reservation could not be settled, and stands: {source}"
+    )]
+    Unsettled {
+        /// The start, which may be used.
+        start: Box<FoundStart>,
+        /// Why.
+        source: Refused,
+    },
 }
 
 /// A start, and what was released for it.
@@ -86,13 +109,13 @@ pub struct FoundStart {
 }
 
 impl CurvatureStart {
-    /// The part of mu^2 for the Hessian. A choice; on metric learning the results hardly depend on it from 0.1 to 0.5.
+    /// The part of mu^2 for the Hessian. A choice, not a measured one.
     pub const SHARE: f64 = 0.25;
 
     /// With `facts` of the loss of one column (d = p) and `constants` of it at 0.
     ///
     /// # Errors
-    /// [`PlanError::BadFact`] for a C_F, a length or a share out of range, or more columns than features;
+    /// [`PlanError::BadFact`] for records, features, a C_F, a length, a share or noise out of range, or more columns than features;
     /// [`PlanError::TooManyDimensions`].
     pub fn new(
         facts: &PublicFacts,
@@ -102,7 +125,12 @@ impl CurvatureStart {
         (budget, share): (&Budget, f64),
     ) -> Result<Self, PlanError> {
         let frobenius = HessianFacts::of(constants).frobenius;
-        for (name, value) in [("hessian_frobenius", frobenius), ("length", length)] {
+        for (name, value) in [
+            ("records", facts.records as f64),
+            ("dim", facts.dim as f64),
+            ("hessian_frobenius", frobenius),
+            ("length", length),
+        ] {
             PlanError::positive(name, value)?;
         }
         if !(share > 0.0 && share < 1.0) {
@@ -125,17 +153,20 @@ impl CurvatureStart {
         }
         let mu = budget.mu()?.get();
         let noise_multiplier = NoiseMultiplier::new(1.0 / (mu * share.sqrt()))?;
-        let left = Mu::new(mu * (1.0 - share).sqrt())?;
+        let rest_mu = Mu::new(mu * (1.0 - share).sqrt())?;
+        let noise_std = facts.noise_std(frobenius, noise_multiplier.get());
+        PlanError::positive("noise_std", noise_std)?;
         Ok(Self {
             features: dim,
             columns,
             length,
             clip: ClipNorm::new(frobenius)?,
             noise_multiplier,
-            noise_std: facts.noise_std(frobenius, noise_multiplier.get()),
+            noise_std,
+            rest_mu,
             rest: Budget {
                 // Rounded down by as much as a search for mu rounds.
-                epsilon: Epsilon::new(gdp::epsilon(left, budget.delta) * (1.0 - 1e-9))?,
+                epsilon: Epsilon::new(gdp::epsilon(rest_mu, budget.delta) * (1.0 - 1e-9))?,
                 delta: budget.delta,
             },
         })
@@ -150,7 +181,8 @@ impl CurvatureStart {
     /// Reserves, releases the Hessian at 0 of a loss with one column, and takes the start from it.
     ///
     /// # Errors
-    /// [`CurvatureStartError`]: of these only [`CurvatureStartError::Spectrum`] comes after the release.
+    /// [`CurvatureStartError::Dimension`] and [`CurvatureStartError::Ask`] come before a release, and nothing is charged unless the
+    /// refused question's reservation can't be settled either. The others come after it: it is paid for, and not to be repeated for free.
     pub fn release(
         &self,
         of_one_column: &mut dyn Oracle,
@@ -167,9 +199,9 @@ impl CurvatureStart {
         let reserved = of_one_column.books().reserve(&self.spend());
         reserved.map_err(AskError::from)?;
         let released = of_one_column.hessian(of, Which::All, self.noise_multiplier);
-        of_one_column.books().settle().map_err(AskError::from)?;
-        let matrix =
-            unpack_symmetric(plan, &released?.mean).ok_or(AskError::Shape { dim: plan })?;
+        let settled = of_one_column.books().settle();
+        let matrix = unpack_symmetric(plan, &released?.mean)
+            .ok_or(CurvatureStartError::Released { dim: plan })?;
         let spectrum = least_eigenvectors(plan, &matrix, self.columns)?;
         let mut point = vec![0.0; plan * self.columns];
         for (j, vector) in spectrum.vectors.chunks_exact(plan).enumerate() {
@@ -177,10 +209,17 @@ impl CurvatureStart {
                 row[j] = self.length * x;
             }
         }
-        Ok(FoundStart {
+        let start = FoundStart {
             point,
             eigenvalues: spectrum.values,
-        })
+        };
+        match settled {
+            Ok(_) => Ok(start),
+            Err(source) => Err(CurvatureStartError::Unsettled {
+                start: Box::new(start),
+                source,
+            }),
+        }
     }
 }
 

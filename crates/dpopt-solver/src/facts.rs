@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use crate::error::PlanError;
 
-/// Public facts about a problem. Nothing that depends on the records may enter here: a planner
-/// sees only this.
+/// Public facts about a problem. Nothing that depends on the records may enter here, but through what was released, and is paid for, before:
+/// facts at a released point are public. A plan from those makes the run an adaptive second part. The two compose where its share of
+/// the budget was fixed before and it keeps to that whatever was released (mu-GDP: add the squares), or under a filter of a ledger;
+/// otherwise adding up the two events proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PublicFacts {
     /// Public number of records n: the true one under replace-one, a declared one under
@@ -18,7 +20,8 @@ pub struct PublicFacts {
     pub dim: usize,
     /// Neighbouring relation.
     pub adjacency: Adjacency,
-    /// L0: bound on the norm of each record's gradient.
+    /// L0: bound on the norm of each record's gradient, at every point of the run. One that holds at a single point
+    /// (`Loss::constants_at`) plans a run as private, whose bounds and window certificates are not proven.
     pub lipschitz: f64,
     /// L1: Lipschitz constant of each record's gradient; infinite for a loss with kinks.
     pub smoothness: f64,

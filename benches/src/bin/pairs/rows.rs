@@ -161,7 +161,8 @@ impl<'a> Setting<'a> {
         Ok((outcome.point, passes))
     }
 
-    /// The plan of a solver with the most steps that stay within so many passes.
+    /// The plan of a solver under the first limit on its steps, halved from 1,024 a pass, that stays within so many passes; so not the
+    /// most steps that would.
     fn within(
         &self,
         solver: &Solver,

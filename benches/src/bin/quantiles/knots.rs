@@ -129,7 +129,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let steps = options.max_steps.unwrap_or(STEPS);
     let best = medians(&train);
     println!(
-        "| solver | epsilon | mean error, weeks | certificate: radius, value/L0 | bound/L0 | distance on the records/L0 | steps | seconds |\n\
+        "| solver | epsilon | mean error, weeks | certificate: radius, value/L0 | bound/L0 | distance on the records/L0, at most | steps | seconds |\n\
          | - | - | - | - | - | - | - | - |\n\
          | all zero | | {:.3} | | | | | |\n| median of each year, not private | | {:.3} | | | | | |",
         error(&test, |_| -1.0),
@@ -171,12 +171,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             let point = &outcome.point;
             eprintln!("{solver} {epsilon}: {seconds:.1} s, {point:.3?}");
             let loss = loss();
-            let exact = MeanLoss::new(&public, &loss)?;
+            let mean = MeanLoss::new(&public, &loss)?;
             let settings = GoldsteinSettings {
                 max_gradients: 400,
                 ..GoldsteinSettings::default()
             };
-            let exact = goldstein(&exact, point, RADIUS, &settings)?;
+            let searched = goldstein(&mean, point, RADIUS, &settings)?;
             let window = window.map_or("none".to_owned(), |window| {
                 let radius = window.radius_around(point);
                 format!("{radius:.2}, {:.4}", window.value / lipschitz)
@@ -186,7 +186,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
                 error(&test, |age| predict(age, point)),
                 plan.bound()
                     .map_or(f64::NAN, |bound| bound.value / lipschitz),
-                exact.upper / lipschitz,
+                searched.upper / lipschitz,
                 outcome.steps,
             );
         }

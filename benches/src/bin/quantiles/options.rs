@@ -26,9 +26,22 @@ pub(crate) struct Options {
     pub(crate) program: Option<String>,
 }
 
+/// What no program reads.
+const UNREAD: [&str; 7] = [
+    "--json",
+    "--radius",
+    "--tuned",
+    "--tau",
+    "--hidden",
+    "--directions",
+    "--peers",
+];
+/// Nor the costs.
+const COST_UNREAD: [&str; 2] = ["--only", "--threads"];
+
 impl Options {
     /// Reads those of every table and `[--tau T]... [--hidden K]... [--radius R] [--max-steps T] [--directions M] [--add-remove] [--tuned]
-    /// [--peers PYTHON SCRIPT] [--program cost|knots]`.
+    /// [--peers PYTHON SCRIPT] [--program cost|knots]`. Options that a program would not read are refused.
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
         let (mut taus, mut units, mut radius, mut max_steps) = (Vec::new(), Vec::new(), 3.0, None);
         let (mut directions, mut relation) = (None, Adjacency::ReplaceOne);
@@ -49,6 +62,14 @@ impl Options {
             }
             Ok(true)
         })?;
+        if let Some(program) = program.as_deref() {
+            let unread = |word: &str| {
+                UNREAD.contains(&word) || program == "cost" && COST_UNREAD.contains(&word)
+            };
+            if let Some(word) = words.iter().find(|word| unread(word)) {
+                return Err(format!("`--program {program}` does not read `{word}`").into());
+            }
+        }
         let quick = common.quick;
         if taus.is_empty() {
             taus = if quick {

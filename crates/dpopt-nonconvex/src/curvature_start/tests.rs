@@ -98,6 +98,8 @@ fn the_budget_is_split_by_squares() {
             .get()
             .powi(2);
         assert!(first + rest <= whole);
+        let exactly = first + plan.rest_mu.get().powi(2);
+        assert!((exactly / whole - 1.0).abs() < 1e-12 && rest <= plan.rest_mu.get().powi(2));
         assert!(
             (first + rest) / whole > 1.0 - 1e-6,
             "{first} {rest} {whole}"
@@ -164,4 +166,14 @@ fn what_makes_no_sense_is_refused() {
             "{dim} {r} {length} {share}"
         );
     }
+    let none = PublicFacts {
+        records: 0,
+        ..facts(P)
+    };
+    let refused = CurvatureStart::new(&none, &constants, columns(2), 1.0, (&budget(), 0.5));
+    let name = "records";
+    assert_eq!(
+        refused.unwrap_err(),
+        PlanError::BadFact { name, value: 0.0 }
+    );
 }

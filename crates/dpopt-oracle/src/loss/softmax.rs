@@ -24,6 +24,8 @@ use crate::records::{Example, Examples, Records};
 ///   Over distributions with a given mean on an interval of length D its extremes are at two points
 ///   (it is linear in the distribution), where it is q(1-q)(1-2q) D'^3 <= D^3/(6 sqrt 3) in size; and D
 ///   <= sqrt 2 ||v||. A symmetric form is largest at three equal arguments. Reached with two classes.
+/// - C_F = X^2/2: with a = sum p_k^2, ||diag p - p p^T||_F^2 = a - 2 sum p_k^3 + a^2, and a^2 = (sum p_k^(1/2) p_k^(3/2))^2 <= sum p_k^3
+///   (Cauchy and Schwarz), so it is at most a - a^2 <= 1/4. Reached at p = (1/2, 1/2, 0, ...).
 /// - F(0) - min F <= ln K: f(0) = ln K, and f > 0.
 ///
 /// # Shapes
@@ -57,12 +59,9 @@ impl Softmax {
         let gap = (self.classes as f64).ln();
         let smoothness = 0.5 * row_norm * row_norm;
         let third = root2 / (3.0 * 3f64.sqrt());
-        // (diag p - p p^T) (x) x x^T: its largest eigenvalue is at most X^2/2 and its trace at most X^2 (1 - 1/K).
-        let trace = row_norm * row_norm * (1.0 - 1.0 / self.classes as f64);
-        let frobenius = (smoothness * trace).sqrt();
         Constants::new(root2 * row_norm, smoothness, gap, Convexity::Convex)
             .with_hessian_lipschitz(third * row_norm.powi(3))
-            .with_hessian_frobenius(frobenius)
+            .with_hessian_frobenius(smoothness)
     }
 
     fn class(&self, label: f64) -> usize {
@@ -293,7 +292,9 @@ mod tests {
 
     use dpopt_testkit::uniforms;
 
-    use super::super::laws::{changes, gradients_and_constants, passes};
+    use super::super::laws::{
+        changes, gradients_and_constants, hessian, passes, second_derivatives,
+    };
     use super::*;
 
     fn examples(backward: bool, sparse: bool) -> Examples {
@@ -324,6 +325,7 @@ mod tests {
             for sparse in [false, true] {
                 gradients_and_constants(&loss, &examples(false, sparse), 6.0);
                 changes(&loss, &examples(false, sparse), 6.0);
+                second_derivatives(&loss, &examples(false, sparse), 6.0);
                 passes(loss, examples(false, sparse), examples(true, sparse), 0.0);
             }
         }
@@ -371,7 +373,7 @@ mod tests {
         assert_eq!(loss.class(2.0), 2);
     }
 
-    /// L0 is approached, L1 and rho are reached; so is the gap, by the value at the origin.
+    /// L0 is approached, L1, C_F and rho are reached; so is the gap, by the value at the origin.
     #[test]
     fn the_constants_are_attained() {
         let loss = Softmax::new(3).unwrap();
@@ -390,6 +392,8 @@ mod tests {
             (quadratic / claimed.smoothness - 1.0).abs() < 1e-12,
             "{quadratic}"
         );
+        let whole = hessian(&loss, data.record(0), &[0.0, 0.0, -400.0]).concat();
+        assert!((norm(&whole) / claimed.hessian_frobenius - 1.0).abs() < 1e-12);
         // p_1 = (1 + 1/sqrt 3)/2: the logits of one class apart by ln((1 + a)/(1 - a)).
         let a = 1.0 / 3f64.sqrt();
         let apart = ((1.0 + a) / (1.0 - a)).ln() / 2.0;

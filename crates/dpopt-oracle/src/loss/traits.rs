@@ -100,7 +100,11 @@ pub trait Loss: Sync {
     fn constants_on(&self, records: &Self::Records) -> Constants;
 
     /// Constants at one public point, which may be far sharper than those on a ball: a factored loss has gradient 0 at 0. They say
-    /// nothing of other points. The default are those of [`Loss::constants_on`]. Must not read a record.
+    /// nothing of other points: a bound that a plan states from them, and a certificate of a window of its points, are **not** proven once
+    /// a run leaves the point. The gap is F(point) - min F. The default are those of [`Loss::constants_on`]. Must not read a record.
+    ///
+    /// # Shapes
+    /// `point`: d. A point of another length gets the constants of [`Loss::constants_on`].
     fn constants_at(&self, records: &Self::Records, point: &[f64]) -> Constants {
         let _ = point;
         self.constants_on(records)

@@ -88,7 +88,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         self.loss.constants_on(self.data.records())
     }
 
-    /// Those that hold at one public point: [`Loss::constants_at`].
+    /// Those that hold at one public point, and prove nothing of others: [`Loss::constants_at`].
+    ///
+    /// # Shapes
+    /// `point`: d.
     #[must_use]
     pub fn constants_at(&self, point: &[f64]) -> Constants {
         self.loss.constants_at(self.data.records(), point)

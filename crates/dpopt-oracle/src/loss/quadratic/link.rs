@@ -239,9 +239,13 @@ impl Loss for QuadraticLink {
         self.constants_within(records, self.ball, phi)
     }
 
-    /// On the operator norm of U, which is at most the root of the largest row sum of |U^T U|; and on the slopes of phi for q in
-    /// [0, X^2 ||U||^2].
+    /// On the operator norm of U, which is at most the root of the largest row sum of |U^T U|; and on the slopes and values of phi for q in
+    /// [0, X^2 ||U||^2]. The gap is F(U) - min F, at most the largest phi at an end of that interval: phi is monotone in q, or falls and then
+    /// rises.
     fn constants_at(&self, records: &Examples, point: &[f64]) -> Constants {
+        if point.len() != self.dim(records) {
+            return self.constants_on(records);
+        }
         let size = operator_norm(self.rank, point);
         let most = (records.row_norm() * size).powi(2);
         let mut phi = self.phi.constants_within(1.0, records.label_bound());
@@ -249,7 +253,12 @@ impl Loss for QuadraticLink {
             .phi
             .largest_slope(-self.threshold, most - self.threshold);
         phi.lipschitz = slope.min(phi.lipschitz);
-        self.constants_within(records, size, phi)
+        let ends =
+            [0.0, most].map(|q| (self.phi).largest_at(q - self.threshold, records.label_bound()));
+        Constants {
+            initial_gap: ends[0].max(ends[1]),
+            ..self.constants_within(records, size, phi)
+        }
     }
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {

@@ -254,6 +254,72 @@ fn bounds_on_hessians_are_attained() {
     close(frobenius(matrix), claimed, 0.5 * 6f64.sqrt());
 }
 
+/// Along e_1 = w/||w|| where q is largest, q = h ||w||^2/2: G = h ||w||, B = h. Where the residual is 0, Welsch's phi' = 0 and phi'' = 1, and the
+/// Hessian is the c G^2 of L1 and C_F; where r^2 = 3 - sqrt 6 phi''' is largest, and phi''' G^3 + 3 phi'' G B is next to rho.
+fn bounds_are_nearly_attained<L: TwiceDifferentiable>(
+    loss: &L,
+    measured: impl Fn(f64) -> L::Records,
+    edge: &[f64],
+    h: f64,
+) {
+    let size = dpopt_linalg::norm(edge);
+    let (q, g) = (0.5 * h * size * size, h * size);
+    let records = measured(q);
+    let claimed = loss.constants_on(&records);
+    let found = dpopt_linalg::norm(&hessian(loss, records.record(0), edge).concat());
+    assert!((found / (g * g) - 1.0).abs() < 1e-9, "{found} {g}");
+    for claimed in [claimed.smoothness, claimed.hessian_frobenius] {
+        let ratio = found / claimed;
+        assert!((0.9..=1.0).contains(&ratio), "{ratio}");
+    }
+    // z - y = -r, where phi''' = r (3 - r^2) e^(-r^2/2).
+    let square = 3.0 - 6f64.sqrt();
+    let records = measured(q + square.sqrt());
+    let along = |by: f64| {
+        let at: Vec<f64> = edge.iter().map(|w| w * (1.0 + by / size)).collect();
+        let matrix = hessian(loss, records.record(0), &at);
+        let rows = matrix.iter().zip(edge);
+        let form: f64 = rows.map(|(row, w)| w * dpopt_linalg::dot(row, edge)).sum();
+        form / (size * size)
+    };
+    let step = 1e-5;
+    let found = (along(step) - along(-step)) / (2.0 * step);
+    let bell = (-0.5 * square).exp();
+    let third = square.sqrt() * (3.0 - square) * bell * g.powi(3);
+    let expected = third + 3.0 * (1.0 - square) * bell * g * h;
+    assert!((found / expected - 1.0).abs() < 1e-5, "{found} {expected}");
+    let ratio = found / loss.constants_on(&records).hessian_lipschitz;
+    assert!((0.9..=1.0).contains(&ratio), "{ratio}");
+}
+
+/// On balls of radius 10 the terms that grow with the ball are nearly all of L1, C_F and rho.
+#[test]
+fn what_grows_with_the_ball_is_attained() {
+    let (phi, ball) = (Glm::Welsch, clip(10.0));
+    let edge = [10.0, 0.0];
+    let threshold = 0.5;
+    let link = QuadraticLink::phase_retrieval(phi, ball);
+    let row = |label: f64| {
+        let design = Design::dense(2, vec![1.0, 0.0]).unwrap();
+        Examples::new(design, vec![(label - threshold) as f32], clip(1.0)).unwrap()
+    };
+    let link = link.with_threshold(Scale::new(threshold).unwrap());
+    bounds_are_nearly_attained(&link, row, &edge, 2.0);
+    let matrix = |label: f64| {
+        let flat = vec![1.0, 0.0, 0.0, 0.0];
+        Measurements::new(two(), flat, vec![label], clip(1.0), None).unwrap()
+    };
+    let sensing = MatrixSensing::new(phi, NonZeroUsize::MIN, ball);
+    bounds_are_nearly_attained(&sensing, matrix, &edge, 2.0);
+    let entry = |value: f64| {
+        let (row, column) = (0, 0);
+        ObservedEntries::new(1, 1, vec![Observed { row, column, value }], None)
+    };
+    let factors = MatrixFactorization::new(phi, NonZeroUsize::MIN, ball);
+    let both = [50f64.sqrt(); 2];
+    bounds_are_nearly_attained(&factors, entry, &both, 1.0);
+}
+
 /// At U = c (orthonormal columns) the operator norm is c, and at 0 the logistic slope is that of the threshold: 1/(1 + e^-b).
 #[test]
 fn constants_at_a_point_are_sharper() {
@@ -273,6 +339,12 @@ fn constants_at_a_point_are_sharper() {
     let here = loss.constants_at(&rows, &[third, 0.0, 0.0, third, 0.0, 0.0]);
     close(here.lipschitz, 6.0 * slope);
     close(here.smoothness, 0.25 * 36.0 + 18.0 * slope);
+    close(here.initial_gap, 1f64.exp().ln_1p());
+    // c X = 3: q - 1 is in [-1, 8], and with y = -1 the loss is largest at 8.
+    let eight = loss.constants_at(&rows, &[1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+    close(eight.initial_gap, 8f64.exp().ln_1p());
+    // A point of another length.
+    assert_eq!(loss.constants_at(&rows, &[1.0]), loss.constants_on(&rows));
     // A long way out nothing is lost.
     let far = loss.constants_at(&rows, &[1e200; 6]);
     assert!(far.lipschitz >= loss.constants_on(&rows).lipschitz);
