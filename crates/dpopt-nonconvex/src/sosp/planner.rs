@@ -2,6 +2,7 @@
 
 use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
+use dpopt_solver::search::MOST_STEPS;
 use dpopt_solver::{
     BoundSense, BoundedQuantity, Budget, HessianFacts, PlanError, PublicFacts, SecondOrderTargets,
     Terms,
@@ -163,7 +164,11 @@ impl SospPlan {
                 return None;
             }
             if alpha < reached {
-                let of = problem(facts, &self.hessian, &self.settings, number);
+                // Nothing is claimed of its cost, so its dearest run may be longer than the plan.
+                let of = Problem {
+                    most_steps: MOST_STEPS as u64,
+                    ..problem(facts, &self.hessian, &self.settings, number)
+                };
                 return Some((number, cheapest(&of, coupled(&of, alpha, self.mu))?));
             }
         }
@@ -285,7 +290,7 @@ fn uncertifiable(
 ) -> PlanError {
     if cost.is_infinite() {
         let longer = Problem {
-            most_steps: 1 << 50,
+            most_steps: MOST_STEPS as u64,
             ..*of
         };
         if let Some(level) = cheapest(&longer, targets)
