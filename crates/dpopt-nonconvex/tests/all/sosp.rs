@@ -69,14 +69,13 @@ fn run_through(
     plan: &SospPlan,
     seed: u64,
     observer: &mut dyn dpopt_nonconvex::Observer,
-    answer: impl FnMut(&mut dyn Oracle, Question<'_>) -> Result<Answer, AskError>,
+    mut answer: impl FnMut(&mut dyn Oracle, Question<'_>) -> Result<Answer, AskError>,
 ) -> Outcome {
     let data = data();
     let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
     let means = PrivateMean::new(&data, loss(), curator)
         .unwrap()
         .with_hessians();
-    let mut answer = answer;
     let mut through = Through::new(means, |inner: &mut PrivateMean<'_, _>, question| {
         answer(inner, question)
     });
