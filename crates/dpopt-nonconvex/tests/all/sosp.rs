@@ -1,16 +1,20 @@
 //! Second-order stationary points: from a saddle of private records to a certificate, and what is refused.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 
-use dpopt_linalg::{Design, add_scaled, dot, norm};
+use dpopt_linalg::{Design, add_scaled, dot, norm, symmetric_spectrum};
 use dpopt_nonconvex::{
     Budget, HessianFacts, NoObserver, Outcome, Plan as _, PlanError, PublicFacts, Release,
-    RunError, SecondOrderTargets, SospPlan, SospSettings, Stop,
+    RunError, SecondOrderTargets, SospPlan, SospSettings, StatedBound, Stop,
 };
-use dpopt_oracle::{Convexity, Glm, PrivateData, PrivateMean, QuadraticLink};
+use dpopt_oracle::{
+    Answer, AskError, Convexity, Glm, Mean, Number, Oracle, PrivateData, PrivateMean,
+    QuadraticLink, Question,
+};
 use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator};
 
-use crate::common::budget;
+use crate::common::{Through, budget};
 
 const RECORDS: usize = 30_000;
 const DIM: usize = 3;
@@ -33,7 +37,7 @@ fn data() -> PrivateData {
     let design = Design::dense(DIM, rows).unwrap();
     let one = ClipNorm::new(1.0).unwrap();
     let labels = vec![1.0; RECORDS];
-    PrivateData::new(design, labels, one, Adjacency::ReplaceOne, None).unwrap()
+    PrivateData::made_up(design, labels, one, Adjacency::ReplaceOne, None).unwrap()
 }
 
 /// On rows and a ball of length 1: |grad q| <= 2 and ||hess q|| = 2 for q = <w, x>^2.
@@ -60,13 +64,28 @@ fn plan(settings: SospSettings, budget: &Budget) -> Result<SospPlan, PlanError> 
     SospPlan::new(&facts, &hessian, budget, settings)
 }
 
-fn run(plan: &SospPlan, observer: &mut dyn dpopt_nonconvex::Observer) -> Outcome {
+/// A run with this seed whose answers go through a function.
+fn run_through(
+    plan: &SospPlan,
+    seed: u64,
+    observer: &mut dyn dpopt_nonconvex::Observer,
+    mut answer: impl FnMut(&mut dyn Oracle, Question<'_>) -> Result<Answer, AskError>,
+) -> Outcome {
     let data = data();
-    let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
-    let mut means = PrivateMean::new(&data, loss(), curator)
+    let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
+    let means = PrivateMean::new(&data, loss(), curator)
         .unwrap()
         .with_hessians();
-    plan.run(&mut means, observer).unwrap()
+    let mut through = Through::new(means, |inner: &mut PrivateMean<'_, _>, question| {
+        answer(inner, question)
+    });
+    plan.run(&mut through, observer).unwrap()
+}
+
+fn run(plan: &SospPlan, seed: u64) -> Outcome {
+    run_through(plan, seed, &mut NoObserver, |inner, question| {
+        inner.answer(question)
+    })
 }
 
 /// The exact gradient of the mean over the records: of -2 t x/(1 + exp(t^2)), t = <w, x>.
@@ -79,67 +98,221 @@ fn gradient(point: &[f64]) -> Vec<f64> {
     mean
 }
 
+/// The least eigenvalue of the Hessian of the mean: of (4 t^2 s (1 - s) - 2 s) x x^T, s = 1/(1 + exp(t^2)).
+fn least_eigenvalue(point: &[f64]) -> f64 {
+    let mut mean = vec![0.0; DIM * DIM];
+    for x in (0..10).map(row) {
+        let t = dot(&x, point);
+        let s = 1.0 / (1.0 + (t * t).exp());
+        let second = 4.0 * t * t * s * (1.0 - s) - 2.0 * s;
+        for (i, mean) in mean.iter_mut().enumerate() {
+            *mean += 0.1 * second * x[i / DIM] * x[i % DIM];
+        }
+    }
+    symmetric_spectrum(DIM, &mean).unwrap().eigenvalues[0]
+}
+
+/// The bound that a run states, if it is true.
+fn true_bound(outcome: &Outcome) -> StatedBound {
+    let bound = outcome.bound().expect("no bound");
+    let (gradient, least) = (
+        norm(&gradient(&outcome.point)),
+        least_eigenvalue(&outcome.point),
+    );
+    let curvature = bound.curvature.unwrap();
+    assert!(gradient <= bound.value, "{gradient} {outcome:?}");
+    assert!(least >= -curvature, "{least} {outcome:?}");
+    bound
+}
+
+#[test]
+fn the_closed_forms_are_derivatives_of_the_loss() {
+    let value = |point: &[f64]| -> f64 {
+        let of = |x: [f64; DIM]| (-dot(&x, point).powi(2)).exp().ln_1p();
+        (0..10).map(|i| 0.1 * of(row(i))).sum()
+    };
+    let at = [0.7, -0.4, 0.2];
+    let moved = |i: usize, by: f64| {
+        let mut point = at;
+        point[i] += by;
+        point
+    };
+    let exact = gradient(&at);
+    for (i, exact) in exact.iter().enumerate() {
+        let slope = (value(&moved(i, 1e-5)) - value(&moved(i, -1e-5))) / 2e-5;
+        assert!((slope - exact).abs() < 1e-9, "{slope} {exact}");
+    }
+    let differences = (0..DIM).flat_map(|i| {
+        let (up, down) = (gradient(&moved(i, 1e-5)), gradient(&moved(i, -1e-5)));
+        up.into_iter()
+            .zip(down)
+            .map(|(up, down)| (up - down) / 2e-5)
+    });
+    let differences: Vec<f64> = differences.collect();
+    let least = symmetric_spectrum(DIM, &differences).unwrap().eigenvalues[0];
+    assert!((least - least_eigenvalue(&at)).abs() < 1e-8, "{least}");
+    // At the origin the Hessian is -mean(x x^T).
+    assert!(least_eigenvalue(&[0.0; DIM]) < -0.7);
+}
+
 #[test]
 fn a_run_from_a_saddle_leaves_it_and_ends_in_a_certificate_that_is_true() {
     let budget = budget(8.0);
     let plan = plan(SospSettings::new(100_000), &budget).unwrap();
-    let outcome = run(&plan, &mut NoObserver);
+    let outcome = run(&plan, 1);
     assert_eq!(outcome.stop, Stop::Certified);
-    assert!(
-        !outcome.returned_start() && norm(&outcome.point) > 0.3,
-        "{outcome:?}"
-    );
-    let bound = outcome.bound().unwrap();
-    assert!(bound.value <= plan.bound().unwrap().value);
-    assert!(norm(&gradient(&outcome.point)) <= bound.value);
-    assert!(bound.curvature.unwrap() <= plan.level().targets.curvature);
+    assert!(norm(&outcome.point) > 0.3, "{outcome:?}");
+    true_bound(&outcome);
     let (_, epsilon) =
         Accountant::least(&outcome.spent, budget.delta, Adjacency::ReplaceOne).unwrap();
     assert!(epsilon <= 8.0 + 1e-6, "{epsilon}");
 }
 
+/// Targets that any budget which pays for a certificate at all pays for.
+fn wide_targets(budget: &Budget) -> SecondOrderTargets {
+    let widest = plan(SospSettings::new(100_000), budget).unwrap();
+    let targets = widest.level().targets;
+    SecondOrderTargets {
+        gradient: 1.3 * targets.gradient,
+        curvature: 1.1 * targets.curvature,
+    }
+}
+
 #[test]
 fn a_run_with_targets_ends_there_and_keeps_the_rest_of_its_budget() {
     let budget = budget(8.0);
-    let widest = plan(SospSettings::new(100_000), &budget)
-        .unwrap()
-        .level()
-        .targets;
-    let targets = SecondOrderTargets {
-        gradient: 1.3 * widest.gradient,
-        curvature: 1.1 * widest.curvature,
-    };
+    let targets = wide_targets(&budget);
     let plan = plan(SospSettings::new(100_000).with_targets(targets), &budget).unwrap();
-    let outcome = run(&plan, &mut NoObserver);
+    let outcome = run(&plan, 1);
     assert_eq!(outcome.stop, Stop::Certified);
+    true_bound(&outcome);
+    assert!(norm(&gradient(&outcome.point)) <= targets.gradient);
+    assert!(least_eigenvalue(&outcome.point) >= -targets.curvature);
     let (_, epsilon) =
         Accountant::least(&outcome.spent, budget.delta, Adjacency::ReplaceOne).unwrap();
     assert!(epsilon < 7.0, "{epsilon}");
 }
 
-/// What was certified before a signal stays certified; before a certificate nothing is stated.
+/// What a listener has heard: the last norm with its noise, the point of a Hessian that nothing was asked after, and the point that was
+/// certified: that of the first gradient that is asked for where a Hessian was. (A saddle is left.)
+#[derive(Default)]
+struct Heard {
+    norm: Option<Number>,
+    hessian: Option<Vec<f64>>,
+    certified: Option<Vec<f64>>,
+}
+
+/// What was certified before a signal stays certified, point and limits; before a certificate nothing is stated.
 #[test]
 fn a_run_that_is_stopped_states_what_it_certified_before() {
     let plan = plan(SospSettings::new(100_000), &budget(8.0)).unwrap();
-    let all = run(&plan, &mut NoObserver).steps;
-    let (mut none, mut some) = (0, 0);
-    for last in [0, all / 2, all.saturating_sub(4)] {
-        let mut stop = |release: &Release<'_>| match release.step >= last {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        };
-        let outcome = run(&plan, &mut stop);
-        // Another run may end before that step.
-        assert!(matches!(outcome.stop, Stop::ByObserver | Stop::Certified));
-        match outcome.bound() {
-            Some(bound) => {
-                some += 1;
-                assert!(bound.curvature.is_some() && bound.value > 0.0);
+    let heard = RefCell::new(Heard::default());
+    let mut stop = |_: &Release<'_>| match heard.borrow().certified {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    };
+    let outcome = run_through(&plan, 1, &mut stop, |inner, question| {
+        let mut heard = heard.borrow_mut();
+        match &question {
+            Question::Hessian { of, .. } => heard.hessian = Some(of.point.to_vec()),
+            Question::Mean { of, .. } => {
+                let last = heard.hessian.take();
+                heard.certified = last.filter(|point| point == of.point());
             }
-            None => none += 1,
+            _ => {}
         }
+        let answer = inner.answer(question)?;
+        if let Answer::Number(number) = &answer {
+            heard.norm = Some(*number);
+        }
+        Ok(answer)
+    });
+    assert_eq!(outcome.stop, Stop::ByObserver);
+    let bound = true_bound(&outcome);
+    let heard = heard.into_inner();
+    assert_eq!(Some(&outcome.point), heard.certified.as_ref());
+    let released = heard.norm.unwrap();
+    let upper = released.number + plan.level().norm_quantile * released.noise_std;
+    assert!((bound.value - upper).abs() < 1e-6, "{upper} {outcome:?}");
+
+    let mut first = |_: &Release<'_>| ControlFlow::Break(());
+    let outcome = run_through(&plan, 1, &mut first, |inner, question| {
+        inner.answer(question)
+    });
+    assert_eq!(outcome.stop, Stop::ByObserver);
+    assert_eq!(outcome.bound(), None);
+}
+
+/// No length is below zero: such a norm is one of the few that are wrong, and nothing is finer than what it says.
+#[test]
+fn norms_far_below_zero_end_a_run_and_certify_no_gradient_of_zero() {
+    let budget = budget(8.0);
+    let targets = wide_targets(&budget);
+    let settings = SospSettings::new(100_000);
+    for settings in [settings, settings.with_targets(targets)] {
+        let plan = plan(settings, &budget).unwrap();
+        let outcome = run_through(&plan, 1, &mut NoObserver, |inner, question| {
+            Ok(match inner.answer(question)? {
+                Answer::Number(x) => Answer::Number(Number::new(-100.0, x.noise_std)),
+                other => other,
+            })
+        });
+        assert_eq!(outcome.stop, Stop::Certified);
+        let bound = outcome.bound().unwrap();
+        assert!(bound.value > 0.0, "{outcome:?}");
+        if settings.targets.is_some() {
+            assert_eq!(bound.value, targets.gradient);
+        }
+        let (_, epsilon) =
+            Accountant::least(&outcome.spent, budget.delta, Adjacency::ReplaceOne).unwrap();
+        assert!(epsilon <= 8.0 + 1e-6, "{epsilon}");
     }
-    assert!(none >= 1 && none + some == 3);
+}
+
+/// A run that finds a saddle everywhere: no gradient, and a Hessian of minus the identity.
+#[test]
+fn a_run_that_ends_uncertified_returns_the_point_after_its_last_escape() {
+    let budget = budget(8.0);
+    let targets = wide_targets(&budget);
+    let plan = plan(SospSettings::new(100_000).with_targets(targets), &budget).unwrap();
+    let mut saddles: Vec<Vec<f64>> = Vec::new();
+    let mut deviation = 0.0;
+    let outcome = run_through(&plan, 1, &mut NoObserver, |inner, question| {
+        let hessian = match &question {
+            Question::Hessian { of, .. } => Some(of.point.to_vec()),
+            _ => None,
+        };
+        Ok(match (inner.answer(question)?, hessian) {
+            (Answer::Mean(x), Some(point)) => {
+                saddles.push(point);
+                deviation = x.noise_std;
+                // Packed by rows of the lower triangle.
+                let minus_one = vec![-1.0, 0.0, -1.0, 0.0, 0.0, -1.0];
+                Answer::Mean(Mean::new(minus_one, x.noise_std))
+            }
+            (Answer::Mean(x), None) => Answer::Mean(Mean::new(vec![0.0; DIM], x.noise_std)),
+            (Answer::Number(x), _) => Answer::Number(Number::new(0.0, x.noise_std)),
+            (other, _) => other,
+        })
+    });
+    assert!(
+        matches!(outcome.stop, Stop::StepCap | Stop::BudgetUsed),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.bound(), None);
+    let level = plan.level();
+    assert!(saddles.len() as u64 <= level.most_hessians);
+    // h <= rho r <= 2 h, and no two are the same.
+    let bend = 1.0 - level.operator * deviation;
+    let rho = plan.hessian().lipschitz;
+    saddles.push(outcome.point);
+    assert!(saddles.len() > 1 && bend > 0.5, "{bend}");
+    for pair in saddles.windows(2) {
+        let mut way = pair[1].clone();
+        add_scaled(&mut way, -1.0, &pair[0]);
+        let length = rho * norm(&way);
+        assert!(length > 0.999 * bend && length < 2.001 * bend, "{length}");
+    }
 }
 
 #[test]

@@ -30,6 +30,10 @@ const SLACK: f64 = 1e-8;
 const PLANS: u64 = 200;
 /// Of the second-order solver, whose planner takes longer.
 const SECOND_ORDER_PLANS: u64 = 24;
+/// Of the second-order solver without targets, which plans again after each certificate: that takes longer than the run.
+const ANYTIME_PLANS: u64 = 4;
+/// Runs of those in a quick audit.
+const QUICK_ANYTIME: u64 = 200;
 /// Most records of a data set.
 const RECORDS: u64 = 9;
 /// Most dimensions.
@@ -81,6 +85,18 @@ impl TranscriptMeter {
         Self {
             label: Label::new(&format!("sosp/meter/{adjacency}"), "sosp"),
             plans: second_order_plans,
+            ..Self::new(adjacency)
+        }
+    }
+
+    /// A meter of the second-order solver without targets, whose noise changes after each certificate: few plans and fewer runs.
+    #[must_use]
+    pub fn second_order_anytime(adjacency: Adjacency) -> Self {
+        Self {
+            label: Label::new(&format!("sosp/meter-anytime/{adjacency}"), "sosp"),
+            plans: anytime_plans,
+            quick: QUICK_ANYTIME,
+            full: 10 * QUICK_ANYTIME,
             ..Self::new(adjacency)
         }
     }
@@ -300,15 +316,42 @@ fn facts(adjacency: Adjacency, random: &mut Normals) -> PublicFacts {
     }
 }
 
-/// Plans of the second-order solver with targets, near the least that the budget pays for and far from it. (One that goes on after its first
-/// certificate plans again each time, which takes longer than the run.)
+/// Plans of the second-order solver with targets, near the least that the budget pays for and far from it.
 fn second_order_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
+    sosp_plans(SECOND_ORDER_PLANS, adjacency, seed, |random, anytime| {
+        let facts = anytime.facts();
+        let least = anytime.level().targets;
+        let wider = |x: f64, limit: f64, share: f64| x.powf(1.0 - share) * limit.powf(share);
+        let limit = 0.99 * facts.trivial_bound();
+        Some(SecondOrderTargets {
+            gradient: wider(least.gradient, limit, 0.3 * random.uniform()),
+            curvature: wider(
+                least.curvature,
+                0.99 * facts.smoothness,
+                0.3 * random.uniform(),
+            ),
+        })
+    })
+}
+
+/// Plans of the second-order solver that go on after their first certificate.
+fn anytime_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
+    sosp_plans(ANYTIME_PLANS, adjacency, seed, |_, _| None)
+}
+
+/// So many plans of the second-order solver, with these targets, which are given the plan without any.
+fn sosp_plans(
+    count: u64,
+    adjacency: Adjacency,
+    seed: u64,
+    targets: fn(&mut Normals, &SospPlan) -> Option<SecondOrderTargets>,
+) -> Result<Vec<Metered>, CheckError> {
     let mut random = Normals::new(seed);
     let mut plans = Vec::new();
     let mut number = 0;
-    while (plans.len() as u64) < SECOND_ORDER_PLANS {
+    while (plans.len() as u64) < count {
         number += 1;
-        if number > 100 * SECOND_ORDER_PLANS {
+        if number > 100 * count {
             return Err("no plan fits the meter".into());
         }
         let facts = facts(adjacency, &mut random);
@@ -318,24 +361,16 @@ fn second_order_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, C
         };
         let budget = budget(10f64.powf(3.0 * random.uniform()))?;
         let settings = SospSettings::new(STEPS * STEPS);
-        let anytime = SospPlan::new(&facts, &hessian, &budget, settings);
-        let plan = match anytime {
-            Ok(plan) => {
-                let SecondOrderTargets {
-                    gradient,
-                    curvature,
-                } = plan.level().targets;
-                let wider =
-                    |x: f64, limit: f64, share: f64| x.powf(1.0 - share) * limit.powf(share);
-                let limit = 0.99 * facts.trivial_bound();
-                let targets = SecondOrderTargets {
-                    gradient: wider(gradient, limit, 0.3 * random.uniform()),
-                    curvature: wider(curvature, 0.99 * facts.smoothness, 0.3 * random.uniform()),
-                };
+        let anytime = match SospPlan::new(&facts, &hessian, &budget, settings) {
+            Ok(plan) => plan,
+            Err(PlanError::Uncertifiable { .. } | PlanError::TooFewSteps { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let plan = match targets(&mut random, &anytime) {
+            Some(targets) => {
                 SospPlan::new(&facts, &hessian, &budget, settings.with_targets(targets))?
             }
-            Err(PlanError::Uncertifiable { .. }) => continue,
-            Err(error) => return Err(error.into()),
+            None => anytime,
         };
         plans.push(Metered {
             mu: plan.mu(),
@@ -352,6 +387,9 @@ fn lying<O: Oracle>(inner: O, seed: u64, hessians: bool) -> impl Oracle {
     let mut random = Normals::new(seed);
     // In most runs gradients are as short as they can be, so that norms and Hessians follow.
     let short = hessians && !mixed(seed, 2).is_multiple_of(4);
+    // In some all norms are far below zero, which no length is, and in some all Hessians are zero: one certificate after the other.
+    let below = hessians && mixed(seed, 3).is_multiple_of(8);
+    let flat = mixed(seed, 4).is_multiple_of(4);
     Around::new(inner, move |inner: &mut O, question| {
         let (hessian, gradient) = match question {
             Question::Hessian { .. } => (true, false),
@@ -361,6 +399,7 @@ fn lying<O: Oracle>(inner: O, seed: u64, hessians: bool) -> impl Oracle {
         match inner.answer(question)? {
             Answer::Number(released) => {
                 let lie = match random.below(8) {
+                    _ if below => -100.0,
                     0 => -100.0,
                     1 => -released.number.abs(),
                     2 => released.number.abs() * 1e-3,
@@ -373,6 +412,7 @@ fn lying<O: Oracle>(inner: O, seed: u64, hessians: bool) -> impl Oracle {
             Answer::Mean(released) if hessian || (gradient && short) => {
                 // Below zero on the diagonal: a saddle, and the run goes on.
                 let factor = match (hessian, random.below(8)) {
+                    (true, _) if flat => 0.0,
                     (true, 0) => 0.0,
                     (true, 1) => 1.0,
                     (false, 0) => 1.0,

@@ -75,6 +75,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             },
         ));
         registry.add(TranscriptMeter::second_order(adjacency));
+        registry.add(TranscriptMeter::second_order_anytime(adjacency));
     }
     canary(registry)
 }

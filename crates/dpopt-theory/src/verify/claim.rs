@@ -28,8 +28,6 @@ pub enum Axis {
     Radius,
     /// Directions of a step from values alone, m.
     Directions,
-    /// The least eigenvalue that is told from zero, lambda.
-    Curvature,
 }
 
 impl Axis {
@@ -46,7 +44,6 @@ impl Axis {
             Axis::Steps => "T",
             Axis::Radius => "r",
             Axis::Directions => "m",
-            Axis::Curvature => "lambda",
         }
     }
 }

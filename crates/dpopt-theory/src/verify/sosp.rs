@@ -3,23 +3,18 @@
 //! `sosp/*`: the alpha of the certificate that a run ends with (the true gradient norm, if that should be longer), on the
 //! [`SmoothRamp`] with L0 = L1 = rho = C_F = 1 and F0 = 1/2, the worst over slopes at fixed ratios to the planned bound: around the length at
 //! which a point becomes a candidate. A run without a certificate counts as alpha = 1.
-//!
-//! `sosp-curvature/lambda`: the squared mu of the first of ever less noisy Hessians that certifies lambda, as the solver reads one, at a
-//! point where the true Hessian is zero, so that the noise has the whole of the spectrum to go below zero.
 
-use dpopt_linalg::symmetric_spectrum;
 use dpopt_nonconvex::{
-    HessianFacts, NoObserver, Plan as _, PublicFacts, SospPlan, SospSettings, Stop, normal_reach,
+    HessianFacts, NoObserver, Plan as _, PublicFacts, SospPlan, SospSettings, Stop,
 };
-use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
-use dpopt_oracle::{Convexity, Oracle as _};
-use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Spend, Which};
+use dpopt_oracle::Convexity;
+use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Expect, Experiment, Measured, Trial};
 use super::common::{DELTA, Plans, Privacy, Size, gradient_norm, half_decades, share};
 use crate::checks::{CheckError, Effort};
 use crate::simulation::{ClosedForm, SimulatedOracle};
-use crate::zoo::{CubicSaddles, RampLimits, SmoothRamp};
+use crate::zoo::{RampLimits, SmoothRamp};
 
 /// L0 = L1 = rho = C_F = 1, F0 = 1/2.
 const LIMITS: RampLimits = RampLimits {
@@ -42,19 +37,12 @@ enum Twin {
     Honest,
     /// The mus of all releases may add up to mu, and not the root of their squares.
     AddedMus,
-    /// The norm of a certificate counts, too.
-    WithNorm,
 }
 
 struct RampExperiment {
     claim: Claim,
     twin: Twin,
     plans: Plans<SospPlan>,
-}
-
-struct CurvatureExperiment {
-    claim: Claim,
-    twin: Twin,
 }
 
 /// The experiments of this file.
@@ -90,25 +78,6 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let control = certified("sosp/added-mus", Axis::Records, -0.5)
         .control("The sum of 1/z stays below mu, and not that of 1/z^2 below its square.");
     ramp(control, Twin::AddedMus);
-    let mut curvature = |claim, twin| all.push(Box::new(CurvatureExperiment { claim, twin }));
-    let claim = |id| {
-        Claim::new(id, Axis::Curvature, -2.0)
-            .by(
-                "sosp",
-                "docs/theory/sosp.md, the certificate of a whole Hessian",
-            )
-            .on("a flat point")
-            .measuring("squared mu of a certificate of curvature")
-            .within(
-                0.1,
-                0.1,
-                "logarithms of the number of escapes that is planned for",
-            )
-    };
-    curvature(claim("sosp-curvature/lambda"), Twin::Honest);
-    let control = claim("sosp-curvature/with-the-norm")
-        .control("The norm counts, too, whose alpha is lambda^2/rho.");
-    curvature(control, Twin::WithNorm);
     all
 }
 
@@ -207,53 +176,5 @@ impl Experiment for RampExperiment {
             _ => LIMITS.lipschitz,
         };
         Ok(Measured::new(alpha).with_bound(bound))
-    }
-}
-
-impl Experiment for CurvatureExperiment {
-    fn claim(&self) -> &Claim {
-        &self.claim
-    }
-
-    fn design(&self, effort: Effort) -> Design {
-        let points = (0..4).map(|k| 0.6 * 10f64.powf(0.5 * f64::from(k - 3)));
-        Design::new(points.collect()).with_seeds(effort.pick(32, 128))
-    }
-
-    fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
-        let dim = 10;
-        // Flat but for a saddle that is nowhere near.
-        let problem = CubicSaddles::new(dim, 1.0, vec![0.1])?;
-        let mut point = vec![0.0; dim];
-        point[0] = 3.0;
-        let radius = ClipNorm::new(HESSIANS.frobenius)?;
-        let population = ClosedForm::new(&problem, 1000).with_hessians();
-        let mut oracle = SimulatedOracle::over(population, Adjacency::ReplaceOne, trial.seed);
-        let most = Event::gaussian(NoiseMultiplier::new(1e-6)?);
-        oracle.books().reserve(&Spend::AtMost(most))?;
-        let quantile = normal_reach(0.05);
-        // From noise that is as large as lambda.
-        let mut z = 500.0 * trial.x / HESSIANS.frobenius;
-        loop {
-            let of = HessianMatrix {
-                point: &point,
-                radius,
-            };
-            let released = oracle.hessian(of, Which::All, NoiseMultiplier::new(z)?)?;
-            let matrix = unpack_symmetric(dim, &released.mean).ok_or("no matrix")?;
-            let lowest = symmetric_spectrum(dim, &matrix)?.eigenvalues[0];
-            if lowest - quantile * released.noise_std >= -trial.x {
-                break;
-            }
-            z *= 0.95;
-        }
-        let norm = match self.twin {
-            // The same margin of the norm's target: q 2 L0/(n mu) <= lambda^2/rho.
-            Twin::WithNorm => {
-                2.0 * quantile * LIMITS.lipschitz * HESSIANS.lipschitz / (1000.0 * trial.x.powi(2))
-            }
-            _ => 0.0,
-        };
-        Ok(Measured::new(z.powi(-2) + norm * norm))
     }
 }
