@@ -343,7 +343,8 @@ fn run<P: Plan + ?Sized>(
         !regularized
             || !matches!(
                 bound.quantity,
-                BoundedQuantity::GoldsteinDistance | BoundedQuantity::ComponentWiseGoldsteinDistance
+                BoundedQuantity::GoldsteinDistance
+                    | BoundedQuantity::ComponentWiseGoldsteinDistance
             )
     };
     let result = result.map(|outcome| Outcome {
