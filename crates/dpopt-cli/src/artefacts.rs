@@ -168,12 +168,32 @@ pub(crate) fn write_file(
     flag: &'static str,
     readers: Readers,
 ) -> Result<(), CliError> {
+    write_by(replace, path, text, flag, readers)
+}
+
+/// As [`write_file`], and refuses where a file is by now.
+pub(crate) fn write_new(
+    path: &Path,
+    text: &str,
+    flag: &'static str,
+    readers: Readers,
+) -> Result<(), CliError> {
+    write_by(create, path, text, flag, readers)
+}
+
+fn write_by(
+    put: fn(&Path, &[u8], Readers) -> io::Result<()>,
+    path: &Path,
+    text: &str,
+    flag: &'static str,
+    readers: Readers,
+) -> Result<(), CliError> {
     let written = match taken(path, flag)? {
         Taken::Device => File::options()
             .write(true)
             .open(path)
             .and_then(|mut file| file.write_all(text.as_bytes())),
-        _ => replace(&end_of_links(path), text.as_bytes(), readers),
+        _ => put(&end_of_links(path), text.as_bytes(), readers),
     };
     written.map_err(|source| failed(flag, path, source))
 }

@@ -1,6 +1,8 @@
 //! `dpopt certify`: how stationary the point of a finished model is on private records, for a price.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
 use std::mem::discriminant;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Event};
 use serde::Serialize;
 
 use crate::args;
-use crate::artefacts::{Readers, Taken, may_write, taken, write_file};
+use crate::artefacts::{Readers, Taken, taken, write_file, write_new};
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::ledger::{LedgerArgs, Shared};
@@ -200,9 +202,10 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     // What was released is shown first, and paid for whatever happens here.
     let mut troubles: Vec<CliError> = settled.err().map(CliError::from).into_iter().collect();
     if let Some(out) = &args.out {
+        let write = if args.force { write_file } else { write_new };
         let put = check_place(out, args.force)
             .and_then(|()| json_text(&certificate))
-            .and_then(|text| write_file(out, &text, "--out", Readers::Mask));
+            .and_then(|text| write(out, &text, "--out", Readers::Mask));
         troubles.extend(put.err());
     }
     if !troubles.is_empty() {
@@ -211,21 +214,29 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     printed
 }
 
-/// Refuses a place where something is, but for another certificate that is to be replaced.
+/// Refuses a place where a file is, an empty one too, but for another certificate that is to be replaced.
 fn check_place(out: &Path, force: bool) -> Result<(), CliError> {
-    if !force || taken(out, "--out")? != Taken::File {
-        return may_write(out, "--out", force).map(|_| ());
-    }
-    let held = std::fs::read_to_string(out).ok();
-    let held = held.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
-    if held.is_some_and(|held| held["format"] == FORMAT) {
+    if taken(out, "--out")? == Taken::Device || !out.exists() {
         return Ok(());
     }
-    let problem = format!(
-        "{} is no certificate, and --force replaces nothing else",
-        out.display()
-    );
+    let problem = match force {
+        false => format!("{} exists; --force replaces a certificate", out.display()),
+        true if is_certificate(out) => return Ok(()),
+        true => format!(
+            "{} is no certificate, and --force replaces nothing else",
+            out.display()
+        ),
+    };
     Err(CliError::flag("--out", problem))
+}
+
+/// Whether a file begins as a certificate does: its format stands first. No more of it is read, however long it is.
+fn is_certificate(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(128).read_to_end(&mut start));
+    start.retain(|byte| !byte.is_ascii_whitespace());
+    let expected = format!("{{\"format\":\"{FORMAT}\",");
+    read.is_ok() && start.starts_with(expected.as_bytes())
 }
 
 /// The model's point, if its loss has a Hessian.

@@ -28,7 +28,9 @@ pub(crate) struct ChooseArgs {
     #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
     radius: Option<f64>,
     /// Goldstein radius: how far from the result the gradients may lie whose mean is to be short; the
-    /// goldstein solvers need it, and the bound falls with its cube root. With it auto considers goldstein and
+    /// goldstein solvers need it, and the bound falls with its cube root. For goldstein-envelope
+    /// it is also over how much each record's loss is averaged along its row, each record's gradients are taken at points of its own
+    /// within it, and the weights have to be those of a linear score. With it auto considers goldstein and
     /// goldstein-sampled for a loss with kinks. A choice, in the unit of the weights
     #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
     goldstein_radius: Option<f64>,

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use dpopt::data::tabular::Label;
-use dpopt::nonconvex::{BoundSense, Outcome, PublicFacts, Solver, Stop};
+use dpopt::nonconvex::{BoundSense, BoundedQuantity, Outcome, PublicFacts, Solver, Stop};
 use dpopt::oracle::{Activation, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
@@ -255,7 +255,11 @@ impl Summary<'_> {
                 bound.of_curvature(),
                 bound.sense,
                 self.chosen.trivial_bound()
-            )?,
+            )
+            .and_then(|()| match bound.quantity {
+                BoundedQuantity::ComponentWiseGoldsteinDistance => paragraph(out, COMPONENT_WISE),
+                _ => Ok(()),
+            })?,
             Err(why) => writeln!(out, "Bound      {why}")?,
         }
         if let Ok(certified) = self.certificate {
@@ -337,6 +341,10 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
         .and_then(|()| out.flush())
         .map_err(CliError::Stdout)
 }
+
+/// What a component-wise distance is.
+const COMPONENT_WISE: &str = "Component-wise: each record's gradient may be taken at points of its own within the radius; the \
+     distance can be short where the gradient of the mean is not.";
 
 /// Wraps at 88 columns, indented under the headings.
 pub(crate) fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {

@@ -40,8 +40,8 @@ pub use loss::{
     ConvexSmooth, Convexity, Differentiable, Glm, GradientCheck, Head, Loss, LossNameError,
     MatrixFactorization, MatrixSensing, Measurement, Measurements, Mlp, MlpError, Momentum,
     Network, NetworkError, NotConvexSmooth, Observed, ObservedEntries, ObservedRecord,
-    ParameterError, QuadraticLink, Quantile, Rays, RecordOf, Regularizer, Scale, Segment, Softmax,
-    TwiceDifferentiable, check_constants, check_gradient,
+    ParameterError, QuadraticLink, Quantile, Rays, RecordOf, Regularizer, RowAverageCheck, Scale,
+    Segment, Softmax, TwiceDifferentiable, check_constants, check_gradient, check_row_averages,
 };
 pub use oracle::{
     Answer, AveragedMeans, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts,

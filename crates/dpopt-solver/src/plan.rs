@@ -335,14 +335,20 @@ fn run<P: Plan + ?Sized>(
     }
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
-    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency. One of the smoothed loss is
-    // none of its sum with a regulariser, which is not smoothed.
+    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency. One of a Goldstein distance
+    // is none of the sum with a regulariser: that is averaged nowhere, and its gradients are longer than L.
     let planned = (plan.facts().records, plan.facts().adjacency);
     let covered = planned == (facts.records, facts.adjacency) && facts.exact_for(plan.needs());
+    let of_the_sum = |bound: &StatedBound| {
+        !regularized
+            || !matches!(
+                bound.quantity,
+                BoundedQuantity::GoldsteinDistance
+                    | BoundedQuantity::ComponentWiseGoldsteinDistance
+            )
+    };
     let result = result.map(|outcome| Outcome {
-        bound: outcome
-            .bound
-            .filter(|bound| covered && (bound.smoothing.is_none() || !regularized)),
+        bound: outcome.bound.filter(|bound| covered && of_the_sum(bound)),
         ..outcome
     });
     if result.is_err() {

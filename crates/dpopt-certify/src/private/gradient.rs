@@ -64,6 +64,8 @@ pub struct PrivateGradientNorm {
     pub noise_std: f64,
     /// Where the norm of the mean clipped gradient lies.
     pub interval: Interval,
+    /// Over how much to both sides each record's loss was averaged along its own row; none for gradients of the loss itself.
+    pub reach: Option<f64>,
 }
 
 impl GradientNormPlan {
@@ -132,11 +134,16 @@ impl GradientNormPlan {
         point: &[f64],
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         let query = Linear::field(point, self.terms.radius);
-        self.release_of(mean, point, &query)
+        self.release_of(mean, point, &query, None)
     }
 
-    /// As [`GradientNormPlan::release`], of the loss averaged along each record's own row over `reach` to both sides: what is at most the upper end
-    /// bounds the component-wise Goldstein distance of the point at that radius (times 1 + 2^-20, since rows are measured from above).
+    /// As [`GradientNormPlan::release`], of the loss averaged along each record's own row over `reach` to both sides.
+    ///
+    /// With the interval's confidence its upper end bounds the component-wise Goldstein distance of the point at radius `reach` (times
+    /// 1 + 2^-20, since rows are measured from above), on two conditions: that the clip is **at least L**, the Lipschitz constant of the
+    /// loss (a mean of shortened gradients is none of the loss), and that the **number of records is public** (under add-remove the mean
+    /// is the sum over a declared number, and where more records are there than were declared it is longer, where fewer are, shorter
+    /// than the gradient of the mean loss).
     ///
     /// # Errors
     /// As [`GradientNormPlan::release`]; [`AskError::NotOffered`](dpopt_oracle::AskError::NotOffered) for a loss without rows.
@@ -147,7 +154,7 @@ impl GradientNormPlan {
         reach: ClipNorm,
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         let query = RowAverage::new(Linear::field(point, self.terms.radius), reach);
-        self.release_of(mean, point, &query)
+        self.release_of(mean, point, &query, Some(reach.get()))
     }
 
     fn release_of<L: Differentiable>(
@@ -155,6 +162,7 @@ impl GradientNormPlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
         query: &impl Query<L>,
+        reach: Option<f64>,
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         self.terms.check_data(mean, point)?;
         let clip = self.terms.radius;
@@ -176,6 +184,7 @@ impl GradientNormPlan {
                 high: (released + half).clamp(0.0, self.terms.largest()),
                 failure: self.terms.failure,
             },
+            reach,
         })
     }
 }

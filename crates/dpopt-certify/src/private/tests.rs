@@ -492,12 +492,17 @@ fn averaged_gradients_are_covered() {
         dpopt_linalg::add_scaled(&mut gradient, slope / RECORDS as f64, &x);
     }
     let exact = norm(&gradient);
-    for adjacency in [Adjacency::ReplaceOne, Adjacency::ZeroOut] {
+    for adjacency in [
+        Adjacency::ReplaceOne,
+        Adjacency::ZeroOut,
+        Adjacency::AddRemove,
+    ] {
         let (data, failure, runs) = (private(adjacency), 0.1, 2_000);
         let plan = GradientNormPlan::new(&facts(adjacency), mu(2.0), clip(1.0), failure, 0.5);
         let plan = plan.unwrap();
         let missed = misses(&data, &plan.spend(), runs, |mean| {
             let found = plan.release_averaged(mean, &point, clip(reach)).unwrap();
+            assert_eq!(found.reach, Some(reach));
             exact < found.interval.low || exact > found.interval.high
         });
         let expected = failure * runs as f64;

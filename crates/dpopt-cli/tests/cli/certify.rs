@@ -126,6 +126,13 @@ fn a_certificate_is_written_where_nothing_else_is() {
         1,
         &["--out", "no certificate"],
     );
+    // A file that holds nothing is somebody's too.
+    std::fs::write(place.path("empty.json"), "").unwrap();
+    for (force, words) in [("", "exists"), ("--force", "no certificate")] {
+        let flags = format!("{flags} --out empty.json {force} {ledger}");
+        place.fails(&flags, 1, &["--out", words]);
+    }
+    assert!(!place.path("l.json").exists());
     assert_eq!(place.json("c.json"), first);
     let printed = place.ok(&format!("{flags} --out c.json --force --json"));
     let printed: Value = serde_json::from_str(&printed).unwrap();

@@ -69,7 +69,8 @@ impl EnvelopePlan {
     ///
     /// # Errors
     /// [`PlanError::BadFact`] for a radius that is no positive number, or so small that L/r is none;
-    /// [`PlanError::VacuousGoldstein`]; [`PlanError::NoBaseBound`] for a solver without a bound on the gradient norm for these records.
+    /// [`PlanError::VacuousGoldstein`]; [`PlanError::NoBaseBound`] for a solver without a bound on the gradient norm for these records,
+    /// or one that asks for more than means, of which there are no averages.
     pub fn new(
         facts: &PublicFacts,
         budget: &Budget,
@@ -101,7 +102,8 @@ impl EnvelopePlan {
             other => other?,
         };
         let of_these = !base.bound_sense().of_population();
-        let bound = base.predicted_bound().filter(|_| of_these);
+        let answered = Offers::MEANS.covers(base.needs());
+        let bound = base.predicted_bound().filter(|_| of_these && answered);
         let bound = bound.ok_or(PlanError::NoBaseBound)?;
         let plan = Self::by_hand(facts, budget, radius, base)?;
         Ok(Self {
@@ -110,7 +112,8 @@ impl EnvelopePlan {
         })
     }
 
-    /// Any plan, run on the averaged loss. It states no bound.
+    /// Any plan, run on the averaged loss. It states no bound. A run of one whose base asks for more than means is refused
+    /// ([`RunError::NotOffered`]) before anything is reserved.
     ///
     /// # Errors
     /// [`PlanError::BadFact`] for a radius that is no positive number, or so small that L/r is none.

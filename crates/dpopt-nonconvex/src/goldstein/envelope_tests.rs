@@ -87,8 +87,8 @@ fn the_base_is_told_of_the_averaged_loss() {
 }
 
 /// Where steps are few the bound is less than half that of `goldstein`, whose statement is the stronger one; with as many
-/// steps as each wants they are within a fifth of each other. The envelope of arXiv 2410.05880 is only r/(3 L)-smooth at
-/// the same radius, and worse than the average by 3^(1/3) to 3^(1/2).
+/// steps as each wants they are within a fifth of each other. The envelope of arXiv 2410.05880 is 3 L/r-smooth at the same
+/// radius, where the average is L/r-smooth, and its plans are worse by 3^(1/3) to 3^(1/2).
 #[test]
 fn few_steps_reach_what_the_walk_in_blocks_does_not() {
     for (records, dim) in [(100_000, 10), (1_000_000, 100)] {

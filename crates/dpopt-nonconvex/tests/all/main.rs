@@ -6,6 +6,7 @@ mod adaptive_gd;
 mod baselines;
 mod bounds;
 mod docs;
+mod envelope;
 mod errata;
 mod goldstein;
 mod jl;

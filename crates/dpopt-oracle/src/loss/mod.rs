@@ -36,7 +36,10 @@ mod softmax;
 mod traits;
 
 pub use along_rows::AlongRows;
-pub use check::{CheckError, ConstantsCheck, GradientCheck, check_constants, check_gradient};
+pub use check::{
+    CheckError, ConstantsCheck, GradientCheck, RowAverageCheck, check_constants, check_gradient,
+    check_row_averages,
+};
 pub use closure::ClosureLoss;
 pub use convex_smooth::{ConvexGlm, ConvexSmooth, NotConvexSmooth};
 pub use glm::{Glm, LossNameError, ParameterError, Quantile, Scale};

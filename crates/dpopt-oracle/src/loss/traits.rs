@@ -152,8 +152,8 @@ pub trait Differentiable: Loss {
     /// ([`dpopt_privacy::FixedBlocks`]) where it gets one.
     const SUMS_IN_BLOCKS: bool = false;
 
-    /// Whether records have rows along which their losses are averaged ([`Differentiable::row_average`]). Without it nothing of the kind
-    /// is asked.
+    /// Whether records have rows along which their losses are averaged. Without it nothing of the kind is asked. **Whoever sets it
+    /// overrides [`Differentiable::row_average`]**: the default of that is no number, so each record would count as zero.
     const HAS_ROW_AVERAGES: bool = false;
 
     /// Adds the gradient at `point` to `out`, which holds zeros.
@@ -196,12 +196,14 @@ pub trait Differentiable: Loss {
     }
 
     /// Adds the gradient of this record's loss averaged along its own row, or what of it is asked, to `out`, which holds zeros. For a
-    /// loss with [`Differentiable::HAS_ROW_AVERAGES`]; the default adds nothing.
+    /// loss with [`Differentiable::HAS_ROW_AVERAGES`]; the default is no number, which contributes zero and stands out where it is
+    /// looked at ([`check_row_averages`](crate::check_row_averages)).
     ///
     /// # Shapes
     /// `out`: d.
     fn row_average(&self, record: RecordOf<'_, Self>, of: &AlongRows<'_>, out: &mut [f64]) {
-        let _ = (record, of, out);
+        let _ = (record, of);
+        out.fill(f64::NAN);
     }
 
     /// Adds the row averages of these records, clipped by the sum, to `sum`.

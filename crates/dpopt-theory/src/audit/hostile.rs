@@ -1,15 +1,14 @@
 //! Records that try to break a solver, in every position of neighbouring data sets.
 
 use dpopt_oracle::{
-    AlongRows, Constants, Convexity, Differentiable, Loss, PrivateData, PrivateMean,
-    TwiceDifferentiable,
+    AlongRows, Constants, Convexity, Differentiable, Linear, Loss, PrivateData, PrivateMean,
+    Query as _, RecordOf, TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator};
 
 use super::common::{DIM, declared};
 use super::{CheckError, CuratorReplay, Pair, Ran, World};
 use crate::checks::mixed;
-use crate::zoo::add_as_it_is;
 
 /// What a record answers when it is asked for its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,6 +167,20 @@ impl Differentiable for HostileLoss {
     fn row_average(&self, record: &Hostile, of: &AlongRows<'_>, out: &mut [f64]) {
         add_as_it_is(self, record, of, out);
     }
+}
+
+/// What is asked of an average along rows, of the loss as it is: for losses of records without one.
+pub(super) fn add_as_it_is<L: Differentiable>(
+    loss: &L,
+    record: RecordOf<'_, L>,
+    of: &AlongRows<'_>,
+    out: &mut [f64],
+) {
+    let asked = match of.before {
+        None => Linear::field(of.point, of.clip),
+        Some((segment, momentum)) => Linear::momentum(segment, momentum, of.clip, of.clip),
+    };
+    asked.contribution(loss, record, out);
 }
 
 /// Products that no symmetric matrix has: a record that points elsewhere, or is no number at half of all points, does so for each

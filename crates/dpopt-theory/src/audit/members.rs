@@ -16,10 +16,14 @@ use dpopt_nonconvex::{
     SampledSpiderBoostSchedule, Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings,
     TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Batch, Convexity, PrivateData, PrivateMean, SmoothedFields};
+use dpopt_oracle::{
+    AlongRows, Batch, Constants, Convexity, Differentiable, Loss, PrivateData, PrivateMean,
+    Segment, SmoothedFields, TwiceDifferentiable,
+};
 use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
 use super::common::{budget, claim_of, noise};
+use super::hostile::add_as_it_is;
 use super::plans::{
     self, dp_zo, goldstein, goldstein_batch, in_periods, proximal, sosp, with_all_facts,
 };
@@ -214,10 +218,53 @@ fn target(name: &str, claim: Claim, plan: Box<dyn Plan>) -> Canary {
     .with_runs(4_000, 80_000)
 }
 
+/// [`MeanBall`], which is smooth and has no rows, with itself as its average along them: for this audit alone, where solvers that
+/// ask for such averages are to have an answer.
+struct AsItIs(MeanBall);
+
+impl Loss for AsItIs {
+    type Records = Vec<Vec<f64>>;
+    const MAY_PANIC: bool = MeanBall::MAY_PANIC;
+
+    fn dim(&self, records: &Vec<Vec<f64>>) -> usize {
+        self.0.dim(records)
+    }
+
+    fn constants_on(&self, records: &Vec<Vec<f64>>) -> Constants {
+        self.0.constants_on(records)
+    }
+
+    fn value(&self, record: &Vec<f64>, point: &[f64]) -> f64 {
+        self.0.value(record, point)
+    }
+}
+
+impl Differentiable for AsItIs {
+    const HAS_ROW_AVERAGES: bool = true;
+
+    fn row_average(&self, record: &Vec<f64>, of: &AlongRows<'_>, out: &mut [f64]) {
+        add_as_it_is(self, record, of, out);
+    }
+
+    fn gradient(&self, record: &Vec<f64>, point: &[f64], out: &mut [f64]) {
+        self.0.gradient(record, point, out);
+    }
+
+    fn gradient_change(&self, record: &Vec<f64>, segment: &Segment<'_>, out: &mut [f64]) {
+        self.0.gradient_change(record, segment, out);
+    }
+}
+
+impl TwiceDifferentiable for AsItIs {
+    fn hessian_vector(&self, record: &Vec<f64>, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        self.0.hessian_vector(record, point, direction, out);
+    }
+}
+
 /// The point that the plan returns on these records, by the real oracle.
 fn run(plan: &dyn Plan, records: Vec<Vec<f64>>, seed: u64) -> Result<Vec<f64>, CheckError> {
     let data = PrivateData::made_up_of(records, RELATION, None)?;
     let curator = Curator::simulated(RELATION, seed);
-    let mut means = PrivateMean::new(&data, loss()?, curator)?.with_hessians();
+    let mut means = PrivateMean::new(&data, AsItIs(loss()?), curator)?.with_hessians();
     Ok(plan.run(&mut means, &mut NoObserver)?.point)
 }

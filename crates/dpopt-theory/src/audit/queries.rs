@@ -60,12 +60,13 @@ enum Asked {
     MeanOfGradients,
     Ball,
     RowAverage,
-    RowDifference,
+    /// Over a move of this length, clipped to its own radius.
+    RowDifference(f64),
 }
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 16] = [
+    const ALL: [(Self, &str); 18] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -81,7 +82,9 @@ impl Asked {
         (Self::MeanOfGradients, "mean-of-gradients"),
         (Self::Ball, "ball-gradient"),
         (Self::RowAverage, "row-average"),
-        (Self::RowDifference, "row-average-difference"),
+        (Self::RowDifference(1.0), "row-average-difference"),
+        (Self::RowDifference(1e-9), "row-average-difference-short"),
+        (Self::RowDifference(1e-300), "row-average-difference-least"),
     ];
 
     /// A value may stand on a row of zeros, and directions go by position.
@@ -224,8 +227,11 @@ impl Asked {
                 let field = Linear::field(point, clip);
                 shown(means, &RowAverage::new(field, half), over)
             }
-            Self::RowDifference => {
-                let change = Linear::change(segment, clip, half);
+            Self::RowDifference(length) => {
+                // From the origin, where the shortest move still leads to another point. L = 1, and the radius is the move over r.
+                let (from, to) = ([0.0; DIM], [length, 0.0, 0.0]);
+                let segment = Segment::new(&from, &to, &to).ok_or("no segment")?;
+                let change = Linear::change(segment, clip, ClipNorm::new(length / half.get())?);
                 shown(means, &RowAverage::new(change, half), over)
             }
         })

@@ -103,7 +103,7 @@ const TWINS: [Twin; 26] = [
         },
     },
     Twin {
-        // |z| averaged over a tenth of the reach that is said: the slope over a move of 1/10 goes from 0 to 1.
+        // Arithmetic of its own, no run of the query. |z| averaged over a tenth of the reach that is said: the slope over a move of 1/10 goes from 0 to 1.
         name: "average-over-less-than-said",
         data: Neighbours(&[1.0, 0.0], &[0.0], REMOVED),
         run: |tape, data, _| {

@@ -1,10 +1,7 @@
 //! The lower bound for stationary points: balls around the records.
 
 use dpopt_linalg::distance;
-use dpopt_oracle::{
-    AlongRows, Constants, Convexity, Differentiable, Linear, Loss, Query as _, RecordOf, Segment,
-    TwiceDifferentiable,
-};
+use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable};
 
 use crate::problem::{Problem, ProblemConstants, ProblemError, in_range, positive};
 
@@ -111,13 +108,6 @@ impl Loss for MeanBall {
 }
 
 impl Differentiable for MeanBall {
-    const HAS_ROW_AVERAGES: bool = true;
-
-    /// The gradient itself: it is smooth, and its records have no row.
-    fn row_average(&self, record: &Vec<f64>, of: &AlongRows<'_>, out: &mut [f64]) {
-        add_as_it_is(self, record, of, out);
-    }
-
     fn gradient(&self, record: &Vec<f64>, point: &[f64], out: &mut [f64]) {
         let away = distance(point, record);
         let factor = if self.smoothness * away <= self.lipschitz {
@@ -158,20 +148,6 @@ impl TwiceDifferentiable for MeanBall {
             *out += factor * (v - along * u);
         }
     }
-}
-
-/// What is asked of an average along rows, of the loss as it is: for losses of records without one.
-pub(crate) fn add_as_it_is<L: Differentiable>(
-    loss: &L,
-    record: RecordOf<'_, L>,
-    of: &AlongRows<'_>,
-    out: &mut [f64],
-) {
-    let asked = match of.before {
-        None => Linear::field(of.point, of.clip),
-        Some((segment, momentum)) => Linear::momentum(segment, momentum, of.clip, of.clip),
-    };
-    asked.contribution(loss, record, out);
 }
 
 /// The mean of [`MeanBall`] over records, whose least point is their mean.

@@ -60,7 +60,6 @@ pub use fingerprint::Fingerprint;
 pub use kinks::{Logarithm, Ring};
 pub use le_cam::LeCam;
 pub use log_periodic::LogPeriodic;
-pub(crate) use mean_ball::add_as_it_is;
 pub use mean_ball::{MeanBall, MeanBallMean};
 pub use over_mean::{AffineLoss, OverMean};
 pub use power::Power;

@@ -4,8 +4,10 @@ use super::Glm;
 use super::scalar::{LARGE, clamped_change, logistic_change, positive, sign, within};
 
 impl Glm {
-    /// phi(z + h, y) - phi(z - h, y), to a few units in the last place of it (of h times the steepest slope, where phi turns
-    /// between the two): no difference of long values is left to cancel. Beyond 1e50 it is the difference of the values.
+    /// phi(z + h, y) - phi(z - h, y), to a few units in the last place of it (of h times the steepest slope l, where phi turns
+    /// between the two): no difference of long values is left to cancel. Where phi has a kink, or a second derivative that jumps,
+    /// between the ends, its place is known to the rounding of z - y and z -+ h, which adds up to l ulp(|z| + |y| + h). Beyond 1e50
+    /// it is the difference of the values.
     #[must_use]
     pub fn rise(self, z: f64, h: f64, y: f64) -> f64 {
         let r = z - y;
@@ -50,39 +52,36 @@ impl Glm {
                 // c^2 (1 - q^3)/6 with q = 1 - u^2, u the clamped share of c.
                 let c = c.get();
                 let (u, v) = (within(a / c, -1.0, 1.0), within(b / c, -1.0, 1.0));
-                let less = clamped_change(b, 2.0 * h, c) / c * (u + v);
+                let less = clamped_rise(r, h, c) / c * (u + v);
                 let (p, q) = ((1.0 - u) * (1.0 + u), (1.0 - v) * (1.0 + v));
                 c * c * less * (p * p + p * q + q * q) / 6.0
             }
             Glm::Huber(delta) => {
-                // The clamped part's square, and what is beyond it.
+                // The clamped part's square, and what is beyond it: of both ends, or of those on the side where the middle is.
                 let delta = delta.get();
+                let inside = clamped_rise(r, h, delta);
                 let (u, v) = (within(a, -delta, delta), within(b, -delta, delta));
-                let inside = clamped_change(b, 2.0 * h, delta);
-                // Of those that lie outside on one side both do, or one by its whole way out.
-                let (past, before) = ((a - u).abs(), (b - v).abs());
-                let outside = if a - u != 0.0 && b - v != 0.0 && (a > 0.0) == (b > 0.0) {
-                    (if a > 0.0 { 2.0 } else { -2.0 }) * h
+                let outside = if h.abs() - r.abs() > delta {
+                    2.0 * r * sign(h)
                 } else {
-                    past - before
+                    (2.0 * h - inside) * sign(r)
                 };
                 0.5 * inside * (u + v) + delta * outside
             }
             Glm::Squared(range) => {
                 let range = range.get();
                 let (u, v) = (within(a, -range, range), within(b, -range, range));
-                0.5 * clamped_change(b, 2.0 * h, range) * (u + v)
+                0.5 * clamped_rise(r, h, range) * (u + v)
             }
             Glm::Absolute => rise_of_length(r, h),
             // |r|/2 + (1/2 - tau) r.
             Glm::Pinball(tau) => 0.5 * rise_of_length(r, h) + (1.0 - 2.0 * tau.get()) * h,
             Glm::Relu => {
                 let (ahead, behind) = (positive(z + h), positive(z - h));
-                let half = if ahead > 0.0 && behind > 0.0 {
-                    h
-                } else {
-                    0.5 * (ahead - behind)
-                };
+                if ahead > 0.0 && behind > 0.0 {
+                    return rise_of_length(r, h);
+                }
+                let half = 0.5 * (ahead - behind);
                 rise_of_length(behind + half - y, half)
             }
         }
@@ -127,6 +126,11 @@ fn rise_of_softplus(m: f64, k: f64) -> f64 {
     (0.5 * rise_of_length(-m, k) + k) + (tail(m - k) - tail(m + k))
 }
 
+/// clamp(r + h) - clamp(r - h) to `[-c, c]`: two ways from the middle, none of which is lost where h is shorter than r's last place.
+fn clamped_rise(r: f64, h: f64, c: f64) -> f64 {
+    clamped_change(r, h, c) - clamped_change(r, -h, c)
+}
+
 /// |r + h| - |r - h|: twice the shorter of the two, and exact. NaN stays NaN.
 #[inline]
 fn rise_of_length(r: f64, h: f64) -> f64 {
@@ -137,6 +141,7 @@ fn rise_of_length(r: f64, h: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::Scale;
 
     /// With a way so long that little cancels, against the difference; with a short one against the slope at the middle, where
     /// phi is smooth; both to a few units.
@@ -175,6 +180,36 @@ mod tests {
                     let at = format!("{loss} at {z}, {y}: off by {off}");
                     assert!(off <= 1e-13 * (1.0 + slope.abs()), "{at}");
                 }
+            }
+        }
+    }
+
+    /// At the ends of clamped parts and at kinks, with ways from far below the last place of the middle to far above it. Closed
+    /// forms: of max(-1, min(r, 1)) over [1 - h, 1 + h] the mean is 1 - h/4, of r up to 1 and 0 beyond it 1/2 - h/4, of the sign of
+    /// r >= 0 around 0 it is 0, and of the step at 0 it is 1/2.
+    #[test]
+    fn ways_below_the_last_place_of_the_middle_are_not_lost() {
+        let one = Scale::new(1.0).unwrap();
+        for h in [1e-300, 1e-30, 1e-17, 1.2e-16, 3e-16, 1e-12, 1e-3, 0.5] {
+            let whole = |loss: Glm, z: f64, y: f64, expected: f64| {
+                for (z, y, side) in [(z, y, 1.0), (-z, -y, -1.0)] {
+                    for h in [h, -h] {
+                        let found = loss.rise(z, h, y) / (2.0 * h);
+                        let at = format!("{loss} at {z}, {h}, {y}: {found} for {expected}");
+                        assert!((found - side * expected).abs() <= 4e-16, "{at}");
+                    }
+                }
+            };
+            whole(Glm::Huber(one), 1.0, 0.0, 1.0 - 0.25 * h);
+            whole(Glm::Huber(one), 1.5, 0.5, 1.0 - 0.25 * h);
+            whole(Glm::Squared(one), 1.0, 0.0, 0.5 - 0.25 * h);
+            whole(Glm::Absolute, 1.0, 1.0, 0.0);
+            // Zero up to the kink, and beyond it downhill.
+            let relu = |z: f64, y: f64| Glm::Relu.rise(z, h, y) / (2.0 * h);
+            for (z, y, expected) in [(0.0, 1.0, -0.5), (1.0, 1.0, 0.0), (1.0, -1.0, 1.0)] {
+                let found = relu(z, y);
+                let at = format!("relu at {z}, {h}, {y}: {found} for {expected}");
+                assert!((found - expected).abs() <= 4e-16, "{at}");
             }
         }
     }
