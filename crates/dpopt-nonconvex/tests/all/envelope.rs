@@ -2,8 +2,8 @@
 
 use dpopt_linalg::{Design, norm};
 use dpopt_nonconvex::{
-    BoundedQuantity, EnvelopePlan, GlmRun, Limits, NoObserver, Plan, PublicFacts, Run, SPIDERBOOST,
-    SpiderBoostPlan,
+    BoundedQuantity, DP_SGD, EnvelopePlan, GlmRun, Limits, NoObserver, Plan, PlanError,
+    PublicFacts, Run, SPIDERBOOST, SpiderBoostPlan, TREE_SPIDER,
 };
 use dpopt_oracle::{Glm, PrivateData, PrivateMean, Quantile, Regularizer, Scale};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator};
@@ -83,6 +83,26 @@ fn points_of_kinked_rows_keep_the_bound_and_those_of_a_broken_reach_do_not() {
         let broken = measured(&twin, loss, RADIUS);
         assert!(broken > bound, "{loss}: {broken} of {bound}");
     }
+}
+
+/// A base states a bound on the gradient norm over these records: dp-sgd states none, and that of tree-spider, about the population,
+/// says nothing here for so few records and is none of these where there are more.
+#[test]
+fn bases_without_a_bound_on_these_records_are_refused() {
+    let of = |solver, records| {
+        let facts = PublicFacts {
+            records,
+            ..facts(Glm::Absolute)
+        };
+        let limits = Limits::steps(1 << 20);
+        EnvelopePlan::new(&facts, &budget(20.0), RADIUS, solver, &limits).unwrap_err()
+    };
+    let none = of(&DP_SGD, 4_000);
+    assert!(matches!(none, PlanError::NoBaseBound), "{none}");
+    let population = of(&TREE_SPIDER, 1 << 40);
+    assert!(matches!(population, PlanError::NoBaseBound), "{population}");
+    let few = of(&TREE_SPIDER, 100);
+    assert!(matches!(few, PlanError::VacuousGoldstein { .. }), "{few}");
 }
 
 /// The sum with a regulariser is averaged along no row: nothing is stated of it, and without one a bound is.
