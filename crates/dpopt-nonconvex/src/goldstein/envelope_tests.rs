@@ -7,10 +7,8 @@ use dpopt_solver::{
 };
 
 use super::{EnvelopePlan, GoldsteinPlan, GoldsteinSettings};
-use crate::descent::dp_sgd::DP_SGD;
 use crate::spider::boost::{SPIDERBOOST, SpiderBoostPlan};
 use crate::spider::storm::STORM;
-use crate::spider::tree::TREE_SPIDER;
 
 const RADIUS: f64 = 0.2;
 
@@ -113,7 +111,7 @@ fn few_steps_reach_what_the_walk_in_blocks_does_not() {
     }
 }
 
-/// Any solver for smooth losses on these records will do, and no other.
+/// Any solver for smooth losses on these records will do. (Others are refused: see `tests/all/envelope.rs`.)
 #[test]
 fn bases_are_solvers_with_a_bound_on_these_records() {
     let facts = facts(100_000, 10);
@@ -121,14 +119,6 @@ fn bases_are_solvers_with_a_bound_on_these_records() {
     let storm = of(&STORM).unwrap();
     assert_eq!(storm.base().name(), "storm");
     assert!(value(&storm) < 1.0);
-    for solver in [&DP_SGD, &TREE_SPIDER] {
-        let refused = of(solver).unwrap_err();
-        let expected = matches!(
-            refused,
-            PlanError::NoBaseBound | PlanError::VacuousGoldstein { .. }
-        );
-        assert!(expected, "{solver}: {refused}");
-    }
     // A base that asks for slopes can't be walked on averages.
     let settings = GoldsteinSettings::at_radius(RADIUS).from_values(None);
     let slopes = GoldsteinPlan::new(&facts, &budget(), &settings, 10_000).unwrap();
