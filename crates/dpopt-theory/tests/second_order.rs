@@ -131,13 +131,11 @@ fn single_releases_are_as_rarely_false_as_planned() {
             normal_reach(p.1) / level.curvature_quantile,
         );
         let (short, flat) = false_limits(&plan, TRIALS, margins);
-        println!("{short} {flat} of {TRIALS} for {norms} {hessians}");
         (beyond(short, TRIALS, norms), beyond(flat, TRIALS, hessians))
     };
     assert!(norms > 1e-3 && hessians > 0.01, "{level:?}");
     // The margins of the solver as they are.
     let (short, flat) = false_limits(&plan, TRIALS, (1.0, 1.0));
-    println!("{short} {flat} of {TRIALS} for {norms} {hessians}");
     assert!(!beyond(short, TRIALS, norms), "{short}");
     assert!(!beyond(flat, TRIALS, hessians), "{flat}");
     assert_eq!(over((2.0 * norms, 2.0 * hessians)), (true, true));
@@ -288,6 +286,5 @@ fn targets_that_are_asked_for_end_the_run() {
 fn no_random_run_of_many_certificates_costs_more_than_its_budget() {
     let meter = TranscriptMeter::second_order_anytime(Adjacency::AddRemove).with_runs(40, 40);
     let row = meter.audit(&Settings::quick()).unwrap();
-    println!("{}", row.why);
     assert_eq!(row.status, Status::Pass, "{}", row.why);
 }
