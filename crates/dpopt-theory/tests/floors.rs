@@ -5,12 +5,12 @@ use std::num::NonZeroU64;
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
     Access, Budget, ConvexFacts, ExtraFacts, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    KlCondition, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts,
+    HessianFacts, KlCondition, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts,
     RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver,
     TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{
-    Batch, Convexity, Differentiable, Loss, Offers, PrivateData, PrivateMean, Records,
+    Batch, Convexity, Loss, Offers, PrivateData, PrivateMean, Records, TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, NoiseMultiplier};
 use dpopt_theory::{Fingerprint, LeCam, Majority, MeanBall, MeanBallMean, Problem};
@@ -44,8 +44,9 @@ fn facts(records: u64, dim: usize, initial_gap: f64) -> PublicFacts {
 /// records, whose privacy rests on more than clipping: recursive-sgd is left out. They have no rows, so what asks for averages along
 /// rows is left out too; its base is there.)
 fn plans(facts: &PublicFacts, budget: &Budget, radius: f64) -> Vec<(&'static str, Box<dyn Plan>)> {
-    let solvers = SOLVERS.iter().filter(|solver| !solver.needs.memory);
-    solvers
+    SOLVERS
+        .iter()
+        .filter(|solver| !solver.needs.memory)
         .map(|solver| (solver.name, plan_of(solver, facts, budget, radius)))
         .filter(|(_, plan)| !plan.needs().covers(Offers::ROW_AVERAGES))
         .collect()
@@ -70,7 +71,12 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
     let mut extra = ExtraFacts::default()
         .with_kl(KlCondition::new(1.0, 2.0).unwrap())
         .with_weak_convexity(0.1)
-        .with_goldstein_radius(radius);
+        .with_goldstein_radius(radius)
+        .with_hessian(HessianFacts {
+            lipschitz: 0.1,
+            // Of the identity.
+            frobenius: (facts.dim as f64).sqrt(),
+        });
     if solver.needs.radius {
         extra = extra.with_radius(radius);
     }
@@ -139,11 +145,12 @@ fn one_release(facts: &PublicFacts, budget: &Budget, clip: f64) -> NoisyGdPlan {
 /// The output of a run on private records.
 fn run<L>(plan: &dyn Plan, loss: L, data: &PrivateData<L::Records>, seed: u64) -> Vec<f64>
 where
-    L: Differentiable + Copy,
+    L: TwiceDifferentiable + Copy,
     L::Records: Records,
 {
     let curator = Curator::simulated(RELATION, seed);
-    let mut means = PrivateMean::new(data, loss, curator).unwrap();
+    let means = PrivateMean::new(data, loss, curator).unwrap();
+    let mut means = means.with_hessians();
     plan.run(&mut means, &mut NoObserver).unwrap().point
 }
 

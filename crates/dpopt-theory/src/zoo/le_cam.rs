@@ -1,6 +1,6 @@
 //! The lower bound for population risk without privacy: two populations that a sample can't tell apart.
 
-use dpopt_oracle::{Constants, Convexity, Differentiable, Loss};
+use dpopt_oracle::{Constants, Convexity, Differentiable, Loss, TwiceDifferentiable};
 use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, StreamId};
 
 use super::two_point::Majority;
@@ -133,6 +133,15 @@ impl Differentiable for LeCam {
         } else {
             self.bowl_slope(segment.to[0]) - self.bowl_slope(segment.from[0])
         };
+    }
+}
+
+/// From one side where it jumps, at the end of the parabola.
+impl TwiceDifferentiable for LeCam {
+    fn hessian_vector(&self, _: &f64, point: &[f64], direction: &[f64], out: &mut [f64]) {
+        if self.smoothness * point[0].abs() <= 0.5 * self.lipschitz {
+            out[0] += self.smoothness * direction[0];
+        }
     }
 }
 
