@@ -140,7 +140,7 @@ impl Chosen {
         }
         let bound = outcome.bound().ok_or(match outcome.stop {
             Stop::Diverged => NoBound::Diverged,
-            Stop::BudgetUsed => NoBound::NoCertificate,
+            Stop::BudgetUsed | Stop::StepCap => NoBound::NoCertificate,
             _ => NoBound::Stop,
         })?;
         let with_probability = matches!(
@@ -189,7 +189,7 @@ pub(crate) enum NoBound {
     Start,
     /// A release was not finite.
     Diverged,
-    /// The budget ended before a certificate.
+    /// The budget or the steps ended before a certificate, and no proof covers that.
     NoCertificate,
     /// The run ended in a way that the proof does not cover.
     Stop,
@@ -207,7 +207,7 @@ impl std::fmt::Display for NoBound {
                 "none stated: the proof is about the mean over a drawn output, and the start was drawn"
             }
             NoBound::Diverged => "none stated: a release was not finite",
-            NoBound::NoCertificate => "none stated: the budget was used up before a certificate",
+            NoBound::NoCertificate => "none stated: the budget or the steps were used up before a certificate",
             NoBound::Stop => {
                 "none stated: the proof is about a run to the end of its plan, and this one was stopped"
             }

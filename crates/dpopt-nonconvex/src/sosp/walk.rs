@@ -12,6 +12,9 @@ use dpopt_solver::{
 use super::level::SospLevel;
 use super::planner::SospPlan;
 
+/// Rows are at most 1e100 long: no product with a point whose coordinates are at most so large overflows.
+const FAR: f64 = 1e100;
+
 /// A run on its way. All of it is public.
 pub(super) struct SospWalk<'a> {
     plan: &'a SospPlan,
@@ -220,8 +223,8 @@ impl Walk for SospWalk<'_> {
         if let Some(stop) = self.stop {
             return Ok(Asked::Nothing(stop));
         }
-        // Records at a point that is not finite count as zero, which would look stationary.
-        if !self.at.iter().all(|w| w.is_finite()) {
+        // Records at a point so far away that products overflow count as zero, which would look stationary.
+        if !self.at.iter().all(|w| w.abs() <= FAR) {
             return Ok(Asked::Nothing(self.ended(Stop::Diverged)));
         }
         let multiplier = NoiseMultiplier::new(self.level.gradient_multiplier);
