@@ -411,3 +411,19 @@ fn what_can_not_be_certified_is_refused_with_the_numbers() {
         "{error}"
     );
 }
+
+/// Where products overflow every record counts as zero, and zero gradients and Hessians would be certified.
+#[test]
+fn a_point_at_which_products_overflow_is_not_certified() {
+    let plan = plan(SospSettings::new(1_000), &budget(8.0)).unwrap();
+    let data = data();
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    let mut means = PrivateMean::new(&data, loss(), curator)
+        .unwrap()
+        .with_hessians();
+    let outcome = plan
+        .run_from(&[1e200; DIM], &mut means, &mut NoObserver)
+        .unwrap();
+    assert_eq!(outcome.stop, Stop::Diverged);
+    assert_eq!(outcome.bound(), None);
+}
