@@ -8,7 +8,7 @@
 //! beside them is its own epsilon, and no more.
 
 use super::parts::Parts;
-use super::releases::{sum_up, up};
+use super::releases::{Releases, sum_up, up};
 use super::{Accountant, AccountingError, pure};
 use crate::adjacency::Adjacency;
 use crate::event::Event;
@@ -16,7 +16,7 @@ use crate::units::{Delta, Epsilon};
 
 /// An event in two groups.
 pub(super) struct Split {
-    /// What [`Accountant::Pure`] takes and [`Accountant::Pld`] does not.
+    /// What [`Accountant::Pure`] takes, but for Laplace noise.
     pure: Parts,
     /// The rest of the composition; [`Event::NoOp`] where there is none.
     rest: Event,
@@ -30,9 +30,12 @@ impl Split {
     pub(super) fn of(event: &Event, adjacency: Adjacency) -> Result<Self, AccountingError> {
         event.check()?;
         let takes = |who: Accountant, event: &Event| Parts::of(who, event, adjacency).is_ok();
+        let has_density = |event: &Event| {
+            Releases::of(Accountant::Pld, event).is_ok() && takes(Accountant::Pld, event)
+        };
         let (mut pure, mut rest) = (Vec::new(), Vec::new());
         for (leaf, count) in event.leaves() {
-            let group = if takes(Accountant::Pure, &leaf) && !takes(Accountant::Pld, &leaf) {
+            let group = if takes(Accountant::Pure, &leaf) && !has_density(&leaf) {
                 &mut pure
             } else {
                 &mut rest

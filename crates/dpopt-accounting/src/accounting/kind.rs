@@ -15,8 +15,8 @@ pub enum Accountant {
     /// privacy and samples of anything but Gaussians.
     Rdp,
     /// Privacy-loss distributions: the certified upper bound of [`pld`](super::pld). Gaussian and Laplace
-    /// releases, plain and Poisson-sampled, in any composition; samples of Laplace noise not
-    /// under replace-one.
+    /// releases, plain and Poisson-sampled (samples of Laplace noise not under replace-one), pure,
+    /// approximate, discrete and concentrated ones, in any composition.
     Pld,
     /// Contour integration: the certified upper end of [`exact`](super::exact). Gaussian and Poisson-sampled
     /// Gaussian releases in any composition. Of more than 2000 different kinds of samples it is the number for 2000 kinds that

@@ -5,7 +5,7 @@
 //! | [`Accountant::Gdp`] | compositions of Gaussians and of trees of them | exact |
 //! | [`Accountant::Zcdp`] | whatever has a zCDP parameter | upper bound |
 //! | [`Accountant::Rdp`] | whatever has a Renyi divergence | upper bound |
-//! | [`Accountant::Pld`] | Gaussians and Laplace noise, plain and Poisson-sampled | upper bound within about 0.1 % (see [`pld`] for the lower one) |
+//! | [`Accountant::Pld`] | Gaussians and Laplace noise, plain and Poisson-sampled, beside pure, approximate, discrete and concentrated releases | upper bound within about 0.1 % (see [`pld`] for the lower one) |
 //! | [`Accountant::Exact`] | Gaussians and Poisson-sampled Gaussians | exact up to about 1e-9 (see [`exact`] for the certified interval) |
 //! | [`Accountant::Pure`] | pure and approximate DP | the optimum for equal epsilons, otherwise an upper bound |
 //! | [`Accountant::Basic`] | pure and approximate DP beside anything that another one takes | upper bound: the sum of both |
@@ -87,7 +87,7 @@ impl Accountant {
         if self == Accountant::Basic {
             return Split::of(event, adjacency)?.epsilon(delta, adjacency);
         }
-        if matches!(self, Accountant::Pld | Accountant::Exact) {
+        if self == Accountant::Exact {
             Releases::of(self, event)?;
         }
         let parts = Parts::of(self, event, adjacency)?;
@@ -132,7 +132,7 @@ impl Accountant {
         if self == Accountant::Basic {
             return Split::of(event, adjacency)?.delta(epsilon, adjacency);
         }
-        if matches!(self, Accountant::Pld | Accountant::Exact) {
+        if self == Accountant::Exact {
             Releases::of(self, event)?;
         }
         let parts = Parts::of(self, event, adjacency)?;
@@ -157,8 +157,8 @@ impl Accountant {
 
     /// The accountant to start with for events of this shape: [`Self::Gdp`], which is exact in
     /// closed form, when every release is a plain Gaussian or a tree of them, otherwise
-    /// [`Self::Exact`], [`Self::Pld`], [`Self::Pure`], [`Self::Rdp`] or [`Self::Basic`], the first that takes the
-    /// event. The second and third may still refuse an event that is beyond their numeric range;
+    /// [`Self::Exact`], [`Self::Pld`] (after [`Self::Pure`] where there is no Gaussian and no Laplace noise), [`Self::Rdp`] or
+    /// [`Self::Basic`], the first that takes the event. The second and third may still refuse an event that is beyond their numeric range;
     /// [`Self::least`] then asks the others.
     ///
     /// # Errors
@@ -174,6 +174,8 @@ impl Accountant {
             Ok(Accountant::Pld)
         } else if Parts::of(Accountant::Pure, event, adjacency).is_ok() {
             Ok(Accountant::Pure)
+        } else if Parts::of(Accountant::Pld, event, adjacency).is_ok() {
+            Ok(Accountant::Pld)
         } else {
             match Parts::of(Accountant::Rdp, event, adjacency) {
                 Ok(_) => Ok(Accountant::Rdp),
@@ -206,7 +208,7 @@ impl Accountant {
             Accountant::Gdp => first.epsilon(event, delta, adjacency).map(|e| (first, e)),
             Accountant::Exact => Self::least_sampled(event, delta, adjacency),
             _ => {
-                let mut others = vec![Accountant::Pure, Accountant::Rdp];
+                let mut others = vec![Accountant::Pld, Accountant::Pure, Accountant::Rdp];
                 // Of one group alone it would ask here again.
                 if Self::splits(event, adjacency) {
                     others.push(Accountant::Basic);

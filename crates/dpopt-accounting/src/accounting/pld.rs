@@ -13,7 +13,7 @@
 //! Fourier transform, and adds bounds for truncation, wrap-around and rounding. Both results
 //! are therefore bounds and not estimates, for delta down to about 1e-270. The argument
 //! stands in `docs/privacy/pld.md`. Taken are Gaussians and Laplace noise, plain and
-//! Poisson-sampled, in any composition.
+//! Poisson-sampled, and pure, approximate, discrete and concentrated releases, in any composition.
 //!
 //! ```
 //! use dpopt_accounting::accounting::pld;
@@ -32,14 +32,14 @@ mod lattice;
 mod law;
 mod pair;
 mod plan;
+mod points;
 mod steps;
 
 use crate::{Adjacency, Delta, Event};
 use compose::{Composed, Grid, Side};
 pub use error::PldError;
 use lattice::Cells;
-use law::{Kind, Law};
-use pair::AnyPair;
+use law::Kind;
 use plan::{Cumulants, LN_FLOOR, Saddle, Step, Window};
 use realfft::RealFftPlanner;
 use steps::{releases, steps};
@@ -120,8 +120,7 @@ const ROUNDS: usize = 7;
 /// Under add-remove and zero-out the larger of the two directions counts. Under replace-one a
 /// noise multiplier of `z` means a standard deviation of `2 z` clip norms, and a sampled step
 /// has the pair `(1-q) N(0, 4z^2) + q N(1, 4z^2)` against `(1-q) N(0, 4z^2) + q N(-1, 4z^2)`.
-/// A Poisson sample of Laplace noise is refused under replace-one, and so are samples of more
-/// than one Laplace release.
+/// A Poisson sample of Laplace noise is refused under replace-one.
 ///
 /// # Errors
 /// [`PldError`] for an event without a known dominating pair or one beyond the numeric range.
@@ -207,14 +206,14 @@ fn solve(
     }
     let kinds: &[Kind] = match adjacency {
         // Both pairs are then the same, or the pair is symmetric.
-        _ if releases.iter().all(|r| r.rate == 1.0) => &[Kind::Plain],
+        _ if releases.iter().all(steps::Release::is_symmetric) => &[Kind::Plain],
         Adjacency::AddRemove | Adjacency::ZeroOut => &[Kind::Remove, Kind::Add],
         Adjacency::ReplaceOne => &[Kind::Replace],
     };
     let mut worst = PldBounds::ZERO;
     for kind in kinds {
         // A direction that stays below what another one certainly reaches need not be tight.
-        let bounds = direction(&steps(&releases, *kind), query, worst.lower, options)?;
+        let bounds = direction(&steps(&releases, *kind)?, query, worst.lower, options)?;
         worst.lower = worst.lower.max(bounds.lower);
         worst.upper = worst.upper.max(bounds.upper);
     }
@@ -230,13 +229,7 @@ fn direction(
     // Where the losses are bounded, delta is exactly 0 from their sum on.
     let sup = steps
         .iter()
-        .map(|s| {
-            s.count as f64
-                * match &s.pair {
-                    AnyPair::Normal(pair) => pair.loss_sup(),
-                    AnyPair::Laplace(pair) => pair.loss_sup(),
-                }
-        })
+        .map(|s| s.count as f64 * s.pair.loss_sup())
         .sum::<f64>()
         * (1.0 + 1e-9);
     if let Query::Delta(eps) = query
@@ -252,10 +245,19 @@ fn direction(
         });
     }
     let count: f64 = steps.iter().map(|s| s.count as f64).sum();
+    // What is left of delta when some losses are infinite.
+    let infinite: f64 = steps
+        .iter()
+        .map(|s| s.count as f64 * s.pair.infinite())
+        .sum();
+    let left = |delta: f64| {
+        let left = delta - infinite;
+        if left > 0.0 { left.ln() } else { delta.ln() }
+    };
     // Mass that may go to infinity: small beside delta over all steps.
     let cut = |ln_delta: f64| (ln_delta - count.ln() - 20.0).max(LN_FLOOR);
     let ln_above = match query {
-        Query::Epsilon(delta) => cut(delta.ln()),
+        Query::Epsilon(delta) => cut(left(delta)),
         Query::Delta(eps) => {
             let rough = Cumulants::new(steps, LN_FLOOR).for_epsilon(eps).ln_delta;
             let closer = Cumulants::new(steps, cut(rough)).for_epsilon(eps).ln_delta;
@@ -265,7 +267,7 @@ fn direction(
     // Plan and lattice must leave out the same.
     let cumulants = Cumulants::new(steps, ln_above);
     let saddle = match query {
-        Query::Epsilon(delta) => cumulants.for_ln_delta(delta.ln()),
+        Query::Epsilon(delta) => cumulants.for_ln_delta(left(delta)),
         Query::Delta(eps) => cumulants.for_epsilon(eps),
     };
     let theta = saddle.theta;
@@ -369,19 +371,26 @@ const MAX_ATOM_CELLS: f64 = 262_144.0;
 fn widest(steps: &[Step]) -> Option<f64> {
     steps
         .iter()
-        .filter_map(|step| match &step.pair {
-            AnyPair::Laplace(pair) => Some((step.count as f64 * pair.span(), pair.span())),
-            AnyPair::Normal(_) => None,
+        .filter_map(|step| {
+            let span = step.pair.grain()?;
+            Some((step.count as f64 * span, span))
         })
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, span)| span)
 }
 
+/// The last bits of a step, which are not used.
+const STEP_BITS: u64 = (1 << 29) - 1;
+
 /// The next smaller step that puts both atoms on lattice points. Any step is valid; this one
 /// makes the bounds close.
 fn aligned(steps: &[Step], h: f64) -> f64 {
     match widest(steps) {
-        Some(span) if span >= h => span / (span / h).ceil(),
+        // Rounded up to the bits that it will have: an atom just above a point is one that stays there.
+        Some(span) if span >= h => {
+            let h = span / (span / h).ceil();
+            f64::from_bits((h.to_bits() + STEP_BITS) & !STEP_BITS)
+        }
         _ => h,
     }
 }
@@ -397,7 +406,7 @@ fn at_step(
     max_size: usize,
 ) -> Result<PldBounds, PldError> {
     // Few significant bits: the lattice points i h are then exact.
-    let h = f64::from_bits(h.to_bits() & !((1 << 29) - 1));
+    let h = f64::from_bits(h.to_bits() & !STEP_BITS);
     let ln_count = steps.iter().map(|s| s.count as f64).sum::<f64>().ln();
     let cells = steps
         .iter()

@@ -109,6 +109,9 @@ impl Reduction<'_> {
                     } else if self.accountant == Accountant::Pure {
                         self.only_under(&leaf, &[Adjacency::AddRemove])?;
                         self.add_amplified(out, event, rate.get(), count)?;
+                    } else if self.accountant == Accountant::Pld && self.is_pure(event) {
+                        self.only_under(&leaf, &[Adjacency::AddRemove])?;
+                        self.as_pure().add_amplified(out, event, rate.get(), count)?;
                     } else {
                         let mut one = Releases::default();
                         one.add_leaf(self.accountant, self.root, &leaf, count)?;
@@ -133,6 +136,10 @@ impl Reduction<'_> {
                         Accountant::Pure => {
                             self.only_under(&leaf, &[ReplaceOne])?;
                             self.add_amplified(out, event, rate, count)?;
+                        }
+                        Accountant::Pld if self.is_pure(event) => {
+                            self.only_under(&leaf, &[ReplaceOne])?;
+                            self.as_pure().add_amplified(out, event, rate, count)?;
                         }
                         Accountant::Rdp => {
                             self.only_under(&leaf, &[ReplaceOne])?;
@@ -192,6 +199,9 @@ impl Reduction<'_> {
                         let worst = parts.iter().map(|part| part.releases.mu_squared());
                         out.releases
                             .add_mu_squared(worst.fold(0.0, f64::max), count);
+                    } else if self.accountant == Accountant::Pld {
+                        // No slice is the worst at every epsilon.
+                        return self.refuse(&leaf);
                     } else {
                         out.others.push((Other::Parallel(parts), count));
                     }
@@ -211,11 +221,25 @@ impl Reduction<'_> {
         Ok(())
     }
 
+    fn as_pure(&self) -> Self {
+        Self {
+            accountant: Accountant::Pure,
+            ..*self
+        }
+    }
+
+    /// Whether it is made of pure and approximate releases that have no pair of their own on a sample.
+    fn is_pure(&self, event: &Event) -> bool {
+        let mut inner = Parts::default();
+        self.as_pure().add(&mut inner, event, 1).is_ok()
+            && !matches!(event.leaves().as_slice(), [(Event::Laplace { .. }, 1)])
+    }
+
     /// An event without inner ones; none when it reveals nothing.
     fn simple(&self, leaf: &Event) -> Result<Option<Other>, AccountingError> {
-        use Accountant::{Pure, Rdp, Zcdp};
+        use Accountant::{Pld, Pure, Rdp, Zcdp};
         use Adjacency::{ReplaceOne, ZeroOut};
-        if !matches!(self.accountant, Pure | Rdp | Zcdp) {
+        if !matches!(self.accountant, Pure | Rdp | Zcdp | Pld) {
             return self.refuse(leaf);
         }
         let pure = |epsilon: f64| {
@@ -250,7 +274,7 @@ impl Reduction<'_> {
                     let slack = 1.0 + 8.0 * f64::EPSILON;
                     Some(Other::Pure {
                         epsilon: (k * (1.0 - p) / p).ln_1p() * slack,
-                        share: ((1.0 - p) + 2.0 * p / k).min(1.0),
+                        share: up(up((1.0 - p) + 2.0 * p / k)).min(1.0),
                     })
                 }
             }
@@ -261,7 +285,7 @@ impl Reduction<'_> {
                     pure(*epsilon)
                 }
             }
-            Event::EpsilonDelta { epsilon, delta } if self.accountant == Pure => {
+            Event::EpsilonDelta { epsilon, delta } if matches!(self.accountant, Pure | Pld) => {
                 Some(Other::Approximate {
                     epsilon: *epsilon,
                     delta: *delta,

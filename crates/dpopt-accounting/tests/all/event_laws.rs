@@ -214,7 +214,7 @@ fn refusals_name_the_place() {
                         assert!(first || path.starts_with("events[1].event"), "{path}");
                     }
                     // Samples of samples of pure releases have a theorem under add-remove.
-                    Ok(_) if accountant == Accountant::Basic => {
+                    Ok(_) if matches!(accountant, Accountant::Basic | Accountant::Pld) => {
                         assert!(Accountant::Pure.epsilon(&event, delta(), adjacency).is_ok());
                     }
                     other => panic!("{accountant} {whole}: {other:?}"),

@@ -12,3 +12,4 @@ mod event_selection;
 mod exact;
 mod pld;
 mod pld_laplace;
+mod pld_mixed;

@@ -55,7 +55,7 @@ pub(super) struct Composed {
     total: f64,
     /// Bound on the relative error of the masses, as a logarithm.
     ln_slack: f64,
-    /// Mass at infinity.
+    /// Mass at infinity: at most (upper side), or at least.
     infinite: f64,
     /// The composed loss less the lattice point that stands for it.
     offset: f64,
@@ -137,7 +137,7 @@ impl Composed {
 
         let mut spectra: Vec<(Vec<Complex<f64>>, f64, u64)> = Vec::with_capacity(steps.len());
         let (mut ln_scale, mut ln_slack) = (0.0, 0.0);
-        let mut infinite = 0.0;
+        let (mut infinite, mut ln_finite) = (0.0, 0.0);
         let mut shift = 4.0
             * f64::EPSILON
             * (1.0 + steps.len() as f64)
@@ -191,7 +191,8 @@ impl Composed {
             ln_scale += count * ln_total;
             let tilt_error = 8.0 * f64::EPSILON * (exponent + ln_total.abs() + 1.0);
             ln_slack += count * (cut.relative_error + tilt_error) * 1.001;
-            infinite += count * cut.above;
+            infinite += count * (cut.above + cut.infinite);
+            ln_finite += count * log1p(-cut.infinite.min(1.0));
             shift += count * cut.loss_error;
         }
 
@@ -233,6 +234,10 @@ impl Composed {
             *slot = raw[(start + i as i64).rem_euclid(size as i64) as usize] * scale;
         }
 
+        if side == Side::Lower {
+            // One step with an infinite loss makes an infinite loss.
+            infinite = -expm1(ln_finite) * (1.0 - 1e-12);
+        }
         let end = (start + size as i64) as f64 * h;
         let begin = start as f64 * h;
         let tail = |ln: &[f64], t: f64| {
@@ -333,11 +338,12 @@ impl Composed {
                 // Wrapped mass weighs at most max_x e^{-theta x} (1 - e^{-x}).
                 let heaviest = exp(theta * (log(theta) - log1p(theta))) / (1.0 + theta);
                 let kept = sum - self.wrapped * heaviest * 1.001;
-                if kept > 0.0 {
-                    exp(ln_front - self.ln_slack - arithmetic + log(kept)).min(1.0)
+                let finite = if kept > 0.0 {
+                    exp(ln_front - self.ln_slack - arithmetic + log(kept))
                 } else {
                     0.0
-                }
+                };
+                (finite + self.infinite).min(1.0)
             }
         }
     }

@@ -1,14 +1,17 @@
-//! The pairs of Laplace noise, plain and on a Poisson sample.
+//! The pairs of Laplace noise, plain and on a Poisson sample, and that of bounded range.
 //!
 //! Of `Lap(1, b)` against `Lap(0, b)` only the log ratio `v` in `[-1/b, 1/b]` matters. Under
 //! `Lap(1, b)` it has atoms of `1/2` at the upper end and `e^{-1/b} / 2` at the lower one, and
 //! the density `e^{(v - 1/b)/2} / 4` between; under `Lap(0, b)` the law is `e^{-v}` times that.
+//!
+//! The pair of a range of epsilon has the density of `1/b = epsilon` and no atoms, normalised.
 
 use libm::{exp, log, log1p};
 
 use super::law::{Kind, Law, log_mix, log_mix_inverse, mix_weight};
 
-const LN_4: f64 = 2.0 * std::f64::consts::LN_2;
+const LN_2: f64 = std::f64::consts::LN_2;
+const LN_4: f64 = 2.0 * LN_2;
 
 /// A pair of Laplace laws or of mixtures of them, in the variable `v`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,12 +22,24 @@ pub(super) struct LaplacePair {
     pub(super) q: f64,
     /// `1/b`, the largest `v`.
     pub(super) end: f64,
+    /// Whether it is the pair of a bounded range, which has no atoms.
+    pub(super) range: bool,
 }
 
 impl LaplacePair {
     /// Distance between the least and the largest loss.
     pub(super) fn span(&self) -> f64 {
         self.loss(self.end) - self.loss(-self.end)
+    }
+
+    /// Density under P at `v`, as a logarithm, of the pair without sampling.
+    fn ln_heavy(&self, v: f64) -> f64 {
+        let total = if self.range {
+            LN_2 + log(-libm::expm1(-self.end))
+        } else {
+            LN_4
+        };
+        0.5 * (v - self.end) - total
     }
 
     /// Weight of P over the law of `v` under `Lap(1, b)`, as a logarithm.
@@ -46,7 +61,7 @@ impl Law for LaplacePair {
     }
 
     fn log_density_and_loss(&self, v: f64) -> (f64, f64) {
-        let heavy = 0.5 * (v - self.end) - LN_4;
+        let heavy = self.ln_heavy(v);
         let loss = self.loss(v);
         match self.kind {
             Kind::Remove => (heavy - v + loss, loss),
@@ -81,6 +96,7 @@ impl Law for LaplacePair {
         }
         match self.kind {
             Kind::Remove => 1.0,
+            _ if self.range => (2.0 * exp(self.ln_heavy(v)) + f64::MIN_POSITIVE).min(1.0),
             _ => 0.5 * exp(0.5 * (v - self.end)) * (1.0 + 1e-12) + f64::MIN_POSITIVE,
         }
     }
@@ -115,6 +131,9 @@ impl Law for LaplacePair {
     }
 
     fn atoms(&self) -> [f64; 2] {
+        if self.range {
+            return [0.0; 2];
+        }
         [
             0.5 * exp(self.ln_weight(-self.end) - self.end),
             0.5 * exp(self.ln_weight(self.end)),

@@ -11,6 +11,7 @@ use libm::{exp, expm1, log};
 use super::error::PldError;
 use super::law::Law;
 use super::pair::AnyPair;
+use super::points::Points;
 
 /// Most quadrature intervals for one step.
 const MAX_INTERVALS: f64 = 8e6;
@@ -40,6 +41,10 @@ pub(super) struct Cells {
     below: f64,
     /// Bound on the mass right of the last cell.
     pub(super) above: f64,
+    /// Mass at an infinite loss.
+    pub(super) infinite: f64,
+    /// The lower law, where it is known already.
+    lower: Option<Vec<f64>>,
     /// Bound on the error of a computed loss.
     pub(super) loss_error: f64,
     /// Bound on the relative error of a computed mass.
@@ -117,7 +122,28 @@ impl Cells {
         match pair {
             AnyPair::Normal(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Laplace(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
+            AnyPair::Points(points) => Self::of_points(points, h, max_cells),
         }
+    }
+
+    fn of_points(points: &Points, h: f64, max_cells: usize) -> Result<Self, PldError> {
+        let cut = points.cut(h, max_cells)?;
+        // Points that are dense on the lattice are averaged like a density.
+        let dense = points.lower.is_empty() && points.grain.is_none_or(|grain| grain < 4.0 * h);
+        Ok(Self {
+            first: cut.first,
+            up: cut.up,
+            down: cut.down,
+            h,
+            offset: cut.offset,
+            atom_below: false,
+            below: 0.0,
+            above: 0.0,
+            infinite: points.infinite,
+            lower: (!dense).then_some(cut.lower),
+            loss_error: cut.loss_error,
+            relative_error: f64::EPSILON * (64.0 + 8.0 * cut.exponent),
+        })
     }
 
     fn cut(
@@ -235,6 +261,8 @@ impl Cells {
             atom_below,
             below: pair.lower_tail(low),
             above: pair.upper_tail(high),
+            infinite: 0.0,
+            lower: None,
             loss_error,
             relative_error: f64::EPSILON * (64.0 + 8.0 * exponent),
         })
@@ -258,6 +286,9 @@ impl Cells {
     /// below and shares from above whose average `Y` is at most what the point says, and `Y`
     /// is then raised to it. What lies outside the cells is dropped.
     pub(super) fn averaged(&self) -> Vec<f64> {
+        if let Some(lower) = &self.lower {
+            return lower.clone();
+        }
         let n = self.up.len();
         let mut masses = vec![0.0; n + 1];
         // In units of 1 - e^{-h}: what cell k has to give at its lower end is `up[k]`, what it

@@ -1,10 +1,13 @@
 //! Dominating pairs on the real line, each written so that the privacy loss
 //! `L(y) = log dP/dQ (y)` does not decrease in `y`.
 
+use std::rc::Rc;
+
 use libm::{erfc, exp, log, log1p, sqrt};
 
 use super::laplace::LaplacePair;
 use super::law::{Kind, Law, log_mix, log_mix_inverse, mix_weight};
+use super::points::Points;
 
 const LN_SQRT_2PI: f64 = 0.918_938_533_204_672_8;
 
@@ -16,10 +19,40 @@ pub(super) struct Pair {
 }
 
 /// The pair of a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum AnyPair {
     Normal(Pair),
     Laplace(LaplacePair),
+    Points(Rc<Points>),
+}
+
+impl AnyPair {
+    /// Least upper bound of the loss.
+    pub(super) fn loss_sup(&self) -> f64 {
+        match self {
+            AnyPair::Normal(pair) => pair.loss_sup(),
+            AnyPair::Laplace(pair) => pair.loss_sup(),
+            AnyPair::Points(points) => points.supremum(),
+        }
+    }
+
+    /// A distance between atoms that the lattice had better divide.
+    pub(super) fn grain(&self) -> Option<f64> {
+        match self {
+            AnyPair::Normal(_) => None,
+            AnyPair::Laplace(pair) if pair.range => None,
+            AnyPair::Laplace(pair) => Some(pair.span()),
+            AnyPair::Points(points) => points.grain,
+        }
+    }
+
+    /// Mass at an infinite loss.
+    pub(super) fn infinite(&self) -> f64 {
+        match self {
+            AnyPair::Points(points) => points.infinite,
+            _ => 0.0,
+        }
+    }
 }
 
 /// Upper tail of the standard normal law, rounded up.

@@ -13,7 +13,7 @@ use super::pair::AnyPair;
 pub(super) const LN_FLOOR: f64 = -640.0;
 
 /// One kind of step and how often it was taken.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Step {
     pub(super) pair: AnyPair,
     pub(super) count: u64,
@@ -78,6 +78,11 @@ impl Cumulants {
                             .unzip()
                     }
                     AnyPair::Laplace(pair) => laplace::plan_nodes(pair)
+                        .into_iter()
+                        .map(|(loss, ln)| (ln, loss))
+                        .unzip(),
+                    AnyPair::Points(points) => points
+                        .plan_nodes()
                         .into_iter()
                         .map(|(loss, ln)| (ln, loss))
                         .unzip(),
@@ -192,7 +197,8 @@ impl Cumulants {
     pub(super) fn window(&self, saddle: &Saddle, nats: f64) -> Window {
         let theta = saddle.theta;
         let here = self.all(theta);
-        let spread = sqrt(here.variance).max(1e-300);
+        // Under a steep tilt all of the mass may be on one atom.
+        let spread = sqrt(here.variance).max(0.3 / theta);
         let mut window = Window {
             low: f64::NEG_INFINITY,
             high: f64::INFINITY,

@@ -1,23 +1,57 @@
 //! An event as the kinds of steps that the composition works on.
 
+use std::rc::Rc;
+
 use super::error::PldError;
 use super::laplace::LaplacePair;
 use super::law::Kind;
 use super::pair::{AnyPair, Pair};
 use super::plan::Step;
+use super::points::Points;
+use crate::accounting::parts::{Other, Parts};
+use crate::accounting::releases::up;
+use crate::accounting::{Accountant, AccountingError, zcdp};
+use crate::units::{Epsilon, Rho};
 use crate::{Adjacency, Event};
 
 /// Largest number of steps of one kind: counts below it are exact as doubles.
 const MAX_COUNT: u64 = 1 << 40;
 const NOISE_RANGE: (f64, f64) = (1e-4, 1e6);
 
-/// A kind of release: sampling rate (1: not sampled), noise and its multiplier, count.
+/// From so many of one range on its zCDP parameter of `epsilon^2 / 8` is what is composed: the curve lets each release choose
+/// again at each epsilon. Tuned; either holds.
+const MANY: u64 = 16;
+
+/// What a release is, which says what pair it has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shape {
+    /// Noise multiplier.
+    Gaussian(f64),
+    /// Noise multiplier.
+    Laplace(f64),
+    /// Losses in an interval of this length.
+    Range(f64),
+    /// `(epsilon, delta)`-DP, with the probability that the inputs differ in their answer.
+    Response { epsilon: f64, share: f64, delta: f64 },
+    /// Parameter of the noise, and how far the integer moves.
+    DiscreteLaplace { parameter: f64, shift: u64 },
+    /// Renyi divergences of at most `xi + rho alpha`.
+    Concentrated { rho: f64, xi: f64 },
+}
+
+/// A kind of release: sampling rate (1: not sampled), what it is, count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Release {
     pub(super) rate: f64,
-    noise: f64,
-    laplace: bool,
+    shape: Shape,
     count: u64,
+}
+
+impl Release {
+    /// Whether its pair is the same in all directions.
+    pub(super) fn is_symmetric(&self) -> bool {
+        self.rate == 1.0
+    }
 }
 
 fn unsupported(event: &Event) -> PldError {
@@ -26,17 +60,20 @@ fn unsupported(event: &Event) -> PldError {
     }
 }
 
-/// Sum of `count / noise^2` over a composition of plain Gaussians, which is one Gaussian.
-fn precision(event: &Event) -> Result<f64, PldError> {
+/// Sum of `count / noise^2` over a composition of plain Gaussians, which is one Gaussian; none where there is
+/// something else.
+fn precision(event: &Event) -> Result<Option<f64>, PldError> {
     let mut total = 0.0;
     for (leaf, count) in event.leaves() {
-        let Event::Gaussian { noise_multiplier } = leaf else {
-            return Err(unsupported(&leaf));
-        };
-        check_count(count)?;
-        total += inverse_square(count, noise_multiplier.get())?;
+        match leaf {
+            Event::Gaussian { noise_multiplier } => {
+                check_count(count)?;
+                total += inverse_square(count, noise_multiplier.get())?;
+            }
+            _ => return Ok(None),
+        }
     }
-    Ok(total)
+    Ok(Some(total))
 }
 
 /// `count / noise^2`. Noise so large that this underflows is refused, lest a release vanish.
@@ -70,14 +107,15 @@ fn check_count(count: u64) -> Result<(), PldError> {
 #[derive(Default)]
 struct Found {
     plain: f64,
+    /// Of what is known by its Renyi divergences only, and adds up.
+    rho: f64,
+    xi: f64,
     others: Vec<Release>,
 }
 
 impl Found {
     fn push(&mut self, new: Release) -> Result<(), PldError> {
-        let same = |r: &&mut Release| {
-            r.rate == new.rate && r.noise == new.noise && r.laplace == new.laplace
-        };
+        let same = |r: &&mut Release| r.rate == new.rate && r.shape == new.shape;
         match self.others.iter_mut().find(same) {
             Some(known) => {
                 known.count = known.count.saturating_add(new.count);
@@ -94,16 +132,25 @@ impl Found {
         for (leaf, count) in event.leaves() {
             let count = count.saturating_mul(times);
             check_count(count)?;
+            let whole = |shape| Release {
+                rate: 1.0,
+                shape,
+                count,
+            };
             match &leaf {
                 Event::Gaussian { noise_multiplier } => {
                     self.plain += inverse_square(count, noise_multiplier.get())?;
                 }
-                Event::Laplace { noise_multiplier } => self.push(Release {
-                    rate: 1.0,
-                    noise: noise_multiplier.get(),
-                    laplace: true,
-                    count,
-                })?,
+                Event::Laplace { noise_multiplier } => {
+                    self.push(whole(Shape::Laplace(noise_multiplier.get())))?;
+                }
+                Event::DiscreteLaplace {
+                    noise_parameter,
+                    sensitivity,
+                } => self.push(whole(Shape::DiscreteLaplace {
+                    parameter: *noise_parameter,
+                    shift: *sensitivity,
+                }))?,
                 Event::PoissonSampled {
                     sampling_probability,
                     event,
@@ -113,27 +160,82 @@ impl Found {
                         self.add(event, count, adjacency)?;
                         continue;
                     }
-                    let (laplace, noise) = match event.leaves().as_slice() {
+                    let shape = match event.leaves().as_slice() {
                         [(Event::Laplace { noise_multiplier }, 1)] => {
                             if adjacency == Adjacency::ReplaceOne {
                                 return Err(unsupported(&leaf));
                             }
-                            (true, noise_multiplier.get())
+                            Shape::Laplace(noise_multiplier.get())
                         }
                         _ => match precision(event)? {
-                            0.0 => continue,
-                            inner => (false, 1.0 / inner.sqrt()),
+                            Some(0.0) => continue,
+                            Some(inner) => Shape::Gaussian(1.0 / inner.sqrt()),
+                            None => {
+                                self.add_parts(&leaf, count, adjacency)?;
+                                continue;
+                            }
                         },
                     };
-                    self.push(Release {
-                        rate,
-                        noise,
-                        laplace,
-                        count,
-                    })?;
+                    self.push(Release { rate, shape, count })?;
                 }
-                other => return Err(unsupported(other)),
+                other => self.add_parts(other, count, adjacency)?,
             }
+        }
+        Ok(())
+    }
+
+    /// What is neither Gaussian nor Laplace noise, by what is known of it.
+    fn add_parts(
+        &mut self,
+        leaf: &Event,
+        count: u64,
+        adjacency: Adjacency,
+    ) -> Result<(), PldError> {
+        let parts =
+            Parts::of(Accountant::Pld, leaf, adjacency).map_err(|error| match error {
+                AccountingError::UnsupportedEvent { event, .. }
+                | AccountingError::UnsupportedAdjacency { event, .. } => unsupported(&event),
+                _ => unsupported(leaf),
+            })?;
+        // A tree, or the worst of parallel Gaussians.
+        self.plain += parts.releases.mu_squared() * count as f64;
+        if !parts.releases.sampled.is_empty() || !parts.releases.laplace.is_empty() {
+            return Err(unsupported(leaf));
+        }
+        for (other, times) in &parts.others {
+            let count = count.saturating_mul(*times);
+            check_count(count)?;
+            let shape = match *other {
+                Other::Pure { epsilon, share } => Shape::Response {
+                    epsilon,
+                    share,
+                    delta: 0.0,
+                },
+                Other::Approximate { epsilon, delta } => Shape::Response {
+                    epsilon,
+                    share: 1.0,
+                    delta,
+                },
+                Other::BoundedRange { epsilon } if count < MANY => Shape::Range(epsilon),
+                Other::BoundedRange { epsilon } => {
+                    let rho = up(0.125 * epsilon * epsilon);
+                    self.rho = up(self.rho + up(rho * count as f64));
+                    continue;
+                }
+                Other::Concentrated { rho, xi } => {
+                    self.rho = up(self.rho + up(rho * count as f64));
+                    if xi > 0.0 {
+                        self.xi = up(self.xi + up(xi * count as f64));
+                    }
+                    continue;
+                }
+                _ => return Err(unsupported(leaf)),
+            };
+            self.push(Release {
+                rate: 1.0,
+                shape,
+                count,
+            })?;
         }
         Ok(())
     }
@@ -147,49 +249,88 @@ pub(super) fn releases(event: &Event, adjacency: Adjacency) -> Result<Vec<Releas
         // Gaussians compose exactly to one Gaussian: one step instead of many.
         out.push(Release {
             rate: 1.0,
-            noise: 1.0 / found.plain.sqrt(),
-            laplace: false,
+            shape: Shape::Gaussian(1.0 / found.plain.sqrt()),
+            count: 1,
+        });
+    }
+    if found.rho > 0.0 || found.xi > 0.0 {
+        out.push(Release {
+            rate: 1.0,
+            shape: Shape::Concentrated {
+                rho: found.rho,
+                xi: found.xi,
+            },
             count: 1,
         });
     }
     for release in &out {
-        if !(NOISE_RANGE.0..=NOISE_RANGE.1).contains(&release.noise) {
-            return Err(out_of_range(release.noise));
+        // Responses are in units of the noise that would have their epsilon.
+        let noise = match release.shape {
+            Shape::Gaussian(noise) | Shape::Laplace(noise) => noise,
+            Shape::Range(epsilon) | Shape::Response { epsilon, .. } => 1.0 / epsilon,
+            Shape::DiscreteLaplace { parameter, shift } => 1.0 / (parameter * shift as f64),
+            Shape::Concentrated { rho, xi } => 1.0 / (rho + xi),
+        };
+        let only_fails = matches!(release.shape, Shape::Response { epsilon, .. } if epsilon == 0.0);
+        if !only_fails && !(NOISE_RANGE.0..=NOISE_RANGE.1).contains(&noise) {
+            return Err(out_of_range(noise));
         }
     }
     Ok(out)
 }
 
-pub(super) fn steps(releases: &[Release], sampled: Kind) -> Vec<Step> {
-    releases
-        .iter()
-        .map(|release| {
-            let kind = if release.rate == 1.0 {
-                Kind::Plain
-            } else {
-                sampled
-            };
-            let q = release.rate;
-            let pair = if release.laplace {
-                AnyPair::Laplace(LaplacePair {
-                    kind,
-                    q,
-                    end: 1.0 / release.noise,
-                })
-            } else {
+pub(super) fn steps(releases: &[Release], sampled: Kind) -> Result<Vec<Step>, PldError> {
+    let step = |release: &Release| {
+        let q = release.rate;
+        let kind = if q == 1.0 { Kind::Plain } else { sampled };
+        let laplace = |end, range| {
+            AnyPair::Laplace(LaplacePair {
+                kind,
+                q,
+                end,
+                range,
+            })
+        };
+        let pair = match release.shape {
+            Shape::Gaussian(noise) => {
                 // The noise multiplier is over a sensitivity of two clip norms; the pair that
                 // replaces is written in units of one.
                 let units = if kind == Kind::Replace { 2.0 } else { 1.0 };
-                AnyPair::Normal(Pair {
-                    kind,
-                    q,
-                    s: units * release.noise,
-                })
-            };
-            Step {
-                pair,
-                count: release.count,
+                let s = units * noise;
+                AnyPair::Normal(Pair { kind, q, s })
             }
+            Shape::Laplace(noise) => laplace(1.0 / noise, false),
+            Shape::Range(epsilon) => laplace(epsilon, true),
+            Shape::Response {
+                epsilon,
+                share,
+                delta,
+            } => AnyPair::Points(Rc::new(Points::response(epsilon, share, delta))),
+            Shape::DiscreteLaplace { parameter, shift } => {
+                AnyPair::Points(Rc::new(Points::discrete_laplace(parameter, shift)?))
+            }
+            Shape::Concentrated { rho, xi } => AnyPair::Points(Rc::new(concentrated(rho, xi))),
+        };
+        Ok(Step {
+            pair,
+            count: release.count,
         })
-        .collect()
+    };
+    releases.iter().map(step).collect()
+}
+
+/// Log of the delta that a curve is followed down to.
+const LN_CURVE: f64 = 120.0;
+
+/// The curve of all mechanisms with Renyi divergences of at most `xi + rho alpha`.
+fn concentrated(rho: f64, xi: f64) -> Points {
+    let ceiling = |epsilon: f64| {
+        // delta at 0 as well: the conversion holds for every real epsilon.
+        match (Rho::new(rho), Epsilon::new((epsilon - xi).next_down())) {
+            (Ok(rho), Ok(rest)) => zcdp::delta(rho, rest),
+            _ => 1.0,
+        }
+    };
+    let most = xi + rho + 2.0 * (rho * LN_CURVE).sqrt();
+    Points::below(ceiling, most)
 }

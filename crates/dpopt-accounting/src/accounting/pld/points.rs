@@ -1,0 +1,248 @@
+//! Privacy losses with finitely many values, and how they are cut to a lattice.
+//!
+//! Each stands for a pair `(P, Q)` that dominates a release: pure and approximate differential privacy,
+//! randomised response, discrete Laplace noise, and whatever is known by its Renyi divergences only.
+//! Which pair, and why it dominates: `docs/privacy/pld.md`.
+
+use libm::{exp, expm1, log};
+
+use super::error::PldError;
+
+/// Most values of a loss.
+pub(super) const MOST_POINTS: u64 = 1 << 20;
+
+/// The law of a privacy loss under P.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Points {
+    /// Losses, increasing, and their masses.
+    pub(super) upper: Vec<(f64, f64)>,
+    /// The same for the lower bound, where it is another law; otherwise empty.
+    pub(super) lower: Vec<(f64, f64)>,
+    /// Mass at an infinite loss.
+    pub(super) infinite: f64,
+    /// The lattice that makes bounds close has points at this distance, or at a part of it.
+    pub(super) grain: Option<f64>,
+}
+
+impl Points {
+    /// `(epsilon, delta)`-DP: gives the bit away with probability delta, otherwise lies with probability
+    /// `1 / (1 + e^epsilon)`; with probability `1 - share` both inputs give the same answer.
+    pub(super) fn response(epsilon: f64, share: f64, delta: f64) -> Self {
+        let odds = exp(-epsilon);
+        let kept = (1.0 - delta) * share;
+        let truth = (epsilon, kept / (1.0 + odds));
+        let lie = (-epsilon, kept * odds / (1.0 + odds));
+        let rest = (1.0 - delta) * (1.0 - share);
+        let (upper, grain) = if rest > 0.0 {
+            (vec![lie, (0.0, rest), truth], epsilon)
+        } else {
+            (vec![lie, truth], 2.0 * epsilon)
+        };
+        Self {
+            upper,
+            lower: Vec::new(),
+            infinite: delta,
+            grain: Some(grain),
+        }
+    }
+
+    /// Noise of mass `tanh(a/2) e^{-a |x|}` on one integer that moves by `shift`: loss `a (2 j - shift)`.
+    pub(super) fn discrete_laplace(a: f64, shift: u64) -> Result<Self, PldError> {
+        if shift > MOST_POINTS {
+            return Err(PldError::TooFine {
+                cells: shift as f64,
+                limit: MOST_POINTS as f64,
+            });
+        }
+        let n = shift as f64;
+        let end = 1.0 / (1.0 + exp(-a));
+        let upper = (0..=shift)
+            .map(|j| {
+                let j = j as f64;
+                let mass = if j == 0.0 {
+                    end * exp(-a * n)
+                } else if j == n {
+                    end
+                } else {
+                    libm::tanh(0.5 * a) * exp(-a * (n - j))
+                };
+                (a * (2.0 * j - n), mass)
+            })
+            .collect();
+        Ok(Self {
+            upper,
+            lower: Vec::new(),
+            infinite: 0.0,
+            grain: Some(2.0 * a),
+        })
+    }
+
+    /// Any release whose delta at epsilon, in both directions, is at most `ceiling(epsilon)` for each epsilon of at
+    /// least 0. The lower bound is that of no release.
+    ///
+    /// `H_a` of the release is convex in a, hence at most the greatest convex minorant of the ceiling, and hence at
+    /// most the broken line through points on that minorant: that of a law with losses there.
+    pub(super) fn below(ceiling: impl Fn(f64) -> f64, most: f64) -> Self {
+        // (a, bound on H_a), by a; H_0 = 1.
+        let mut line: Vec<(f64, f64)> = vec![(0.0, 1.0)];
+        let side: Vec<f64> = (0..=CURVE)
+            .map(|i| most * (f64::from(i) / f64::from(CURVE)).powi(2))
+            .collect();
+        for &epsilon in side.iter().rev().filter(|e| **e > 0.0) {
+            // H_a(P, Q) = 1 - a + a H_{1/a}(Q, P).
+            let a = exp(-epsilon);
+            let mirrored = (1.0 - a + a * ceiling(epsilon)) * SLACK;
+            push_convex(&mut line, (a, mirrored.min(1.0)));
+        }
+        for &epsilon in &side {
+            let value = ceiling(epsilon) * SLACK;
+            push_convex(&mut line, (exp(epsilon), value.min(1.0)));
+        }
+        // Slopes rise from point to point; Q has the rise at a as the mass of a loss of log a.
+        let slope = |i: usize| match (line.get(i), line.get(i + 1)) {
+            (Some(one), Some(next)) => (next.1 - one.1) / (next.0 - one.0),
+            _ => 0.0,
+        };
+        let mut upper = Vec::new();
+        for i in 1..line.len() {
+            let rise = slope(i) - slope(i - 1);
+            if rise > 0.0 {
+                // The slopes' own rounding, and that of the rise.
+                let slack = 1e-13 * rise + 4.0 * f64::EPSILON * slope(i - 1).abs();
+                upper.push((log(line[i].0), line[i].0 * (rise + slack)));
+            }
+        }
+        Self {
+            upper,
+            lower: vec![(0.0, 1.0)],
+            infinite: line.last().map_or(1.0, |end| end.1),
+            grain: None,
+        }
+    }
+
+    pub(super) fn lowest(&self) -> f64 {
+        self.upper.first().map_or(0.0, |p| p.0)
+    }
+
+    /// The largest loss of the bound from above; infinite where some mass is.
+    pub(super) fn supremum(&self) -> f64 {
+        match self.upper.last() {
+            Some(top) if self.infinite == 0.0 => top.0,
+            _ => f64::INFINITY,
+        }
+    }
+
+    fn top(&self) -> f64 {
+        self.upper.last().map_or(0.0, |p| p.0)
+    }
+
+    /// Cuts the law at step `h`.
+    pub(super) fn cut(&self, h: f64, max_cells: usize) -> Result<PointCells, PldError> {
+        let top = self.top();
+        let offset = top - (top / h).floor() * h;
+        let place = |loss: f64| ((loss - offset) / h).floor();
+        let lowest = self
+            .lower
+            .first()
+            .map_or(self.lowest(), |p| p.0.min(self.lowest()));
+        let highest = self.lower.last().map_or(top, |p| p.0.max(top));
+        let first = place(lowest) - 1.0;
+        let cells = place(highest) - first + 2.0;
+        if !cells.is_finite() || cells > 4.0 * max_cells as f64 {
+            return Err(PldError::TooFine {
+                cells,
+                limit: 4.0 * max_cells as f64,
+            });
+        }
+        let n = cells as usize;
+        let mut out = PointCells {
+            first: first as i64,
+            up: vec![0.0; n],
+            down: vec![0.0; n],
+            lower: vec![0.0; n + 1],
+            offset,
+            loss_error: 0.0,
+            exponent: 1.0,
+        };
+        let (up_total, down_total) = (-expm1(-h), expm1(h));
+        let own = &self.upper;
+        let other = if self.lower.is_empty() {
+            own
+        } else {
+            &self.lower
+        };
+        for (list, is_lower) in [(own, false), (other, true)] {
+            for &(loss, mass) in list {
+                if mass <= 0.0 {
+                    continue;
+                }
+                let rounding = 16.0 * f64::EPSILON * (loss.abs() + offset.abs() + h);
+                let exact = (loss - offset) / h;
+                let nearest = exact.round();
+                // A loss on a lattice point but for its rounding is on it.
+                let cell = if (exact - nearest).abs() * h <= rounding {
+                    nearest
+                } else {
+                    exact.floor()
+                };
+                let distance = loss - (cell * h + offset);
+                let above = if cell == nearest && distance.abs() <= 2.0 * rounding {
+                    0.0
+                } else {
+                    distance.clamp(0.0, h)
+                };
+                out.loss_error = out
+                    .loss_error
+                    .max((distance - above).abs() + 2.0 * rounding);
+                out.exponent = out.exponent.max(log(mass).abs());
+                let k = (cell - first) as usize;
+                if is_lower {
+                    // A smaller loss: rule 2.
+                    out.lower[k] += mass;
+                } else {
+                    out.up[k] += mass * -expm1(-above) / up_total;
+                    out.down[k] += mass * expm1(h - above) / down_total;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Losses and logarithms of masses, to plan with.
+    pub(super) fn plan_nodes(&self) -> Vec<(f64, f64)> {
+        self.upper
+            .iter()
+            .map(|&(loss, mass)| (loss, log(mass)))
+            .filter(|(_, ln)| ln.is_finite())
+            .collect()
+    }
+}
+
+/// For the rounding of a, over which log delta changes by up to thousands of times as much.
+const SLACK: f64 = 1.0 + 1e-12;
+
+/// Points on each side of a broken line.
+const CURVE: i32 = 2000;
+
+/// Adds a point to the right of a convex line; what would bend it downwards is left out.
+fn push_convex(line: &mut Vec<(f64, f64)>, new: (f64, f64)) {
+    while let [.., before, last] = line[..] {
+        let bend = (last.1 - before.1) * (new.0 - last.0) - (new.1 - last.1) * (last.0 - before.0);
+        if bend < 0.0 {
+            break;
+        }
+        line.pop();
+    }
+    line.push(new);
+}
+
+/// A law of points in cells, as in `lattice.rs`; the lower law on lattice points.
+pub(super) struct PointCells {
+    pub(super) first: i64,
+    pub(super) up: Vec<f64>,
+    pub(super) down: Vec<f64>,
+    pub(super) lower: Vec<f64>,
+    pub(super) offset: f64,
+    pub(super) loss_error: f64,
+    pub(super) exponent: f64,
+}
