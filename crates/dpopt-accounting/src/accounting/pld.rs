@@ -27,6 +27,7 @@
 
 mod compose;
 mod error;
+mod fixed;
 mod laplace;
 mod lattice;
 mod law;
@@ -42,7 +43,7 @@ use lattice::Cells;
 use law::Kind;
 use plan::{Cumulants, LN_FLOOR, Saddle, Step, Window};
 use realfft::RealFftPlanner;
-use steps::{releases, steps};
+use steps::{Direction, releases, steps};
 
 /// A lower and an upper bound on one number. The truth lies between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,6 +121,8 @@ const ROUNDS: usize = 7;
 /// Under add-remove and zero-out the larger of the two directions counts. Under replace-one a
 /// noise multiplier of `z` means a standard deviation of `2 z` clip norms, and a sampled step
 /// has the pair `(1-q) N(0, 4z^2) + q N(1, 4z^2)` against `(1-q) N(0, 4z^2) + q N(-1, 4z^2)`.
+/// A Gaussian on a sample of fixed size has bounds that need not meet under replace-one: what is known from below is what
+/// records attain (`docs/privacy/fixed-size.md`).
 /// A Poisson sample of Laplace noise is refused under replace-one.
 ///
 /// # Errors
@@ -204,16 +207,33 @@ fn solve(
     if releases.is_empty() {
         return Ok(PldBounds::ZERO);
     }
-    let kinds: &[Kind] = match adjacency {
+    let both = |poisson, fixed| Direction { poisson, fixed };
+    let same = |kind| both(kind, kind);
+    let fixed = releases.iter().any(steps::Release::is_fixed);
+    let directions: &[Direction] = match adjacency {
         // Both pairs are then the same, or the pair is symmetric.
-        _ if releases.iter().all(steps::Release::is_symmetric) => &[Kind::Plain],
-        Adjacency::AddRemove | Adjacency::ZeroOut => &[Kind::Remove, Kind::Add],
-        Adjacency::ReplaceOne => &[Kind::Replace],
+        _ if releases.iter().all(steps::Release::is_symmetric) => &[same(Kind::Plain)],
+        Adjacency::AddRemove | Adjacency::ZeroOut => &[same(Kind::Remove), same(Kind::Add)],
+        // Attained by records, and the curve above all records.
+        Adjacency::ReplaceOne if fixed => &[
+            both(Kind::Replace, Kind::Remove),
+            both(Kind::Replace, Kind::Add),
+            same(Kind::Replace),
+        ],
+        Adjacency::ReplaceOne => &[same(Kind::Replace)],
     };
     let mut worst = PldBounds::ZERO;
-    for kind in kinds {
+    for &way in directions {
         // A direction that stays below what another one certainly reaches need not be tight.
-        let bounds = direction(&steps(&releases, *kind)?, query, worst.lower, options)?;
+        let mut bounds = direction(&steps(&releases, way)?, query, worst.lower, options)?;
+        if fixed && adjacency == Adjacency::ReplaceOne {
+            if matches!(way.fixed, Kind::Replace) {
+                // No records attain it.
+                bounds.lower = 0.0;
+            } else {
+                bounds.upper = 0.0;
+            }
+        }
         worst.lower = worst.lower.max(bounds.lower);
         worst.upper = worst.upper.max(bounds.upper);
     }

@@ -141,8 +141,12 @@ impl Reduction<'_> {
                             self.only_under(&leaf, &[ReplaceOne])?;
                             self.as_pure().add_amplified(out, event, rate, count)?;
                         }
-                        Accountant::Rdp => {
-                            self.only_under(&leaf, &[ReplaceOne])?;
+                        Accountant::Rdp | Accountant::Pld => {
+                            let relations: &[Adjacency] = match self.accountant {
+                                Accountant::Pld => &[ReplaceOne, Adjacency::AddRemove],
+                                _ => &[ReplaceOne],
+                            };
+                            self.only_under(&leaf, relations)?;
                             let mut inner = Parts::default();
                             self.add(&mut inner, event, 1)?;
                             if inner.is_empty() {

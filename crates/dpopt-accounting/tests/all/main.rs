@@ -11,5 +11,6 @@ mod event_laws;
 mod event_selection;
 mod exact;
 mod pld;
+mod pld_fixed;
 mod pld_laplace;
 mod pld_mixed;

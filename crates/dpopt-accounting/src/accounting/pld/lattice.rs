@@ -122,6 +122,7 @@ impl Cells {
         match pair {
             AnyPair::Normal(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Laplace(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
+            AnyPair::Fixed(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Points(points) => Self::of_points(points, h, max_cells),
         }
     }
@@ -205,6 +206,7 @@ impl Cells {
                 } else {
                     a + 0.2 * radius
                 };
+                let b = b.min(pair.next_break(a));
                 if b <= a {
                     break;
                 }

@@ -45,6 +45,10 @@ pub(super) trait Law {
     fn radius(&self, y: f64) -> f64;
     /// Masses of P at the ends of the range, from below; 0 where there is no atom.
     fn atoms(&self) -> [f64; 2];
+    /// The next point above `y` at which density or loss are no longer the same analytic function.
+    fn next_break(&self, _y: f64) -> f64 {
+        f64::INFINITY
+    }
 }
 
 /// `log(1 - q + q e^u)`, to a few units in the last place of the larger of it and `q|u|`.

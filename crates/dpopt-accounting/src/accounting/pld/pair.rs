@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use libm::{erfc, exp, log, log1p, sqrt};
 
+use super::fixed::FixedPair;
 use super::laplace::LaplacePair;
 use super::law::{Kind, Law, log_mix, log_mix_inverse, mix_weight};
 use super::points::Points;
@@ -23,6 +24,7 @@ pub(super) struct Pair {
 pub(super) enum AnyPair {
     Normal(Pair),
     Laplace(LaplacePair),
+    Fixed(FixedPair),
     Points(Rc<Points>),
 }
 
@@ -32,6 +34,7 @@ impl AnyPair {
         match self {
             AnyPair::Normal(pair) => pair.loss_sup(),
             AnyPair::Laplace(pair) => pair.loss_sup(),
+            AnyPair::Fixed(pair) => pair.loss_sup(),
             AnyPair::Points(points) => points.supremum(),
         }
     }
@@ -39,7 +42,7 @@ impl AnyPair {
     /// A distance between atoms that the lattice had better divide.
     pub(super) fn grain(&self) -> Option<f64> {
         match self {
-            AnyPair::Normal(_) => None,
+            AnyPair::Normal(_) | AnyPair::Fixed(_) => None,
             AnyPair::Laplace(pair) if pair.range => None,
             AnyPair::Laplace(pair) => Some(pair.span()),
             AnyPair::Points(points) => points.grain,

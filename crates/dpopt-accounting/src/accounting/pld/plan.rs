@@ -56,6 +56,21 @@ pub(super) struct Window {
     pub(super) t_high: f64,
 }
 
+/// Logarithms of weights, and losses, along the variable of a pair.
+fn line(pair: &impl Law, scale: f64, ln_above: f64) -> (Vec<f64>, Vec<f64>) {
+    let low = pair.lower_point(LN_FLOOR);
+    let high = pair.upper_point(ln_above);
+    let spacing = (0.05 * scale).max((high - low) / 100_000.0);
+    let n = ((high - low) / spacing).ceil() as usize + 1;
+    (0..n)
+        .map(|i| {
+            let y = low + spacing * i as f64;
+            let (p, l) = pair.log_density_and_loss(y);
+            (p + log(spacing), l)
+        })
+        .unzip()
+}
+
 impl Cumulants {
     /// Leaves out what lies beyond mass `e^{ln_above}`: the lattice leaves it out as well, and
     /// a tilt would otherwise be drawn to events that never happen.
@@ -64,19 +79,8 @@ impl Cumulants {
             .iter()
             .map(|step| {
                 let (log_weight, loss) = match &step.pair {
-                    AnyPair::Normal(pair) => {
-                        let low = pair.lower_point(LN_FLOOR);
-                        let high = pair.upper_point(ln_above);
-                        let spacing = (0.05 * pair.s).max((high - low) / 100_000.0);
-                        let n = ((high - low) / spacing).ceil() as usize + 1;
-                        (0..n)
-                            .map(|i| {
-                                let y = low + spacing * i as f64;
-                                let (p, l) = pair.log_density_and_loss(y);
-                                (p + log(spacing), l)
-                            })
-                            .unzip()
-                    }
+                    AnyPair::Normal(pair) => line(pair, pair.s, ln_above),
+                    AnyPair::Fixed(pair) => line(pair, pair.radius(0.0), ln_above),
                     AnyPair::Laplace(pair) => laplace::plan_nodes(pair)
                         .into_iter()
                         .map(|(loss, ln)| (ln, loss))

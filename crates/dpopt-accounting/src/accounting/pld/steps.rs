@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::error::PldError;
+use super::fixed::FixedPair;
 use super::laplace::LaplacePair;
 use super::law::Kind;
 use super::pair::{AnyPair, Pair};
@@ -27,6 +28,8 @@ const MANY: u64 = 16;
 enum Shape {
     /// Noise multiplier.
     Gaussian(f64),
+    /// Noise multiplier of a Gaussian on a sample of fixed size.
+    Fixed(f64),
     /// Noise multiplier.
     Laplace(f64),
     /// Losses in an interval of this length.
@@ -50,7 +53,12 @@ pub(super) struct Release {
 impl Release {
     /// Whether its pair is the same in all directions.
     pub(super) fn is_symmetric(&self) -> bool {
-        self.rate == 1.0
+        self.rate == 1.0 && !self.is_fixed()
+    }
+
+    /// Whether it is on a sample of fixed size.
+    pub(super) fn is_fixed(&self) -> bool {
+        matches!(self.shape, Shape::Fixed(_))
     }
 }
 
@@ -222,6 +230,14 @@ impl Found {
                     self.rho = up(self.rho + up(rho * count as f64));
                     continue;
                 }
+                Other::WithoutReplacement {
+                    rate,
+                    noise_multiplier,
+                } => {
+                    let shape = Shape::Fixed(noise_multiplier);
+                    self.push(Release { rate, shape, count })?;
+                    continue;
+                }
                 Other::Concentrated { rho, xi } => {
                     self.rho = up(self.rho + up(rho * count as f64));
                     if xi > 0.0 {
@@ -266,7 +282,7 @@ pub(super) fn releases(event: &Event, adjacency: Adjacency) -> Result<Vec<Releas
     for release in &out {
         // Responses are in units of the noise that would have their epsilon.
         let noise = match release.shape {
-            Shape::Gaussian(noise) | Shape::Laplace(noise) => noise,
+            Shape::Gaussian(noise) | Shape::Fixed(noise) | Shape::Laplace(noise) => noise,
             Shape::Range(epsilon) | Shape::Response { epsilon, .. } => 1.0 / epsilon,
             Shape::DiscreteLaplace { parameter, shift } => 1.0 / (parameter * shift as f64),
             Shape::Concentrated { rho, xi } => 1.0 / (rho + xi),
@@ -279,10 +295,21 @@ pub(super) fn releases(event: &Event, adjacency: Adjacency) -> Result<Vec<Releas
     Ok(out)
 }
 
-pub(super) fn steps(releases: &[Release], sampled: Kind) -> Result<Vec<Step>, PldError> {
+/// The kinds that Poisson samples and samples of fixed size have in one direction of a relation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Direction {
+    pub(super) poisson: Kind,
+    pub(super) fixed: Kind,
+}
+
+pub(super) fn steps(releases: &[Release], direction: Direction) -> Result<Vec<Step>, PldError> {
     let step = |release: &Release| {
         let q = release.rate;
-        let kind = if q == 1.0 { Kind::Plain } else { sampled };
+        let kind = if q == 1.0 {
+            Kind::Plain
+        } else {
+            direction.poisson
+        };
         let laplace = |end, range| {
             AnyPair::Laplace(LaplacePair {
                 kind,
@@ -299,6 +326,17 @@ pub(super) fn steps(releases: &[Release], sampled: Kind) -> Result<Vec<Step>, Pl
                 let s = units * noise;
                 AnyPair::Normal(Pair { kind, q, s })
             }
+            // The record that leaves the sample makes room for another one: the shift is of two clip norms, twice
+            // the sensitivity where records come and go.
+            Shape::Fixed(noise) => match (direction.poisson, direction.fixed) {
+                (Kind::Replace, Kind::Replace) => AnyPair::Fixed(FixedPair::new(q, noise)),
+                (Kind::Replace, kind) => AnyPair::Normal(Pair { kind, q, s: noise }),
+                (_, kind) => AnyPair::Normal(Pair {
+                    kind,
+                    q,
+                    s: 0.5 * noise,
+                }),
+            },
             Shape::Laplace(noise) => laplace(1.0 / noise, false),
             Shape::Range(epsilon) => laplace(epsilon, true),
             Shape::Response {
