@@ -29,6 +29,7 @@ mod error;
 mod moments;
 mod pair;
 mod sampled;
+mod schedule;
 
 use super::releases::Releases;
 use super::{Accountant, AccountingError};
@@ -38,6 +39,7 @@ pub use error::ExactError;
 use moments::Gaussian;
 use pair::{Direction, Pair};
 use sampled::Sampled;
+use schedule::Schedule;
 
 /// A lower and an upper bound on one number. The truth lies between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,12 +100,21 @@ pub fn epsilon(
     delta: Delta,
     adjacency: Adjacency,
 ) -> Result<ExactBounds, ExactError> {
+    epsilon_of_all(&releases(event)?, delta, adjacency, false)
+}
+
+/// Bounds on epsilon; of a composition that dominates the releases where they are to be merged.
+fn epsilon_of_all(
+    releases: &Releases,
+    delta: Delta,
+    adjacency: Adjacency,
+    merged: bool,
+) -> Result<ExactBounds, ExactError> {
     let mut worst = ExactBounds::ZERO;
-    let releases = releases(event)?;
-    if total_variation(&releases) <= delta.get() {
+    if total_variation(releases) <= delta.get() {
         return Ok(worst);
     }
-    for mut part in directions(&releases, adjacency)? {
+    for mut part in directions(releases, adjacency, merged)? {
         if worst.lower > 0.0
             && (part.supremum() * (1.0 + 1e-12) <= worst.lower
                 || part.surely_below(worst.lower, delta.get().ln()))
@@ -121,16 +132,50 @@ pub fn epsilon(
 /// # Errors
 /// As [`epsilon`](fn@epsilon), and [`ExactError::BadEpsilon`].
 pub fn delta(event: &Event, epsilon: f64, adjacency: Adjacency) -> Result<ExactBounds, ExactError> {
-    let ln = log_delta(event, epsilon, adjacency)?;
+    Ok(exponential(log_delta(event, epsilon, adjacency)?))
+}
+
+fn exponential(ln: ExactBounds) -> ExactBounds {
     let relative = 4.0 * f64::EPSILON;
-    Ok(ExactBounds {
+    ExactBounds {
         lower: (ln.lower.exp() * (1.0 - relative)).min(1.0),
         upper: if ln.upper == f64::NEG_INFINITY {
             0.0
         } else {
             (ln.upper.exp() * (1.0 + relative)).next_up().min(1.0)
         },
+    }
+}
+
+/// Bounds on epsilon of many different samples: from above as mixtures of few, from below as groups of fewer, each with the
+/// least rate and the most noise of its members.
+pub(super) fn epsilon_of_schedule(
+    releases: &Releases,
+    groups: usize,
+    delta: Delta,
+    adjacency: Adjacency,
+) -> Result<ExactBounds, ExactError> {
+    let above = epsilon_of_all(releases, delta, adjacency, true)?;
+    let below = epsilon_of_all(&releases.finer(groups), delta, adjacency, false)?;
+    Ok(ExactBounds {
+        lower: below.lower,
+        upper: above.upper,
     })
+}
+
+/// The same for delta.
+pub(super) fn delta_of_schedule(
+    releases: &Releases,
+    groups: usize,
+    epsilon: f64,
+    adjacency: Adjacency,
+) -> Result<ExactBounds, ExactError> {
+    let above = log_delta_of_all(releases, epsilon, adjacency, true)?;
+    let below = log_delta_of_all(&releases.finer(groups), epsilon, adjacency, false)?;
+    Ok(exponential(ExactBounds {
+        lower: below.lower,
+        upper: above.upper,
+    }))
 }
 
 /// Bounds on the logarithm of delta at `epsilon`; minus infinity where delta is exactly 0.
@@ -145,11 +190,20 @@ pub fn log_delta(
     if !epsilon.is_finite() || epsilon < 0.0 {
         return Err(ExactError::BadEpsilon { value: epsilon });
     }
+    log_delta_of_all(&releases(event)?, epsilon, adjacency, false)
+}
+
+fn log_delta_of_all(
+    releases: &Releases,
+    epsilon: f64,
+    adjacency: Adjacency,
+    merged: bool,
+) -> Result<ExactBounds, ExactError> {
     let mut worst = ExactBounds {
         lower: f64::NEG_INFINITY,
         upper: f64::NEG_INFINITY,
     };
-    for mut part in directions(&releases(event)?, adjacency)? {
+    for mut part in directions(releases, adjacency, merged)? {
         if epsilon >= part.supremum() * (1.0 + 1e-12)
             || (worst.lower.is_finite() && part.surely_below(epsilon, worst.lower))
         {
@@ -381,7 +435,11 @@ fn releases(event: &Event) -> Result<Releases, ExactError> {
 }
 
 /// The compositions whose larger delta counts; none when nothing was released.
-fn directions(releases: &Releases, adjacency: Adjacency) -> Result<Vec<Composition>, ExactError> {
+fn directions(
+    releases: &Releases,
+    adjacency: Adjacency,
+    merged: bool,
+) -> Result<Vec<Composition>, ExactError> {
     if releases.is_empty() {
         return Ok(Vec::new());
     }
@@ -392,7 +450,7 @@ fn directions(releases: &Releases, adjacency: Adjacency) -> Result<Vec<Compositi
         Adjacency::ReplaceOne => &[Direction::Replace],
     };
     list.iter()
-        .map(|direction| composition(releases, *direction, adjacency))
+        .map(|direction| composition(releases, *direction, adjacency, merged))
         .collect()
 }
 
@@ -410,6 +468,7 @@ fn composition(
     releases: &Releases,
     direction: Direction,
     adjacency: Adjacency,
+    merged: bool,
 ) -> Result<Composition, ExactError> {
     let mut parts: Vec<Box<dyn moments::Moments>> = Vec::new();
     if releases.mu_squared() > 0.0 {
@@ -418,14 +477,14 @@ fn composition(
             error: 64.0 * f64::EPSILON,
         }));
     }
+    let units = if direction == Direction::Replace {
+        adjacency.sum_sensitivity()
+    } else {
+        1.0
+    };
     for release in &releases.sampled {
         check_count(release.count)?;
-        let sigma = release.noise_multiplier
-            * if direction == Direction::Replace {
-                adjacency.sum_sensitivity()
-            } else {
-                1.0
-            };
+        let sigma = release.noise_multiplier * units;
         if !(NOISE_RANGE.0..=NOISE_RANGE.1).contains(&sigma) {
             return Err(ExactError::Noise {
                 value: sigma,
@@ -433,12 +492,22 @@ fn composition(
                 largest: NOISE_RANGE.1,
             });
         }
+        if merged {
+            continue;
+        }
         let pair = Pair {
             direction,
             rate: release.rate,
             sigma,
         };
         parts.push(Box::new(Sampled::new(pair, release.count as f64)?));
+    }
+    if merged && !releases.sampled.is_empty() {
+        let schedule = Schedule::new(&releases.sampled, direction, units)?;
+        let schedule = schedule.ok_or(ExactError::Scattered {
+            kinds: releases.sampled.len(),
+        })?;
+        parts.push(Box::new(schedule));
     }
     Ok(Composition { parts })
 }
@@ -501,7 +570,8 @@ mod tests {
                     .collect(),
             );
             let releases = releases(&event).unwrap();
-            let mut part = composition(&releases, Direction::Add, Adjacency::AddRemove).unwrap();
+            let mut part =
+                composition(&releases, Direction::Add, Adjacency::AddRemove, false).unwrap();
             let got = epsilon_of(&mut part, delta).unwrap();
             assert!(
                 got.lower <= truth && truth <= got.upper && got.width() < 1e-8 * truth,

@@ -19,8 +19,8 @@ pub enum Accountant {
     /// approximate, discrete and concentrated ones, in any composition.
     Pld,
     /// Contour integration: the certified upper end of [`exact`](super::exact). Gaussian and Poisson-sampled
-    /// Gaussian releases in any composition. Of more than 2000 different kinds of samples it is the number for 2000 kinds that
-    /// dominate them, each the largest rate and the least noise of similar ones.
+    /// Gaussian releases in any composition. Of more than 300 different kinds of samples it is the number for mixtures of at most 256
+    /// kinds that dominate them, mostly within a thousandth.
     Exact,
     /// Pure and approximate differential privacy: [`pure`](super::pure) composition.
     Pure,

@@ -111,7 +111,8 @@ impl Reduction<'_> {
                         self.add_amplified(out, event, rate.get(), count)?;
                     } else if self.accountant == Accountant::Pld && self.is_pure(event) {
                         self.only_under(&leaf, &[Adjacency::AddRemove])?;
-                        self.as_pure().add_amplified(out, event, rate.get(), count)?;
+                        self.as_pure()
+                            .add_amplified(out, event, rate.get(), count)?;
                     } else {
                         let mut one = Releases::default();
                         one.add_leaf(self.accountant, self.root, &leaf, count)?;

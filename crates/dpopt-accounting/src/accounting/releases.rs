@@ -1,5 +1,7 @@
 //! An event reduced to what the accountants work on: one Gaussian and some sampled Gaussians.
 
+use std::collections::HashMap;
+
 use super::{Accountant, AccountingError};
 use crate::event::Event;
 use crate::units::{Mu, NoiseMultiplier, SamplingRate};
@@ -36,6 +38,8 @@ pub(crate) struct Releases {
     pub(crate) sampled: Vec<SampledGaussian>,
     /// Laplace releases, for [`Accountant::Pld`] only.
     pub(crate) laplace: Vec<LaplaceRelease>,
+    /// Where the sampled ones of a rate and noise are.
+    places: HashMap<(u64, u64), usize>,
 }
 
 impl Releases {
@@ -188,18 +192,7 @@ impl Releases {
     /// each other otherwise; `H_a` is jointly convex, and least where laws are equal. Less noise dominates, because noise can be added
     /// afterwards. Both hold at every a >= 0, so the dominating pairs compose.
     pub(crate) fn coarser(&self, kinds: usize) -> Result<Event, AccountingError> {
-        let mut groups = vec![Group::new(self.sampled.clone())];
-        while groups.len() < kinds {
-            let widest = groups
-                .iter()
-                .enumerate()
-                .max_by(|(_, a), (_, b)| a.spread().total_cmp(&b.spread()));
-            let Some((at, _)) = widest.filter(|(_, group)| group.spread() > 0.0) else {
-                break;
-            };
-            let (one, other) = groups.swap_remove(at).split();
-            groups.extend([one, other]);
-        }
+        let groups = self.groups(kinds);
         let mut events = Vec::new();
         if self.mu_squared() > 0.0 {
             let noise = (1.0 / up(self.mu_squared().sqrt())).next_down();
@@ -218,12 +211,42 @@ impl Releases {
         Ok(Event::composed(events))
     }
 
+    /// Releases of at most `kinds` kinds of samples that these ones dominate: the least rate and the most noise of each group.
+    pub(crate) fn finer(&self, kinds: usize) -> Self {
+        let sampled = self.groups(kinds).into_iter().map(|group| SampledGaussian {
+            rate: group.rate.0,
+            noise_multiplier: group.noise.1,
+            count: group.members.iter().map(|release| release.count).sum(),
+        });
+        Self {
+            plain: self.plain,
+            sampled: sampled.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Samples that are close in rate and noise.
+    fn groups(&self, kinds: usize) -> Vec<Group> {
+        let mut groups = vec![Group::new(self.sampled.clone())];
+        while groups.len() < kinds {
+            let widest = groups
+                .iter()
+                .enumerate()
+                .max_by(|(_, a), (_, b)| a.spread().total_cmp(&b.spread()));
+            let Some((at, _)) = widest.filter(|(_, group)| group.spread() > 0.0) else {
+                break;
+            };
+            let (one, other) = groups.swap_remove(at).split();
+            groups.extend([one, other]);
+        }
+        groups
+    }
+
     fn add_sampled(&mut self, new: SampledGaussian) {
-        let same = self
-            .sampled
-            .iter_mut()
-            .find(|old| old.rate == new.rate && old.noise_multiplier == new.noise_multiplier);
-        match same {
+        let key = (new.rate.to_bits(), new.noise_multiplier.to_bits());
+        let next = self.sampled.len();
+        let place = *self.places.entry(key).or_insert(next);
+        match self.sampled.get_mut(place) {
             Some(old) => old.count = old.count.saturating_add(new.count),
             None => self.sampled.push(new),
         }

@@ -5,6 +5,7 @@ use dpopt_accounting::accounting::{calibrate, pld};
 use dpopt_accounting::{Accountant, Adjacency, Delta, Epsilon, Event, SamplingRate};
 use proptest::prelude::*;
 
+use crate::common::epsilon as epsilon_of;
 use crate::common::{adjacency, delta, gaussian, rate, rows, steps};
 
 fn epsilon(list: &[(f64, f64, u64)], at: f64) -> ExactBounds {
@@ -299,7 +300,7 @@ fn calibration_is_not_misled_by_a_wide_interval() {
     );
 }
 
-/// A schedule whose steps all differ. Up to 2000 kinds of samples have contours of their own; of more, groups that dominate them.
+/// A schedule whose steps all differ. Up to 300 kinds of samples have contours of their own; of more, mixtures that dominate them.
 #[test]
 fn long_schedules_have_an_answer() {
     let schedule = |n: u64| -> Vec<(f64, f64, u64)> {
@@ -331,6 +332,49 @@ fn long_schedules_have_an_answer() {
     );
     // The Renyi bound, which was the only one in less than minutes, says 2.60.
     assert!(long < 2.15, "{long}");
+    let event = steps(&schedule(20_000));
+    let both = Accountant::interval(&event, delta, Adjacency::AddRemove).unwrap();
+    assert!(
+        both.upper == long && both.lower < long && both.lower > 0.98 * long,
+        "{both:?}"
+    );
+}
+
+/// Rates and noise that have nothing to do with each other, beside contours of their own for each.
+#[test]
+fn mixtures_are_above_the_truth_and_close() {
+    let mut state = 1_u64;
+    let mut draw = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    for (adjacency, at, wide) in [
+        (Adjacency::AddRemove, 1e-6, 0.2),
+        (Adjacency::ReplaceOne, 1e-5, 0.1),
+        (Adjacency::ZeroOut, 1e-9, 0.3),
+    ] {
+        let list: Vec<(f64, f64, u64)> = (0..400)
+            .map(|i| {
+                let rate = 0.004 * (wide * draw()).exp();
+                let noise = 0.8 * (wide * draw()).exp();
+                (rate, noise, 1 + i % 3)
+            })
+            .collect();
+        let event = steps(&list);
+        let truth = exact::epsilon(&event, delta(at), adjacency).unwrap();
+        let merged = Accountant::interval(&event, delta(at), adjacency).unwrap();
+        assert!(
+            merged.upper >= truth.lower && merged.upper <= truth.upper * (1.0 + 3e-3),
+            "{merged:?} {truth:?}"
+        );
+        assert!(merged.lower <= truth.upper && merged.lower > 0.9 * truth.lower);
+        let back = Accountant::Exact
+            .delta(&event, epsilon_of(truth.lower), adjacency)
+            .unwrap();
+        assert!(back >= at * (1.0 - 1e-6) && back <= 1.02 * at, "{back:e}");
+    }
 }
 
 fn step() -> impl Strategy<Value = (f64, f64, u64)> {

@@ -145,7 +145,9 @@ fn hockey_stick(p: &[f64], q: &[f64], width: f64, a: f64) -> f64 {
 fn data_sets(seed: u64, n: usize) -> Vec<(Vec<f64>, f64)> {
     let mut state = seed;
     let mut draw = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         ((state >> 40) as f64 / (1_u64 << 23) as f64) - 1.0
     };
     let mut out = vec![
@@ -171,11 +173,13 @@ fn no_small_data_set_passes_the_bound() {
             let replace = fixed(gaussian(0.5 * noise), size as u64, n as u64);
             let remove = fixed(gaussian(noise), size as u64, n as u64);
             for eps in [0.0_f64, 0.1, 0.7] {
-                let upper = |event: &Event, adjacency| {
-                    pld::delta(event, eps, adjacency).unwrap().upper
-                };
+                let upper =
+                    |event: &Event, adjacency| pld::delta(event, eps, adjacency).unwrap().upper;
                 let bound = upper(&replace, Adjacency::ReplaceOne);
-                let looser = upper(&fixed(gaussian(noise), size as u64, n as u64), Adjacency::ReplaceOne);
+                let looser = upper(
+                    &fixed(gaussian(noise), size as u64, n as u64),
+                    Adjacency::ReplaceOne,
+                );
                 let bound_of_removal = upper(&remove, Adjacency::AddRemove);
                 for (data, other) in data_sets(n as u64 + 7, n) {
                     let mut replaced = data.clone();
@@ -272,7 +276,9 @@ fn nor_do_vectors() {
         (-0.5 * r / (noise * noise)).exp() / (std::f64::consts::TAU * noise * noise)
     };
     for eps in [0.0_f64, 0.2, 0.6] {
-        let bound = pld::delta(&event, eps, Adjacency::ReplaceOne).unwrap().upper;
+        let bound = pld::delta(&event, eps, Adjacency::ReplaceOne)
+            .unwrap()
+            .upper;
         for (y, x, other) in [
             ((0.0, 1.0), (1.0, 0.0), (-1.0, 0.0)),
             ((0.0, 1.0), (0.87, -0.5), (-0.87, -0.5)),
@@ -294,9 +300,7 @@ fn nor_do_vectors() {
 }
 
 fn remove_alone(q: f64, mu: f64, count: u64, at: f64) -> PldBounds {
-    let event = gaussian(1.0 / mu)
-        .poisson_sampled(rate(q))
-        .repeated(count);
+    let event = gaussian(1.0 / mu).poisson_sampled(rate(q)).repeated(count);
     pld::epsilon(&event, delta(at), Adjacency::AddRemove).unwrap()
 }
 
@@ -313,10 +317,14 @@ fn training_needs_less_noise_than_by_renyi_divergences() {
         let here = at(found).unwrap();
         assert!(here.upper <= 1.0, "{here:?}");
         let alone = remove_alone(size as f64 / 1e5, 1.0 / found, steps, 1e-5);
-        assert!((here.lower - alone.upper).abs() <= 2e-3, "{here:?} {alone:?}");
+        assert!(
+            (here.lower - alone.upper).abs() <= 2e-3,
+            "{here:?} {alone:?}"
+        );
         let below = at(0.995 * attained).unwrap();
         assert!(below.lower > 1.0, "{below:?}");
-        let (who, _) = Accountant::least(&event(renyi), delta(1e-5), Adjacency::ReplaceOne).unwrap();
+        let (who, _) =
+            Accountant::least(&event(renyi), delta(1e-5), Adjacency::ReplaceOne).unwrap();
         assert_eq!(who, Accountant::Pld);
     }
 }
@@ -329,7 +337,11 @@ fn what_has_no_theorem_is_refused() {
         Err(AccountingError::UnsupportedAdjacency { .. })
     ));
     let nested = fixed(one, 1, 3);
-    assert!(Accountant::Pld.epsilon(&nested, delta(1e-5), Adjacency::ReplaceOne).is_err());
+    assert!(
+        Accountant::Pld
+            .epsilon(&nested, delta(1e-5), Adjacency::ReplaceOne)
+            .is_err()
+    );
     // Several Gaussians on one sample are one.
     let two = fixed(gaussian(2.0).repeated(4), 3, 10);
     let same = fixed(gaussian(1.0), 3, 10);

@@ -72,7 +72,11 @@ fn responses_beside_a_gaussian_are_what_enumeration_says() {
         let noise = draws.between(0.5, 8.0);
         let list: Vec<(f64, f64)> = (0..1 + case % 4)
             .map(|i| {
-                let failure = if i == 1 { draws.between(1e-9, 1e-4) } else { 0.0 };
+                let failure = if i == 1 {
+                    draws.between(1e-9, 1e-4)
+                } else {
+                    0.0
+                };
                 (draws.between(0.02, 1.5), failure)
             })
             .collect();
@@ -92,7 +96,10 @@ fn responses_beside_a_gaussian_are_what_enumeration_says() {
         }
         let adjacency = EVERY[case % 3];
         let bounds = pld::delta(&event(1.0), eps, adjacency).unwrap();
-        assert!(holds(bounds, truth), "{list:?} {noise} {eps} {bounds:?} {truth}");
+        assert!(
+            holds(bounds, truth),
+            "{list:?} {noise} {eps} {bounds:?} {truth}"
+        );
         // The same check catches an accountant that thinks of less.
         let twin = pld::delta(&event(0.9), eps, adjacency).unwrap();
         caught += usize::from(!holds(twin, truth));
@@ -126,11 +133,15 @@ fn a_selection_beside_training_is_tight() {
         // By contours of the training alone, at what each answer leaves of epsilon.
         let truth = |e: f64| {
             enumerated(&[response(one, 0.0)], e, &|e| {
-                exact::delta(&training, e, Adjacency::AddRemove).unwrap().lower
+                exact::delta(&training, e, Adjacency::AddRemove)
+                    .unwrap()
+                    .lower
             })
         };
         assert!(truth(found) <= 1e-5, "{found}");
-        let below = pld::epsilon(&both, delta(1e-5), Adjacency::AddRemove).unwrap().lower;
+        let below = pld::epsilon(&both, delta(1e-5), Adjacency::AddRemove)
+            .unwrap()
+            .lower;
         assert!(truth(below) >= 1e-5 * (1.0 - 1e-6), "{below}");
     }
 }
@@ -139,7 +150,11 @@ fn a_selection_beside_training_is_tight() {
 fn equal_and_unequal_pure_releases_have_their_optimum() {
     for (one, count, at) in [(0.1, 1000, 1e-6), (0.5, 30, 1e-5), (1.0, 5, 1e-9)] {
         let optimum = pure::k_fold_epsilon(epsilon(one), count, delta(at));
-        let bounds = pld::epsilon(&pure_dp(one).repeated(count), delta(at), Adjacency::ReplaceOne);
+        let bounds = pld::epsilon(
+            &pure_dp(one).repeated(count),
+            delta(at),
+            Adjacency::ReplaceOne,
+        );
         let bounds = bounds.unwrap();
         assert!(bounds.lower <= optimum && optimum <= bounds.upper * (1.0 + 1e-9));
         assert!(bounds.width() <= 2e-3 * optimum, "{bounds:?} {optimum}");
@@ -254,9 +269,7 @@ fn a_bounded_range_dominates_every_pair_of_that_range() {
                     let top = (1.0 - (t - range).exp()) / (1.0 - (-range).exp());
                     vec![(t, top), (t - range, 1.0 - top)]
                 };
-                let truth = enumerated(&[law(one), law(other)], eps, &|e| {
-                    -f64::exp_m1(e.min(0.0))
-                });
+                let truth = enumerated(&[law(one), law(other)], eps, &|e| -f64::exp_m1(e.min(0.0)));
                 let two = pld::delta(&event.clone().repeated(2), eps, Adjacency::AddRemove);
                 assert!(two.unwrap().upper >= truth, "{range} {eps}");
             }
@@ -295,7 +308,9 @@ fn concentrated_releases_are_bounded_by_their_curve() {
         let known = exact::epsilon(&with(gaussian(noise)), delta(at), Adjacency::AddRemove);
         assert!(mixed.upper >= known.unwrap().lower, "{mixed:?}");
         let both = with(event);
-        let renyi = Accountant::Rdp.epsilon(&both, delta(at), Adjacency::AddRemove).unwrap();
+        let renyi = Accountant::Rdp
+            .epsilon(&both, delta(at), Adjacency::AddRemove)
+            .unwrap();
         assert!(mixed.upper <= renyi, "{mixed:?} {renyi}");
         let discrete = with(Event::DiscreteGaussian {
             noise_multiplier: z(noise),

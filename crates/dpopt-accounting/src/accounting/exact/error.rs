@@ -78,4 +78,10 @@ pub enum ExactError {
         /// log of the upper bound on delta.
         ln_upper: f64,
     },
+    /// Too many different samples, too far apart to be merged.
+    #[error("{kinds} different samples are too far apart, or their rates too near 1, to be merged")]
+    Scattered {
+        /// How many.
+        kinds: usize,
+    },
 }

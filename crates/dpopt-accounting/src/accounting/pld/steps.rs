@@ -35,7 +35,11 @@ enum Shape {
     /// Losses in an interval of this length.
     Range(f64),
     /// `(epsilon, delta)`-DP, with the probability that the inputs differ in their answer.
-    Response { epsilon: f64, share: f64, delta: f64 },
+    Response {
+        epsilon: f64,
+        share: f64,
+        delta: f64,
+    },
     /// Parameter of the noise, and how far the integer moves.
     DiscreteLaplace { parameter: f64, shift: u64 },
     /// Renyi divergences of at most `xi + rho alpha`.
@@ -199,12 +203,11 @@ impl Found {
         count: u64,
         adjacency: Adjacency,
     ) -> Result<(), PldError> {
-        let parts =
-            Parts::of(Accountant::Pld, leaf, adjacency).map_err(|error| match error {
-                AccountingError::UnsupportedEvent { event, .. }
-                | AccountingError::UnsupportedAdjacency { event, .. } => unsupported(&event),
-                _ => unsupported(leaf),
-            })?;
+        let parts = Parts::of(Accountant::Pld, leaf, adjacency).map_err(|error| match error {
+            AccountingError::UnsupportedEvent { event, .. }
+            | AccountingError::UnsupportedAdjacency { event, .. } => unsupported(&event),
+            _ => unsupported(leaf),
+        })?;
         // A tree, or the worst of parallel Gaussians.
         self.plain += parts.releases.mu_squared() * count as f64;
         if !parts.releases.sampled.is_empty() || !parts.releases.laplace.is_empty() {
