@@ -57,8 +57,10 @@ impl ExactBounds {
         self.upper - self.lower
     }
 
-    /// Whether another accountant may know better.
-    pub(super) fn is_wide(&self) -> bool {
+    /// Whether the interval is wider than a thousandth of its upper end: the contours did not resolve it, and another accountant
+    /// may know better.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
         !(self.width() <= WIDE * self.upper)
     }
 
@@ -92,6 +94,7 @@ const NARROWINGS: usize = 4;
 ///
 /// Under add-remove and zero-out the larger of the two directions counts; under replace-one the
 /// pair is that of [`crate::accounting::rdp`], with a standard deviation of `2 z` clip norms.
+/// The interval holds whether or not it [is wide](ExactBounds::is_wide).
 ///
 /// # Errors
 /// [`ExactError`] for an event without a known moment function or beyond the numeric range.

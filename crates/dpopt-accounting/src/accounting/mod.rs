@@ -120,7 +120,7 @@ impl Accountant {
             Accountant::Zcdp => zcdp::epsilon_of(parts.concentrated(), delta)?,
             Accountant::Rdp => rdp::epsilon_of(&parts, delta, adjacency),
             Accountant::Pld => pld::epsilon(event, delta, adjacency)?.upper,
-            Accountant::Exact => Self::interval(event, delta, adjacency)?.upper,
+            Accountant::Exact => Self::stated(event, delta, adjacency)?,
             Accountant::Pure => pure::epsilon_of(&parts, delta)?,
         };
         if epsilon.is_finite() {
@@ -259,6 +259,16 @@ impl Accountant {
             |event| exact::epsilon(event, delta, adjacency),
             |all| exact::epsilon_of_schedule(all, MOST_BELOW, delta, adjacency),
         )
+    }
+
+    /// The upper end of the interval, unless it is wide for want of resolution. (Of many samples the lower end is that of groups.)
+    fn stated(event: &Event, delta: Delta, adjacency: Adjacency) -> Result<f64, AccountingError> {
+        let bounds = Self::interval(event, delta, adjacency)?;
+        if bounds.is_wide() && Releases::of(Accountant::Exact, event)?.sampled.len() <= MOST_KINDS {
+            let exact::ExactBounds { lower, upper } = bounds;
+            return Err(exact::ExactError::Wide { lower, upper }.into());
+        }
+        Ok(bounds.upper)
     }
 
     /// As [`Self::least`], for events that [`Self::Exact`] takes.

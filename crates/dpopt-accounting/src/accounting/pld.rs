@@ -25,6 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod allocation;
 mod compose;
 mod error;
 mod fixed;
@@ -222,10 +223,19 @@ fn solve(
         ],
         Adjacency::ReplaceOne => &[same(Kind::Replace)],
     };
+    let ln_above = match query {
+        Query::Epsilon(delta) => steps::ln_above(&releases, Some(delta)),
+        Query::Delta(_) => steps::ln_above(&releases, None),
+    };
     let mut worst = PldBounds::ZERO;
     for &way in directions {
         // A direction that stays below what another one certainly reaches need not be tight.
-        let mut bounds = direction(&steps(&releases, way)?, query, worst.lower, options)?;
+        let mut bounds = direction(
+            &steps(&releases, way, ln_above)?,
+            query,
+            worst.lower,
+            options,
+        )?;
         if fixed && adjacency == Adjacency::ReplaceOne {
             if matches!(way.fixed, Kind::Replace) {
                 // No records attain it.
@@ -351,6 +361,7 @@ fn direction(
             }
             Err(error) => return Err(error),
         };
+        let before = best.map_or(f64::INFINITY, |b| b.width());
         let (lower, upper) = best.map_or((0.0, f64::INFINITY), |b| (b.lower, b.upper));
         let bounds = PldBounds {
             lower: bounds.lower.max(lower),
@@ -362,7 +373,10 @@ fn direction(
             Query::Delta(_) => options.relative_width * bounds.lower,
         };
         let negligible = matches!(query, Query::Delta(_)) && bounds.upper < 1e-250;
+        // What is left is not due to the lattice.
+        let stuck = before.is_finite() && bounds.width() > 0.8 * before;
         if options.step.is_some()
+            || stuck
             || too_long
             || negligible
             || bounds.upper <= floor

@@ -169,6 +169,41 @@ impl Reduction<'_> {
                         _ => return self.refuse(&leaf),
                     }
                 }
+                Event::RandomAllocation {
+                    num_steps,
+                    num_participations,
+                    event,
+                } => {
+                    if self.accountant != Accountant::Pld {
+                        return self.refuse(&leaf);
+                    }
+                    self.only_under(&leaf, &[Adjacency::AddRemove, ZeroOut])?;
+                    let mut inner = Parts::default();
+                    self.add(&mut inner, event, 1)?;
+                    if inner.is_empty() {
+                        continue;
+                    }
+                    if !inner.is_gaussian() || holds_trees(event) {
+                        return self.refuse(&leaf);
+                    }
+                    // k of t steps are no worse than k times 1 of t/k.
+                    let times = count.saturating_mul(*num_participations);
+                    check_count(times)?;
+                    let squared = inner.releases.mu_squared();
+                    let steps = num_steps / num_participations;
+                    if steps == 1 {
+                        out.releases.add_mu_squared(squared, times);
+                    } else {
+                        let noise_multiplier = (1.0 / up(squared.sqrt())).next_down();
+                        out.others.push((
+                            Other::Allocated {
+                                steps,
+                                noise_multiplier,
+                            },
+                            times,
+                        ));
+                    }
+                }
                 Event::RepeatAndSelect { event, mean, shape } => {
                     if self.accountant != Accountant::Rdp {
                         return self.refuse(&leaf);

@@ -19,7 +19,7 @@ const THEIRS: &str = "dp_accounting.dp_event";
 const OURS: &str = "dpopt";
 
 /// Every class: module, name, its fields.
-const CLASSES: [(&str, &str, &[&str]); 22] = [
+const CLASSES: [(&str, &str, &[&str]); 23] = [
     (THEIRS, "NoOpDpEvent", &[]),
     (THEIRS, "NonPrivateDpEvent", &[]),
     (THEIRS, "GaussianDpEvent", &["noise_multiplier"]),
@@ -49,6 +49,11 @@ const CLASSES: [(&str, &str, &[&str]); 22] = [
         THEIRS,
         "SampledWithoutReplacementDpEvent",
         &["source_dataset_size", "sample_size", "event"],
+    ),
+    (
+        OURS,
+        "RandomAllocationDpEvent",
+        &["num_steps", "num_participations", "event"],
     ),
     (THEIRS, "SelfComposedDpEvent", &["event", "count"]),
     (THEIRS, "ComposedDpEvent", &["events"]),
@@ -406,6 +411,11 @@ impl Builder {
             "SampledWithoutReplacementDpEvent" => Event::SampledWithoutReplacement {
                 source_dataset_size: fields.whole("source_dataset_size")?,
                 sample_size: fields.whole("sample_size")?,
+                event,
+            },
+            "RandomAllocationDpEvent" => Event::RandomAllocation {
+                num_steps: fields.whole("num_steps")?,
+                num_participations: fields.whole("num_participations")?,
                 event,
             },
             "SelfComposedDpEvent" => Event::SelfComposed {

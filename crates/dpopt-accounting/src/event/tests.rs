@@ -103,6 +103,11 @@ fn every_class() -> Vec<Event> {
             sample_size: 100,
             event: Box::new(g.clone()),
         },
+        Event::RandomAllocation {
+            num_steps: 100,
+            num_participations: 2,
+            event: Box::new(g.clone()),
+        },
         g.clone().repeated(u64::MAX),
         Event::composed(vec![g.clone(), Event::NoOp]),
         Event::ParallelComposed {

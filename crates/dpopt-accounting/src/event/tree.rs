@@ -90,6 +90,17 @@ pub enum Event {
         /// What was done with the sample.
         event: Box<Event>,
     },
+    /// The inner event happened at each of `num_steps` steps, and each record took part in `num_participations` of
+    /// them: a uniformly drawn set of that size, independently of other records. Shuffling into batches of random sizes (balls in
+    /// bins) is one participation. Not in `dp_accounting`.
+    RandomAllocation {
+        /// How many steps.
+        num_steps: u64,
+        /// In how many of them a record takes part: at least 1 and at most all.
+        num_participations: u64,
+        /// What was done at each step.
+        event: Box<Event>,
+    },
     /// The inner event happened `count` times, each possibly chosen after the ones before.
     SelfComposed {
         /// The repeated event.
@@ -237,6 +248,7 @@ impl Event {
             Event::PoissonSampled { .. } => "PoissonSampledDpEvent",
             Event::SampledWithReplacement { .. } => "SampledWithReplacementDpEvent",
             Event::SampledWithoutReplacement { .. } => "SampledWithoutReplacementDpEvent",
+            Event::RandomAllocation { .. } => "RandomAllocationDpEvent",
             Event::SelfComposed { .. } => "SelfComposedDpEvent",
             Event::Composed { .. } => "ComposedDpEvent",
             Event::SingleEpochTreeAggregation { .. } => "SingleEpochTreeAggregationDpEvent",
@@ -302,6 +314,14 @@ impl Event {
             } => [
                 Some(("source_dataset_size", Whole(*source_dataset_size))),
                 Some(("sample_size", Whole(*sample_size))),
+            ],
+            Event::RandomAllocation {
+                num_steps,
+                num_participations,
+                ..
+            } => [
+                Some(("num_steps", Whole(*num_steps))),
+                Some(("num_participations", Whole(*num_participations))),
             ],
             Event::SelfComposed { count, .. } => [Some(("count", Whole(*count))), None],
             Event::SingleEpochTreeAggregation {
@@ -384,6 +404,16 @@ impl Event {
                 whole(*size > 0, "sample_size", *size)?;
                 let needs = "a sample no larger than its source";
                 real(size <= source, "sample_size", needs, *size as f64)
+            }
+            Event::RandomAllocation {
+                num_steps: steps,
+                num_participations: times,
+                ..
+            } => {
+                whole(*steps > 0, "num_steps", *steps)?;
+                whole(*times > 0, "num_participations", *times)?;
+                let needs = "no more participations than steps";
+                real(times <= steps, "num_participations", needs, *times as f64)
             }
             Event::SelfComposed { count: 0, .. } => Err(("count", EventProblem::Empty)),
             Event::Composed { events } | Event::ParallelComposed { events }

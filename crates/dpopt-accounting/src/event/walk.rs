@@ -16,6 +16,7 @@ impl Event {
             Event::PoissonSampled { event, .. }
             | Event::SampledWithReplacement { event, .. }
             | Event::SampledWithoutReplacement { event, .. }
+            | Event::RandomAllocation { event, .. }
             | Event::SelfComposed { event, .. }
             | Event::RepeatAndSelect { event, .. } => std::slice::from_ref(&**event),
             Event::Composed { events } | Event::ParallelComposed { events } => events,
@@ -38,6 +39,7 @@ impl Event {
             Event::PoissonSampled { event, .. }
             | Event::SampledWithReplacement { event, .. }
             | Event::SampledWithoutReplacement { event, .. }
+            | Event::RandomAllocation { event, .. }
             | Event::SelfComposed { event, .. }
             | Event::RepeatAndSelect { event, .. } => {
                 // A leaf inside a box is dropped with the box.
@@ -81,6 +83,15 @@ impl Event {
             } => Event::SampledWithoutReplacement {
                 source_dataset_size: *source_dataset_size,
                 sample_size: *sample_size,
+                event: one(),
+            },
+            Event::RandomAllocation {
+                num_steps,
+                num_participations,
+                ..
+            } => Event::RandomAllocation {
+                num_steps: *num_steps,
+                num_participations: *num_participations,
                 event: one(),
             },
             Event::SelfComposed { count, .. } => Event::SelfComposed {

@@ -2,7 +2,9 @@
 
 use dpopt_accounting::accounting::exact::{self, ExactBounds, ExactError};
 use dpopt_accounting::accounting::{calibrate, pld};
-use dpopt_accounting::{Accountant, Adjacency, Delta, Epsilon, Event, SamplingRate};
+use dpopt_accounting::{
+    Accountant, AccountingError, Adjacency, Delta, Epsilon, Event, SamplingRate,
+};
 use proptest::prelude::*;
 
 use crate::common::epsilon as epsilon_of;
@@ -340,6 +342,61 @@ fn long_schedules_have_an_answer() {
     );
 }
 
+/// Few steps at small rates, where delta hardly falls: an interval that is wide is refused and not stated.
+#[test]
+fn no_wide_interval_is_stated() {
+    let mut settings = vec![
+        (
+            0.0001221370346656678,
+            0.5573963749428847,
+            278,
+            2.8197005269258886e-06,
+        ),
+        (
+            0.0007115608924464319,
+            1.0083476515746301,
+            225,
+            1.3413554039167222e-07,
+        ),
+    ];
+    let mut state = 5_u64;
+    let mut draw = |low: f64, high: f64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        low * (high / low).powf((state >> 11) as f64 / (1_u64 << 53) as f64)
+    };
+    for _ in 0..1500 {
+        let (steps, total) = (draw(1.0, 1000.0).floor(), draw(3e-3, 0.3));
+        settings.push((
+            total / steps,
+            draw(0.4, 2.0),
+            steps as u64,
+            draw(1e-9, 1e-4),
+        ));
+    }
+    let mut stated = 0;
+    for (rate, noise, count, at) in settings {
+        let event = steps(&[(rate, noise, count)]);
+        let interval = Accountant::interval(&event, delta(at), Adjacency::AddRemove);
+        match Accountant::Exact.epsilon(&event, delta(at), Adjacency::AddRemove) {
+            Ok(epsilon) => {
+                let interval = interval.unwrap();
+                assert!(
+                    !interval.is_wide() && epsilon == interval.upper,
+                    "{interval:?}"
+                );
+                stated += 1;
+            }
+            Err(AccountingError::Exact(ExactError::Wide { lower, upper })) => {
+                assert!(upper - lower > 1e-3 * upper);
+            }
+            Err(_) => assert!(interval.is_err()),
+        }
+    }
+    assert!(stated > 1200, "{stated}");
+}
+
 /// Rates and noise that have nothing to do with each other, beside contours of their own for each.
 #[test]
 fn mixtures_are_above_the_truth_and_close() {
@@ -373,7 +430,7 @@ fn mixtures_are_above_the_truth_and_close() {
         let back = Accountant::Exact
             .delta(&event, epsilon_of(truth.lower), adjacency)
             .unwrap();
-        assert!(back >= at * (1.0 - 1e-6) && back <= 1.02 * at, "{back:e}");
+        assert!(back >= at * (1.0 - 1e-6) && back <= 1.15 * at, "{back:e}");
     }
 }
 

@@ -11,6 +11,7 @@ mod event_laws;
 mod event_selection;
 mod exact;
 mod pld;
+mod pld_allocation;
 mod pld_fixed;
 mod pld_laplace;
 mod pld_mixed;

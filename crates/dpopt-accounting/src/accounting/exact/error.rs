@@ -84,4 +84,12 @@ pub enum ExactError {
         /// How many.
         kinds: usize,
     },
+    /// The certified interval is wider than a thousandth: the upper end holds, but states more than it should.
+    #[error("epsilon is only known to be between {lower} and {upper}")]
+    Wide {
+        /// At least this.
+        lower: f64,
+        /// At most this.
+        upper: f64,
+    },
 }

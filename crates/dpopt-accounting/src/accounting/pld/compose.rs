@@ -68,11 +68,11 @@ pub(super) struct Composed {
 /// Each input reaches each output along one path of at most log2 n butterflies (and the
 /// recombination of the real transform); per butterfly one multiplication by a twiddle factor
 /// good to 4 units and one addition: 16 units cover it.
-fn transform_error(n: usize) -> f64 {
+pub(super) fn transform_error(n: usize) -> f64 {
     16.0 * f64::EPSILON * (log(n as f64) / std::f64::consts::LN_2 + 4.0)
 }
 
-fn power(mut base: Complex<f64>, mut exponent: u64) -> Complex<f64> {
+pub(super) fn power(mut base: Complex<f64>, mut exponent: u64) -> Complex<f64> {
     let mut result = Complex::new(1.0, 0.0);
     while exponent > 0 {
         if exponent & 1 == 1 {

@@ -19,6 +19,9 @@ const MAX_INTERVALS: f64 = 8e6;
 /// How many points above may pay for lifting a cell.
 const BORROW: usize = 64;
 
+/// Points of a lower law that are too few to be dense.
+const FEW: usize = 64;
+
 /// The same for the cell of a lower atom.
 const BORROW_FOR_ATOM: usize = 2048;
 
@@ -52,16 +55,16 @@ pub(super) struct Cells {
 }
 
 /// Nodes in (0, 1) and weights of Gauss-Legendre rules with 3 to 8 points.
-struct Rules(Vec<Vec<(f64, f64)>>);
+pub(super) struct Rules(Vec<Vec<(f64, f64)>>);
 
 impl Rules {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self((0..=8).map(legendre).collect())
     }
 
     /// A rule whose relative error is below 1e-16 on an interval of `width` for a function
     /// that stays of one size within `radius` of it: the error falls like `(4r/w)^{-2n}`.
-    fn pick(&self, width: f64, radius: f64) -> &[(f64, f64)] {
+    pub(super) fn pick(&self, width: f64, radius: f64) -> &[(f64, f64)] {
         let n = (23.0 / log(4.0 * radius / width)).ceil();
         let n = if n.is_finite() {
             n.clamp(3.0, 8.0)
@@ -129,22 +132,29 @@ impl Cells {
 
     fn of_points(points: &Points, h: f64, max_cells: usize) -> Result<Self, PldError> {
         let cut = points.cut(h, max_cells)?;
-        // Points that are dense on the lattice are averaged like a density.
-        let dense = points.lower.is_empty() && points.grain.is_none_or(|grain| grain < 4.0 * h);
-        Ok(Self {
+        let mut cells = Self {
             first: cut.first,
-            up: cut.up,
-            down: cut.down,
+            up: cut.lower_up,
+            down: cut.lower_down,
             h,
             offset: cut.offset,
             atom_below: false,
             below: 0.0,
             above: 0.0,
             infinite: points.infinite,
-            lower: (!dense).then_some(cut.lower),
+            lower: None,
             loss_error: cut.loss_error,
             relative_error: f64::EPSILON * (64.0 + 8.0 * cut.exponent),
-        })
+        };
+        // Points that are dense on the lattice are averaged like a density.
+        let dense = match points.lower.len() {
+            0 => points.grain.is_none_or(|grain| grain < 4.0 * h),
+            n => n > FEW,
+        };
+        cells.lower = Some(if dense { cells.averaged() } else { cut.lower });
+        cells.up = cut.up;
+        cells.down = cut.down;
+        Ok(cells)
     }
 
     fn cut(

@@ -160,6 +160,8 @@ impl Points {
             up: vec![0.0; n],
             down: vec![0.0; n],
             lower: vec![0.0; n + 1],
+            lower_up: vec![0.0; n],
+            lower_down: vec![0.0; n],
             offset,
             loss_error: 0.0,
             exponent: 1.0,
@@ -199,6 +201,8 @@ impl Points {
                 if is_lower {
                     // A smaller loss: rule 2.
                     out.lower[k] += mass;
+                    out.lower_up[k] += mass * -expm1(-above) / up_total;
+                    out.lower_down[k] += mass * expm1(h - above) / down_total;
                 } else {
                     out.up[k] += mass * -expm1(-above) / up_total;
                     out.down[k] += mass * expm1(h - above) / down_total;
@@ -242,6 +246,9 @@ pub(super) struct PointCells {
     pub(super) up: Vec<f64>,
     pub(super) down: Vec<f64>,
     pub(super) lower: Vec<f64>,
+    /// The lower law in cells, to be averaged where its points are dense.
+    pub(super) lower_up: Vec<f64>,
+    pub(super) lower_down: Vec<f64>,
     pub(super) offset: f64,
     pub(super) loss_error: f64,
     pub(super) exponent: f64,

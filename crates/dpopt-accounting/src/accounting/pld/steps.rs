@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::allocation;
 use super::error::PldError;
 use super::fixed::FixedPair;
 use super::laplace::LaplacePair;
@@ -30,6 +31,8 @@ enum Shape {
     Gaussian(f64),
     /// Noise multiplier of a Gaussian on a sample of fixed size.
     Fixed(f64),
+    /// Noise multiplier of a Gaussian at each of so many steps, in one of which a record takes part.
+    Allocated { noise: f64, steps: u64 },
     /// Noise multiplier.
     Laplace(f64),
     /// Losses in an interval of this length.
@@ -57,7 +60,7 @@ pub(super) struct Release {
 impl Release {
     /// Whether its pair is the same in all directions.
     pub(super) fn is_symmetric(&self) -> bool {
-        self.rate == 1.0 && !self.is_fixed()
+        self.rate == 1.0 && !self.is_fixed() && !matches!(self.shape, Shape::Allocated { .. })
     }
 
     /// Whether it is on a sample of fixed size.
@@ -241,6 +244,10 @@ impl Found {
                     self.push(Release { rate, shape, count })?;
                     continue;
                 }
+                Other::Allocated {
+                    steps,
+                    noise_multiplier: noise,
+                } => Shape::Allocated { noise, steps },
                 Other::Concentrated { rho, xi } => {
                     self.rho = up(self.rho + up(rho * count as f64));
                     if xi > 0.0 {
@@ -285,7 +292,10 @@ pub(super) fn releases(event: &Event, adjacency: Adjacency) -> Result<Vec<Releas
     for release in &out {
         // Responses are in units of the noise that would have their epsilon.
         let noise = match release.shape {
-            Shape::Gaussian(noise) | Shape::Fixed(noise) | Shape::Laplace(noise) => noise,
+            Shape::Gaussian(noise)
+            | Shape::Fixed(noise)
+            | Shape::Laplace(noise)
+            | Shape::Allocated { noise, .. } => noise,
             Shape::Range(epsilon) | Shape::Response { epsilon, .. } => 1.0 / epsilon,
             Shape::DiscreteLaplace { parameter, shift } => 1.0 / (parameter * shift as f64),
             Shape::Concentrated { rho, xi } => 1.0 / (rho + xi),
@@ -298,6 +308,13 @@ pub(super) fn releases(event: &Event, adjacency: Adjacency) -> Result<Vec<Releas
     Ok(out)
 }
 
+/// Log of the mass that may be put at infinity where a query asks for `delta`, if it is known.
+pub(super) fn ln_above(releases: &[Release], delta: Option<f64>) -> f64 {
+    let count: f64 = releases.iter().map(|r| r.count as f64).sum();
+    let ln = delta.map_or(-24.0, |delta| delta.ln() - 9.0);
+    (ln - count.ln()).max(-60.0)
+}
+
 /// The kinds that Poisson samples and samples of fixed size have in one direction of a relation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Direction {
@@ -305,7 +322,12 @@ pub(super) struct Direction {
     pub(super) fixed: Kind,
 }
 
-pub(super) fn steps(releases: &[Release], direction: Direction) -> Result<Vec<Step>, PldError> {
+/// The steps of a direction. Masses below `e^{ln_above}` may be put at infinity.
+pub(super) fn steps(
+    releases: &[Release],
+    direction: Direction,
+    ln_above: f64,
+) -> Result<Vec<Step>, PldError> {
     let step = |release: &Release| {
         let q = release.rate;
         let kind = if q == 1.0 {
@@ -340,6 +362,10 @@ pub(super) fn steps(releases: &[Release], direction: Direction) -> Result<Vec<St
                     s: 0.5 * noise,
                 }),
             },
+            Shape::Allocated { noise, steps } => {
+                let added = direction.poisson == Kind::Add;
+                AnyPair::Points(Rc::new(allocation::points(noise, steps, added, ln_above)?))
+            }
             Shape::Laplace(noise) => laplace(1.0 / noise, false),
             Shape::Range(epsilon) => laplace(epsilon, true),
             Shape::Response {

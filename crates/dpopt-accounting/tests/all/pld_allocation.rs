@@ -1,0 +1,305 @@
+//! Random allocation in the privacy-loss accountant, against quadrature, all assignments of small data sets, and draws.
+
+use dpopt_accounting::accounting::pld::{self, PldBounds};
+use dpopt_accounting::{Accountant, AccountingError, Adjacency, Event, calibrate};
+
+use crate::common::{delta, epsilon, gaussian, sampled};
+
+fn allocated(noise: f64, steps: u64, times: u64) -> Event {
+    Event::RandomAllocation {
+        num_steps: steps,
+        num_participations: times,
+        event: Box::new(gaussian(noise)),
+    }
+}
+
+fn bounds(event: &Event, eps: f64) -> PldBounds {
+    pld::delta(event, eps, Adjacency::AddRemove).unwrap()
+}
+
+fn holds(bounds: PldBounds, truth: f64) -> bool {
+    bounds.lower <= truth * (1.0 + 1e-7)
+        && bounds.upper >= truth * (1.0 - 1e-7)
+        && bounds.upper <= truth * (1.0 + 1e-2)
+        && bounds.lower >= truth * (1.0 - 5e-2)
+}
+
+fn tail(x: f64) -> f64 {
+    0.5 * libm::erfc(x * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// `E (X - a)_+` of one log-normal X, at any a.
+fn call(s: f64, a: f64) -> f64 {
+    if a <= 0.0 {
+        return 1.0 - a;
+    }
+    let x = a.ln() / s;
+    tail(x - 0.5 * s) - a * tail(x + 0.5 * s)
+}
+
+/// `E (S/t - a)_+` by the midpoint rule over all but one of them.
+fn curve(s: f64, t: u32, a: f64) -> f64 {
+    let n = 500;
+    let width = 20.0 / f64::from(n);
+    let mut sums = vec![(0.0, 1.0)];
+    for _ in 1..t {
+        sums = sums
+            .into_iter()
+            .flat_map(|(sum, mass)| {
+                (0..n).map(move |i| {
+                    let y = -10.0 + width * (f64::from(i) + 0.5);
+                    let density = (-0.5 * y * y).exp() / std::f64::consts::TAU.sqrt();
+                    (sum + (s * y - 0.5 * s * s).exp(), mass * density * width)
+                })
+            })
+            .filter(|(_, mass)| *mass > 1e-18)
+            .collect();
+    }
+    let t = f64::from(t);
+    sums.into_iter()
+        .map(|(sum, mass)| mass * call(s, t * a - sum) / t)
+        .sum()
+}
+
+#[test]
+fn few_steps_have_the_curve_of_a_direct_sum() {
+    let mut caught = 0;
+    for (noise, steps) in [(1.0, 2_u32), (0.7, 2), (3.0, 2), (1.5, 3)] {
+        for eps in [0.05_f64, 0.4] {
+            let s = 1.0 / noise;
+            let remove = curve(s, steps, eps.exp());
+            let add = 1.0 - eps.exp() + eps.exp() * curve(s, steps, (-eps).exp());
+            let truth = remove.max(add);
+            if truth < 1e-9 {
+                continue;
+            }
+            let found = bounds(&allocated(noise, u64::from(steps), 1), eps);
+            assert!(
+                holds(found, truth),
+                "{noise} {steps} {eps} {found:?} {truth}"
+            );
+            let twin = bounds(&allocated(noise, u64::from(steps) + 1, 1), eps);
+            caught += usize::from(!holds(twin, truth));
+        }
+    }
+    assert!(caught >= 5, "{caught}");
+}
+
+/// Densities on a grid of the plane of all sums of two steps: each record in one of the two.
+fn densities(
+    data: &[f64],
+    noise: f64,
+    grid: &[f64],
+    second: &impl Fn(f64, f64) -> f64,
+) -> Vec<f64> {
+    let mut out = vec![0.0; grid.len() * grid.len()];
+    let scale = 1.0 / (noise * std::f64::consts::TAU.sqrt() * f64::from(1 << data.len()).sqrt());
+    for places in 0_u32..1 << data.len() {
+        let sum = |step: u32, f: &dyn Fn(f64) -> f64| -> f64 {
+            data.iter()
+                .enumerate()
+                .filter(|(i, _)| places >> i & 1 == step)
+                .map(|(_, x)| f(*x))
+                .sum()
+        };
+        let one = sum(0, &|x| x);
+        for (i, x) in grid.iter().enumerate() {
+            let first = (-0.5 * ((x - one) / noise).powi(2)).exp();
+            let two = sum(1, &|record| second(record, *x));
+            for (j, y) in grid.iter().enumerate() {
+                let next = (-0.5 * ((y - two) / noise).powi(2)).exp();
+                out[i * grid.len() + j] += scale * scale * first * next;
+            }
+        }
+    }
+    out
+}
+
+/// All assignments of up to four records to two steps, the second of which may depend on the first answer.
+#[test]
+fn no_small_data_set_passes_the_bound() {
+    let noise = 1.3;
+    let n = 240;
+    let reach = 4.0 + 8.0 * noise;
+    let width = 2.0 * reach / f64::from(n);
+    let grid: Vec<f64> = (0..n)
+        .map(|i| -reach + width * (f64::from(i) + 0.5))
+        .collect();
+    let event = allocated(noise, 2, 1);
+    let mut reached = 0;
+    for eps in [0.0_f64, 0.2, 0.8] {
+        let bound = bounds(&event, eps);
+        for (data, adaptive) in [
+            (vec![0.0, 0.0, 0.0, 1.0], false),
+            (vec![1.0, -1.0, 0.5, 1.0], false),
+            (vec![1.0, 1.0, 1.0, -1.0], true),
+            (vec![0.3, -0.8, 1.0], true),
+            (vec![0.0, 1.0], true),
+        ] {
+            let second = |record: f64, seen: f64| {
+                if adaptive && seen > 0.2 {
+                    -record
+                } else {
+                    record
+                }
+            };
+            let with = densities(&data, noise, &grid, &second);
+            let without = densities(&data[..data.len() - 1], noise, &grid, &second);
+            for (p, q) in [(&with, &without), (&without, &with)] {
+                let truth: f64 = p
+                    .iter()
+                    .zip(q)
+                    .map(|(p, q)| (p - eps.exp() * q).max(0.0) * width * width)
+                    .sum();
+                assert!(
+                    truth <= bound.upper * (1.0 + 1e-3),
+                    "{data:?} {eps} {truth} {bound:?}"
+                );
+                reached += usize::from(truth >= bound.upper * (1.0 - 2e-2));
+            }
+        }
+    }
+    assert!(reached >= 6, "{reached}");
+}
+
+/// Two of four steps: all six sets, by a grid in four dimensions.
+#[test]
+fn several_participations_are_bounded_by_their_parts() {
+    let noise: f64 = 1.0;
+    let n = 36;
+    let width = 12.0 / f64::from(n);
+    let ratio: Vec<(f64, f64)> = (0..n)
+        .map(|i| {
+            let x = -5.5 + width * (f64::from(i) + 0.5);
+            let density = (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt() * width;
+            (density, (x / noise - 0.5 / (noise * noise)).exp())
+        })
+        .collect();
+    for eps in [0.3_f64, 1.0, 2.0] {
+        let (mut remove, mut add) = (0.0, 0.0);
+        for (a, x) in &ratio {
+            for (b, y) in &ratio {
+                for (c, z) in &ratio {
+                    for (d, w) in &ratio {
+                        let likelihood = (x * y + x * z + x * w + y * z + y * w + z * w) / 6.0;
+                        let mass = a * b * c * d;
+                        remove += mass * (likelihood - eps.exp()).max(0.0);
+                        add += mass * (1.0 - eps.exp() * likelihood).max(0.0);
+                    }
+                }
+            }
+        }
+        let found = bounds(&allocated(noise, 4, 2), eps);
+        let truth = remove.max(add);
+        assert!(
+            found.upper >= truth && found.upper <= 1.8 * truth,
+            "{eps} {found:?} {truth}"
+        );
+        assert_eq!(found, bounds(&allocated(noise, 2, 1).repeated(2), eps));
+    }
+}
+
+/// Many steps, against draws of the mean of log-normals: five deviations of the estimate, once in 10^6.
+#[test]
+fn many_steps_agree_with_draws() {
+    let (noise, steps, draws) = (0.8_f64, 200_u64, 100_000);
+    let s = 1.0 / noise;
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut uniform = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    };
+    let eps = [0.02_f64, 0.1, 0.2];
+    let mut sums = [(0.0, 0.0); 3];
+    for _ in 0..draws {
+        let mut total = 0.0;
+        for _ in 0..steps / 2 {
+            let (r, angle) = (
+                (-2.0 * uniform().ln()).sqrt(),
+                std::f64::consts::TAU * uniform(),
+            );
+            total += (s * r * angle.cos() - 0.5 * s * s).exp();
+            total += (s * r * angle.sin() - 0.5 * s * s).exp();
+        }
+        for (sum, eps) in sums.iter_mut().zip(eps) {
+            let value = (total / steps as f64 - eps.exp()).max(0.0);
+            *sum = (sum.0 + value, sum.1 + value * value);
+        }
+    }
+    for ((first, second), eps) in sums.into_iter().zip(eps) {
+        let mean = first / f64::from(draws);
+        let deviation = ((second / f64::from(draws) - mean * mean) / f64::from(draws)).sqrt();
+        let found = bounds(&allocated(noise, steps, 1), eps);
+        assert!(
+            found.upper >= mean - 5.0 * deviation && found.lower <= mean + 5.0 * deviation,
+            "{eps} {found:?} {mean} {deviation}"
+        );
+        assert!(found.width() <= 0.06 * found.upper, "{found:?}");
+    }
+}
+
+#[test]
+fn an_epoch_of_many_steps_is_about_poisson_samples() {
+    for (noise, steps, epochs, at) in [(1.0, 10_000_u64, 1_u64, 1e-6), (0.8, 1000, 10, 1e-5)] {
+        let event = allocated(noise, steps, 1).repeated(epochs);
+        let found = pld::epsilon(&event, delta(at), Adjacency::AddRemove).unwrap();
+        let poisson = sampled(1.0 / steps as f64, noise, steps * epochs);
+        let poisson = pld::epsilon(&poisson, delta(at), Adjacency::AddRemove).unwrap();
+        assert!(found.upper <= 1.1 * poisson.upper && found.upper >= 0.5 * poisson.lower);
+        assert!(found.width() <= 5e-2 * found.upper, "{found:?}");
+        let (who, least) = Accountant::least(&event, delta(at), Adjacency::ZeroOut).unwrap();
+        assert!(who == Accountant::Pld && least <= found.upper * (1.0 + 1e-9));
+    }
+    let noise = calibrate::noise_multiplier(
+        Accountant::Pld,
+        epsilon(1.0),
+        delta(1e-5),
+        Adjacency::AddRemove,
+        |z| Event::RandomAllocation {
+            num_steps: 50,
+            num_participations: 1,
+            event: Box::new(Event::gaussian(z)),
+        },
+    )
+    .unwrap();
+    let back = pld::epsilon(
+        &allocated(noise.get(), 50, 1),
+        delta(1e-5),
+        Adjacency::AddRemove,
+    );
+    assert!(back.unwrap().upper <= 1.0);
+}
+
+#[test]
+fn what_has_no_theorem_is_refused() {
+    let event = allocated(1.0, 10, 1);
+    assert!(matches!(
+        Accountant::Pld.epsilon(&event, delta(1e-5), Adjacency::ReplaceOne),
+        Err(AccountingError::UnsupportedAdjacency { .. })
+    ));
+    for accountant in [Accountant::Rdp, Accountant::Exact, Accountant::Gdp] {
+        assert!(
+            accountant
+                .epsilon(&event, delta(1e-5), Adjacency::AddRemove)
+                .is_err()
+        );
+    }
+    for (steps, times) in [(0, 1), (3, 0), (3, 4)] {
+        let bad = allocated(1.0, steps, times);
+        assert!(matches!(
+            Accountant::Pld.epsilon(&bad, delta(1e-5), Adjacency::AddRemove),
+            Err(AccountingError::Event(_))
+        ));
+    }
+    // One step is all steps.
+    let all = pld::epsilon(&allocated(2.0, 3, 3), delta(1e-5), Adjacency::AddRemove).unwrap();
+    let plain = pld::epsilon(
+        &gaussian(2.0).repeated(3),
+        delta(1e-5),
+        Adjacency::AddRemove,
+    );
+    assert!((all.upper - plain.unwrap().upper).abs() <= 1e-9);
+    assert!(pld::epsilon(&allocated(0.05, 100, 1), delta(1e-5), Adjacency::AddRemove).is_err());
+}
