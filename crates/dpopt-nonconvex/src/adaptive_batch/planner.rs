@@ -120,7 +120,7 @@ impl AdaptiveBatchPlan {
     ///
     /// # Errors
     /// [`PlanError::NeedsPositions`] under add/remove; [`PlanError::TooFewToCertify`] where the records do not suffice for the targets, or for
-    /// any that say something; [`PlanError::TooFewSteps`]; [`PlanError::TooManyDimensions`]; [`PlanError::EveryPointMeets`];
+    /// any that say something; [`PlanError::TooFewSteps`] with rigorous constants; [`PlanError::TooManyDimensions`]; [`PlanError::EveryPointMeets`];
     /// [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
     pub fn new(
         facts: &PublicFacts,
@@ -158,7 +158,7 @@ impl AdaptiveBatchPlan {
             Some(targets) => search.asked(targets)?,
             None => search.least()?,
         };
-        if schedule.steps > settings.max_steps {
+        if settings.constants == WalkConstants::Rigorous && schedule.steps > settings.max_steps {
             return Err(PlanError::TooFewSteps {
                 solver: NAME,
                 needed: schedule.steps,

@@ -281,9 +281,9 @@ fn every_plan_runs_on_private_records_and_is_charged_what_it_said() {
 
 #[test]
 fn a_run_can_start_elsewhere_but_not_under_a_projection() {
-    let data = data(2_000, Adjacency::ReplaceOne);
+    let data = data(3_000, Adjacency::ReplaceOne);
     let constants = Glm::Logistic.constants(1.0);
-    let facts = PublicFacts::glm(2_000, 3, Adjacency::ReplaceOne, 1.0, constants).unwrap();
+    let facts = PublicFacts::glm(3_000, 3, Adjacency::ReplaceOne, 1.0, constants).unwrap();
     let start = [0.1, -0.2, 0.3];
     for (name, plan) in plans(&facts, &budget(20.0), 30) {
         let curator = Curator::simulated(Adjacency::ReplaceOne, 1);

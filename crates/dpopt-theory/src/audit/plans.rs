@@ -16,6 +16,7 @@ use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, PrefixKind, SamplingRate};
 
 use super::common::{budget, noise};
+use super::one_pass::one_pass;
 use crate::checks::CheckError;
 
 /// Steps of most plans.
@@ -160,6 +161,14 @@ pub(super) fn plan_of(
         }
         "dp-zo" => Box::new(dp_zo(&all, &budget, STEPS, 2)?),
         "sosp" => Box::new(sosp(&all, &budget)?),
+        // Each candidate is a saddle: a Hessian, and the gradient of its sign.
+        "adaptive-batch" => {
+            let many = PublicFacts {
+                records: MANY,
+                ..all
+            };
+            Box::new(one_pass(&many, &budget, |_| {})?)
+        }
         _ => with_all_facts(solver, &all, &budget, (1.0, STEPS))?,
     })
 }

@@ -1,0 +1,157 @@
+//! Audits of one pass to a second-order certificate: each way through the walk, to its last record, with one record changed in each place of
+//! every batch.
+//!
+//! What a walk may do wrong (read a slice again, add up a period in pieces, release an exact number) is among the twins.
+
+use std::sync::Arc;
+
+use dpopt_nonconvex::{
+    AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, Plan, PublicFacts,
+    SecondOrderTargets,
+};
+use dpopt_oracle::{Batch, Oracle as _, Question};
+use dpopt_privacy::{Adjacency, PrefixKind, Which};
+
+use super::common::{DIM, RELATIONS, budget};
+use super::hostile::on_hostile;
+use super::plans::{HESSIANS, MANY, facts};
+use super::solvers::{walk, walks};
+use super::{CheckError, Registry};
+use crate::around::Around;
+
+const GROUP: &str = "adaptive-batch";
+/// No number is as large.
+const ALWAYS: f64 = 1e9;
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
+    for adjacency in RELATIONS {
+        let accepted = adjacency.record_count_is_public();
+        let budget = budget(1.0)?;
+        let facts = PublicFacts {
+            records: MANY,
+            ..facts(adjacency, DIM)
+        };
+        let mut add = |what: &str, change: fn(&mut AdaptiveBatchSchedule)| {
+            let plan = one_pass(&facts, &budget, change)?;
+            let plan: Arc<dyn Plan> = Arc::new(plan);
+            let target = walks((GROUP, what), &plan, (adjacency, MANY), None);
+            registry.add(target.refused_unless(accepted));
+            Ok::<(), CheckError>(())
+        };
+        // A period of three estimates, then one that ends by its drift, and so on until the records are read.
+        add("descending", |schedule| schedule.candidate = 0.0)?;
+        // Periods that end by their drift alone; batches of one record and more.
+        add("drifting", |schedule| {
+            schedule.candidate = 0.0;
+            schedule.period = 20;
+            schedule.drift = 0.7;
+            schedule.variation = Batch::PerLength(5.0);
+        })?;
+        // Each step is so long that an anchor is no larger than its variation would be.
+        add("anchors-are-cheaper", |schedule| {
+            schedule.candidate = 0.0;
+            schedule.drift = ALWAYS;
+            schedule.period = 20;
+            schedule.variation = Batch::PerLength(1e3);
+        })?;
+        // A Hessian, then the norm of the certificate.
+        add("certifying", |schedule| schedule.targets.curvature = ALWAYS)?;
+        // The same where no norm is short enough: step, anchor, Hessian and norm, to the last record.
+        add("never-short", |schedule| {
+            schedule.targets.curvature = ALWAYS;
+            schedule.targets.gradient = -ALWAYS;
+        })?;
+        for kind in [
+            PrefixKind::Tree,
+            PrefixKind::Honaker,
+            PrefixKind::Independent,
+        ] {
+            let plan = one_pass(&facts, &budget, |schedule| {
+                schedule.candidate = 0.0;
+                schedule.noise = kind;
+            })?;
+            let plan: Arc<dyn Plan> = Arc::new(plan);
+            let what = format!("descending-{kind:?}").to_lowercase();
+            let target = walks((GROUP, &what), &plan, (adjacency, MANY), None);
+            registry.add(target.refused_unless(accepted));
+        }
+        again(registry, adjacency, &facts, &budget)?;
+    }
+    Ok(())
+}
+
+/// A plan by hand on 14 records, whose runs find no certificate: anchors over three records, periods of three estimates, two records for a
+/// Hessian and for the gradient of each sign.
+pub(super) fn one_pass(
+    facts: &PublicFacts,
+    budget: &Budget,
+    change: impl FnOnce(&mut AdaptiveBatchSchedule),
+) -> Result<AdaptiveBatchPlan, CheckError> {
+    let settings = AdaptiveBatchSettings::new(100);
+    let many = PublicFacts {
+        records: 1_000_000,
+        adjacency: Adjacency::ReplaceOne,
+        dim: facts.dim.min(8),
+        ..*facts
+    };
+    let planned = AdaptiveBatchPlan::new(&many, &HESSIANS, budget, settings)?;
+    let mut schedule = AdaptiveBatchSchedule {
+        targets: SecondOrderTargets {
+            gradient: 0.5,
+            curvature: -ALWAYS,
+        },
+        step_size: 0.3,
+        anchor_batch: 3,
+        variation: Batch::PerLength(3.0),
+        period: 3,
+        drift: 5.0,
+        candidate: ALWAYS,
+        hessian_batch: 2,
+        norm_batch: 2,
+        sign_batch: 2,
+        operator: 0.0,
+        ..*planned.schedule()
+    };
+    change(&mut schedule);
+    Ok(AdaptiveBatchPlan::by_hand(
+        facts, &HESSIANS, budget, settings, schedule,
+    )?)
+}
+
+/// A certificate on records that were read before: the slice has paid all that a record may cost, and the curator refuses.
+fn again(
+    registry: &mut Registry,
+    adjacency: Adjacency,
+    facts: &PublicFacts,
+    budget: &Budget,
+) -> Result<(), CheckError> {
+    let plan = one_pass(facts, budget, |schedule| {
+        schedule.targets.curvature = ALWAYS;
+    })?;
+    let name = format!("{GROUP}/certificate-on-read-records");
+    let target = on_hostile(&name, GROUP, (adjacency, MANY as usize), move |means| {
+        let mut read = None;
+        let oracle = Around::new(means, |means, question| match question {
+            Question::Hessian { of, noise, .. } => {
+                let slice = means.books().take_slice(2)?;
+                let over = Which::Slice(read.insert(slice));
+                means.answer(Question::Hessian { of, over, noise })
+            }
+            Question::Norm {
+                of, shift, noise, ..
+            } => {
+                let over = read.as_ref().map_or(Which::All, Which::Slice);
+                means.answer(Question::Norm {
+                    of,
+                    shift,
+                    over,
+                    noise,
+                })
+            }
+            other => means.answer(other),
+        });
+        Ok(walk(&plan, oracle))
+    });
+    registry.add(target.refused());
+    Ok(())
+}
