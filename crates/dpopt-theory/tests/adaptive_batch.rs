@@ -70,24 +70,10 @@ fn sample(kinds: &[(Tilt, f64)], records: u64, seed: u64) -> WeightedRecords<Vec
     WeightedRecords::new(tilts, copies).unwrap()
 }
 
-/// Waves of 20 directions, half of them near the first axis, with their opposites: equally likely, so that their mean is nothing.
+/// Waves of 20 directions with their opposites, equally likely, so that their mean is nothing.
 fn waves(dim: usize) -> Vec<(Tilt, f64)> {
-    let mut next = uniforms(3);
-    let mut kinds = Vec::new();
-    for i in 0..20 {
-        let mut wave: Vec<f64> = (0..dim).map(|_| 2.0 * next() - 1.0).collect();
-        if i % 2 == 0 {
-            wave[0] = 3.0;
-        }
-        let length = norm(&wave);
-        let tilt = Tilt {
-            wave: wave.iter().map(|x| x / length).collect(),
-            phase: std::f64::consts::TAU * next(),
-            ..Tilt::linear(vec![0.0; dim])
-        };
-        kinds.extend([(tilt.opposite(), 1.0 / 40.0), (tilt, 1.0 / 40.0)]);
-    }
-    kinds
+    let both = |tilt: Tilt| [(tilt.opposite(), 1.0 / 40.0), (tilt, 1.0 / 40.0)];
+    Tilt::waves(dim, 20).into_iter().flat_map(both).collect()
 }
 
 /// A run on a sample, shown to an observer.

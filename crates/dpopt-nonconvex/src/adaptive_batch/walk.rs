@@ -167,7 +167,6 @@ impl<'a> AdaptiveBatchWalk<'a> {
                 add_scaled(&mut self.at, -self.plan.schedule.step_size, gradient);
                 // The estimate was off.
                 self.estimate.begin_phase();
-                self.best = None;
             }
             Found::Saddle {
                 direction,
