@@ -6,17 +6,20 @@
 use std::sync::Arc;
 
 use dpopt_nonconvex::{
-    AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, Plan, PublicFacts,
-    SecondOrderTargets,
+    AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, NoObserver, Plan,
+    PublicFacts, SecondOrderTargets,
 };
-use dpopt_oracle::{Batch, Oracle as _, Question};
-use dpopt_privacy::{Adjacency, PrefixKind, Which};
+use dpopt_oracle::{Batch, Oracle as _, PrivateData, PrivateMean, Question};
+use dpopt_privacy::{Adjacency, Curator, PrefixKind, Which};
 
-use super::common::{DIM, RELATIONS, budget};
+use super::common::{DELTA, DIM, RELATIONS, budget};
 use super::hostile::on_hostile;
 use super::plans::{HESSIANS, MANY, facts};
 use super::solvers::{walk, walks};
-use super::{CheckError, Registry};
+use super::{
+    Behaviour, Canary, CheckError, Claim, Hostile, HostileLoss, Registry, Statistic, Watched,
+    WatchedKind, World,
+};
 use crate::around::Around;
 
 const GROUP: &str = "adaptive-batch";
@@ -77,7 +80,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         }
         again(registry, adjacency, &facts, &budget)?;
     }
-    Ok(())
+    canary(registry)
 }
 
 /// A plan by hand on 14 records, whose runs find no certificate: anchors over three records, periods of three estimates, two records for a
@@ -153,5 +156,38 @@ fn again(
         Ok(walk(&plan, oracle))
     });
     registry.add(target.refused());
+    Ok(())
+}
+
+/// A whole run, in which the first record of the batch that gives a step its sign is turned round: told from that release.
+fn canary(registry: &mut Registry) -> Result<(), CheckError> {
+    let adjacency = Adjacency::ReplaceOne;
+    let facts = PublicFacts {
+        records: MANY,
+        ..facts(adjacency, DIM)
+    };
+    let budget = budget(1.0)?;
+    let plan = one_pass(&facts, &budget, |_| {})?;
+    let claim = Claim::gaussian(budget.mu()?.get(), DELTA)?;
+    let score = move |world: World, seed: u64| {
+        let sign = match world {
+            World::In => 1.0,
+            World::Out => -1.0,
+        };
+        // After three of an anchor and two of a Hessian.
+        let mut records = vec![Hostile::nothing(); MANY as usize];
+        records[5] = Hostile::new(Behaviour::Constant, sign);
+        let data = PrivateData::made_up_of(records, adjacency, None)?;
+        let curator = Curator::simulated(adjacency, seed);
+        let means = PrivateMean::new(&data, HostileLoss { dim: DIM }, curator)?.with_hessians();
+        let mut watched = Watched::new(means);
+        plan.run(&mut watched, &mut NoObserver)?;
+        let mut means = watched.releases().iter();
+        let first = means.find(|release| release.kind == WatchedKind::Mean);
+        Ok(first.ok_or("no gradient was released")?.released[0])
+    };
+    let name = format!("{GROUP}/canary/{adjacency}");
+    let target = Canary::new(&name, GROUP, claim, Statistic::GaussianDp, score);
+    registry.add(target.with_runs(20_000, 200_000));
     Ok(())
 }

@@ -192,14 +192,14 @@ impl Experiment for SlideExperiment {
             (0..count).map(|k| from * ratio.powi(k)).collect()
         };
         let points = match self.claim.axis {
-            Axis::Dimension => vec![10.0, 32.0, 100.0, 316.0],
-            Axis::Mu => between(3e-4, 3e-3, 5),
-            _ if self.private => between(0.01, 0.3, 7),
-            _ => between(0.04, 0.4, 7),
+            Axis::Dimension => between(10.0, 316.0, 10).iter().map(|d| d.round()).collect(),
+            Axis::Mu => between(3e-4, 3e-3, 7),
+            _ if self.private => between(0.01, 0.3, 10),
+            _ => between(0.04, 0.4, 19),
         };
         Design::new(points)
-            .with_members(effort.pick(3, 6))
-            .with_seeds(effort.pick(2, 6))
+            .with_members(effort.pick(4, 8))
+            .with_seeds(effort.pick(12, 24))
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
