@@ -24,9 +24,8 @@ use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 
 use super::common::{budget, claim_of, noise};
 use super::hostile::add_as_it_is;
-use super::one_pass::one_pass;
 use super::plans::{
-    self, dp_zo, goldstein, goldstein_batch, in_periods, proximal, sosp, with_all_facts,
+    self, dp_zo, goldstein, goldstein_batch, in_periods, one_pass, proximal, sosp, with_all_facts,
 };
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 use crate::checks::mixed;

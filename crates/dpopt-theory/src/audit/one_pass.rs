@@ -5,16 +5,13 @@
 
 use std::sync::Arc;
 
-use dpopt_nonconvex::{
-    AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, NoObserver, Plan,
-    PublicFacts, SecondOrderTargets,
-};
+use dpopt_nonconvex::{AdaptiveBatchSchedule, Budget, NoObserver, Plan, PublicFacts};
 use dpopt_oracle::{Batch, Oracle as _, PrivateData, PrivateMean, Question};
 use dpopt_privacy::{Adjacency, Curator, PrefixKind, Which};
 
 use super::common::{DELTA, DIM, RELATIONS, budget};
 use super::hostile::on_hostile;
-use super::plans::{HESSIANS, MANY, facts};
+use super::plans::{ALWAYS, MANY, facts, one_pass};
 use super::solvers::{walk, walks};
 use super::{
     Behaviour, Canary, CheckError, Claim, Hostile, HostileLoss, Registry, Statistic, Watched,
@@ -23,9 +20,6 @@ use super::{
 use crate::around::Around;
 
 const GROUP: &str = "adaptive-batch";
-/// No number is as large.
-const ALWAYS: f64 = 1e9;
-
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         let accepted = adjacency.record_count_is_public();
@@ -81,44 +75,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         again(registry, adjacency, &facts, &budget)?;
     }
     canary(registry)
-}
-
-/// A plan by hand on 14 records, whose runs find no certificate: anchors over three records, periods of three estimates, two records for a
-/// Hessian and for the gradient of each sign.
-pub(super) fn one_pass(
-    facts: &PublicFacts,
-    budget: &Budget,
-    change: impl FnOnce(&mut AdaptiveBatchSchedule),
-) -> Result<AdaptiveBatchPlan, CheckError> {
-    let settings = AdaptiveBatchSettings::new(100);
-    let many = PublicFacts {
-        records: 1_000_000,
-        adjacency: Adjacency::ReplaceOne,
-        dim: facts.dim.min(8),
-        ..*facts
-    };
-    let planned = AdaptiveBatchPlan::new(&many, &HESSIANS, budget, settings)?;
-    let mut schedule = AdaptiveBatchSchedule {
-        targets: SecondOrderTargets {
-            gradient: 0.5,
-            curvature: -ALWAYS,
-        },
-        step_size: 0.3,
-        anchor_batch: 3,
-        variation: Batch::PerLength(3.0),
-        period: 3,
-        drift: 5.0,
-        candidate: ALWAYS,
-        hessian_batch: 2,
-        norm_batch: 2,
-        sign_batch: 2,
-        operator: 0.0,
-        ..*planned.schedule()
-    };
-    change(&mut schedule);
-    Ok(AdaptiveBatchPlan::by_hand(
-        facts, &HESSIANS, budget, settings, schedule,
-    )?)
 }
 
 /// A certificate on records that were read before: the slice has paid all that a record may cost, and the curator refuses.
