@@ -46,21 +46,23 @@ pub(crate) struct ChooseArgs {
     /// Radius of the ball over which a loss with a --value-range is smoothed. A choice, in the unit of the weights
     #[arg(long, value_name = "A", requires = "value_range", value_parser = args::positive, allow_hyphen_values = true)]
     smoothing: Option<f64>,
-    /// rho: Lipschitz constant of the Hessian, for sosp; default: that of the loss. A claim like --radius
+    /// rho: Lipschitz constant of the Hessian, for sosp and adaptive-batch; default: that of the loss. A claim
+    /// like --radius
     #[arg(long, value_name = "RHO", value_parser = args::positive, allow_hyphen_values = true)]
     hessian_lipschitz: Option<f64>,
-    /// C_F: bound on the Frobenius norm of a record's Hessian, to which it is clipped, for sosp; default: that of
-    /// the loss
+    /// C_F: bound on the Frobenius norm of a record's Hessian, to which it is clipped, for sosp and
+    /// adaptive-batch; default: that of the loss
     #[arg(long, value_name = "C", value_parser = args::positive, allow_hyphen_values = true)]
     hessian_frobenius: Option<f64>,
-    /// For sosp: end at the first certificate that the gradient norm is at most A and (--curvature) the least
-    /// eigenvalue of the Hessian at least -L. Default: as small as the budget pays for
+    /// For sosp and adaptive-batch: end at the first certificate that the gradient norm is at most A and
+    /// (--curvature) the least eigenvalue of the Hessian at least -L. Default: as small as the budget, or the
+    /// records, suffice for
     #[arg(long, value_name = "A", requires = "curvature", value_parser = args::positive, allow_hyphen_values = true)]
     gradient: Option<f64>,
     /// See --gradient
     #[arg(long, value_name = "L", requires = "gradient", value_parser = args::positive, allow_hyphen_values = true)]
     curvature: Option<f64>,
-    /// Probability with which the bound of sosp may be false; default 0.05
+    /// Probability with which the bound of sosp or adaptive-batch may be false; default 0.05
     #[arg(long, value_name = "P", value_parser = args::positive, allow_hyphen_values = true)]
     failure: Option<f64>,
     /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections; with
@@ -140,7 +142,7 @@ impl Chosen {
         }
         let bound = outcome.bound().ok_or(match outcome.stop {
             Stop::Diverged => NoBound::Diverged,
-            Stop::BudgetUsed | Stop::StepCap => NoBound::NoCertificate,
+            Stop::BudgetUsed | Stop::StepCap | Stop::RecordsExhausted => NoBound::NoCertificate,
             _ => NoBound::Stop,
         })?;
         let with_probability = matches!(
@@ -207,7 +209,7 @@ impl std::fmt::Display for NoBound {
                 "none stated: the proof is about the mean over a drawn output, and the start was drawn"
             }
             NoBound::Diverged => "none stated: a release was not finite",
-            NoBound::NoCertificate => "none stated: the budget or the steps were used up before a certificate",
+            NoBound::NoCertificate => "none stated: the budget, the records or the steps were used up before a certificate",
             NoBound::Stop => {
                 "none stated: the proof is about a run to the end of its plan, and this one was stopped"
             }

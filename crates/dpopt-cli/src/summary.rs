@@ -221,6 +221,9 @@ impl Summary<'_> {
             Stop::Converged => ", stopped where the gradient is not seen above the noise",
             Stop::StepCap => "",
             Stop::Certified => ", ended with a certificate",
+            Stop::RecordsExhausted => {
+                ", as many as there are unread records for, without a certificate"
+            }
             Stop::BudgetUsed => ", as many as the budget pays for, without a certificate",
             _ => ", stopped because a release was not finite",
         };

@@ -28,6 +28,8 @@
 //! | [`ProximalPlan`] | KL exponent from 2 on, weakly convex | excess risk, with high probability |
 //! | [`GoldsteinPlan`] | Lipschitz, kinks allowed; or bounded, from values alone | E Goldstein distance, for these records or the population |
 //! | [`EnvelopePlan`] | generalised linear, kinks allowed | component-wise Goldstein distance, root mean square |
+//! | [`SospPlan`] | smooth, with a Lipschitz Hessian | gradient norm and least eigenvalue, with high probability |
+//! | [`AdaptiveBatchPlan`] | the same, population risk, one pass | the same |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`CurvatureStart`] is no solver: it finds a point to start one from, where the origin is a saddle.
@@ -36,6 +38,7 @@
 //! answers what it asks. [`GlmRun`] makes the oracle for records in a table.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod adaptive_batch;
 mod curvature_start;
 mod descent;
 mod goldstein;
@@ -43,11 +46,15 @@ mod jl;
 mod kl;
 mod recursive;
 mod registry;
+mod saddle;
 mod sosp;
 mod spider;
 
 pub use dpopt_solver::*;
 
+pub use adaptive_batch::{
+    ADAPTIVE_BATCH, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, WalkConstants,
+};
 pub use curvature_start::{CurvatureStart, CurvatureStartError, FoundStart};
 pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};

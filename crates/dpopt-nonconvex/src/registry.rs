@@ -6,6 +6,7 @@ use dpopt_solver::{
 };
 use serde::Serialize;
 
+use crate::adaptive_batch::ADAPTIVE_BATCH;
 use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::dp_zo::DP_ZO;
@@ -50,6 +51,7 @@ pub static SOLVERS: &[&Solver] = &[
     &GOLDSTEIN_ZO_PASS,
     &DP_ZO,
     &SOSP,
+    &ADAPTIVE_BATCH,
 ];
 
 /// The solver of this name.

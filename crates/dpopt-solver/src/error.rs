@@ -105,6 +105,31 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// One pass over so few records ends in no second-order certificate as tight as was asked for, or in none that says something.
+    #[error(
+        "{solver} has no plan for these facts that ends in a certificate of a gradient of at most {gradient:.4} and a least eigenvalue of \
+         at least -{curvature:.4} in one pass over {records} records: it needs {needed}; for {records} records {reachable} \
+         (d = {dim}, mu = {mu:.4})",
+        needed = Records(*needed), reachable = Reach(*reachable)
+    )]
+    TooFewToCertify {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// alpha that was asked for, or the largest that says something.
+        gradient: f64,
+        /// lambda.
+        curvature: f64,
+        /// How many records there would have to be; none where there is no such number.
+        needed: Option<u64>,
+        /// The least of the same kind that these records suffice for.
+        reachable: Option<SecondOrderTargets>,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
+        /// Gaussian-DP budget.
+        mu: f64,
+    },
     /// More steps may be needed than are allowed.
     #[error("{solver} may need {needed} steps, and at most {most} are allowed")]
     TooFewSteps {

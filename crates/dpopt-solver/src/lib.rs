@@ -37,7 +37,7 @@ pub use registry::{
     Auto, BoundedValues, ExtraFacts, HessianFacts, Limits, Needs, Planner, Solver, UnknownSolver,
     find, names,
 };
-pub use run::{Asked, Closing, Run, RunError, Walk, paid};
+pub use run::{Asked, Closing, Run, RunError, Walk, in_stock, paid};
 pub use second_order::SecondOrderTargets;
 pub use terms::{Access, FreshReleases, Terms};
 pub use unit::Unit;

@@ -124,6 +124,9 @@ pub enum Stop {
     Certified,
     /// The budget does not pay for what the next step needs.
     BudgetUsed,
+    /// Fewer records are left that were never read than the next step reads. Of a solver that certifies: nothing is said of curvature at the
+    /// point.
+    RecordsExhausted,
     /// A released estimate was not finite, or the next point would have left the range of numbers;
     /// the step to it is not made.
     Diverged,

@@ -10,9 +10,10 @@ use crate::bound::{BoundSense, BoundedQuantity};
 use crate::error::PlanError;
 use crate::facts::{Budget, PublicFacts};
 use crate::kl_condition::KlCondition;
-use crate::plan::Plan;
+use crate::plan::{Item, Plan};
 use crate::rank::PublicRank;
 use crate::second_order::SecondOrderTargets;
+use crate::unit::Unit;
 
 /// A solver: how it is called, what it needs, and how it is planned.
 #[derive(Clone, Copy)]
@@ -137,6 +138,15 @@ impl HessianFacts {
             lipschitz: constants.hessian_lipschitz,
             frobenius: constants.hessian_frobenius,
         }
+    }
+
+    /// As items of a plan.
+    #[must_use]
+    pub fn items(&self) -> Vec<Item<'static>> {
+        vec![
+            Item::number("hessian_lipschitz", self.lipschitz, Unit::THIRD),
+            Item::number("hessian_frobenius", self.frobenius, Unit::CURVATURE),
+        ]
     }
 
     /// Refuses numbers that are not positive and finite.

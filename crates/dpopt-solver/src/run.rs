@@ -5,7 +5,7 @@ use dpopt_oracle::{
     Answer, AskError, Books, DataError, Estimate, EstimatorError, Glm, Linear, NotConvexSmooth,
     Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
 };
-use dpopt_privacy::{Refused, UnitError};
+use dpopt_privacy::{PoolError, Refused, UnitError};
 
 use crate::outcome::{Observer, OutputRule, ReleaseKind, ReleasedNorm, Stop};
 use crate::second_order::SecondOrderTargets;
@@ -303,6 +303,18 @@ pub fn paid<T>(release: Result<T, AskError>) -> Result<Option<T>, AskError> {
     match release {
         Ok(released) => Ok(Some(released)),
         Err(AskError::Refused(Refused::OverCap { .. })) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+/// What was released; none where it reads more records than there are that were never read.
+///
+/// # Errors
+/// Any other.
+pub fn in_stock<T>(release: Result<T, AskError>) -> Result<Option<T>, AskError> {
+    match release {
+        Ok(released) => Ok(Some(released)),
+        Err(AskError::Refused(Refused::Pool(PoolError::UsedUp { .. }))) => Ok(None),
         Err(other) => Err(other),
     }
 }

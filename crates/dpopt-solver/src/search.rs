@@ -47,6 +47,28 @@ pub fn bisect(mut low: u64, mut high: u64, fits: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
+/// From a trial of size `largest` that is affordable down to the least, to within 1 %, where it costs `share` of what there is and costs
+/// grow about as the size to the power -`power`: a secant that is drawn back where it went too far.
+pub fn least_affordable<T>(
+    largest: (f64, f64, T),
+    power: f64,
+    mut attempt: impl FnMut(f64) -> Option<(f64, T)>,
+) -> T {
+    let (mut size, mut share, mut best) = largest;
+    let mut too_small = 0.0f64;
+    for _ in 0..24 {
+        let next = (size * share.powf(1.0 / power)).max((too_small * size).sqrt());
+        if !(next < 0.99 * size) {
+            break;
+        }
+        match attempt(next) {
+            Some((cost, found)) if cost <= 1.0 => (size, share, best) = (next, cost, found),
+            _ => too_small = next,
+        }
+    }
+    best
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +81,21 @@ mod tests {
         assert_eq!(trials, [1, 2, 3, 4, 5, 6, 7, 9, 10]);
         assert_eq!(whole(3.0, 2.0, 1.3).count(), 0);
         assert_eq!(steps_up_to(0, 1.3).collect::<Vec<_>>(), [1]);
+    }
+
+    /// Costs of size^-3 up to wiggles, and none below a size.
+    #[test]
+    fn the_least_affordable_is_found() {
+        for (least, none_below) in [(0.3, 0.0), (1e-3, 0.0), (0.1, 0.4)] {
+            let attempt = |size: f64| {
+                let cost = (least / size).powi(3) * (1.0 + 0.1 * (7.0 * size.ln()).sin().abs());
+                (size >= none_below).then_some((cost, size))
+            };
+            let (share, _) = attempt(0.9).unwrap();
+            let found = least_affordable((0.9, share, 0.9), 3.0, attempt);
+            let low = f64::max(least, none_below);
+            assert!(found >= low && found < 1.06 * low, "{least} {found}");
+        }
     }
 
     #[test]

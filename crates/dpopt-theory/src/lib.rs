@@ -45,6 +45,6 @@ pub use zoo::{
     AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, CubicSaddles, DesignError,
     Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, OverMean, Power,
     Product, Profile, Radial, Ramp, RampBowl, RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm,
-    RobustGlmShape, Sines, SmoothRamp, SmoothedCone, Softplus, Spokes, Tilt, TiltedPower,
+    RobustGlmShape, Sines, Slide, SmoothRamp, SmoothedCone, Softplus, Spokes, Tilt, TiltedPower,
     TiltedProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
 };

@@ -12,7 +12,7 @@ use dpopt_privacy::{
 };
 use dpopt_theory::{
     Audited, ClosedForm, CubicSaddles, Probe, Problem as _, ProblemError, RampLimits,
-    SecondOrderProblem as _, SimulatedOracle, SmoothRamp, Tilt, TiltedProblem, WeightedLoss,
+    SecondOrderProblem as _, SimulatedOracle, Slide, SmoothRamp, Tilt, TiltedProblem, WeightedLoss,
     WeightedRecords, Wells,
 };
 
@@ -277,6 +277,36 @@ fn smooth_ramps_are_within_their_limits() {
     ));
     assert!(SmoothRamp::new(1, limits(0.5), 0.1).is_err());
     assert!(SmoothRamp::new(3, limits(f64::NAN), 0.1).is_err());
+}
+
+#[test]
+fn slides_are_as_long_as_their_gap() {
+    for (dim, slope) in [(2, 0.3), (5, 0.05)] {
+        let slide = Slide::new(dim, 1.0, slope).unwrap();
+        let report = Probe::new(1.2 * slide.valley() + 2.0, 13).second_order(&slide);
+        let least = [
+            (Lipschitz, 0.99),
+            (Smoothness, 0.9),
+            (HessianLipschitz, 0.9),
+            (HessianFrobenius, 0.9),
+            (InitialGap, 0.99),
+        ];
+        audit("slide", &report, &least);
+        let mut point = vec![0.0; dim];
+        assert!((slide.value(&point) - 1.0).abs() < 1e-12);
+        point[0] = slide.valley();
+        assert_eq!(slide.value(&point), 0.0);
+        // Half of the way the gradient is at least 0.9 times what it is at most.
+        point[0] = 0.5 * slide.valley();
+        let mut gradient = vec![0.0; dim];
+        slide.gradient(&point, &mut gradient);
+        assert!(
+            gradient[0] < -0.9 * slope && gradient[0] > -slope,
+            "{gradient:?}"
+        );
+    }
+    assert!(Slide::new(1, 1.0, 0.1).is_err());
+    assert!(Slide::new(3, 1.0, f64::NAN).is_err());
 }
 
 /// A step of 2 c/rho along the saddle ends in the minimum, (2/3) c^3/rho^2 lower: as much as is promised, and no more.

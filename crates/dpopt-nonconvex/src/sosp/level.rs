@@ -5,6 +5,8 @@ use dpopt_solver::search::geometric;
 use dpopt_solver::{HessianFacts, PublicFacts, SecondOrderTargets, normal_reach};
 use serde::Serialize;
 
+use crate::saddle::{escape_falls, escape_length};
+
 /// Share eps of the first-order decrease that pays for <g, e>. A choice: what it costs is below 1 % of a plan.
 const SLACK: f64 = 0.05;
 /// The exponent of Ville's inequality for the number of attempts. A choice: 1.3 attempts over their mean, and 2.4 l more.
@@ -88,9 +90,7 @@ impl SospLevel {
     /// The r at which h r^2/2 - rho r^3/6 - e_s r is largest: (h + sqrt(h^2 - 2 rho e_s))/rho.
     #[must_use]
     pub fn escape_length(&self, hessian_lipschitz: f64, bend: f64) -> f64 {
-        let bend = bend.max(0.0);
-        let root = bend * bend - 2.0 * hessian_lipschitz * self.sign_error;
-        (bend + root.max(0.0).sqrt()) / hessian_lipschitz
+        escape_length(hessian_lipschitz, bend, self.sign_error)
     }
 }
 
@@ -251,10 +251,7 @@ impl<'a> Trial<'a> {
         if !(std > 0.0 && bend * bend > 2.0 * rho * self.sign_error) {
             return None;
         }
-        let root = (bend * bend - 2.0 * rho * self.sign_error).sqrt();
-        let length = (bend + root) / rho;
-        let falls =
-            0.5 * bend * length * length - rho * length.powi(3) / 6.0 - self.sign_error * length;
+        let falls = escape_falls(rho, bend, self.sign_error)?;
         Some(Escape { multiplier, falls })
     }
 

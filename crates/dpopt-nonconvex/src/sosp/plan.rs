@@ -2,8 +2,8 @@
 
 use dpopt_oracle::Offers;
 use dpopt_solver::{
-    Auto, BoundSense, BoundedQuantity, HessianFacts, Item, Needs, Plan, RunError, Solver, Stop,
-    Terms, Unit, Value, Walk,
+    Auto, BoundSense, BoundedQuantity, Item, Needs, Plan, RunError, Solver, Stop, Terms, Unit,
+    Value, Walk,
 };
 
 use super::level::SospLevel;
@@ -83,17 +83,7 @@ impl Plan for SospPlan {
     }
 
     fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
-        let HessianFacts {
-            lipschitz,
-            frobenius,
-        } = self.hessian;
-        Some((
-            "hessian",
-            vec![
-                Item::number("hessian_lipschitz", lipschitz, Unit::THIRD),
-                Item::number("hessian_frobenius", frobenius, Unit::CURVATURE),
-            ],
-        ))
+        Some(("hessian", self.hessian.items()))
     }
 
     fn needs(&self) -> Offers {

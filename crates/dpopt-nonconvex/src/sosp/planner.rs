@@ -2,7 +2,7 @@
 
 use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
-use dpopt_solver::search::MOST_STEPS;
+use dpopt_solver::search::{MOST_STEPS, least_affordable};
 use dpopt_solver::{
     BoundSense, BoundedQuantity, Budget, HessianFacts, PlanError, PublicFacts, SecondOrderTargets,
     Terms,
@@ -254,7 +254,7 @@ fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
             }
         }
     }
-    let Some(mut best) = best else {
+    let Some(best) = best else {
         return Err(uncertifiable(
             of,
             coupled(of, widest, mu),
@@ -263,21 +263,12 @@ fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
             mu,
         ));
     };
-    // Costs grow about as alpha^-4: a secant that is drawn back where it went too far.
-    let mut too_small = 0.0f64;
-    for _ in 0..24 {
-        let old = best.targets.gradient;
-        let guess = old * (best.cost / (mu * mu)).powf(0.25);
-        let next = guess.max((too_small * old).sqrt());
-        if !(next < 0.99 * old) {
-            break;
-        }
-        match cheapest(of, coupled(of, next, mu)) {
-            Some(level) if level.cost <= mu * mu => best = level,
-            _ => too_small = next,
-        }
-    }
-    Ok(best)
+    let share = |level: &SospLevel| level.cost / (mu * mu);
+    let largest = (best.targets.gradient, share(&best), best);
+    Ok(least_affordable(largest, 4.0, |alpha| {
+        let level = cheapest(of, coupled(of, alpha, mu))?;
+        Some((share(&level), level))
+    }))
 }
 
 /// Why there is no plan for these targets: too few steps, or too little budget.

@@ -1,7 +1,6 @@
 //! The walk: descend, and at a candidate certify, escape or go on.
 
-use dpopt_linalg::{add_scaled, dot, norm, symmetric_spectrum};
-use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
+use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
@@ -11,9 +10,7 @@ use dpopt_solver::{
 
 use super::level::SospLevel;
 use super::planner::SospPlan;
-
-/// Rows are at most 1e100 long: no product with a point whose coordinates are at most so large overflows.
-const FAR: f64 = 1e100;
+use crate::saddle::{self, Lowest, is_near};
 
 /// A run on its way. All of it is public.
 pub(super) struct SospWalk<'a> {
@@ -118,27 +115,22 @@ impl<'a> SospWalk<'a> {
         if !(upper <= level.targets.gradient) {
             return Ok(Found::Long);
         }
-        let of = HessianMatrix {
-            point: &self.at,
-            radius: self.frobenius,
-        };
-        let coordinates = of.coordinates();
-        let Some(released) = paid(oracle.hessian(of, Which::All, hessian_z))? else {
+        let released = saddle::lowest(oracle, &self.at, self.frobenius, Which::All, hessian_z);
+        let Some(released) = paid(released)? else {
             return Ok(unpaid);
         };
         self.spent += hessian_z.get().powi(-2);
         self.hessians += 1;
-        let Some(matrix) = unpack_symmetric(dim, &released.mean) else {
-            return Err(AskError::Shape { dim });
-        };
-        // Noise beyond the range of numbers, or an iteration that does not converge on a matrix that is public by then.
-        let Ok(spectrum) = symmetric_spectrum(dim, &matrix) else {
+        let Some(Lowest {
+            value,
+            direction,
+            noise_std,
+            rounding,
+        }) = released
+        else {
             return Ok(Found::Nothing(Stop::Diverged));
         };
-        let lowest = spectrum.eigenvalues[0];
-        let rounding = PublicFacts::rounding(self.frobenius.get(), coordinates)
-            + 4.0 * dim as f64 * f64::EPSILON * norm(&matrix);
-        let low = lowest - level.curvature_quantile * released.noise_std - rounding;
+        let low = value - level.curvature_quantile * noise_std - rounding;
         Ok(if low >= -level.targets.curvature {
             self.norm = Some(found);
             Found::Certified(SecondOrderTargets {
@@ -152,8 +144,8 @@ impl<'a> SospWalk<'a> {
             })
         } else {
             Found::Saddle {
-                direction: spectrum.least_direction,
-                bend: -lowest - level.operator * released.noise_std - rounding,
+                direction,
+                bend: -value - level.operator * noise_std - rounding,
             }
         })
     }
@@ -170,12 +162,7 @@ impl<'a> SospWalk<'a> {
             Found::Long => add_scaled(&mut self.at, -self.level.step_size, gradient),
             Found::Saddle { direction, bend } => {
                 let length = self.level.escape_length(self.plan.hessian.lipschitz, bend);
-                let against = if dot(gradient, &direction) > 0.0 {
-                    -1.0
-                } else {
-                    1.0
-                };
-                add_scaled(&mut self.at, against * length, &direction);
+                saddle::leave(&mut self.at, gradient, &direction, length);
             }
             Found::Certified(reached) => {
                 self.best = Some((self.at.clone(), reached));
@@ -223,8 +210,7 @@ impl Walk for SospWalk<'_> {
         if let Some(stop) = self.stop {
             return Ok(Asked::Nothing(stop));
         }
-        // Records at a point so far away that products overflow count as zero, which would look stationary.
-        if !self.at.iter().all(|w| w.abs() <= FAR) {
+        if !is_near(&self.at) {
             return Ok(Asked::Nothing(self.ended(Stop::Diverged)));
         }
         let multiplier = NoiseMultiplier::new(self.level.gradient_multiplier);

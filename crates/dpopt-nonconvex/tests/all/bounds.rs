@@ -173,7 +173,7 @@ fn a_run_to_its_end_states_the_bound_of_its_plan() {
         let stops = name == "tree-high-probability";
         let promised = promised.filter(|_| !stops || outcome.stop == Stop::SmallEstimate);
         let said = outcome.bound().map(|bound| bound.value);
-        if name == "sosp" {
+        if matches!(name.as_str(), "sosp" | "adaptive-batch") {
             // What was released there says more than the plan.
             assert_eq!(outcome.stop, Stop::Certified);
             assert!(said > Some(0.0) && said <= promised, "{said:?}");
@@ -219,6 +219,7 @@ fn of_the_stops_only_those_of_the_proof_are_covered() {
         Stop::StepCap,
         Stop::Certified,
         Stop::BudgetUsed,
+        Stop::RecordsExhausted,
         Stop::Diverged,
     ];
     for (name, plan) in plans() {
@@ -231,13 +232,13 @@ fn of_the_stops_only_those_of_the_proof_are_covered() {
             _ if nothing => &[],
             name if name.starts_with("kl-spider") => &[Stop::Completed, Stop::SmallEstimate],
             "tree-high-probability" => &[Stop::SmallEstimate],
+            "sosp" | "adaptive-batch" => &[Stop::Certified],
             name if name.starts_with("adaptive") => &[
                 Stop::NormUnpaid,
                 Stop::GradientUnpaid,
                 Stop::Converged,
                 Stop::StepCap,
             ],
-            "sosp" => &[Stop::Certified],
             _ => &[Stop::Completed],
         };
         assert_eq!(covered, expected, "{name}");

@@ -2,6 +2,7 @@
 
 mod common;
 
+mod adaptive_batch;
 mod adaptive_gd;
 mod baselines;
 mod bounds;

@@ -3,9 +3,10 @@
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, ConvexFacts, ExtraFacts, HessianFacts,
-    JlFacts, JlPlan, KlCondition, Limits, NoObserver, NormQueries, Plan, PublicFacts,
-    RecursiveGdPlan, RecursiveSgdPlan, RunError, SOLVERS, SPIDERBOOST, Stop,
+    AdaptiveBatchPlan, AdaptiveBatchSettings, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings,
+    ConvexFacts, ExtraFacts, HessianFacts, JlFacts, JlPlan, KlCondition, Limits, NoObserver,
+    NormQueries, Plan, PlanError, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, RunError,
+    SOLVERS, SPIDERBOOST, Stop,
 };
 use dpopt_oracle::{
     ConvexGlm, Convexity, ExamplesOnDisk, Glm, Offers, OutputPerturbed, PrivateData, PrivateMean,
@@ -74,6 +75,19 @@ fn facts(loss: Glm, adjacency: Adjacency) -> Option<PublicFacts> {
     PublicFacts::glm(ROWS as u64, DIM, adjacency, 1.0, constants).ok()
 }
 
+/// One pass that is planned for many records and ends when these are read.
+fn on_few_records(
+    facts: &PublicFacts,
+    many: &PublicFacts,
+    extra: &ExtraFacts,
+    most: u64,
+) -> Result<AdaptiveBatchPlan, PlanError> {
+    let settings = AdaptiveBatchSettings::new(most);
+    let hessian = extra.hessian_for("adaptive-batch")?;
+    let plan = AdaptiveBatchPlan::new(many, &hessian, &budget(500.0), settings)?;
+    AdaptiveBatchPlan::by_hand(facts, &hessian, &budget(500.0), settings, *plan.schedule())
+}
+
 /// A plan of every solver that has one for these facts, and plans with each selection and under a projection.
 fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
     let kl = KlCondition::new(1.0, 2.0).unwrap();
@@ -108,6 +122,13 @@ fn plans(facts: &PublicFacts) -> Vec<(String, Box<dyn Plan>)> {
                     .map(|plan| boxed(Box::new(plan))),
                 "recursive-sgd" => RecursiveSgdPlan::even_if_vacuous(&convex, &budget(500.0))
                     .map(|plan| boxed(Box::new(plan))),
+                "adaptive-batch" => {
+                    let many = PublicFacts {
+                        records: 10_000,
+                        ..*facts
+                    };
+                    on_few_records(facts, &many, &extra, most).map(|plan| boxed(Box::new(plan)))
+                }
                 _ => solver.plan(facts, &extra, &budget(500.0), &Limits::steps(most)),
             };
             Some((solver.to_string(), plan.ok()?))

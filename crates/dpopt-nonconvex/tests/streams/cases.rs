@@ -5,15 +5,16 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
+    ADAPTIVE_BATCH, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings,
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, GlmRun, GoldsteinPlan,
     GoldsteinSettings, HessianFacts, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan,
     KlSpiderSettings, KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER,
     NormQueries, Outcome, Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
     ProximalSettings, PublicFacts, PublicRank, Release, SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST,
-    STORM, Solver, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
+    STORM, SecondOrderTargets, Solver, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Glm, PrivateData, PrivateMean};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
+use dpopt_oracle::{Batch, Glm, PrivateData, PrivateMean};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, PrefixKind};
 
 use crate::table::{Hash, Table};
 
@@ -44,6 +45,7 @@ pub(crate) fn all(threads: NonZeroUsize) -> Table {
         cases.adaptive();
         cases.trees();
         cases.values_alone();
+        cases.one_pass();
         cases.kl_spider();
         cases.projected();
         cases.proximal();
@@ -78,6 +80,12 @@ impl Cases<'_> {
                         frobenius: 0.25,
                     });
                 extra.rank = rank;
+                if solver.name == ADAPTIVE_BATCH.name {
+                    // So few records say hardly more in one pass.
+                    let (gradient, curvature) = (facts.lipschitz, facts.smoothness);
+                    let widest = SecondOrderTargets::widest(gradient, curvature);
+                    extra = extra.with_second_order(widest);
+                }
                 // Few steps say something at a large radius only.
                 let of = |(radius, most)| {
                     let extra = extra.with_goldstein_radius(radius);
@@ -163,6 +171,59 @@ impl Cases<'_> {
             let settings = settings.from_values(NonZeroUsize::new(directions));
             let plan = GoldsteinPlan::new(&facts, &budget(), &settings, most);
             self.run(&format!("goldstein-zo, {name}"), plan.map(boxed), None);
+        }
+    }
+
+    /// One pass that goes down with each kind of noise, one that takes every point for a saddle, and one that certifies none.
+    fn one_pass(&mut self) {
+        let facts = self.facts(DIM);
+        if !facts.adjacency.record_count_is_public() {
+            return;
+        }
+        let hessian = HessianFacts {
+            lipschitz: 0.1,
+            frobenius: 0.25,
+        };
+        let many = PublicFacts {
+            records: 1 << 20,
+            ..facts
+        };
+        let settings = AdaptiveBatchSettings::new(MAX_STEPS);
+        let planned = AdaptiveBatchPlan::new(&many, &hessian, &budget(), settings).unwrap();
+        let small = AdaptiveBatchSchedule {
+            anchor_batch: 100,
+            variation: Batch::PerLength(200.0),
+            step_size: 0.5,
+            drift: 0.7,
+            period: 6,
+            candidate: 0.0,
+            hessian_batch: 60,
+            norm_batch: 40,
+            sign_batch: 50,
+            ..*planned.schedule()
+        };
+        let with = |gradient, curvature| AdaptiveBatchSchedule {
+            candidate: 1e9,
+            targets: SecondOrderTargets {
+                gradient,
+                curvature,
+            },
+            ..small
+        };
+        for (schedule, name) in [
+            (small, "descending"),
+            (
+                AdaptiveBatchSchedule {
+                    noise: PrefixKind::Tree,
+                    ..small
+                },
+                "descending under a tree",
+            ),
+            (with(1.0, -1e9), "saddles"),
+            (with(-1e9, 1e9), "no certificate"),
+        ] {
+            let plan = AdaptiveBatchPlan::by_hand(&facts, &hessian, &budget(), settings, schedule);
+            self.run(&format!("adaptive-batch, {name}"), plan.map(boxed), None);
         }
     }
 

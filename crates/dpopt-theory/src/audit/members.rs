@@ -25,7 +25,7 @@ use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 use super::common::{budget, claim_of, noise};
 use super::hostile::add_as_it_is;
 use super::plans::{
-    self, dp_zo, goldstein, goldstein_batch, in_periods, proximal, sosp, with_all_facts,
+    self, dp_zo, goldstein, goldstein_batch, in_periods, one_pass, proximal, sosp, with_all_facts,
 };
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 use crate::checks::mixed;
@@ -176,6 +176,13 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             Box::new(in_periods(&plan, 1, Batch::All, None, fields)?)
         }
         "sosp" => Box::new(sosp(&many, &budget)?),
+        // Two anchors on half of the records each, and a step after each.
+        "adaptive-batch" => Box::new(one_pass(&facts, &budget, |schedule| {
+            schedule.anchor_batch = RECORDS / 2;
+            schedule.candidate = 0.0;
+            schedule.drift = 0.0;
+            schedule.step_size = 1.0;
+        })?),
         "goldstein-envelope" => {
             let base = Box::new(spider()?);
             Box::new(EnvelopePlan::by_hand(&facts, &budget, 1.0, base)?)

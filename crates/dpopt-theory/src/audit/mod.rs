@@ -44,6 +44,7 @@ mod ledger;
 mod mechanisms;
 mod members;
 mod meter;
+mod one_pass;
 mod one_run;
 mod passes;
 mod periods;

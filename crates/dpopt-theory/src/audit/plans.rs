@@ -3,11 +3,12 @@
 use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
-    Budget, ConvexFacts, DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, EnvelopePlan, ExtraFacts,
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep, HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
-    NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule,
-    ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
+    AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, ConvexFacts,
+    DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, EnvelopePlan, ExtraFacts, GoldsteinOutput,
+    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
+    HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule,
+    Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings,
+    PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
     SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan, SospSettings,
     SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
     TreeSpiderSchedule, TreeTarget,
@@ -160,6 +161,14 @@ pub(super) fn plan_of(
         }
         "dp-zo" => Box::new(dp_zo(&all, &budget, STEPS, 2)?),
         "sosp" => Box::new(sosp(&all, &budget)?),
+        // Each candidate is a saddle: a Hessian, and the gradient of its sign.
+        "adaptive-batch" => {
+            let many = PublicFacts {
+                records: MANY,
+                ..all
+            };
+            Box::new(one_pass(&many, &budget, |_| {})?)
+        }
         _ => with_all_facts(solver, &all, &budget, (1.0, STEPS))?,
     })
 }
@@ -178,6 +187,47 @@ pub(super) fn sosp(facts: &PublicFacts, budget: &Budget) -> Result<SospPlan, Che
     };
     let settings = SospSettings::new(1000).with_targets(targets);
     Ok(SospPlan::new(facts, &HESSIANS, budget, settings)?)
+}
+
+/// No number of an audit is as large.
+pub(super) const ALWAYS: f64 = 1e9;
+
+/// A plan by hand on 14 records, whose runs find no certificate: anchors over three records, periods of three estimates, two records for a
+/// Hessian and for the gradient of each sign.
+pub(super) fn one_pass(
+    facts: &PublicFacts,
+    budget: &Budget,
+    change: impl FnOnce(&mut AdaptiveBatchSchedule),
+) -> Result<AdaptiveBatchPlan, CheckError> {
+    let settings = AdaptiveBatchSettings::new(100);
+    let many = PublicFacts {
+        records: 1_000_000,
+        adjacency: Adjacency::ReplaceOne,
+        dim: facts.dim.min(8),
+        ..*facts
+    };
+    let planned = AdaptiveBatchPlan::new(&many, &HESSIANS, budget, settings)?;
+    let mut schedule = AdaptiveBatchSchedule {
+        targets: SecondOrderTargets {
+            gradient: 0.5,
+            curvature: -ALWAYS,
+        },
+        step_size: 0.3,
+        anchor_batch: 3,
+        variation: Batch::PerLength(3.0),
+        period: 3,
+        drift: 5.0,
+        candidate: ALWAYS,
+        hessian_batch: 2,
+        norm_batch: 2,
+        sign_batch: 2,
+        operator: 0.0,
+        ..*planned.schedule()
+    };
+    change(&mut schedule);
+    Ok(AdaptiveBatchPlan::by_hand(
+        facts, &HESSIANS, budget, settings, schedule,
+    )?)
 }
 
 /// The noise multiplier of a plan that gives all of its steps equal shares.

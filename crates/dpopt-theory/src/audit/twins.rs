@@ -41,7 +41,7 @@ const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 26] = [
+const TWINS: [Twin; 29] = [
     Twin {
         name: "half-the-noise",
         data: LEFT,
@@ -223,6 +223,36 @@ const TWINS: [Twin; 26] = [
             let printed = 2.0 * step * (1.0 - decay).powi(-2) / total;
             let released = tape.gaussian(&[sum / total], Z * printed);
             ran(1.0 / Z, -released[0])
+        },
+    },
+    Twin {
+        // One pass: the last batch is what is left, one record of two, and the noise that of a full one.
+        name: "last-batch-short",
+        data: Neighbours(&[1.0], &[-1.0], IN_PLACE),
+        run: |tape, data, _| {
+            let (planned, left) = (2.0, data.len() as f64);
+            one(tape, clipped_sum(data) / left, 2.0 * Z / planned)
+        },
+    },
+    Twin {
+        // One pass, also adaptive-batch P8: how many records are read next follows the exact gradient, and everybody sees how many are left.
+        name: "batch-by-the-exact-gradient",
+        data: LEFT,
+        run: |tape, data, _| {
+            let sum = clipped_sum(data);
+            let walked = tape.gaussian(&[sum], Z);
+            let batch = tape.gaussian(&[(100.0 * sum).ceil()], 0.0);
+            ran(1.0 / Z, walked[0] + batch[0])
+        },
+    },
+    Twin {
+        // One pass: the norm of the certificate is that of the records that the walk has read, and charged as if it were of others.
+        name: "certificate-on-read-records",
+        data: LEFT,
+        run: |tape, data, _| {
+            let walked = tape.gaussian(&[clipped_sum(data)], Z);
+            let certified = tape.gaussian(&[clipped_sum(data).abs()], Z);
+            ran(1.0 / Z, walked[0] + certified[0])
         },
     },
     Twin {

@@ -39,6 +39,7 @@
 //! ```
 
 mod adaptive;
+mod adaptive_batch;
 mod builtin;
 mod claim;
 mod common;

@@ -16,6 +16,7 @@
 //! | [`Radial`] of [`Ring`], [`Logarithm`] | exact Goldstein distances |
 //! | [`Wells`] | strict saddles with exact curvature |
 //! | [`CubicSaddles`] | saddles, and chains of them, where a step of curvature is tight; flat directions |
+//! | [`Slide`] | rates of one pass to a second-order point: as long a way as the gap allows |
 //! | [`SmoothRamp`] | second-order rates: the ramp-bowl with a Lipschitz Hessian |
 //! | [`MeanBall`], [`LeCam`], [`Barrier`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
 //! | [`Spokes`] | a sample whose gradients are far from its population's |
@@ -41,6 +42,7 @@ mod ramp_cone;
 mod ridge_logistic;
 mod robust_glm;
 mod sines;
+mod slide;
 mod smooth_ramp;
 mod smoothed_cone;
 mod softplus;
@@ -70,6 +72,7 @@ pub use ramp_cone::RampCone;
 pub use ridge_logistic::RidgeLogistic;
 pub use robust_glm::{RobustGlm, RobustGlmShape};
 pub use sines::Sines;
+pub use slide::Slide;
 pub use smooth_ramp::{RampLimits, SmoothRamp};
 pub use smoothed_cone::SmoothedCone;
 pub use softplus::Softplus;

@@ -30,6 +30,29 @@ impl Tilt {
         }
     }
 
+    /// Waves along so many unit directions, every other one near the first axis, with phases all over the circle: the same each time.
+    #[must_use]
+    pub fn waves(dim: usize, number: usize) -> Vec<Self> {
+        // Multiples of irrational numbers, which are spread evenly.
+        let golden = 0.5 * (5f64.sqrt() - 1.0);
+        let spread = |i: usize, by: f64| (i as f64 * by).fract();
+        let wave = |i: usize| {
+            let entry = |j: usize| 2.0 * spread(i * dim + j + 1, 2f64.sqrt() * golden) - 1.0;
+            let mut wave: Vec<f64> = (0..dim).map(entry).collect();
+            if i.is_multiple_of(2) {
+                wave[0] = 3.0;
+            }
+            let length = dpopt_linalg::norm(&wave);
+            wave.iter_mut().for_each(|x| *x /= length);
+            Self {
+                wave,
+                phase: std::f64::consts::TAU * spread(i + 1, golden),
+                ..Self::linear(vec![0.0; dim])
+            }
+        };
+        (0..number).map(wave).collect()
+    }
+
     /// The opposite tilt: the mean of a record and its opposite is the problem, as
     /// cos(t + pi) = -cos t.
     #[must_use]

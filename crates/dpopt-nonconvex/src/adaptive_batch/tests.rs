@@ -1,0 +1,294 @@
+//! Plans against the tables of their page, and at the ends of what can be planned.
+
+use dpopt_oracle::{Batch, Convexity};
+use dpopt_privacy::{
+    Adjacency, Delta, Epsilon, ErrorMeasure, Event, NoiseMultiplier, Participation, PrefixKind,
+    PrefixNoise, Spend,
+};
+use dpopt_solver::{Budget, HessianFacts, Plan as _, PlanError, PublicFacts, SecondOrderTargets};
+
+use super::gradient::Period;
+use super::{AdaptiveBatchPlan, AdaptiveBatchSettings, WalkConstants};
+
+fn facts(dim: usize, records: u64) -> PublicFacts {
+    PublicFacts {
+        records,
+        dim,
+        adjacency: Adjacency::ReplaceOne,
+        lipschitz: 1.0,
+        smoothness: 1.0,
+        initial_gap: 1.0,
+        row_norm: 1.0,
+        convexity: Convexity::Nonconvex,
+    }
+}
+
+fn budget() -> Budget {
+    Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+    }
+}
+
+const HESSIAN: HessianFacts = HessianFacts {
+    lipschitz: 1.0,
+    frobenius: 1.0,
+};
+
+fn settings(constants: WalkConstants) -> AdaptiveBatchSettings {
+    AdaptiveBatchSettings::new(1_000_000).with_constants(constants)
+}
+
+fn plan(
+    dim: usize,
+    records: u64,
+    settings: AdaptiveBatchSettings,
+) -> Result<AdaptiveBatchPlan, PlanError> {
+    AdaptiveBatchPlan::new(&facts(dim, records), &HESSIAN, &budget(), settings)
+}
+
+/// The tables of `docs/theory/adaptive-batch.md`, and what one pass has to reach.
+#[test]
+fn planned_bounds_are_those_of_the_page() {
+    for (constants, dim, records, known) in [
+        (WalkConstants::Rigorous, 10, 120_000, 0.734),
+        (WalkConstants::Rigorous, 10, 500_000, 0.439),
+        (WalkConstants::Rigorous, 10, 2_200_000, 0.265),
+        (WalkConstants::Rigorous, 100, 120_000, 0.786),
+        (WalkConstants::Rigorous, 100, 500_000, 0.469),
+        (WalkConstants::Rigorous, 100, 2_200_000, 0.276),
+    ] {
+        let plan = plan(dim, records, settings(constants)).unwrap();
+        let bound = plan.bound().unwrap();
+        let off = bound.value / known - 1.0;
+        assert!(off.abs() < 0.01, "{constants} {dim} {records} {bound:?}");
+        let coupled = bound.value.sqrt().min(0.9);
+        assert!(bound.curvature.unwrap() <= coupled, "{bound:?}");
+        assert!(plan.schedule().records <= records);
+    }
+    for (constants, records, alpha) in [
+        (WalkConstants::Rigorous, 120_000, 0.9),
+        (WalkConstants::Rigorous, 500_000, 0.5),
+        (WalkConstants::Rigorous, 2_200_000, 0.3),
+        (WalkConstants::Typical, 12_000, 0.5),
+        (WalkConstants::Typical, 60_000, 0.2),
+        (WalkConstants::Typical, 300_000, 0.1),
+    ] {
+        let targets = SecondOrderTargets::coupled(alpha, 1.0);
+        let targets = SecondOrderTargets {
+            curvature: targets.curvature.min(0.9),
+            ..targets
+        };
+        let plan = plan(10, records, settings(constants).with_targets(targets)).unwrap();
+        assert_eq!(plan.schedule().targets, targets);
+    }
+}
+
+/// Theorem 2 summed up term by term for one schedule: what its page says, from the numbers that the plan shows.
+#[test]
+fn a_rigorous_plan_adds_up() {
+    let targets = SecondOrderTargets {
+        gradient: 0.5,
+        curvature: 0.7,
+    };
+    let rigorous = settings(WalkConstants::Rigorous).with_targets(targets);
+    let plan = plan(10, 1_000_000, rigorous).unwrap();
+    let of = plan.schedule();
+    let mu = plan.budget().mu().unwrap().get();
+    let (b, kappa, theta) = (of.anchor_batch as f64, of.drift, of.candidate);
+    let (k, p) = (of.most_candidates as f64, 0.025 / 8.0);
+    // Certificates: p_c = 1/40, shared by 2 K.
+    assert!((of.certificate_log - (2.0 * k / 0.025).ln()).abs() < 1e-12);
+    // gamma: the martingale of a period, and noise of a Toeplitz factor.
+    let path = 60.0 / theta;
+    let periods = 1.0 + k + path / kappa.min(1.0);
+    let variance = (1.0 + kappa) / b;
+    let l = (2.0 * periods / p).ln();
+    let sampled = bernstein(l, variance, 2.0 / b);
+    let worst = PrefixNoise::new(PrefixKind::Toeplitz, of.period, Participation::Single).unwrap();
+    let deviation = 2.0 / (b * mu) * worst.worst_variance().sqrt();
+    let noises = path / theta + periods + k;
+    let noise = deviation * (10f64.sqrt() + (2.0 * (noises / p).ln()).sqrt());
+    let gamma = sampled + noise;
+    assert!(
+        gamma <= of.error && gamma > 0.999 * of.error,
+        "{gamma} {}",
+        of.error
+    );
+    // A candidate's gradient is certified.
+    let (bc, noise_c) = (of.norm_batch as f64, 2.0 / (of.norm_batch as f64 * mu));
+    let margin = plan.schedule().norm_margin(plan.facts(), noise_c);
+    let longer = bernstein((2.0 * k / p).ln(), 1.0 / bc, 2.0 / bc);
+    let reached = theta + of.error + longer + margin;
+    assert!(
+        reached <= 0.5 && reached + 5.5 * noise_c > 0.499,
+        "{reached}"
+    );
+    // A curvature of lambda is certified, or the step along it gains.
+    let (bh, noise_h) = (
+        of.hessian_batch as f64,
+        2.0 / (of.hessian_batch as f64 * mu),
+    );
+    let matrix = bernstein((10.0 * k / p).ln(), 1.0 / bh, 2.0 / bh);
+    let operator = noise_h * (20f64.sqrt() + (2.0 * (k / p).ln()).sqrt()) + matrix;
+    assert!((operator / of.operator - 1.0).abs() < 1e-9);
+    let left = 0.7 - operator - of.curvature_margin(1.0, noise_h);
+    assert!(left > 0.6 * 0.7 && left < 0.9 * 0.7, "{left}");
+    let bs = of.sign_batch as f64;
+    let sign = (2.0 * (2.0 * k / p).ln() * (1.0 / bs + (2.0 / (bs * mu)).powi(2))).sqrt();
+    assert!(sign <= of.sign_error && sign > 0.99 * of.sign_error);
+    // The plan may not promise less than the bare path of its steps costs with errors of no account, and a certificate.
+    let bare = 2.0 / theta * (1.0 + 1.0 / kappa) * b + b + bh + bc;
+    let records = of.records as f64;
+    assert!(records > bare && records < 12.0 * bare, "{records} {bare}");
+}
+
+fn bernstein(log: f64, variance: f64, range: f64) -> f64 {
+    let half = range * log / 3.0;
+    half + (half * half + 2.0 * log * variance).sqrt()
+}
+
+/// The closed form of the Toeplitz factor's worst deviation against the noise that is drawn, and against the other kinds.
+#[test]
+fn the_noise_of_a_period_is_what_the_planner_takes_it_for() {
+    let periods = Period::new();
+    for len in [1u64, 2, 3, 7, 16, 100, 1024, 4096, 4097, 16_384] {
+        let of = |kind| {
+            let noise = PrefixNoise::new(kind, len, Participation::Single).unwrap();
+            noise.worst_variance().sqrt()
+        };
+        let (told, drawn) = (periods.worst(len as f64), of(PrefixKind::Toeplitz));
+        assert!(
+            told >= drawn * (1.0 - 1e-9) && told < drawn * 1.001,
+            "{len} {told} {drawn}"
+        );
+        let best = PrefixNoise::best(len, Participation::Single, ErrorMeasure::Worst).unwrap();
+        assert!(told < best.worst_variance().sqrt() * 1.001, "{len}");
+    }
+    // As published: S(16), S(64), S(1024).
+    for (len, known) in [(16.0, 1.944), (64.0, 2.389), (1024.0, 3.273)] {
+        assert!((periods.worst(len) - known).abs() < 6e-4);
+    }
+}
+
+/// Fewer records never say more, and neither do more dimensions.
+#[test]
+fn bounds_are_monotone() {
+    for constants in [WalkConstants::Typical, WalkConstants::Rigorous] {
+        let alpha = |dim, records| {
+            let plan = plan(dim, records, settings(constants));
+            plan.unwrap().bound().unwrap().value
+        };
+        let by_records: Vec<f64> = (0..7).map(|k| alpha(10, 150_000 << k)).collect();
+        assert!(
+            by_records.is_sorted_by(|a, b| *a > 0.98 * b),
+            "{by_records:?}"
+        );
+        let by_dim: Vec<f64> = [2, 10, 50, 250].map(|dim| alpha(dim, 1_000_000)).to_vec();
+        assert!(by_dim.is_sorted_by(|a, b| *a < 1.02 * b), "{by_dim:?}");
+    }
+}
+
+/// Each record is in one batch: one Gaussian of all of mu.
+#[test]
+fn a_run_costs_what_one_release_does() {
+    let plan = plan(10, 60_000, settings(WalkConstants::Typical)).unwrap();
+    let mu = plan.budget().mu().unwrap().get();
+    let z = NoiseMultiplier::new(1.0 / mu).unwrap();
+    let events = vec![Event::gaussian(z)];
+    assert_eq!(
+        plan.spend(),
+        Spend::Fixed(Event::ParallelComposed { events })
+    );
+    assert_eq!(plan.unread(), 60_000);
+    let of = plan.schedule();
+    let b = of.anchor_batch as f64;
+    assert_eq!(of.variation, Batch::PerLength(b));
+    // A record's part in an anchor, L0/b, is that in a variation, L1/rate.
+    let share = of.estimate(plan.facts()).unwrap().period.share.get();
+    assert!((share * b - 1.0).abs() < 1e-9 && share * b >= 1.0);
+}
+
+#[test]
+fn what_can_not_be_planned_is_refused_with_the_numbers() {
+    let rigorous = settings(WalkConstants::Rigorous);
+    let Err(PlanError::TooFewToCertify {
+        needed: Some(needed),
+        reachable: None,
+        records: 20_000,
+        ..
+    }) = plan(10, 20_000, rigorous)
+    else {
+        panic!();
+    };
+    // So many are enough, and a tenth fewer are not.
+    assert!(plan(10, needed + needed / 100, rigorous).is_ok());
+    assert!(plan(10, needed - needed / 10, rigorous).is_err());
+    let tight = SecondOrderTargets::coupled(0.05, 1.0);
+    let Err(PlanError::TooFewToCertify {
+        needed: Some(needed),
+        reachable: Some(reachable),
+        gradient,
+        ..
+    }) = plan(10, 500_000, rigorous.with_targets(tight))
+    else {
+        panic!();
+    };
+    assert_eq!(gradient, 0.05);
+    assert!(needed > 100_000_000 && (reachable.gradient - 0.439).abs() < 0.01);
+    let add_remove = PublicFacts {
+        adjacency: Adjacency::AddRemove,
+        ..facts(10, 500_000)
+    };
+    let refused = AdaptiveBatchPlan::new(&add_remove, &HESSIAN, &budget(), rigorous);
+    assert!(
+        matches!(refused, Err(PlanError::NeedsPositions { records: 500_000, slices, .. }) if slices > 50)
+    );
+    let every = SecondOrderTargets {
+        gradient: 1.0,
+        curvature: 0.5,
+    };
+    assert!(matches!(
+        plan(10, 500_000, rigorous.with_targets(every)),
+        Err(PlanError::EveryPointMeets { .. })
+    ));
+    let few = AdaptiveBatchSettings::new(10).with_constants(WalkConstants::Rigorous);
+    assert!(matches!(
+        plan(10, 500_000, few),
+        Err(PlanError::TooFewSteps { most: 10, .. })
+    ));
+    for failure in [0.0, 1.0, f64::NAN] {
+        let settings = rigorous.with_failure(failure);
+        assert!(matches!(
+            plan(10, 500_000, settings),
+            Err(PlanError::BadFact {
+                name: "failure",
+                ..
+            })
+        ));
+    }
+    assert!(matches!(
+        plan(2_000, 500_000, rigorous),
+        Err(PlanError::TooManyDimensions { .. })
+    ));
+}
+
+/// A Hessian that hardly changes asks for no curvature that no Hessian tells.
+#[test]
+fn small_rho_is_planned_for() {
+    for constants in [WalkConstants::Typical, WalkConstants::Rigorous] {
+        let least = |lipschitz: f64| {
+            let hessian = HessianFacts {
+                lipschitz,
+                frobenius: 1.0,
+            };
+            let facts = facts(10, 500_000);
+            let plan = AdaptiveBatchPlan::new(&facts, &hessian, &budget(), settings(constants));
+            plan.unwrap().schedule().targets.gradient
+        };
+        let usual = least(1.0);
+        for rho in [1e-2, 1e-4, 1e-8] {
+            assert!(least(rho) < 1.2 * usual, "{constants} {rho} {}", least(rho));
+        }
+    }
+}
