@@ -25,6 +25,7 @@ mod interrupt;
 mod ledger;
 mod model;
 mod names;
+mod order;
 mod outputs;
 mod paths;
 mod plan;

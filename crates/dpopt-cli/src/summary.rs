@@ -7,7 +7,7 @@ use std::path::Path;
 
 use dpopt::data::tabular::Label;
 use dpopt::nonconvex::{BoundSense, BoundedQuantity, Outcome, PublicFacts, Solver, Stop};
-use dpopt::oracle::{Activation, Glm};
+use dpopt::oracle::{Activation, Glm, PublicOrder};
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) table: String,
     pub(crate) chosen: &'a Chosen,
     pub(crate) facts: &'a PublicFacts,
+    pub(crate) order: Option<PublicOrder>,
     pub(crate) fit: Fit,
     pub(crate) label: &'a Label,
     pub(crate) outcome: &'a Outcome,
@@ -83,6 +84,9 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden_seed: Option<u64>,
     records: u64,
+    /// Of the records, where it was not the table's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<PublicOrder>,
     dim: usize,
     steps: u64,
     planned_steps: u64,
@@ -143,6 +147,7 @@ impl Summary<'_> {
             activation: self.fit.network.map(|network| network.activation()),
             hidden_seed: self.fit.seed,
             records: self.facts.records,
+            order: self.order,
             dim: self.facts.dim,
             steps: self.outcome.steps,
             planned_steps: self.chosen.plan.steps(),
@@ -207,6 +212,9 @@ impl Summary<'_> {
                 network.activation()
             ))
         )?;
+        if let Some(order) = self.order {
+            writeln!(out, "Order      {order}")?;
+        }
         writeln!(
             out,
             "Solver     {} ({})",
