@@ -13,7 +13,7 @@ const SEED: u64 = 0;
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct OrderArgs {
     /// Seed of the random order in which solvers that read each record once, or in slices, meet the records: public, and chosen without
-    /// looking at them; default 0. In a file the order is of blocks, and within them
+    /// looking at them; default 0. In a file the order is of runs of neighbours, and within them
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
     order_seed: Option<u64>,
 }

@@ -336,8 +336,8 @@ impl<R: Records> PrivateData<R> {
 impl<R: Reorder> PrivateData<R> {
     /// These records in a random order, drawn from a public seed before anything is read: for solvers that read slices by position, to
     /// whose slices a table in a telling order (sorted by its label, say) is no sample. Records in memory are put in a uniformly random
-    /// order. Of a file the order is of blocks, and within each: a slice costs as much reading as in the file's own order, and is a
-    /// sample of clusters.
+    /// order. Of a file the order is of runs of neighbours, and within each: a slice costs about as much reading as in the file's own
+    /// order, and is a sample of clusters.
     ///
     /// # Privacy
     /// The order is a function of the seed and of public sizes. Neighbours differ at one position of it as they did before, and nothing
@@ -353,16 +353,16 @@ impl<R: Reorder> PrivateData<R> {
         if !self.adjacency.record_count_is_public() {
             return Err(DataError::NoOrder(self.adjacency));
         }
-        let in_blocks = self.stored.is_some();
-        let order = PublicOrder { seed, in_blocks };
-        match &mut self.stored {
+        let run = match &mut self.stored {
             Some(stored) => stored.put_in_order(seed),
             None => {
-                let all = std::iter::once(0..self.records.len());
-                self.records.reorder(&seeded::order(all.collect(), seed));
+                let len = self.records.len();
+                self.records.reorder(&seeded::order(len, 1, seed));
+                1
             }
-        }
-        self.order = Some(order);
+        };
+        let run = run as u64;
+        self.order = Some(PublicOrder { seed, run });
         Ok(self)
     }
 }

@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 pub struct PublicOrder {
     /// Of the generator.
     pub seed: u64,
-    /// Whether blocks of a file stay together: blocks are in a random order, and so are the records of each. Then a slice is records of few
-    /// blocks, and of a file that is sorted it is no sample of the whole.
-    pub in_blocks: bool,
+    /// So many neighbours stay together: runs of them are in a random order, and so are the records of each. One in memory, where the order
+    /// is of records. Otherwise a slice is records of few runs, and of a file that is sorted it is no sample of the whole.
+    pub run: u64,
 }
 
 impl std::fmt::Display for PublicOrder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let of = if self.in_blocks {
-            "of the blocks of the file, and within each"
-        } else {
-            "of the records"
-        };
-        write!(f, "a random order {of}, from seed {}", self.seed)
+        write!(f, "a random order of ")?;
+        match self.run {
+            1 => write!(f, "the records")?,
+            run => write!(f, "runs of {run} neighbours, and of the records of each")?,
+        }
+        write!(f, ", from seed {}", self.seed)
     }
 }

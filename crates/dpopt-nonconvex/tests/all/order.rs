@@ -1,13 +1,13 @@
 //! A table that is sorted by its label breaks solvers that read each record once, and one in a random order does not.
 
 use dpopt_linalg::Design;
-use dpopt_nonconvex::{GlmRun, Limits, NoObserver, PublicFacts, SOLVERS, Solver};
+use dpopt_nonconvex::{Access, GlmRun, Limits, NoObserver, PublicFacts, SOLVERS, Solver};
 use dpopt_oracle::{Glm, PrivateData};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator};
 
 use crate::common::{budget, extra, uniforms};
 
-const ROWS: usize = 40_000;
+const ROWS: usize = 12_000;
 const LOSS: Glm = Glm::Logistic;
 
 /// An intercept and a feature that tells nothing; three of four labels are 1, and they come first.
@@ -41,12 +41,11 @@ fn exact(point: &[f64]) -> f64 {
 /// Root of the mean squared gradient at what `solver` returns, over a few seeds.
 fn reached(solver: &Solver, data: &PrivateData) -> f64 {
     let constants = LOSS.constants(1.0);
-    let facts =
-        PublicFacts::glm(ROWS as u64, 2, Adjacency::ReplaceOne, 1.0, constants).unwrap();
-    let limits = Limits::steps(1_000);
+    let facts = PublicFacts::glm(ROWS as u64, 2, Adjacency::ReplaceOne, 1.0, constants).unwrap();
+    let limits = Limits::steps(50);
     let extra = extra().with_radius(2.0).with_goldstein_radius(0.5);
-    let plan = solver.plan(&facts, &extra, &budget(4.0), &limits).unwrap();
-    let runs = 20;
+    let plan = solver.plan(&facts, &extra, &budget(8.0), &limits).unwrap();
+    let runs = 6;
     let squares: f64 = (0..runs)
         .map(|seed| {
             let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
@@ -54,16 +53,24 @@ fn reached(solver: &Solver, data: &PrivateData) -> f64 {
             exact(&run.unwrap().0.point).powi(2)
         })
         .sum();
-    (squares / runs as f64).sqrt()
+    (squares / f64::from(runs as u32)).sqrt()
 }
 
+/// Measured: the norm of the gradient is 0.06 to 0.19 in the order of the table and 0.018 to 0.028 in a random one.
 #[test]
 fn a_sorted_table_breaks_one_pass_and_a_public_order_mends_it() {
     let (as_it_comes, mixed) = (sorted(), sorted().in_random_order(1).unwrap());
-    let passes = SOLVERS.iter().filter(|solver| solver.needs.positions);
-    for solver in passes {
+    let mut whole = Vec::new();
+    for solver in SOLVERS.iter().filter(|solver| solver.needs.positions) {
         let (broken, mended) = (reached(solver, &as_it_comes), reached(solver, &mixed));
-        println!("{solver} {broken:.4} {mended:.4}");
+        // Which record has which offset is all that may change where everything is read.
+        if (broken - mended).abs() < 0.001 * broken {
+            whole.push(solver.name);
+            continue;
+        }
+        assert!(broken > 2.5 * mended, "{solver} {broken} {mended}");
+        assert!(mended < 0.04, "{solver} {mended}");
     }
-    panic!();
+    // Those that need positions, and read all records in each release.
+    assert_eq!(whole, ["recursive-gd", "goldstein-recursive"]);
 }

@@ -27,8 +27,9 @@ pub(crate) trait Stored<R>: Send + Sync {
     /// Number of records. Private under add/remove.
     fn len(&self) -> usize;
 
-    /// Has positions in a random order of blocks, and within each, in place of the order of the file.
-    fn put_in_order(&mut self, seed: u64);
+    /// Has positions in a random order of runs of neighbours, and within each, in place of the order of the file. How many neighbours a run
+    /// has is public.
+    fn put_in_order(&mut self, seed: u64) -> usize;
 
     /// The sum of what `add` adds for the records at `positions`. `face` has the public bounds and no records; so many
     /// `threads` compute, and as many read ahead of them.
@@ -50,8 +51,8 @@ impl<S: Blocks> Stored<Examples> for S {
         Blocks::len(self)
     }
 
-    fn put_in_order(&mut self, seed: u64) {
-        Blocks::put_in_order(self, seed);
+    fn put_in_order(&mut self, seed: u64) -> usize {
+        Blocks::put_in_order(self, seed)
     }
 
     fn pass(

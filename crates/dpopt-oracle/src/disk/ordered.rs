@@ -1,4 +1,4 @@
-//! Rows of a file in a random order of its blocks, and within each.
+//! Rows of a file in a random order of runs of neighbours, and within each.
 
 use std::ops::Range;
 
@@ -45,14 +45,15 @@ impl Blocks for Ordered {
         self.rows.block(k)
     }
 
-    fn put_in_order(&mut self, seed: u64) {
-        let blocks = (0..self.rows.blocks()).map(|k| self.rows.block(k));
-        let row_at = seeded::order(blocks.collect(), seed);
+    fn put_in_order(&mut self, seed: u64) -> usize {
+        let run = self.rows.run();
+        let row_at = seeded::order(self.rows.len(), run, seed);
         let mut place_of = vec![0; row_at.len()];
         for (place, &row) in row_at.iter().enumerate() {
             place_of[row as usize] = place as u32;
         }
         self.order = Some(Order { row_at, place_of });
+        run
     }
 
     /// None for all of them, and for a sample: which records are drawn does not depend on how they are numbered.

@@ -11,6 +11,9 @@ use crate::error::AskError;
 use crate::positions::Positions;
 use crate::records::{Examples, Slots};
 
+/// Neighbours in a run of sparse rows: a block's worth of some 30 entries each. A choice.
+const RUN: usize = 1024;
+
 /// Rows with labels, in blocks.
 pub(crate) trait Blocks: Send + Sync {
     /// Number of rows.
@@ -22,8 +25,8 @@ pub(crate) trait Blocks: Send + Sync {
     /// The rows of block `k`: those after block `k - 1`.
     fn block(&self, k: usize) -> Range<usize>;
 
-    /// Has positions in a random order of blocks, and within each.
-    fn put_in_order(&mut self, seed: u64);
+    /// Has positions in a random order of runs of neighbours, and within each; gives the public length of a run.
+    fn put_in_order(&mut self, seed: u64) -> usize;
 
     /// The rows at these positions, increasing, where they are not the rows of these numbers.
     fn rows_at(&self, positions: &Positions<'_>) -> Option<Vec<u32>>;
@@ -65,6 +68,15 @@ impl Rows {
 }
 
 impl Rows {
+    /// How many neighbours to keep together: a block's worth where that is public, and **not the blocks themselves** of sparse rows, which
+    /// end where the entries of records have them end.
+    pub(super) fn run(&self) -> usize {
+        match self {
+            Rows::Own(file) => file.rows_per_block().unwrap_or(RUN),
+            Rows::InPlace(file, _) => file.rows_per_block(),
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             Rows::Own(file) => file.rows(),

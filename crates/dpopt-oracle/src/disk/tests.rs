@@ -57,7 +57,9 @@ impl Blocks for &'static Medium {
         (k * BLOCK).min(ROWS)..((k + 1) * BLOCK).min(ROWS)
     }
 
-    fn put_in_order(&mut self, _: u64) {}
+    fn put_in_order(&mut self, _: u64) -> usize {
+        1
+    }
 
     fn rows_at(&self, _: &Positions<'_>) -> Option<Vec<u32>> {
         None
