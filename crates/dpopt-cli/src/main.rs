@@ -29,6 +29,7 @@ mod order;
 mod outputs;
 mod paths;
 mod plan;
+mod population;
 mod predict;
 mod progress;
 mod report;

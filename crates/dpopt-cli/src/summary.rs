@@ -11,12 +11,13 @@ use dpopt::oracle::{Activation, Glm, PublicOrder};
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
 
-use crate::certificate::{Certificate, Certified};
+use crate::certificate::{Certificate, Certified, four};
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::fit::Fit;
 use crate::model::Model;
+use crate::population::{Claimed, Population};
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
 
 /// The parts of a summary.
@@ -29,6 +30,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) label: &'a Label,
     pub(crate) outcome: &'a Outcome,
     pub(crate) certificate: &'a Certificate,
+    pub(crate) population: Claimed,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
     /// None where times may not be shown.
@@ -117,6 +119,11 @@ struct Json<'a> {
     certificate: Option<&'a Certified>,
     #[serde(skip_serializing_if = "Option::is_none")]
     no_certificate_because: Option<String>,
+    /// What the bound says of the population, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    population: Option<Population>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_population_because: Option<&'a str>,
     /// The point is the one that the run started from.
     learnt_nothing: bool,
     releases: u64,
@@ -167,6 +174,8 @@ impl Summary<'_> {
             no_bound_because: bound.err().map(|why| why.to_string()),
             certificate: self.certificate.as_ref().ok(),
             no_certificate_because: self.certificate.as_ref().err().map(ToString::to_string),
+            population: self.population.as_ref().and_then(|found| found.as_ref().ok()).copied(),
+            no_population_because: self.population.as_ref().and_then(|found| found.as_ref().err()).map(String::as_str),
             learnt_nothing: self.outcome.returned_start(),
             releases: self.outcome.counts.releases,
             passes: self.outcome.counts.passes,
@@ -256,13 +265,13 @@ impl Summary<'_> {
         match self.chosen.bound_of(self.outcome) {
             Ok(bound) => writeln!(
                 out,
-                "Bound      the {} at the result is at most {:.4}{} ({}; the starting point already \
-                 satisfies {:.4})",
+                "Bound      the {} at the result is at most {}{} ({}; the starting point already \
+                 satisfies {})",
                 bound.subject(),
-                bound.value,
+                four(bound.value),
                 bound.of_curvature(),
                 bound.sense,
-                self.chosen.trivial_bound()
+                four(self.chosen.trivial_bound())
             )
             .and_then(|()| match bound.quantity {
                 BoundedQuantity::ComponentWiseGoldsteinDistance => paragraph(out, COMPONENT_WISE),
@@ -272,6 +281,11 @@ impl Summary<'_> {
         }
         if let Ok(certified) = self.certificate {
             writeln!(out, "Certificate {}", certified.words())?;
+        }
+        match &self.population {
+            Some(Ok(found)) => writeln!(out, "Population {}", found.words())?,
+            Some(Err(why)) => writeln!(out, "Population nothing is stated: {why}")?,
+            None => {}
         }
         if let Some(TestMetrics::Number(metrics)) = &self.metrics {
             let unit = if metrics.test_loss_in_label_units {

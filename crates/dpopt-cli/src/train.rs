@@ -33,6 +33,7 @@ use crate::model::Model;
 use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
+use crate::population::PopulationArgs;
 use crate::progress::Progress;
 use crate::rescue::Rescue;
 use crate::source::Source;
@@ -102,6 +103,8 @@ pub(crate) struct TrainArgs {
     seed: SeedArgs,
     #[command(flatten)]
     order: OrderArgs,
+    #[command(flatten)]
+    population: PopulationArgs,
     #[arg(long, default_value = "auto", help = args::solver_help())]
     solver: SolverArg,
     /// Privacy budget epsilon; default 1, with --resume what the ledger has left
@@ -301,6 +304,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         }
     };
     chosen.resumed = start.is_some();
+    args.population.check(chosen.solver)?;
     let data = args.order.put(data, chosen.solver)?;
     if let Some(warning) = chosen.may_learn_nothing() {
         warn(&warning);
@@ -424,6 +428,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         label: source.schema.label(),
         outcome,
         certificate: &finished.certificate,
+        population: args.population.claim(&chosen, outcome),
         statement: &statement,
         metrics,
         times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
