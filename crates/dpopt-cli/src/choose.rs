@@ -539,7 +539,7 @@ mod tests {
         }
     }
 
-    /// An initial gap that is far too small allows few steps, and no point that they reach is stationary.
+    /// Steps that are far too short for the loss, and an initial gap that allows few of them: no point that they reach is stationary.
     #[test]
     fn steps_that_are_used_up_before_a_certificate_are_said_to_be() {
         let (records, adjacency) = (2_000, Adjacency::ReplaceOne);
@@ -551,8 +551,8 @@ mod tests {
             dim: 1,
             adjacency,
             lipschitz: 1.0,
-            smoothness: 10.0,
-            initial_gap: 0.01,
+            smoothness: 1_000.0,
+            initial_gap: 1e-4,
             row_norm: 1.0,
             convexity: Convexity::Nonconvex,
         };
@@ -562,11 +562,11 @@ mod tests {
         };
         let hessian = HessianFacts {
             lipschitz: 1.0,
-            frobenius: 10.0,
+            frobenius: 1_000.0,
         };
         let settings = SospSettings::new(1_000).with_targets(SecondOrderTargets {
             gradient: 0.05,
-            curvature: 2.0,
+            curvature: 300.0,
         });
         let plan = SospPlan::new(&facts, &hessian, &budget, settings).unwrap();
         let run = GlmRun::new(&data, Glm::Logistic, Curator::simulated(adjacency, 3));

@@ -32,7 +32,7 @@ impl OrderArgs {
                 let all = SOLVERS.iter().copied();
                 let of_use: Vec<_> = all.filter(|solver| solver.needs.positions).collect();
                 let problem = format!(
-                    "{solver} reads no slices; only {} have a use for it (got {seed})",
+                    "{solver} reads no slices; it is of use with {} (got {seed})",
                     names(&of_use)
                 );
                 Err(CliError::flag("--order-seed", problem))

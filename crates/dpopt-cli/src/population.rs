@@ -43,7 +43,7 @@ impl PopulationArgs {
         let all = SOLVERS.iter().copied();
         let of_use: Vec<_> = all.filter(|solver| solver.needs.hessian).collect();
         let problem = format!(
-            "{solver} certifies no point; only {} have a use for it",
+            "{solver} certifies no point; it is of use with {}",
             names(&of_use)
         );
         Err(CliError::flag("--population", problem))
