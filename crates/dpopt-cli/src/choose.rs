@@ -581,6 +581,9 @@ mod tests {
         };
         let why = chosen.bound_of(&outcome).unwrap_err();
         assert_eq!(why, NoBound::NoCertificate);
-        assert!(why.to_string().contains("steps were used up before a certificate"));
+        assert!(
+            why.to_string()
+                .contains("steps were used up before a certificate")
+        );
     }
 }

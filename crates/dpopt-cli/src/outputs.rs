@@ -218,7 +218,10 @@ impl Outputs<'_> {
         ]
         .into_iter()
         .chain(claims)
-        .chain(self.order.map(|order| ("order of the records", order.to_string())))
+        .chain(
+            self.order
+                .map(|order| ("order of the records", order.to_string())),
+        )
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }

@@ -58,7 +58,10 @@ impl PopulationArgs {
 fn claim(chosen: &Chosen, outcome: &Outcome) -> Result<Population, String> {
     let bound = chosen.bound_of(outcome).map_err(|why| why.to_string())?;
     let none = "the plan does not say what it knows of Hessians";
-    let wider = chosen.plan.wider_facts().map_or(Vec::new(), |(_, items)| items);
+    let wider = chosen
+        .plan
+        .wider_facts()
+        .map_or(Vec::new(), |(_, items)| items);
     let known = |items: &[dpopt::nonconvex::Item<'_>], name| {
         let item = items.iter().find(|item| item.name == name)?;
         match item.value {

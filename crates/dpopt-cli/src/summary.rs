@@ -174,8 +174,16 @@ impl Summary<'_> {
             no_bound_because: bound.err().map(|why| why.to_string()),
             certificate: self.certificate.as_ref().ok(),
             no_certificate_because: self.certificate.as_ref().err().map(ToString::to_string),
-            population: self.population.as_ref().and_then(|found| found.as_ref().ok()).copied(),
-            no_population_because: self.population.as_ref().and_then(|found| found.as_ref().err()).map(String::as_str),
+            population: self
+                .population
+                .as_ref()
+                .and_then(|found| found.as_ref().ok())
+                .copied(),
+            no_population_because: self
+                .population
+                .as_ref()
+                .and_then(|found| found.as_ref().err())
+                .map(String::as_str),
             learnt_nothing: self.outcome.returned_start(),
             releases: self.outcome.counts.releases,
             passes: self.outcome.counts.passes,

@@ -28,7 +28,6 @@ mod seeded;
 mod threads;
 
 pub use data::{PrivateData, PublicData};
-pub use order::PublicOrder;
 pub use data_error::DataError;
 pub use disk::ExamplesOnDisk;
 pub use error::{AskError, EstimatorError, PassError};
@@ -51,6 +50,7 @@ pub use oracle::{
     Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw, SmoothedFields,
     SmoothedMeans, Smoothing,
 };
+pub use order::PublicOrder;
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;
 pub use public::PublicRecords;

@@ -74,7 +74,10 @@ mod tests {
             }
             assert_eq!(counts.len(), orders);
             for (found, count) in counts {
-                assert!((count - 24_000 / orders as i64).abs() < off, "{found:?} {count}");
+                assert!(
+                    (count - 24_000 / orders as i64).abs() < off,
+                    "{found:?} {count}"
+                );
                 if orders == 8 {
                     assert_eq!(found[0] / 2, found[1] / 2, "{found:?}");
                 }

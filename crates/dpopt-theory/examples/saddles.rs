@@ -48,7 +48,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         wells.least_eigenvalue(&[0.0; DIM]),
         chain.least_eigenvalue(&[0.0; DIM])
     );
-    println!("| solver | saddle | left | after releases, of | returned at the saddle | gradient norm of what is returned | output rule | certified |");
+    println!(
+        "| solver | saddle | left | after releases, of | returned at the saddle | gradient norm of what is returned | output rule | certified |"
+    );
     println!("| - | - | - | - | - | - | - | - |");
     let only: Vec<String> = std::env::args().skip(2).collect();
     let asked = |solver: &&&Solver| only.is_empty() || only.iter().any(|name| name == solver.name);
@@ -122,7 +124,11 @@ fn measure<P: SecondOrderProblem>(
         epsilon: Epsilon::new(1.0)?,
         delta: Delta::new(1e-6)?,
     };
-    let steps = if solver.states_a_bound() { STEPS.0 } else { STEPS.1 };
+    let steps = if solver.states_a_bound() {
+        STEPS.0
+    } else {
+        STEPS.1
+    };
     let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(steps))?;
     let mut found = Found::default();
     for seed in 0..SEEDS {
@@ -157,6 +163,10 @@ fn run<P: SecondOrderProblem>(
     let mut gradient = vec![0.0; DIM];
     problem.gradient(&outcome.point, &mut gradient);
     found.gradients.push(dpopt_linalg::norm(&gradient));
-    found.certified += u64::from(outcome.bound().is_some_and(|bound| bound.curvature.is_some()));
+    found.certified += u64::from(
+        outcome
+            .bound()
+            .is_some_and(|bound| bound.curvature.is_some()),
+    );
     Ok(())
 }

@@ -28,7 +28,9 @@ fn quadratic(mut c: Vec<Vec<f64>>, x: &[f64]) -> f64 {
     let n = x.len();
     let mut y = x.to_vec();
     for k in 0..n {
-        let pivot = (k..n).max_by(|&i, &j| c[i][k].abs().total_cmp(&c[j][k].abs())).unwrap();
+        let pivot = (k..n)
+            .max_by(|&i, &j| c[i][k].abs().total_cmp(&c[j][k].abs()))
+            .unwrap();
         c.swap(k, pivot);
         y.swap(k, pivot);
         for i in k + 1..n {
@@ -68,14 +70,21 @@ fn one_tree_over_restarts_costs_nearly_twice_as_much() {
                     .map(|t| f64::from(u8::from((first..end).contains(&t))))
                     .collect();
                 let mu_squared = quadratic(noise.clone(), &shift);
-                let worst = if end == len { &mut alone } else { &mut restarted };
+                let worst = if end == len {
+                    &mut alone
+                } else {
+                    &mut restarted
+                };
                 *worst = worst.max(mu_squared);
             }
         }
         assert!((alone - levels).abs() < 1e-9, "{len} {alone}");
         assert!(restarted <= 2.0 * levels - 1.0 + 1e-9, "{len} {restarted}");
         if (len + 1).is_power_of_two() {
-            assert!((restarted - (2.0 * levels - 1.0)).abs() < 1e-9, "{len} {restarted}");
+            assert!(
+                (restarted - (2.0 * levels - 1.0)).abs() < 1e-9,
+                "{len} {restarted}"
+            );
         }
     }
 }
@@ -99,7 +108,11 @@ fn noise_for_less_than_one_episode_is_too_little() {
         // In units of (M/b) Xi sqrt(Gamma): what Gamma queries need, and what is printed.
         let found = 2.0 / (2.0 * (tau * (1.0 / DELTA).ln()).sqrt());
         assert!((found / mu - 1.0).abs() < 0.01, "{found}");
-        assert!((epsilon(found) / eps - 1.0).abs() < 0.02, "{}", epsilon(found));
+        assert!(
+            (epsilon(found) / eps - 1.0).abs() < 0.02,
+            "{}",
+            epsilon(found)
+        );
     }
 }
 
@@ -109,7 +122,11 @@ fn noise_for_less_than_one_episode_is_too_little() {
 fn printed_constants_of_the_noise_differ_and_none_is_enough() {
     let classical = 2.0 * 2.0 * (2.0 * (2.5 / DELTA).ln()).sqrt();
     let printed = 2.0 * (1.0 / DELTA).ln().sqrt();
-    assert!((classical / printed - 2.92).abs() < 0.01, "{}", classical / printed);
+    assert!(
+        (classical / printed - 2.92).abs() < 0.01,
+        "{}",
+        classical / printed
+    );
     // One leaf moves by 2 ||g||/b_t = 2 alpha epsilon/sqrt d, in each of 11 levels.
     let mu = 2.0 * 11f64.sqrt();
     assert!(epsilon(mu) > 30.0, "{}", epsilon(mu));

@@ -196,8 +196,14 @@ mod tests {
             ..usual
         };
         use PrivateCertificateError as E;
-        assert!(matches!(refused(&zero_out, 1.0, 1.0, 0.05), E::NoPopulation { .. }));
-        assert!(matches!(refused(&facts(100, 500), 1.0, 1.0, 0.05), E::OfPopulation { .. }));
+        assert!(matches!(
+            refused(&zero_out, 1.0, 1.0, 0.05),
+            E::NoPopulation { .. }
+        ));
+        assert!(matches!(
+            refused(&facts(100, 500), 1.0, 1.0, 0.05),
+            E::OfPopulation { .. }
+        ));
         for (rho, reach, failure) in [(0.0, 1.0, 0.05), (1.0, f64::NAN, 0.05), (1.0, 1.0, 1.0)] {
             assert!(matches!(
                 refused(&usual, rho, reach, failure),

@@ -65,7 +65,11 @@ impl SecondOrderSlicePlan {
         };
         let ends = [
             ("the gradient norm", sampling.gradient, targets.gradient),
-            ("the least eigenvalue", sampling.curvature, targets.curvature),
+            (
+                "the least eigenvalue",
+                sampling.curvature,
+                targets.curvature,
+            ),
         ];
         for (what, added, limit) in ends {
             if added >= limit {

@@ -84,7 +84,6 @@ fn a_false_certificate_of_the_population_is_rare() {
             }
             assert!(missed <= 75, "{mu} {missed}");
             assert!(mu < 40.0 || twin > 100, "{twin}");
-
         }
     }
 }
@@ -144,7 +143,11 @@ fn read_records_and_other_relations_are_refused() {
     plan.release(&mut mean, &[0.0, 0.0]).unwrap();
     assert!(matches!(
         plan.release(&mut mean, &[0.0, 0.0]).unwrap_err(),
-        E::OtherData { planned: 800, found: 400, .. }
+        E::OtherData {
+            planned: 800,
+            found: 400,
+            ..
+        }
     ));
     assert!(matches!(
         plan.release(&mut mean, &[0.0, f64::NAN]).unwrap_err(),

@@ -92,7 +92,9 @@ fn in_a_file_runs_stay_together() {
     for rows in [7, 10, ROWS] {
         let plain = in_a_file(&path, &design(), rows);
         assert_eq!(read_one_by_one(&plain), (0..ROWS).collect::<Vec<_>>());
-        let data = in_a_file(&path, &design(), rows).in_random_order(SEED).unwrap();
+        let data = in_a_file(&path, &design(), rows)
+            .in_random_order(SEED)
+            .unwrap();
         assert_eq!(data.order().unwrap().run, rows as u64);
         let order = read_one_by_one(&data);
         assert!(is_permutation(&order), "{order:?}");
@@ -115,7 +117,13 @@ fn the_order_of_a_file_does_not_depend_on_a_record() {
         for i in 0..ROWS {
             // The first record is short in one of two neighbours, and long in the other.
             let filled = if i == 0 { entries } else { 2 };
-            let entry = |j| if j == 1 { (i + 1) as f32 / 1024.0 } else { 1.0 / 1024.0 };
+            let entry = |j| {
+                if j == 1 {
+                    (i + 1) as f32 / 1024.0
+                } else {
+                    1.0 / 1024.0
+                }
+            };
             let row: Vec<_> = (0..filled).map(|j| (j, entry(j))).collect();
             design.push_row(&row).unwrap();
         }
@@ -136,7 +144,9 @@ fn the_order_of_a_file_does_not_depend_on_a_record() {
 fn slices_and_the_whole_are_the_same_sums_from_a_file() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("rows");
-    let file = in_a_file(&path, &design(), ROWS).in_random_order(SEED).unwrap();
+    let file = in_a_file(&path, &design(), ROWS)
+        .in_random_order(SEED)
+        .unwrap();
     let memory = in_memory().in_random_order(SEED).unwrap();
     let slices = |data: &PrivateData| {
         let mut means = means(data);
@@ -162,7 +172,9 @@ fn slices_and_the_whole_are_the_same_sums_from_a_file() {
 fn offsets_are_by_position_in_the_order() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("rows");
-    let file = in_a_file(&path, &design(), ROWS).in_random_order(SEED).unwrap();
+    let file = in_a_file(&path, &design(), ROWS)
+        .in_random_order(SEED)
+        .unwrap();
     let memory = in_memory().in_random_order(SEED).unwrap();
     let smoothed = |data: &PrivateData| {
         let mut means = means(data);

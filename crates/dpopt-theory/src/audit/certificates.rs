@@ -76,7 +76,9 @@ impl Certificate {
                 };
                 // So large that sampling of six records leaves some of a target.
                 let failure = 0.9;
-                Self::SecondSlice(SecondOrderSlicePlan::new(&facts, clip, mu, failure, targets)?)
+                Self::SecondSlice(SecondOrderSlicePlan::new(
+                    &facts, clip, mu, failure, targets,
+                )?)
             }
             "second-order" | "second-order-short" => {
                 // Nearly every gradient is short enough for the Hessian to be released, or few are.
