@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use dpopt_certify::SecondOrderProblem;
 use dpopt_nonconvex::{
     Budget, ExtraFacts, HessianFacts, Limits, Plan, PublicFacts, Release, SOLVERS, Solver,
+    TREE_SPIDER, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
@@ -58,6 +59,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         row(solver, "wells", &wells, records);
         row(solver, "chain", &chain, records);
     }
+    if asked(&&&TREE_SPIDER) {
+        shortest("wells", &wells, records)?;
+        shortest("chain", &chain, records)?;
+    }
+    Ok(())
+}
+
+/// The one plan here that returns the point of the shortest released gradient.
+fn shortest<P: SecondOrderProblem>(
+    name: &str,
+    problem: &P,
+    records: u64,
+) -> Result<(), Box<dyn Error>> {
+    let settings = TreeSettings::new(TreeTarget::HighProbability { failure: 0.05 });
+    let (facts, budget) = (facts(problem, records), budget()?);
+    match TreeSpiderPlan::new(&facts, &budget, settings.even_if_vacuous(), STEPS.0) {
+        Ok(plan) => {
+            let found = measure(&plan, problem, records)?;
+            print("tree-spider, with a probability", name, &plan, &found);
+        }
+        Err(error) => println!("| tree-spider, with a probability | {name} | not run: {error} | | | | | |"),
+    }
     Ok(())
 }
 
@@ -68,15 +91,18 @@ fn row<P: SecondOrderProblem>(solver: &Solver, name: &str, problem: &P, records:
     } else if needs.kl {
         "needs a KL condition, which is false at a saddle"
     } else {
-        match measure(solver, problem, records) {
-            Ok((rule, found)) => return print(solver, name, &rule, &found),
+        let tried = planned(solver, problem, records)
+            .and_then(|plan| Ok((measure(&*plan, problem, records)?, plan)));
+        match tried {
+            Ok((found, plan)) => return print(solver.name, name, &*plan, &found),
             Err(error) => return println!("| {solver} | {name} | not run: {error} | | | | | |"),
         }
     };
     println!("| {solver} | {name} | not run: {why} | | | | | |");
 }
 
-fn print(solver: &Solver, name: &str, rule: &str, found: &Found) {
+fn print(solver: &str, name: &str, plan: &dyn Plan, found: &Found) {
+    let rule = plan.output();
     let median = |all: &mut Vec<f64>| {
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
@@ -97,13 +123,9 @@ fn print(solver: &Solver, name: &str, rule: &str, found: &Found) {
     );
 }
 
-fn measure<P: SecondOrderProblem>(
-    solver: &Solver,
-    problem: &P,
-    records: u64,
-) -> Result<(String, Found), Box<dyn Error>> {
+fn facts<P: SecondOrderProblem>(problem: &P, records: u64) -> PublicFacts {
     let known = problem.constants();
-    let facts = PublicFacts {
+    PublicFacts {
         records,
         dim: DIM,
         adjacency: Adjacency::ReplaceOne,
@@ -112,29 +134,47 @@ fn measure<P: SecondOrderProblem>(
         initial_gap: known.initial_gap,
         row_norm: 1.0,
         convexity: Convexity::Nonconvex,
-    };
-    let hessian = HessianFacts {
-        lipschitz: known.hessian_lipschitz,
-        frobenius: known.hessian_frobenius,
-    };
-    let extra = ExtraFacts::default()
-        .with_goldstein_radius(1.0)
-        .with_hessian(hessian);
-    let budget = Budget {
+    }
+}
+
+fn budget() -> Result<Budget, Box<dyn Error>> {
+    Ok(Budget {
         epsilon: Epsilon::new(1.0)?,
         delta: Delta::new(1e-6)?,
-    };
+    })
+}
+
+fn planned<P: SecondOrderProblem>(
+    solver: &Solver,
+    problem: &P,
+    records: u64,
+) -> Result<Box<dyn Plan>, Box<dyn Error>> {
+    let known = problem.constants();
+    let extra = ExtraFacts::default()
+        .with_goldstein_radius(1.0)
+        .with_hessian(HessianFacts {
+            lipschitz: known.hessian_lipschitz,
+            frobenius: known.hessian_frobenius,
+        });
     let steps = if solver.states_a_bound() {
         STEPS.0
     } else {
         STEPS.1
     };
-    let plan = solver.plan(&facts, &extra, &budget, &Limits::steps(steps))?;
+    let limits = Limits::steps(steps);
+    Ok(solver.plan(&facts(problem, records), &extra, &budget()?, &limits)?)
+}
+
+fn measure<P: SecondOrderProblem>(
+    plan: &dyn Plan,
+    problem: &P,
+    records: u64,
+) -> Result<Found, Box<dyn Error>> {
     let mut found = Found::default();
     for seed in 0..SEEDS {
-        run(&*plan, problem, records, seed, &mut found)?;
+        run(plan, problem, records, seed, &mut found)?;
     }
-    Ok((plan.output().to_string(), found))
+    Ok(found)
 }
 
 fn run<P: SecondOrderProblem>(

@@ -1,7 +1,7 @@
 //! A table that is sorted by its label breaks solvers that read each record once, and one in a random order does not.
 
 use dpopt_linalg::Design;
-use dpopt_nonconvex::{Access, GlmRun, Limits, NoObserver, PublicFacts, SOLVERS, Solver};
+use dpopt_nonconvex::{GlmRun, Limits, NoObserver, PublicFacts, SOLVERS, Solver};
 use dpopt_oracle::{Glm, PrivateData};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator};
 
