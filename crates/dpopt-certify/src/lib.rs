@@ -3,7 +3,7 @@
 //! | question | public data and closed forms | private data, charged |
 //! | --- | --- | --- |
 //! | first order | [`first_order`] | [`GradientNormPlan`] |
-//! | second order | [`second_order`] | [`SecondOrderPlan`]; its parts [`LeastEigenvaluePlan`], [`CurvaturePlan`] |
+//! | second order | [`second_order`] | [`SecondOrderPlan`]; its parts [`LeastEigenvaluePlan`], [`CurvaturePlan`]; of the population [`SecondOrderSlicePlan`], and what [`PopulationGap`] adds |
 //! | Goldstein | [`goldstein`], [`radial_goldstein`] | [`ReleasedWindow`], for nothing; of the population [`GoldsteinSlicePlan`] |
 //! | excess under a KL condition | [`KlCondition`] | by the private gradient norm |
 //!
@@ -41,9 +41,9 @@ pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
 pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
 pub use private::{
     CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, Interval, LeastEigenvaluePlan,
-    MAX_PRIVATE_HESSIAN_DIM, PrivateCertificateError, PrivateCurvature, PrivateGradientNorm,
-    PrivateLeastEigenvalue, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets,
-    SliceCertificate, uniform_gradient_gap,
+    MAX_PRIVATE_HESSIAN_DIM, PopulationGap, PrivateCertificateError, PrivateCurvature,
+    PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrderCertificate, SecondOrderPlan,
+    SecondOrderSlicePlan, SecondOrderTargets, SliceCertificate, uniform_gradient_gap,
 };
 pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderProblem};
 pub use radial::radial_goldstein;

@@ -121,7 +121,7 @@ impl Certified {
 }
 
 /// A number to four digits, rounded up: these are upper bounds.
-fn four(value: f64) -> String {
+pub(crate) fn four(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }

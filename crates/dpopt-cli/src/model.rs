@@ -5,7 +5,7 @@ use std::path::Path;
 use dpopt::data::tabular::Schema;
 use dpopt::linalg::Design;
 use dpopt::nonconvex::{Solver, solver};
-use dpopt::oracle::{Glm, Network};
+use dpopt::oracle::{Glm, Network, PublicOrder};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
@@ -26,6 +26,9 @@ pub(crate) struct Model {
     hidden: Option<Hidden>,
     pub(crate) privacy: Statement,
     pub(crate) schema: Schema,
+    /// The order that its records were met in, where that was not the table's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    order: Option<PublicOrder>,
     weights: Vec<Weight>,
 }
 
@@ -77,6 +80,7 @@ impl Model {
         fit: Fit,
         privacy: Statement,
         schema: Schema,
+        order: Option<PublicOrder>,
         point: &[f64],
     ) -> Self {
         let names = schema.feature_names().into_iter();
@@ -102,6 +106,7 @@ impl Model {
             }),
             privacy,
             schema,
+            order,
             weights,
         }
     }

@@ -2,6 +2,7 @@
 
 use dpopt::data::tabular::Schema;
 use dpopt::nonconvex::{Item, Outcome, PublicFacts, Unit, Value};
+use dpopt::oracle::PublicOrder;
 use dpopt::privacy::{Adjacency, Delta, Event, Guarantee, Mode};
 use serde::Serialize;
 
@@ -23,6 +24,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) fit: Fit,
     pub(crate) facts: &'a PublicFacts,
+    pub(crate) order: Option<PublicOrder>,
     pub(crate) chosen: &'a Chosen,
     pub(crate) guarantee: &'a Guarantee,
     pub(crate) outcome: &'a Outcome,
@@ -216,6 +218,10 @@ impl Outputs<'_> {
         ]
         .into_iter()
         .chain(claims)
+        .chain(
+            self.order
+                .map(|order| ("order of the records", order.to_string())),
+        )
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }

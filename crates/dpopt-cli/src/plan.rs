@@ -9,6 +9,7 @@ use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
 use serde::Serialize;
 
 use crate::args::{self, SolverArg};
+use crate::certificate::four;
 use crate::choose::{ChooseArgs, plans_kinks};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
@@ -204,11 +205,12 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         "bound",
         match (plan.predicted_bound, &plan.bound_on) {
             (Some(bound), Some(subject)) => format!(
-                "{bound:.4} on the {subject}{and} ({}; the starting point already satisfies {:.4})",
+                "{} on the {subject}{and} ({}; the starting point already satisfies {})",
+                four(bound),
                 plan.bound_sense,
-                plan.trivial_bound,
+                four(plan.trivial_bound),
                 and = match plan.bound_curvature {
-                    Some(curvature) => format!(" and -{curvature:.4} on the least eigenvalue"),
+                    Some(curvature) => format!(" and -{} on the least eigenvalue", four(curvature)),
                     None => String::new(),
                 }
             ),

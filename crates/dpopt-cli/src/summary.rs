@@ -7,16 +7,17 @@ use std::path::Path;
 
 use dpopt::data::tabular::Label;
 use dpopt::nonconvex::{BoundSense, BoundedQuantity, Outcome, PublicFacts, Solver, Stop};
-use dpopt::oracle::{Activation, Glm};
+use dpopt::oracle::{Activation, Glm, PublicOrder};
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
 
-use crate::certificate::{Certificate, Certified};
+use crate::certificate::{Certificate, Certified, four};
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::fit::Fit;
 use crate::model::Model;
+use crate::population::{Claimed, Population};
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
 
 /// The parts of a summary.
@@ -24,10 +25,12 @@ pub(crate) struct Summary<'a> {
     pub(crate) table: String,
     pub(crate) chosen: &'a Chosen,
     pub(crate) facts: &'a PublicFacts,
+    pub(crate) order: Option<PublicOrder>,
     pub(crate) fit: Fit,
     pub(crate) label: &'a Label,
     pub(crate) outcome: &'a Outcome,
     pub(crate) certificate: &'a Certificate,
+    pub(crate) population: Claimed,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
     /// None where times may not be shown.
@@ -83,6 +86,9 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden_seed: Option<u64>,
     records: u64,
+    /// Of the records, where it was not the table's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<PublicOrder>,
     dim: usize,
     steps: u64,
     planned_steps: u64,
@@ -113,6 +119,11 @@ struct Json<'a> {
     certificate: Option<&'a Certified>,
     #[serde(skip_serializing_if = "Option::is_none")]
     no_certificate_because: Option<String>,
+    /// What the bound says of the population, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    population: Option<Population>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_population_because: Option<&'a str>,
     /// The point is the one that the run started from.
     learnt_nothing: bool,
     releases: u64,
@@ -143,6 +154,7 @@ impl Summary<'_> {
             activation: self.fit.network.map(|network| network.activation()),
             hidden_seed: self.fit.seed,
             records: self.facts.records,
+            order: self.order,
             dim: self.facts.dim,
             steps: self.outcome.steps,
             planned_steps: self.chosen.plan.steps(),
@@ -162,6 +174,16 @@ impl Summary<'_> {
             no_bound_because: bound.err().map(|why| why.to_string()),
             certificate: self.certificate.as_ref().ok(),
             no_certificate_because: self.certificate.as_ref().err().map(ToString::to_string),
+            population: self
+                .population
+                .as_ref()
+                .and_then(|found| found.as_ref().ok())
+                .copied(),
+            no_population_because: self
+                .population
+                .as_ref()
+                .and_then(|found| found.as_ref().err())
+                .map(String::as_str),
             learnt_nothing: self.outcome.returned_start(),
             releases: self.outcome.counts.releases,
             passes: self.outcome.counts.passes,
@@ -207,6 +229,9 @@ impl Summary<'_> {
                 network.activation()
             ))
         )?;
+        if let Some(order) = self.order {
+            writeln!(out, "Order      {order}")?;
+        }
         writeln!(
             out,
             "Solver     {} ({})",
@@ -251,13 +276,13 @@ impl Summary<'_> {
         match self.chosen.bound_of(self.outcome) {
             Ok(bound) => writeln!(
                 out,
-                "Bound      the {} at the result is at most {:.4}{} ({}; the starting point already \
-                 satisfies {:.4})",
+                "Bound      the {} at the result is at most {}{} ({}; the starting point already \
+                 satisfies {})",
                 bound.subject(),
-                bound.value,
+                four(bound.value),
                 bound.of_curvature(),
                 bound.sense,
-                self.chosen.trivial_bound()
+                four(self.chosen.trivial_bound())
             )
             .and_then(|()| match bound.quantity {
                 BoundedQuantity::ComponentWiseGoldsteinDistance => paragraph(out, COMPONENT_WISE),
@@ -267,6 +292,11 @@ impl Summary<'_> {
         }
         if let Ok(certified) = self.certificate {
             writeln!(out, "Certificate {}", certified.words())?;
+        }
+        match &self.population {
+            Some(Ok(found)) => writeln!(out, "Population {}", found.words())?,
+            Some(Err(why)) => writeln!(out, "Population nothing is stated: {why}")?,
+            None => {}
         }
         if let Some(TestMetrics::Number(metrics)) = &self.metrics {
             let unit = if metrics.test_loss_in_label_units {

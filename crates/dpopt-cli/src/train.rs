@@ -30,8 +30,10 @@ use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::model::Model;
+use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
+use crate::population::PopulationArgs;
 use crate::progress::Progress;
 use crate::rescue::Rescue;
 use crate::source::Source;
@@ -99,6 +101,10 @@ pub(crate) struct TrainArgs {
     network: NetworkArgs,
     #[command(flatten)]
     seed: SeedArgs,
+    #[command(flatten)]
+    order: OrderArgs,
+    #[command(flatten)]
+    population: PopulationArgs,
     #[arg(long, default_value = "auto", help = args::solver_help())]
     solver: SolverArg,
     /// Privacy budget epsilon; default 1, with --resume what the ledger has left
@@ -298,6 +304,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         }
     };
     chosen.resumed = start.is_some();
+    args.population.check(chosen.solver)?;
+    let data = args.order.put(data, chosen.solver)?;
     if let Some(warning) = chosen.may_learn_nothing() {
         warn(&warning);
         warnings.push(warning);
@@ -371,6 +379,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         fit,
         statement.clone(),
         source.schema.clone(),
+        data.order(),
         &outcome.point,
     );
     let mut troubles = Vec::new();
@@ -397,6 +406,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             schema: &source.schema,
             fit,
             facts: &facts,
+            order: data.order(),
             chosen: &chosen,
             guarantee,
             outcome,
@@ -413,10 +423,12 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         table: source.name(),
         chosen: &chosen,
         facts: &facts,
+        order: data.order(),
         fit,
         label: source.schema.label(),
         outcome,
         certificate: &finished.certificate,
+        population: args.population.claim(&chosen, outcome),
         statement: &statement,
         metrics,
         times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),

@@ -5,8 +5,10 @@ use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Refused};
 
 use crate::data_error::DataError;
 use crate::disk::{ExamplesOnDisk, Stored};
+use crate::order::PublicOrder;
 use crate::positions::Positions;
-use crate::records::{Examples, Records};
+use crate::records::{Examples, Records, Reorder};
+use crate::seeded;
 
 /// Records under protection.
 ///
@@ -39,6 +41,8 @@ pub struct PrivateData<R = Examples> {
     public_records: u64,
     /// Whether their owner declared that they need no protection. Never set after construction.
     made_up: bool,
+    /// Where positions are not those that the records came with.
+    order: Option<PublicOrder>,
 }
 
 impl PrivateData {
@@ -71,6 +75,7 @@ impl PrivateData {
             adjacency,
             public_records: public,
             made_up: false,
+            order: None,
         })
     }
 
@@ -136,6 +141,7 @@ impl PrivateData {
             adjacency,
             public_records,
             made_up: false,
+            order: None,
         })
     }
 
@@ -189,6 +195,7 @@ impl PrivateData {
             adjacency: self.adjacency,
             public_records: self.public_records,
             made_up: self.made_up,
+            order: self.order,
         })
     }
 
@@ -227,6 +234,7 @@ impl<R: Records> PrivateData<R> {
             adjacency,
             public_records,
             made_up: false,
+            order: None,
         })
     }
 
@@ -246,6 +254,12 @@ impl<R: Records> PrivateData<R> {
     fn declared_made_up(mut self) -> Self {
         self.made_up = true;
         self
+    }
+
+    /// The order that their positions are in, where it is not the one that they came in.
+    #[must_use]
+    pub fn order(&self) -> Option<PublicOrder> {
+        self.order
     }
 
     /// Whether their owner declared that these records need no protection.
@@ -278,6 +292,7 @@ impl<R: Records> PrivateData<R> {
             adjacency,
             public_records,
             made_up: true,
+            order: None,
         }
     }
 
@@ -315,6 +330,40 @@ impl<R: Records> PrivateData<R> {
             Some(stored) => Positions::Range(0..stored.len()),
             None => Positions::Range(0..self.records.len()),
         }
+    }
+}
+
+impl<R: Reorder> PrivateData<R> {
+    /// These records in a random order, drawn from a public seed before anything is read: for solvers that read slices by position, to
+    /// whose slices a table in a telling order (sorted by its label, say) is no sample. Records in memory are put in a uniformly random
+    /// order. Of a file the order is of runs of neighbours, and within each: a slice costs about as much reading as in the file's own
+    /// order, and is a sample of clusters.
+    ///
+    /// # Privacy
+    /// The order is a function of the seed and of public sizes. Neighbours differ at one position of it as they did before, and nothing
+    /// else changes: `docs/privacy/curator.md`, "A public order". A curator whose pool has handed out records is not to be used on the same
+    /// records in another order: what it takes for unread need not be.
+    ///
+    /// # Errors
+    /// [`DataError::NoOrder`] under add/remove; [`DataError::InOrder`] for a second time.
+    pub fn in_random_order(mut self, seed: u64) -> Result<Self, DataError> {
+        if let Some(PublicOrder { seed, .. }) = self.order {
+            return Err(DataError::InOrder { seed });
+        }
+        if !self.adjacency.record_count_is_public() {
+            return Err(DataError::NoOrder(self.adjacency));
+        }
+        let run = match &mut self.stored {
+            Some(stored) => stored.put_in_order(seed),
+            None => {
+                let len = self.records.len();
+                self.records.reorder(&seeded::order(len, 1, seed));
+                1
+            }
+        };
+        let run = run as u64;
+        self.order = Some(PublicOrder { seed, run });
+        Ok(self)
     }
 }
 

@@ -35,6 +35,15 @@ pub enum DataError {
     /// A declared public size of zero.
     #[error("the declared public size must be at least 1")]
     PublicSizeZero,
+    /// Positions are not fixed, so an order of them means nothing.
+    #[error("under {0} adjacency positions are not fixed, and no solver reads records in an order")]
+    NoOrder(Adjacency),
+    /// An order is drawn once: of a second one the seed would not say what it is.
+    #[error("these records are in a random order already, of seed {seed}")]
+    InOrder {
+        /// Its seed.
+        seed: u64,
+    },
     /// Records in a file are not projected.
     #[error("a projection is made of records in memory, and these are in a file")]
     InAFile,

@@ -16,6 +16,7 @@ mod estimator;
 mod gradient;
 mod loss;
 mod oracle;
+mod order;
 mod pass;
 mod passes;
 mod placed;
@@ -23,6 +24,7 @@ mod positions;
 mod public;
 pub mod query;
 mod records;
+mod seeded;
 mod threads;
 
 pub use data::{PrivateData, PublicData};
@@ -48,8 +50,9 @@ pub use oracle::{
     Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw, SmoothedFields,
     SmoothedMeans, Smoothing,
 };
+pub use order::PublicOrder;
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;
 pub use public::PublicRecords;
 pub use query::{Linear, Query};
-pub use records::{Example, Examples, Records};
+pub use records::{Example, Examples, Records, Reorder};

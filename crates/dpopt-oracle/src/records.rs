@@ -36,6 +36,19 @@ pub trait Records: Sync {
     }
 }
 
+/// Records that can be put in another order.
+pub trait Reorder: Records {
+    /// What stood at `order[i]` comes to position i. `order` names each position once.
+    fn reorder(&mut self, order: &[u32]);
+}
+
+impl<T: Sync> Reorder for Vec<T> {
+    fn reorder(&mut self, order: &[u32]) {
+        let mut old: Vec<Option<T>> = std::mem::take(self).into_iter().map(Some).collect();
+        self.extend(order.iter().filter_map(|&i| old[i as usize].take()));
+    }
+}
+
 impl<T: Sync> Records for Vec<T> {
     type Record<'a>
         = &'a T
@@ -291,6 +304,15 @@ impl Records for Examples {
             Slots::From(first) => first + i,
             Slots::Listed(list) => list.get(i).map_or(i, |&slot| slot as usize),
         }
+    }
+}
+
+impl Reorder for Examples {
+    fn reorder(&mut self, order: &[u32]) {
+        let at = |&i: &u32| i as usize;
+        self.design = self.design.gathered(order);
+        self.labels = order.iter().map(at).map(|i| self.labels[i]).collect();
+        self.bounds = order.iter().map(at).map(|i| self.bounds[i]).collect();
     }
 }
 

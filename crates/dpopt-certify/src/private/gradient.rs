@@ -6,7 +6,7 @@ use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::PublicFacts;
 use serde::Serialize;
 
-use super::{Interval, PrivateCertificateError, Terms, two_sided};
+use super::{Interval, PrivateCertificateError, Terms, near, two_sided};
 
 /// A plan to release the norm of the mean clipped gradient once.
 ///
@@ -113,6 +113,25 @@ impl GradientNormPlan {
         })
     }
 
+    /// Refuses data of another size, shape or adjacency than planned for, and points out of reach.
+    pub(super) fn check_data<L: Differentiable>(
+        &self,
+        mean: &PrivateMean<'_, L>,
+        point: &[f64],
+    ) -> Result<(), PrivateCertificateError> {
+        self.terms.check_data(mean, point)
+    }
+
+    /// Refuses data of another shape or adjacency, and points out of reach.
+    pub(super) fn check_shape<L: Differentiable>(
+        &self,
+        mean: &PrivateMean<'_, L>,
+        point: &[f64],
+    ) -> Result<(), PrivateCertificateError> {
+        near(point)?;
+        self.terms.check_shape(mean)
+    }
+
     /// Whether contributions of this length would be shortened.
     pub(super) fn clips(&self, length: f64) -> bool {
         length > self.terms.radius.get()
@@ -133,8 +152,19 @@ impl GradientNormPlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
+        self.terms.check_data(mean, point)?;
+        self.release_over(mean, point, Which::All)
+    }
+
+    /// Of records that were checked to be as many as planned for.
+    pub(super) fn release_over<L: Differentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        point: &[f64],
+        over: Which<'_>,
+    ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         let query = Linear::field(point, self.terms.radius);
-        self.release_of(mean, point, &query, None)
+        self.release_of(mean, &query, over, None)
     }
 
     /// As [`GradientNormPlan::release`], of the loss averaged along each record's own row over `reach` to both sides.
@@ -153,20 +183,20 @@ impl GradientNormPlan {
         point: &[f64],
         reach: ClipNorm,
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
+        self.terms.check_data(mean, point)?;
         let query = RowAverage::new(Linear::field(point, self.terms.radius), reach);
-        self.release_of(mean, point, &query, Some(reach.get()))
+        self.release_of(mean, &query, Which::All, Some(reach.get()))
     }
 
     fn release_of<L: Differentiable>(
         &self,
         mean: &mut PrivateMean<'_, L>,
-        point: &[f64],
         query: &impl Query<L>,
+        over: Which<'_>,
         reach: Option<f64>,
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
-        self.terms.check_data(mean, point)?;
         let clip = self.terms.radius;
-        let found = mean.release_norm(query, Which::All, self.noise_multiplier)?;
+        let found = mean.release_norm(query, over, self.noise_multiplier)?;
         // A query with a positive radius always has a bound.
         let (released, noise_std) = found.map_or((0.0, 0.0), |m| (m.number, m.noise_std));
         let products = if L::SUMS_IN_BLOCKS {

@@ -11,7 +11,11 @@
 
 mod curvature;
 mod gradient;
+mod population;
 mod second;
+mod second_slice;
+#[cfg(test)]
+mod second_slice_tests;
 mod slice;
 #[cfg(test)]
 mod slice_tests;
@@ -30,7 +34,9 @@ pub use curvature::{CurvaturePlan, PrivateCurvature};
 pub use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 pub use dpopt_solver::SecondOrderTargets;
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
+pub use population::PopulationGap;
 pub use second::{SecondOrderCertificate, SecondOrderPlan};
+pub use second_slice::SecondOrderSlicePlan;
 pub use slice::{GoldsteinSlicePlan, SliceCertificate, uniform_gradient_gap};
 pub use spectrum::{LeastEigenvaluePlan, PrivateLeastEigenvalue};
 
@@ -106,6 +112,22 @@ pub enum PrivateCertificateError {
         records: u64,
         /// Gaussian-DP budget.
         mu: f64,
+    },
+    /// From so few records nothing follows for the population at a point that depends on them.
+    #[error(
+        "from {records} records in {dim} dimensions {added:.4e} is added for {what}, and every point has less than {limit:.4e}"
+    )]
+    OfPopulation {
+        /// The quantity.
+        what: &'static str,
+        /// What is added.
+        added: f64,
+        /// What every point has.
+        limit: f64,
+        /// n.
+        records: u64,
+        /// d.
+        dim: usize,
     },
     /// A target that every point meets.
     #[error("every point meets a target of {target} for {what}, which is at most {limit} anywhere")]

@@ -1,7 +1,7 @@
 //! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
 
 use dpopt_oracle::{Oracle as _, PrivateMean, TwiceDifferentiable};
-use dpopt_privacy::{ClipNorm, Event, Mu, Spend};
+use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{PlanError, PublicFacts, SecondOrderTargets};
 use serde::Serialize;
 
@@ -147,6 +147,15 @@ impl SecondOrderPlan {
         })
     }
 
+    /// Refuses data of another shape or adjacency, and points out of reach.
+    pub(super) fn check_shape<L: TwiceDifferentiable>(
+        &self,
+        mean: &PrivateMean<'_, L>,
+        point: &[f64],
+    ) -> Result<(), PrivateCertificateError> {
+        self.gradient.check_shape(mean, point)
+    }
+
     /// What is added to the released gradient norm, and taken from the released eigenvalue.
     #[must_use]
     pub fn margins(&self) -> SecondOrderTargets {
@@ -174,7 +183,18 @@ impl SecondOrderPlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
-        let gradient = self.gradient.release(mean, point)?.interval;
+        self.gradient.check_data(mean, point)?;
+        self.release_over(mean, point, Which::All)
+    }
+
+    /// Of records that were checked to be as many as planned for.
+    pub(super) fn release_over<L: TwiceDifferentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        point: &[f64],
+        over: Which<'_>,
+    ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
+        let gradient = self.gradient.release_over(mean, point, over)?.interval;
         let known = mean.facts();
         let mut found = SecondOrderCertificate {
             certified: false,
@@ -186,7 +206,7 @@ impl SecondOrderPlan {
             direction: None,
         };
         if gradient.high <= self.targets.gradient {
-            let curvature = self.curvature.release(mean, point)?;
+            let curvature = self.curvature.release_over(mean, point, over)?;
             found.certified = curvature.interval.low >= -self.targets.curvature;
             found.curvature = Some(curvature.interval);
             found.direction = Some(curvature.direction);

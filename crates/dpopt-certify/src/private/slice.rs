@@ -2,7 +2,7 @@
 
 use dpopt_linalg::distance;
 use dpopt_oracle::query::MeanOfGradients;
-use dpopt_oracle::{Differentiable, Oracle as _, PrivateMean};
+use dpopt_oracle::{Differentiable, Loss, Oracle as _, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
@@ -183,24 +183,7 @@ impl GoldsteinSlicePlan {
         let Terms { facts, radius, .. } = &self.terms;
         self.terms.check_shape(mean)?;
         near(points)?;
-        let spent = mean.curator().spent();
-        if !reads_slices_only(&spent) {
-            return Err(PrivateCertificateError::ReadBefore { spent });
-        }
-        // A pool is opened here where there is none yet, and would be one of a ledger's then.
-        if !mean.curator().knows_unread() {
-            return Err(PrivateCertificateError::MaybeRead);
-        }
-        // A slice is cut at the end of the records, and noise alone would look like a stationary point.
-        let end = mean.curator().records_taken().saturating_add(facts.records);
-        let found = mean.data().public_records();
-        if end > found {
-            return Err(PrivateCertificateError::OtherData {
-                what: "records up to the end of the slice",
-                planned: end,
-                found,
-            });
-        }
+        check_unread(mean, facts.records)?;
         let dim = facts.dim;
         let query = MeanOfGradients::new(points, dim, *radius);
         let query = query.ok_or(PrivateCertificateError::NoPoints {
@@ -239,8 +222,34 @@ impl GoldsteinSlicePlan {
     }
 }
 
+/// Refuses a slice of `records` that may have been read, or that there are not.
+pub(super) fn check_unread<L: Loss>(
+    mean: &PrivateMean<'_, L>,
+    records: u64,
+) -> Result<(), PrivateCertificateError> {
+    let spent = mean.curator().spent();
+    if !reads_slices_only(&spent) {
+        return Err(PrivateCertificateError::ReadBefore { spent });
+    }
+    // A pool is opened here where there is none yet, and would be one of a ledger's then.
+    if !mean.curator().knows_unread() {
+        return Err(PrivateCertificateError::MaybeRead);
+    }
+    // A slice is cut at the end of the records, and noise alone would look like a stationary point.
+    let end = mean.curator().records_taken().saturating_add(records);
+    let found = mean.data().public_records();
+    if end > found {
+        return Err(PrivateCertificateError::OtherData {
+            what: "records up to the end of the slice",
+            planned: end,
+            found,
+        });
+    }
+    Ok(())
+}
+
 /// Refuses relations under which the records need not be so many draws from the population.
-fn population(facts: &PublicFacts) -> Result<(), PrivateCertificateError> {
+pub(super) fn population(facts: &PublicFacts) -> Result<(), PrivateCertificateError> {
     match facts.adjacency {
         Adjacency::ReplaceOne => Ok(()),
         adjacency => Err(PrivateCertificateError::NoPopulation { adjacency }),

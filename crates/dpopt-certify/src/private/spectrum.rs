@@ -137,14 +137,24 @@ impl LeastEigenvaluePlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
     ) -> Result<PrivateLeastEigenvalue, PrivateCertificateError> {
-        let dim = mean.dim();
         self.terms.check_data(mean, point)?;
+        self.release_over(mean, point, Which::All)
+    }
+
+    /// Of records that were checked to be as many as planned for.
+    pub(super) fn release_over<L: TwiceDifferentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        point: &[f64],
+        over: Which<'_>,
+    ) -> Result<PrivateLeastEigenvalue, PrivateCertificateError> {
+        let dim = mean.dim();
         let clip = self.terms.radius;
         let query = HessianMatrix {
             point,
             radius: clip,
         };
-        let found = mean.release(&query, Which::All, self.noise_multiplier)?;
+        let found = mean.release(&query, over, self.noise_multiplier)?;
         let packed = found.map_or_else(Vec::new, |m| m.mean);
         let matrix = unpack_symmetric(dim, &packed)
             .ok_or(CertificateError::NotFinite("released Hessian"))?;

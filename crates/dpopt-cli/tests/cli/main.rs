@@ -13,6 +13,7 @@ mod lost;
 mod quantiles;
 mod records;
 mod rows;
+mod second_order;
 mod solvers;
 mod statements;
 mod support;

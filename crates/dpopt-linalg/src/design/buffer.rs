@@ -67,6 +67,68 @@ impl Design {
         }
     }
 
+    /// The rows at these positions, in this order.
+    ///
+    /// # Panics
+    /// When a position is not below [`Design::rows`].
+    #[must_use]
+    pub fn gathered(&self, order: &[u32]) -> Self {
+        let mut to = self.without_rows();
+        let order = order.iter().map(|&i| i as usize);
+        match (&self.store, &mut to.store) {
+            (Store::Dense(all), Store::Dense(out)) => gather(all, self.columns, order, out),
+            (Store::Dense32(all), Store::Dense32(out)) => gather(all, self.columns, order, out),
+            (
+                Store::Bytes {
+                    entries, scales, ..
+                },
+                Store::Bytes {
+                    entries: out,
+                    scales: factors,
+                    ..
+                },
+            ) => {
+                gather(entries, self.columns, order.clone(), out);
+                gather(scales, 1, order, factors);
+            }
+            (
+                Store::Sparse {
+                    starts,
+                    indices,
+                    values,
+                },
+                Store::Sparse {
+                    starts: to_starts,
+                    indices: to_indices,
+                    values: to_values,
+                },
+            ) => {
+                gather_ragged(starts, indices, order.clone(), Some(to_starts), to_indices);
+                gather_ragged(starts, values, order, None, to_values);
+            }
+            (
+                Store::OneHot {
+                    starts,
+                    indices,
+                    values,
+                    ..
+                },
+                Store::OneHot {
+                    starts: to_starts,
+                    indices: to_indices,
+                    values: to_values,
+                    ..
+                },
+            ) => {
+                gather_ragged(starts, indices, order.clone(), Some(to_starts), to_indices);
+                gather(values, 1, order, to_values);
+            }
+            // `without_rows` keeps the storage.
+            _ => {}
+        }
+        to
+    }
+
     /// Drops all rows and keeps the room that they took.
     pub fn clear(&mut self) {
         match &mut self.store {
@@ -267,6 +329,35 @@ impl Design {
             Store::Bytes { scale, .. } => (2, *scale),
             Store::Sparse { .. } => (3, 0.0),
             Store::OneHot { value, .. } => (4, *value),
+        }
+    }
+}
+
+/// Appends the rows of `width` entries that `order` names.
+fn gather<T: Copy>(
+    all: &[T],
+    width: usize,
+    order: impl ExactSizeIterator<Item = usize>,
+    out: &mut Vec<T>,
+) {
+    out.reserve_exact(width * order.len());
+    for i in order {
+        out.extend_from_slice(&all[i * width..(i + 1) * width]);
+    }
+}
+
+/// Appends the rows that `order` names, of `starts[i]..starts[i + 1]` each, and where they end.
+fn gather_ragged<T: Copy>(
+    starts: &[usize],
+    all: &[T],
+    order: impl Iterator<Item = usize>,
+    mut ends: Option<&mut Vec<usize>>,
+    out: &mut Vec<T>,
+) {
+    for i in order {
+        out.extend_from_slice(&all[starts[i]..starts[i + 1]]);
+        if let Some(ends) = &mut ends {
+            ends.push(out.len());
         }
     }
 }

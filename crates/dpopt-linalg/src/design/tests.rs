@@ -134,3 +134,39 @@ fn a_zero_factor_erases_not_a_number() {
     design.scale_row(0, 0.0);
     assert_eq!(design.row(0).dot(&[1.0, 1.0]), 0.0);
 }
+
+#[test]
+fn gathered_rows_are_those_that_were_named() {
+    let mut sparse = Design::sparse(3).unwrap();
+    sparse.push_row(&[(0, 1.0), (2, 2.0)]).unwrap();
+    sparse.push_row(&[]).unwrap();
+    sparse.push_row(&[(1, 3.0)]).unwrap();
+    let mut ones = Design::one_hot(3, 0.5).unwrap();
+    ones.push_ones(&[0, 2]).unwrap();
+    ones.push_ones(&[]).unwrap();
+    ones.push_ones(&[1]).unwrap();
+    ones.scale_row(2, 0.5);
+    let entries = [1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 0.0];
+    let mut bytes = Design::bytes(3, entries.map(|x| x as u8).to_vec(), 1.0).unwrap();
+    bytes.scale_row(0, 0.25);
+    for design in [
+        sparse,
+        ones,
+        bytes,
+        Design::dense(3, entries.to_vec()).unwrap(),
+        Design::dense32(3, entries.map(|x| x as f32).to_vec()).unwrap(),
+    ] {
+        let entries = |design: &Design, i: usize| {
+            let mut row = [0.0; 3];
+            design.row(i).for_each(|j, x| row[j] = x);
+            row
+        };
+        let order = [2, 0, 1, 0];
+        let gathered = design.gathered(&order);
+        assert_eq!(gathered.rows(), order.len());
+        for (to, from) in order.into_iter().enumerate() {
+            assert_eq!(entries(&gathered, to), entries(&design, from as usize));
+        }
+        assert_eq!(design.gathered(&[]).rows(), 0);
+    }
+}

@@ -121,6 +121,13 @@ impl RowFile {
         self.header.blocks as usize
     }
 
+    /// Rows of a block, all alike but the last; none for sparse and one-hot rows, whose blocks end where their entries have them end.
+    #[must_use]
+    pub fn rows_per_block(&self) -> Option<usize> {
+        let alike = self.header.stride().is_some();
+        alike.then_some(self.header.block_rows as usize)
+    }
+
     /// The rows of block `k`; none where there is no such block.
     #[must_use]
     pub fn block(&self, k: usize) -> Range<usize> {

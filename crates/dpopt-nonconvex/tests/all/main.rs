@@ -14,6 +14,7 @@ mod jl;
 mod kl_attacks;
 mod kl_spider;
 mod matrix;
+mod order;
 mod planner;
 mod proximal;
 mod sampled;

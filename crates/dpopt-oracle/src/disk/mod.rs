@@ -4,6 +4,7 @@
 //! by the code that does it in memory, and the loss's own pass goes over it. Sums are exact, so the cut into blocks leaves no
 //! trace in them. Sums in blocks of fixed positions are not exact, so there are none here. `docs/privacy/estimator.md` has the argument.
 
+mod ordered;
 mod pass;
 mod source;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use crate::error::AskError;
 use crate::positions::Positions;
 use crate::records::Examples;
 
+use ordered::Ordered;
 use pass::AddPart;
 use source::{Blocks, Rows};
 
@@ -24,6 +26,10 @@ use source::{Blocks, Rows};
 pub(crate) trait Stored<R>: Send + Sync {
     /// Number of records. Private under add/remove.
     fn len(&self) -> usize;
+
+    /// Has positions in a random order of runs of neighbours, and within each, in place of the order of the file. How many neighbours a run
+    /// has is public.
+    fn put_in_order(&mut self, seed: u64) -> usize;
 
     /// The sum of what `add` adds for the records at `positions`. `face` has the public bounds and no records; so many
     /// `threads` compute, and as many read ahead of them.
@@ -45,6 +51,10 @@ impl<S: Blocks> Stored<Examples> for S {
         Blocks::len(self)
     }
 
+    fn put_in_order(&mut self, seed: u64) -> usize {
+        Blocks::put_in_order(self, seed)
+    }
+
     fn pass(
         &self,
         face: &Examples,
@@ -53,7 +63,9 @@ impl<S: Blocks> Stored<Examples> for S {
         threads: usize,
         add: &AddPart<'_, Examples>,
     ) -> Result<LatticeSum, AskError> {
-        pass::pass(self, face, positions, empty, threads, add)
+        let rows = self.rows_at(positions);
+        let positions = rows.as_deref().map_or(positions.clone(), Positions::Listed);
+        pass::pass(self, face, &positions, empty, threads, add)
     }
 }
 
@@ -67,7 +79,7 @@ impl<S: Blocks> Stored<Examples> for S {
 /// whether it was changed, has no part in the length of a contribution. Which parts of the file are read, and when, shows to
 /// whoever watches the storage; blocks without a record of a sample are skipped.
 pub struct ExamplesOnDisk {
-    rows: Rows,
+    rows: Ordered,
     row_norm: ClipNorm,
 }
 
@@ -76,7 +88,7 @@ impl ExamplesOnDisk {
     #[must_use]
     pub fn new(rows: RowFile, row_norm: ClipNorm) -> Self {
         Self {
-            rows: Rows::Own(rows),
+            rows: Ordered::as_they_come(Rows::Own(rows)),
             row_norm,
         }
     }
@@ -94,14 +106,14 @@ impl ExamplesOnDisk {
             return Err(DataError::LabelCount);
         }
         Ok(Self {
-            rows: Rows::InPlace(rows, labels),
+            rows: Ordered::as_they_come(Rows::InPlace(rows, labels)),
             row_norm,
         })
     }
 
     /// No rows, and everything else that is public.
     pub(crate) fn face(&self) -> Examples {
-        Examples::empty(&self.rows.empty(), self.row_norm, None)
+        Examples::empty(&self.rows.rows.empty(), self.row_norm, None)
     }
 
     /// The records behind the face.

@@ -8,7 +8,11 @@ use dpopt_linalg::{
 };
 
 use crate::error::AskError;
+use crate::positions::Positions;
 use crate::records::{Examples, Slots};
+
+/// Neighbours in a run of sparse rows: a block's worth of some 30 entries each. A choice.
+const RUN: usize = 1024;
 
 /// Rows with labels, in blocks.
 pub(crate) trait Blocks: Send + Sync {
@@ -20,6 +24,12 @@ pub(crate) trait Blocks: Send + Sync {
 
     /// The rows of block `k`: those after block `k - 1`.
     fn block(&self, k: usize) -> Range<usize>;
+
+    /// Has positions in a random order of runs of neighbours, and within each; gives the public length of a run.
+    fn put_in_order(&mut self, seed: u64) -> usize;
+
+    /// The rows at these positions, increasing, where they are not the rows of these numbers.
+    fn rows_at(&self, positions: &Positions<'_>) -> Option<Vec<u32>>;
 
     /// Refuses a file that was changed after it was opened, as far as that can be seen.
     fn unchanged(&self) -> Result<(), AskError>;
@@ -57,22 +67,31 @@ impl Rows {
     }
 }
 
-impl Blocks for Rows {
-    fn len(&self) -> usize {
+impl Rows {
+    /// How many neighbours to keep together: a block's worth where that is public, and **not the blocks themselves** of sparse rows, which
+    /// end where the entries of records have them end.
+    pub(super) fn run(&self) -> usize {
+        match self {
+            Rows::Own(file) => file.rows_per_block().unwrap_or(RUN),
+            Rows::InPlace(file, _) => file.rows_per_block(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
         match self {
             Rows::Own(file) => file.rows(),
             Rows::InPlace(file, _) => file.rows(),
         }
     }
 
-    fn blocks(&self) -> usize {
+    pub(super) fn blocks(&self) -> usize {
         match self {
             Rows::Own(file) => file.blocks(),
             Rows::InPlace(file, _) => file.rows().div_ceil(file.rows_per_block()),
         }
     }
 
-    fn block(&self, k: usize) -> Range<usize> {
+    pub(super) fn block(&self, k: usize) -> Range<usize> {
         match self {
             Rows::Own(file) => file.block(k),
             Rows::InPlace(file, _) => {
@@ -82,14 +101,14 @@ impl Blocks for Rows {
         }
     }
 
-    fn unchanged(&self) -> Result<(), AskError> {
+    pub(super) fn unchanged(&self) -> Result<(), AskError> {
         match self {
             Rows::Own(file) => file.unchanged().map_err(of_rows),
             Rows::InPlace(file, _) => file.unchanged().map_err(of_design),
         }
     }
 
-    fn reader(&self) -> Box<dyn ReadBlock + '_> {
+    pub(super) fn reader(&self) -> Box<dyn ReadBlock + '_> {
         match self {
             Rows::Own(file) => Box::new(file.reader()),
             Rows::InPlace(file, labels) => Box::new(InPlace {

@@ -18,6 +18,7 @@ use crate::data::PrivateData;
 use crate::error::AskError;
 use crate::loss::Glm;
 use crate::oracle::PrivateMean;
+use crate::positions::Positions;
 use crate::query::Linear;
 use crate::records::{Examples, Slots};
 
@@ -54,6 +55,14 @@ impl Blocks for &'static Medium {
 
     fn block(&self, k: usize) -> Range<usize> {
         (k * BLOCK).min(ROWS)..((k + 1) * BLOCK).min(ROWS)
+    }
+
+    fn put_in_order(&mut self, _: u64) -> usize {
+        1
+    }
+
+    fn rows_at(&self, _: &Positions<'_>) -> Option<Vec<u32>> {
+        None
     }
 
     fn unchanged(&self) -> Result<(), AskError> {

@@ -174,7 +174,7 @@ impl Network {
         let reach = 3f64.sqrt() / row_norm;
         let mut point = Vec::with_capacity(inputs * self.units);
         for _ in 0..inputs * self.units / 2 {
-            let weight = (2.0 * super::mlp::uniform(&mut state) - 1.0) * reach;
+            let weight = (2.0 * crate::seeded::uniform(&mut state) - 1.0) * reach;
             point.extend([weight, weight]);
         }
         point

@@ -12,7 +12,7 @@ use super::{
 };
 use dpopt_certify::{
     CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, LeastEigenvaluePlan, SecondOrderPlan,
-    SecondOrderTargets,
+    SecondOrderSlicePlan, SecondOrderTargets,
 };
 
 const GROUP: &str = "certificates";
@@ -28,16 +28,18 @@ enum Certificate {
     Eigenvalue(LeastEigenvaluePlan),
     Slice(GoldsteinSlicePlan),
     Second(SecondOrderPlan),
+    SecondSlice(SecondOrderSlicePlan),
 }
 
 impl Certificate {
-    const NAMES: [&'static str; 6] = [
+    const NAMES: [&'static str; 7] = [
         "gradient-norm",
         "curvature",
         "least-eigenvalue",
         "goldstein-slice",
         "second-order",
         "second-order-short",
+        "second-order-slice",
     ];
 
     /// Those that this relation allows: claims about the population are for replace-one.
@@ -45,7 +47,7 @@ impl Certificate {
         let slices = adjacency == Adjacency::ReplaceOne;
         Self::NAMES
             .into_iter()
-            .filter(move |name| slices || *name != "goldstein-slice")
+            .filter(move |name| slices || !name.ends_with("-slice"))
     }
 
     fn new(name: &str, records: u64, adjacency: Adjacency, mu: f64) -> Result<Self, CheckError> {
@@ -67,6 +69,17 @@ impl Certificate {
                 };
                 Self::Slice(GoldsteinSlicePlan::new(&facts, mu, 0.99, width)?)
             }
+            "second-order-slice" => {
+                let targets = SecondOrderTargets {
+                    gradient: 0.99,
+                    curvature: 0.99,
+                };
+                // So large that sampling of six records leaves some of a target.
+                let failure = 0.9;
+                Self::SecondSlice(SecondOrderSlicePlan::new(
+                    &facts, clip, mu, failure, targets,
+                )?)
+            }
             "second-order" | "second-order-short" => {
                 // Nearly every gradient is short enough for the Hessian to be released, or few are.
                 let gradient = if name == "second-order" { 0.99 } else { 0.2 };
@@ -87,6 +100,7 @@ impl Certificate {
             Self::Eigenvalue(plan) => plan.spend(),
             Self::Slice(plan) => plan.spend(),
             Self::Second(plan) => plan.spend(),
+            Self::SecondSlice(plan) => plan.spend(),
         }
     }
 
@@ -110,6 +124,9 @@ impl Certificate {
                 .release(means, &[point, point].concat())
                 .map(|found| (found.released, format!("{found:?}"))),
             Self::Second(plan) => plan
+                .release(means, point)
+                .map(|found| (found.gradient.high, format!("{found:?}"))),
+            Self::SecondSlice(plan) => plan
                 .release(means, point)
                 .map(|found| (found.gradient.high, format!("{found:?}"))),
         }

@@ -16,7 +16,6 @@ use dpopt_privacy::LatticeSum;
 
 pub use activation::Activation;
 pub use head::Head;
-pub(super) use network::uniform;
 pub use network::{Mlp, MlpError};
 
 use super::{Constants, Convexity, Differentiable, Loss, Segment};

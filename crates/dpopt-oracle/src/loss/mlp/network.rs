@@ -131,7 +131,7 @@ impl Mlp {
             };
             let reach = (6.0 / fan).sqrt();
             for _ in 0..m * n {
-                point.push((2.0 * uniform(&mut state) - 1.0) * reach);
+                point.push((2.0 * crate::seeded::uniform(&mut state) - 1.0) * reach);
             }
             point.resize(point.len() + n, 0.0);
         }
@@ -185,18 +185,4 @@ impl Layer {
     pub(super) fn of_mut(self, point: &mut [f64]) -> &mut [f64] {
         &mut point[self.start..][..(self.inputs + 1) * self.outputs]
     }
-}
-
-/// Uniform in (0, 1), as a function of a public seed: 53 bits, at the middle of their interval.
-pub(in crate::loss) fn uniform(state: &mut u64) -> f64 {
-    ((split_mix(state) >> 11) as f64 + 0.5) * 2f64.powi(-53)
-}
-
-/// The generator of Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators", figure 17.
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

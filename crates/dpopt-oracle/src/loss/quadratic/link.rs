@@ -99,7 +99,7 @@ impl QuadraticLink {
     #[must_use]
     pub fn start(&self, features: usize, length: f64, seed: u64) -> Vec<f64> {
         let mut state = seed;
-        let mut entry = || 2.0 * crate::loss::mlp::uniform(&mut state) - 1.0;
+        let mut entry = || 2.0 * crate::seeded::uniform(&mut state) - 1.0;
         let mut point: Vec<f64> = (0..features * self.rank).map(|_| entry()).collect();
         let size = norm(&point);
         if size > 0.0 {

@@ -1,0 +1,107 @@
+//! What a second-order certificate says of the population that the records were drawn from.
+
+use clap::Args;
+use dpopt::certify::{PopulationGap, SecondOrderTargets};
+use dpopt::nonconvex::{Outcome, SOLVERS, Solver, Value, names};
+use serde::Serialize;
+
+use crate::certificate::four;
+use crate::choose::Chosen;
+use crate::error::CliError;
+
+/// Flag of the claim.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct PopulationArgs {
+    /// For sosp under replace-one: say of the result what its certificate says of the population too, of which the records are independent
+    /// draws, by a bound that holds for all points at once. It costs no privacy, and fails with the probability of --failure once more
+    #[arg(long)]
+    population: bool,
+}
+
+/// The claim.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Population {
+    /// The gradient norm is at most so much.
+    pub(crate) gradient: f64,
+    /// The least eigenvalue is at least minus so much.
+    pub(crate) curvature: f64,
+    /// What of it is for the step from the records to the population.
+    pub(crate) added: PopulationGap,
+    /// Of the certificate and of this.
+    pub(crate) failure: f64,
+}
+
+/// The claim, or why there is none; nothing where it was not asked for.
+pub(crate) type Claimed = Option<Result<Population, String>>;
+
+impl PopulationArgs {
+    /// Refuses a solver that certifies no point.
+    pub(crate) fn check(self, solver: &Solver) -> Result<(), CliError> {
+        if !self.population || solver.needs.hessian {
+            return Ok(());
+        }
+        let all = SOLVERS.iter().copied();
+        let of_use: Vec<_> = all.filter(|solver| solver.needs.hessian).collect();
+        let problem = format!(
+            "{solver} certifies no point; it is of use with {}",
+            names(&of_use)
+        );
+        Err(CliError::flag("--population", problem))
+    }
+
+    /// What follows for the point that a run from the origin, or from anywhere, returned.
+    pub(crate) fn claim(self, chosen: &Chosen, outcome: &Outcome) -> Claimed {
+        self.population.then(|| claim(chosen, outcome))
+    }
+}
+
+fn claim(chosen: &Chosen, outcome: &Outcome) -> Result<Population, String> {
+    let bound = chosen.bound_of(outcome).map_err(|why| why.to_string())?;
+    let none = "the plan does not say what it knows of Hessians";
+    let wider = chosen
+        .plan
+        .wider_facts()
+        .map_or(Vec::new(), |(_, items)| items);
+    let known = |items: &[dpopt::nonconvex::Item<'_>], name| {
+        let item = items.iter().find(|item| item.name == name)?;
+        match item.value {
+            Value::Number(number) => number,
+            _ => None,
+        }
+    };
+    let (rho, failure, curvature) = known(&wider, "hessian_lipschitz")
+        .zip(known(&chosen.plan.items(), "failure"))
+        .zip(bound.curvature)
+        .map(|((rho, failure), curvature)| (rho, failure, curvature))
+        .ok_or(none)?;
+    // The origin does not depend on the records, wherever the run started.
+    let reach = dpopt::linalg::norm(&outcome.point);
+    let gap = PopulationGap::new(chosen.plan.facts(), rho, reach, failure);
+    let added = gap.map_err(|error| error.to_string())?;
+    let both = added.added_to(SecondOrderTargets {
+        gradient: bound.value,
+        curvature,
+    });
+    Ok(Population {
+        gradient: both.gradient,
+        curvature: both.curvature,
+        added,
+        failure: 2.0 * failure,
+    })
+}
+
+impl Population {
+    /// One sentence.
+    pub(crate) fn words(&self) -> String {
+        format!(
+            "the gradient norm is at most {} and the least eigenvalue of the Hessian at least -{} for the population, of which the records are \
+             independent draws ({} and {} of that for all points up to {} from the origin at once; false with probability at most {})",
+            four(self.gradient),
+            four(self.curvature),
+            four(self.added.gradient),
+            four(self.added.curvature),
+            four(self.added.radius),
+            self.failure
+        )
+    }
+}

@@ -1,0 +1,106 @@
+//! Rows of a file in a random order of runs of neighbours, and within each.
+
+use std::ops::Range;
+
+use dpopt_linalg::Wanted;
+
+use super::source::{Blocks, ReadBlock, Rows};
+use crate::error::AskError;
+use crate::positions::Positions;
+use crate::records::{Examples, Slots};
+use crate::seeded;
+
+/// Rows of a file, and the order that positions are in.
+///
+/// A pass reads the rows of a slice where they lie, in the order of the file: sums do not depend on it. What goes by position goes by that in
+/// the order.
+pub(super) struct Ordered {
+    pub(super) rows: Rows,
+    /// None: that of the file.
+    order: Option<Order>,
+}
+
+/// Two permutations, each the other's inverse: 8 bytes for each row.
+struct Order {
+    row_at: Vec<u32>,
+    place_of: Vec<u32>,
+}
+
+impl Ordered {
+    pub(super) fn as_they_come(rows: Rows) -> Self {
+        Self { rows, order: None }
+    }
+}
+
+impl Blocks for Ordered {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn blocks(&self) -> usize {
+        self.rows.blocks()
+    }
+
+    fn block(&self, k: usize) -> Range<usize> {
+        self.rows.block(k)
+    }
+
+    fn put_in_order(&mut self, seed: u64) -> usize {
+        let run = self.rows.run();
+        let row_at = seeded::order(self.rows.len(), run, seed);
+        let mut place_of = vec![0; row_at.len()];
+        for (place, &row) in row_at.iter().enumerate() {
+            place_of[row as usize] = place as u32;
+        }
+        self.order = Some(Order { row_at, place_of });
+        run
+    }
+
+    /// None for all of them, and for a sample: which records are drawn does not depend on how they are numbered.
+    fn rows_at(&self, positions: &Positions<'_>) -> Option<Vec<u32>> {
+        let (order, range) = match (&self.order, positions) {
+            (Some(order), Positions::Range(range)) if range.len() < order.row_at.len() => {
+                (order, range.clone())
+            }
+            _ => return None,
+        };
+        let mut rows = order.row_at[range].to_vec();
+        rows.sort_unstable();
+        Some(rows)
+    }
+
+    fn unchanged(&self) -> Result<(), AskError> {
+        self.rows.unchanged()
+    }
+
+    fn reader(&self) -> Box<dyn ReadBlock + '_> {
+        let reader = self.rows.reader();
+        match &self.order {
+            None => reader,
+            Some(order) => Box::new(Placed {
+                reader,
+                place_of: &order.place_of,
+            }),
+        }
+    }
+}
+
+/// Notes of rows that were read where they stand in the order.
+struct Placed<'a> {
+    reader: Box<dyn ReadBlock + 'a>,
+    place_of: &'a [u32],
+}
+
+impl ReadBlock for Placed<'_> {
+    fn read(
+        &mut self,
+        k: usize,
+        wanted: &Wanted<'_>,
+        examples: &mut Examples,
+    ) -> Result<(), AskError> {
+        self.reader.read(k, wanted, examples)?;
+        let (_, _, slots) = examples.buffers();
+        *slots = Slots::Listed(wanted.iter().map(|row| self.place_of[row]).collect());
+        Ok(())
+    }
+}

@@ -1,0 +1,24 @@
+//! A public order in which solvers that read slices meet the records.
+
+use serde::{Deserialize, Serialize};
+
+/// A random order of the records, a function of a public seed and of public sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublicOrder {
+    /// Of the generator.
+    pub seed: u64,
+    /// So many neighbours stay together: runs of them are in a random order, and so are the records of each. One in memory, where the order
+    /// is of records. Otherwise a slice is records of few runs, and of a file that is sorted it is no sample of the whole.
+    pub run: u64,
+}
+
+impl std::fmt::Display for PublicOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a random order of ")?;
+        match self.run {
+            1 => write!(f, "the records")?,
+            run => write!(f, "runs of {run} neighbours, and of the records of each")?,
+        }
+        write!(f, ", from seed {}", self.seed)
+    }
+}

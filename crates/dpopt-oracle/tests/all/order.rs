@@ -1,0 +1,217 @@
+//! A public order: slices are those of the records in that order, in memory and in a file, and what is read as a whole does not see it.
+//!
+//! Un-noised sums can't be read. Two simulated curators with the same seed draw the same noise, so equal releases mean equal sums.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use dpopt_linalg::{Design, RowFile, RowFileWriter};
+use dpopt_oracle::{
+    Answer, DataError, ExamplesOnDisk, Glm, Linear, Oracle, PrivateData, PrivateMean, Question,
+    SmoothedFields, Smoothing,
+};
+use dpopt_privacy::{Adjacency, Event, Which};
+use tempfile::TempDir;
+
+use crate::common::{clip, simulated, z};
+
+const ROWS: usize = 120;
+const SEED: u64 = 11;
+/// Hardly any noise: records are told apart.
+const Z: f64 = 1e-6;
+
+/// Record i alone has entries (1, i + 1)/2^10, and the slope of its hinge is -1.
+fn design() -> Design {
+    let entries = (0..ROWS).flat_map(|i| [1.0 / 1024.0, (i + 1) as f64 / 1024.0]);
+    Design::dense(2, entries.collect()).unwrap()
+}
+
+fn in_memory() -> PrivateData {
+    let labels = vec![1.0; ROWS];
+    PrivateData::made_up(design(), labels, clip(1.0), Adjacency::ReplaceOne, None).unwrap()
+}
+
+/// In blocks of so many rows.
+fn in_a_file(path: &Path, design: &Design, rows: usize) -> PrivateData {
+    let mut writer = RowFileWriter::create(path, design, 1.0, "")
+        .unwrap()
+        .with_block_bytes(rows * 20);
+    writer.push(design, &[1.0; ROWS]).unwrap();
+    writer.finish().unwrap();
+    let rows = ExamplesOnDisk::new(RowFile::open(path).unwrap(), clip(1.0));
+    PrivateData::made_up_on_disk(rows, Adjacency::ReplaceOne, None).unwrap()
+}
+
+fn means(data: &PrivateData) -> PrivateMean<'_, Glm> {
+    let one = Event::gaussian(z(Z));
+    let each = Event::ParallelComposed { events: vec![one] };
+    let curator = simulated(Adjacency::ReplaceOne, 5, each);
+    PrivateMean::new(data, Glm::Hinge, curator).unwrap()
+}
+
+/// Which record stands at each position: the second entry of one gradient at 0.
+fn read_one_by_one(data: &PrivateData) -> Vec<usize> {
+    let mut means = means(data);
+    let origin = vec![0.0; data.dim()];
+    let field = Linear::field(&origin, clip(1.0));
+    let mut one = |_| {
+        let mean = means.mean(field, Which::Next(1), z(Z)).unwrap();
+        (-mean.mean[1] * 1024.0).round() as usize - 1
+    };
+    (0..ROWS).map(&mut one).collect()
+}
+
+fn is_permutation(order: &[usize]) -> bool {
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    sorted == (0..ROWS).collect::<Vec<_>>()
+}
+
+#[test]
+fn positions_are_in_the_order_of_the_seed_and_each_record_has_one() {
+    let plain = read_one_by_one(&in_memory());
+    assert_eq!(plain, (0..ROWS).collect::<Vec<_>>());
+    let mut seen = Vec::new();
+    for seed in 0..4 {
+        let data = in_memory().in_random_order(seed).unwrap();
+        assert_eq!(data.order().map(|order| order.seed), Some(seed));
+        let order = read_one_by_one(&data);
+        assert!(is_permutation(&order), "{order:?}");
+        // Of a random one about one stays where it was; more than 12 have a probability below 1e-9.
+        let fixed = order.iter().enumerate().filter(|(i, k)| i == *k).count();
+        assert!(fixed <= 12, "{order:?}");
+        assert!(!seen.contains(&order));
+        seen.push(order);
+    }
+}
+
+#[test]
+fn in_a_file_runs_stay_together() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("rows");
+    for rows in [7, 10, ROWS] {
+        let plain = in_a_file(&path, &design(), rows);
+        assert_eq!(read_one_by_one(&plain), (0..ROWS).collect::<Vec<_>>());
+        let data = in_a_file(&path, &design(), rows)
+            .in_random_order(SEED)
+            .unwrap();
+        assert_eq!(data.order().unwrap().run, rows as u64);
+        let order = read_one_by_one(&data);
+        assert!(is_permutation(&order), "{order:?}");
+        let mut in_turn: Vec<usize> = order.iter().map(|&i| i / rows).collect();
+        in_turn.dedup();
+        assert_eq!(in_turn.len(), ROWS.div_ceil(rows), "{order:?}");
+        let moved = in_turn.windows(2).any(|pair| pair[1] != pair[0] + 1);
+        assert_eq!(moved, rows < ROWS);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+/// Blocks of sparse rows end where their entries have them end, so that one record decides where others lie: the order may not follow them.
+#[test]
+fn the_order_of_a_file_does_not_depend_on_a_record() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("rows");
+    let found = [2, 40].map(|entries| {
+        let mut design = Design::sparse(64).unwrap();
+        for i in 0..ROWS {
+            // The first record is short in one of two neighbours, and long in the other.
+            let filled = if i == 0 { entries } else { 2 };
+            let entry = |j| {
+                if j == 1 {
+                    (i + 1) as f32 / 1024.0
+                } else {
+                    1.0 / 1024.0
+                }
+            };
+            let row: Vec<_> = (0..filled).map(|j| (j, entry(j))).collect();
+            design.push_row(&row).unwrap();
+        }
+        let data = in_a_file(&path, &design, 12);
+        let rows = RowFile::open(&path).unwrap();
+        let ends: Vec<_> = (0..rows.blocks()).map(|k| rows.block(k).end).collect();
+        let order = read_one_by_one(&data.in_random_order(SEED).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        assert!(is_permutation(&order), "{order:?}");
+        (ends, order)
+    });
+    assert_ne!(found[0].0, found[1].0, "the blocks moved");
+    assert_eq!(found[0].1, found[1].1);
+}
+
+/// Slices are as long as asked for, and all records together are the same sum in every order.
+#[test]
+fn slices_and_the_whole_are_the_same_sums_from_a_file() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("rows");
+    let file = in_a_file(&path, &design(), ROWS)
+        .in_random_order(SEED)
+        .unwrap();
+    let memory = in_memory().in_random_order(SEED).unwrap();
+    let slices = |data: &PrivateData| {
+        let mut means = means(data);
+        let point = [0.3, -0.2];
+        let field = Linear::field(&point, clip(0.07));
+        let mut of = |len| means.mean(field, Which::Next(len), z(Z)).unwrap().mean;
+        [1, 50, 9, 60].map(&mut of)
+    };
+    assert_eq!(slices(&file), slices(&memory));
+    let whole = |data: &PrivateData| {
+        let curator = simulated(Adjacency::ReplaceOne, 5, Event::gaussian(z(Z)));
+        let mut means = PrivateMean::new(data, Glm::Hinge, curator).unwrap();
+        let field = Linear::field(&[0.3, -0.2], clip(0.07));
+        means.mean(field, Which::All, z(Z)).unwrap().mean
+    };
+    let plain = whole(&in_memory());
+    assert_eq!(whole(&file), plain);
+    assert_eq!(whole(&memory), plain);
+}
+
+/// Each record of a slice has an offset of its own, whatever the order: what goes by position goes by that in the order.
+#[test]
+fn offsets_are_by_position_in_the_order() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("rows");
+    let file = in_a_file(&path, &design(), ROWS)
+        .in_random_order(SEED)
+        .unwrap();
+    let memory = in_memory().in_random_order(SEED).unwrap();
+    let smoothed = |data: &PrivateData| {
+        let mut means = means(data);
+        let smoothing = Smoothing {
+            radius: 3.0,
+            lipschitz: 1.0,
+            fields: SmoothedFields::Gradients,
+            offsets: NonZeroUsize::new(ROWS).unwrap(),
+            frames: NonZeroUsize::new(ROWS).unwrap(),
+        };
+        let field = Linear::field(&[0.0, 500.0], clip(1.0));
+        let mut of = |len: u64| {
+            let over = Which::Next(len);
+            let question = Question::Smoothed {
+                of: field,
+                smoothing,
+                over,
+                noise: z(Z),
+            };
+            match means.answer(question).unwrap() {
+                Answer::Mean(mean) => mean.mean,
+                _ => panic!("a mean was asked for"),
+            }
+        };
+        [of(31), of(40)]
+    };
+    assert_eq!(smoothed(&file), smoothed(&memory));
+}
+
+#[test]
+fn a_second_order_and_one_without_positions_are_refused() {
+    let data = in_memory().in_random_order(3).unwrap();
+    let error = data.in_random_order(4).err();
+    assert_eq!(error, Some(DataError::InOrder { seed: 3 }));
+    let size = Some(ROWS as u64);
+    let labels = vec![1.0; ROWS];
+    let data = PrivateData::made_up(design(), labels, clip(1.0), Adjacency::AddRemove, size);
+    let error = data.unwrap().in_random_order(3).err();
+    assert_eq!(error, Some(DataError::NoOrder(Adjacency::AddRemove)));
+}
