@@ -14,6 +14,7 @@
 mod ahead;
 mod blocks;
 mod design;
+mod domain;
 mod file;
 mod frame;
 mod hull;
@@ -32,6 +33,7 @@ mod vector;
 pub use ahead::Ahead;
 pub use blocks::Packed;
 pub use design::{Design, DesignError, Entries, Wanted};
+pub use domain::{Domain, DomainError, into_ball};
 pub use dpopt_lanes::Entry;
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use frame::orthonormalise;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
-use dpopt_oracle::{AskError, Offers, Oracle, PrivateData, Regularized};
+use dpopt_oracle::{AskError, Blocks, Offers, Oracle, PrivateData, Regularized};
 use dpopt_privacy::Spend;
 
 use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
@@ -149,6 +149,11 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// What the oracle has to answer.
     fn needs(&self) -> Offers {
         Offers::MEANS
+    }
+
+    /// How it splits a point, if it walks on a saddle problem: as the oracle has to.
+    fn blocks(&self) -> Option<Blocks> {
+        None
     }
 
     /// The records to read in place of the records as they are; none for most plans.
@@ -303,6 +308,13 @@ fn run<P: Plan + ?Sized>(
         return Err(RunError::NotOffered {
             solver: plan.name(),
             what: facts.offers.lacking(plan.needs()).join(", "),
+        });
+    }
+    if facts.blocks != plan.blocks() {
+        return Err(RunError::Blocks {
+            solver: plan.name(),
+            plan: plan.blocks(),
+            oracle: facts.blocks,
         });
     }
     if run.regularizer.is_some() && plan.needs().covers(Offers::PASSES) {

@@ -2,8 +2,8 @@
 
 use dpopt_linalg::MapError;
 use dpopt_oracle::{
-    Answer, AskError, Books, DataError, Estimate, EstimatorError, Glm, Linear, NotConvexSmooth,
-    Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
+    Answer, AskError, Blocks, Books, DataError, Estimate, EstimatorError, Glm, Linear,
+    NotConvexSmooth, Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
 };
 use dpopt_privacy::{Refused, UnitError};
 
@@ -167,6 +167,18 @@ impl<'a> Run<'a> {
     }
 }
 
+/// A problem, by its blocks.
+struct Split(Option<Blocks>);
+
+impl std::fmt::Display for Split {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            None => f.write_str("a minimisation problem"),
+            Some(blocks) => write!(f, "a saddle problem with {blocks}"),
+        }
+    }
+}
+
 /// A run could not be made or finished.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -216,6 +228,16 @@ pub enum RunError {
         loss: Glm,
         /// The network's.
         head: Glm,
+    },
+    /// The plan and the oracle don't split a point alike: one of them is of a saddle problem, or of another.
+    #[error("{solver} walks on {}, and the field of this oracle is that of {}", Split(*plan), Split(*oracle))]
+    Blocks {
+        /// The solver.
+        solver: &'static str,
+        /// The plan's.
+        plan: Option<Blocks>,
+        /// The oracle's.
+        oracle: Option<Blocks>,
     },
     /// The oracle does not answer the questions of the plan.
     #[error("{solver} asks for {what}, which this oracle does not release")]
@@ -387,6 +409,7 @@ impl Oracle for Regularizing<'_> {
         match question {
             Question::Norm {
                 of,
+                within,
                 shift,
                 over,
                 noise,
@@ -394,6 +417,7 @@ impl Oracle for Regularizing<'_> {
                 let shift = &added.shift(of.point(), shift)[..];
                 self.oracle.answer(Question::Norm {
                     of,
+                    within,
                     shift,
                     over,
                     noise,

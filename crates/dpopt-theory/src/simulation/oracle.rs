@@ -515,12 +515,15 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
             } => Answer::Mean(self.release_smoothed((of, smoothing), over, noise)?),
             Question::Norm {
                 of,
+                within,
                 shift,
                 over,
                 noise,
             } => {
                 let (mean, std) = self.read_mean(of, shift, over, noise)?;
-                Answer::Number(Number::new(norm(&mean) + std * self.normal(), std))
+                let within = within.unwrap_or(0..mean.len());
+                let part = mean.get(within).unwrap_or_default();
+                Answer::Number(Number::new(norm(part) + std * self.normal(), std))
             }
             Question::LeastNorm { among, epsilon } => Answer::Chosen(self.select(among, epsilon)?),
             Question::Value {

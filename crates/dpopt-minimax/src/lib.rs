@@ -1,0 +1,17 @@
+//! Planners and walks for private minimax problems.
+//!
+//! Problem: minimise Phi(x) = max over y in Y of F(x, y), F the mean over records of f(x, y; record), strongly concave in y, under
+//! differential privacy. As in `dpopt-nonconvex`: **plan** from [`SaddleFacts`] and a [`Budget`], **run** against an
+//! [`Oracle`](dpopt_oracle::Oracle) over a [`Joint`](dpopt_oracle::Joint) loss, certify.
+//!
+//! A walk moves on joint points (x, y/s) and is given joint estimates of (grad_x, s grad_y): one release, one clip and one charge serve
+//! both blocks, inner steps included.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
+mod facts;
+mod registry;
+
+pub use dpopt_solver::*;
+
+pub use facts::{MeanFacts, SaddleFacts};
+pub use registry::{SOLVERS, SaddleLimits, SaddlePlanner, SaddleSolver, solver};
