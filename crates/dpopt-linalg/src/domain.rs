@@ -155,6 +155,37 @@ impl Domain {
         }
     }
 
+    /// How far `point` is from everything outside of the set, at least; 0 for a point that is not in it, and for a simplex, which has no
+    /// interior.
+    ///
+    /// # Shapes
+    /// As [`Domain::project`].
+    #[must_use]
+    pub fn margin(&self, point: &[f64]) -> f64 {
+        // NaN is nowhere.
+        let positive = |x: f64| if x > 0.0 { x } else { 0.0 };
+        match self {
+            Domain::Everywhere { .. } | Domain::Simplex { dim: 0, .. } => f64::INFINITY,
+            Domain::Ball { centre, .. } if centre.is_empty() => f64::INFINITY,
+            Domain::Ball { centre, radius } => positive(radius - distance(point, centre)),
+            Domain::Box { low, high } => {
+                let each = point.iter().zip(low.iter().zip(high));
+                each.map(|(x, (low, high))| positive(f64::min(x - low, high - x)))
+                    .fold(f64::INFINITY, f64::min)
+            }
+            Domain::Simplex { .. } => 0.0,
+            Domain::Product(parts) => {
+                let (mut least, mut rest) = (f64::INFINITY, point);
+                for part in parts {
+                    let (here, after) = rest.split_at(part.dim().min(rest.len()));
+                    least = least.min(part.margin(here));
+                    rest = after;
+                }
+                least
+            }
+        }
+    }
+
     /// Brings `point` to the nearest point of the set. A point that is not finite goes to the middle.
     ///
     /// # Shapes
@@ -269,6 +300,27 @@ mod tests {
                 prop_assert!(distance(&p, &z) <= domain.diameter() + 1e-13, "{domain:?}");
             }
         }
+    }
+
+    /// No point nearer than the margin is moved by the projection.
+    #[test]
+    fn margins_are_to_the_outside() {
+        let all = domains();
+        let middle = |k: usize| (&all[k], all[k].middle());
+        let (ball, centre) = middle(1);
+        assert!((ball.margin(&centre) - 0.7).abs() < 1e-15);
+        assert!((ball.margin(&[0.3, -0.5, 2.0]) - 0.2).abs() < 1e-15);
+        assert_eq!(ball.margin(&[9.0, 0.0, 0.0]), 0.0);
+        assert_eq!(ball.margin(&[f64::NAN, 0.0, 0.0]), 0.0);
+        let square = Domain::Box {
+            low: vec![-1.0, 0.0],
+            high: vec![1.0, 5.0],
+        };
+        assert_eq!(square.margin(&[0.5, 1.0]), 0.5);
+        assert_eq!(Domain::simplex(3).margin(&[1.0 / 3.0; 3]), 0.0);
+        let product = Domain::Product(vec![square, Domain::ball(1, 0.25)]);
+        assert_eq!(product.margin(&[0.0, 1.0, 0.125]), 0.125);
+        assert_eq!(all[0].margin(&[1.0; 3]), f64::INFINITY);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod frame;
 mod hull;
 mod johnson;
 mod lanczos;
+mod lifted;
 mod logistic;
 mod panels;
 mod row;
@@ -42,6 +43,7 @@ pub use johnson::{JlMap, MapError};
 pub use lanczos::{
     End, ExtremeEigenvalue, LanczosError, LanczosSettings, LanczosStatus, extreme_eigenvalue,
 };
+pub use lifted::{Lifted, lifted};
 pub use logistic::{logistic, logistic_changes};
 pub use panels::{PackedSingles, Panels};
 pub use row::Row;
