@@ -139,6 +139,11 @@ impl SaddleFacts {
         }
     }
 
+    /// The blocks that an oracle of this problem names: none without y, where it is one of minimisation.
+    pub(crate) fn walked_blocks(&self, scale: f64) -> Option<Blocks> {
+        (self.y_dim() > 0).then(|| self.blocks(scale))
+    }
+
     /// The facts of the joint field under the scale s of y: clip hypot(C_x, s C_y), its Lipschitz constant, d1 + d2 coordinates. The gap
     /// is that of Phi.
     #[must_use]
@@ -147,11 +152,24 @@ impl SaddleFacts {
             records: self.records,
             dim: self.x_dim + self.y_dim(),
             adjacency: self.adjacency,
-            lipschitz: self.record.clip(scale),
-            smoothness: self.record.smoothness(scale),
+            lipschitz: self.record_alone().clip(scale),
+            smoothness: self.record_alone().smoothness(scale),
             initial_gap: self.mean.value_gap,
             row_norm: f64::INFINITY,
             convexity: Convexity::Nonconvex,
+        }
+    }
+
+    /// The constants of one record; those of y are zero without y.
+    fn record_alone(&self) -> SaddleConstants {
+        match self.y_dim() {
+            0 => SaddleConstants {
+                lipschitz_y: 0.0,
+                smooth_xy: 0.0,
+                smooth_yy: 0.0,
+                ..self.record
+            },
+            _ => self.record,
         }
     }
 

@@ -8,10 +8,22 @@
 //! both blocks, inner steps included.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod anytime;
+mod blocks;
+mod certificate;
 mod facts;
 mod registry;
+mod rgda;
+mod solver;
+mod spider_gda;
+mod tracker;
 
 pub use dpopt_solver::*;
 
+pub use anytime::{RGDA_ANYTIME, RgdaAnytimePlan, RgdaAnytimeSettings};
+pub use certificate::{CertificateNoise, OnlyFirstOrder, SaddleCertificate, saddle_certificate};
 pub use facts::{MeanFacts, SaddleFacts};
-pub use registry::{SOLVERS, SaddleLimits, SaddlePlanner, SaddleSolver, solver};
+pub use rgda::{RGDA, RgdaPlan};
+pub use spider_gda::{SPIDER_GDA, SpiderGdaPlan};
+pub use registry::{SOLVERS, solver};
+pub use solver::{SaddleLimits, SaddlePlanner, SaddleSolver};

@@ -10,6 +10,7 @@ use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
 use crate::facts::{Budget, PublicFacts};
 use crate::outcome::{Observer, Outcome, OutputRule, Release, ReleaseKind, Stop};
 use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
+use crate::second_order::SecondOrderTargets;
 use crate::terms::{Access, FreshReleases, Terms};
 use crate::unit::Unit;
 
@@ -468,11 +469,7 @@ fn on_the_way<P: Plan + ?Sized>(
     let walked = closing.point.unwrap_or_else(|| output.finish(point));
     let returned_start = walked == start;
     let bound = match closing.certified {
-        Some(certified) => plan.bound_at(Stop::Certified).map(|bound| StatedBound {
-            value: certified.gradient,
-            curvature: Some(certified.curvature),
-            ..bound
-        }),
+        Some(certified) => certified_bound(plan, &certified),
         None => plan.bound_at(stop),
     };
     Ok(Outcome {
@@ -486,6 +483,21 @@ fn on_the_way<P: Plan + ?Sized>(
         norms: closing.norms,
         norm: closing.norm,
     })
+}
+
+/// What a run states of a point that it certified: nothing under an adjacency that hides the number of records.
+fn certified_bound<P: Plan + ?Sized>(
+    plan: &P,
+    certified: &SecondOrderTargets,
+) -> Option<StatedBound> {
+    let terms = plan.terms();
+    let SecondOrderTargets {
+        gradient,
+        curvature,
+    } = *certified;
+    let counted = terms.facts.adjacency.record_count_is_public();
+    let bound = StatedBound::new(gradient, terms.quantity, terms.sense);
+    counted.then(|| bound.with_curvature(curvature.is_finite().then_some(curvature)))
 }
 
 /// Refuses a plan, an oracle and a starting point that don't go together.

@@ -118,7 +118,8 @@ pub struct Closing {
     pub norms: u64,
     /// [`Outcome::norm`](crate::Outcome::norm).
     pub norm: Option<ReleasedNorm>,
-    /// What was certified of the point by releases there: it is then the bound of the run, in place of the plan's.
+    /// What was certified of the point by releases there: it is then the bound of the run, in place of the plan's. An infinite curvature is
+    /// none; one below 0 says that all eigenvalues are above 0.
     pub certified: Option<SecondOrderTargets>,
 }
 
