@@ -285,8 +285,9 @@ impl<L: SaddleLoss> Loss for Joint<L> {
             .with_hessian_frobenius(of.frobenius(self.scale))
     }
 
+    /// None without y: then it is a problem of minimisation.
     fn blocks(&self, records: &L::Records) -> Option<Blocks> {
-        Some(Blocks {
+        (self.y > 0).then(|| Blocks {
             x: self.loss.x_dim(records),
             y: self.y,
             scale: self.scale,

@@ -115,7 +115,8 @@ impl<P: Population> SimulatedOracle<P> {
         }
         Self {
             facts: OracleFacts::new(population.dim(), records, adjacency, offers)
-                .with_constants(population.lipschitz(), population.smoothness()),
+                .with_constants(population.lipschitz(), population.smoothness())
+                .with_blocks(population.blocks()),
             books: Books::new(Curator::simulated(adjacency, seed), records),
             noise: key.stream(StreamId::new(Purpose::Noise, 0)),
             key,
