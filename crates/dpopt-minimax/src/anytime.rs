@@ -152,7 +152,8 @@ impl RgdaAnytimePlan {
         let mu = budget.mu()?.get();
         let first = 0.5 * facts.trivial_bound();
         // A fine level decides on the scale: coarse ones cost little.
-        let cost_of = |of: &Numbers| level(of, inner_of(of), 0, 1e-3 * first).map(|level| level.cost);
+        let cost_of =
+            |of: &Numbers| level(of, inner_of(of), 0, 1e-3 * first).map(|level| level.cost);
         let mut best: Option<(f64, Numbers)> = None;
         for scale in scales(facts) {
             let of = Numbers::new(facts, scale);

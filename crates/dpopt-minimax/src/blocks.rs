@@ -148,7 +148,11 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    pub(crate) fn new((a, anchors): (f64, f64), (b, variations): (f64, f64), variance: f64) -> Self {
+    pub(crate) fn new(
+        (a, anchors): (f64, f64),
+        (b, variations): (f64, f64),
+        variance: f64,
+    ) -> Self {
         let (roots, other) = ((a * anchors).sqrt(), (b * variations).sqrt());
         let sum = roots + other;
         let anchor = (variance * (anchors / a).sqrt() / sum).sqrt();
@@ -178,7 +182,10 @@ mod tests {
             (100.0, 0.05, 124.342_1f64.sqrt()),
         ] {
             let found = chi_reach(dim, failure);
-            assert!(found >= known && found < 1.36 * known, "{dim} {found} {known}");
+            assert!(
+                found >= known && found < 1.36 * known,
+                "{dim} {found} {known}"
+            );
         }
         assert_eq!(chi_reach(0.0, 0.1), 0.0);
     }

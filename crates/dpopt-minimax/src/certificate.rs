@@ -174,7 +174,12 @@ pub fn saddle_certificate(
         let slope = ((of_y.number + q * of_y.noise_std + rounding) / scale).max(0.0);
         delta = off + (slope + mean.smooth_yy * off) / mean.strong_concavity;
     }
-    let gradient = upper.max(rounding) + if delta > 0.0 { mean.smooth_xy * delta } else { 0.0 };
+    let gradient = upper.max(rounding)
+        + if delta > 0.0 {
+            mean.smooth_xy * delta
+        } else {
+            0.0
+        };
     let mut found = SaddleCertificate {
         gradient,
         distance: delta,
@@ -207,9 +212,8 @@ pub fn saddle_certificate(
     };
     let (w, d2) = (lift.lift, blocks.y as f64);
     let t = (2.0 * (5.0 / failure).ln()).sqrt();
-    let spread = q
-        + std::f64::consts::SQRT_2 * w * (d2.sqrt() + t)
-        + w * w * ((2.0 * d2).sqrt() + t);
+    let spread =
+        q + std::f64::consts::SQRT_2 * w * (d2.sqrt() + t) + w * w * ((2.0 * d2).sqrt() + t);
     let drift = if delta > 0.0 {
         mean.joint_hessian_lipschitz * delta * (1.0 + (scale * w).powi(2))
     } else {

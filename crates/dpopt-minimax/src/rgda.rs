@@ -134,7 +134,9 @@ impl RgdaPlan {
         let Some(schedule) = schedule else {
             return Err(PlanError::Vacuous {
                 solver: NAME,
-                bound: task.least(1e3 * trivial).map_or(f64::INFINITY, |s| 1.5 * s.target),
+                bound: task
+                    .least(1e3 * trivial)
+                    .map_or(f64::INFINITY, |s| 1.5 * s.target),
                 trivial,
                 records: facts.records,
                 dim: facts.x_dim + facts.y_dim(),
@@ -233,7 +235,8 @@ impl Task<'_> {
             if steps * (inner + 1) as f64 > self.max_steps {
                 continue;
             }
-            let before = of.inner_steps((4.0 * of.smooth_xy * of.diameter / (LAG * target)).max(4.0));
+            let before =
+                of.inner_steps((4.0 * of.smooth_xy * of.diameter / (LAG * target)).max(4.0));
             for period in geometric(1.0, steps.max(1.0), 1.12) {
                 let counts = (steps, inner, before, period.floor());
                 let found = match self.failure {
@@ -402,7 +405,11 @@ impl Plan for RgdaPlan {
             Item::count("steps_of_y_before", before),
             Item::ratio("scale", scale),
             Item::count("period", period),
-            Item::maybe("longest_path", path.is_finite().then(|| path.sqrt()), Unit::LENGTH),
+            Item::maybe(
+                "longest_path",
+                path.is_finite().then(|| path.sqrt()),
+                Unit::LENGTH,
+            ),
             Item::number("clip", self.clip(), Unit::GRADIENT),
             Item::ratio("anchor_noise_multiplier", anchor),
             Item::ratio("variation_noise_multiplier", variation),
@@ -449,12 +456,7 @@ struct Descent<'a> {
 }
 
 impl Walk for Descent<'_> {
-    fn ask(
-        &mut self,
-        _: u64,
-        _: &[f64],
-        oracle: &mut dyn Oracle,
-    ) -> Result<Asked<'_>, AskError> {
+    fn ask(&mut self, _: u64, _: &[f64], oracle: &mut dyn Oracle) -> Result<Asked<'_>, AskError> {
         if self.found {
             return Ok(Asked::Nothing(Stop::SmallEstimate));
         }

@@ -361,12 +361,7 @@ struct Descent<'a> {
 }
 
 impl Walk for Descent<'_> {
-    fn ask(
-        &mut self,
-        _: u64,
-        _: &[f64],
-        oracle: &mut dyn Oracle,
-    ) -> Result<Asked<'_>, AskError> {
+    fn ask(&mut self, _: u64, _: &[f64], oracle: &mut dyn Oracle) -> Result<Asked<'_>, AskError> {
         if self.drawn.is_none() {
             self.drawn = Some(oracle.books().draw_index(self.plan.schedule.steps));
         }

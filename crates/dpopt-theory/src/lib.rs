@@ -44,9 +44,10 @@ pub use simulation::{
     in_span,
 };
 pub use zoo::{
-    AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, CosineSaddle, Coupled, CubicSaddles, DesignError,
-    Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, OverMean, Power,
-    Product, Profile, QuadraticGame, Radial, Ramp, RampBowl, RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm,
-    RobustGlmShape, Sines, SmoothRamp, SmoothedCone, Softplus, Spokes, Tilt, TiltedPower,
-    TiltedProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells, schur_least,
+    AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, CosineSaddle, Coupled,
+    CubicSaddles, DesignError, Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall,
+    MeanBallMean, OverMean, Power, Product, Profile, QuadraticGame, Radial, Ramp, RampBowl,
+    RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm, RobustGlmShape, Sines, SmoothRamp,
+    SmoothedCone, Softplus, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare, TwoPoint,
+    WeaklyConvex, Wells, schur_least,
 };

@@ -55,7 +55,9 @@ fn beyond(hits: u64, trials: u64, p: f64) -> bool {
 /// Numbers from -1 to 1 that look random.
 fn wobble(seed: u64, count: usize) -> Vec<f64> {
     let of = |i: usize| ((seed as f64 + 1.0) * 12.9898 + i as f64 * 78.233).sin() * 43_758.545;
-    (0..count).map(|i| 2.0 * (of(i) - of(i).floor()) - 1.0).collect()
+    (0..count)
+        .map(|i| 2.0 * (of(i) - of(i).floor()) - 1.0)
+        .collect()
 }
 
 fn gradients(problem: &dyn SecondOrderMinimax, x: &[f64], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
@@ -81,7 +83,10 @@ fn is_what_it_says(problem: &dyn SecondOrderMinimax, reach: f64, of_value: bool)
     let (record, mean, domain) = (problem.record(), problem.mean(), problem.domain());
     let step = 1e-5;
     for seed in 0..60 {
-        let x: Vec<f64> = wobble(seed, problem.x_dim()).iter().map(|x| reach * x).collect();
+        let x: Vec<f64> = wobble(seed, problem.x_dim())
+            .iter()
+            .map(|x| reach * x)
+            .collect();
         let mut y = wobble(seed + 1000, domain.dim());
         domain.project(&mut y);
         let best = problem.best_response(&x);
@@ -125,14 +130,20 @@ fn is_what_it_says(problem: &dyn SecondOrderMinimax, reach: f64, of_value: bool)
         let unit: Vec<f64> = v.iter().map(|a| a / norm(&v)).collect();
         let along = |t: f64| -> Vec<f64> { x.iter().zip(&unit).map(|(x, u)| x + t * u).collect() };
         let slope = |t: f64| dpopt_linalg::dot(&problem.value_gradient(&along(t)), &unit);
-        let (up, down) = (problem.largest_value(&along(step)), problem.largest_value(&along(-step)));
+        let (up, down) = (
+            problem.largest_value(&along(step)),
+            problem.largest_value(&along(-step)),
+        );
         assert!(((up - down) / (2.0 * step) - slope(0.0)).abs() < 1e-8);
         let h = 1e-3;
         let bend = (slope(h) - slope(-h)) / (2.0 * h);
         assert!(bend.abs() <= mean.value_smoothness * (1.0 + 1e-6));
         if of_value {
             let third = (slope(h) - 2.0 * slope(0.0) + slope(-h)) / (h * h);
-            assert!(third.abs() <= mean.value_hessian_lipschitz + 1e-4, "{third}");
+            assert!(
+                third.abs() <= mean.value_hessian_lipschitz + 1e-4,
+                "{third}"
+            );
         }
     }
 }
@@ -153,13 +164,19 @@ fn the_cosine_saddle_of_the_notes() {
     let problem = CosineSaddle::new(10, 10).unwrap();
     let mean = problem.mean();
     assert!((mean.value_gap - (2.0 + 5f64.sqrt() - 1.0 + 0.1)).abs() < 1e-12);
-    assert_eq!((mean.value_smoothness, mean.value_hessian_lipschitz), (1.25, 1.5));
+    assert_eq!(
+        (mean.value_smoothness, mean.value_hessian_lipschitz),
+        (1.25, 1.5)
+    );
     let mut x = vec![0.0; 10];
     assert_eq!(problem.value_least_eigenvalue(&x), -0.75);
     x[0] = std::f64::consts::PI;
     assert!((problem.value_least_eigenvalue(&x) - 1.25).abs() < 1e-12);
     // Hidden convexity: a minimum of Phi although f_xx = -1.
-    let hidden = CosineSaddle::new(1, 1).unwrap().with_cosine(1.0, 1.0, 0.5).unwrap();
+    let hidden = CosineSaddle::new(1, 1)
+        .unwrap()
+        .with_cosine(1.0, 1.0, 0.5)
+        .unwrap();
     assert_eq!(hidden.value_least_eigenvalue(&[0.0]), 1.0);
 }
 
@@ -184,7 +201,11 @@ fn couplings_have_the_value_that_they_were_given() {
             problem.gradient(&x, &y, (&mut of_x, &mut of_y));
             assert!(norm(&of_x) <= record.lipschitz_x && norm(&of_y) <= record.lipschitz_y);
             let (mut ax, mut ay) = (vec![0.0; 6], vec![0.0; y_dim]);
-            let other: Vec<f64> = x.iter().zip(wobble(seed + 5, 6)).map(|(x, d)| x + 0.01 * d).collect();
+            let other: Vec<f64> = x
+                .iter()
+                .zip(wobble(seed + 5, 6))
+                .map(|(x, d)| x + 0.01 * d)
+                .collect();
             problem.gradient(&other, &y, (&mut ax, &mut ay));
             let moved = distance(&other, &x);
             assert!(distance(&ax, &of_x) <= record.smooth_xx * moved);
@@ -199,9 +220,16 @@ fn practical_targets() {
     let target = |x_dim, y_dim, records| {
         let mut facts = CosineSaddle::new(x_dim, y_dim).unwrap().facts(records);
         facts.mean.value_smoothness = 2.5;
-        RgdaPlan::practical(&facts, &budget(), &limits()).unwrap().target()
+        RgdaPlan::practical(&facts, &budget(), &limits())
+            .unwrap()
+            .target()
     };
-    for (records, most) in [(30_000, 0.2), (100_000, 0.09), (300_000, 0.043), (1_000_000, 0.019)] {
+    for (records, most) in [
+        (30_000, 0.2),
+        (100_000, 0.09),
+        (300_000, 0.043),
+        (1_000_000, 0.019),
+    ] {
         let found = target(10, 10, records);
         assert!(found <= most && found > 0.8 * most, "{records} {found}");
     }
@@ -223,7 +251,9 @@ fn largest_error(problem: &CosineSaddle, plan: &RgdaPlan, records: u64, seed: u6
         ControlFlow::Continue(())
     };
     let mut oracle = simulated(&joint, records, seed);
-    let outcome = plan.run_from(&joint.start(), &mut oracle, &mut watch).unwrap();
+    let outcome = plan
+        .run_from(&joint.start(), &mut oracle, &mut watch)
+        .unwrap();
     let slope = problem.value_slope(&outcome.point[..x_dim]);
     let reached = outcome.stop == Stop::SmallEstimate && slope <= 1.5 * plan.target();
     (worst / (0.5 * plan.target()), reached)
@@ -246,7 +276,10 @@ fn errors_of_rgda_are_as_planned() {
             .collect();
         let beyond_half = all.iter().filter(|(error, _)| *error > 1.0).count();
         let missed = all.iter().filter(|(_, reached)| !reached).count();
-        println!("{} {beyond_half} {missed}", median(all.iter().map(|x| x.0).collect()));
+        println!(
+            "{} {beyond_half} {missed}",
+            median(all.iter().map(|x| x.0).collect())
+        );
         assert!(beyond_half <= 50 && missed <= 50, "{beyond_half} {missed}");
         let middle = median(all.iter().map(|(error, _)| *error).collect());
         assert!(typical.0 < middle && middle < typical.1, "{middle}");
@@ -269,19 +302,27 @@ fn anytime_runs_certify_minima_from_the_saddle() {
         let (mut slopes, mut curvatures, mut wrong) = (Vec::new(), Vec::new(), 0);
         for seed in 0..RUNS {
             let mut oracle = simulated(&joint, records, seed);
-            let outcome = plan.run_from(&joint.start(), &mut oracle, &mut NoObserver).unwrap();
+            let outcome = plan
+                .run_from(&joint.start(), &mut oracle, &mut NoObserver)
+                .unwrap();
             let bound = outcome.bound().unwrap();
             let (x, least) = (&outcome.point[..10], -bound.curvature.unwrap());
-            let holds = problem.value_slope(x) <= bound.value
-                && problem.value_least_eigenvalue(x) >= least;
+            let holds =
+                problem.value_slope(x) <= bound.value && problem.value_least_eigenvalue(x) >= least;
             wrong += u64::from(!holds);
             slopes.push(bound.value);
             curvatures.push(least);
         }
         let (slopes, curvatures) = (median(slopes), median(curvatures));
         println!("{records} {slopes} {curvatures} {wrong}");
-        assert!(!beyond(wrong, RUNS, 0.02) && wrong <= 20, "{records} {wrong}");
-        assert!(slopes <= slope && curvatures >= curvature, "{records} {slopes} {curvatures}");
+        assert!(
+            !beyond(wrong, RUNS, 0.02) && wrong <= 20,
+            "{records} {wrong}"
+        );
+        assert!(
+            slopes <= slope && curvatures >= curvature,
+            "{records} {slopes} {curvatures}"
+        );
     }
 }
 
@@ -290,23 +331,31 @@ fn anytime_runs_certify_minima_from_the_saddle() {
 fn anytime_runs_leave_an_exact_saddle_by_a_certificate() {
     let problem = CosineSaddle::new(10, 10).unwrap().starting_at(0.0);
     let (records, mut minima) = (100_000, 0);
-    let plan = |settings| RgdaAnytimePlan::new(&problem.facts(records), &budget(), settings).unwrap();
+    let plan =
+        |settings| RgdaAnytimePlan::new(&problem.facts(records), &budget(), settings).unwrap();
     let both = plan(RgdaAnytimeSettings::new(1_000_000));
     let joint = JointProblem::new(&problem, both.scale());
     for seed in 0..100 {
         let mut oracle = simulated(&joint, records, seed);
-        let outcome = both.run_from(&joint.start(), &mut oracle, &mut NoObserver).unwrap();
+        let outcome = both
+            .run_from(&joint.start(), &mut oracle, &mut NoObserver)
+            .unwrap();
         let x = &outcome.point[..10];
         let bound = outcome.bound().unwrap();
         assert!(problem.value_slope(x) <= bound.value);
         minima += u64::from(problem.value_least_eigenvalue(x) > 1.0);
-        assert_eq!(bound.curvature.unwrap() < -1.0, problem.value_least_eigenvalue(x) > 1.0);
+        assert_eq!(
+            bound.curvature.unwrap() < -1.0,
+            problem.value_least_eigenvalue(x) > 1.0
+        );
     }
     assert!(minima >= 95, "{minima}");
     // Without Hessians it says nothing of curvature, and may stay.
     let first = plan(RgdaAnytimeSettings::new(1_000_000).first_order());
     let mut oracle = simulated(&joint, records, 1);
-    let outcome = first.run_from(&joint.start(), &mut oracle, &mut NoObserver).unwrap();
+    let outcome = first
+        .run_from(&joint.start(), &mut oracle, &mut NoObserver)
+        .unwrap();
     let bound = outcome.bound().unwrap();
     assert_eq!(bound.curvature, None);
     assert!(problem.value_slope(&outcome.point[..10]) <= bound.value);
@@ -321,7 +370,11 @@ fn where_y_may_touch_its_domain_nothing_is_said_of_curvature() {
     let plan = RgdaAnytimePlan::new(&facts, &budget(), RgdaAnytimeSettings::new(100_000)).unwrap();
     let joint = JointProblem::new(&game, plan.scale());
     let outcome = plan
-        .run_from(&[0.1, 0.1, 0.0, 0.0], &mut simulated(&joint, 100_000, 3), &mut NoObserver)
+        .run_from(
+            &[0.1, 0.1, 0.0, 0.0],
+            &mut simulated(&joint, 100_000, 3),
+            &mut NoObserver,
+        )
         .unwrap();
     assert_eq!(outcome.bound().unwrap().curvature, None);
 }
@@ -392,7 +445,9 @@ fn without_y_it_minimises() {
     let joint = JointProblem::new(&problem, 1.0);
     let plan = RgdaAnytimePlan::new(&facts, &budget(), RgdaAnytimeSettings::new(100_000)).unwrap();
     assert_eq!(plan.blocks(), None);
-    let outcome = plan.run(&mut simulated(&joint, 100_000, 5), &mut NoObserver).unwrap();
+    let outcome = plan
+        .run(&mut simulated(&joint, 100_000, 5), &mut NoObserver)
+        .unwrap();
     let bound = outcome.bound().unwrap();
     assert!(problem.value_slope(&outcome.point) <= bound.value && bound.value < 0.05);
     assert!(problem.value_least_eigenvalue(&outcome.point) >= -bound.curvature.unwrap());
@@ -401,7 +456,9 @@ fn without_y_it_minimises() {
         &RgdaPlan::new(&facts, &budget(), &limits()).unwrap() as &dyn dpopt_minimax::Plan,
         &SpiderGdaPlan::new(&facts, &budget(), &limits()).unwrap(),
     ] {
-        let outcome = plan.run(&mut simulated(&joint, 100_000, 6), &mut NoObserver).unwrap();
+        let outcome = plan
+            .run(&mut simulated(&joint, 100_000, 6), &mut NoObserver)
+            .unwrap();
         assert!(problem.value_slope(&outcome.point) <= 2.0 * outcome.bound().unwrap().value);
     }
 }
@@ -414,7 +471,9 @@ fn spider_gda_keeps_its_bound() {
     let joint = JointProblem::new(&problem, plan.blocks().unwrap().scale);
     let squares = (0..400).map(|seed| {
         let mut oracle = simulated(&joint, 10_000, seed);
-        let outcome = plan.run_from(&joint.start(), &mut oracle, &mut NoObserver).unwrap();
+        let outcome = plan
+            .run_from(&joint.start(), &mut oracle, &mut NoObserver)
+            .unwrap();
         assert_eq!(outcome.stop, Stop::Completed);
         problem.value_slope(&outcome.point[..10]).powi(2)
     });
@@ -432,22 +491,43 @@ fn refused(facts: &SaddleFacts) -> PlanError {
 fn what_has_no_plan_and_no_run_says_why() {
     let problem = CosineSaddle::new(10, 10).unwrap();
     let error = refused(&problem.facts(400));
-    assert!(matches!(error, PlanError::Vacuous { records: 400, dim: 20, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            PlanError::Vacuous {
+                records: 400,
+                dim: 20,
+                ..
+            }
+        ),
+        "{error}"
+    );
     let few = SpiderGdaPlan::new(&problem.facts(100), &budget(), &limits()).unwrap_err();
     assert!(matches!(few, PlanError::Vacuous { .. }), "{few}");
     let settings = RgdaAnytimeSettings::new(1000);
     let error = RgdaAnytimePlan::new(&problem.facts(100), &budget(), settings).unwrap_err();
-    assert!(matches!(error, PlanError::Unaffordable { records: 100, .. }), "{error}");
+    assert!(
+        matches!(error, PlanError::Unaffordable { records: 100, .. }),
+        "{error}"
+    );
     let mut facts = problem.facts(100_000);
     facts.mean.value_gap = f64::INFINITY;
-    assert!(matches!(refused(&facts), PlanError::BadFact { name: "value_gap", .. }));
+    assert!(matches!(
+        refused(&facts),
+        PlanError::BadFact {
+            name: "value_gap",
+            ..
+        }
+    ));
     facts.mean.strong_concavity = 2.0;
     assert!(matches!(refused(&facts), PlanError::Contradiction { .. }));
     // Another scale is another field.
     let plan = RgdaPlan::new(&problem.facts(100_000), &budget(), &limits()).unwrap();
     let joint = JointProblem::new(&problem, 0.1);
     let mut oracle = simulated(&joint, 100_000, 1);
-    let error = plan.run_from(&joint.start(), &mut oracle, &mut NoObserver).unwrap_err();
+    let error = plan
+        .run_from(&joint.start(), &mut oracle, &mut NoObserver)
+        .unwrap_err();
     assert!(matches!(error, RunError::Blocks { .. }), "{error}");
     assert_eq!(oracle.counts(), simulated(&joint, 100_000, 1).counts());
     assert!(oracle.facts().blocks.is_some());

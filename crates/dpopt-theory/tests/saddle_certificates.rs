@@ -39,16 +39,19 @@ fn certified(
     let mut oracle = SimulatedOracle::over(population, Adjacency::ReplaceOne, seed);
     let cap = Event::gaussian(NoiseMultiplier::new((1.01 * COST).powf(-0.5)).unwrap());
     oracle.books().reserve(&Spend::AtMost(cap)).unwrap();
-    let mut lying = Around::new(oracle, |inner: &mut SimulatedOracle<_>, question: Question<'_>| {
-        Ok(match inner.answer(question)? {
-            Answer::Mean(x) => {
-                let std = lie(x.noise_std);
-                Answer::Mean(Mean::new(x.mean, std))
-            }
-            Answer::Number(x) => Answer::Number(Number::new(x.number, lie(x.noise_std))),
-            other => other,
-        })
-    });
+    let mut lying = Around::new(
+        oracle,
+        |inner: &mut SimulatedOracle<_>, question: Question<'_>| {
+            Ok(match inner.answer(question)? {
+                Answer::Mean(x) => {
+                    let std = lie(x.noise_std);
+                    Answer::Mean(Mean::new(x.mean, std))
+                }
+                Answer::Number(x) => Answer::Number(Number::new(x.number, lie(x.noise_std))),
+                other => other,
+            })
+        },
+    );
     let noise = CertificateNoise::for_cost(facts, SCALE, COST, true).unwrap();
     let point = joint.blocks().join(x, y);
     saddle_certificate(facts, SCALE, &point, (&noise, FAILURE), &mut lying)
@@ -84,7 +87,8 @@ fn falsehoods(
         let found = certified(problem, &facts, (x, &y), seed, |std| std);
         let curvature = found.hessian.unwrap();
         assert!(found.cost <= COST * 1.001);
-        wrong += u64::from(found.gradient < slope || curvature.least > least || found.distance < off);
+        wrong +=
+            u64::from(found.gradient < slope || curvature.least > least || found.distance < off);
         ends.push(curvature.least);
     }
     ends.sort_unstable_by(f64::total_cmp);
@@ -120,7 +124,10 @@ fn certificates_at_minima_are_true_and_say_something() {
 #[test]
 fn saddles_are_certified_as_such() {
     for tau in [1.0, 0.35, 0.3] {
-        let problem = CosineSaddle::new(5, 5).unwrap().with_cosine(tau, 0.5, 1.0).unwrap();
+        let problem = CosineSaddle::new(5, 5)
+            .unwrap()
+            .with_cosine(tau, 0.5, 1.0)
+            .unwrap();
         let curvature = tau - 0.25;
         for records in [10_000, 100_000, 1_000_000] {
             let (wrong, end) = falsehoods(&problem, records, (&[0.0; 5], 0.02), 1000);
@@ -134,7 +141,10 @@ fn saddles_are_certified_as_such() {
 /// Hidden convexity: f_xx = -1, and a certificate that the point is a minimum.
 #[test]
 fn curvature_that_only_y_gives_is_certified() {
-    let problem = CosineSaddle::new(1, 1).unwrap().with_cosine(1.0, 1.0, 0.5).unwrap();
+    let problem = CosineSaddle::new(1, 1)
+        .unwrap()
+        .with_cosine(1.0, 1.0, 0.5)
+        .unwrap();
     let (wrong, end) = falsehoods(&problem, 1_000_000, (&[0.0], 0.0), 300);
     assert!(!beyond(wrong, 300, FAILURE) && end > 0.9, "{wrong} {end}");
 }
@@ -142,9 +152,15 @@ fn curvature_that_only_y_gives_is_certified() {
 /// The margins are needed: what an oracle does that understates its noise three times is caught.
 #[test]
 fn understated_noise_makes_certificates_false() {
-    let problem = CosineSaddle::new(1, 1).unwrap().with_cosine(1.0, 0.05, 1.0).unwrap();
+    let problem = CosineSaddle::new(1, 1)
+        .unwrap()
+        .with_cosine(1.0, 0.05, 1.0)
+        .unwrap();
     let (records, x) = (10_000, [0.0]);
-    let (facts, least) = (problem.facts(records), problem.value_least_eigenvalue(&[0.0]));
+    let (facts, least) = (
+        problem.facts(records),
+        problem.value_least_eigenvalue(&[0.0]),
+    );
     let wrong = |factor: f64| {
         (0..1000)
             .filter(|seed| {

@@ -63,7 +63,12 @@ impl CosineSaddle {
     ///
     /// # Errors
     /// [`ProblemError`] for numbers that are not positive.
-    pub fn with_cosine(self, tau: f64, b: f64, strong_concavity: f64) -> Result<Self, ProblemError> {
+    pub fn with_cosine(
+        self,
+        tau: f64,
+        b: f64,
+        strong_concavity: f64,
+    ) -> Result<Self, ProblemError> {
         Ok(Self {
             tau: positive("tau", tau)?,
             b: positive("b", b)?,

@@ -65,7 +65,11 @@ impl MinimaxProblem for QuadraticGame {
     }
 
     fn record(&self) -> SaddleConstants {
-        let (a, b, m) = (Self::most(&self.a), Self::most(&self.b), Self::most(&self.m));
+        let (a, b, m) = (
+            Self::most(&self.a),
+            Self::most(&self.b),
+            Self::most(&self.m),
+        );
         SaddleConstants {
             lipschitz_x: a + b * self.radius,
             lipschitz_y: b + m * self.radius,
@@ -84,7 +88,9 @@ impl MinimaxProblem for QuadraticGame {
             strong_concavity: self.least_concavity(),
             smooth_yy: Self::most(&self.m),
             smooth_xy: Self::most(&self.b),
-            value_smoothness: self.eigenvalues().fold(0.0, |most, x| f64::max(most, x.abs())),
+            value_smoothness: self
+                .eigenvalues()
+                .fold(0.0, |most, x| f64::max(most, x.abs())),
             value_gap: f64::INFINITY,
             value_hessian_lipschitz: f64::MIN_POSITIVE,
             joint_hessian_lipschitz: 0.0,
