@@ -27,7 +27,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for solver in SOLVERS {
             let planned = |facts: &SaddleFacts, budget: &Budget| {
-                (solver.planner)(facts, budget, &SaddleLimits::steps(100_000))
+                (solver.planner)(facts, budget, &SaddleLimits::steps(1000))
             };
             let plan: Arc<dyn Plan> = Arc::from(smallest(adjacency, planned)?);
             registry.add(replay(solver.name, plan, adjacency));
