@@ -14,11 +14,13 @@
 mod ahead;
 mod blocks;
 mod design;
+mod domain;
 mod file;
 mod frame;
 mod hull;
 mod johnson;
 mod lanczos;
+mod lifted;
 mod logistic;
 mod panels;
 mod row;
@@ -32,6 +34,7 @@ mod vector;
 pub use ahead::Ahead;
 pub use blocks::Packed;
 pub use design::{Design, DesignError, Entries, Wanted};
+pub use domain::{Domain, DomainError, into_ball};
 pub use dpopt_lanes::Entry;
 pub use file::{BlockReader, DesignFile, DesignFileError, FileEntry, FileLayout};
 pub use frame::orthonormalise;
@@ -40,6 +43,7 @@ pub use johnson::{JlMap, MapError};
 pub use lanczos::{
     End, ExtremeEigenvalue, LanczosError, LanczosSettings, LanczosStatus, extreme_eigenvalue,
 };
+pub use lifted::{Lifted, lifted};
 pub use logistic::{logistic, logistic_changes};
 pub use panels::{PackedSingles, Panels};
 pub use row::Row;

@@ -61,7 +61,7 @@ pub fn symmetric_spectrum(
     })
 }
 
-fn check(order: usize, entries: &[f64]) -> Result<(), SpectrumError> {
+pub(crate) fn check(order: usize, entries: &[f64]) -> Result<(), SpectrumError> {
     if order == 0 || entries.len() != order * order {
         return Err(SpectrumError::NotSquare {
             order,

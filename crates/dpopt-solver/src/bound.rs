@@ -21,7 +21,7 @@ pub struct StatedBound {
     /// the loss itself.
     pub smoothing: Option<f64>,
     /// lambda, where the bound is one of second order: the least eigenvalue of the Hessian at the point is at least -lambda, on the
-    /// same event.
+    /// same event. Below 0 where a minimum was certified.
     pub curvature: Option<f64>,
 }
 
@@ -59,6 +59,10 @@ impl StatedBound {
         match self.curvature {
             // No eigenvalue below zero was within reach of the noise.
             Some(0.0) => " and the least eigenvalue of the Hessian there at least 0".to_owned(),
+            Some(curvature) if curvature < 0.0 => format!(
+                " and the least eigenvalue of the Hessian there at least {}",
+                rounded_down(-curvature)
+            ),
             Some(curvature) => format!(
                 " and the least eigenvalue of the Hessian there at least -{}",
                 rounded_up(curvature)
@@ -92,6 +96,13 @@ fn rounded_up(number: f64) -> f64 {
     let up = (number * digits).ceil() / digits;
     // Of numbers with no such digits.
     if up >= number { up } else { number }
+}
+
+/// Four digits, never above the number.
+fn rounded_down(number: f64) -> f64 {
+    let digits = 10f64.powf(3.0 - number.log10().floor());
+    let down = (number * digits).floor() / digits;
+    if down <= number { down } else { number }
 }
 
 /// What a bound is on.

@@ -1,6 +1,6 @@
 //! Why no plan could be made.
 
-use dpopt_linalg::MapError;
+use dpopt_linalg::{DomainError, MapError};
 use dpopt_privacy::{AccountingError, Adjacency, UnitError};
 
 use crate::second_order::SecondOrderTargets;
@@ -46,6 +46,21 @@ pub enum PlanError {
         /// Its value.
         value: f64,
     },
+    /// Two public facts contradict each other.
+    #[error("{name} can't be {value}: {limit_name} is {limit}")]
+    Contradiction {
+        /// Name of the one.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// Name of the other, which limits it.
+        limit_name: &'static str,
+        /// Its value.
+        limit: f64,
+    },
+    /// A saddle problem without a bounded domain to maximise over.
+    #[error("y has no domain to be maximised over: {0}")]
+    Domain(#[from] DomainError),
     /// A plan for smooth losses was asked for a loss with kinks.
     #[error(
         "the loss has kinks (no Lipschitz constant of its gradient), and this plan needs one; `goldstein` and its variants don't"

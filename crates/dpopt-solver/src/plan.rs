@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
-use dpopt_oracle::{AskError, Offers, Oracle, PrivateData, Regularized};
+use dpopt_oracle::{AskError, Blocks, Offers, Oracle, PrivateData, Regularized};
 use dpopt_privacy::Spend;
 
 use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
 use crate::facts::{Budget, PublicFacts};
 use crate::outcome::{Observer, Outcome, OutputRule, Release, ReleaseKind, Stop};
 use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
+use crate::second_order::SecondOrderTargets;
 use crate::terms::{Access, FreshReleases, Terms};
 use crate::unit::Unit;
 
@@ -149,6 +150,11 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// What the oracle has to answer.
     fn needs(&self) -> Offers {
         Offers::MEANS
+    }
+
+    /// How it splits a point, if it walks on a saddle problem: as the oracle has to.
+    fn blocks(&self) -> Option<Blocks> {
+        None
     }
 
     /// The records to read in place of the records as they are; none for most plans.
@@ -305,6 +311,13 @@ fn run<P: Plan + ?Sized>(
             what: facts.offers.lacking(plan.needs()).join(", "),
         });
     }
+    if facts.blocks != plan.blocks() {
+        return Err(RunError::Blocks {
+            solver: plan.name(),
+            plan: plan.blocks(),
+            oracle: facts.blocks,
+        });
+    }
     if run.regularizer.is_some() && plan.needs().covers(Offers::PASSES) {
         return Err(RunError::NoRegularizer {
             solver: plan.name(),
@@ -456,11 +469,7 @@ fn on_the_way<P: Plan + ?Sized>(
     let walked = closing.point.unwrap_or_else(|| output.finish(point));
     let returned_start = walked == start;
     let bound = match closing.certified {
-        Some(certified) => plan.bound_at(Stop::Certified).map(|bound| StatedBound {
-            value: certified.gradient,
-            curvature: Some(certified.curvature),
-            ..bound
-        }),
+        Some(certified) => certified_bound(plan, &certified),
         None => plan.bound_at(stop),
     };
     Ok(Outcome {
@@ -474,6 +483,21 @@ fn on_the_way<P: Plan + ?Sized>(
         norms: closing.norms,
         norm: closing.norm,
     })
+}
+
+/// What a run states of a point that it certified: nothing under an adjacency that hides the number of records.
+fn certified_bound<P: Plan + ?Sized>(
+    plan: &P,
+    certified: &SecondOrderTargets,
+) -> Option<StatedBound> {
+    let terms = plan.terms();
+    let SecondOrderTargets {
+        gradient,
+        curvature,
+    } = *certified;
+    let counted = terms.facts.adjacency.record_count_is_public();
+    let bound = StatedBound::new(gradient, terms.quantity, terms.sense);
+    counted.then(|| bound.with_curvature(curvature.is_finite().then_some(curvature)))
 }
 
 /// Refuses a plan, an oracle and a starting point that don't go together.

@@ -2,8 +2,8 @@
 
 use dpopt_linalg::MapError;
 use dpopt_oracle::{
-    Answer, AskError, Books, DataError, Estimate, EstimatorError, Glm, Linear, NotConvexSmooth,
-    Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
+    Answer, AskError, Blocks, Books, DataError, Estimate, EstimatorError, Glm, Linear,
+    NotConvexSmooth, Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
 };
 use dpopt_privacy::{PoolError, Refused, UnitError};
 
@@ -118,7 +118,8 @@ pub struct Closing {
     pub norms: u64,
     /// [`Outcome::norm`](crate::Outcome::norm).
     pub norm: Option<ReleasedNorm>,
-    /// What was certified of the point by releases there: it is then the bound of the run, in place of the plan's.
+    /// What was certified of the point by releases there: it is then the bound of the run, in place of the plan's. An infinite curvature is
+    /// none; one below 0 says that all eigenvalues are above 0.
     pub certified: Option<SecondOrderTargets>,
 }
 
@@ -163,6 +164,18 @@ impl<'a> Run<'a> {
         Self {
             regularizer: Some(regularizer),
             ..self
+        }
+    }
+}
+
+/// A problem, by its blocks.
+struct Split(Option<Blocks>);
+
+impl std::fmt::Display for Split {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            None => f.write_str("a minimisation problem"),
+            Some(blocks) => write!(f, "a saddle problem with {blocks}"),
         }
     }
 }
@@ -216,6 +229,16 @@ pub enum RunError {
         loss: Glm,
         /// The network's.
         head: Glm,
+    },
+    /// The plan and the oracle don't split a point alike: one of them is of a saddle problem, or of another.
+    #[error("{solver} walks on {}, and the field of this oracle is that of {}", Split(*plan), Split(*oracle))]
+    Blocks {
+        /// The solver.
+        solver: &'static str,
+        /// The plan's.
+        plan: Option<Blocks>,
+        /// The oracle's.
+        oracle: Option<Blocks>,
     },
     /// The oracle does not answer the questions of the plan.
     #[error("{solver} asks for {what}, which this oracle does not release")]
@@ -399,6 +422,7 @@ impl Oracle for Regularizing<'_> {
         match question {
             Question::Norm {
                 of,
+                within,
                 shift,
                 over,
                 noise,
@@ -406,6 +430,7 @@ impl Oracle for Regularizing<'_> {
                 let shift = &added.shift(of.point(), shift)[..];
                 self.oracle.answer(Question::Norm {
                     of,
+                    within,
                     shift,
                     over,
                     noise,

@@ -23,6 +23,7 @@
 mod around;
 pub mod audit;
 pub mod checks;
+mod minimax;
 mod probe;
 mod problem;
 mod rates;
@@ -31,6 +32,7 @@ pub mod verify;
 mod zoo;
 
 pub use around::Around;
+pub use minimax::{JointProblem, MinimaxProblem, SecondOrderMinimax};
 pub use probe::{Audited, Finding, Probe, ProbeReport};
 pub use problem::{
     GoldsteinProblem, Kl, Problem, ProblemConstants, ProblemError, SecondOrderProblem,
@@ -42,9 +44,10 @@ pub use simulation::{
     in_span,
 };
 pub use zoo::{
-    AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, CubicSaddles, DesignError,
-    Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, OverMean, Power,
-    Product, Profile, Radial, Ramp, RampBowl, RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm,
-    RobustGlmShape, Sines, Slide, SmoothRamp, SmoothedCone, Softplus, Spokes, Tilt, TiltedPower,
-    TiltedProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
+    AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, CosineSaddle, Coupled,
+    CubicSaddles, DesignError, Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall,
+    MeanBallMean, OverMean, Power, Product, Profile, QuadraticGame, Radial, Ramp, RampBowl,
+    RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm, RobustGlmShape, Sines, Slide, SmoothRamp,
+    SmoothedCone, Softplus, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare, TwoPoint,
+    WeaklyConvex, Wells, schur_least,
 };

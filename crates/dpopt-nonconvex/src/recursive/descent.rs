@@ -1,6 +1,6 @@
 //! Recursive regularisation with noisy gradient descent inside.
 
-use dpopt_linalg::distance;
+use dpopt_linalg::into_ball;
 use dpopt_oracle::{AskError, Oracle, Running, Schedule};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Slice, Which};
 use dpopt_solver::{
@@ -305,7 +305,7 @@ impl Walk for Descent<'_> {
         for ((w, c), g) in next.iter_mut().zip(&self.centre.point).zip(gradient) {
             *w -= decay * (*w - c) + step_size * g;
         }
-        project(next, &self.start, outline.radius);
+        into_ball(next, &self.start, outline.radius);
         stage.total = stage.total * (1.0 - decay) + 1.0;
         for (average, w) in self.output.iter_mut().zip(&*next) {
             *average += (w - *average) / stage.total;
@@ -352,15 +352,4 @@ fn solve(task: &Task<'_>, given: &Given, max_steps: u64) -> Option<Solved<Inner>
             step_size: log / (modulus * steps),
         },
     })
-}
-
-/// Brings `point` into the ball, along the line to its centre.
-pub(super) fn project(point: &mut [f64], origin: &[f64], radius: f64) {
-    let length = distance(point, origin);
-    if length > radius {
-        let keep = radius / length;
-        for (w, o) in point.iter_mut().zip(origin) {
-            *w = o + keep * (*w - o);
-        }
-    }
 }

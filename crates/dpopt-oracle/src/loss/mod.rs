@@ -31,6 +31,7 @@ mod quadratic;
 mod rays;
 mod regularizer;
 mod rows;
+mod saddle;
 mod segment;
 mod softmax;
 mod traits;
@@ -51,6 +52,9 @@ pub use quadratic::{
 };
 pub use rays::Rays;
 pub use regularizer::Regularizer;
+pub use saddle::{
+    Blocks, BlocksError, Joint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
+};
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
 pub use traits::{Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable};

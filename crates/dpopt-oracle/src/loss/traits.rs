@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::along_rows::AlongRows;
 use super::guard;
 use super::rays::Rays;
+use super::saddle::Blocks;
 use super::segment::{Momentum, Segment};
 use crate::positions::Positions;
 use crate::records::Records;
@@ -114,6 +115,12 @@ pub trait Loss: Sync {
     /// pass is worth, and nothing else. Must not read a record.
     fn work(&self, records: &Self::Records) -> f64 {
         self.dim(records) as f64
+    }
+
+    /// How the coordinates of a point are split, of the loss of a saddle problem.
+    fn blocks(&self, records: &Self::Records) -> Option<Blocks> {
+        let _ = records;
+        None
     }
 
     /// f(w; x).

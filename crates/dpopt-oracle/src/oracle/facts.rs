@@ -5,6 +5,7 @@ use std::ops::BitOr;
 use dpopt_privacy::Adjacency;
 
 use crate::error::AskError;
+use crate::loss::Blocks;
 
 /// What is public of the records behind an oracle, and of the field that it is asked about.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +28,9 @@ pub struct OracleFacts {
     /// Whether a contribution that needs no clip is as it should be, up to the lattice, whatever is asked. Sums in single precision
     /// shorten gradients by up to 0.3 %, which bounds and certificates are not about; see [`OracleFacts::exact_for`].
     pub exact_sums: bool,
+    /// How the coordinates of a point are split, where the field is that of a saddle problem: to descend in all of them is then no
+    /// use, and no run of a minimiser is let at it.
+    pub blocks: Option<Blocks>,
 }
 
 impl OracleFacts {
@@ -41,6 +45,7 @@ impl OracleFacts {
             smoothness: f64::INFINITY,
             offers,
             exact_sums: true,
+            blocks: None,
         }
     }
 
@@ -52,6 +57,12 @@ impl OracleFacts {
             smoothness,
             ..self
         }
+    }
+
+    /// With coordinates split like this.
+    #[must_use]
+    pub fn with_blocks(self, blocks: Option<Blocks>) -> Self {
+        Self { blocks, ..self }
     }
 
     /// Whether answers to these questions are as they should be: slopes and values are never summed in single precision.

@@ -11,6 +11,8 @@ mod question;
 mod smoothed;
 mod smoothing;
 
+use std::ops::Range;
+
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Which};
 
 pub use averaged::AveragedMeans;
@@ -87,8 +89,23 @@ pub trait Oracle {
         over: Which<'_>,
         noise: NoiseMultiplier,
     ) -> Result<Number, AskError> {
+        self.norm_within(of, None, shift, (over, noise))
+    }
+
+    /// [`Question::Norm`], of some coordinates.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn norm_within(
+        &mut self,
+        of: Linear<'_>,
+        within: Option<Range<usize>>,
+        shift: &[f64],
+        (over, noise): (Which<'_>, NoiseMultiplier),
+    ) -> Result<Number, AskError> {
         match self.answer(Question::Norm {
             of,
+            within,
             shift,
             over,
             noise,

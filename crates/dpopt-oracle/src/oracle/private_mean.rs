@@ -1,6 +1,7 @@
 //! Private records as an oracle: the mean of any query.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
@@ -73,7 +74,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let (dim, records) = (loss.dim(data.records()), data.public_records());
         Ok(Self {
             facts: OracleFacts::new(dim, records, data.adjacency(), offers)
-                .with_constants(constants.lipschitz, constants.smoothness),
+                .with_constants(constants.lipschitz, constants.smoothness)
+                .with_blocks(loss.blocks(data.records())),
             data,
             loss,
             threads: Threads::one(),
@@ -213,12 +215,24 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Number>, AskError> {
+        self.release_norm_of(query, 0..usize::MAX, shift, (over, noise_multiplier))
+    }
+
+    /// As [`PrivateMean::release_norm_from`], of the coordinates in `within` alone.
+    fn release_norm_of(
+        &mut self,
+        query: &impl Query<L>,
+        within: Range<usize>,
+        shift: &[f64],
+        (over, noise_multiplier): (Which<'_>, NoiseMultiplier),
+    ) -> Result<Option<Number>, AskError> {
         let Some((bound, ticket, sum)) = self.summed(query, over, noise_multiplier)? else {
             return Ok(None);
         };
         let denominator = ticket.sample().denominator();
         let shift = times(shift, denominator);
-        let norm = self.books.curator_mut().redeem_norm(ticket, sum, &shift)?;
+        let curator = self.books.curator_mut();
+        let norm = curator.redeem_norm_of(ticket, sum, within, &shift)?;
         self.count(query, denominator);
         let sensitivity = (bound.radius() + bound.step()) * self.data.adjacency().sum_sensitivity();
         let noise_std = noise_multiplier.get() * sensitivity / denominator;
@@ -529,6 +543,7 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
             }
             Question::Norm {
                 of,
+                within,
                 shift,
                 over,
                 noise,
@@ -536,7 +551,8 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 if !(shift.is_empty() || shift.len() == dim) {
                     return Err(AskError::Shape { dim });
                 }
-                let norm = self.release_norm_from(&of, shift, over, noise)?;
+                let within = within.unwrap_or(0..usize::MAX);
+                let norm = self.release_norm_of(&of, within, shift, (over, noise))?;
                 Answer::Number(norm.unwrap_or_else(|| Number::new(0.0, 0.0)))
             }
             Question::LeastNorm { among, epsilon } => {

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
@@ -28,6 +29,8 @@ pub enum Question<'a> {
     Norm {
         /// What each record is asked for.
         of: Linear<'a>,
+        /// The coordinates whose norm it is; none: all.
+        within: Option<Range<usize>>,
         /// Added to the mean; empty for none.
         shift: &'a [f64],
         /// The records.

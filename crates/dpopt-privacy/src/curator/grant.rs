@@ -190,6 +190,23 @@ impl Curator {
         sum: LatticeSum,
         shift: &[f64],
     ) -> Result<f64, Refused> {
+        self.redeem_norm_of(ticket, sum, 0..usize::MAX, shift)
+    }
+
+    /// As [`Curator::redeem_norm`], of the coordinates in `within` alone, with the part of `shift` that is there.
+    ///
+    /// # Privacy
+    /// As [`Curator::redeem_norm`], with the same noise: to leave out coordinates is 1-Lipschitz.
+    ///
+    /// # Errors
+    /// As [`Curator::redeem`].
+    pub fn redeem_norm_of(
+        &mut self,
+        ticket: Ticket,
+        sum: LatticeSum,
+        within: Range<usize>,
+        shift: &[f64],
+    ) -> Result<f64, Refused> {
         self.noting(|curator| {
             ticket.hold.check(curator.now())?;
             let bound = ticket.terms.bound;
@@ -200,7 +217,7 @@ impl Curator {
                 noise: &ticket.terms.norm_noise,
                 bound,
             };
-            let norm = bound.norm_in_steps(&integers, shift);
+            let norm = bound.norm_in_steps(part(&integers, &within), part(shift, &within));
             let released = curator.release_integers(&release, vec![norm])?;
             Ok(released.first().copied().unwrap_or(0.0))
         })
@@ -450,6 +467,12 @@ impl Curator {
             _ => Err(Refused::ClaimNotReserved { argument }),
         }
     }
+}
+
+/// What of these is within a range.
+fn part<'a, T>(all: &'a [T], within: &Range<usize>) -> &'a [T] {
+    let end = within.end.min(all.len());
+    &all[within.start.min(end)..end]
 }
 
 fn wide(integers: &[i64]) -> Vec<i128> {

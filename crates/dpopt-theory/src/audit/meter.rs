@@ -15,6 +15,7 @@ use dpopt_oracle::{
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Epsilon, ReplayForAudits};
 
 use super::common::{DELTA, budget};
+use super::hostile_saddle;
 use super::replay::moved;
 use super::{
     AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Row, Settings,
@@ -97,6 +98,16 @@ impl TranscriptMeter {
             plans: anytime_plans,
             quick: QUICK_ANYTIME,
             full: 10 * QUICK_ANYTIME,
+            ..Self::new(adjacency)
+        }
+    }
+
+    /// A meter of descent-ascent in levels, whose multipliers, certificates and steps follow what was released.
+    #[must_use]
+    pub fn saddle(adjacency: Adjacency) -> Self {
+        Self {
+            label: Label::new(&format!("rgda-anytime/meter/{adjacency}"), "rgda-anytime"),
+            plans: saddle_plans,
             ..Self::new(adjacency)
         }
     }
@@ -209,10 +220,16 @@ fn metered(
     let lies = mixed(seed, 1);
     let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, CheckError> {
         let data = PrivateData::made_up_of(records, adjacency, declared)?;
-        let means = PrivateMean::new(&data, HostileLoss { dim }, curator)?.with_hessians();
-        let mut liar = lying(means, lies, plan.needs().covers(Offers::HESSIANS));
+        let hessians = plan.needs().covers(Offers::HESSIANS);
         // A refusal is as public as an outcome, and has to be the same.
-        Ok(format!("{:?}", plan.run(&mut liar, &mut NoObserver)))
+        Ok(if plan.blocks().is_some() {
+            let mut liar = lying(hostile_saddle::means(&data, plan, curator)?, lies, hessians);
+            format!("{:?}", plan.run(&mut liar, &mut NoObserver))
+        } else {
+            let means = PrivateMean::new(&data, HostileLoss { dim }, curator)?.with_hessians();
+            let mut liar = lying(means, lies, hessians);
+            format!("{:?}", plan.run(&mut liar, &mut NoObserver))
+        })
     };
     let first = run(tape.recorder(), recorded)?;
     let second = run(tape.replayer(), replayed)?;
@@ -379,6 +396,33 @@ fn sosp_plans(
         });
     }
     Ok(plans)
+}
+
+/// Plans of descent-ascent in levels, for few records and for ones that are said to be many.
+fn saddle_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
+    let mut random = Normals::new(seed);
+    let mut plans = Vec::new();
+    for _ in 0..100 * SECOND_ORDER_PLANS {
+        if plans.len() as u64 == SECOND_ORDER_PLANS {
+            return Ok(plans);
+        }
+        let dims = (
+            1 + random.below(DIMS) as usize,
+            1 + random.below(DIMS) as usize,
+        );
+        let records = 10f64.powf(2.0 + 3.0 * random.uniform()) as u64;
+        let epsilon = 10f64.powf(3.0 * random.uniform() - 1.0);
+        let share = random.uniform();
+        if let Some(plan) = hostile_saddle::random_plan(adjacency, epsilon, (records, dims), share)?
+        {
+            plans.push(Metered {
+                mu: plan.mu(),
+                epsilon: 0.0,
+                plan: Box::new(plan),
+            });
+        }
+    }
+    Err("no plan fits the meter".into())
 }
 
 /// An oracle whose released norms and Hessians are lied about, and gradients where there are Hessians: post-processing, the same in both

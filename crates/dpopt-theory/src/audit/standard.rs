@@ -3,8 +3,8 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, crooked, estimators, mechanisms, members, one_pass, passes, periods,
-    projected, queries, samplers, second_order, selections, solvers, twins, variants,
+    adaptive, certificates, crooked, estimators, mechanisms, members, minimax, one_pass, passes,
+    periods, projected, queries, samplers, second_order, selections, solvers, twins, variants,
 };
 
 impl Registry {
@@ -29,6 +29,7 @@ impl Registry {
             adaptive::register,
             second_order::register,
             one_pass::register,
+            minimax::register,
             members::register,
             variants::samples_of_proximal_point,
             twins::register,

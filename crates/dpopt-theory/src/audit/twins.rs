@@ -14,30 +14,30 @@ use super::{
 
 const GROUP: &str = "twins";
 /// The claimed noise multiplier of each release.
-const Z: f64 = 4.0;
+pub(super) const Z: f64 = 4.0;
 
 /// What a twin's run gives: the mu it claims, and a score that is high where the canary is in.
-struct Ran1 {
+pub(super) struct Ran1 {
     mu: f64,
     score: f64,
 }
 
 /// A mechanism with a mistake, and two neighbours that show it.
-struct Twin {
-    name: &'static str,
-    data: Neighbours,
-    run: fn(&mut AuditTape, &[f64], usize) -> Ran1,
+pub(super) struct Twin {
+    pub(super) name: &'static str,
+    pub(super) data: Neighbours,
+    pub(super) run: fn(&mut AuditTape, &[f64], usize) -> Ran1,
 }
 
 /// With the canary and without it, and what changes.
 #[derive(Clone, Copy)]
-struct Neighbours(&'static [f64], &'static [f64], ChangedRecord);
+pub(super) struct Neighbours(&'static [f64], &'static [f64], ChangedRecord);
 
 const IN_PLACE: ChangedRecord = ChangedRecord::InPlace(0);
 /// The canary is taken away.
 const REMOVED: ChangedRecord = ChangedRecord::Removed(0);
 /// From among two records.
-const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
+pub(super) const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
@@ -369,58 +369,64 @@ const TWINS: [Twin; 29] = [
     },
 ];
 
-fn ran(mu: f64, score: f64) -> Ran1 {
+pub(super) fn ran(mu: f64, score: f64) -> Ran1 {
     Ran1 { mu, score }
 }
 
 /// One release, at the claimed noise.
-fn one(tape: &mut AuditTape, exact: f64, deviation: f64) -> Ran1 {
+pub(super) fn one(tape: &mut AuditTape, exact: f64, deviation: f64) -> Ran1 {
     ran(1.0 / Z, tape.gaussian(&[exact], deviation)[0])
 }
 
-fn clipped_sum(data: &[f64]) -> f64 {
+pub(super) fn clipped_sum(data: &[f64]) -> f64 {
     data.iter().map(|x| x.clamp(-1.0, 1.0)).sum()
 }
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for twin in &TWINS {
-        let Neighbours(with, without, changed) = twin.data;
-        registry.add(
-            MechanismReplay::new(
-                &format!("{}/replay", twin.name),
-                GROUP,
-                move |_| {
-                    vec![Pair {
-                        name: twin.name.to_owned(),
-                        recorded: with.to_vec(),
-                        replayed: without.to_vec(),
-                        changed,
-                    }]
-                },
-                |tape, data, at| (twin.run)(tape, data, at).mu,
-            )
-            .control(),
-        );
-        let claimed = (twin.run)(&mut AuditTape::recording(0), with, 0).mu;
-        registry.add(
-            Canary::new(
-                &format!("{}/canary", twin.name),
-                GROUP,
-                Claim::gaussian(claimed, DELTA)?,
-                Statistic::GaussianDp,
-                move |world, seed| {
-                    let data = if world == World::In { with } else { without };
-                    // The sample is drawn as it comes: a position beyond the data forces nobody in.
-                    let mut tape = AuditTape::recording(seed);
-                    Ok((twin.run)(&mut tape, data, usize::MAX).score)
-                },
-            )
-            .with_runs(60_000, 400_000)
-            .control(),
-        );
+        add(registry, twin)?;
     }
     real_curator(registry)?;
     one_run(registry)
+}
+
+/// Both audits of a twin.
+pub(super) fn add(registry: &mut Registry, twin: &'static Twin) -> Result<(), CheckError> {
+    let Neighbours(with, without, changed) = twin.data;
+    registry.add(
+        MechanismReplay::new(
+            &format!("{}/replay", twin.name),
+            GROUP,
+            move |_| {
+                vec![Pair {
+                    name: twin.name.to_owned(),
+                    recorded: with.to_vec(),
+                    replayed: without.to_vec(),
+                    changed,
+                }]
+            },
+            |tape, data, at| (twin.run)(tape, data, at).mu,
+        )
+        .control(),
+    );
+    let claimed = (twin.run)(&mut AuditTape::recording(0), with, 0).mu;
+    registry.add(
+        Canary::new(
+            &format!("{}/canary", twin.name),
+            GROUP,
+            Claim::gaussian(claimed, DELTA)?,
+            Statistic::GaussianDp,
+            move |world, seed| {
+                let data = if world == World::In { with } else { without };
+                // The sample is drawn as it comes: a position beyond the data forces nobody in.
+                let mut tape = AuditTape::recording(seed);
+                Ok((twin.run)(&mut tape, data, usize::MAX).score)
+            },
+        )
+        .with_runs(60_000, 400_000)
+        .control(),
+    );
+    Ok(())
 }
 
 /// Mistakes around the real curator: what its assumptions rule out, and a ledger that forgets.

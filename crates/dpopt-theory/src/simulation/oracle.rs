@@ -115,7 +115,8 @@ impl<P: Population> SimulatedOracle<P> {
         }
         Self {
             facts: OracleFacts::new(population.dim(), records, adjacency, offers)
-                .with_constants(population.lipschitz(), population.smoothness()),
+                .with_constants(population.lipschitz(), population.smoothness())
+                .with_blocks(population.blocks()),
             books: Books::new(Curator::simulated(adjacency, seed), records),
             noise: key.stream(StreamId::new(Purpose::Noise, 0)),
             key,
@@ -515,12 +516,15 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
             } => Answer::Mean(self.release_smoothed((of, smoothing), over, noise)?),
             Question::Norm {
                 of,
+                within,
                 shift,
                 over,
                 noise,
             } => {
                 let (mean, std) = self.read_mean(of, shift, over, noise)?;
-                Answer::Number(Number::new(norm(&mean) + std * self.normal(), std))
+                let within = within.unwrap_or(0..mean.len());
+                let part = mean.get(within).unwrap_or_default();
+                Answer::Number(Number::new(norm(part) + std * self.normal(), std))
             }
             Question::LeastNorm { among, epsilon } => Answer::Chosen(self.select(among, epsilon)?),
             Question::Value {

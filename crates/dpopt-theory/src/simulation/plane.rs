@@ -141,6 +141,7 @@ impl<P: Problem> Oracle for PlaneOracle<P> {
             }
             Question::Norm {
                 of,
+                within: None,
                 shift,
                 over: Which::All,
                 noise,

@@ -1,6 +1,6 @@
 //! What a simulation takes means of: weighted records, or a problem in closed form.
 
-use dpopt_oracle::{Differentiable, Loss, RecordOf, Records, Segment, TwiceDifferentiable};
+use dpopt_oracle::{Blocks, Differentiable, Loss, RecordOf, Records, Segment, TwiceDifferentiable};
 
 use super::weighted::WeightedRecords;
 use crate::problem::{Problem, SecondOrderProblem};
@@ -25,6 +25,11 @@ pub trait Population {
     /// Whether the gradient of an erased record is zero, as zero-out adjacency needs.
     fn vanishes_on_erased(&self) -> bool {
         true
+    }
+
+    /// How a point is split, of a saddle problem.
+    fn blocks(&self) -> Option<Blocks> {
+        None
     }
 
     /// f(w; x_i).
@@ -55,6 +60,7 @@ pub trait Population {
 pub struct ClosedForm<'a, P: ?Sized> {
     problem: &'a P,
     records: [u64; 1],
+    blocks: Option<Blocks>,
     /// hess F(w) v, where it is asked for.
     product: Option<Product<P>>,
 }
@@ -67,8 +73,16 @@ impl<'a, P: Problem + ?Sized> ClosedForm<'a, P> {
         Self {
             problem,
             records: [records.max(1)],
+            blocks: None,
             product: None,
         }
+    }
+
+    /// Of a saddle problem, whose points are split like this.
+    #[must_use]
+    pub fn with_blocks(self, blocks: Blocks) -> Self {
+        let blocks = (blocks.y > 0).then_some(blocks);
+        Self { blocks, ..self }
     }
 
     /// With the Hessians of the problem.
@@ -97,6 +111,10 @@ impl<P: Problem + ?Sized> Population for ClosedForm<'_, P> {
 
     fn smoothness(&self) -> f64 {
         self.problem.smoothness()
+    }
+
+    fn blocks(&self) -> Option<Blocks> {
+        self.blocks
     }
 
     fn value(&self, _: usize, point: &[f64]) -> f64 {
@@ -164,6 +182,10 @@ impl<L: Differentiable> Population for WeightedLoss<'_, L> {
 
     fn smoothness(&self) -> f64 {
         self.loss.constants_on(self.data.records()).smoothness
+    }
+
+    fn blocks(&self) -> Option<Blocks> {
+        self.loss.blocks(self.data.records())
     }
 
     fn vanishes_on_erased(&self) -> bool {

@@ -51,6 +51,7 @@ mod goldstein_periods;
 mod journal;
 mod judge;
 mod kl_spider;
+mod minimax;
 mod page;
 mod projection;
 mod proximal;

@@ -19,6 +19,9 @@
 //! | [`Slide`] | rates of one pass to a second-order point: as long a way as the gap allows |
 //! | [`SmoothRamp`] | second-order rates: the ramp-bowl with a Lipschitz Hessian |
 //! | [`MeanBall`], [`LeCam`], [`Barrier`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
+//! | [`CosineSaddle`] | saddle problems with a strict saddle of Phi, or with curvature that only y gives |
+//! | [`QuadraticGame`] | saddle problems with every eigenvalue of Phi |
+//! | [`Coupled`] | any of the others as the Phi of a saddle problem: rates |
 //! | [`Spokes`] | a sample whose gradients are far from its population's |
 //! | [`Coins`] | convex generalised linear samples with a known population gradient |
 //! | [`Fingerprint`] | records that give themselves away |
@@ -27,6 +30,8 @@
 mod barrier;
 mod cells;
 mod coins;
+mod cosine_saddle;
+mod coupled;
 mod cubic_saddles;
 mod fingerprint;
 mod kinks;
@@ -36,6 +41,7 @@ mod mean_ball;
 mod over_mean;
 mod power;
 mod product;
+mod quadratic_game;
 mod radial;
 mod ramp_bowl;
 mod ramp_cone;
@@ -57,6 +63,8 @@ mod wells;
 pub use barrier::Barrier;
 pub use cells::{Answer, CellSquares, CellSquaresMean, DesignError};
 pub use coins::Coins;
+pub use cosine_saddle::CosineSaddle;
+pub use coupled::Coupled;
 pub use cubic_saddles::CubicSaddles;
 pub use fingerprint::Fingerprint;
 pub use kinks::{Logarithm, Ring};
@@ -66,6 +74,7 @@ pub use mean_ball::{MeanBall, MeanBallMean};
 pub use over_mean::{AffineLoss, OverMean};
 pub use power::Power;
 pub use product::Product;
+pub use quadratic_game::{QuadraticGame, schur_least};
 pub use radial::{Profile, Radial};
 pub use ramp_bowl::{Ramp, RampBowl};
 pub use ramp_cone::RampCone;

@@ -1,0 +1,206 @@
+//! What steps and errors of the two blocks have to do with each other.
+
+use dpopt_solver::PublicFacts;
+
+use crate::facts::SaddleFacts;
+
+/// The numbers of a saddle problem under one scale of y, in which planners think. Without y all that belongs to it is zero.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Numbers {
+    /// d1 and d2.
+    pub(crate) x_dim: f64,
+    pub(crate) y_dim: f64,
+    /// s.
+    pub(crate) scale: f64,
+    /// w = L_xy/m.
+    pub(crate) coupling: f64,
+    /// r = 1 - m/L_yy: an exact ascent step of size 1/L_yy brings y so much nearer.
+    pub(crate) contraction: f64,
+    /// lambda = 1/L_yy.
+    pub(crate) rate: f64,
+    pub(crate) smooth_xy: f64,
+    pub(crate) strong_concavity: f64,
+    /// L_Phi.
+    pub(crate) value_smoothness: f64,
+    /// Diameter of Y.
+    pub(crate) diameter: f64,
+    /// Noise of an anchor per coordinate and multiplier: (sensitivity) C/n.
+    pub(crate) anchor: f64,
+    /// Noise of a variation per coordinate, multiplier and length of the displacement: (sensitivity) L/n.
+    pub(crate) variation: f64,
+    /// C and L.
+    pub(crate) clip: f64,
+    pub(crate) smoothness: f64,
+}
+
+impl Numbers {
+    pub(crate) fn new(facts: &SaddleFacts, scale: f64) -> Self {
+        let joint = facts.joint(scale);
+        let with_y = facts.y_dim() > 0;
+        let of_y = |value: f64| if with_y { value } else { 0.0 };
+        Self {
+            x_dim: facts.x_dim as f64,
+            y_dim: facts.y_dim() as f64,
+            scale,
+            coupling: of_y(facts.mean.coupling()),
+            contraction: of_y(1.0 - 1.0 / facts.mean.condition()).max(0.0),
+            rate: of_y(1.0 / facts.mean.smooth_yy),
+            smooth_xy: of_y(facts.mean.smooth_xy),
+            strong_concavity: if with_y {
+                facts.mean.strong_concavity
+            } else {
+                1.0
+            },
+            value_smoothness: facts.mean.value_smoothness,
+            diameter: of_y(facts.domain.diameter()),
+            anchor: joint.noise_std(joint.lipschitz, 1.0),
+            variation: joint.noise_std(joint.smoothness, 1.0),
+            clip: joint.lipschitz,
+            smoothness: joint.smoothness,
+        }
+    }
+
+    /// Inner steps after which y is so much nearer (a `factor` above 1), at least one; none without y.
+    pub(crate) fn inner_steps(&self, factor: f64) -> u64 {
+        match self.contraction {
+            _ if self.y_dim == 0.0 => 0,
+            r if r < 1e-9 => 1,
+            r => (factor.ln() / -r.ln()).ceil().max(1.0) as u64,
+        }
+    }
+
+    /// r^K.
+    pub(crate) fn left(&self, inner: u64) -> f64 {
+        self.contraction.powf(inner as f64)
+    }
+
+    /// Squared path of y, over s^2, in an outer step of length 1 without noise: c_K^2 (lambda L_xy/(1 - r^K))^2/s^2.
+    pub(crate) fn movement(&self, inner: u64) -> f64 {
+        if inner == 0 {
+            return 0.0;
+        }
+        let first = self.rate * self.smooth_xy / (1.0 - self.left(inner));
+        squares(self.contraction, inner) * (first / self.scale).powi(2)
+    }
+
+    /// (2 sqrt d + 4) 2^-29: rounding of a mean over its radius.
+    pub(crate) fn rounding(&self) -> f64 {
+        PublicFacts::rounding(1.0, (self.x_dim + self.y_dim) as usize)
+    }
+}
+
+/// The scales to try: around the one with the least noise of an anchor in grad Phi, s^2 = w sqrt(d2) C_x/(sqrt(d1) C_y).
+pub(crate) fn scales(facts: &SaddleFacts) -> Vec<f64> {
+    if facts.y_dim() == 0 {
+        return vec![1.0];
+    }
+    let noise = facts.mean.coupling() * (facts.y_dim() as f64 / facts.x_dim as f64).sqrt();
+    let least = (noise * facts.record.lipschitz_x / facts.record.lipschitz_y).sqrt();
+    (-6..=6)
+        .map(|k| least * 2f64.powf(0.25 * f64::from(k)))
+        .collect()
+}
+
+/// 1 + r^2 + ... + r^(2 (K - 1)).
+pub(crate) fn squares(r: f64, inner: u64) -> f64 {
+    if r >= 1.0 {
+        return inner as f64;
+    }
+    (1.0 - r.powf(2.0 * inner as f64)) / (1.0 - r * r)
+}
+
+/// t with P(chi_d > t) <= failure for the length of a vector of `dim` standard normal numbers.
+///
+/// # Source
+/// Chernoff: P(chi_d^2 > u d) <= exp(-(d/2)(u - 1 - ln u)) for u > 1.
+pub(crate) fn chi_reach(dim: f64, failure: f64) -> f64 {
+    if dim == 0.0 {
+        return 0.0;
+    }
+    let needed = 2.0 * (1.0 / failure).ln() / dim;
+    let short = |u: f64| u - 1.0 - u.ln() < needed;
+    let mut high = 2.0;
+    while short(high) {
+        high *= 2.0;
+    }
+    let mut low = 1.0;
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if short(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (high * dim).sqrt()
+}
+
+/// Multipliers of anchors and variations of which so many are released, such that A z_v^2 + B z_u^2 is `variance`, and the least squared mu that
+/// this costs.
+///
+/// # Formula
+/// N_v/z_v^2 + N_u/z_u^2 is least at z_v^2 = V sqrt(N_v/A)/c, z_u^2 = V sqrt(N_u/B)/c with c = sqrt(A N_v) + sqrt(B N_u), where it is c^2/V.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Split {
+    pub(crate) anchor: f64,
+    pub(crate) variation: f64,
+    pub(crate) cost: f64,
+}
+
+impl Split {
+    pub(crate) fn new(
+        (a, anchors): (f64, f64),
+        (b, variations): (f64, f64),
+        variance: f64,
+    ) -> Self {
+        let (roots, other) = ((a * anchors).sqrt(), (b * variations).sqrt());
+        let sum = roots + other;
+        let anchor = (variance * (anchors / a).sqrt() / sum).sqrt();
+        Self {
+            anchor,
+            variation: if b * variations > 0.0 {
+                (variance * (variations / b).sqrt() / sum).sqrt()
+            } else {
+                anchor
+            },
+            cost: sum * sum / variance,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P(chi_1 > 1.96) = 0.05, P(chi_2 > t) = exp(-t^2/2), P(chi_10^2 > 18.307) = 0.05: never below, and not far above.
+    #[test]
+    fn lengths_of_normal_vectors() {
+        for (dim, failure, known) in [
+            (1.0, 0.05, 1.959_964),
+            (2.0, 1e-5, (2.0 * 1e5f64.ln()).sqrt()),
+            (10.0, 0.05, 18.307_04f64.sqrt()),
+            (100.0, 0.05, 124.342_1f64.sqrt()),
+        ] {
+            let found = chi_reach(dim, failure);
+            assert!(
+                found >= known && found < 1.36 * known,
+                "{dim} {found} {known}"
+            );
+        }
+        assert_eq!(chi_reach(0.0, 0.1), 0.0);
+    }
+
+    #[test]
+    fn splits_meet_their_variance_at_the_least_cost() {
+        let (a, b, variance) = (0.3, 0.02, 1e-4);
+        let at = Split::new((a, 7.0), (b, 90.0), variance);
+        assert!((a * at.anchor.powi(2) + b * at.variation.powi(2) - variance).abs() < 1e-16);
+        let cost = |v: f64, u: f64| 7.0 / (v * v) + 90.0 / (u * u);
+        assert!((cost(at.anchor, at.variation) / at.cost - 1.0).abs() < 1e-12);
+        for change in [0.98f64, 1.02] {
+            let anchor = at.anchor * change;
+            let variation = ((variance - a * anchor * anchor) / b).sqrt();
+            assert!(cost(anchor, variation) > at.cost);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `saddle-certificate`: what two released norms and one released Hessian say of the value function.
+
+use dpopt_linalg::{distance, lifted, norm};
+use dpopt_oracle::query::{HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
+use dpopt_oracle::{AskError, Linear, Oracle};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, UnitError, Which};
+use dpopt_solver::{PublicFacts, ReleasedNorm, normal_reach, paid};
+use serde::Serialize;
+
+use crate::facts::SaddleFacts;
+
+/// Beyond this products with rows may overflow, and records count as zero.
+const FAR: f64 = 1e100;
+/// Share of a certificate's cost that is the Hessian's. A choice.
+const HESSIAN_SHARE: f64 = 0.5;
+
+/// Multipliers of the releases of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CertificateNoise {
+    /// Of the norm of grad_x.
+    pub x: NoiseMultiplier,
+    /// Of the norm of grad_y; none without y.
+    pub y: Option<NoiseMultiplier>,
+    /// Of the Hessian; none for a certificate of first order.
+    pub hessian: Option<NoiseMultiplier>,
+}
+
+impl CertificateNoise {
+    /// The multipliers that a squared mu of `cost` pays for: half of it for the Hessian, and the norms such that the bound is the least.
+    ///
+    /// # Errors
+    /// [`UnitError`] for a cost that no multiplier in range pays.
+    pub fn for_cost(
+        facts: &SaddleFacts,
+        scale: f64,
+        cost: f64,
+        second_order: bool,
+    ) -> Result<Self, UnitError> {
+        let norms = if second_order {
+            (1.0 - HESSIAN_SHARE) * cost
+        } else {
+            cost
+        };
+        let hessian = second_order.then(|| NoiseMultiplier::new((HESSIAN_SHARE * cost).powf(-0.5)));
+        let hessian = hessian.transpose()?;
+        if facts.y_dim() == 0 {
+            let (x, y) = (NoiseMultiplier::new(norms.powf(-0.5))?, None);
+            return Ok(Self { x, y, hessian });
+        }
+        // 1/z_x^2 + 1/z_y^2 = cost, and z_x + c z_y is least, at z_x = c^(1/3) z_y.
+        let ratio = (facts.mean.coupling() / scale).cbrt();
+        let y = ((1.0 + ratio.powi(-2)) / norms).sqrt();
+        Ok(Self {
+            x: NoiseMultiplier::new(ratio * y)?,
+            y: Some(NoiseMultiplier::new(y)?),
+            hessian,
+        })
+    }
+
+    /// What it costs, in squared mu.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        let each = [Some(self.x), self.y, self.hessian];
+        let each = each.into_iter().flatten();
+        each.map(|z| z.get().powi(-2)).sum()
+    }
+}
+
+/// Why a certificate says nothing of the Hessian of Phi.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum OnlyFirstOrder {
+    /// y* may touch the boundary of its domain, where Phi may have no Hessian.
+    DomainMayBind,
+    /// No Hessian was to be released: the facts know no bound on it, or on how it changes with y, or there are too many coordinates.
+    NoHessian,
+    /// The released matrix can't be evaluated.
+    NotEvaluated,
+}
+
+/// What holds at a point with probability 1 - p. Public.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SaddleCertificate {
+    /// ||grad Phi(x)|| is at most that.
+    pub gradient: f64,
+    /// ||y - y*(x)|| is at most that.
+    pub distance: f64,
+    /// What is known of the Hessian of Phi at x, or why nothing is.
+    pub hessian: Result<ReleasedCurvature, OnlyFirstOrder>,
+    /// The released norm of grad_x.
+    pub norm: ReleasedNorm,
+    /// Squared mu of what was released.
+    pub cost: f64,
+}
+
+/// What a released Hessian says of that of Phi. Public.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleasedCurvature {
+    /// The least eigenvalue of the Hessian of Phi is at least that.
+    pub least: f64,
+    /// That of the released matrix.
+    pub estimate: f64,
+    /// A unit eigenvector of it, in x.
+    pub direction: Vec<f64>,
+}
+
+/// Releases a certificate at a joint point; none where the cap does not pay for it, or the point is too far away for products.
+///
+/// # Formula
+/// Of the mean F of losses whose gradients and Hessians the clips leave whole, with q the upper normal quantile at p/5, t = sqrt(2 ln(5/p)), noise s_x and s_y of the
+/// norms and s of the Hessian's packed coordinates, in the coordinates of the joint point:
+/// - delta = (N_y + q s_y)/m >= ||y - y*(x)||;
+/// - ||grad Phi(x)|| <= N_x + q s_x + L_xy delta;
+/// - where y is further than delta from the boundary of Y, for any X made of the release, W = ||X||, S = [I; X]^T M' [I; X]:
+///   lambda_min(hess Phi(x)) >= lambda_min(S) - s (q + sqrt 2 W (sqrt d2 + t) + W^2 (sqrt(2 d2) + t)) - rho_J delta (1 + (scale W)^2).
+///
+/// X is C'^-1 B'^T, with eigenvalues of C' below m raised to it. Rounding to the lattice, of the point into Y and of the eigenproblem is added. See
+/// `docs/theory/saddle-certificate.md`.
+///
+/// # Privacy
+/// Up to three Gaussian releases on all records: two norms, and a Hessian clipped in Frobenius norm. The last is left out where the first two say that
+/// it is of no use.
+///
+/// # Errors
+/// [`AskError`].
+pub fn saddle_certificate(
+    facts: &SaddleFacts,
+    scale: f64,
+    point: &[f64],
+    (noise, failure): (&CertificateNoise, f64),
+    oracle: &mut dyn Oracle,
+) -> Result<Option<SaddleCertificate>, AskError> {
+    if !point.iter().all(|w| w.abs() <= FAR) || point.len() != facts.x_dim + facts.y_dim() {
+        return Ok(None);
+    }
+    let (blocks, mean) = (facts.blocks(scale), &facts.mean);
+    let q = normal_reach(failure / 5.0);
+    let clip = facts.joint(scale).lipschitz;
+    let Ok(radius) = ClipNorm::new(clip) else {
+        return Ok(None);
+    };
+    let rounding = PublicFacts::rounding(clip, point.len());
+    let mut cost = 0.0;
+    let mut norm_of = |within, z: NoiseMultiplier, oracle: &mut dyn Oracle| {
+        let field = Linear::field(point, radius);
+        let released = paid(oracle.norm_within(field, Some(within), &[], (Which::All, z)))?;
+        if released.is_some() {
+            cost += z.get().powi(-2);
+        }
+        Ok::<_, AskError>(released)
+    };
+    let Some(of_x) = norm_of(0..blocks.x, noise.x, oracle)? else {
+        return Ok(None);
+    };
+    let upper = of_x.number + q * of_x.noise_std + rounding;
+    let norm = ReleasedNorm {
+        step: 0,
+        norm: of_x.number,
+        noise_std: of_x.noise_std,
+        upper,
+    };
+    // How far y is from y*, by strong concavity; and how far the nearest point of Y is from y, by rounding.
+    let (_, y) = blocks.split(point);
+    let mut delta = 0.0;
+    if let Some(z) = noise.y.filter(|_| blocks.y > 0) {
+        let Some(of_y) = norm_of(blocks.x..point.len(), z, oracle)? else {
+            return Ok(None);
+        };
+        let mut inside = y.clone();
+        facts.domain.project(&mut inside);
+        let off = distance(&inside, &y);
+        let slope = ((of_y.number + q * of_y.noise_std + rounding) / scale).max(0.0);
+        delta = off + (slope + mean.smooth_yy * off) / mean.strong_concavity;
+    }
+    let gradient = upper.max(rounding)
+        + if delta > 0.0 {
+            mean.smooth_xy * delta
+        } else {
+            0.0
+        };
+    let mut found = SaddleCertificate {
+        gradient,
+        distance: delta,
+        hessian: Err(OnlyFirstOrder::NoHessian),
+        norm,
+        cost,
+    };
+    let (Some(z), true) = (noise.hessian, knows_hessians(facts)) else {
+        return Ok(Some(found));
+    };
+    if facts.domain.margin(&y) <= delta {
+        found.hessian = Err(OnlyFirstOrder::DomainMayBind);
+        return Ok(Some(found));
+    }
+    let Ok(radius) = ClipNorm::new(facts.record.frobenius(scale)) else {
+        return Ok(Some(found));
+    };
+    let of = HessianMatrix { point, radius };
+    let Some(released) = paid(oracle.hessian(of, Which::All, z))? else {
+        return Ok(Some(found));
+    };
+    found.cost += z.get().powi(-2);
+    let matrix = unpack_symmetric(point.len(), &released.mean);
+    let matrix = matrix.ok_or(AskError::Shape { dim: point.len() })?;
+    let floor = scale * scale * mean.strong_concavity;
+    // Noise beyond the range of numbers, or an iteration that does not converge on a matrix that is public by then.
+    let Ok(lift) = lifted(point.len(), &matrix, blocks.x, floor) else {
+        found.hessian = Err(OnlyFirstOrder::NotEvaluated);
+        return Ok(Some(found));
+    };
+    let (w, d2) = (lift.lift, blocks.y as f64);
+    let t = (2.0 * (5.0 / failure).ln()).sqrt();
+    let spread =
+        q + std::f64::consts::SQRT_2 * w * (d2.sqrt() + t) + w * w * ((2.0 * d2).sqrt() + t);
+    let drift = if delta > 0.0 {
+        mean.joint_hessian_lipschitz * delta * (1.0 + (scale * w).powi(2))
+    } else {
+        0.0
+    };
+    let rounded = PublicFacts::rounding(radius.get(), of.coordinates()) * (1.0 + w * w);
+    let least = lift.least - lift.rounding - released.noise_std * spread - drift - rounded;
+    found.hessian = Ok(ReleasedCurvature {
+        least,
+        estimate: lift.least,
+        direction: lift.direction,
+    });
+    Ok(Some(found))
+}
+
+/// Whether enough is known for a certificate of second order.
+pub(crate) fn knows_hessians(facts: &SaddleFacts) -> bool {
+    let coordinates = facts.x_dim + facts.y_dim();
+    coordinates <= MAX_PRIVATE_HESSIAN_DIM
+        && facts.record.hessian_frobenius.is_finite()
+        && (facts.y_dim() == 0 || facts.mean.joint_hessian_lipschitz.is_finite())
+}
+
+/// How long a vector is, as far as it is known to be one.
+pub(crate) fn unit(direction: &[f64]) -> Vec<f64> {
+    let length = norm(direction);
+    if !(length > 0.0) {
+        return vec![0.0; direction.len()];
+    }
+    direction.iter().map(|u| u / length).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::tests::unit as facts;
+
+    /// Costs add up to what was asked for, and no other ratio has a smaller bound.
+    #[test]
+    fn noise_of_norms_is_split_best() {
+        let facts = facts(1000);
+        for (scale, second) in [(0.5, true), (1.0, false), (3.0, true)] {
+            let noise = CertificateNoise::for_cost(&facts, scale, 0.01, second).unwrap();
+            assert!((noise.cost() / 0.01 - 1.0).abs() < 1e-12);
+            assert_eq!(noise.hessian.is_some(), second);
+            let (x, y) = (noise.x.get(), noise.y.unwrap().get());
+            let norms = x.powi(-2) + y.powi(-2);
+            let bound = |x: f64, y: f64| x + facts.mean.coupling() / scale * y;
+            for change in [0.97f64, 1.03] {
+                let other = x * change;
+                let rest = (norms - other.powi(-2)).powf(-0.5);
+                assert!(bound(other, rest) > bound(x, y));
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What a planner of a saddle problem may know: constants of one record, and constants of the mean.
+
+use dpopt_linalg::Domain;
+use dpopt_oracle::{Blocks, Convexity, SaddleConstants};
+use dpopt_privacy::Adjacency;
+use dpopt_solver::{PlanError, PublicFacts};
+use serde::Serialize;
+
+/// Constants of the **mean** loss F: they decide on steps, horizons, tracking and bounds, and on no noise.
+///
+/// Phi(x) = max over y of F(x, y), and y*(x) is where. Public, and never computed from protected records.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MeanFacts {
+    /// m: F(x, .) is m-strongly concave on Y, for every x. ("mu" is the Gaussian-DP parameter here.)
+    pub strong_concavity: f64,
+    /// L_yy: Lipschitz constant of grad_y F in y; at least m.
+    pub smooth_yy: f64,
+    /// L_xy: Lipschitz constant of grad_x F in y, and of grad_y F in x.
+    pub smooth_xy: f64,
+    /// L_Phi: Lipschitz constant of grad Phi; L_xx + L_xy^2/m always is one.
+    pub value_smoothness: f64,
+    /// F0: at least Phi(x_0) - inf Phi; infinite where none is known.
+    pub value_gap: f64,
+    /// rho_Phi: Lipschitz constant of the Hessian of Phi, where y* is inside of Y; infinite where none is known.
+    pub value_hessian_lipschitz: f64,
+    /// rho_J: Lipschitz constant in y of the Hessian of F in (x, y); infinite where none is known.
+    pub joint_hessian_lipschitz: f64,
+}
+
+impl MeanFacts {
+    /// kappa_y = L_yy/m.
+    #[must_use]
+    pub fn condition(&self) -> f64 {
+        self.smooth_yy / self.strong_concavity
+    }
+
+    /// w = L_xy/m: y* is Lipschitz with this constant, and an error of grad_y moves grad Phi by so much.
+    #[must_use]
+    pub fn coupling(&self) -> f64 {
+        self.smooth_xy / self.strong_concavity
+    }
+}
+
+/// Everything that a planner of a saddle problem may know. Nothing that depends on the records may enter here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaddleFacts {
+    /// Public number of records n, as [`PublicFacts::records`].
+    pub records: u64,
+    /// Neighbouring relation.
+    pub adjacency: Adjacency,
+    /// d1: coordinates of x.
+    pub x_dim: usize,
+    /// Y, where y is maximised over; its dimension is d2.
+    pub domain: Domain,
+    /// Of one record's loss: clips and noise.
+    pub record: SaddleConstants,
+    /// Of the mean: everything else.
+    pub mean: MeanFacts,
+}
+
+impl SaddleFacts {
+    /// Refuses numbers that are not positive and finite where they have to be, facts that contradict each other, and domains that
+    /// are empty or unbounded.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`], [`PlanError::Contradiction`], [`PlanError::Domain`].
+    pub fn check(&self) -> Result<(), PlanError> {
+        let SaddleFacts { record, mean, .. } = self;
+        for (name, value) in [
+            ("records", self.records as f64),
+            ("x_dim", self.x_dim as f64),
+            ("lipschitz_x", record.lipschitz_x),
+            ("smooth_xx", record.smooth_xx),
+            ("value_smoothness", mean.value_smoothness),
+        ] {
+            PlanError::positive(name, value)?;
+        }
+        self.domain.check()?;
+        // Without y it is minimisation, and the facts of y are nothing.
+        if self.y_dim() == 0 {
+            return Ok(());
+        }
+        for (name, value) in [
+            ("diameter of the domain of y", self.domain.diameter()),
+            ("lipschitz_y", record.lipschitz_y),
+            ("record's smooth_xy", record.smooth_xy),
+            ("record's smooth_yy", record.smooth_yy),
+            ("strong_concavity", mean.strong_concavity),
+            ("smooth_xy", mean.smooth_xy),
+            ("smooth_yy", mean.smooth_yy),
+        ] {
+            PlanError::positive(name, value)?;
+        }
+        for (name, value, limit_name, limit) in [
+            (
+                "strong_concavity",
+                mean.strong_concavity,
+                "smooth_yy",
+                mean.smooth_yy,
+            ),
+            (
+                "smooth_xy",
+                mean.smooth_xy,
+                "record's smooth_xy",
+                record.smooth_xy,
+            ),
+            (
+                "smooth_yy",
+                mean.smooth_yy,
+                "record's smooth_yy",
+                record.smooth_yy,
+            ),
+        ] {
+            if value > limit * (1.0 + 1e-12) {
+                return Err(PlanError::Contradiction {
+                    name,
+                    value,
+                    limit_name,
+                    limit,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// d2: coordinates of y.
+    #[must_use]
+    pub fn y_dim(&self) -> usize {
+        self.domain.dim()
+    }
+
+    /// The blocks of a joint point under the scale s of y.
+    #[must_use]
+    pub fn blocks(&self, scale: f64) -> Blocks {
+        Blocks {
+            x: self.x_dim,
+            y: self.y_dim(),
+            scale,
+        }
+    }
+
+    /// The blocks that an oracle of this problem names: none without y, where it is one of minimisation.
+    pub(crate) fn walked_blocks(&self, scale: f64) -> Option<Blocks> {
+        (self.y_dim() > 0).then(|| self.blocks(scale))
+    }
+
+    /// The facts of the joint field under the scale s of y: clip hypot(C_x, s C_y), its Lipschitz constant, d1 + d2 coordinates. The gap
+    /// is that of Phi.
+    #[must_use]
+    pub fn joint(&self, scale: f64) -> PublicFacts {
+        PublicFacts {
+            records: self.records,
+            dim: self.x_dim + self.y_dim(),
+            adjacency: self.adjacency,
+            lipschitz: self.record_alone().clip(scale),
+            smoothness: self.record_alone().smoothness(scale),
+            initial_gap: self.mean.value_gap,
+            row_norm: f64::INFINITY,
+            convexity: Convexity::Nonconvex,
+        }
+    }
+
+    /// The constants of one record; those of y are zero without y.
+    fn record_alone(&self) -> SaddleConstants {
+        match self.y_dim() {
+            0 => SaddleConstants {
+                lipschitz_y: 0.0,
+                smooth_xy: 0.0,
+                smooth_yy: 0.0,
+                ..self.record
+            },
+            _ => self.record,
+        }
+    }
+
+    /// What every point satisfies, if it is the start: norm(grad Phi(x_0)) <= min(C_x, sqrt(2 L_Phi F0)). A bound that is not below
+    /// it says nothing.
+    #[must_use]
+    pub fn trivial_bound(&self) -> f64 {
+        let of_gap = (2.0 * self.mean.value_smoothness * self.mean.value_gap).sqrt();
+        self.record.lipschitz_x.min(of_gap)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Constants of one, n records, d1 = d2 = 5.
+    pub(crate) fn unit(records: u64) -> SaddleFacts {
+        SaddleFacts {
+            records,
+            adjacency: Adjacency::ReplaceOne,
+            x_dim: 5,
+            domain: Domain::ball(5, 1.0),
+            record: SaddleConstants {
+                lipschitz_x: 1.0,
+                lipschitz_y: 1.0,
+                smooth_xx: 1.0,
+                smooth_xy: 1.0,
+                smooth_yy: 1.0,
+                hessian_frobenius: 2.0,
+            },
+            mean: MeanFacts {
+                strong_concavity: 1.0,
+                smooth_yy: 1.0,
+                smooth_xy: 1.0,
+                value_smoothness: 2.0,
+                value_gap: 1.0,
+                value_hessian_lipschitz: 1.0,
+                joint_hessian_lipschitz: 1.0,
+            },
+        }
+    }
+
+    #[test]
+    fn facts_that_contradict_each_other_are_refused() {
+        assert_eq!(unit(10).check(), Ok(()));
+        let mut facts = unit(10);
+        facts.mean.strong_concavity = 1.5;
+        let error = facts.check().unwrap_err().to_string();
+        assert_eq!(error, "strong_concavity can't be 1.5: smooth_yy is 1");
+        facts = unit(10);
+        facts.mean.smooth_xy = 2.0;
+        assert!(matches!(
+            facts.check(),
+            Err(PlanError::Contradiction { .. })
+        ));
+        for m in [0.0, -1.0, f64::NAN] {
+            facts = unit(10);
+            facts.mean.strong_concavity = m;
+            assert!(matches!(facts.check(), Err(PlanError::BadFact { .. })));
+        }
+        facts = unit(10);
+        facts.domain = Domain::Everywhere { dim: 5 };
+        assert!(matches!(facts.check(), Err(PlanError::BadFact { .. })));
+    }
+
+    #[test]
+    fn without_y_it_is_minimisation() {
+        let mut facts = unit(10);
+        facts.domain = Domain::Everywhere { dim: 0 };
+        facts.mean.strong_concavity = 0.0;
+        assert_eq!(facts.check(), Ok(()));
+        assert_eq!(facts.joint(1.0).dim, 5);
+    }
+}

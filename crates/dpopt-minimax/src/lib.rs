@@ -1,0 +1,29 @@
+//! Planners and walks for private minimax problems.
+//!
+//! Problem: minimise Phi(x) = max over y in Y of F(x, y), F the mean over records of f(x, y; record), strongly concave in y, under
+//! differential privacy. As in `dpopt-nonconvex`: **plan** from [`SaddleFacts`] and a [`Budget`], **run** against an
+//! [`Oracle`](dpopt_oracle::Oracle) over a [`Joint`](dpopt_oracle::Joint) loss, certify.
+//!
+//! A walk moves on joint points (x, y/s) and is given joint estimates of (grad_x, s grad_y): one release, one clip and one charge serve
+//! both blocks, inner steps included.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
+mod anytime;
+mod blocks;
+mod certificate;
+mod facts;
+mod registry;
+mod rgda;
+mod solver;
+mod spider_gda;
+mod tracker;
+
+pub use dpopt_solver::*;
+
+pub use anytime::{RGDA_ANYTIME, RgdaAnytimePlan, RgdaAnytimeSettings};
+pub use certificate::{CertificateNoise, OnlyFirstOrder, SaddleCertificate, saddle_certificate};
+pub use facts::{MeanFacts, SaddleFacts};
+pub use registry::{SOLVERS, solver};
+pub use rgda::{RGDA, RgdaPlan};
+pub use solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
+pub use spider_gda::{SPIDER_GDA, SpiderGdaPlan};

@@ -1,0 +1,15 @@
+//! All solvers of saddle problems.
+
+use crate::anytime::RGDA_ANYTIME;
+use crate::rgda::RGDA;
+use crate::solver::SaddleSolver;
+use crate::spider_gda::SPIDER_GDA;
+
+/// All of them.
+pub static SOLVERS: &[&SaddleSolver] = &[&RGDA_ANYTIME, &RGDA, &SPIDER_GDA];
+
+/// The solver of this name.
+#[must_use]
+pub fn solver(name: &str) -> Option<&'static SaddleSolver> {
+    SOLVERS.iter().copied().find(|solver| solver.name == name)
+}

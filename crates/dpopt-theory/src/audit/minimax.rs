@@ -1,0 +1,147 @@
+//! Audits of the solvers of saddle problems: replays on hostile records, the transcript meter, a test between two worlds, and twins.
+
+use std::sync::Arc;
+
+use dpopt_minimax::{
+    Budget, NoObserver, Plan, PlanError, RgdaAnytimePlan, RgdaAnytimeSettings, SOLVERS,
+    SaddleFacts, SaddleLimits,
+};
+use dpopt_oracle::PrivateData;
+use dpopt_privacy::{Adjacency, Curator};
+
+use super::common::{DELTA, RELATIONS, budget};
+use super::hostile::{private, with_canary};
+use super::hostile_saddle::{facts, means};
+use super::solvers::walk;
+use super::twins::{LEFT, Twin, Z, add as add_twin, clipped_sum, one, ran};
+use super::{
+    Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Registry, Statistic,
+    TranscriptMeter, Watched, WatchedKind, World, hostile_pairs,
+};
+
+const RECORDS: usize = 8;
+/// d1 and d2 of replays.
+const DIMS: (usize, usize) = (3, 2);
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
+    for adjacency in RELATIONS {
+        for solver in SOLVERS {
+            let planned = |facts: &SaddleFacts, budget: &Budget| {
+                (solver.planner)(facts, budget, &SaddleLimits::steps(1000))
+            };
+            let plan: Arc<dyn Plan> = Arc::from(smallest(adjacency, planned)?);
+            registry.add(replay(solver.name, plan, adjacency));
+        }
+        registry.add(TranscriptMeter::saddle(adjacency));
+    }
+    for twin in &TWINS {
+        add_twin(registry, twin)?;
+    }
+    canary(registry)
+}
+
+/// The plan for the fewest records that there is one for: dozens of releases, and not thousands.
+fn smallest<P>(
+    adjacency: Adjacency,
+    planned: impl Fn(&SaddleFacts, &Budget) -> Result<P, PlanError>,
+) -> Result<P, CheckError> {
+    let budget = budget(1.0)?;
+    let mut records = 50;
+    while records < 10_000_000 {
+        match planned(&facts(adjacency, records, DIMS), &budget) {
+            Ok(plan) => return Ok(plan),
+            Err(PlanError::Vacuous { .. } | PlanError::Unaffordable { .. }) => {
+                records += records / 4;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err("no number of records has a plan".into())
+}
+
+fn replay(name: &str, plan: Arc<dyn Plan>, adjacency: Adjacency) -> CuratorReplay<Vec<Hostile>> {
+    CuratorReplay::new(
+        &format!("{name}/replay/{adjacency}"),
+        name,
+        adjacency,
+        move |_| hostile_pairs(adjacency, RECORDS),
+        move |curator, records: &Vec<Hostile>| {
+            let data = private(records, adjacency, RECORDS)?;
+            let means = means(&data, &*plan, curator)?;
+            Ok(walk(&*plan, means))
+        },
+    )
+}
+
+/// One record at epsilon 1, present or not: told from all anchors, norms and Hessians of an adaptive run.
+fn canary(registry: &mut Registry) -> Result<(), CheckError> {
+    let adjacency = Adjacency::AddRemove;
+    let budget = budget(1.0)?;
+    let crowd = 3000;
+    let facts = facts(adjacency, crowd, (1, 1));
+    let plan = RgdaAnytimePlan::new(&facts, &budget, RgdaAnytimeSettings::new(1000))?;
+    let claim = Claim::gaussian(plan.mu(), DELTA)?;
+    let score = move |world: World, seed: u64| {
+        let canary = Hostile::new(Behaviour::Constant, 1.0);
+        let records = with_canary(world, adjacency, vec![Hostile::nothing()], canary);
+        let data = PrivateData::made_up_of(records, adjacency, Some(crowd))?;
+        let mut watched = Watched::new(means(&data, &plan, Curator::simulated(adjacency, seed))?);
+        plan.run(&mut watched, &mut NoObserver)?;
+        // Each fresh release of x is 1/n up in the one world; changes are not.
+        let all = watched.releases().iter().filter(|r| r.from.is_none());
+        let fresh = all.filter(|r| r.kind != WatchedKind::Norm);
+        Ok(fresh.map(|r| r.released[0] / r.deviation.powi(2)).sum())
+    };
+    let name = format!("rgda-anytime/canary/{adjacency}");
+    let target = Canary::new(&name, "rgda-anytime", claim, Statistic::GaussianDp, score);
+    registry.add(target.with_runs(20_000, 200_000));
+    Ok(())
+}
+
+/// One mistake each that a solver of saddle problems may make.
+const TWINS: [Twin; 5] = [
+    Twin {
+        // grad_x and grad_y, each clipped to 1 and released; one of them is charged. (Minimax E3.)
+        name: "rgda/two-blocks-one-charge",
+        data: LEFT,
+        run: |tape, data, _| {
+            let x = tape.gaussian(&[clipped_sum(data)], Z);
+            let y = tape.gaussian(&[clipped_sum(data)], Z);
+            ran(1.0 / Z, x[0] + y[0])
+        },
+    },
+    Twin {
+        // An anchor, and three variations over a tenth, whose noise is right; the anchor is charged. (Minimax E3: no K.)
+        name: "rgda/inner-steps-not-charged",
+        data: LEFT,
+        run: |tape, data, _| {
+            let moved = 0.1;
+            let mut score = tape.gaussian(&[clipped_sum(data)], Z)[0];
+            for _ in 0..3 {
+                score += tape.gaussian(&[moved * clipped_sum(data)], moved * Z)[0] / moved;
+            }
+            ran(1.0 / Z, score)
+        },
+    },
+    Twin {
+        // x moves by 1/10 and y by 1/100; the noise goes by the displacement of y. (Minimax E5.)
+        name: "rgda/x-move-without-noise",
+        data: LEFT,
+        run: |tape, data, _| {
+            let (x, y) = (0.1f64, 0.01);
+            one(tape, x.hypot(y) * clipped_sum(data), y * Z)
+        },
+    },
+    Twin {
+        // A record's s grad_y with s = 4 and |grad_y| = 1, under the noise for C_y = 1.
+        name: "rgda/scale-forgotten",
+        data: LEFT,
+        run: |tape, data, _| one(tape, 4.0 * clipped_sum(data), Z),
+    },
+    Twin {
+        // The run starts at y*(x_0), computed from the records. (Minimax E6.)
+        name: "rgda/exact-start",
+        data: LEFT,
+        run: |tape, data, _| one(tape, clipped_sum(data), 0.0),
+    },
+];
