@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use dpopt::nonconvex::{ExtraFacts, KlCondition, Limits, SOLVERS};
+use dpopt::nonconvex::{ExtraFacts, HessianFacts, KlCondition, Limits, SOLVERS};
 use dpopt::prelude::*;
 use dpopt::privacy::noise::{Purpose, ReplayKeyForTests, RoundedGaussian, StreamId};
 use dpopt::privacy::{Spend, accounting::calibrate};
@@ -72,14 +72,8 @@ fn pass(c: &mut Criterion) {
 }
 
 fn planning(c: &mut Criterion) {
-    let facts = PublicFacts::glm(
-        100_000,
-        500,
-        Adjacency::ReplaceOne,
-        4.0,
-        Glm::Logistic.constants(4.0),
-    )
-    .unwrap();
+    let constants = Glm::Logistic.constants(4.0);
+    let facts = PublicFacts::glm(100_000, 500, Adjacency::ReplaceOne, 4.0, constants).unwrap();
     let budget = Budget {
         epsilon: Epsilon::new(1.0).unwrap(),
         delta: Delta::new(1e-6).unwrap(),
@@ -88,7 +82,8 @@ fn planning(c: &mut Criterion) {
     group.sample_size(20);
     let extra = ExtraFacts::default()
         .with_radius(1.0)
-        .with_kl(KlCondition::polyak_lojasiewicz(1.0).unwrap());
+        .with_kl(KlCondition::polyak_lojasiewicz(1.0).unwrap())
+        .with_hessian(HessianFacts::of(&constants));
     let limits = Limits::steps(100_000);
     for solver in SOLVERS {
         group.bench_function(BenchmarkId::from_parameter(solver), |b| {

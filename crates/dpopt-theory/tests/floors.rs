@@ -4,7 +4,8 @@ use std::num::NonZeroU64;
 
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    Access, Budget, ConvexFacts, ExtraFacts, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    ADAPTIVE_BATCH, Access, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings,
+    Budget, ConvexFacts, ExtraFacts, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
     HessianFacts, KlCondition, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts,
     RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver,
     TreeSettings, TreeSpiderPlan, TreeTarget,
@@ -122,6 +123,25 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
                     ..*plan.schedule()
                 };
                 return Box::new(GoldsteinPlan::by_hand(facts, budget, &settings, schedule));
+            }
+            Ok(_) if solver.name == ADAPTIVE_BATCH.name => {
+                // The same walk on smaller batches.
+                let hessian = extra.hessian.unwrap();
+                let settings = AdaptiveBatchSettings::new(steps);
+                let plan = AdaptiveBatchPlan::new(&more, &hessian, budget, settings).unwrap();
+                let planned = *plan.schedule();
+                let less = |batch: u64| (batch / factor).max(1);
+                let anchor_batch = less(planned.anchor_batch);
+                let schedule = AdaptiveBatchSchedule {
+                    anchor_batch,
+                    variation: Batch::PerLength(anchor_batch as f64),
+                    hessian_batch: less(planned.hessian_batch),
+                    norm_batch: less(planned.norm_batch),
+                    sign_batch: less(planned.sign_batch),
+                    ..planned
+                };
+                let plan = AdaptiveBatchPlan::by_hand(facts, &hessian, budget, settings, schedule);
+                return Box::new(plan.unwrap());
             }
             Ok(plan) => return plan,
             Err(error) => reason = Some(error),

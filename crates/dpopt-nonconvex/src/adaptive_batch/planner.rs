@@ -111,7 +111,6 @@ pub struct AdaptiveBatchPlan {
     pub(super) terms: Terms,
     pub(super) hessian: HessianFacts,
     pub(super) settings: AdaptiveBatchSettings,
-    pub(super) mu: f64,
     pub(super) schedule: AdaptiveBatchSchedule,
 }
 
@@ -209,7 +208,6 @@ impl AdaptiveBatchPlan {
             terms,
             hessian: *hessian,
             settings,
-            mu: 1.0 / schedule.noise_multiplier,
             schedule,
         })
     }

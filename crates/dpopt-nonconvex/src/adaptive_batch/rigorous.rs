@@ -79,7 +79,7 @@ struct Rigorous<'a> {
     certificate: f64,
     /// What one event of the walk may fail by.
     event: f64,
-    /// K, and most steps and periods.
+    /// K.
     candidates: f64,
 }
 
@@ -233,7 +233,7 @@ impl<'a> Rigorous<'a> {
     fn records(&self, walk: &Descent, curvature: &Curvature) -> Option<(f64, f64)> {
         let facts = self.of.facts;
         let lipschitz = facts.lipschitz;
-        // Anchors are paid for by the path of which there is one every kappa.
+        // One anchor for each kappa of path.
         let anchors = 1.0 + lipschitz / walk.drift;
         let path_cost = anchors * walk.anchor / lipschitz + 1.0 / walk.theta;
         let escape_cost = curvature.batch + curvature.sign_batch + anchors * walk.anchor + 1.0;
