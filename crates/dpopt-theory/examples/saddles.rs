@@ -79,7 +79,9 @@ fn shortest<P: SecondOrderProblem>(
             let found = measure(&plan, problem, records)?;
             print("tree-spider, with a probability", name, &plan, &found);
         }
-        Err(error) => println!("| tree-spider, with a probability | {name} | not run: {error} | | | | | |"),
+        Err(error) => {
+            println!("| tree-spider, with a probability | {name} | not run: {error} | | | | | |")
+        }
     }
     Ok(())
 }
