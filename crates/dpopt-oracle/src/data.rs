@@ -1,5 +1,7 @@
 //! Private data: records go in and do not come out.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use dpopt_linalg::{Design, JlMap};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Refused};
 
@@ -43,6 +45,8 @@ pub struct PrivateData<R = Examples> {
     made_up: bool,
     /// Where positions are not those that the records came with.
     order: Option<PublicOrder>,
+    /// Whether an estimator was made, whose curator may have handed out slices: then no order is drawn any more.
+    asked: AtomicBool,
 }
 
 impl PrivateData {
@@ -76,6 +80,7 @@ impl PrivateData {
             public_records: public,
             made_up: false,
             order: None,
+            asked: AtomicBool::new(false),
         })
     }
 
@@ -142,6 +147,7 @@ impl PrivateData {
             public_records,
             made_up: false,
             order: None,
+            asked: AtomicBool::new(false),
         })
     }
 
@@ -196,6 +202,7 @@ impl PrivateData {
             public_records: self.public_records,
             made_up: self.made_up,
             order: self.order,
+            asked: AtomicBool::new(false),
         })
     }
 
@@ -235,6 +242,7 @@ impl<R: Records> PrivateData<R> {
             public_records,
             made_up: false,
             order: None,
+            asked: AtomicBool::new(false),
         })
     }
 
@@ -271,6 +279,7 @@ impl<R: Records> PrivateData<R> {
     /// Refuses a curator that does not protect, unless the records need no protection. To be asked before every read: an estimator's
     /// curator can be exchanged.
     pub(crate) fn check_curator(&self, curator: &Curator) -> Result<(), Refused> {
+        self.asked.store(true, Ordering::Relaxed);
         match curator.mode() {
             Mode::Protected => Ok(()),
             _ if self.made_up => Ok(()),
@@ -293,6 +302,7 @@ impl<R: Records> PrivateData<R> {
             public_records,
             made_up: true,
             order: None,
+            asked: AtomicBool::new(false),
         }
     }
 
@@ -341,17 +351,21 @@ impl<R: Reorder> PrivateData<R> {
     ///
     /// # Privacy
     /// The order is a function of the seed and of public sizes. Neighbours differ at one position of it as they did before, and nothing
-    /// else changes: `docs/privacy/curator.md`, "A public order". A curator whose pool has handed out records is not to be used on the same
-    /// records in another order: what it takes for unread need not be.
+    /// else changes: `docs/privacy/curator.md`, "A public order". An order is drawn before the first estimator is made, so that no curator meets
+    /// the same records in two orders. A pool that a ledger knows by name is of one order, too: let the name say the seed, or claims of unread
+    /// records may be wrong (costs do not rest on it).
     ///
     /// # Errors
-    /// [`DataError::NoOrder`] under add/remove; [`DataError::InOrder`] for a second time.
+    /// [`DataError::NoOrder`] under add/remove; [`DataError::InOrder`] for a second time; [`DataError::OrderTooLate`] after an estimator was made.
     pub fn in_random_order(mut self, seed: u64) -> Result<Self, DataError> {
         if let Some(PublicOrder { seed, .. }) = self.order {
             return Err(DataError::InOrder { seed });
         }
         if !self.adjacency.record_count_is_public() {
             return Err(DataError::NoOrder(self.adjacency));
+        }
+        if *self.asked.get_mut() {
+            return Err(DataError::OrderTooLate);
         }
         let run = match &mut self.stored {
             Some(stored) => stored.put_in_order(seed),

@@ -44,6 +44,9 @@ pub enum DataError {
         /// Its seed.
         seed: u64,
     },
+    /// Slices in the old order may have been handed out.
+    #[error("an order is drawn before an estimator is made of the records, and one was")]
+    OrderTooLate,
     /// Records in a file are not projected.
     #[error("a projection is made of records in memory, and these are in a file")]
     InAFile,

@@ -80,7 +80,7 @@ fn shortest<P: SecondOrderProblem>(
             print("tree-spider, with a probability", name, &plan, &found);
         }
         Err(error) => {
-            println!("| tree-spider, with a probability | {name} | not run: {error} | | | | | |")
+            println!("| tree-spider, with a probability | {name} | not run: {error} | | | | | |");
         }
     }
     Ok(())

@@ -209,6 +209,11 @@ fn a_second_order_and_one_without_positions_are_refused() {
     let data = in_memory().in_random_order(3).unwrap();
     let error = data.in_random_order(4).err();
     assert_eq!(error, Some(DataError::InOrder { seed: 3 }));
+    // Whoever has a curator with slices of one order gets no other.
+    let data = in_memory();
+    let _ = means(&data);
+    let error = data.in_random_order(4).err();
+    assert_eq!(error, Some(DataError::OrderTooLate));
     let size = Some(ROWS as u64);
     let labels = vec![1.0; ROWS];
     let data = PrivateData::made_up(design(), labels, clip(1.0), Adjacency::AddRemove, size);
