@@ -366,7 +366,7 @@ fn no_wide_interval_is_stated() {
             .wrapping_add(1_442_695_040_888_963_407);
         low * (high / low).powf((state >> 11) as f64 / (1_u64 << 53) as f64)
     };
-    for _ in 0..1500 {
+    for _ in 0..200 {
         let (steps, total) = (draw(1.0, 1000.0).floor(), draw(3e-3, 0.3));
         settings.push((
             total / steps,
@@ -394,7 +394,7 @@ fn no_wide_interval_is_stated() {
             Err(_) => assert!(interval.is_err()),
         }
     }
-    assert!(stated > 1200, "{stated}");
+    assert!(stated > 150, "{stated}");
 }
 
 /// Rates and noise that have nothing to do with each other, beside contours of their own for each.

@@ -20,7 +20,7 @@ const OUTSIDE: f64 = 4e-20;
 /// Distance of lattice points over the deviation of X, unless there would be more of them than the second number in the window;
 /// and the longest transform. Tuned.
 const FINENESS: f64 = 0.003;
-const POINTS: f64 = 524_288.0;
+const POINTS: f64 = 262_144.0;
 const LONGEST: f64 = 4_194_304.0;
 
 /// X in cells `[i g, (i+1) g]`: what keeps mass and mean.
