@@ -83,7 +83,8 @@ fn canary(registry: &mut Registry) -> Result<(), CheckError> {
     let facts = facts(adjacency, crowd, (1, 1));
     let plan = RgdaAnytimePlan::new(&facts, &budget, RgdaAnytimeSettings::new(1000))?;
     let claim = Claim::gaussian(plan.mu(), DELTA)?;
-    let canary = Hostile::new(Behaviour::Hashed, 1.0);
+    // Longer than its clip.
+    let canary = Hostile::new(Behaviour::Hashed, 10.0);
     let score = move |world: World, seed: u64| {
         let records = with_canary(world, adjacency, vec![Hostile::nothing()], canary);
         let data = PrivateData::made_up_of(records, adjacency, Some(crowd))?;
