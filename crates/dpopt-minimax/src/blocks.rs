@@ -175,17 +175,16 @@ mod tests {
     /// P(chi_1 > 1.96) = 0.05, P(chi_2 > t) = exp(-t^2/2), P(chi_10^2 > 18.307) = 0.05: never below, and not far above.
     #[test]
     fn lengths_of_normal_vectors() {
-        for (dim, failure, known) in [
-            (1.0, 0.05, 1.959_964),
-            (2.0, 1e-5, (2.0 * 1e5f64.ln()).sqrt()),
-            (10.0, 0.05, 18.307_04f64.sqrt()),
-            (100.0, 0.05, 124.342_1f64.sqrt()),
+        // Chernoff's bound has the right exponent and not the factor before it, which counts most in few dimensions.
+        for (dim, failure, known, most) in [
+            (1.0, 0.05, 1.959_964, 1.6),
+            (2.0, 1e-5, (2.0 * 1e5f64.ln()).sqrt(), 1.2),
+            (10.0, 0.05, 18.307_04f64.sqrt(), 1.2),
+            (100.0, 0.05, 124.342_1f64.sqrt(), 1.1),
         ] {
             let found = chi_reach(dim, failure);
-            assert!(
-                found >= known && found < 1.36 * known,
-                "{dim} {found} {known}"
-            );
+            let ratio = found / known;
+            assert!(ratio >= 1.0 && ratio < most, "{dim} {found} {known}");
         }
         assert_eq!(chi_reach(0.0, 0.1), 0.0);
     }

@@ -244,7 +244,7 @@ fn largest_error(problem: &CosineSaddle, plan: &RgdaPlan, records: u64, seed: u6
     let mut worst = 0.0f64;
     // kappa_y = 1: one step of y before the first, and one release after each step of x and of y.
     let mut watch = |release: &Release<'_>| {
-        if release.step >= 2 && release.step % 2 == 0 {
+        if release.step >= 2 && release.step.is_multiple_of(2) {
             let exact = problem.value_gradient(&release.point[..x_dim]);
             worst = worst.max(distance(&release.vector[..x_dim], &exact));
         }
@@ -276,10 +276,6 @@ fn errors_of_rgda_are_as_planned() {
             .collect();
         let beyond_half = all.iter().filter(|(error, _)| *error > 1.0).count();
         let missed = all.iter().filter(|(_, reached)| !reached).count();
-        println!(
-            "{} {beyond_half} {missed}",
-            median(all.iter().map(|x| x.0).collect())
-        );
         assert!(beyond_half <= 50 && missed <= 50, "{beyond_half} {missed}");
         let middle = median(all.iter().map(|(error, _)| *error).collect());
         assert!(typical.0 < middle && middle < typical.1, "{middle}");
@@ -314,7 +310,6 @@ fn anytime_runs_certify_minima_from_the_saddle() {
             curvatures.push(least);
         }
         let (slopes, curvatures) = (median(slopes), median(curvatures));
-        println!("{records} {slopes} {curvatures} {wrong}");
         assert!(
             !beyond(wrong, RUNS, 0.02) && wrong <= 20,
             "{records} {wrong}"
@@ -479,7 +474,6 @@ fn spider_gda_keeps_its_bound() {
     });
     let found = (squares.sum::<f64>() / 400.0).sqrt();
     let bound = plan.bound().unwrap().value;
-    println!("{found} of {bound}");
     assert!(found <= bound && found > 0.2 * bound, "{found} of {bound}");
 }
 

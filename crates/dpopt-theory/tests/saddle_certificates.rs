@@ -114,7 +114,6 @@ fn certificates_at_minima_are_true_and_say_something() {
         x[0] = std::f64::consts::PI;
         let off = (dim as f64).sqrt() * 40.0 / records as f64;
         let (wrong, end) = falsehoods(&problem, records, (&x, off), trials);
-        println!("d = {dim}, n = {records}: {wrong} false, {end}");
         assert!(!beyond(wrong, trials, FAILURE), "{dim} {records} {wrong}");
         assert!(end > 0.93 * expected, "{dim} {records} {end}");
     }
@@ -131,7 +130,6 @@ fn saddles_are_certified_as_such() {
         let curvature = tau - 0.25;
         for records in [10_000, 100_000, 1_000_000] {
             let (wrong, end) = falsehoods(&problem, records, (&[0.0; 5], 0.02), 1000);
-            println!("-{curvature} at n = {records}: {wrong} false, {end}");
             assert!(!beyond(wrong, 1000, FAILURE), "{tau} {records} {wrong}");
             assert!(end < -curvature + 1e-9);
         }

@@ -43,7 +43,8 @@ fn the_table_of_solvers_is_the_registry() {
         let row = row(solver);
         assert!(PAGE.lines().any(|line| line == row), "missing:\n{row}");
     }
-    let rows = PAGE.lines().filter(|line| line.starts_with("| `"));
+    let minimisers = PAGE.split("## Saddle problems").next().unwrap_or(PAGE);
+    let rows = minimisers.lines().filter(|line| line.starts_with("| `"));
     assert_eq!(rows.count(), SOLVERS.len());
 }
 

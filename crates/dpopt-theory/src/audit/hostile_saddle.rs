@@ -68,7 +68,8 @@ impl TwiceSaddle for HostileSaddle {
     }
 }
 
-fn constants() -> SaddleConstants {
+/// What is said of one record, and is a lie.
+pub(super) fn constants() -> SaddleConstants {
     SaddleConstants {
         lipschitz_x: 1.0,
         lipschitz_y: 1.0,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dpopt_linalg::{distance, dot, norm};
 use dpopt_minimax::{
     Budget, NoObserver, Plan, PlanError, RgdaAnytimePlan, RgdaAnytimeSettings, SOLVERS,
     SaddleFacts, SaddleLimits,
@@ -11,12 +12,12 @@ use dpopt_privacy::{Adjacency, Curator};
 
 use super::common::{DELTA, RELATIONS, budget};
 use super::hostile::{private, with_canary};
-use super::hostile_saddle::{facts, means};
+use super::hostile_saddle::{constants, facts, means};
 use super::solvers::walk;
 use super::twins::{LEFT, Twin, Z, add as add_twin, clipped_sum, one, ran};
 use super::{
     Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Registry, Statistic,
-    TranscriptMeter, Watched, WatchedKind, World, hostile_pairs,
+    TranscriptMeter, Watched, WatchedKind, WatchedRelease, World, hostile_pairs,
 };
 
 const RECORDS: usize = 8;
@@ -73,7 +74,8 @@ fn replay(name: &str, plan: Arc<dyn Plan>, adjacency: Adjacency) -> CuratorRepla
     )
 }
 
-/// One record at epsilon 1, present or not: told from all anchors, norms and Hessians of an adaptive run.
+/// One record at epsilon 1, present or not, by the likelihood ratio of all means that a run releases: the record points elsewhere at every point, so
+/// that it adds as much as it may to changes too.
 fn canary(registry: &mut Registry) -> Result<(), CheckError> {
     let adjacency = Adjacency::AddRemove;
     let budget = budget(1.0)?;
@@ -81,21 +83,54 @@ fn canary(registry: &mut Registry) -> Result<(), CheckError> {
     let facts = facts(adjacency, crowd, (1, 1));
     let plan = RgdaAnytimePlan::new(&facts, &budget, RgdaAnytimeSettings::new(1000))?;
     let claim = Claim::gaussian(plan.mu(), DELTA)?;
+    // Longer than its clip.
+    let canary = Hostile::new(Behaviour::Hashed, 10.0);
     let score = move |world: World, seed: u64| {
-        let canary = Hostile::new(Behaviour::Constant, 1.0);
         let records = with_canary(world, adjacency, vec![Hostile::nothing()], canary);
         let data = PrivateData::made_up_of(records, adjacency, Some(crowd))?;
         let mut watched = Watched::new(means(&data, &plan, Curator::simulated(adjacency, seed))?);
         plan.run(&mut watched, &mut NoObserver)?;
-        // Each fresh release of x is 1/n up in the one world; changes are not.
-        let all = watched.releases().iter().filter(|r| r.from.is_none());
-        let fresh = all.filter(|r| r.kind != WatchedKind::Norm);
-        Ok(fresh.map(|r| r.released[0] / r.deviation.powi(2)).sum())
+        let all = watched.releases().iter();
+        let of_means = all.filter(|r| r.kind == WatchedKind::Mean);
+        Ok(of_means
+            .map(|release| {
+                let mut added = contribution(&canary, release, plan.scale());
+                added.iter_mut().for_each(|x| *x /= crowd as f64);
+                let fit = dot(&added, &release.released) - 0.5 * dot(&added, &added);
+                fit / release.deviation.powi(2)
+            })
+            .sum())
     };
     let name = format!("rgda-anytime/canary/{adjacency}");
     let target = Canary::new(&name, "rgda-anytime", claim, Statistic::GaussianDp, score);
-    registry.add(target.with_runs(20_000, 200_000));
+    registry.add(target.with_runs(20_000, 200_000).at_least(0.3));
     Ok(())
+}
+
+/// What a record adds to a sum of joint gradients, or of their changes, in two dimensions.
+fn contribution(record: &Hostile, release: &WatchedRelease, scale: f64) -> Vec<f64> {
+    let of = constants();
+    let clip = of.clip(scale);
+    let clipped = |mut v: Vec<f64>, radius: f64| {
+        let length = norm(&v);
+        if length > radius {
+            v.iter_mut().for_each(|x| *x *= radius / length);
+        }
+        v
+    };
+    let field = |point: &[f64]| {
+        let mut out = vec![0.0; 2];
+        record.add_gradient(&[point[0], scale * point[1]], &mut out);
+        out[1] *= scale;
+        clipped(out, clip)
+    };
+    let new = field(&release.point);
+    let Some(from) = &release.from else {
+        return new;
+    };
+    let change = new.iter().zip(field(from)).map(|(a, b)| a - b).collect();
+    let reach = of.smoothness(scale) * distance(from, &release.point);
+    clipped(change, reach.min(2.0 * clip))
 }
 
 /// One mistake each that a solver of saddle problems may make.

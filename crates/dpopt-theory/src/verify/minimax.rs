@@ -24,6 +24,8 @@ use crate::zoo::{CosineSaddle, Coupled, QuadraticGame, Ramp, RampBowl};
 const MAX_STEPS: u64 = 1_000_000_000;
 /// Ramp slopes over the target.
 const RATIOS: (f64, f64) = (0.7, 1.2);
+/// Where the error is measured along the run: ramps on which it does not end early.
+const STEEP: (f64, f64) = (1.5, 3.0);
 /// Ramp slopes where there is no target.
 const SLOPES: (f64, f64) = (0.002, 0.25);
 
@@ -194,7 +196,10 @@ impl RampExperiment {
             let limits = SaddleLimits::steps(MAX_STEPS);
             Ok(RgdaPlan::new(&facts, &size.budget(DELTA)?, &limits)?)
         })?;
-        let (low, high) = RATIOS;
+        let (low, high) = match self.who {
+            Who::Estimate => STEEP,
+            _ => RATIOS,
+        };
         let ratio = low * (high / low).powf(share(trial));
         let problem = ramp(size, plan.target() * ratio)?;
         let (mut squares, mut count) = (0.0, 0.0);
@@ -360,7 +365,7 @@ impl Experiment for Width {
             Axis::Records => half_decades(1e5, 7),
             _ => half_decades(4.0, 5),
         };
-        Design::new(points).with_seeds(effort.pick(40, 100))
+        Design::new(points).with_seeds(effort.pick(80, 160))
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
