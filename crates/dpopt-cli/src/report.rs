@@ -12,7 +12,6 @@ mod words;
 use dpopt::nonconvex::Stop;
 use dpopt_report::{at_least, duration, escape, number, page, pairs, table};
 
-use crate::certificate::four;
 use crate::choose::NoBound;
 use crate::trace::Trace;
 pub(crate) use input::{PrivacyStatement, ReportInput};
@@ -338,7 +337,7 @@ fn plan(input: &ReportInput<'_>) -> String {
         }
     );
     if let Some(planned) = input.planned_bound {
-        let (planned, sense, subject) = (four(planned.value), planned.sense, planned.subject());
+        let (planned, sense, subject) = (at_least(planned.value), planned.sense, planned.subject());
         out.push_str(&match input.bound {
             Ok(bound) => format!(
                 "<p>{}: the {subject} at its output is at most {}{} ({sense}).</p>\n",
@@ -346,7 +345,7 @@ fn plan(input: &ReportInput<'_>) -> String {
                     Some(_) => "What was released at the output certifies it",
                     None => "The run ended as the proof asks",
                 },
-                four(bound.value),
+                at_least(bound.value),
                 bound.of_curvature()
             ),
             Err(NoBound::Stop) => format!(

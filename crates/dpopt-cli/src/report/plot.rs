@@ -1,6 +1,6 @@
 //! The two plots of a report: one drawing for wide screens and paper, one for phones.
 
-use dpopt_report::{Mark, Plot, Scale, Series, Size, drawable, number};
+use dpopt_report::{Mark, Plot, Scale, Series, Size, at_least, drawable, number};
 
 use crate::trace::Trace;
 
@@ -27,7 +27,7 @@ pub(super) fn gradient(trace: &Trace, predicted: Option<f64>, trivial: f64) -> S
             ..Series::new(
                 Mark::Level,
                 class,
-                &format!("{what}, {}", number(value)),
+                &format!("{what}, {}", at_least(value)),
                 vec![(f64::NAN, value)],
             )
         })
