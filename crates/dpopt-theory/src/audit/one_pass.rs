@@ -102,6 +102,7 @@ fn again(
                 let over = read.as_ref().map_or(Which::All, Which::Slice);
                 means.answer(Question::Norm {
                     of,
+                    within: None,
                     shift,
                     over,
                     noise,
