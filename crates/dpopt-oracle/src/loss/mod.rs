@@ -18,6 +18,7 @@
 //! A [`Regularizer`] is no loss of a record: [`crate::Regularized`] adds it after the release.
 
 mod along_rows;
+mod blocks;
 mod check;
 mod closure;
 mod convex_smooth;
@@ -37,6 +38,7 @@ mod softmax;
 mod traits;
 
 pub use along_rows::AlongRows;
+pub use blocks::Blocks;
 pub use check::{
     CheckError, ConstantsCheck, GradientCheck, RowAverageCheck, check_constants, check_gradient,
     check_row_averages,
@@ -52,9 +54,7 @@ pub use quadratic::{
 };
 pub use rays::Rays;
 pub use regularizer::Regularizer;
-pub use saddle::{
-    Blocks, BlocksError, Joint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
-};
+pub use saddle::{BlocksError, Joint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle};
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
 pub use traits::{Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable};
