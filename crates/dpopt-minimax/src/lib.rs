@@ -9,9 +9,11 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod facts;
+mod gda;
 mod registry;
 
 pub use dpopt_solver::*;
 
 pub use facts::{MeanFacts, SaddleFacts};
+pub use gda::{GDA, GdaPlan, GdaSchedule};
 pub use registry::{SOLVERS, SaddleLimits, SaddlePlanner, SaddleSolver, solver};

@@ -3,6 +3,7 @@
 use dpopt_solver::{BoundSense, BoundedQuantity, Budget, Plan, PlanError};
 
 use crate::facts::SaddleFacts;
+use crate::gda::GDA;
 
 /// A solver of saddle problems: how it is called, what it is for, and how it is planned.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,8 @@ pub struct SaddleLimits {
     pub max_steps: u64,
     /// p: the probability with which a bound may fail.
     pub failure: f64,
+    /// How far noise may take a coordinate of x in a run, for solvers that state no bound; none: by the curvature alone.
+    pub reach: Option<f64>,
 }
 
 impl SaddleLimits {
@@ -46,12 +49,13 @@ impl SaddleLimits {
         Self {
             max_steps,
             failure: 0.05,
+            reach: None,
         }
     }
 }
 
 /// All of them.
-pub static SOLVERS: &[&SaddleSolver] = &[];
+pub static SOLVERS: &[&SaddleSolver] = &[&GDA];
 
 /// The solver of this name.
 #[must_use]

@@ -32,6 +32,7 @@ mod rays;
 mod regularizer;
 mod rows;
 mod saddle;
+mod score;
 mod segment;
 mod softmax;
 mod traits;
@@ -53,7 +54,11 @@ pub use quadratic::{
 pub use rays::Rays;
 pub use regularizer::Regularizer;
 pub use saddle::{
-    Blocks, BlocksError, Joint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
+    Blocks, BlocksError, Joint, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
+};
+pub use score::{
+    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro,
+    MeanConstants, ScoreSaddle, Scored, SharesError,
 };
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
