@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts, Solver};
+use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts};
 use dpopt::oracle::{Activation, Convexity, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
 use serde::Serialize;
 
-use crate::args::{self, SolverArg};
+use crate::args::{self, AnySolver, SolverArg};
 use crate::choose::{ChooseArgs, plans_kinks};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
@@ -68,7 +68,7 @@ pub(crate) struct PlanArgs {
 
 #[derive(Serialize)]
 struct Json<'a> {
-    solver: &'static Solver,
+    solver: AnySolver,
     solver_reason: String,
     records: u64,
     dim: usize,

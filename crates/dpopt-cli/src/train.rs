@@ -10,15 +10,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dpopt::data::formats::Format;
+use dpopt::data::tabular::{EncodedTable, Groups};
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
-use dpopt::oracle::{Glm, PrivateData};
+use dpopt::oracle::{Cell, Glm, PrivateData};
 use dpopt::privacy::{
     Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
 };
 
-use crate::args::{self, SolverArg};
+use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
-use crate::certificate::{self, Certificate};
+use crate::by_group::by_group;
+use crate::certificate::{self, Certificate, NoCertificate};
 use crate::checkpoints::{CheckpointArgs, Saver};
 use crate::choose::{ChooseArgs, Chosen};
 use crate::clock::Stopwatch;
@@ -29,7 +31,8 @@ use crate::fit::{Fit, NetworkArgs, SeedArgs};
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
-use crate::model::Model;
+use crate::model::{Model, Trained};
+use crate::objective::{Dual, Objective, ObjectiveArgs, Ready, Sizes, Wanted};
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
 use crate::progress::Progress;
@@ -95,6 +98,8 @@ pub(crate) struct TrainArgs {
     test_labels: Option<PathBuf>,
     #[arg(long, default_value = "logistic", value_parser = args::loss, help = args::loss_help())]
     loss: Glm,
+    #[command(flatten)]
+    objective: ObjectiveArgs,
     #[command(flatten)]
     network: NetworkArgs,
     #[command(flatten)]
@@ -166,6 +171,8 @@ impl Observer for Watcher<'_> {
 struct Finished {
     outcome: Outcome,
     certificate: Certificate,
+    /// Of a saddle problem.
+    dual: Option<Dual>,
     guarantee: Guarantee,
     record: Recorder,
     seconds: f64,
@@ -177,6 +184,32 @@ impl TrainArgs {
     /// The records, given in either way.
     fn records(&self) -> Option<&Path> {
         self.data.as_deref().or(self.file.as_deref())
+    }
+
+    /// Refuses what no solver of a saddle problem has a use for.
+    fn check_saddle(&self, wanted: &Wanted) -> Result<(), CliError> {
+        let objective = wanted.objective;
+        if self.loss != Glm::Logistic {
+            let problem =
+                format!("{objective} is made of the logistic score, and has no other loss");
+            return Err(CliError::flag("--loss", problem));
+        }
+        if self.network.is_given() {
+            return Err(CliError::flag(
+                "--hidden",
+                format!("{objective} is of a linear score"),
+            ));
+        }
+        if wanted.releases() && self.ledger.path().is_some() {
+            let problem = "a ledger pays for one run, and released shares are a release before it; take shares from a schema";
+            return Err(CliError::flag("--group-shares", problem));
+        }
+        if self.in_place && objective != Objective::Auc {
+            let problem = "groups are read with the table, into memory";
+            return Err(CliError::flag("--in-place", problem));
+        }
+        self.checkpoints
+            .refuse("a point of a saddle problem holds more than the weights, and runs from one are not planned")
     }
 
     /// No two paths may be one file where that would lose something.
@@ -235,6 +268,28 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let fit = Fit::new(args.loss, &args.network)?;
     fit.check_label(source.schema.label())?;
     fit.check_projected(args.how.projects())?;
+    let groups = args.objective.groups(&source.schema)?;
+    let wanted = args
+        .objective
+        .wanted(groups.as_ref(), &source.schema, args.solver)?;
+    let mut max_steps = None;
+    if let Some(wanted) = &wanted {
+        args.check_saddle(wanted)?;
+        max_steps = args.how.of_saddle()?;
+    }
+    // Of the ranking the class is all; groups are for the summary.
+    let whole_table = Groups::new(&source.schema, &[]).ok();
+    let trained_by = match &wanted {
+        Some(wanted) if wanted.objective == Objective::Auc => whole_table.as_ref(),
+        Some(_) => groups.as_ref(),
+        None => None,
+    };
+    if let (Some(wanted), Some(groups)) = (&wanted, trained_by)
+        && !wanted.releases()
+    {
+        // Before a record is read.
+        wanted.public_shares(groups, &source.schema)?;
+    }
     if source.schema.is_draft() && !args.accept_draft {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
     }
@@ -253,10 +308,13 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     args.checkpoints.check(args.force)?;
     let mut ledger = Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?;
-    let test = source.test()?;
+    let (test, test_groups) = source.test(groups.as_ref())?.unzip();
     let interrupt = Interrupt::listen()?;
 
-    let data = private_data(args, &source)?;
+    let data = match trained_by.filter(|groups| !groups.is_whole()) {
+        Some(groups) => grouped_data(args, &source, groups)?,
+        None => private_data(args, &source)?,
+    };
     let facts = PublicFacts::glm(
         data.public_records(),
         fit.dim(data.dim()),
@@ -287,7 +345,40 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     for warning in &warnings {
         warn(warning);
     }
+    let mut ready = None;
+    let mut released = None;
     let mut chosen = match (&mut ledger, args.epsilon) {
+        (_, epsilon) if wanted.is_some() => {
+            let (Some(wanted), Some(groups)) = (&wanted, trained_by) else {
+                return Err(CliError::flag("--group", "the label is a number"));
+            };
+            let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
+            if interrupt.asked() {
+                return Err(CliError::Interrupted);
+            }
+            let curator = Curator::protected(data.adjacency())?;
+            let budget = Budget { epsilon, delta };
+            let schema = &source.schema;
+            let (shares, budget, curator) =
+                wanted.shares(groups, schema, &data, budget, curator)?;
+            released = Some(curator);
+            let (made, plan) = wanted.plan(
+                shares,
+                groups.by_class(),
+                Sizes::of(&data),
+                &budget,
+                max_steps,
+            )?;
+            ready = Some(made);
+            Chosen {
+                solver: AnySolver::Saddle(&dpopt::minimax::GDA),
+                plan,
+                picked: None,
+                claims: Vec::new(),
+                resumed: false,
+                by_rule: args.solver == SolverArg::Auto,
+            }
+        }
         (Some(Shared::Open(file)), None) if start.is_some() => {
             choose_what_fits(args, &fit, &facts, delta, file)?
         }
@@ -302,7 +393,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         warn(&warning);
         warnings.push(warning);
     }
-    if data.is_in_a_file() && (args.how.projects() || chosen.solver.needs.memory) {
+    if data.is_in_a_file() && (args.how.projects() || chosen.solver.needs_memory()) {
         let problem = format!(
             "the records stay in their file, and {} needs them in memory",
             if args.how.projects() {
@@ -317,7 +408,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         return Err(CliError::Interrupted);
     }
 
-    let mut curator = Curator::protected(data.adjacency())?;
+    let mut curator = match released {
+        Some(curator) => curator,
+        None => Curator::protected(data.adjacency())?,
+    };
     let budget_file = match ledger {
         Some(ledger) => {
             let mut file = ledger.open(chosen.plan.access(), chosen.plan.spend().event())?;
@@ -341,6 +435,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         fit,
         start: start.or(first.as_deref()),
         delta,
+        ready: ready.as_ref(),
     };
     let finished = descend(args, &data, &job, curator, &interrupt, saver)?;
     // The run is paid for: from here on nothing may keep its model from being written.
@@ -366,9 +461,17 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         whole,
         source.schema.is_draft(),
     );
+    let trained = ready
+        .as_ref()
+        .zip(finished.dual.as_ref())
+        .map(|(ready, dual)| Trained {
+            name: ready.objective,
+            dual: dual.values.clone(),
+            shares_released: ready.released,
+        });
     let model = Model::new(
         chosen.solver,
-        fit,
+        (fit, trained.clone()),
         statement.clone(),
         source.schema.clone(),
         &outcome.point,
@@ -389,6 +492,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             None
         }
     };
+    let groups_of_test = test.as_ref().zip(test_groups.as_ref()).zip(groups.as_ref());
+    let by_group = groups_of_test.and_then(|((test, of), groups)| {
+        let trained = ready.as_ref().zip(finished.dual.as_ref());
+        by_group(test, of, &outcome.point, &fit, groups, trained)
+    });
     let budget_left = budget_file
         .map(|path| left_in_words(path).unwrap_or_else(|error| format!("can't be shown: {error}")));
     if let Some(out) = &mut out {
@@ -404,6 +512,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             certificate: &finished.certificate,
             statement: &statement,
             metrics,
+            by_group: by_group.as_ref(),
             times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
             budget_left: budget_left.as_deref(),
         };
@@ -419,6 +528,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         certificate: &finished.certificate,
         statement: &statement,
         metrics,
+        objective: trained.as_ref(),
+        by_group: by_group.as_ref(),
         times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
         out: out.as_ref().map(OutDir::path),
         files: out.as_ref().map_or(&[][..], OutDir::written),
@@ -451,19 +562,47 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     })
 }
 
+/// Reads the table with the cells of its records as labels. No message depends on what a record holds.
+fn grouped_data(
+    args: &TrainArgs,
+    source: &Source,
+    groups: &Groups,
+) -> Result<PrivateData, CliError> {
+    let (mut table, of) = source.train_grouped(groups)?;
+    for (label, group) in table.labels.iter_mut().zip(of) {
+        let (positive, group) = (*label > 0.0, group as usize);
+        *label = Cell { positive, group }.label();
+    }
+    in_memory(args, source, table, groups.count() as f64)
+}
+
 /// Reads the table. No message depends on what a record holds.
 fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliError> {
     // A schema's labels are -1 and 1, or between.
-    let label_bound = ClipNorm::new(1.0).map_err(dpopt::oracle::EstimatorError::from)?;
+    const LABELS: f64 = 1.0;
+    if let Some(examples) = source.on_disk(args.in_place)? {
+        let label_bound = ClipNorm::new(LABELS).map_err(dpopt::oracle::EstimatorError::from)?;
+        let data = PrivateData::on_disk(examples, args.adjacency, args.public_records);
+        let data = data.map_err(|source_error| CliError::Data {
+            path: source.name(),
+            source: source_error,
+        })?;
+        return Ok(data.with_label_bound(label_bound));
+    }
+    in_memory(args, source, source.train()?, LABELS)
+}
+
+fn in_memory(
+    args: &TrainArgs,
+    source: &Source,
+    table: EncodedTable,
+    labels: f64,
+) -> Result<PrivateData, CliError> {
+    let label_bound = ClipNorm::new(labels).map_err(dpopt::oracle::EstimatorError::from)?;
     let problem = |problem| CliError::Data {
         path: source.name(),
         source: problem,
     };
-    if let Some(examples) = source.on_disk(args.in_place)? {
-        let data = PrivateData::on_disk(examples, args.adjacency, args.public_records);
-        return Ok(data.map_err(problem)?.with_label_bound(label_bound));
-    }
-    let table = source.train()?;
     let row_norm = ClipNorm::new(table.row_norm).map_err(dpopt::oracle::EstimatorError::from)?;
     let data = PrivateData::new(
         table.design,
@@ -527,6 +666,8 @@ struct Job<'a> {
     /// A checkpoint's point, or that of a network; none: the origin.
     start: Option<&'a [f64]>,
     delta: Delta,
+    /// A saddle problem.
+    ready: Option<&'a Ready>,
 }
 
 /// Reserves, releases, settles.
@@ -556,14 +697,25 @@ fn descend(
         released: false,
     };
     let clock = Stopwatch::start();
-    let run = GlmRun::new(data, args.loss, curator)
-        .of_network(job.fit.network)
-        .with_threads(threads)
-        .starting_at(job.start);
-    let result = certificate::run(run, job.chosen, args.how.projects(), &mut watcher);
+    let result =
+        match job.ready {
+            Some(ready) => ready.run(data, plan, curator, threads, &mut watcher).map(
+                |(outcome, curator, dual)| {
+                    (outcome, curator, Err(NoCertificate::Saddle), Some(dual))
+                },
+            ),
+            None => {
+                let run = GlmRun::new(data, args.loss, curator)
+                    .of_network(job.fit.network)
+                    .with_threads(threads)
+                    .starting_at(job.start);
+                certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
+                    .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
+            }
+        };
     let seconds = clock.seconds();
     watcher.progress.finish();
-    let (outcome, curator, certificate) = result.map_err(|error| {
+    let (outcome, curator, certificate, dual) = result.map_err(|error| {
         let error = CliError::from_run(error);
         if watcher.released {
             CliError::BrokeOff(Box::new(error))
@@ -579,6 +731,7 @@ fn descend(
     Ok(Finished {
         outcome,
         certificate,
+        dual,
         guarantee,
         record: watcher.record,
         seconds,

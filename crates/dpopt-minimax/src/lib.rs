@@ -11,9 +11,11 @@
 mod facts;
 mod gda;
 mod registry;
+mod shares;
 
 pub use dpopt_solver::*;
 
 pub use facts::{MeanFacts, SaddleFacts};
 pub use gda::{GDA, GdaPlan, GdaSchedule};
 pub use registry::{SOLVERS, SaddleLimits, SaddlePlanner, SaddleSolver, solver};
+pub use shares::{SharesPlan, SharesReleaseError};

@@ -26,6 +26,20 @@ pub struct SaddleSolver {
     pub planner: SaddlePlanner,
 }
 
+impl PartialEq for SaddleSolver {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for SaddleSolver {}
+
+impl std::fmt::Display for SaddleSolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
 /// From facts, a budget and limits to a plan.
 pub type SaddlePlanner =
     fn(&SaddleFacts, &Budget, &SaddleLimits) -> Result<Box<dyn Plan>, PlanError>;

@@ -4,6 +4,7 @@ use std::io;
 
 use dpopt_linalg::{DesignError, RowFileError};
 
+use super::groups::GroupProblem;
 use crate::formats::stream::StreamError;
 use crate::formats::{FormatError, Limits};
 
@@ -200,6 +201,9 @@ pub enum TabularError {
         /// What is wrong with it.
         problem: SchemaProblem,
     },
+    /// Records can't be grouped as asked.
+    #[error(transparent)]
+    Group(#[from] GroupProblem),
     /// The schema asks for a matrix that can't exist (2^32 - 1 columns or more).
     #[error(transparent)]
     Design(#[from] DesignError),
@@ -326,6 +330,29 @@ pub enum SchemaProblem {
     /// A number without bins and without its linear feature has no features.
     #[error("linear = false leaves no feature; give bins or say kind = \"ignore\"")]
     NoFeatureOfColumn,
+    /// A share names a column that is neither the label nor a category, or not the label.
+    #[error(
+        "a share is of a value of the label {label:?} and of values of categories, and {column:?} is {problem}"
+    )]
+    ShareOf {
+        /// The column.
+        column: String,
+        /// The label.
+        label: String,
+        /// What of it.
+        problem: &'static str,
+    },
+    /// A value that its column does not list.
+    #[error("{value:?} is not among the values of {column:?}")]
+    NotListed {
+        /// The value.
+        value: String,
+        /// The column.
+        column: String,
+    },
+    /// A share that is none.
+    #[error("{0} is not a share: a number above 0 and at most 1 is needed")]
+    NotAShare(f64),
     /// The schema yields no feature at all.
     #[error("the schema yields no feature: every column is ignored and the intercept is 0")]
     NoFeatures,

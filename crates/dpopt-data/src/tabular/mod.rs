@@ -22,6 +22,7 @@ mod convert;
 mod draft;
 mod encode;
 mod error;
+mod groups;
 mod header;
 mod line;
 #[cfg(feature = "parquet")]
@@ -45,6 +46,7 @@ pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
 pub use draft::{draft_schema, draft_schema_from};
 pub use encode::Encoder;
 pub use error::{SchemaProblem, TabularError};
+pub use groups::{GroupProblem, Groups, read_grouped, read_grouped_from};
 pub use header::Layout;
 pub use line::Fields;
 #[cfg(feature = "parquet")]
@@ -52,5 +54,5 @@ pub use parquet::{
     check_parquet, draft_parquet, parquet_can_hold_the_label, read_parquet, read_parquet_features,
 };
 pub use reader::{EncodedTable, read_features, read_features_from, read_table, read_table_from};
-pub use schema::Schema;
+pub use schema::{Schema, Share};
 pub use witness::ProblemKind;
