@@ -249,25 +249,36 @@ impl Wanted {
         self.origin == Origin::Release
     }
 
-    /// Shares of the schema, or released with a part of the budget; and what is left of it.
-    pub(crate) fn shares(
+    /// The loss and its plan, with shares of the schema, or released with a part of the budget; the curator, if it released any.
+    pub(crate) fn prepare(
         &self,
         groups: &Groups,
         schema: &Schema,
         data: &PrivateData,
-        budget: Budget,
-        curator: Curator,
-    ) -> Result<(CellShares, Budget, Curator), CliError> {
-        if self.releases() {
-            let plan = SharesPlan::new(&budget).map_err(CliError::Plan)?;
-            let released = plan.release(data, groups.count(), curator);
-            let (shares, curator) = released.map_err(|error| match error {
-                SharesReleaseError::Run(error) => CliError::from_run(error),
-                other => CliError::flag("--group-shares", other.to_string()),
-            })?;
-            return Ok((shares, plan.rest, curator));
+        budget: &Budget,
+        max_steps: Option<u64>,
+    ) -> Result<(Ready, Box<dyn Plan>, Option<Curator>), CliError> {
+        let (sizes, by_class) = (Sizes::of(data), groups.by_class());
+        let mut limits = SaddleLimits::steps(max_steps.unwrap_or(STEPS));
+        limits.reach = Some(LOGIT_NOISE / sizes.row_norm);
+        if !self.releases() {
+            let shares = self.public_shares(groups, schema)?;
+            let (ready, plan) = self.plan(shares, by_class, sizes, budget, &limits)?;
+            return Ok((ready, plan, None));
         }
-        Ok((self.public_shares(groups, schema)?, budget, curator))
+        let before = SharesPlan::new(budget).map_err(CliError::Plan)?;
+        let even = CellShares::even(groups.count()).map_err(shares_error)?;
+        let (_, first) = self.plan(even, by_class, sizes, &before.rest, &limits)?;
+        // How much noise there is in how many releases is fixed before the shares are known.
+        limits.exact_steps = Some(first.steps());
+        let curator = Curator::protected(data.adjacency())?;
+        let released = before.release(data, groups.count(), curator, &first.spend());
+        let (shares, curator) = released.map_err(|error| match error {
+            SharesReleaseError::Run(error) => CliError::from_run(error),
+            other => CliError::flag("--group-shares", other.to_string()),
+        })?;
+        let (ready, plan) = self.plan(shares, by_class, sizes, &before.rest, &limits)?;
+        Ok((ready, plan, Some(curator)))
     }
 
     /// Shares of the schema.
@@ -286,14 +297,14 @@ impl Wanted {
         CellShares::new(shares).map_err(shares_error)
     }
 
-    /// The loss and its plan.
-    pub(crate) fn plan(
+    /// The loss and its plan, of these shares.
+    fn plan(
         &self,
         shares: CellShares,
         by_class: bool,
         sizes: Sizes,
         budget: &Budget,
-        max_steps: Option<u64>,
+        limits: &SaddleLimits,
     ) -> Result<(Ready, Box<dyn Plan>), CliError> {
         let row_norm = sizes.row_norm;
         let built = match self.objective {
@@ -311,9 +322,7 @@ impl Wanted {
             Built::EqualOpportunity(of) => facts(sizes, of),
             Built::Auc(of) => facts(sizes, of),
         };
-        let mut limits = SaddleLimits::steps(max_steps.unwrap_or(STEPS));
-        limits.reach = Some(LOGIT_NOISE / row_norm);
-        let plan: Result<Box<dyn Plan>, PlanError> = (GDA.planner)(&facts, budget, &limits);
+        let plan: Result<Box<dyn Plan>, PlanError> = (GDA.planner)(&facts, budget, limits);
         let ready = Ready {
             objective: self.objective,
             shares,

@@ -32,7 +32,7 @@ use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::model::{Model, Trained};
-use crate::objective::{Dual, Objective, ObjectiveArgs, Ready, Sizes, Wanted};
+use crate::objective::{Dual, Objective, ObjectiveArgs, Ready, Wanted};
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
 use crate::progress::Progress;
@@ -356,19 +356,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             if interrupt.asked() {
                 return Err(CliError::Interrupted);
             }
-            let curator = Curator::protected(data.adjacency())?;
             let budget = Budget { epsilon, delta };
-            let schema = &source.schema;
-            let (shares, budget, curator) =
-                wanted.shares(groups, schema, &data, budget, curator)?;
-            released = Some(curator);
-            let (made, plan) = wanted.plan(
-                shares,
-                groups.by_class(),
-                Sizes::of(&data),
-                &budget,
-                max_steps,
-            )?;
+            let (made, plan, curator) =
+                wanted.prepare(groups, &source.schema, &data, &budget, max_steps)?;
+            released = curator;
             ready = Some(made);
             Chosen {
                 solver: AnySolver::Saddle(&dpopt::minimax::GDA),

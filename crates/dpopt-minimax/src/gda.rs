@@ -39,8 +39,8 @@ const SLOWNESS: f64 = 4.0;
 /// # Formula
 /// s = C_x/(4 C_y) and C = hypot(C_x, s C_y); eta = 1/L_xx with L_xx = L_Phi - L_xy^2/m (L_Phi where that is not positive), of the mean.
 /// Noise in a coordinate adds up to eta q tau over q plain steps, tau = sensitivity C/(n mu), whatever their number; q is such that it is the
-/// reach, 0.75/sqrt(L_xx) unless [`SaddleLimits::reach`] says otherwise. With c = 10: T = ceil(q) and beta = 0 for q <= c - 1, otherwise T =
-/// ceil(c sqrt(q/(c - 1))), at most the cap, and beta = 1 - c/T. lambda = (1 - beta)/(4 L_yy): y needs four times as long as the momentum. (Ours.)
+/// reach, 0.75/sqrt(L_xx) unless [`SaddleLimits::reach`] says otherwise. With c = 10: T = ceil(q) for q <= c - 1, otherwise T =
+/// ceil(c sqrt(q/(c - 1))), at most the cap; beta = 1 - c/T (0 for T <= c). eta is then cut to what makes the run of T steps as long as the reach. lambda = (1 - beta)/(4 L_yy): y needs four times as long as the momentum. (Ours.)
 ///
 /// # Privacy
 /// T Gaussian releases on all records, each of noise multiplier sqrt(T)/mu: exactly mu-GDP. Momentum and projections are
@@ -106,23 +106,30 @@ impl GdaPlan {
         } else {
             mean.value_smoothness
         };
-        let step_size = 1.0 / curvature;
+        let longest = 1.0 / curvature;
         let reach = limits.reach.unwrap_or(REACH / curvature.sqrt());
         PlanError::positive("reach", reach)?;
         let tau = facts.joint(scale).noise_std(clip, 1.0 / mu);
-        let plain = reach / (tau * step_size);
+        let plain = reach / (tau * longest);
         let (c, cap) = (TIME_CONSTANTS, limits.max_steps.max(1) as f64);
-        let steps = if plain <= c - 1.0 {
+        let by_rule = if plain <= c - 1.0 {
             plain.ceil().max(1.0)
         } else {
             (c * (plain / (c - 1.0)).sqrt()).ceil()
         };
-        let steps = steps.min(cap);
-        let momentum = if plain <= c - 1.0 {
-            0.0
+        let steps = limits
+            .exact_steps
+            .map_or(by_rule.min(cap), |steps| steps.max(1) as f64);
+        let (momentum, ideal) = if steps <= c {
+            (0.0, reach / (tau * steps))
         } else {
-            (1.0 - c / steps).max(0.0)
+            (
+                1.0 - c / steps,
+                reach / tau * c * c / ((c - 1.0) * steps * steps),
+            )
         };
+        // Fewer steps than the noise allows: a shorter horizon costs accuracy only.
+        let step_size = ideal.min(longest);
         let dual_step_size = if has_y {
             (1.0 - momentum) / (SLOWNESS * mean.smooth_yy)
         } else {

@@ -54,6 +54,8 @@ pub struct SaddleLimits {
     pub failure: f64,
     /// How far noise may take a coordinate of x in a run, for solvers that state no bound; none: by the curvature alone.
     pub reach: Option<f64>,
+    /// The number of steps of `gda`, where it was fixed before the facts were all known; none: by its rule.
+    pub exact_steps: Option<u64>,
 }
 
 impl SaddleLimits {
@@ -64,6 +66,7 @@ impl SaddleLimits {
             max_steps,
             failure: 0.05,
             reach: None,
+            exact_steps: None,
         }
     }
 }

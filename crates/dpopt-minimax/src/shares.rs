@@ -8,8 +8,8 @@ use dpopt_solver::{Budget, PlanError, RunError};
 
 /// The part of mu^2 that the histogram gets. Chosen, not tuned: at n = 200,000 and epsilon 1 a share then has an error of 0.0004.
 const PART: f64 = 0.01;
-/// Below how many deviations of the noise a share counts as so many: what is not seen above the noise may be anything, and weights are
-/// one over shares.
+/// Below how many deviations of the noise a cell has no share: what is not seen above the noise may be empty, and weights are one over
+/// shares.
 const SEEN: f64 = 4.0;
 
 /// What a release of shares will cost, and what is left.
@@ -37,8 +37,7 @@ impl SharesPlan {
     /// A hundredth of mu^2 for the shares.
     ///
     /// # Formula
-    /// mu is that of the budget; the histogram is a Gaussian of mu/10, and what comes after it may be sqrt(0.99) mu-GDP: squares add up,
-    /// also where the second is planned from what the first released.
+    /// mu is that of the budget; the histogram is a Gaussian of mu/10, and what comes after it may be sqrt(0.99) mu-GDP: squares add up.
     ///
     /// # Errors
     /// [`PlanError::Accounting`].
@@ -56,11 +55,12 @@ impl SharesPlan {
         })
     }
 
-    /// Releases the shares of the cells of so many groups.
+    /// Releases the shares of the cells of so many groups. `after` is what will be reserved for the run that uses them, by a plan whose
+    /// releases do not depend on the shares: see [`SaddleLimits::exact_steps`](crate::SaddleLimits::exact_steps).
     ///
     /// # Privacy
-    /// One Gaussian release of the counts, of which each record is in one. Every cell gets a share, whatever was counted: no error and
-    /// no stop depends on it.
+    /// One Gaussian release of the counts, of which each record is in one. All that follows, which cells are too small to have a share
+    /// included, is computed from it.
     ///
     /// # Errors
     /// [`SharesReleaseError`].
@@ -68,14 +68,17 @@ impl SharesPlan {
         &self,
         data: &PrivateData,
         groups: usize,
-        curator: Curator,
+        mut curator: Curator,
+        after: &Spend,
     ) -> Result<(CellShares, Curator), SharesReleaseError> {
         let z = self.noise_multiplier;
+        let spend = Spend::Fixed(Event::gaussian(z));
+        curator
+            .reserve_then(&spend, std::slice::from_ref(after))
+            .map_err(RunError::from)?;
         let mut means =
             PrivateMean::new(data, CellCounts { groups }, curator).map_err(RunError::from)?;
         let clip = ClipNorm::new(1.0).map_err(RunError::Clip)?;
-        let spend = Spend::Fixed(Event::gaussian(z));
-        means.books().reserve(&spend).map_err(RunError::from)?;
         let mut running = Running::new(2 * groups, clip);
         let origin = vec![0.0; 2 * groups];
         let released = running

@@ -120,11 +120,12 @@ impl CellShares {
         Ok(Self { shares })
     }
 
-    /// From released counts of the cells, which may be below zero: `counts[2 g + c]` of group g and class c (1 for positive). Every cell
-    /// counts as at least `least`, and they are divided by their sum.
+    /// From released counts of the cells, which may be below zero: `counts[2 g + c]` of group g and class c (1 for positive). A cell that
+    /// counts less than `least` has no share, and the others are divided by their sum.
     ///
     /// # Errors
-    /// [`SharesError::Number`] for a `least` that is not positive, or counts that are not finite.
+    /// [`SharesError::Number`] for a `least` that is not positive, or counts that are not finite; [`SharesError::TooFew`] where no cell
+    /// counts as much.
     pub fn released(counts: &[f64], least: f64) -> Result<Self, SharesError> {
         let bad = |name, value| Err(SharesError::Number { name, value });
         if !(least > 0.0 && least.is_finite()) {
@@ -133,10 +134,28 @@ impl CellShares {
         if let Some(value) = counts.iter().find(|count| !count.is_finite()) {
             return bad("a released count", *value);
         }
-        let sum: f64 = counts.iter().map(|count| count.max(least)).sum();
-        let share = |count: f64| Some(count.max(least) / sum);
+        let seen = |count: &f64| *count >= least;
+        let sum: f64 = counts.iter().copied().filter(seen).sum();
+        if sum == 0.0 {
+            let (cells, what) = (0, "cells");
+            return Err(SharesError::TooFew { cells, what });
+        }
+        let share = |count: f64| Some(count).filter(seen).map(|count| count / sum);
         let pairs = counts.as_chunks::<2>().0;
         Self::new(pairs.iter().map(|pair| pair.map(share)).collect())
+    }
+
+    /// Equal shares of all cells of so many groups: for plans that are made before shares are known.
+    ///
+    /// # Errors
+    /// [`SharesError::TooFew`] for none.
+    pub fn even(groups: usize) -> Result<Self, SharesError> {
+        if groups == 0 {
+            let (cells, what) = (0, "groups");
+            return Err(SharesError::TooFew { cells, what });
+        }
+        let share = Some(0.5 / groups as f64);
+        Self::new(vec![[share; 2]; groups])
     }
 
     /// Groups, those without a share included.
@@ -212,9 +231,10 @@ mod tests {
 
     #[test]
     fn released_counts_become_shares_whatever_the_noise() {
-        let shares = CellShares::released(&[-5.0, 60.0, 30.0, 1.0], 5.0).unwrap();
+        let shares = CellShares::released(&[-5.0, 60.0, 40.0, 1.0], 5.0).unwrap();
         let found: Vec<f64> = shares.cells().map(|(_, share)| share).collect();
-        assert_eq!(found, [0.05, 0.6, 0.3, 0.05]);
+        assert_eq!(found, [0.6, 0.4]);
+        assert!(CellShares::released(&[0.0, 1.0], 2.0).is_err());
         assert!(CellShares::released(&[f64::NAN, 1.0], 1.0).is_err());
         assert!(CellShares::released(&[1.0, 1.0], 0.0).is_err());
     }
