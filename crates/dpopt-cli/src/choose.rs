@@ -127,6 +127,18 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
+    /// A plan of a saddle problem.
+    pub(crate) fn saddle(plan: Box<dyn Plan>, asked: SolverArg) -> Self {
+        Self {
+            solver: AnySolver::Saddle(&dpopt::minimax::GDA),
+            plan,
+            picked: None,
+            claims: Vec::new(),
+            resumed: false,
+            by_rule: asked == SolverArg::Auto,
+        }
+    }
+
     /// What is proven of the point that a run returned, or why nothing is.
     pub(crate) fn bound_of(&self, outcome: &Outcome) -> Result<StatedBound, NoBound> {
         if self.plan.bound().is_none() {

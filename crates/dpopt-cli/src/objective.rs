@@ -138,32 +138,9 @@ impl ObjectiveArgs {
         solver: SolverArg,
     ) -> Result<Option<Wanted>, CliError> {
         let objective = self.objective;
-        let useless = |flag, given: bool, used: bool| match given && !used {
-            true => Err(CliError::flag(
-                flag,
-                format!("{objective} has no use for it"),
-            )),
-            false => Ok(()),
-        };
         let saddle = objective != Objective::LogLoss;
-        let weighs = saddle && objective != Objective::Auc;
-        useless("--group-shares", self.group_shares.is_some(), saddle)?;
-        useless("--dual-weight", self.dual_weight.is_some(), weighs)?;
-        match solver {
-            SolverArg::Saddle(solver) if !saddle => {
-                let problem = format!(
-                    "{solver} is for saddle problems; give an --objective other than {objective}"
-                );
-                return Err(CliError::flag("--solver", problem));
-            }
-            SolverArg::Named(solver) if saddle => {
-                let problem = format!(
-                    "{solver} minimises, and {objective} is a saddle problem; take auto or gda"
-                );
-                return Err(CliError::flag("--solver", problem));
-            }
-            _ => {}
-        }
+        let (shares, weight) = (self.group_shares.is_some(), self.dual_weight.is_some());
+        check_flags(objective, solver, shares, weight, "--group-shares")?;
         if !saddle {
             return Ok(None);
         }
@@ -192,6 +169,98 @@ impl ObjectiveArgs {
             origin: self.group_shares.unwrap_or(Origin::Schema),
             weight: self.dual_weight.unwrap_or(DUAL_WEIGHT),
         }))
+    }
+}
+
+/// Flags of an objective for which there is no table.
+#[derive(Debug, Args)]
+pub(crate) struct PlannedObjective {
+    /// What a score is trained for, as in `dpopt train`; other than log-loss it needs --shares
+    #[arg(long, value_name = "NAME", default_value = "log-loss")]
+    objective: Objective,
+    /// Public shares of the groups among all records: of each the share of its negative, then of its positive class
+    #[arg(long, value_name = "S", value_delimiter = ',', value_parser = args::positive)]
+    shares: Vec<f64>,
+    /// As in `dpopt train`
+    #[arg(long, value_name = "V", value_parser = args::positive, allow_hyphen_values = true)]
+    dual_weight: Option<f64>,
+}
+
+impl PlannedObjective {
+    /// The saddle problem, if it is one, and its shares.
+    pub(crate) fn wanted(
+        &self,
+        solver: SolverArg,
+    ) -> Result<Option<(Wanted, CellShares)>, CliError> {
+        let objective = self.objective;
+        let saddle = objective != Objective::LogLoss;
+        check_flags(
+            objective,
+            solver,
+            !self.shares.is_empty(),
+            self.dual_weight.is_some(),
+            "--shares",
+        )?;
+        if !saddle {
+            return Ok(None);
+        }
+        let pairs = self
+            .shares
+            .chunks(2)
+            .map(|pair| [pair.first().copied(), pair.get(1).copied()]);
+        let shares = CellShares::new(pairs.collect());
+        let shares = shares.map_err(|error| CliError::flag("--shares", error.to_string()))?;
+        let wanted = Wanted {
+            objective,
+            origin: Origin::Schema,
+            weight: self.dual_weight.unwrap_or(DUAL_WEIGHT),
+        };
+        Ok(Some((wanted, shares)))
+    }
+}
+
+/// What bounds a plan of a score whose rows have norm at most `row_norm`.
+pub(crate) fn limits(max_steps: Option<u64>, row_norm: f64) -> SaddleLimits {
+    let mut limits = SaddleLimits::steps(max_steps.unwrap_or(STEPS));
+    limits.reach = Some(LOGIT_NOISE / row_norm);
+    limits
+}
+
+/// Refuses flags that the objective has no use for, and solvers of other problems.
+fn check_flags(
+    objective: Objective,
+    solver: SolverArg,
+    shares: bool,
+    weight: bool,
+    shares_flag: &'static str,
+) -> Result<(), CliError> {
+    let saddle = objective != Objective::LogLoss;
+    let weighs = saddle && objective != Objective::Auc;
+    for (flag, given, used) in [
+        (shares_flag, shares, saddle),
+        ("--dual-weight", weight, weighs),
+    ] {
+        if given && !used {
+            return Err(CliError::flag(
+                flag,
+                format!("{objective} has no use for it"),
+            ));
+        }
+    }
+    match solver {
+        SolverArg::Saddle(solver) if !saddle => {
+            let problem = format!(
+                "{solver} is for saddle problems; give an --objective other than {objective}"
+            );
+            Err(CliError::flag("--solver", problem))
+        }
+        SolverArg::Named(solver) if saddle => {
+            let problem = format!(
+                "{solver} minimises, and {objective} is a saddle problem; take auto or gda"
+            );
+            Err(CliError::flag("--solver", problem))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -259,8 +328,7 @@ impl Wanted {
         max_steps: Option<u64>,
     ) -> Result<(Ready, Box<dyn Plan>, Option<Curator>), CliError> {
         let (sizes, by_class) = (Sizes::of(data), groups.by_class());
-        let mut limits = SaddleLimits::steps(max_steps.unwrap_or(STEPS));
-        limits.reach = Some(LOGIT_NOISE / sizes.row_norm);
+        let mut limits = limits(max_steps, sizes.row_norm);
         if !self.releases() {
             let shares = self.public_shares(groups, schema)?;
             let (ready, plan) = self.plan(shares, by_class, sizes, budget, &limits)?;
@@ -298,7 +366,7 @@ impl Wanted {
     }
 
     /// The loss and its plan, of these shares.
-    fn plan(
+    pub(crate) fn plan(
         &self,
         shares: CellShares,
         by_class: bool,

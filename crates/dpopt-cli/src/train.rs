@@ -17,7 +17,7 @@ use dpopt::privacy::{
     Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
 };
 
-use crate::args::{self, AnySolver, SolverArg};
+use crate::args::{self, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
 use crate::by_group::by_group;
 use crate::certificate::{self, Certificate, NoCertificate};
@@ -361,14 +361,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
                 wanted.prepare(groups, &source.schema, &data, &budget, max_steps)?;
             released = curator;
             ready = Some(made);
-            Chosen {
-                solver: AnySolver::Saddle(&dpopt::minimax::GDA),
-                plan,
-                picked: None,
-                claims: Vec::new(),
-                resumed: false,
-                by_rule: args.solver == SolverArg::Auto,
-            }
+            Chosen::saddle(plan, args.solver)
         }
         (Some(Shared::Open(file)), None) if start.is_some() => {
             choose_what_fits(args, &fit, &facts, delta, file)?

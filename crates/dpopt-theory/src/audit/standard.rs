@@ -3,8 +3,8 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, crooked, estimators, mechanisms, members, passes, periods, projected,
-    queries, samplers, second_order, selections, solvers, twins, variants,
+    adaptive, certificates, crooked, estimators, groups, mechanisms, members, passes, periods,
+    projected, queries, samplers, second_order, selections, solvers, twins, variants,
 };
 
 impl Registry {
@@ -28,6 +28,7 @@ impl Registry {
             projected::register,
             adaptive::register,
             second_order::register,
+            groups::register,
             members::register,
             variants::samples_of_proximal_point,
             twins::register,
