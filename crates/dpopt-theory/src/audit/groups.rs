@@ -281,7 +281,7 @@ fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
         let data = examples(design(&rows(world))?, adjacency, CROWD as usize)?;
         let curator = Curator::simulated(adjacency, seed);
         let mut watched = Watched::new(PrivateMean::new(&data, joint.clone(), curator)?);
-        plan.run_from(&mut watched, start, &mut NoObserver)?;
+        plan.run_from(start, &mut watched, &mut NoObserver)?;
         let mut sum = 0.0;
         for release in watched.releases() {
             let mut own = vec![0.0; release.point.len()];
