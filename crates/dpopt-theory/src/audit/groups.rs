@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dpopt_linalg::{Design, Domain};
-use dpopt_minimax::{GdaPlan, SaddleFacts, SaddleLimits, SharesPlan};
+use dpopt_minimax::{GdaPlan, SaddleFacts, SaddleLimits};
 use dpopt_nonconvex::{NoObserver, Plan};
 use dpopt_oracle::{
     AucSaddle, Cell, CellCounts, CellShares, Differentiable as _, EqualOpportunity, Examples,
@@ -238,18 +238,17 @@ fn histogram(registry: &mut Registry, adjacency: Adjacency) {
         move |curator: Curator, records: &Vec<Labelled>| {
             let data = examples(design(records)?, adjacency, ROWS)?;
             let z = noise(2.0)?;
-            Ok(
-                match PrivateMean::new(&data, CellCounts { groups: 2 }, curator) {
-                    Ok(mut means) => {
-                        means.books().reserve(&Spend::Fixed(Event::gaussian(z)))?;
-                        let mut running = Running::new(4, ClipNorm::new(1.0)?);
-                        let released = running.anchor(&mut means, &[0.0; 4], Which::All, z)?;
-                        let outcome = format!("{:?}", released.estimate());
-                        Ran::of(&means.into_curator(), outcome)
-                    }
-                    Err(why) => Ran::refusal(why),
-                },
-            )
+            let mut means = PrivateMean::new(&data, CellCounts { groups: 2 }, curator)?;
+            means.books().reserve(&Spend::Fixed(Event::gaussian(z)))?;
+            let mut running = Running::new(4, ClipNorm::new(1.0)?);
+            let released = running.anchor(&mut means, &[0.0; 4], Which::All, z);
+            Ok(match released {
+                Ok(released) => {
+                    let outcome = format!("{:?}", released.estimate());
+                    Ran::of(&means.into_curator(), outcome)
+                }
+                Err(why) => Ran::refusal(why),
+            })
         },
     );
     registry.add(target.refused_unless(adjacency != Adjacency::ZeroOut));
@@ -311,7 +310,5 @@ fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
     let claim = Claim::gaussian(mu, DELTA)?;
     let target = Canary::new(&name, SHARES, claim, Statistic::GaussianDp, score);
     registry.add(target.with_runs(20_000, 200_000));
-    // What a plan of shares says is the multiplier that it releases with.
-    let _ = SharesPlan::new(&budget(1.0)?)?;
     Ok(())
 }
