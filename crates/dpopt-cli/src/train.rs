@@ -4,17 +4,20 @@
 //! be an error), the plan is made from public facts, the budget is asked, and only then is
 //! anything released. After the run the model is written first, then each file by itself.
 
+mod records;
+mod saddle;
+
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dpopt::data::formats::Format;
-use dpopt::data::tabular::{EncodedTable, Groups};
+use dpopt::data::tabular::Groups;
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
-use dpopt::oracle::{Cell, Glm, PrivateData};
+use dpopt::oracle::{Glm, PrivateData};
 use dpopt::privacy::{
-    Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
+    Adjacency, Checkpoint, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
 };
 
 use crate::args::{self, SolverArg};
@@ -32,7 +35,7 @@ use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::model::{Model, Trained};
-use crate::objective::{Dual, Objective, ObjectiveArgs, Ready, Wanted};
+use crate::objective::{Dual, Objective, ObjectiveArgs, Ready};
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
 use crate::progress::Progress;
@@ -42,6 +45,8 @@ use crate::statement::{Statement, scientific};
 use crate::summary::{Summary, Times};
 use crate::tell::{tell, warn};
 use crate::trace::Recorder;
+
+use records::{grouped_data, private_data};
 
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
@@ -184,32 +189,6 @@ impl TrainArgs {
     /// The records, given in either way.
     fn records(&self) -> Option<&Path> {
         self.data.as_deref().or(self.file.as_deref())
-    }
-
-    /// Refuses what no solver of a saddle problem has a use for.
-    fn check_saddle(&self, wanted: &Wanted) -> Result<(), CliError> {
-        let objective = wanted.objective;
-        if self.loss != Glm::Logistic {
-            let problem =
-                format!("{objective} is made of the logistic score, and has no other loss");
-            return Err(CliError::flag("--loss", problem));
-        }
-        if self.network.is_given() {
-            return Err(CliError::flag(
-                "--hidden",
-                format!("{objective} is of a linear score"),
-            ));
-        }
-        if wanted.releases() && self.ledger.path().is_some() {
-            let problem = "a ledger pays for one run, and released shares are a release before it; take shares from a schema";
-            return Err(CliError::flag("--group-shares", problem));
-        }
-        if self.in_place && objective != Objective::Auc {
-            let problem = "groups are read with the table, into memory";
-            return Err(CliError::flag("--in-place", problem));
-        }
-        self.checkpoints
-            .refuse("a point of a saddle problem holds more than the weights, and runs from one are not planned")
     }
 
     /// No two paths may be one file where that would lose something.
@@ -544,59 +523,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         _ if warned => Exit::Warned,
         _ => Exit::Done,
     })
-}
-
-/// Reads the table with the cells of its records as labels. No message depends on what a record holds.
-fn grouped_data(
-    args: &TrainArgs,
-    source: &Source,
-    groups: &Groups,
-) -> Result<PrivateData, CliError> {
-    let (mut table, of) = source.train_grouped(groups)?;
-    for (label, group) in table.labels.iter_mut().zip(of) {
-        let (positive, group) = (*label > 0.0, group as usize);
-        *label = Cell { positive, group }.label();
-    }
-    in_memory(args, source, table, groups.count() as f64)
-}
-
-/// Reads the table. No message depends on what a record holds.
-fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliError> {
-    // A schema's labels are -1 and 1, or between.
-    const LABELS: f64 = 1.0;
-    if let Some(examples) = source.on_disk(args.in_place)? {
-        let label_bound = ClipNorm::new(LABELS).map_err(dpopt::oracle::EstimatorError::from)?;
-        let data = PrivateData::on_disk(examples, args.adjacency, args.public_records);
-        let data = data.map_err(|source_error| CliError::Data {
-            path: source.name(),
-            source: source_error,
-        })?;
-        return Ok(data.with_label_bound(label_bound));
-    }
-    in_memory(args, source, source.train()?, LABELS)
-}
-
-fn in_memory(
-    args: &TrainArgs,
-    source: &Source,
-    table: EncodedTable,
-    labels: f64,
-) -> Result<PrivateData, CliError> {
-    let label_bound = ClipNorm::new(labels).map_err(dpopt::oracle::EstimatorError::from)?;
-    let problem = |problem| CliError::Data {
-        path: source.name(),
-        source: problem,
-    };
-    let row_norm = ClipNorm::new(table.row_norm).map_err(dpopt::oracle::EstimatorError::from)?;
-    let data = PrivateData::new(
-        table.design,
-        table.labels,
-        row_norm,
-        args.adjacency,
-        args.public_records,
-    )
-    .map_err(problem)?;
-    Ok(data.with_label_bound(label_bound))
 }
 
 fn warnings(delta: Delta, facts: &PublicFacts) -> Vec<String> {
