@@ -46,7 +46,7 @@ use crate::summary::{Summary, Times};
 use crate::tell::{tell, warn};
 use crate::trace::Recorder;
 
-use records::{grouped_data, private_data};
+use records::{Reading, grouped_data, private_data};
 
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
@@ -290,9 +290,14 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let (test, test_groups) = source.test(groups.as_ref())?.unzip();
     let interrupt = Interrupt::listen()?;
 
+    let how = Reading {
+        in_place: args.in_place,
+        adjacency: args.adjacency,
+        public_records: args.public_records,
+    };
     let data = match trained_by.filter(|groups| !groups.is_whole()) {
-        Some(groups) => grouped_data(args, &source, groups)?,
-        None => private_data(args, &source)?,
+        Some(groups) => grouped_data(how, &source, groups)?,
+        None => private_data(how, &source)?,
     };
     let facts = PublicFacts::glm(
         data.public_records(),

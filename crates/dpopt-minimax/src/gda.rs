@@ -8,7 +8,7 @@ use dpopt_solver::{
 };
 
 use crate::facts::SaddleFacts;
-use crate::registry::{SaddleLimits, SaddleSolver};
+use crate::solver::{SaddleLimits, SaddleSolver};
 
 const NAME: &str = "gda";
 /// Gradient descent ascent.

@@ -12,10 +12,12 @@ mod facts;
 mod gda;
 mod registry;
 mod shares;
+mod solver;
 
 pub use dpopt_solver::*;
 
 pub use facts::{MeanFacts, SaddleFacts};
 pub use gda::{GDA, GdaPlan, GdaSchedule};
-pub use registry::{SOLVERS, SaddleLimits, SaddlePlanner, SaddleSolver, solver};
+pub use registry::{SOLVERS, solver};
 pub use shares::{SharesPlan, SharesReleaseError};
+pub use solver::{SaddleLimits, SaddlePlanner, SaddleSolver};

@@ -4,7 +4,6 @@ use std::io;
 
 use dpopt_linalg::{DesignError, RowFileError};
 
-use super::groups::GroupProblem;
 use crate::formats::stream::StreamError;
 use crate::formats::{FormatError, Limits};
 
@@ -225,6 +224,35 @@ impl From<StreamError> for TabularError {
             StreamError::Expands { path, limits } => Self::Expands { path, limits },
         }
     }
+}
+
+/// What is wrong with a column that records are to be grouped by.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupProblem {
+    /// Not in the schema.
+    #[error("the schema has no column {0:?}")]
+    Missing(String),
+    /// Not a category.
+    #[error("the column {0:?} is no category of the schema, and groups are values that are listed")]
+    NotCategory(String),
+    /// Named twice.
+    #[error("the column {0:?} is named twice")]
+    Twice(String),
+    /// The label is a number.
+    #[error("the label {0:?} is a number, and cells are groups of a label of two values")]
+    NotClasses(String),
+    /// More groups than can be listed.
+    #[error("the columns have {groups} groups, at most {limit} are possible")]
+    TooMany {
+        /// How many there would be.
+        groups: usize,
+        /// The largest possible.
+        limit: usize,
+    },
+    /// No shares.
+    #[error("the schema has no [[share]] of {}", .0.join(" x "))]
+    NoShares(Vec<String>),
 }
 
 /// What is wrong with a key of a schema.

@@ -7,7 +7,7 @@ use std::path::Path;
 use dpopt_linalg::Design;
 
 use super::column::{ColumnKind, Label};
-use super::error::TabularError;
+use super::error::{GroupProblem, TabularError};
 use super::reader::{EncodedTable, visit_fields};
 use super::schema::Schema;
 use crate::formats::stream;
@@ -35,35 +35,6 @@ struct GroupColumn {
     at: usize,
     values: Vec<String>,
     codes: HashMap<Vec<u8>, usize>,
-}
-
-/// What is wrong with a column that records are to be grouped by.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GroupProblem {
-    /// Not in the schema.
-    #[error("the schema has no column {0:?}")]
-    Missing(String),
-    /// Not a category.
-    #[error("the column {0:?} is no category of the schema, and groups are values that are listed")]
-    NotCategory(String),
-    /// Named twice.
-    #[error("the column {0:?} is named twice")]
-    Twice(String),
-    /// The label is a number.
-    #[error("the label {0:?} is a number, and cells are groups of a label of two values")]
-    NotClasses(String),
-    /// More groups than can be listed.
-    #[error("the columns have {groups} groups, at most {limit} are possible")]
-    TooMany {
-        /// How many there would be.
-        groups: usize,
-        /// The largest possible.
-        limit: usize,
-    },
-    /// No shares.
-    #[error("the schema has no [[share]] of {}", .0.join(" x "))]
-    NoShares(Vec<String>),
 }
 
 /// The value of all that is not listed.

@@ -38,15 +38,15 @@ pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, check, check_from};
 pub use column::{
     ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number,
-    Transform,
+    Share, Transform,
 };
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;
 pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
 pub use draft::{draft_schema, draft_schema_from};
 pub use encode::Encoder;
-pub use error::{SchemaProblem, TabularError};
-pub use groups::{GroupProblem, Groups, read_grouped, read_grouped_from};
+pub use error::{GroupProblem, SchemaProblem, TabularError};
+pub use groups::{Groups, read_grouped, read_grouped_from};
 pub use header::Layout;
 pub use line::Fields;
 #[cfg(feature = "parquet")]
@@ -54,5 +54,5 @@ pub use parquet::{
     check_parquet, draft_parquet, parquet_can_hold_the_label, read_parquet, read_parquet_features,
 };
 pub use reader::{EncodedTable, read_features, read_features_from, read_table, read_table_from};
-pub use schema::{Schema, Share};
+pub use schema::Schema;
 pub use witness::ProblemKind;

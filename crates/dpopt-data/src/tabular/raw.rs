@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{ColumnKind, Label, LabelKind, Transform};
-use super::schema::Share;
+use super::column::{ColumnKind, Label, LabelKind, Share, Transform};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,12 +1,12 @@
 //! The public schema: what a table may hold and how it becomes features.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::checks::{label_from, positive, scale, single};
-use super::column::{ArrayColumns, Column, ColumnKind, Label};
+use super::column::{ArrayColumns, Column, ColumnKind, Label, Share};
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawArray, RawColumn, RawKind, RawLabel, RawLabelKind, RawSchema};
 use crate::formats::MAX_COLUMNS;
@@ -27,16 +27,6 @@ pub struct Schema {
     columns: Vec<Column>,
     array: Option<ArrayColumns>,
     shares: Vec<Share>,
-}
-
-/// The public share, among all records, of those with these values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Share {
-    /// Column to value: of the label, and of categories. A value may be `(other)`.
-    pub of: BTreeMap<String, String>,
-    /// Their share, above 0 and at most 1.
-    pub share: f64,
 }
 
 impl Schema {
