@@ -45,11 +45,15 @@ const TWINS: [Twin; 28] = [
     Twin {
         // Weights are one over counts of the records themselves: whoever joins a group moves all that were in it.
         name: "group-dro/shares-from-records",
-        data: Neighbours(&[-1.0, 1.0, 1.0, 1.0], &[1.0, 1.0, 1.0], REMOVED),
+        data: Neighbours(
+            &[-1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            &[1.0; 9],
+            REMOVED,
+        ),
         run: |tape, data, _| {
-            let weight = 3.0 / data.len() as f64;
-            let sum = data.iter().map(|x| (weight * x).clamp(-1.0, 1.0)).sum();
-            one(tape, sum, Z)
+            let weight = 9.0 / data.len() as f64;
+            let sum: f64 = data.iter().map(|x| (weight * x).clamp(-1.0, 1.0)).sum();
+            one(tape, -sum, Z)
         },
     },
     Twin {
