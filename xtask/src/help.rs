@@ -24,6 +24,8 @@ usage: cargo xtask <command>
              page of plots, and an interrupted run goes on
   audit [--quick|--full] [--only NAME] [--json FILE]
              attacks on every mechanism and solver, and on broken twins that must be caught
+  groups DIR objectives on the files train.csv.gz and test.csv.gz in DIR, by the command itself, as Markdown
+             (docs/measured/groups.md)
   kills      1,000 runs on a shared ledger killed at random times and 900 at chosen operations on the disk: the
              ledger never says less than was released, and a killed run loses little
   fuzz PARSER [--seconds N]

@@ -15,6 +15,7 @@ mod audit;
 mod bench;
 mod census;
 mod fuzz;
+mod groups;
 mod help;
 mod kills;
 mod peers;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => {
             fuzz::Options::read(options).and_then(|options| fuzz::run(&repository_root(), &options))
         }
+        ["groups", folder] => groups::run(&repository_root(), folder),
         ["kills"] => kills::run(&repository_root()),
         ["verify-rates", options @ ..] => {
             theory::run(&repository_root(), "release", "verify_rates", options)

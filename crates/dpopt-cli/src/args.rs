@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
+use dpopt::minimax::{self, SaddleSolver};
 use dpopt::nonconvex::{SOLVERS, Solver, solver};
 use dpopt::oracle::{Activation, Glm, LossNameError};
 use dpopt::privacy::{
@@ -20,6 +21,7 @@ const MAX_THREADS: usize = 1024;
 pub(crate) enum SolverArg {
     Auto,
     Named(&'static Solver),
+    Saddle(&'static SaddleSolver),
 }
 
 /// The help text of a flag that takes one.
@@ -27,14 +29,20 @@ pub(crate) fn solver_help() -> String {
     format!(
         "auto, {}. auto: noisy-gd for a convex loss and one with kinks; otherwise whichever of spiderboost and noisy-gd-theory has the \
          smaller proven bound, and noisy-gd where neither bound says anything. With --goldstein-radius and a loss with kinks: goldstein or \
-         goldstein-sampled, the cheaper one where their bounds are about the same. It sees public facts only",
-        names().join(", ")
+         goldstein-sampled, the cheaper one where their bounds are about the same. It sees public facts only. With an --objective other \
+         than log-loss: {saddle}, or auto, which is gda as long as no plan with a bound says anything",
+        names().join(", "),
+        saddle = saddle_names().collect::<Vec<_>>().join(", ")
     )
 }
 
 /// The solvers that a table of data can be planned for: no table has a KL condition by itself.
 pub(crate) fn offered() -> impl Iterator<Item = &'static Solver> {
     SOLVERS.iter().copied().filter(|solver| !solver.needs.kl)
+}
+
+fn saddle_names() -> impl Iterator<Item = &'static str> {
+    minimax::SOLVERS.iter().map(|solver| solver.name)
 }
 
 fn names() -> Vec<&'static str> {
@@ -51,17 +59,78 @@ impl FromStr for SolverArg {
         if let Some(solver) = offered().find(|solver| solver.name == name) {
             return Ok(Self::Named(solver));
         }
+        if let Some(solver) = minimax::solver(name) {
+            return Ok(Self::Saddle(solver));
+        }
         if let Ok(solver) = solver(name) {
             return Err(format!(
                 "{solver} needs a KL condition, which no table of data has by itself"
             ));
         }
-        let known = names();
+        let known: Vec<&str> = names().into_iter().chain(saddle_names()).collect();
         let listed = known.join(", ");
         let meant = hint(name, known.into_iter().chain(["auto"]));
         Err(format!(
             "no solver is called `{name}`; known: {listed}, or auto{meant}"
         ))
+    }
+}
+
+/// A solver of either kind of problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnySolver {
+    Minimiser(&'static Solver),
+    Saddle(&'static SaddleSolver),
+}
+
+impl AnySolver {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Minimiser(solver) => solver.name,
+            Self::Saddle(solver) => solver.name,
+        }
+    }
+
+    /// Whether it reads records at fixed positions, in slices.
+    pub(crate) fn needs_positions(self) -> bool {
+        match self {
+            Self::Minimiser(solver) => solver.needs.positions,
+            Self::Saddle(solver) => solver.positions,
+        }
+    }
+
+    /// Whether it is a minimiser that releases Hessians.
+    pub(crate) fn needs_hessian(self) -> bool {
+        matches!(self, Self::Minimiser(solver) if solver.needs.hessian)
+    }
+
+    /// Whether it needs the records in memory.
+    pub(crate) fn needs_memory(self) -> bool {
+        matches!(self, Self::Minimiser(solver) if solver.needs.memory)
+    }
+}
+
+impl std::fmt::Display for AnySolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for AnySolver {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for AnySolver {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        match minimax::solver(&name) {
+            Some(found) => Ok(Self::Saddle(found)),
+            None => solver(&name)
+                .map(Self::Minimiser)
+                .map_err(serde::de::Error::custom),
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) enum NoCertificate {
     Window(WindowError),
     /// Releases are of projected rows, and the result is not.
     Projected,
+    /// Releases are of a joint field, and the result is a part of its point.
+    Saddle,
     /// The claim is about the population, and the start may depend on the records.
     Checkpoint,
 }
@@ -42,6 +44,9 @@ impl std::fmt::Display for NoCertificate {
             NoCertificate::Window(error) => error.fmt(f),
             NoCertificate::Projected => {
                 f.write_str("none under a projection: gradients are released of projected rows")
+            }
+            NoCertificate::Saddle => {
+                f.write_str("none for a saddle problem: what is released is its joint field, at the weights of the time")
             }
             NoCertificate::Checkpoint => f.write_str(
                 "none for a walk from a checkpoint: it would be about the population, of which records that the start \

@@ -10,7 +10,7 @@ use dpopt::nonconvex::{
     SecondOrderTargets, Solver, StatedBound, Stop, auto,
 };
 
-use crate::args::{self, SolverArg, offered};
+use crate::args::{self, AnySolver, SolverArg, offered};
 use crate::error::CliError;
 use crate::fit::Fit;
 
@@ -116,7 +116,7 @@ impl FromStr for Project {
 
 /// A planned solver.
 pub(crate) struct Chosen {
-    pub(crate) solver: &'static Solver,
+    pub(crate) solver: AnySolver,
     pub(crate) plan: Box<dyn Plan>,
     /// The line of the public rule that picked it; none where the user named it.
     pub(crate) picked: Option<AutoReason>,
@@ -124,9 +124,23 @@ pub(crate) struct Chosen {
     pub(crate) claims: Vec<(&'static str, f64)>,
     /// Whether the walk starts at a checkpoint's point.
     pub(crate) resumed: bool,
+    /// Whether the solver of a saddle problem was left to auto.
+    pub(crate) by_rule: bool,
 }
 
 impl Chosen {
+    /// A plan of a saddle problem.
+    pub(crate) fn saddle(plan: Box<dyn Plan>, asked: SolverArg) -> Self {
+        Self {
+            solver: AnySolver::Saddle(&dpopt::minimax::GDA),
+            plan,
+            picked: None,
+            claims: Vec::new(),
+            resumed: false,
+            by_rule: asked == SolverArg::Auto,
+        }
+    }
+
     /// What is proven of the point that a run returned, or why nothing is.
     pub(crate) fn bound_of(&self, outcome: &Outcome) -> Result<StatedBound, NoBound> {
         if self.plan.bound().is_none() {
@@ -171,9 +185,13 @@ impl Chosen {
 
     /// Why this solver.
     pub(crate) fn reason(&self) -> String {
-        match self.picked {
-            Some(reason) => format!("auto: {reason}"),
-            None => "as asked for".to_owned(),
+        match (self.picked, self.solver) {
+            (Some(reason), _) => format!("auto: {reason}"),
+            (None, AnySolver::Saddle(_)) if self.by_rule => {
+                "auto: no solver of saddle problems with a bound is for tables of this kind"
+                    .to_owned()
+            }
+            (None, _) => "as asked for".to_owned(),
         }
     }
 }
@@ -233,6 +251,30 @@ impl ChooseArgs {
             PublicRank::new(rank).map_err(CliError::from)
         };
         self.rank.map(rank).transpose()
+    }
+
+    /// Most steps, if they were given. Refuses the flags that no solver of saddle problems has a use for.
+    pub(crate) fn of_saddle(&self) -> Result<Option<u64>, CliError> {
+        for (flag, given) in [
+            ("--radius", self.radius.is_some()),
+            ("--goldstein-radius", self.goldstein_radius.is_some()),
+            ("--directions", self.directions.is_some()),
+            ("--value-range", self.value_range.is_some()),
+            ("--hessian-lipschitz", self.hessian_lipschitz.is_some()),
+            ("--hessian-frobenius", self.hessian_frobenius.is_some()),
+            ("--gradient", self.gradient.is_some()),
+            ("--failure", self.failure.is_some()),
+            ("--rank", self.rank.is_some()),
+            ("--project", self.project.is_some()),
+        ] {
+            if given {
+                return Err(CliError::flag(
+                    flag,
+                    "solvers of saddle problems have no use for it",
+                ));
+            }
+        }
+        Ok(self.max_steps)
     }
 
     /// Refuses flags that the solver has no use for: who gives them expects something of them.
@@ -395,11 +437,12 @@ impl ChooseArgs {
             None => self.plain(solver, facts, &extra, budget)?,
         };
         Ok(Chosen {
-            solver,
+            solver: AnySolver::Minimiser(solver),
             plan,
             picked,
             claims,
             resumed: false,
+            by_rule: false,
         })
     }
 
@@ -423,7 +466,8 @@ impl ChooseArgs {
     ) -> Result<Picked, PlanError> {
         let solver = match solver {
             SolverArg::Named(solver) => solver,
-            SolverArg::Auto => {
+            // Refused before, where there is no saddle problem.
+            SolverArg::Saddle(_) | SolverArg::Auto => {
                 let cap = self.max_steps.unwrap_or(STEPS_WITH_BOUND);
                 let choice = auto(facts, extra, budget, &Limits::steps(cap))?;
                 let cap = self.cap(choice.solver);
@@ -499,6 +543,7 @@ fn uses_goldstein(solver: SolverArg) -> bool {
     match solver {
         SolverArg::Auto => true,
         SolverArg::Named(solver) => solver.needs.goldstein,
+        SolverArg::Saddle(_) => false,
     }
 }
 
@@ -507,6 +552,7 @@ pub(crate) fn plans_kinks(solver: SolverArg) -> bool {
     match solver {
         SolverArg::Auto => true,
         SolverArg::Named(solver) => solver.needs.goldstein || !solver.states_a_bound(),
+        SolverArg::Saddle(_) => false,
     }
 }
 
@@ -575,9 +621,10 @@ mod tests {
         let (outcome, _) = run.run(&plan, &mut NoObserver).unwrap();
         assert_eq!(outcome.stop, Stop::StepCap);
         let chosen = Chosen {
-            solver: solver("sosp").unwrap(),
+            solver: AnySolver::Minimiser(solver("sosp").unwrap()),
             plan: Box::new(plan),
             picked: None,
+            by_rule: false,
             claims: Vec::new(),
             resumed: false,
         };

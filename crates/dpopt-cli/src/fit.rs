@@ -44,6 +44,13 @@ pub(crate) struct Fit {
     pub(crate) seed: Option<u64>,
 }
 
+impl NetworkArgs {
+    /// Whether a network is asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        self.hidden.is_some()
+    }
+}
+
 impl Fit {
     pub(crate) fn new(loss: Glm, args: &NetworkArgs) -> Result<Self, CliError> {
         if args.hidden.is_some() && loss == Glm::Relu {

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use dpopt::data::formats::Format;
 use dpopt::data::tabular::{
-    ArrayFiles, CheckReport, EncodedTable, ProblemKind, Schema, TabularError, check, check_from,
-    convert_table, convert_table_from, draft_schema, draft_schema_from, read_features,
-    read_features_from, read_rows, read_table, read_table_from, schema_of_rows,
+    ArrayFiles, CheckReport, EncodedTable, Groups, ProblemKind, Schema, TabularError, check,
+    check_from, convert_table, convert_table_from, draft_schema, draft_schema_from, read_features,
+    read_features_from, read_grouped, read_grouped_from, read_rows, read_table, read_table_from,
+    schema_of_rows,
 };
 use dpopt::linalg::Design;
 use dpopt::linalg::RowFile;
@@ -144,6 +145,27 @@ impl Input {
             }
             _ if self.is_stdin() => read_table_from(stdin(), STDIN_NAME, schema)?,
             _ => read_table(&self.path, schema)?,
+        })
+    }
+
+    /// Rows, labels and groups, of a table of texts.
+    pub(crate) fn read_grouped(
+        &self,
+        schema: &Schema,
+        groups: &Groups,
+    ) -> Result<(EncodedTable, Vec<u32>), CliError> {
+        Ok(match self.format {
+            Format::Csv if self.is_stdin() => {
+                read_grouped_from(stdin(), STDIN_NAME, schema, groups)?
+            }
+            Format::Csv => read_grouped(&self.path, schema, groups)?,
+            other => {
+                let problem = format!(
+                    "groups are read from CSV, and {} is read as {other}",
+                    self.name()
+                );
+                return Err(CliError::flag("--group", problem));
+            }
         })
     }
 

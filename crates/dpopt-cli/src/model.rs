@@ -4,12 +4,13 @@ use std::path::Path;
 
 use dpopt::data::tabular::Schema;
 use dpopt::linalg::Design;
-use dpopt::nonconvex::{Solver, solver};
 use dpopt::oracle::{Glm, Network, PublicOrder};
 use serde::{Deserialize, Serialize};
 
+use crate::args::AnySolver;
 use crate::error::CliError;
 use crate::fit::Fit;
+use crate::objective::Objective;
 use crate::statement::Statement;
 
 const FORMAT: &str = "dpopt-model-1";
@@ -18,9 +19,11 @@ const FORMAT: &str = "dpopt-model-1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Model {
     format: String,
-    #[serde(deserialize_with = "by_name")]
-    pub(crate) solver: &'static Solver,
+    pub(crate) solver: AnySolver,
     pub(crate) loss: Glm,
+    /// What it was trained for, where that is not the mean loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) objective: Option<Trained>,
     /// None for a linear model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hidden: Option<Hidden>,
@@ -32,10 +35,13 @@ pub(crate) struct Model {
     weights: Vec<Weight>,
 }
 
-/// A solver by its name.
-fn by_name<'de, D: serde::Deserializer<'de>>(name: D) -> Result<&'static Solver, D::Error> {
-    let name = String::deserialize(name)?;
-    solver(&name).map_err(serde::de::Error::custom)
+/// An objective, and the dual variable at the end of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Trained {
+    pub(crate) name: Objective,
+    pub(crate) dual: Vec<f64>,
+    /// Whether the shares of groups were released, and not public.
+    pub(crate) shares_released: bool,
 }
 
 /// The hidden layer: the output is the sum of output weight j times the activation of <weights j, row>.
@@ -76,8 +82,8 @@ impl Weights {
 impl Model {
     /// Names the coordinates of `point` after the schema's features.
     pub(crate) fn new(
-        solver: &'static Solver,
-        fit: Fit,
+        solver: AnySolver,
+        (fit, objective): (Fit, Option<Trained>),
         privacy: Statement,
         schema: Schema,
         order: Option<PublicOrder>,
@@ -99,6 +105,7 @@ impl Model {
             format: FORMAT.to_owned(),
             solver,
             loss: fit.loss,
+            objective,
             hidden: fit.network.map(|network| Hidden {
                 output_weights: network.output_weights(),
                 network,

@@ -1,9 +1,10 @@
 //! The public order in which a solver that reads slices meets the records.
 
 use clap::Args;
-use dpopt::nonconvex::{SOLVERS, Solver, names};
+use dpopt::nonconvex::{SOLVERS, names};
 use dpopt::oracle::PrivateData;
 
+use crate::args::AnySolver;
 use crate::error::CliError;
 
 /// The seed where none is given: public, from nowhere.
@@ -21,8 +22,8 @@ pub(crate) struct OrderArgs {
 impl OrderArgs {
     /// These records, in a random order if this solver takes slices of them: a table that is sorted in any way is no sample of its
     /// population from place to place, and nobody is asked whether theirs is.
-    pub(crate) fn put(self, data: PrivateData, solver: &Solver) -> Result<PrivateData, CliError> {
-        if solver.needs.positions {
+    pub(crate) fn put(self, data: PrivateData, solver: AnySolver) -> Result<PrivateData, CliError> {
+        if solver.needs_positions() {
             let ordered = data.in_random_order(self.order_seed.unwrap_or(SEED));
             return ordered.map_err(|error| CliError::flag("--order-seed", error.to_string()));
         }

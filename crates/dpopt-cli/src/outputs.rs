@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::artefacts::{EVENTS, MODEL, OutDir, REPORT};
 use crate::attack::AttackTable;
+use crate::by_group::ByGroup;
 use crate::certificate::Certificate;
 use crate::choose::Chosen;
 use crate::error::CliError;
@@ -32,6 +33,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) certificate: &'a Certificate,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
+    pub(crate) by_group: Option<&'a ByGroup>,
     /// None where times may not be written.
     pub(crate) times: Option<Times>,
     /// What the ledger's runs have left of its budget, in words.
@@ -137,7 +139,11 @@ impl Outputs<'_> {
             ledger_budget: self.budget_left,
             releases: outcome.counts.releases,
             trace: &self.record.trace,
-            test_metrics: self.metrics.as_ref().map(metric_rows),
+            test_metrics: self.metrics.as_ref().map(|metrics| {
+                let mut rows = metric_rows(metrics);
+                rows.extend(self.by_group.into_iter().flat_map(ByGroup::rows));
+                rows
+            }),
             files: vec![
                 file(MODEL, "weights, schema and privacy statement"),
                 file(EVENTS, "events, for a second accountant"),

@@ -3,16 +3,17 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts, Solver};
-use dpopt::oracle::{Activation, Convexity, Glm};
+use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts};
+use dpopt::oracle::{Activation, CellShares, Convexity, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
 use serde::Serialize;
 
-use crate::args::{self, SolverArg};
+use crate::args::{self, AnySolver, SolverArg};
 use crate::certificate::four;
-use crate::choose::{ChooseArgs, plans_kinks};
+use crate::choose::{ChooseArgs, Chosen, plans_kinks};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
+use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
@@ -43,6 +44,8 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_parser = args::loss)]
     loss: Option<Glm>,
     #[command(flatten)]
+    objective: PlannedObjective,
+    #[command(flatten)]
     network: NetworkArgs,
     /// Bound on the norm of a row of features
     #[arg(long, value_name = "X", default_value = "1", value_parser = args::positive, allow_hyphen_values = true)]
@@ -69,7 +72,7 @@ pub(crate) struct PlanArgs {
 
 #[derive(Serialize)]
 struct Json<'a> {
-    solver: &'static Solver,
+    solver: AnySolver,
     solver_reason: String,
     records: u64,
     dim: usize,
@@ -141,14 +144,59 @@ impl PlanArgs {
     }
 }
 
+impl PlanArgs {
+    /// The plan of a saddle problem.
+    fn saddle(
+        &self,
+        wanted: &Wanted,
+        shares: CellShares,
+        budget: &Budget,
+    ) -> Result<Chosen, CliError> {
+        let max_steps = self.how.of_saddle()?;
+        for (flag, given) in [
+            ("--hidden", self.network.is_given()),
+            (
+                "--loss",
+                self.loss.is_some_and(|loss| loss != Glm::Logistic),
+            ),
+            ("--lipschitz", self.lipschitz.is_some()),
+            ("--smoothness", self.smoothness.is_some()),
+            ("--initial-gap", self.initial_gap.is_some()),
+        ] {
+            if given {
+                let problem = format!(
+                    "{} is of the logistic score of a linear model",
+                    wanted.objective
+                );
+                return Err(CliError::flag(flag, problem));
+            }
+        }
+        let columns = usize::try_from(self.dim);
+        let sizes = Sizes {
+            records: self.records,
+            adjacency: self.adjacency,
+            columns: columns.map_err(|_| CliError::flag("--dim", "too large for this machine"))?,
+            row_norm: self.row_norm,
+        };
+        let limits = limits(max_steps, self.row_norm);
+        let (_, plan) = wanted.plan(shares, true, sizes, budget, &limits)?;
+        Ok(Chosen::saddle(plan, self.solver))
+    }
+}
+
 pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     let fit = Fit::new(args.loss.unwrap_or(Glm::Logistic), &args.network)?;
-    let facts = args.facts(&fit)?;
     let budget = Budget {
         epsilon: args.epsilon,
         delta: args.delta,
     };
-    let chosen = args.how.choose(args.solver, &fit, &facts, &budget)?;
+    let chosen = match args.objective.wanted(args.solver)? {
+        Some((wanted, shares)) => args.saddle(&wanted, shares, &budget)?,
+        None => args
+            .how
+            .choose(args.solver, &fit, &args.facts(&fit)?, &budget)?,
+    };
+    let facts = *chosen.plan.facts();
     let (spend, bound) = (chosen.plan.spend(), chosen.plan.bound());
     let (accountant, epsilon) = Accountant::least(spend.event(), args.delta, facts.adjacency)?;
     let json = Json {

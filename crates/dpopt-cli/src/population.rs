@@ -2,9 +2,10 @@
 
 use clap::Args;
 use dpopt::certify::{PopulationGap, SecondOrderTargets};
-use dpopt::nonconvex::{Outcome, SOLVERS, Solver, Value, names};
+use dpopt::nonconvex::{Outcome, SOLVERS, Value, names};
 use serde::Serialize;
 
+use crate::args::AnySolver;
 use crate::certificate::four;
 use crate::choose::Chosen;
 use crate::error::CliError;
@@ -36,8 +37,8 @@ pub(crate) type Claimed = Option<Result<Population, String>>;
 
 impl PopulationArgs {
     /// Refuses a solver that certifies no point.
-    pub(crate) fn check(self, solver: &Solver) -> Result<(), CliError> {
-        if !self.population || solver.needs.hessian {
+    pub(crate) fn check(self, solver: AnySolver) -> Result<(), CliError> {
+        if !self.population || solver.needs_hessian() {
             return Ok(());
         }
         let all = SOLVERS.iter().copied();

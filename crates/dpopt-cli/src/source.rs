@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use dpopt::data::tabular::{
-    Classes, ColumnKind, EncodedTable, LabelKind, Schema, TabularError, read_table_from,
+    Classes, ColumnKind, EncodedTable, Groups, LabelKind, Schema, TabularError, read_grouped_from,
+    read_table_from,
 };
 use dpopt::oracle::{ExamplesOnDisk, PublicData};
 
@@ -86,6 +87,19 @@ impl Source {
                 .read(&self.schema)
                 .map_err(|error| self.blame_label(error))?,
             None => read_table_from(TRAIN, "built-in sample", &self.schema)?,
+        })
+    }
+
+    /// As [`Source::train`], with the group of each record.
+    pub(crate) fn train_grouped(
+        &self,
+        groups: &Groups,
+    ) -> Result<(EncodedTable, Vec<u32>), CliError> {
+        Ok(match &self.data {
+            Some(data) => data
+                .read_grouped(&self.schema, groups)
+                .map_err(|error| self.blame_label(error))?,
+            None => read_grouped_from(TRAIN, "built-in sample", &self.schema, groups)?,
         })
     }
 
@@ -172,13 +186,26 @@ impl Source {
         Ok(out)
     }
 
-    /// The test set, which whoever gives it declares public.
-    pub(crate) fn test(&self) -> Result<Option<PublicData>, CliError> {
-        let (table, name) = match (&self.test, &self.data) {
-            (Some(test), _) => (test.read(&self.schema)?, test.name()),
+    /// The test set, which whoever gives it declares public, and the groups of its records where there are any.
+    pub(crate) fn test(
+        &self,
+        groups: Option<&Groups>,
+    ) -> Result<Option<(PublicData, Vec<u32>)>, CliError> {
+        let (table, of, name) = match (&self.test, &self.data) {
+            (Some(test), _) => {
+                let (table, of) = match groups {
+                    Some(groups) => test.read_grouped(&self.schema, groups)?,
+                    None => (test.read(&self.schema)?, Vec::new()),
+                };
+                (table, of, test.name())
+            }
             (None, None) => {
                 let name = "built-in test sample";
-                (read_table_from(TEST, name, &self.schema)?, name.to_owned())
+                let (table, of) = match groups {
+                    Some(groups) => read_grouped_from(TEST, name, &self.schema, groups)?,
+                    None => (read_table_from(TEST, name, &self.schema)?, Vec::new()),
+                };
+                (table, of, name.to_owned())
             }
             (None, Some(_)) => return Ok(None),
         };
@@ -187,9 +214,8 @@ impl Source {
             return Err(CliError::flag("--test", problem));
         }
         let test = PublicData::new(table.design, table.labels);
-        Ok(Some(
-            test.map_err(|source| CliError::Data { path: name, source })?,
-        ))
+        let test = test.map_err(|source| CliError::Data { path: name, source })?;
+        Ok(Some((test, of)))
     }
 }
 

@@ -6,17 +6,19 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use dpopt::data::tabular::Label;
-use dpopt::nonconvex::{BoundSense, BoundedQuantity, Outcome, PublicFacts, Solver, Stop};
+use dpopt::nonconvex::{BoundSense, BoundedQuantity, Outcome, PublicFacts, Stop};
 use dpopt::oracle::{Activation, Glm, PublicOrder};
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
 
+use crate::args::AnySolver;
+use crate::by_group::ByGroup;
 use crate::certificate::{Certificate, Certified, four};
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::fit::Fit;
-use crate::model::Model;
+use crate::model::{Model, Trained};
 use crate::population::{Claimed, Population};
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
 
@@ -33,6 +35,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) population: Claimed,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
+    pub(crate) objective: Option<&'a Trained>,
+    pub(crate) by_group: Option<&'a ByGroup>,
     /// None where times may not be shown.
     pub(crate) times: Option<Times>,
     pub(crate) out: Option<&'a Path>,
@@ -76,9 +80,11 @@ pub(crate) fn learnt_nothing(resumed: bool, fit: &Fit) -> &'static str {
 
 #[derive(Serialize)]
 struct Json<'a> {
-    solver: &'static Solver,
+    solver: AnySolver,
     solver_reason: String,
     loss: Glm,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objective: Option<&'a Trained>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,6 +138,8 @@ struct Json<'a> {
     times: Option<Times>,
     #[serde(flatten)]
     metrics: Option<TestMetrics>,
+    #[serde(flatten)]
+    by_group: Option<&'a ByGroup>,
     #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<&'a Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,6 +158,7 @@ impl Summary<'_> {
             solver: self.chosen.solver,
             solver_reason: self.chosen.reason(),
             loss: self.fit.loss,
+            objective: self.objective,
             hidden: self.fit.network.map(|network| network.units()),
             activation: self.fit.network.map(|network| network.activation()),
             hidden_seed: self.fit.seed,
@@ -189,6 +198,7 @@ impl Summary<'_> {
             passes: self.outcome.counts.passes,
             times: self.times,
             metrics: self.metrics,
+            by_group: self.by_group,
             out: self.out,
             budget_left: self.budget_left.as_deref(),
             warnings: self.warnings,
@@ -231,6 +241,19 @@ impl Summary<'_> {
         )?;
         if let Some(order) = self.order {
             writeln!(out, "Order      {order}")?;
+        }
+        if let Some(Trained {
+            name,
+            shares_released,
+            ..
+        }) = self.objective
+        {
+            let shares = if *shares_released {
+                "shares of groups released, and paid for"
+            } else {
+                "shares of groups public, by the schema"
+            };
+            writeln!(out, "Objective  {name} ({shares})")?;
         }
         writeln!(
             out,
@@ -329,6 +352,19 @@ impl Summary<'_> {
                 write!(out, ", log loss {loss:.4}")?;
             }
             writeln!(out, " on {} records", metrics.test_records)?;
+        }
+        if let Some(by_group) = self.by_group {
+            writeln!(
+                out,
+                "Groups     worst accuracy {:.4}{}",
+                by_group.worst_group_accuracy,
+                by_group.true_positive_rate_difference.map_or(String::new(), |rate| format!(
+                    ", true positive rates differ by {rate:.4} (as many flagged as there are positives)"
+                ))
+            )?;
+            for row in &by_group.groups {
+                writeln!(out, "           {}: {}", row.group, row.words())?;
+            }
         }
         writeln!(
             out,

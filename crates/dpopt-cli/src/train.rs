@@ -4,21 +4,26 @@
 //! be an error), the plan is made from public facts, the budget is asked, and only then is
 //! anything released. After the run the model is written first, then each file by itself.
 
+mod records;
+mod saddle;
+
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dpopt::data::formats::Format;
+use dpopt::data::tabular::Groups;
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
 use dpopt::oracle::{Glm, PrivateData};
 use dpopt::privacy::{
-    Adjacency, Checkpoint, ClipNorm, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
+    Adjacency, Checkpoint, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
 };
 
 use crate::args::{self, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
-use crate::certificate::{self, Certificate};
+use crate::by_group::by_group;
+use crate::certificate::{self, Certificate, NoCertificate};
 use crate::checkpoints::{CheckpointArgs, Saver};
 use crate::choose::{ChooseArgs, Chosen};
 use crate::clock::Stopwatch;
@@ -29,7 +34,8 @@ use crate::fit::{Fit, NetworkArgs, SeedArgs};
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
-use crate::model::Model;
+use crate::model::{Model, Trained};
+use crate::objective::{Dual, Objective, ObjectiveArgs, Ready};
 use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
@@ -41,6 +47,8 @@ use crate::statement::{Statement, scientific};
 use crate::summary::{Summary, Times};
 use crate::tell::{tell, warn};
 use crate::trace::Recorder;
+
+use records::{Reading, grouped_data, private_data};
 
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
@@ -97,6 +105,8 @@ pub(crate) struct TrainArgs {
     test_labels: Option<PathBuf>,
     #[arg(long, default_value = "logistic", value_parser = args::loss, help = args::loss_help())]
     loss: Glm,
+    #[command(flatten)]
+    objective: ObjectiveArgs,
     #[command(flatten)]
     network: NetworkArgs,
     #[command(flatten)]
@@ -172,6 +182,8 @@ impl Observer for Watcher<'_> {
 struct Finished {
     outcome: Outcome,
     certificate: Certificate,
+    /// Of a saddle problem.
+    dual: Option<Dual>,
     guarantee: Guarantee,
     record: Recorder,
     seconds: f64,
@@ -241,6 +253,28 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let fit = Fit::new(args.loss, &args.network)?;
     fit.check_label(source.schema.label())?;
     fit.check_projected(args.how.projects())?;
+    let groups = args.objective.groups(&source.schema)?;
+    let wanted = args
+        .objective
+        .wanted(groups.as_ref(), &source.schema, args.solver)?;
+    let mut max_steps = None;
+    if let Some(wanted) = &wanted {
+        args.check_saddle(wanted)?;
+        max_steps = args.how.of_saddle()?;
+    }
+    // Of the ranking the class is all; groups are for the summary.
+    let whole_table = Groups::new(&source.schema, &[]).ok();
+    let trained_by = match &wanted {
+        Some(wanted) if wanted.objective == Objective::Auc => whole_table.as_ref(),
+        Some(_) => groups.as_ref(),
+        None => None,
+    };
+    if let (Some(wanted), Some(groups)) = (&wanted, trained_by)
+        && !wanted.releases()
+    {
+        // Before a record is read.
+        wanted.public_shares(groups, &source.schema)?;
+    }
     if source.schema.is_draft() && !args.accept_draft {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
     }
@@ -259,10 +293,18 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     args.checkpoints.check(args.force)?;
     let mut ledger = Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?;
-    let test = source.test()?;
+    let (test, test_groups) = source.test(groups.as_ref())?.unzip();
     let interrupt = Interrupt::listen()?;
 
-    let data = private_data(args, &source)?;
+    let how = Reading {
+        in_place: args.in_place,
+        adjacency: args.adjacency,
+        public_records: args.public_records,
+    };
+    let data = match trained_by.filter(|groups| !groups.is_whole()) {
+        Some(groups) => grouped_data(how, &source, groups)?,
+        None => private_data(how, &source)?,
+    };
     let facts = PublicFacts::glm(
         data.public_records(),
         fit.dim(data.dim()),
@@ -293,7 +335,24 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     for warning in &warnings {
         warn(warning);
     }
+    let mut ready = None;
+    let mut released = None;
     let mut chosen = match (&mut ledger, args.epsilon) {
+        (_, epsilon) if wanted.is_some() => {
+            let (Some(wanted), Some(groups)) = (&wanted, trained_by) else {
+                return Err(CliError::flag("--group", "the label is a number"));
+            };
+            let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
+            if interrupt.asked() {
+                return Err(CliError::Interrupted);
+            }
+            let budget = Budget { epsilon, delta };
+            let (made, plan, curator) =
+                wanted.prepare(groups, &source.schema, &data, &budget, max_steps)?;
+            released = curator;
+            ready = Some(made);
+            Chosen::saddle(plan, args.solver)
+        }
         (Some(Shared::Open(file)), None) if start.is_some() => {
             choose_what_fits(args, &fit, &facts, delta, file)?
         }
@@ -310,7 +369,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         warn(&warning);
         warnings.push(warning);
     }
-    if data.is_in_a_file() && (args.how.projects() || chosen.solver.needs.memory) {
+    if data.is_in_a_file() && (args.how.projects() || chosen.solver.needs_memory()) {
         let problem = format!(
             "the records stay in their file, and {} needs them in memory",
             if args.how.projects() {
@@ -325,7 +384,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         return Err(CliError::Interrupted);
     }
 
-    let mut curator = Curator::protected(data.adjacency())?;
+    let mut curator = match released {
+        Some(curator) => curator,
+        None => Curator::protected(data.adjacency())?,
+    };
     let budget_file = match ledger {
         Some(ledger) => {
             let mut file = ledger.open(chosen.plan.access(), chosen.plan.spend().event())?;
@@ -349,6 +411,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         fit,
         start: start.or(first.as_deref()),
         delta,
+        ready: ready.as_ref(),
     };
     let finished = descend(args, &data, &job, curator, &interrupt, saver)?;
     // The run is paid for: from here on nothing may keep its model from being written.
@@ -374,9 +437,17 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         whole,
         source.schema.is_draft(),
     );
+    let trained = ready
+        .as_ref()
+        .zip(finished.dual.as_ref())
+        .map(|(ready, dual)| Trained {
+            name: ready.objective,
+            dual: dual.values.clone(),
+            shares_released: ready.released,
+        });
     let model = Model::new(
         chosen.solver,
-        fit,
+        (fit, trained.clone()),
         statement.clone(),
         source.schema.clone(),
         data.order(),
@@ -398,6 +469,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             None
         }
     };
+    let groups_of_test = test.as_ref().zip(test_groups.as_ref()).zip(groups.as_ref());
+    let by_group = groups_of_test.and_then(|((test, of), groups)| {
+        let trained = ready.as_ref().zip(finished.dual.as_ref());
+        by_group(test, of, &outcome.point, &fit, groups, trained)
+    });
     let budget_left = budget_file
         .map(|path| left_in_words(path).unwrap_or_else(|error| format!("can't be shown: {error}")));
     if let Some(out) = &mut out {
@@ -414,6 +490,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             certificate: &finished.certificate,
             statement: &statement,
             metrics,
+            by_group: by_group.as_ref(),
             times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
             budget_left: budget_left.as_deref(),
         };
@@ -431,6 +508,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         population: args.population.claim(&chosen, outcome),
         statement: &statement,
         metrics,
+        objective: trained.as_ref(),
+        by_group: by_group.as_ref(),
         times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
         out: out.as_ref().map(OutDir::path),
         files: out.as_ref().map_or(&[][..], OutDir::written),
@@ -461,31 +540,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         _ if warned => Exit::Warned,
         _ => Exit::Done,
     })
-}
-
-/// Reads the table. No message depends on what a record holds.
-fn private_data(args: &TrainArgs, source: &Source) -> Result<PrivateData, CliError> {
-    // A schema's labels are -1 and 1, or between.
-    let label_bound = ClipNorm::new(1.0).map_err(dpopt::oracle::EstimatorError::from)?;
-    let problem = |problem| CliError::Data {
-        path: source.name(),
-        source: problem,
-    };
-    if let Some(examples) = source.on_disk(args.in_place)? {
-        let data = PrivateData::on_disk(examples, args.adjacency, args.public_records);
-        return Ok(data.map_err(problem)?.with_label_bound(label_bound));
-    }
-    let table = source.train()?;
-    let row_norm = ClipNorm::new(table.row_norm).map_err(dpopt::oracle::EstimatorError::from)?;
-    let data = PrivateData::new(
-        table.design,
-        table.labels,
-        row_norm,
-        args.adjacency,
-        args.public_records,
-    )
-    .map_err(problem)?;
-    Ok(data.with_label_bound(label_bound))
 }
 
 fn warnings(delta: Delta, facts: &PublicFacts) -> Vec<String> {
@@ -539,6 +593,8 @@ struct Job<'a> {
     /// A checkpoint's point, or that of a network; none: the origin.
     start: Option<&'a [f64]>,
     delta: Delta,
+    /// A saddle problem.
+    ready: Option<&'a Ready>,
 }
 
 /// Reserves, releases, settles.
@@ -568,14 +624,25 @@ fn descend(
         released: false,
     };
     let clock = Stopwatch::start();
-    let run = GlmRun::new(data, args.loss, curator)
-        .of_network(job.fit.network)
-        .with_threads(threads)
-        .starting_at(job.start);
-    let result = certificate::run(run, job.chosen, args.how.projects(), &mut watcher);
+    let result =
+        match job.ready {
+            Some(ready) => ready.run(data, plan, curator, threads, &mut watcher).map(
+                |(outcome, curator, dual)| {
+                    (outcome, curator, Err(NoCertificate::Saddle), Some(dual))
+                },
+            ),
+            None => {
+                let run = GlmRun::new(data, args.loss, curator)
+                    .of_network(job.fit.network)
+                    .with_threads(threads)
+                    .starting_at(job.start);
+                certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
+                    .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
+            }
+        };
     let seconds = clock.seconds();
     watcher.progress.finish();
-    let (outcome, curator, certificate) = result.map_err(|error| {
+    let (outcome, curator, certificate, dual) = result.map_err(|error| {
         let error = CliError::from_run(error);
         if watcher.released {
             CliError::BrokeOff(Box::new(error))
@@ -591,6 +658,7 @@ fn descend(
     Ok(Finished {
         outcome,
         certificate,
+        dual,
         guarantee,
         record: watcher.record,
         seconds,

@@ -1,7 +1,7 @@
 //! What a planner of a saddle problem may know: constants of one record, and constants of the mean.
 
 use dpopt_linalg::Domain;
-use dpopt_oracle::{Blocks, Convexity, SaddleConstants};
+use dpopt_oracle::{Blocks, Convexity, SaddleConstants, ScoreSaddle, Scored};
 use dpopt_privacy::Adjacency;
 use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
@@ -121,6 +121,37 @@ impl SaddleFacts {
             }
         }
         Ok(())
+    }
+
+    /// The facts of an objective that sees records through their scores, on rows of so many columns and of norm at most `row_norm`.
+    #[must_use]
+    pub fn scored<S: ScoreSaddle>(
+        records: u64,
+        adjacency: Adjacency,
+        columns: usize,
+        row_norm: f64,
+        loss: &Scored<S>,
+    ) -> Self {
+        let objective = loss.objective();
+        let (record, mean) = (loss.constants(row_norm), objective.mean_constants(row_norm));
+        // What holds of every record holds of the mean.
+        let smooth_xy = mean.smooth_xy.min(record.smooth_xy);
+        Self {
+            records,
+            adjacency,
+            x_dim: columns + objective.extra(),
+            domain: objective.domain(),
+            record,
+            mean: MeanFacts {
+                strong_concavity: mean.strong_concavity,
+                smooth_yy: mean.smooth_yy.min(record.smooth_yy),
+                smooth_xy,
+                value_smoothness: mean.smooth_xx + smooth_xy * smooth_xy / mean.strong_concavity,
+                value_gap: mean.gap,
+                value_hessian_lipschitz: f64::INFINITY,
+                joint_hessian_lipschitz: f64::INFINITY,
+            },
+        }
     }
 
     /// d2: coordinates of y.

@@ -1,12 +1,13 @@
 //! All solvers of saddle problems.
 
 use crate::anytime::RGDA_ANYTIME;
+use crate::gda::GDA;
 use crate::rgda::RGDA;
 use crate::solver::SaddleSolver;
 use crate::spider_gda::SPIDER_GDA;
 
 /// All of them.
-pub static SOLVERS: &[&SaddleSolver] = &[&RGDA_ANYTIME, &RGDA, &SPIDER_GDA];
+pub static SOLVERS: &[&SaddleSolver] = &[&RGDA_ANYTIME, &RGDA, &SPIDER_GDA, &GDA];
 
 /// The solver of this name.
 #[must_use]

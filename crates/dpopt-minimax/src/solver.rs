@@ -1,4 +1,4 @@
-//! What a solver of saddle problems is.
+//! What an entry of the list of solvers holds.
 
 use dpopt_solver::{BoundSense, BoundedQuantity, Budget, Plan, PlanError};
 
@@ -25,6 +25,20 @@ pub struct SaddleSolver {
     pub planner: SaddlePlanner,
 }
 
+impl PartialEq for SaddleSolver {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for SaddleSolver {}
+
+impl std::fmt::Display for SaddleSolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
 /// From facts, a budget and limits to a plan.
 pub type SaddlePlanner =
     fn(&SaddleFacts, &Budget, &SaddleLimits) -> Result<Box<dyn Plan>, PlanError>;
@@ -37,6 +51,10 @@ pub struct SaddleLimits {
     pub max_steps: u64,
     /// p: the probability with which a bound may fail.
     pub failure: f64,
+    /// How far noise may take a coordinate of x in a run, for solvers that state no bound; none: by the curvature alone.
+    pub reach: Option<f64>,
+    /// The number of steps of `gda`, where it was fixed before the facts were all known; none: by its rule.
+    pub exact_steps: Option<u64>,
 }
 
 impl SaddleLimits {
@@ -46,6 +64,8 @@ impl SaddleLimits {
         Self {
             max_steps,
             failure: 0.05,
+            reach: None,
+            exact_steps: None,
         }
     }
 }

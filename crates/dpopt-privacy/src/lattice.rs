@@ -11,6 +11,7 @@ mod placed;
 mod products;
 mod row_bound;
 mod rows;
+mod tails;
 mod weighted;
 
 pub use claimed::SensitivityClaim;
@@ -20,6 +21,7 @@ pub use placed::FixedBlocks;
 use placed::Placed;
 pub use row_bound::RowBound;
 pub use rows::SparseRow;
+pub use tails::Tails;
 
 use zeroize::Zeroizing;
 

@@ -80,7 +80,7 @@ pub use dpopt_accounting::{
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{
     BlockFactors, BlockWork, Bound, Factors, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS,
-    OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow,
+    OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow, Tails,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise};

@@ -48,6 +48,7 @@ pub use dpopt_certify as certify;
 #[cfg(feature = "data")]
 pub use dpopt_data as data;
 pub use dpopt_linalg as linalg;
+pub use dpopt_minimax as minimax;
 pub use dpopt_nonconvex as nonconvex;
 pub use dpopt_oracle as oracle;
 pub use dpopt_privacy as privacy;

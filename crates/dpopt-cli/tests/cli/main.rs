@@ -10,6 +10,7 @@ mod hostile;
 mod interrupt;
 mod ledger;
 mod lost;
+mod objectives;
 mod quantiles;
 mod records;
 mod rows;

@@ -1,5 +1,7 @@
 //! What a schema says of the label and of each column.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The columns of an array, all alike: each is a feature, `scale` times the number that is there.
@@ -112,6 +114,16 @@ pub struct Category {
     pub reference: Option<String>,
     /// Value of the features.
     pub scale: f64,
+}
+
+/// The public share, among all records, of those with these values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// Column to value: of the label, and of categories. A value may be `(other)`.
+    pub of: BTreeMap<String, String>,
+    /// Their share, above 0 and at most 1.
+    pub share: f64,
 }
 
 /// Map from a range [min, max] to [0, 1].

@@ -200,6 +200,9 @@ pub enum TabularError {
         /// What is wrong with it.
         problem: SchemaProblem,
     },
+    /// Records can't be grouped as asked.
+    #[error(transparent)]
+    Group(#[from] GroupProblem),
     /// The schema asks for a matrix that can't exist (2^32 - 1 columns or more).
     #[error(transparent)]
     Design(#[from] DesignError),
@@ -221,6 +224,35 @@ impl From<StreamError> for TabularError {
             StreamError::Expands { path, limits } => Self::Expands { path, limits },
         }
     }
+}
+
+/// What is wrong with a column that records are to be grouped by.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupProblem {
+    /// Not in the schema.
+    #[error("the schema has no column {0:?}")]
+    Missing(String),
+    /// Not a category.
+    #[error("the column {0:?} is no category of the schema, and groups are values that are listed")]
+    NotCategory(String),
+    /// Named twice.
+    #[error("the column {0:?} is named twice")]
+    Twice(String),
+    /// The label is a number.
+    #[error("the label {0:?} is a number, and cells are groups of a label of two values")]
+    NotClasses(String),
+    /// More groups than can be listed.
+    #[error("the columns have {groups} groups, at most {limit} are possible")]
+    TooMany {
+        /// How many there would be.
+        groups: usize,
+        /// The largest possible.
+        limit: usize,
+    },
+    /// No shares.
+    #[error("the schema has no [[share]] of {}", .0.join(" x "))]
+    NoShares(Vec<String>),
 }
 
 /// What is wrong with a key of a schema.
@@ -326,6 +358,29 @@ pub enum SchemaProblem {
     /// A number without bins and without its linear feature has no features.
     #[error("linear = false leaves no feature; give bins or say kind = \"ignore\"")]
     NoFeatureOfColumn,
+    /// A share names a column that is neither the label nor a category, or not the label.
+    #[error(
+        "a share is of a value of the label {label:?} and of values of categories, and {column:?} is {problem}"
+    )]
+    ShareOf {
+        /// The column.
+        column: String,
+        /// The label.
+        label: String,
+        /// What of it.
+        problem: &'static str,
+    },
+    /// A value that its column does not list.
+    #[error("{value:?} is not among the values of {column:?}")]
+    NotListed {
+        /// The value.
+        value: String,
+        /// The column.
+        column: String,
+    },
+    /// A share that is none.
+    #[error("{0} is not a share: a number above 0 and at most 1 is needed")]
+    NotAShare(f64),
     /// The schema yields no feature at all.
     #[error("the schema yields no feature: every column is ignored and the intercept is 0")]
     NoFeatures,

@@ -22,6 +22,7 @@ mod convert;
 mod draft;
 mod encode;
 mod error;
+mod groups;
 mod header;
 mod line;
 #[cfg(feature = "parquet")]
@@ -37,14 +38,15 @@ pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, check, check_from};
 pub use column::{
     ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number,
-    Transform,
+    Share, Transform,
 };
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;
 pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
 pub use draft::{draft_schema, draft_schema_from};
 pub use encode::Encoder;
-pub use error::{SchemaProblem, TabularError};
+pub use error::{GroupProblem, SchemaProblem, TabularError};
+pub use groups::{Groups, read_grouped, read_grouped_from};
 pub use header::Layout;
 pub use line::Fields;
 #[cfg(feature = "parquet")]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{ColumnKind, Label, LabelKind, Transform};
+use super::column::{ColumnKind, Label, LabelKind, Share, Transform};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +20,8 @@ pub(super) struct RawSchema {
     pub(super) column: Vec<RawColumn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) array: Option<RawArray>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) share: Vec<Share>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

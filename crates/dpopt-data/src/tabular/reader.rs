@@ -99,6 +99,19 @@ pub(super) fn visit(
     need_label: bool,
     mut visit: impl FnMut(&[(u32, f32)], f32) -> Result<(), TabularError>,
 ) -> Result<(), TabularError> {
+    visit_fields(source, origin, schema, need_label, |_, _, row, label| {
+        visit(row, label)
+    })
+}
+
+/// As [`visit`], with the fields too.
+pub(super) fn visit_fields(
+    source: impl Read,
+    origin: &str,
+    schema: &Schema,
+    need_label: bool,
+    mut visit: impl FnMut(&Layout, &Fields, &[(u32, f32)], f32) -> Result<(), TabularError>,
+) -> Result<(), TabularError> {
     let encoder = Encoder::new(schema);
     let mut lines = Lines::new(source, origin)?;
     let layout = Layout::of(&mut lines, schema, need_label)?;
@@ -111,7 +124,7 @@ pub(super) fn visit(
             Line::Overlong => b"",
         };
         let label = encoder.encode_line(&layout, text, &mut fields, &mut row);
-        visit(&row, label)?;
+        visit(&layout, &fields, &row, label)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::checks::{label_from, positive, scale, single};
-use super::column::{ArrayColumns, Column, ColumnKind, Label};
+use super::column::{ArrayColumns, Column, ColumnKind, Label, Share};
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawArray, RawColumn, RawKind, RawLabel, RawLabelKind, RawSchema};
 use crate::formats::MAX_COLUMNS;
@@ -26,6 +26,7 @@ pub struct Schema {
     label: Label,
     columns: Vec<Column>,
     array: Option<ArrayColumns>,
+    shares: Vec<Share>,
 }
 
 impl Schema {
@@ -82,6 +83,8 @@ impl Schema {
             let number = raw.label.kind == Some(RawLabelKind::Number);
             let mut described = false;
             let former = std::mem::replace(&mut raw.label.column, name.to_owned());
+            // They are of the former label.
+            raw.share.clear();
             if let Some(at) = raw.column.iter().position(|column| column.name == name) {
                 let taken = raw.column.remove(at);
                 if taken.kind != RawKind::Ignore {
@@ -124,11 +127,12 @@ impl Schema {
         self.draft
     }
 
-    /// Whether both turn every table into the same rows and labels: all but [`Schema::is_draft`] is equal.
+    /// Whether both turn every table into the same rows and labels: all but [`Schema::is_draft`] and [`Schema::shares`] is equal.
     #[must_use]
     pub fn encodes_as(&self, other: &Self) -> bool {
         let edited = |schema: &Self| Self {
             draft: false,
+            shares: Vec::new(),
             ..schema.clone()
         };
         edited(self) == edited(other)
@@ -168,6 +172,12 @@ impl Schema {
     #[must_use]
     pub fn array(&self) -> Option<ArrayColumns> {
         self.array
+    }
+
+    /// Public shares of groups of records.
+    #[must_use]
+    pub fn shares(&self) -> &[Share] {
+        &self.shares
     }
 
     /// Number of features, the constant one included.
@@ -277,9 +287,13 @@ impl Schema {
                 Err((_, problem)) => return fail("array.scale", problem),
             },
         };
+        if let Err((i, problem)) = check_shares(&raw.share, &label, &columns) {
+            return fail(&format!("share {}", i + 1), problem);
+        }
         let schema = Self {
             draft: raw.draft,
             array,
+            shares: raw.share,
             row_norm: raw.row_norm,
             intercept: raw.intercept,
             ignore_unlisted: raw.ignore_unlisted,
@@ -312,6 +326,7 @@ impl From<Schema> for RawSchema {
                 columns: array.columns,
                 scale: Some(array.scale),
             }),
+            share: schema.shares,
         }
     }
 }
@@ -322,6 +337,55 @@ impl TryFrom<RawSchema> for Schema {
     fn try_from(raw: RawSchema) -> Result<Self, TabularError> {
         Self::from_raw(raw, "embedded schema")
     }
+}
+
+/// The first share that is none, by its place.
+fn check_shares(
+    shares: &[Share],
+    label: &Label,
+    columns: &[Column],
+) -> Result<(), (usize, SchemaProblem)> {
+    for (i, Share { of, share }) in shares.iter().enumerate() {
+        let fail = |problem| Err((i, problem));
+        let unfit = |column: &str, problem| SchemaProblem::ShareOf {
+            column: column.to_owned(),
+            label: label.column.clone(),
+            problem,
+        };
+        if !(*share > 0.0 && *share <= 1.0) {
+            return fail(SchemaProblem::NotAShare(*share));
+        }
+        if shares[..i].iter().any(|other| other.of == *of) {
+            let values: Vec<&str> = of.values().map(String::as_str).collect();
+            return fail(SchemaProblem::Duplicate(values.join(", ")));
+        }
+        if !of.contains_key(&label.column) {
+            return fail(unfit(&label.column, "missing"));
+        }
+        for (name, value) in of {
+            let listed = if *name == label.column {
+                label
+                    .classes()
+                    .is_some_and(|classes| classes.values.contains(value))
+            } else {
+                let column = columns.iter().find(|column| column.name == *name);
+                match column.map(|column| &column.kind) {
+                    Some(ColumnKind::Category(category)) => {
+                        let reference = category.reference.as_ref();
+                        category.values.contains(value)
+                            || reference == Some(value)
+                            || value == "(other)"
+                    }
+                    _ => return fail(unfit(name, "none")),
+                }
+            };
+            if !listed {
+                let (value, column) = (value.clone(), name.clone());
+                return fail(SchemaProblem::NotListed { value, column });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn line_of(text: &str, at: usize) -> usize {

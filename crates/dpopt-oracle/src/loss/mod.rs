@@ -33,6 +33,7 @@ mod rays;
 mod regularizer;
 mod rows;
 mod saddle;
+mod score;
 mod segment;
 mod softmax;
 mod traits;
@@ -54,7 +55,13 @@ pub use quadratic::{
 };
 pub use rays::Rays;
 pub use regularizer::Regularizer;
-pub use saddle::{BlocksError, Joint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle};
+pub use saddle::{
+    BlocksError, Joint, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
+};
+pub use score::{
+    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro,
+    MeanConstants, ScoreSaddle, Scored, SharesError,
+};
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
 pub use traits::{Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable};

@@ -5,7 +5,7 @@
 //! that row alone: the kernels compute each row's products in an order of its own.
 
 use dpopt_linalg::{Ahead, Entries, Entry, Row, UnitWeights, row_products, sparse_products};
-use dpopt_privacy::{LatticeSum, RowBound, SparseRow};
+use dpopt_privacy::{LatticeSum, RowBound, SparseRow, Tails};
 
 use crate::positions::Positions;
 use crate::records::{Examples, Records};
@@ -28,12 +28,19 @@ pub(crate) struct Block<'a, const K: usize> {
     pub(crate) norms: &'a [f64],
     /// To be filled: the multiple of each row that it contributes.
     pub(crate) multiples: &'a mut [f64],
+    /// To be filled: the numbers behind each row, those of a row beside each other; they hold anything.
+    pub(crate) tails: &'a mut [f64],
 }
 
 /// What rows are multiplied with, and what is added of them.
 pub(crate) trait Factors<const K: usize> {
     /// Products, and multiples, of a row.
     fn width(&self) -> usize;
+
+    /// Numbers behind a row.
+    fn tail(&self) -> usize {
+        0
+    }
 
     /// The products of dense rows.
     fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; K], ahead: &mut Ahead<'_, T>);
@@ -46,7 +53,7 @@ pub(crate) trait Factors<const K: usize> {
         &self,
         sum: &mut LatticeSum,
         rows: &[&[T]],
-        multiples: &[f64],
+        numbers: (&[f64], &[f64]),
         bounds: &[RowBound],
         ahead: &mut Ahead<'_, T>,
     );
@@ -56,7 +63,7 @@ pub(crate) trait Factors<const K: usize> {
         &self,
         sum: &mut LatticeSum,
         rows: &[SparseRow<'_>],
-        multiples: &[f64],
+        numbers: (&[f64], &[f64]),
         bounds: &[RowBound],
     );
 }
@@ -84,7 +91,7 @@ impl<const K: usize> Factors<K> for [&[f64]; K] {
         &self,
         sum: &mut LatticeSum,
         rows: &[&[T]],
-        multiples: &[f64],
+        (multiples, _): (&[f64], &[f64]),
         bounds: &[RowBound],
         ahead: &mut Ahead<'_, T>,
     ) {
@@ -95,7 +102,7 @@ impl<const K: usize> Factors<K> for [&[f64]; K] {
         &self,
         sum: &mut LatticeSum,
         rows: &[SparseRow<'_>],
-        multiples: &[f64],
+        (multiples, _): (&[f64], &[f64]),
         bounds: &[RowBound],
     ) {
         sum.add_sparse_rows(rows, multiples, bounds);
@@ -124,7 +131,7 @@ impl<const K: usize> Factors<K> for [UnitWeights; K] {
         &self,
         sum: &mut LatticeSum,
         rows: &[&[T]],
-        multiples: &[f64],
+        (multiples, _): (&[f64], &[f64]),
         bounds: &[RowBound],
         _: &mut Ahead<'_, T>,
     ) {
@@ -135,10 +142,65 @@ impl<const K: usize> Factors<K> for [UnitWeights; K] {
         &self,
         sum: &mut LatticeSum,
         rows: &[SparseRow<'_>],
-        multiples: &[f64],
+        (multiples, _): (&[f64], &[f64]),
         bounds: &[RowBound],
     ) {
         sum.add_sparse_row_products(rows, multiples, self.width(), bounds);
+    }
+}
+
+/// A point whose last coordinates are not those of columns: one product and one multiple for each row, and so many numbers behind it.
+pub(crate) struct Tailed<'a> {
+    /// The coordinates of the columns.
+    pub(crate) point: &'a [f64],
+    /// The number of the others.
+    pub(crate) tail: usize,
+}
+
+impl Tailed<'_> {
+    fn tails<'t>(&self, numbers: &'t [f64]) -> Tails<'t> {
+        let width = self.tail;
+        Tails { width, numbers }
+    }
+}
+
+impl Factors<1> for [Tailed<'_>; 1] {
+    fn width(&self) -> usize {
+        1
+    }
+
+    fn tail(&self) -> usize {
+        self[0].tail
+    }
+
+    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; 1], ahead: &mut Ahead<'_, T>) {
+        row_products(rows, [self[0].point], out, ahead);
+    }
+
+    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; 1]) {
+        Factors::sparse(&[self[0].point], rows, out);
+    }
+
+    fn add_dense<T: Entry>(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[&[T]],
+        (multiples, tails): (&[f64], &[f64]),
+        bounds: &[RowBound],
+        ahead: &mut Ahead<'_, T>,
+    ) {
+        let tails = self[0].tails(tails);
+        sum.add_rows_with_tails(rows, multiples, bounds, tails, || ahead.step());
+    }
+
+    fn add_sparse(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[SparseRow<'_>],
+        (multiples, tails): (&[f64], &[f64]),
+        bounds: &[RowBound],
+    ) {
+        sum.add_sparse_rows_with_tails(rows, multiples, bounds, self[0].tails(tails));
     }
 }
 
@@ -193,7 +255,7 @@ where
         let mut blocks = self.positions.blocks(step);
         let mut rows: Vec<&[T]> = Vec::with_capacity(step);
         let mut next: Vec<&[T]> = Vec::with_capacity(step);
-        let mut scratch = Scratch::<K>::new(step, self.factors.width());
+        let mut scratch = Scratch::<K>::new(step, self.factors.width(), self.factors.tail());
         let mut current = blocks.next();
         gather(all, columns, current.as_ref(), &mut rows);
         while let Some(block) = current {
@@ -210,9 +272,9 @@ where
             scratch.scale_products(count);
             (self.multiples)(scratch.block(count));
             scratch.scale_multiples();
-            let multiples = &scratch.multiples[..count * scratch.width];
+            let numbers = scratch.numbers(count);
             self.factors
-                .add_dense(sum, &rows, multiples, &scratch.bounds, &mut ahead);
+                .add_dense(sum, &rows, numbers, &scratch.bounds, &mut ahead);
             std::mem::swap(&mut rows, &mut next);
         }
     }
@@ -221,7 +283,8 @@ where
     fn sparse(mut self, sum: &mut LatticeSum) {
         let design = self.examples.design();
         let ones = vec![1.0f32; self.examples.columns()];
-        let mut scratch = Scratch::<K>::new(MAX_BLOCK_ROWS, self.factors.width());
+        let mut scratch =
+            Scratch::<K>::new(MAX_BLOCK_ROWS, self.factors.width(), self.factors.tail());
         let mut rows: Vec<SparseRow<'_>> = Vec::with_capacity(MAX_BLOCK_ROWS);
         for block in self.positions.blocks(MAX_BLOCK_ROWS) {
             rows.clear();
@@ -240,9 +303,9 @@ where
             scratch.scale_products(count);
             (self.multiples)(scratch.block(count));
             scratch.scale_multiples();
-            let multiples = &scratch.multiples[..count * scratch.width];
+            let numbers = scratch.numbers(count);
             self.factors
-                .add_sparse(sum, &rows, multiples, &scratch.bounds);
+                .add_sparse(sum, &rows, numbers, &scratch.bounds);
         }
     }
 }
@@ -276,6 +339,9 @@ struct Scratch<const K: usize> {
     width: usize,
     products: [Vec<f64>; K],
     multiples: Vec<f64>,
+    /// Numbers behind a row, and all of them.
+    tail: usize,
+    tails: Vec<f64>,
     labels: Vec<f64>,
     norms: Vec<f64>,
     /// What each stored entry is multiplied by; empty when that is 1 for all rows.
@@ -284,11 +350,13 @@ struct Scratch<const K: usize> {
 }
 
 impl<const K: usize> Scratch<K> {
-    fn new(rows: usize, width: usize) -> Self {
+    fn new(rows: usize, width: usize, tail: usize) -> Self {
         Self {
             width,
             products: std::array::from_fn(|_| vec![0.0; rows * width]),
             multiples: vec![0.0; rows * width],
+            tail,
+            tails: vec![0.0; rows * tail],
             labels: Vec::with_capacity(rows),
             norms: Vec::with_capacity(rows),
             factors: Vec::with_capacity(rows),
@@ -343,7 +411,14 @@ impl<const K: usize> Scratch<K> {
             labels: &self.labels,
             norms: &self.norms,
             multiples: &mut self.multiples[..count * self.width],
+            tails: &mut self.tails[..count * self.tail],
         }
+    }
+
+    /// Multiples, and what is behind the rows.
+    fn numbers(&self, count: usize) -> (&[f64], &[f64]) {
+        let multiples = &self.multiples[..count * self.width];
+        (multiples, &self.tails[..count * self.tail])
     }
 
     /// From multiples of rows to multiples of what is stored of them.

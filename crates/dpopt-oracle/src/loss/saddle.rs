@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::blocks::Blocks;
 use super::traits::{
     Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable, add_contribution,
-    guarded,
 };
 use crate::positions::Positions;
 use crate::records::Records;
@@ -100,6 +99,51 @@ pub trait SaddleLoss: Sync {
         y: &[f64],
         out: (&mut [f64], &mut [f64]),
     );
+
+    /// Adds (grad_x, s grad_y) of each of these records, clipped by the sum as one vector, to `sum`. The default makes a vector for each
+    /// record; a loss with structure overrides it.
+    ///
+    /// # Privacy
+    /// As [`Differentiable::add_gradients`]: each position makes one call of the sum, and nothing here panics.
+    fn add_joint_gradients(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        at: JointPoint<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        let mut gradient = vec![0.0; at.x.len() + at.y.len()];
+        for i in positions.iter() {
+            gradient.fill(0.0);
+            let finished = finishes::<Self, _>(|| {
+                let (of_x, of_y) = gradient.split_at_mut(at.x.len());
+                self.gradient(records.record(i), at.x, at.y, (of_x, &mut *of_y));
+                of_y.iter_mut().for_each(|g| *g *= at.scale);
+            });
+            add_contribution(sum, finished, &gradient);
+        }
+    }
+}
+
+/// Where a joint field is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct JointPoint<'a> {
+    /// x.
+    pub x: &'a [f64],
+    /// y, not y/s.
+    pub y: &'a [f64],
+    /// s.
+    pub scale: f64,
+}
+
+/// Runs `evaluate` for a record of this loss; false when it panicked.
+fn finishes<L: SaddleLoss + ?Sized, F: FnOnce()>(evaluate: F) -> bool {
+    if L::MAY_PANIC {
+        super::guard::finishes(evaluate)
+    } else {
+        evaluate();
+        true
+    }
 }
 
 /// A saddle loss with second derivatives.
@@ -263,14 +307,9 @@ impl<L: SaddleLoss> Differentiable for Joint<L> {
         sum: &mut LatticeSum,
     ) {
         let (x, y) = self.parts(point);
-        let mut gradient = vec![0.0; point.len()];
-        for i in positions.iter() {
-            gradient.fill(0.0);
-            let finished = guarded::<Self, _>(|| {
-                self.add_gradient(records.record(i), (x, &y), &mut gradient);
-            });
-            add_contribution(sum, finished, &gradient);
-        }
+        let (y, scale) = (&*y, self.scale);
+        let at = JointPoint { x, y, scale };
+        self.loss.add_joint_gradients(records, positions, at, sum);
     }
 }
 

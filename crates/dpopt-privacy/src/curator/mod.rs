@@ -14,7 +14,7 @@ mod select;
 mod simulate;
 mod tune;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,6 +52,8 @@ pub struct Curator {
     ledger: Option<Ledger>,
     reservation: Option<Reservation>,
     reserved: Vec<Event>,
+    /// What was said before the first release to be reserved later, in this order; it is in `reserved`.
+    promised: VecDeque<Event>,
     /// What settled reservations have spent.
     settled: Vec<Event>,
     pool: Option<Pool>,
@@ -101,6 +103,7 @@ impl Curator {
             reserved: Vec::new(),
             settled: Vec::new(),
             pool: None,
+            promised: VecDeque::new(),
             adaptive: false,
             turn: 0,
             inner: false,
@@ -158,6 +161,30 @@ impl Curator {
         self.open_reservation(spend, None)
     }
 
+    /// As [`Curator::reserve`], for a run in several parts: `later` are the reservations of the others, which are to be made in this
+    /// order, each after the one before was settled.
+    ///
+    /// # Privacy
+    /// A part may be planned from what those before it released, but not its multipliers and counts: those are in `later`, so the
+    /// whole is fixed before the first release, and the guarantee is for all of it, whether the later parts are reserved or not. A
+    /// reservation that is not the next of them is one after a release, as any other. A shared ledger pays for each part when that is
+    /// reserved, and may refuse the later ones.
+    ///
+    /// # Errors
+    /// As [`Curator::reserve`].
+    pub fn reserve_then(&mut self, spend: &Spend, later: &[Spend]) -> Result<(), Refused> {
+        let later = later
+            .iter()
+            .map(|spend| Reservation::new(spend, self.adjacency));
+        let later: Vec<Reservation> = later.collect::<Result<_, _>>()?;
+        self.open_reservation(spend, None)?;
+        for part in later {
+            self.reserved.push(part.event.clone());
+            self.promised.push_back(part.event);
+        }
+        Ok(())
+    }
+
     /// As [`Curator::reserve`], for a run that makes releases whose sensitivity is claimed
     /// ([`Curator::grant_claimed`]) and rests on `argument`.
     ///
@@ -193,8 +220,12 @@ impl Curator {
             reservation.in_ledger = Some(ledger.reserve(&reservation.event, &reservation.noise())?);
         }
         self.claims.extend(argument);
-        self.adaptive |= self.spent() != Event::NoOp;
-        self.reserved.push(reservation.event.clone());
+        if self.promised.front() == Some(&reservation.event) && argument.is_none() {
+            self.promised.pop_front();
+        } else {
+            self.adaptive |= self.spent() != Event::NoOp;
+            self.reserved.push(reservation.event.clone());
+        }
         self.reservation = Some(reservation);
         self.turn += 1;
         Ok(())

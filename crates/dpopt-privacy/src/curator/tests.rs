@@ -65,3 +65,37 @@ fn a_slice_does_not_show_how_many_pools_there_were() {
     };
     assert_eq!(shown(), shown());
 }
+
+/// Parts that were named before the first release compose as one reservation of both; another second part has no guarantee.
+#[test]
+fn parts_that_were_named_before_compose() {
+    let delta = Delta::new(1e-6).unwrap();
+    let spend = |z| Spend::Fixed(gaussian(z));
+    let release = |curator: &mut Curator, z: f64| {
+        let bound = crate::Bound::new(crate::ClipNorm::new(1.0).unwrap(), 1).unwrap();
+        let z = NoiseMultiplier::new(z).unwrap();
+        let body = crate::Body::of(1);
+        let ticket = curator.grant(crate::Which::All, body, bound, z).unwrap();
+        let mut sum = crate::LatticeSum::new(bound);
+        sum.add_scaled(1.0, &[0.5]);
+        curator.redeem(ticket, sum).unwrap();
+        curator.settle().unwrap();
+    };
+    let in_parts = |second: f64| {
+        let mut curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
+        curator.reserve_then(&spend(3.0), &[spend(4.0)]).unwrap();
+        let whole = curator.guarantee(delta).unwrap().epsilon();
+        release(&mut curator, 3.0);
+        curator.reserve(&spend(second)).unwrap();
+        release(&mut curator, second);
+        (whole, curator.guarantee(delta))
+    };
+    // 1/3^2 + 1/4^2 = (5/12)^2.
+    let mut one = Curator::protected(Adjacency::ReplaceOne).unwrap();
+    one.reserve(&spend(12.0 / 5.0)).unwrap();
+    let one = one.guarantee(delta).unwrap().epsilon();
+    let (before, after) = in_parts(4.0);
+    let after = after.unwrap().epsilon();
+    assert!((before / one - 1.0).abs() < 1e-6 && (after / one - 1.0).abs() < 1e-6);
+    assert!(matches!(in_parts(5.0).1, Err(Refused::NoGuarantee(_))));
+}

@@ -13,7 +13,7 @@ const GROUP: usize = 8;
 /// Half as many, for the end of a batch.
 const HALF: usize = GROUP / 2;
 /// Rows that are looked at before the first of them is added.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// 2^-1000: a quotient below has lost digits, or is about to.
 const SMALLEST: f64 = f64::from_bits(23 << 52);
 
@@ -251,11 +251,11 @@ impl Kernel for Steps<'_> {
 }
 
 /// Adds the rows of a batch.
-struct Dense<'a, 'r, T, F> {
-    sum: &'a mut [i64],
-    rows: &'a [&'r [T]],
-    steps: &'a [f64],
-    meanwhile: &'a mut F,
+pub(super) struct Dense<'a, 'r, T, F> {
+    pub(super) sum: &'a mut [i64],
+    pub(super) rows: &'a [&'r [T]],
+    pub(super) steps: &'a [f64],
+    pub(super) meanwhile: &'a mut F,
 }
 
 impl<T: Entry, F: FnMut()> Kernel for Dense<'_, '_, T, F> {

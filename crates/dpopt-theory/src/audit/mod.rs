@@ -38,6 +38,7 @@ mod common;
 mod crooked;
 mod error;
 mod estimators;
+mod groups;
 mod hostile;
 mod hostile_saddle;
 mod labelled;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use dpopt_nonconvex::{Access, DpSgdPlan, NoObserver, Plan, Release, SOLVERS, Solver};
+use dpopt_nonconvex::{Access, DpSgdPlan, NoObserver, Plan, Release, Run, SOLVERS, Solver};
 use dpopt_oracle::{
     Batch, Glm, Loss as _, Offers, Oracle, OutputPerturbed, PrivateData, PrivateGradient,
     PrivateMean, Question,
@@ -38,12 +38,19 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
 
 /// Runs a plan and shows all that is public.
 pub(super) fn walk(plan: &dyn Plan, oracle: impl Oracle) -> Ran {
+    walk_from(plan, None, oracle)
+}
+
+/// As [`walk`], from a public point; none: from the origin.
+pub(super) fn walk_from(plan: &dyn Plan, start: Option<&[f64]>, oracle: impl Oracle) -> Ran {
     let mut text = String::new();
     let mut watched = Watched::new(oracle);
-    let outcome = plan.run(&mut watched, &mut |release: &Release<'_>| {
+    let mut observer = |release: &Release<'_>| {
         text += &format!("{release:?};");
         ControlFlow::Continue(())
-    });
+    };
+    let run = Run::new(&mut observer).starting_at(start);
+    let outcome = plan.run_with(&mut watched, run);
     let counts = watched.books().counts();
     Ran {
         spent: watched.books().curator().spent(),

@@ -3,8 +3,9 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, crooked, estimators, mechanisms, members, minimax, one_pass, passes,
-    periods, projected, queries, samplers, second_order, selections, solvers, twins, variants,
+    adaptive, certificates, crooked, estimators, groups, mechanisms, members, minimax, one_pass,
+    passes, periods, projected, queries, samplers, second_order, selections, solvers, twins,
+    variants,
 };
 
 impl Registry {
@@ -30,6 +31,7 @@ impl Registry {
             second_order::register,
             one_pass::register,
             minimax::register,
+            groups::register,
             members::register,
             variants::samples_of_proximal_point,
             twins::register,

@@ -41,7 +41,30 @@ pub(super) const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 29] = [
+const TWINS: [Twin; 31] = [
+    Twin {
+        // Weights are one over counts of the records themselves: whoever joins a group moves all that were in it.
+        name: "group-dro/shares-from-records",
+        data: Neighbours(
+            &[-1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            &[1.0; 9],
+            REMOVED,
+        ),
+        run: |tape, data, _| {
+            let weight = 9.0 / data.len() as f64;
+            let sum: f64 = data.iter().map(|x| (weight * x).clamp(-1.0, 1.0)).sum();
+            one(tape, -sum, Z)
+        },
+    },
+    Twin {
+        // A public weight of 4, on gradients that were clipped before.
+        name: "group-dro/weight-after-the-clip",
+        data: LEFT,
+        run: |tape, data, _| {
+            let sum = data.iter().map(|x| 4.0 * x.clamp(-1.0, 1.0)).sum();
+            one(tape, sum, Z)
+        },
+    },
     Twin {
         name: "half-the-noise",
         data: LEFT,

@@ -137,6 +137,7 @@ impl Differentiable for Glm {
                     labels: &[label],
                     norms: &[record.norm],
                     multiples: &mut multiple,
+                    tails: &mut [],
                 };
                 self.average_changes(block, of, momentum);
             }
@@ -227,6 +228,7 @@ fn logistic_multiples(block: Block<'_, 2>, clip: f64, momentum: Momentum) {
         labels,
         norms,
         multiples,
+        ..
     } = block;
     multiples.copy_from_slice(products);
     logistic_changes(multiples, changes);

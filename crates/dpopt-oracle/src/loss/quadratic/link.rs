@@ -200,6 +200,7 @@ impl QuadraticLink {
                 labels,
                 norms,
                 multiples,
+                ..
             } = block;
             let rows = products.chunks_exact(self.rank);
             let rows = rows.zip(moves.chunks_exact(self.rank));

@@ -1,0 +1,480 @@
+//! What a score is trained for: the mean loss of all, the group that it serves worst, equal chances, or the ranking.
+
+use std::num::NonZeroUsize;
+
+use clap::Args;
+use dpopt::data::tabular::{Groups, Schema};
+use dpopt::minimax::{GDA, SaddleFacts, SaddleLimits, SharesPlan, SharesReleaseError};
+use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, PlanError, Run, RunError};
+use dpopt::oracle::{
+    AucSaddle, Cell, CellShares, EqualOpportunity, GroupDro, Joint, PrivateData, PrivateMean,
+    SaddleLoss, ScoreSaddle, Scored, SharesError,
+};
+use dpopt::privacy::{Adjacency, Curator};
+use serde::{Deserialize, Serialize};
+
+use crate::args::{self, SolverArg};
+use crate::error::CliError;
+use crate::names::hint;
+
+/// Logits that noise may move: that of `noisy-gd`, over the bound on rows.
+const LOGIT_NOISE: f64 = 1.5;
+/// The weight of the regulariser of y. Chosen after a look at Census-Income: see `docs/objectives.md`.
+const DUAL_WEIGHT: f64 = 1.0;
+/// Most steps, as of all solvers that state no bound.
+const STEPS: u64 = 2_000;
+
+/// What is optimised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Objective {
+    /// The mean loss.
+    LogLoss,
+    /// The worst group's.
+    GroupDro,
+    /// The mean, with a price on differences of the scores of positives.
+    EqualOpportunity,
+    /// The square surrogate of the area under the curve.
+    Auc,
+}
+
+impl Objective {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::LogLoss, "log-loss"),
+        (Self::GroupDro, "group-dro"),
+        (Self::EqualOpportunity, "equal-opportunity"),
+        (Self::Auc, "auc"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+impl std::fmt::Display for Objective {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Objective {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = Self::ALL.map(|(_, name)| name);
+        let found = Self::ALL.into_iter().find(|(_, known)| *known == name);
+        found
+            .map(|(objective, _)| objective)
+            .ok_or_else(|| format!("known are {}{}", names.join(", "), hint(name, names)))
+    }
+}
+
+/// Where shares of groups come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Schema,
+    Release,
+}
+
+impl std::str::FromStr for Origin {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "schema" => Ok(Self::Schema),
+            "release" => Ok(Self::Release),
+            _ => Err("known are schema and release".to_owned()),
+        }
+    }
+}
+
+/// Flags of an objective.
+#[derive(Debug, Args)]
+pub(crate) struct ObjectiveArgs {
+    /// What the score is trained for: log-loss (or the --loss), group-dro (the group that it serves worst), equal-opportunity (positives of
+    /// all groups get the same scores in the mean) or auc (positives above negatives)
+    #[arg(long, value_name = "NAME", default_value = "log-loss")]
+    objective: Objective,
+    /// Columns that make the groups: categories of the schema, and for group-dro also the label, of which then each class of a group is a
+    /// group. A value that the schema does not list is `(other)`. Whatever the objective, the summary has a line for each group of
+    /// the test set
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    group: Vec<String>,
+    /// Where the shares of the groups, by which they are weighted, come from: schema (its [[share]] entries, public) or
+    /// release (one histogram for a hundredth of the budget's mu^2). Default: schema
+    #[arg(long, value_name = "FROM")]
+    group_shares: Option<Origin>,
+    /// Weight of the regulariser that keeps group-dro near equal weights, and prices of equal-opportunity near none; default 1. Much
+    /// less than 1, and the pair may oscillate
+    #[arg(long, value_name = "V", value_parser = args::positive, allow_hyphen_values = true)]
+    dual_weight: Option<f64>,
+}
+
+/// An objective that is a saddle problem, before its shares are known.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) objective: Objective,
+    origin: Origin,
+    weight: f64,
+}
+
+impl ObjectiveArgs {
+    /// The groups, where some were named.
+    pub(crate) fn groups(&self, schema: &Schema) -> Result<Option<Groups>, CliError> {
+        if self.group.is_empty() {
+            return Ok(None);
+        }
+        let problem = |error: dpopt::data::tabular::TabularError| {
+            CliError::flag("--group", error.to_string())
+        };
+        Groups::new(schema, &self.group).map(Some).map_err(problem)
+    }
+
+    /// The saddle problem, if it is one. Refuses flags that the objective has no use for.
+    pub(crate) fn wanted(
+        &self,
+        groups: Option<&Groups>,
+        schema: &Schema,
+        solver: SolverArg,
+    ) -> Result<Option<Wanted>, CliError> {
+        let objective = self.objective;
+        let saddle = objective != Objective::LogLoss;
+        let (shares, weight) = (self.group_shares.is_some(), self.dual_weight.is_some());
+        check_flags(objective, solver, shares, weight, "--group-shares")?;
+        if !saddle {
+            return Ok(None);
+        }
+        if schema.label().classes().is_none() {
+            let problem =
+                format!("{objective} is for labels of two values, and this one is a number");
+            return Err(CliError::flag("--objective", problem));
+        }
+        let missing = match objective {
+            Objective::GroupDro => groups.is_none(),
+            Objective::EqualOpportunity => groups.is_none_or(Groups::is_whole),
+            _ => false,
+        };
+        if missing {
+            let problem =
+                format!("{objective} needs groups by a column that is not the label alone");
+            return Err(CliError::flag("--group", problem));
+        }
+        if objective == Objective::EqualOpportunity && groups.is_some_and(Groups::by_class) {
+            let problem =
+                "equal-opportunity compares the positives of groups, so the label makes none";
+            return Err(CliError::flag("--group", problem));
+        }
+        Ok(Some(Wanted {
+            objective,
+            origin: self.group_shares.unwrap_or(Origin::Schema),
+            weight: self.dual_weight.unwrap_or(DUAL_WEIGHT),
+        }))
+    }
+}
+
+/// Flags of an objective for which there is no table.
+#[derive(Debug, Args)]
+pub(crate) struct PlannedObjective {
+    /// What a score is trained for, as in `dpopt train`; other than log-loss it needs --shares
+    #[arg(long, value_name = "NAME", default_value = "log-loss")]
+    objective: Objective,
+    /// Public shares of the groups among all records: of each the share of its negative, then of its positive class
+    #[arg(long, value_name = "S", value_delimiter = ',', value_parser = args::positive)]
+    shares: Vec<f64>,
+    /// As in `dpopt train`
+    #[arg(long, value_name = "V", value_parser = args::positive, allow_hyphen_values = true)]
+    dual_weight: Option<f64>,
+}
+
+impl PlannedObjective {
+    /// The saddle problem, if it is one, and its shares.
+    pub(crate) fn wanted(
+        &self,
+        solver: SolverArg,
+    ) -> Result<Option<(Wanted, CellShares)>, CliError> {
+        let objective = self.objective;
+        let saddle = objective != Objective::LogLoss;
+        check_flags(
+            objective,
+            solver,
+            !self.shares.is_empty(),
+            self.dual_weight.is_some(),
+            "--shares",
+        )?;
+        if !saddle {
+            return Ok(None);
+        }
+        let pairs = self
+            .shares
+            .chunks(2)
+            .map(|pair| [pair.first().copied(), pair.get(1).copied()]);
+        let shares = CellShares::new(pairs.collect());
+        let shares = shares.map_err(|error| CliError::flag("--shares", error.to_string()))?;
+        let wanted = Wanted {
+            objective,
+            origin: Origin::Schema,
+            weight: self.dual_weight.unwrap_or(DUAL_WEIGHT),
+        };
+        Ok(Some((wanted, shares)))
+    }
+}
+
+/// What bounds a plan of a score whose rows have norm at most `row_norm`.
+pub(crate) fn limits(max_steps: Option<u64>, row_norm: f64) -> SaddleLimits {
+    let mut limits = SaddleLimits::steps(max_steps.unwrap_or(STEPS));
+    limits.reach = Some(LOGIT_NOISE / row_norm);
+    limits
+}
+
+/// Refuses flags that the objective has no use for, and solvers of other problems.
+fn check_flags(
+    objective: Objective,
+    solver: SolverArg,
+    shares: bool,
+    weight: bool,
+    shares_flag: &'static str,
+) -> Result<(), CliError> {
+    let saddle = objective != Objective::LogLoss;
+    let weighs = saddle && objective != Objective::Auc;
+    for (flag, given, used) in [
+        (shares_flag, shares, saddle),
+        ("--dual-weight", weight, weighs),
+    ] {
+        if given && !used {
+            return Err(CliError::flag(
+                flag,
+                format!("{objective} has no use for it"),
+            ));
+        }
+    }
+    match solver {
+        SolverArg::Saddle(solver) if !saddle => {
+            let problem = format!(
+                "{solver} is for saddle problems; give an --objective other than {objective}"
+            );
+            Err(CliError::flag("--solver", problem))
+        }
+        SolverArg::Named(solver) if saddle => {
+            let problem = format!(
+                "{solver} minimises, and {objective} is a saddle problem; take auto or gda"
+            );
+            Err(CliError::flag("--solver", problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A loss of an objective.
+enum Built {
+    GroupDro(Scored<GroupDro>),
+    EqualOpportunity(Scored<EqualOpportunity>),
+    Auc(Scored<AucSaddle>),
+}
+
+/// Public sizes of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) records: u64,
+    pub(crate) adjacency: Adjacency,
+    pub(crate) columns: usize,
+    pub(crate) row_norm: f64,
+}
+
+impl Sizes {
+    pub(crate) fn of(data: &PrivateData) -> Self {
+        Self {
+            records: data.public_records(),
+            adjacency: data.adjacency(),
+            columns: data.dim(),
+            row_norm: data.row_norm(),
+        }
+    }
+}
+
+/// An objective with its shares and its plan.
+pub(crate) struct Ready {
+    pub(crate) objective: Objective,
+    pub(crate) shares: CellShares,
+    /// Whether they were released.
+    pub(crate) released: bool,
+    built: Built,
+    columns: usize,
+}
+
+/// What was weighed in the end.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Dual {
+    /// y.
+    pub(crate) values: Vec<f64>,
+}
+
+fn shares_error(error: SharesError) -> CliError {
+    CliError::flag("--group-shares", error.to_string())
+}
+
+impl Wanted {
+    /// Whether shares are to be released.
+    pub(crate) fn releases(&self) -> bool {
+        self.origin == Origin::Release
+    }
+
+    /// The loss and its plan, with shares of the schema, or released with a part of the budget; the curator, if it released any.
+    pub(crate) fn prepare(
+        &self,
+        groups: &Groups,
+        schema: &Schema,
+        data: &PrivateData,
+        budget: &Budget,
+        max_steps: Option<u64>,
+    ) -> Result<(Ready, Box<dyn Plan>, Option<Curator>), CliError> {
+        let (sizes, by_class) = (Sizes::of(data), groups.by_class());
+        let mut limits = limits(max_steps, sizes.row_norm);
+        if !self.releases() {
+            let shares = self.public_shares(groups, schema)?;
+            let (ready, plan) = self.plan(shares, by_class, sizes, budget, &limits)?;
+            return Ok((ready, plan, None));
+        }
+        let before = SharesPlan::new(budget).map_err(CliError::Plan)?;
+        let even = CellShares::even(groups.count()).map_err(shares_error)?;
+        let (_, first) = self.plan(even, by_class, sizes, &before.rest, &limits)?;
+        // How much noise there is in how many releases is fixed before the shares are known.
+        limits.exact_steps = Some(first.steps());
+        let curator = Curator::protected(data.adjacency())?;
+        let released = before.release(data, groups.count(), curator, &first.spend());
+        let (shares, curator) = released.map_err(|error| match error {
+            SharesReleaseError::Run(error) => CliError::from_run(error),
+            other => CliError::flag("--group-shares", other.to_string()),
+        })?;
+        let (ready, plan) = self.plan(shares, by_class, sizes, &before.rest, &limits)?;
+        Ok((ready, plan, Some(curator)))
+    }
+
+    /// Shares of the schema.
+    pub(crate) fn public_shares(
+        &self,
+        groups: &Groups,
+        schema: &Schema,
+    ) -> Result<CellShares, CliError> {
+        let shares = groups.shares(schema);
+        let shares = shares.map_err(|error| {
+            CliError::flag(
+                "--group-shares",
+                format!("{error}; take them from outside the records, or give release"),
+            )
+        })?;
+        CellShares::new(shares).map_err(shares_error)
+    }
+
+    /// The loss and its plan, of these shares.
+    pub(crate) fn plan(
+        &self,
+        shares: CellShares,
+        by_class: bool,
+        sizes: Sizes,
+        budget: &Budget,
+        limits: &SaddleLimits,
+    ) -> Result<(Ready, Box<dyn Plan>), CliError> {
+        let row_norm = sizes.row_norm;
+        let built = match self.objective {
+            Objective::GroupDro => GroupDro::new(&shares, by_class, self.weight)
+                .map(|of| Built::GroupDro(Scored::with_own_clips(of, row_norm))),
+            Objective::EqualOpportunity => EqualOpportunity::new(&shares, self.weight)
+                .map(|of| Built::EqualOpportunity(Scored::with_own_clips(of, row_norm))),
+            Objective::LogLoss | Objective::Auc => {
+                AucSaddle::new(&shares).map(|of| Built::Auc(Scored::with_own_clips(of, row_norm)))
+            }
+        };
+        let built = built.map_err(shares_error)?;
+        let facts = match &built {
+            Built::GroupDro(of) => facts(sizes, of),
+            Built::EqualOpportunity(of) => facts(sizes, of),
+            Built::Auc(of) => facts(sizes, of),
+        };
+        let plan: Result<Box<dyn Plan>, PlanError> = (GDA.planner)(&facts, budget, limits);
+        let ready = Ready {
+            objective: self.objective,
+            shares,
+            released: self.releases(),
+            built,
+            columns: sizes.columns,
+        };
+        Ok((ready, plan.map_err(CliError::Plan)?))
+    }
+}
+
+fn facts<S: ScoreSaddle>(sizes: Sizes, of: &Scored<S>) -> SaddleFacts {
+    SaddleFacts::scored(
+        sizes.records,
+        sizes.adjacency,
+        sizes.columns,
+        sizes.row_norm,
+        of,
+    )
+}
+
+impl Ready {
+    /// Runs the plan. The outcome's point is the weights alone.
+    pub(crate) fn run(
+        &self,
+        data: &PrivateData,
+        plan: &dyn Plan,
+        curator: Curator,
+        threads: NonZeroUsize,
+        observer: &mut dyn Observer,
+    ) -> Result<(Outcome, Curator, Dual), RunError> {
+        let with = (data, plan, curator, threads, self.columns);
+        match &self.built {
+            Built::GroupDro(of) => run(of.clone(), with, observer),
+            Built::EqualOpportunity(of) => run(of.clone(), with, observer),
+            Built::Auc(of) => run(of.clone(), with, observer),
+        }
+    }
+
+    /// The coordinate of y that is of a cell.
+    pub(crate) fn dual_of(&self, cell: Cell) -> Option<usize> {
+        match &self.built {
+            Built::GroupDro(of) => of
+                .objective()
+                .groups()
+                .iter()
+                .position(|cells| cells.contains(&cell)),
+            Built::EqualOpportunity(of) => {
+                let groups = of.objective().groups().iter();
+                groups
+                    .clone()
+                    .position(|group| *group == cell.group)
+                    .filter(|_| cell.positive)
+            }
+            Built::Auc(_) => None,
+        }
+    }
+}
+
+type With<'a> = (&'a PrivateData, &'a dyn Plan, Curator, NonZeroUsize, usize);
+
+fn run<S: ScoreSaddle>(
+    loss: Scored<S>,
+    (data, plan, curator, threads, columns): With<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(Outcome, Curator, Dual), RunError> {
+    let domain = loss.domain();
+    let Some(blocks) = plan.blocks() else {
+        return Err(RunError::Blocks {
+            solver: plan.name(),
+            plan: None,
+            oracle: None,
+        });
+    };
+    let joint = Joint::new(loss, blocks.scale).map_err(|_| RunError::Blocks {
+        solver: plan.name(),
+        plan: plan.blocks(),
+        oracle: None,
+    })?;
+    let start = blocks.join(&vec![0.0; blocks.x], &domain.middle());
+    let mut means = PrivateMean::new(data, joint, curator)?.with_threads(threads);
+    let run = Run::new(observer).starting_at(Some(&start));
+    let mut outcome = plan.run_with(&mut means, run)?;
+    let (x, values) = blocks.split(&outcome.point);
+    outcome.point = x[..columns.min(x.len())].to_vec();
+    Ok((outcome, means.into_curator(), Dual { values }))
+}

@@ -1,0 +1,181 @@
+//! Objectives other than the mean loss: what is trained, shown and refused.
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+/// Shares of the cells of the small table, as if they were known from elsewhere. Nobody is `(other)`.
+const SHARES: [(&str, &str, f64); 4] = [
+    ("no", "a", 0.55),
+    ("yes", "a", 0.12),
+    ("no", "b", 0.18),
+    ("yes", "b", 0.15),
+];
+
+fn with_shares(of: &[(&str, &str, f64)]) -> Place {
+    let place = Place::new();
+    let shares = of.iter().map(|(y, c, share)| {
+        format!("\n[[share]]\nof = {{ y = \"{y}\", c = \"{c}\" }}\nshare = {share:?}\n")
+    });
+    let text = place.read("s.toml") + &shares.collect::<String>();
+    place.put("s.toml", &text);
+    place
+}
+
+const FLAGS: [&str; 4] = [
+    "--objective group-dro --group y,c",
+    "--objective group-dro --group c --dual-weight 2",
+    "--objective equal-opportunity --group c",
+    "--objective auc --group c",
+];
+
+/// Each objective trains a model that predicts, within its budget, with a line for each group of the test set.
+#[test]
+fn objectives_train_models_that_predict() {
+    for (shares, note) in [
+        ("", "public, by the schema"),
+        ("--group-shares release", "released, and paid for"),
+    ] {
+        for (i, flags) in FLAGS.iter().enumerate() {
+            let place = with_shares(&SHARES);
+            let flags =
+                format!("{flags} {shares} --test test.csv --epsilon 50 --delta 1e-5 --out o");
+            let json = place.train(&flags);
+            assert_eq!(
+                (&json["solver"], &json["predicted_bound"]),
+                (&Value::from("gda"), &Value::Null)
+            );
+            let epsilon = json["epsilon"].as_f64().unwrap();
+            assert!(epsilon <= 50.0 && epsilon > 49.9, "{flags}: {epsilon}");
+            let groups = json["groups"].as_array().unwrap();
+            assert_eq!(groups.len(), 4);
+            assert_eq!(groups[0]["group"], "c = a, y = no");
+            // A threshold of 0 means nothing to a ranking.
+            let (key, least) = match i {
+                3 => ("test_auc", 0.8),
+                _ => ("worst_group_accuracy", 0.4),
+            };
+            assert!(json[key].as_f64().unwrap() > least, "{flags}: {json}");
+            // The ranking knows no groups.
+            assert_eq!(groups[0].get("share").is_some(), i < 3);
+            let model = place.json("o/model.json");
+            assert_eq!(model["weights"].as_array().unwrap().len(), 5);
+            assert_eq!(model["objective"]["shares_released"], !shares.is_empty());
+            let scores = place.ok("predict --model o/model.json --data test.csv");
+            assert_eq!(scores.lines().count(), 121);
+            assert!(
+                place
+                    .read("o/report.html")
+                    .contains("worst accuracy of a group")
+            );
+            let text = place.ok(&format!(
+                "train --data t.csv --schema s.toml {} {shares} --epsilon 50 --delta 1e-5",
+                FLAGS[i]
+            ));
+            assert!(text.contains(note), "{text}");
+        }
+    }
+}
+
+/// Groups of the test set are told for the mean loss too; what the objective has no use for is refused.
+#[test]
+fn flags_without_a_use_are_refused() {
+    let place = with_shares(&SHARES);
+    let json = place.train("--group c --test test.csv --max-steps 3 --delta 1e-5");
+    assert_eq!(json["groups"].as_array().unwrap().len(), 4);
+    assert!(json.get("objective").is_none());
+    let train = "train --data t.csv --schema s.toml --delta 1e-5";
+    for (flags, words) in [
+        (
+            "--group-shares release",
+            ["--group-shares", "log-loss has no use"],
+        ),
+        ("--dual-weight 1", ["--dual-weight", "log-loss has no use"]),
+        (
+            "--objective auc --dual-weight 1",
+            ["--dual-weight", "auc has no use"],
+        ),
+        ("--solver gda", ["--solver", "saddle problems"]),
+        ("--objective auc --solver spiderboost", ["--solver", "gda"]),
+        ("--objective auc --loss hinge", ["--loss", "logistic score"]),
+        ("--objective auc --hidden 4", ["--hidden", "linear score"]),
+        ("--objective auc --radius 3", ["--radius", "no use"]),
+        ("--objective auc --rank 3", ["--rank", "no use"]),
+        ("--objective group-dro", ["--group", "needs groups"]),
+        (
+            "--objective equal-opportunity --group y",
+            ["--group", "needs groups"],
+        ),
+        (
+            "--objective equal-opportunity --group y,c",
+            ["--group", "positives of groups"],
+        ),
+        (
+            "--objective group-dro --group c --ledger l --budget 3 --budget-delta 1e-4 --checkpoint k --out o",
+            ["--checkpoint", "saddle"],
+        ),
+        (
+            "--objective grup-dro",
+            ["--objective", "did you mean group-dro"],
+        ),
+        (
+            "--objective group-dro --group c --dual-weight 0",
+            ["--dual-weight", "0"],
+        ),
+    ] {
+        place.fails(&format!("{train} {flags}"), 1, &words);
+    }
+}
+
+/// Columns that make no groups, and shares that are none, before a record is read.
+#[test]
+fn groups_and_shares_that_are_none_are_refused() {
+    let train = "train --data t.csv --schema s.toml --delta 1e-5 --objective group-dro";
+    let place = with_shares(&SHARES);
+    for (group, words) in [
+        ("d", ["--group", "no column \"d\""]),
+        ("x", ["--group", "no category"]),
+        ("c,c", ["--group", "twice"]),
+    ] {
+        place.fails(&format!("{train} --group {group}"), 1, &words);
+    }
+    Place::new().fails(
+        &format!("{train} --group c"),
+        1,
+        &["--group-shares", "no [[share]] of"],
+    );
+    let mut wrong = SHARES;
+    wrong[0].2 = 0.8;
+    with_shares(&wrong).fails(
+        &format!("{train} --group c"),
+        1,
+        &["--group-shares", "add up to 1.25"],
+    );
+    wrong[0].2 = 0.0;
+    with_shares(&wrong).fails(&format!("{train} --group c"), 1, &["0 is not a share"]);
+    // One group is none to compare.
+    with_shares(&[("no", "a", 0.8), ("yes", "a", 0.2)]).fails(
+        &format!("{train} --group c"),
+        1,
+        &["--group-shares", "1 groups, and at least 2"],
+    );
+}
+
+/// The plan of the same problem, from public facts alone.
+#[test]
+fn plans_need_no_table() {
+    let place = Place::new();
+    let flags = "plan auto --records 200000 --dim 500 --epsilon 1 --delta 1e-6 --row-norm 4 --objective group-dro";
+    let text = place.ok(&format!("{flags} --shares 0.508,0.0133,0.43,0.0487 --json"));
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["solver"], "gda");
+    // 500 weights and four groups.
+    assert_eq!(json["dim"], 504);
+    assert_eq!(json["passes"], json["steps"].as_u64().unwrap() as f64);
+    place.fails(flags, 1, &["--shares", "0"]);
+    place.fails(
+        &format!("{flags} --shares 0.9,0.3"),
+        1,
+        &["--shares", "1.2"],
+    );
+}

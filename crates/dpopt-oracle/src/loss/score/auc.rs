@@ -1,0 +1,136 @@
+//! Ranking: positives above negatives, by the square surrogate of the area under the curve.
+
+use dpopt_linalg::Domain;
+
+use super::{
+    At, BlockClips, Cell, CellShares, MeanConstants, SIGMOID_CURVATURE, ScoreSaddle, SharesError,
+    sigmoid,
+};
+use crate::loss::SaddleConstants;
+
+/// C_x over the bound on rows. Chosen after a look at Census-Income: see `docs/objectives.md`.
+const CLIP: f64 = 0.125;
+/// Largest size of y, whose best value is the mean score of negatives less that of positives, in [-1, 1].
+const REACH: f64 = 1.5;
+/// How far a and b may be from 1/2 for the constants to hold; their best values are within half of it.
+const NEAR: f64 = 1.0;
+
+/// The square surrogate of the AUC as a saddle problem, of the score h = 1/(1 + e^-z).
+///
+/// # Formula
+/// x = (w, a', b') with a = 1/2 + a', b = 1/2 + b', y = theta in [-1.5, 1.5], p the public share of positives:
+///
+/// f = (1 - p) ((h - a)^2 - 2 (1 + theta) h) - p (1 - p) theta^2 for a positive, p ((h - b)^2 + 2 (1 + theta) h) - p (1 - p) theta^2 for
+/// a negative. The mean at the best a, b and theta is p (1 - p) (E (1 - h+ + h-)^2 - 1), over pairs.
+///
+/// Constants for |a'|, |b'| <= 1 (their best values are within 1/2; beyond, the clip holds), with u = max(p, 1 - p): |h - a| <= 3/2 and 1 + theta <= 5/2, so
+/// C_x = u hypot(2 X, 3), C_y = 2 u + 3 p (1 - p). Second derivatives in (z, a): at most A = 1/8 + 8 r, B = 1/2, 2 times u, with r =
+/// 1/(6 sqrt 3); L_xx the largest row sum of [[A X^2, B X], [B X, 2]] times u, L_xy = u X/2, L_yy = 2 p (1 - p). In the mean each class weighs p (1 - p).
+///
+/// # Source
+/// Ying, Wen and Lyu 2016 (NeurIPS), with a bounded score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AucSaddle {
+    positive: f64,
+}
+
+impl AucSaddle {
+    /// With the public share of positives.
+    ///
+    /// # Errors
+    /// [`SharesError::TooFew`] where one class has no share.
+    pub fn new(shares: &CellShares) -> Result<Self, SharesError> {
+        let positive = shares.positive();
+        if !(positive > 0.0 && positive < 1.0) {
+            let (cells, what) = (1, "classes");
+            return Err(SharesError::TooFew { cells, what });
+        }
+        Ok(Self { positive })
+    }
+
+    /// p (1 - p).
+    fn spread(&self) -> f64 {
+        self.positive * (1.0 - self.positive)
+    }
+
+    /// A X^2, B X and 2.
+    fn curvatures(row_norm: f64) -> (f64, f64, f64) {
+        let square = 0.125 + SIGMOID_CURVATURE * (1.0 + 2.0 * NEAR + 2.0 * (1.0 + REACH));
+        (square * row_norm * row_norm, 0.5 * row_norm, 2.0)
+    }
+
+    /// Of the class: its weight, the sign of 1 + theta, and which of a and b is its own.
+    fn class(&self, cell: Cell) -> (f64, f64, usize) {
+        if cell.positive {
+            (1.0 - self.positive, -1.0, 0)
+        } else {
+            (self.positive, 1.0, 1)
+        }
+    }
+}
+
+impl ScoreSaddle for AucSaddle {
+    fn extra(&self) -> usize {
+        2
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Box {
+            low: vec![-REACH],
+            high: vec![REACH],
+        }
+    }
+
+    fn record_constants(&self, row_norm: f64) -> SaddleConstants {
+        let u = self.positive.max(1.0 - self.positive);
+        let (square, cross, own) = Self::curvatures(row_norm);
+        let (with_y, of_y) = (0.5 * u * row_norm, 2.0 * self.spread());
+        let squares = square * square + 2.0 * cross * cross + own * own;
+        SaddleConstants {
+            lipschitz_x: u * (2.0 * row_norm).hypot(3.0),
+            lipschitz_y: 2.0 * u + 2.0 * REACH * self.spread(),
+            smooth_xx: u * (square + cross).max(cross + own),
+            smooth_xy: with_y,
+            smooth_yy: of_y,
+            hessian_frobenius: (u * u * squares + 2.0 * with_y * with_y + of_y * of_y).sqrt(),
+        }
+    }
+
+    fn mean_constants(&self, row_norm: f64) -> MeanConstants {
+        let (square, cross, own) = Self::curvatures(row_norm);
+        let spread = self.spread();
+        MeanConstants {
+            strong_concavity: 2.0 * spread,
+            smooth_xx: spread * (2.0 * square + 2.0 * cross).max(cross + own),
+            smooth_xy: spread * row_norm,
+            smooth_yy: 2.0 * spread,
+            gap: spread,
+        }
+    }
+
+    fn clips(&self, row_norm: f64) -> BlockClips {
+        BlockClips {
+            x: CLIP * row_norm,
+            y: self.record_constants(row_norm).lipschitz_y,
+        }
+    }
+
+    fn value(&self, score: f64, cell: Cell, at: At<'_>) -> f64 {
+        let (weight, sign, own) = self.class(cell);
+        let (h, theta) = (sigmoid(score).0, at.y[0]);
+        let residual = h - 0.5 - at.extra[own];
+        let of_class = residual * residual + sign * 2.0 * (1.0 + theta) * h;
+        weight * of_class - self.spread() * theta * theta
+    }
+
+    #[inline]
+    fn slope(&self, score: f64, cell: Cell, at: At<'_>, extra: &mut [f64], y: &mut [f64]) -> f64 {
+        let (weight, sign, own) = self.class(cell);
+        let ((h, steep), theta) = (sigmoid(score), at.y[0]);
+        let residual = h - 0.5 - at.extra[own];
+        extra.fill(0.0);
+        extra[own] = -2.0 * weight * residual;
+        y[0] = 2.0 * (weight * sign * h - self.spread() * theta);
+        2.0 * weight * steep * (residual + sign * (1.0 + theta))
+    }
+}

@@ -1,0 +1,145 @@
+//! Group-wise distributionally robust optimisation: the scorer that is best for the group it serves worst.
+
+use dpopt_linalg::Domain;
+
+use super::{
+    At, BlockClips, Cell, CellShares, MeanConstants, ScoreSaddle, SharesError, logistic_loss,
+};
+use crate::loss::SaddleConstants;
+
+/// How much a record's gradient may weigh at most, in lengths of a row. Chosen after a look at Census-Income: see `docs/objectives.md`.
+const CLIP: f64 = 4.0;
+/// Losses up to which the mean of a group is heard in full. Chosen as [`CLIP`].
+const HEARD: f64 = 2.0;
+
+/// Group DRO over g groups with public shares pi.
+///
+/// # Formula
+/// f = (y_k/pi_k) l(z) - (m/2) norm(y - 1/g)^2 for a record of group k, l the logistic loss of its class, y on the probability simplex;
+/// 0 in place of the first term for a record of no group. The mean is sum_k y_k (mean loss of group k), so Phi is the loss of the worst
+/// group less what m makes of it: y* is the projection of 1/g + (losses)/m, inside of the simplex where m is above g times their
+/// spread.
+///
+/// Constants, with q the least share: C_x = X/q, L_xx = X^2/(4q), L_xy = X/q, L_yy = m; of the mean L_xx = X^2/4 (the weights y add up to 1),
+/// L_xy = sqrt(g) X (a change of y by its 1-norm), and Phi(0) - inf Phi <= ln 2.
+///
+/// # Source
+/// Sagawa et al. 2020 (arXiv 1911.08731), with a quadratic regulariser.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupDro {
+    /// Of each group of the shares and each class: its coordinate of y, and 1/pi.
+    of: Vec<[Option<(usize, f64)>; 2]>,
+    cells: Vec<Vec<Cell>>,
+    weight: f64,
+    least: f64,
+}
+
+impl GroupDro {
+    /// Each cell, a class of a group, is a group of its own, or (`by_class` false) each group is one with both of its classes; m is
+    /// `weight`.
+    ///
+    /// # Errors
+    /// [`SharesError::TooFew`] below two, [`SharesError::Number`] for a weight that is not positive.
+    pub fn new(shares: &CellShares, by_class: bool, weight: f64) -> Result<Self, SharesError> {
+        if !(weight > 0.0 && weight.is_finite()) {
+            let (name, value) = ("the weight of the dual regulariser", weight);
+            return Err(SharesError::Number { name, value });
+        }
+        let mut cells: Vec<(Vec<Cell>, f64)> = Vec::new();
+        for (cell, share) in shares.cells() {
+            match cells.last_mut() {
+                Some((group, sum)) if !by_class && group[0].group == cell.group => {
+                    group.push(cell);
+                    *sum += share;
+                }
+                _ => cells.push((vec![cell], share)),
+            }
+        }
+        if cells.len() < 2 {
+            let (cells, what) = (cells.len(), "groups");
+            return Err(SharesError::TooFew { cells, what });
+        }
+        let mut of = vec![[None; 2]; shares.groups()];
+        for (k, (group, share)) in cells.iter().enumerate() {
+            for cell in group {
+                of[cell.group][usize::from(cell.positive)] = Some((k, 1.0 / share));
+            }
+        }
+        let least = cells.iter().map(|(_, share)| *share).fold(1.0, f64::min);
+        Ok(Self {
+            of,
+            cells: cells.into_iter().map(|(group, _)| group).collect(),
+            weight,
+            least,
+        })
+    }
+
+    /// The cells of each coordinate of y.
+    #[must_use]
+    pub fn groups(&self) -> &[Vec<Cell>] {
+        &self.cells
+    }
+
+    fn of(&self, cell: Cell) -> Option<(usize, f64)> {
+        self.of.get(cell.group)?[usize::from(cell.positive)]
+    }
+}
+
+impl ScoreSaddle for GroupDro {
+    fn domain(&self) -> Domain {
+        Domain::simplex(self.cells.len())
+    }
+
+    fn record_constants(&self, row_norm: f64) -> SaddleConstants {
+        let (x, m, g) = (row_norm / self.least, self.weight, self.cells.len() as f64);
+        let curved = 0.25 * row_norm * x;
+        SaddleConstants {
+            lipschitz_x: x,
+            lipschitz_y: f64::INFINITY,
+            smooth_xx: curved,
+            smooth_xy: x,
+            smooth_yy: m,
+            hessian_frobenius: (curved * curved + 2.0 * x * x + g * m * m).sqrt(),
+        }
+    }
+
+    fn mean_constants(&self, row_norm: f64) -> MeanConstants {
+        MeanConstants {
+            strong_concavity: self.weight,
+            smooth_xx: 0.25 * row_norm * row_norm,
+            smooth_xy: (self.cells.len() as f64).sqrt() * row_norm,
+            smooth_yy: self.weight,
+            gap: std::f64::consts::LN_2,
+        }
+    }
+
+    fn clips(&self, row_norm: f64) -> BlockClips {
+        BlockClips {
+            x: CLIP * row_norm,
+            y: HEARD / self.least,
+        }
+    }
+
+    fn value(&self, score: f64, cell: Cell, at: At<'_>) -> f64 {
+        let even = 1.0 / at.y.len() as f64;
+        let away: f64 = at.y.iter().map(|y| (y - even).powi(2)).sum();
+        let loss = self.of(cell).map_or(0.0, |(k, weight)| {
+            at.y[k] * weight * logistic_loss(cell.sign() * score).0
+        });
+        loss - 0.5 * self.weight * away
+    }
+
+    #[inline]
+    fn slope(&self, score: f64, cell: Cell, at: At<'_>, _: &mut [f64], y: &mut [f64]) -> f64 {
+        let even = 1.0 / at.y.len() as f64;
+        for (g, at) in y.iter_mut().zip(at.y) {
+            *g = self.weight * (even - at);
+        }
+        let Some((k, weight)) = self.of(cell) else {
+            return 0.0;
+        };
+        let (loss, slope) = logistic_loss(cell.sign() * score);
+        y[k] += weight * loss;
+        -cell.sign() * slope * (at.y[k] * weight)
+    }
+}

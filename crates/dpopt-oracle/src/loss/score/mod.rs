@@ -1,0 +1,281 @@
+//! Saddle losses that see a record through its score <w, x>, its class and its group.
+//!
+//! | objective | question | y |
+//! | --- | --- | --- |
+//! | [`GroupDro`] | which scorer is best for the group that it serves worst? | weights of the groups, on a simplex |
+//! | [`EqualOpportunity`] | do positives of all groups get the same scores? | prices of the differences, in a box |
+//! | [`AucSaddle`] | are positives ranked above negatives? | one number |
+//!
+//! One objective is one file: a value, a slope in the score, and a few numbers behind the row. Passes are in here, once for all.
+
+mod auc;
+mod cells;
+mod counts;
+mod equal_opportunity;
+mod group_dro;
+
+use dpopt_linalg::Domain;
+use dpopt_privacy::LatticeSum;
+
+use super::glm::add_multiple;
+use super::rows::{Block, Tailed, linear_pass};
+use super::saddle::{JointPoint, SaddleConstants, SaddleLoss};
+use crate::positions::Positions;
+use crate::records::{Example, Examples};
+
+pub use auc::AucSaddle;
+pub use cells::{Cell, CellShares, SharesError};
+pub use counts::CellCounts;
+pub use equal_opportunity::EqualOpportunity;
+pub use group_dro::GroupDro;
+
+/// A saddle loss of the score <w, x>, the cell, and few numbers: those of x behind the weights, and y.
+pub trait ScoreSaddle: Sync {
+    /// Coordinates of x behind the weights.
+    fn extra(&self) -> usize {
+        0
+    }
+
+    /// Where y is.
+    fn domain(&self) -> Domain;
+
+    /// Constants of one record's loss, of rows of norm at most `row_norm`, before blocks are clipped.
+    fn record_constants(&self, row_norm: f64) -> SaddleConstants;
+
+    /// Constants of the mean loss.
+    fn mean_constants(&self, row_norm: f64) -> MeanConstants;
+
+    /// The clip of each block that is taken where none is given: a rule of public facts.
+    fn clips(&self, row_norm: f64) -> BlockClips;
+
+    /// f of a record with this score and cell.
+    fn value(&self, score: f64, cell: Cell, at: At<'_>) -> f64;
+
+    /// The derivative in the score; those in the numbers behind the weights and in y are written to `extra` and `y`, which hold
+    /// anything.
+    fn slope(&self, score: f64, cell: Cell, at: At<'_>, extra: &mut [f64], y: &mut [f64]) -> f64;
+}
+
+/// A point, without the weights.
+#[derive(Debug, Clone, Copy)]
+pub struct At<'a> {
+    /// The numbers of x behind the weights.
+    pub extra: &'a [f64],
+    /// y.
+    pub y: &'a [f64],
+}
+
+/// Constants of the mean loss, for every distribution of the records whose cells have the public shares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanConstants {
+    /// m.
+    pub strong_concavity: f64,
+    /// L_xx.
+    pub smooth_xx: f64,
+    /// L_xy.
+    pub smooth_xy: f64,
+    /// L_yy.
+    pub smooth_yy: f64,
+    /// At least Phi(0) - inf Phi.
+    pub gap: f64,
+}
+
+/// What each block of a record's field is shortened to.
+///
+/// A joint clip alone would shorten what a record says of y by how long its gradient in x is: of rare groups, which are weighted up,
+/// y would then hardly hear.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BlockClips {
+    /// C_x.
+    pub x: f64,
+    /// C_y.
+    pub y: f64,
+}
+
+/// A [`ScoreSaddle`] as a saddle loss of [`Examples`], each block of whose field is shortened by itself.
+///
+/// # Formula
+/// The field of a record is (g_x min(1, C_x/norm(g_x)), g_y min(1, C_y/norm(g_y))).
+///
+/// # Privacy
+/// That of any [`SaddleLoss`]: both clips are a part of what a record contributes, and the sum clips once more. Weights of groups are in
+/// the contribution before it is clipped, never after.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored<S> {
+    objective: S,
+    clips: BlockClips,
+}
+
+impl<S: ScoreSaddle> Scored<S> {
+    /// With these clips; one that is not a positive number counts as infinite.
+    #[must_use]
+    pub fn new(objective: S, clips: BlockClips) -> Self {
+        let positive = |clip: f64| if clip > 0.0 { clip } else { f64::INFINITY };
+        let clips = BlockClips {
+            x: positive(clips.x),
+            y: positive(clips.y),
+        };
+        Self { objective, clips }
+    }
+
+    /// With the clips of the objective for rows of norm at most `row_norm`.
+    #[must_use]
+    pub fn with_own_clips(objective: S, row_norm: f64) -> Self {
+        let clips = objective.clips(row_norm);
+        Self::new(objective, clips)
+    }
+
+    /// The objective.
+    #[must_use]
+    pub fn objective(&self) -> &S {
+        &self.objective
+    }
+
+    /// The clips.
+    #[must_use]
+    pub fn clips(&self) -> BlockClips {
+        self.clips
+    }
+
+    /// Constants of one record's field, for rows of norm at most `row_norm`.
+    ///
+    /// Shortening is a projection, so constants of a smooth gradient stay. The bound on the Hessian is that of the loss.
+    #[must_use]
+    pub fn constants(&self, row_norm: f64) -> SaddleConstants {
+        let of = self.objective.record_constants(row_norm);
+        SaddleConstants {
+            lipschitz_x: of.lipschitz_x.min(self.clips.x),
+            lipschitz_y: of.lipschitz_y.min(self.clips.y),
+            ..of
+        }
+    }
+
+    /// The slope of a row of this norm, and the numbers behind it (those of x, then y), each block shortened.
+    #[inline]
+    fn shortened(&self, score: f64, row: (f64, f64), at: At<'_>, tail: &mut [f64]) -> f64 {
+        let (norm, label) = row;
+        let (extra, y) = tail.split_at_mut(at.extra.len());
+        let mut slope = self.objective.slope(score, Cell::of(label), at, extra, y);
+        let of_rest: f64 = extra.iter().map(|g| g * g).sum();
+        let factor = below(slope * slope * (norm * norm) + of_rest, self.clips.x);
+        if factor < 1.0 {
+            slope *= factor;
+            extra.iter_mut().for_each(|g| *g *= factor);
+        }
+        let factor = below(y.iter().map(|g| g * g).sum(), self.clips.y);
+        if factor < 1.0 {
+            y.iter_mut().for_each(|g| *g *= factor);
+        }
+        slope
+    }
+}
+
+/// min(1, clip/sqrt(squares)).
+fn below(squares: f64, clip: f64) -> f64 {
+    if squares > clip * clip {
+        clip / squares.sqrt()
+    } else {
+        1.0
+    }
+}
+
+impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
+    type Records = Examples;
+
+    const MAY_PANIC: bool = false;
+
+    fn x_dim(&self, records: &Examples) -> usize {
+        records.columns() + self.objective.extra()
+    }
+
+    fn domain(&self) -> Domain {
+        self.objective.domain()
+    }
+
+    fn saddle_constants(&self, records: &Examples) -> SaddleConstants {
+        self.constants(records.row_norm())
+    }
+
+    fn work(&self, records: &Examples) -> f64 {
+        records.entries_per_row()
+    }
+
+    fn value(&self, record: Example<'_>, x: &[f64], y: &[f64]) -> f64 {
+        let (weights, extra) = split(x, self.objective.extra());
+        let (score, cell) = (record.row.dot(weights), Cell::of(record.label));
+        self.objective.value(score, cell, At { extra, y })
+    }
+
+    fn gradient(&self, record: Example<'_>, x: &[f64], y: &[f64], out: (&mut [f64], &mut [f64])) {
+        let (weights, extra) = split(x, self.objective.extra());
+        let score = record.row.dot(weights);
+        let mut tail = vec![0.0; extra.len() + y.len()];
+        let row = (record.norm, record.label);
+        let slope = self.shortened(score, row, At { extra, y }, &mut tail);
+        let (of_weights, of_extra) = out.0.split_at_mut(weights.len());
+        add_multiple(slope, record.row, of_weights);
+        let behind = of_extra.iter_mut().chain(out.1);
+        behind.zip(&tail).for_each(|(out, g)| *out += g);
+    }
+
+    fn add_joint_gradients(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        at: JointPoint<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        let (point, extra) = split(at.x, self.objective.extra());
+        let (x, scale) = (extra.len(), at.scale);
+        let tail = x + at.y.len();
+        let at = At { extra, y: at.y };
+        linear_pass(
+            records,
+            &positions,
+            [Tailed { point, tail }],
+            sum,
+            |block| {
+                let Block {
+                    products: [products],
+                    labels,
+                    norms,
+                    multiples,
+                    tails,
+                } = block;
+                for (i, (multiple, tail)) in multiples
+                    .iter_mut()
+                    .zip(tails.chunks_exact_mut(tail))
+                    .enumerate()
+                {
+                    *multiple = self.shortened(products[i], (norms[i], labels[i]), at, tail);
+                    tail[x..].iter_mut().for_each(|g| *g *= scale);
+                }
+            },
+        );
+    }
+}
+
+/// The weights, and the numbers behind them.
+fn split(x: &[f64], extra: usize) -> (&[f64], &[f64]) {
+    x.split_at(x.len().saturating_sub(extra))
+}
+
+/// ln(1 + e^-m), and 1/(1 + e^m): the logistic loss at the margin m and the size of its slope.
+#[inline]
+fn logistic_loss(margin: f64) -> (f64, f64) {
+    let small = (-margin.abs()).exp();
+    let loss = (-margin).max(0.0) + small.ln_1p();
+    let slope = if margin > 0.0 { small } else { 1.0 } / (1.0 + small);
+    (loss, slope)
+}
+
+/// 1/(1 + e^-z) and its derivative.
+#[inline]
+fn sigmoid(score: f64) -> (f64, f64) {
+    let (_, below) = logistic_loss(score);
+    let (_, above) = logistic_loss(-score);
+    (above, above * below)
+}
+
+/// The largest second derivative of 1/(1 + e^-z), 1/(6 sqrt 3), rounded up.
+const SIGMOID_CURVATURE: f64 = 0.096_225_1;
