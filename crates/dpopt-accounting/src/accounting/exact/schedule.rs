@@ -280,9 +280,11 @@ impl Cell {
         let base = ln.iter().map(|l| l.re).fold(f64::NEG_INFINITY, f64::max);
         let size = ln.map(|l| (l.re - base).exp());
         if at.iter().any(|e| e.unknown) {
-            // Bounds on sizes are all that is known.
+            // Bounds on sizes are all that is known, of some corners with an error.
+            let worst = at.iter().map(|e| e.error / total).fold(0.0, f64::max);
             for (weights, count) in &self.members {
-                entry.ln.re += *count as f64 * (base + mean(weights, &size).ln());
+                let bound = base + mean(weights, &size).ln() + 1.1 * worst;
+                entry.ln.re += *count as f64 * bound;
             }
             entry.unknown = true;
             return;
