@@ -266,3 +266,58 @@ pub(super) fn points(
         grain: None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(x: f64) -> f64 {
+        tail(-x)
+    }
+
+    /// `E (k - X)_+` and `E (X - k)_+` of one log-normal X.
+    fn put_and_call(s: f64, k: f64) -> (f64, f64) {
+        if k <= 0.0 {
+            return (0.0, 1.0 - k);
+        }
+        let x = log(k) / s + 0.5 * s;
+        (k * below(x) - below(x - s), tail(x - s) - k * tail(x))
+    }
+
+    /// Of two steps, by the midpoint rule over the first, each direction by itself.
+    #[test]
+    fn each_direction_is_what_quadrature_says() {
+        let n = 4000;
+        let width = 24.0 / f64::from(n);
+        for noise in [1.0, 1.5, 4.0] {
+            let s = 1.0 / noise;
+            for eps in [-0.3_f64, 0.0, 0.1, 0.4, 1.0] {
+                let a = exp(eps);
+                let mut truth = [0.0; 2];
+                for i in 0..n {
+                    let y = -12.0 + width * (f64::from(i) + 0.5);
+                    let mass = exp(-0.5 * y * y) * INVERSE_SQRT_TAU * width;
+                    let x = exp(s * y - 0.5 * s * s);
+                    truth[0] += mass * 0.5 * put_and_call(s, 2.0 * a - x).1;
+                    truth[1] += mass * 0.5 * a * put_and_call(s, 2.0 / a - x).0;
+                }
+                for (added, truth) in [(false, truth[0]), (true, truth[1])] {
+                    if truth < 1e-8 {
+                        continue;
+                    }
+                    let law = points(noise, 2, added, -30.0).unwrap();
+                    let of = |list: &[(f64, f64)]| -> f64 {
+                        list.iter()
+                            .map(|(loss, mass)| mass * -(eps - loss).min(0.0).exp_m1())
+                            .sum()
+                    };
+                    let (upper, lower) = (of(&law.upper) + law.infinite, of(&law.lower));
+                    let at = format!("{noise} {eps} {added} {lower} {truth} {upper}");
+                    assert!(upper >= truth * (1.0 - 1e-8), "{at}");
+                    assert!(upper <= truth * (1.0 + 1e-3), "{at}");
+                    assert!(lower <= truth * (1.0 + 1e-8), "{at}");
+                }
+            }
+        }
+    }
+}

@@ -217,15 +217,26 @@ impl Points {
         Ok(out)
     }
 
-    /// Losses and logarithms of masses, to plan with.
+    /// Losses and logarithms of masses, to plan with: of neighbours together where there are many.
     pub(super) fn plan_nodes(&self) -> Vec<(f64, f64)> {
+        let together = self.upper.len().div_ceil(PLANNED).max(1);
         self.upper
-            .iter()
-            .map(|&(loss, mass)| (loss, log(mass)))
+            .chunks(together)
+            .map(|chunk| {
+                let mass: f64 = chunk.iter().map(|p| p.1).sum();
+                let loss = match chunk {
+                    [(loss, _)] => *loss,
+                    _ => chunk.iter().map(|p| p.0 * p.1).sum::<f64>() / mass,
+                };
+                (loss, log(mass))
+            })
             .filter(|(_, ln)| ln.is_finite())
             .collect()
     }
 }
+
+/// Nodes of a plan.
+const PLANNED: usize = 1 << 14;
 
 /// For the rounding of values of the curve.
 const SLACK: f64 = 1.0 + 1e-12;
