@@ -381,6 +381,24 @@ mod tests {
         }
     }
 
+    /// Each corner's logarithm may be off by its error; so may that of their mean.
+    #[test]
+    fn unknown_corners_leave_room_for_errors_of_the_others() {
+        let cell = Cell {
+            corners: [0, 1, 2, 3],
+            members: vec![([0.25; 4], 3)],
+        };
+        let known = Entry {
+            error: 0.5,
+            ..Entry::default()
+        };
+        let mut at = [known; 4];
+        at[2].unknown = true;
+        let mut entry = Entry::default();
+        cell.enter(&at, 2.0, &mut entry);
+        assert!(entry.unknown && entry.ln.re + entry.error >= 3.0 * 0.25);
+    }
+
     #[test]
     fn a_table_agrees_with_products() {
         let list: Vec<_> = (0..40)
