@@ -119,7 +119,7 @@ impl Accountant {
             },
             Accountant::Zcdp => zcdp::epsilon_of(parts.concentrated(), delta)?,
             Accountant::Rdp => rdp::epsilon_of(&parts, delta, adjacency),
-            Accountant::Pld => pld::epsilon(event, delta, adjacency)?.upper,
+            Accountant::Pld => pld::upper_epsilon(event, delta, adjacency)?,
             Accountant::Exact => Self::stated(event, delta, adjacency)?,
             Accountant::Pure => pure::epsilon_of(&parts, delta)?,
         };

@@ -142,7 +142,23 @@ pub fn epsilon_with(
     adjacency: Adjacency,
     options: &PldOptions,
 ) -> Result<PldBounds, PldError> {
-    solve(event, Query::Epsilon(delta.get()), adjacency, options)
+    solve(
+        event,
+        Query::Epsilon(delta.get()),
+        adjacency,
+        options,
+        Ends::Both,
+    )
+}
+
+/// The upper bound of [`epsilon`](fn@epsilon), without what only its lower bound needs.
+pub(super) fn upper_epsilon(
+    event: &Event,
+    delta: Delta,
+    adjacency: Adjacency,
+) -> Result<f64, PldError> {
+    let query = Query::Epsilon(delta.get());
+    solve(event, query, adjacency, &PldOptions::default(), Ends::Upper).map(|bounds| bounds.upper)
 }
 
 /// Bounds on the delta of `event` at `epsilon` under `adjacency`.
@@ -166,7 +182,14 @@ pub fn delta_with(
     if !epsilon.is_finite() || epsilon < 0.0 {
         return Err(PldError::BadEpsilon { value: epsilon });
     }
-    solve(event, Query::Delta(epsilon), adjacency, options)
+    solve(event, Query::Delta(epsilon), adjacency, options, Ends::Both)
+}
+
+/// Which ends of the interval are asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Ends {
+    Both,
+    Upper,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -182,6 +205,7 @@ fn solve(
     query: Query,
     adjacency: Adjacency,
     options: &PldOptions,
+    ends: Ends,
 ) -> Result<PldBounds, PldError> {
     for (name, value, ok) in [
         (
@@ -216,7 +240,7 @@ fn solve(
         _ if releases.iter().all(steps::Release::is_symmetric) => &[same(Kind::Plain)],
         Adjacency::AddRemove | Adjacency::ZeroOut => &[same(Kind::Remove), same(Kind::Add)],
         // Attained by records, and the curve above all records.
-        Adjacency::ReplaceOne if fixed => &[
+        Adjacency::ReplaceOne if fixed && ends == Ends::Both => &[
             both(Kind::Replace, Kind::Remove),
             both(Kind::Replace, Kind::Add),
             same(Kind::Replace),

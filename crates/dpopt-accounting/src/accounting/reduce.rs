@@ -128,6 +128,9 @@ impl Reduction<'_> {
                     event,
                 } => {
                     if source_dataset_size == sample_size {
+                        // Under add-remove there is no draw of so many from the smaller data set, and from one record
+                        // more the newcomer pushes another out.
+                        self.only_under(&leaf, &[ReplaceOne, ZeroOut])?;
                         self.add(out, event, count)?;
                         continue;
                     }

@@ -90,10 +90,12 @@ proptest! {
             Event::composed(other[1..].to_vec()).repeated(1),
         ]);
         let plain = Event::composed(list);
-        for accountant in [Accountant::Gdp, Accountant::Zcdp, Accountant::Rdp, Accountant::Pure] {
+        for accountant in [Accountant::Gdp, Accountant::Zcdp, Accountant::Rdp, Accountant::Pure, Accountant::Pld] {
             let of = |event: &Event| accountant.epsilon(event, delta(), Adjacency::ReplaceOne);
+            // The lattice of a privacy-loss distribution may follow another release.
+            let close = if accountant == Accountant::Pld { 5e-3 } else { 1e-9 };
             match (of(&plain), of(&nested)) {
-                (Ok(a), Ok(b)) => prop_assert!((a - b).abs() <= 1e-9 * a, "{accountant} {a} {b}"),
+                (Ok(a), Ok(b)) => prop_assert!((a - b).abs() <= close * a, "{accountant} {a} {b}"),
                 (a, b) => prop_assert!(a.is_err() && b.is_err()),
             }
         }
@@ -122,13 +124,13 @@ proptest! {
             prop_assert!(exact <= renyi * (1.0 + 1e-12));
         }
         for accountant in Accountant::ALL {
-            // The grid of the privacy-loss distribution moves with epsilon.
+            // The lattice of a privacy-loss distribution moves with epsilon.
+            let close = if accountant == Accountant::Pld { 2e-2 } else { 1e-7 };
             if let Ok(value) = of(accountant)
                 && value > 0.0
-                && accountant != Accountant::Pld
             {
                 let back = accountant.delta(&event, epsilon(value), Adjacency::ReplaceOne).unwrap();
-                prop_assert!(back <= delta().get() * (1.0 + 1e-7), "{accountant} {back:e}");
+                prop_assert!(back <= delta().get() * (1.0 + close), "{accountant} {back:e}");
             }
         }
         let (_, least) = Accountant::least(&event, delta(), Adjacency::ReplaceOne).unwrap();

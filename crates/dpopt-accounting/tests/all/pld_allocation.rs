@@ -254,6 +254,29 @@ fn an_epoch_of_many_steps_is_about_poisson_samples() {
     }
 }
 
+/// Nearly all cells lie thousands of deviations below the mean of a step with large noise.
+#[test]
+fn large_noise_is_fast() {
+    let start = std::time::Instant::now();
+    for (noise, steps, eps) in [(1e3_f64, 2_u64, 1e-4), (1e4, 2, 1e-5), (1e3, 100, 1e-5)] {
+        // Of small shifts the mean of the likelihoods is that of one Gaussian, but for parts of s.
+        let s = 1.0 / (noise * (steps as f64).sqrt());
+        let truth = call(s, f64::exp(eps));
+        let found = bounds(&allocated(noise, steps, 1), eps);
+        let near = 2e-2 * truth;
+        assert!(
+            found.upper >= truth - near && found.lower <= truth + near,
+            "{noise} {steps} {found:?} {truth}"
+        );
+        assert!(found.upper <= 1.1 * truth, "{noise} {found:?} {truth}");
+    }
+    // Too small a spread for the lattice: an error at once.
+    for noise in [1e5, 1e6] {
+        assert!(pld::delta(&allocated(noise, 10, 1), 1e-6, Adjacency::AddRemove).is_err());
+    }
+    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+}
+
 #[test]
 fn what_has_no_theorem_is_refused() {
     let event = allocated(1.0, 10, 1);

@@ -327,6 +327,104 @@ fn concentrated_releases_are_bounded_by_their_curve() {
     assert!((bounds.upper - closed).abs() <= 3e-3 * closed);
 }
 
+/// Far above the largest exponent of a number: `a = e^epsilon` has no value there.
+#[test]
+fn large_concentrated_releases_cost_what_a_gaussian_does() {
+    for rho in [100.0, 300.0, 318.0, 330.0, 500.0, 715.0, 1000.0, 2000.0] {
+        for at in [0.01, 1e-6] {
+            let unit = Rho::new(rho).unwrap();
+            let event = Event::ZCdp { rho: unit, xi: 0.0 };
+            let bounds = pld::epsilon(&event, delta(at), Adjacency::ReplaceOne).unwrap();
+            let attained = Accountant::Gdp
+                .epsilon(
+                    &gaussian((0.5 / rho).sqrt()),
+                    delta(at),
+                    Adjacency::ReplaceOne,
+                )
+                .unwrap();
+            let closed = zcdp::epsilon(unit, delta(at));
+            assert!(bounds.upper >= attained, "{rho} {at} {bounds:?} {attained}");
+            assert!(
+                bounds.upper >= closed * (1.0 - 1e-9) && bounds.upper <= closed * (1.0 + 3e-3),
+                "{rho} {at} {bounds:?} {closed}"
+            );
+            let back = pld::delta(&event, attained, Adjacency::ReplaceOne).unwrap();
+            assert!(back.upper >= at * (1.0 - 1e-9), "{rho} {at} {back:?}");
+        }
+    }
+}
+
+/// Delta of `count` exponential mechanisms with two outcomes, of losses t and t - range.
+fn two_outcomes(range: f64, t: f64, count: u64, eps: f64) -> f64 {
+    let top = (t - range).exp_m1() / (-range).exp_m1();
+    let bottom = (t - range).exp() * (-t).exp_m1() / (-range).exp_m1();
+    let n = count as f64;
+    (0..=count)
+        .map(|falls| {
+            let k = falls as f64;
+            let ln = libm::lgamma(n + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(n - k + 1.0);
+            let mass = (ln + k * bottom.ln() + (n - k) * top.ln()).exp();
+            mass * -(eps - n * t + k * range).min(0.0).exp_m1()
+        })
+        .sum()
+}
+
+#[test]
+fn many_exponential_mechanisms_cost_what_two_outcomes_do() {
+    for (range, count, at) in [
+        (19.0, 16_u64, 1e-5),
+        (19.0, 15, 1e-5),
+        (40.0, 64, 1e-9),
+        (3.0, 20, 1e-6),
+        (0.5, 20, 1e-6),
+        (0.2, 400, 1e-5),
+    ] {
+        let event = Event::ExponentialMechanism {
+            epsilon: epsilon(range),
+        };
+        let event = event.repeated(count);
+        let upper = pld::epsilon(&event, delta(at), Adjacency::ReplaceOne)
+            .unwrap()
+            .upper;
+        let mut nearest = 0.0_f64;
+        for i in 1..200 {
+            let t = range * f64::from(i) / 200.0;
+            assert!(
+                two_outcomes(range, t, count, upper) <= at,
+                "{range} {count} {t} {upper}"
+            );
+            nearest = nearest.max(two_outcomes(range, t, count, 0.7 * upper));
+        }
+        // What is attained is not far below.
+        assert!(nearest > at, "{range} {count} {upper} {nearest:e}");
+        // Neither basic composition nor its zCDP is less.
+        assert!(
+            upper <= range * count as f64 * (1.0 + 1e-6),
+            "{range} {count} {upper}"
+        );
+    }
+}
+
+#[test]
+fn repeated_concentrated_releases_add_up() {
+    let of = |rho: f64, xi: f64, count: u64| {
+        let event = Event::ZCdp {
+            rho: Rho::new(rho).unwrap(),
+            xi,
+        };
+        let bounds = pld::epsilon(&event.repeated(count), delta(1e-6), Adjacency::ReplaceOne);
+        bounds.unwrap().upper
+    };
+    for (rho, xi) in [(0.01, 0.0), (0.02, 0.003), (30.0, 0.0)] {
+        let (ten, one) = (of(rho, xi, 10), of(10.0 * rho, 10.0 * xi, 1));
+        assert!((ten - one).abs() <= 1e-9 * one, "{ten} {one}");
+        // Ten Gaussians of that rho are such releases.
+        let attained = gaussian((0.5 / rho).sqrt()).repeated(10);
+        let attained = Accountant::Gdp.epsilon(&attained, delta(1e-6), Adjacency::ReplaceOne);
+        assert!(ten >= attained.unwrap(), "{rho} {ten}");
+    }
+}
+
 #[test]
 fn samples_of_pure_releases_are_amplified() {
     let amplified = (0.1 * f64::exp_m1(0.5)).ln_1p();

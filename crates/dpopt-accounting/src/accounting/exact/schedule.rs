@@ -280,9 +280,11 @@ impl Cell {
         let base = ln.iter().map(|l| l.re).fold(f64::NEG_INFINITY, f64::max);
         let size = ln.map(|l| (l.re - base).exp());
         if at.iter().any(|e| e.unknown) {
-            // Bounds on sizes are all that is known.
+            // Bounds on sizes are all that is known, of some corners with an error.
+            let worst = at.iter().map(|e| e.error / total).fold(0.0, f64::max);
             for (weights, count) in &self.members {
-                entry.ln.re += *count as f64 * (base + mean(weights, &size).ln());
+                let bound = base + mean(weights, &size).ln() + 1.1 * worst;
+                entry.ln.re += *count as f64 * bound;
             }
             entry.unknown = true;
             return;
@@ -377,6 +379,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Each corner's logarithm may be off by its error; so may that of their mean.
+    #[test]
+    fn unknown_corners_leave_room_for_errors_of_the_others() {
+        let cell = Cell {
+            corners: [0, 1, 2, 3],
+            members: vec![([0.25; 4], 3)],
+        };
+        let known = Entry {
+            error: 0.5,
+            ..Entry::default()
+        };
+        let mut at = [known; 4];
+        at[2].unknown = true;
+        let mut entry = Entry::default();
+        cell.enter(&at, 2.0, &mut entry);
+        assert!(entry.unknown && entry.ln.re + entry.error >= 3.0 * 0.25);
     }
 
     #[test]

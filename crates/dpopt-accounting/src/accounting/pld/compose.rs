@@ -192,7 +192,7 @@ impl Composed {
             let tilt_error = 8.0 * f64::EPSILON * (exponent + ln_total.abs() + 1.0);
             ln_slack += count * (cut.relative_error + tilt_error) * 1.001;
             infinite += count * (cut.above + cut.infinite);
-            ln_finite += count * log1p(-cut.infinite.min(1.0));
+            ln_finite += count * log1p(-cut.infinite_lower.min(1.0));
             shift += count * cut.loss_error;
         }
 

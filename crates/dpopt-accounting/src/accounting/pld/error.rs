@@ -50,6 +50,12 @@ pub enum PldError {
         /// Points allowed.
         limit: f64,
     },
+    /// The law of a release came out with too little mass, so a bound from it would be too small.
+    #[error("the privacy loss of a release has a total mass of {mass} on the lattice, below 1")]
+    Incomplete {
+        /// The mass that was found.
+        mass: f64,
+    },
     /// A tilted quantity left the double range.
     #[error("tilting by {theta} left the double range")]
     Overflow {

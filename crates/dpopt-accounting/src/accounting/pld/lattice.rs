@@ -16,6 +16,9 @@ use super::points::Points;
 /// Most quadrature intervals for one step.
 const MAX_INTERVALS: f64 = 8e6;
 
+/// Mass that may be missing in an upper law by rounding.
+const MISSING: f64 = 1e-9;
+
 /// How many points above may pay for lifting a cell.
 const BORROW: usize = 64;
 
@@ -44,8 +47,10 @@ pub(super) struct Cells {
     below: f64,
     /// Bound on the mass right of the last cell.
     pub(super) above: f64,
-    /// Mass at an infinite loss.
+    /// Mass at an infinite loss, from above.
     pub(super) infinite: f64,
+    /// The same from below.
+    pub(super) infinite_lower: f64,
     /// The lower law, where it is known already.
     lower: Option<Vec<f64>>,
     /// Bound on the error of a computed loss.
@@ -142,6 +147,7 @@ impl Cells {
             below: 0.0,
             above: 0.0,
             infinite: points.infinite,
+            infinite_lower: points.infinite_lower,
             lower: None,
             loss_error: cut.loss_error,
             relative_error: f64::EPSILON * (64.0 + 8.0 * cut.exponent),
@@ -154,7 +160,7 @@ impl Cells {
         cells.lower = Some(if dense { cells.averaged() } else { cut.lower });
         cells.up = cut.up;
         cells.down = cut.down;
-        Ok(cells)
+        cells.whole()
     }
 
     fn cut(
@@ -264,7 +270,7 @@ impl Cells {
                 exponent = exponent.max(log(mass).abs());
             }
         }
-        Ok(Self {
+        Self {
             first,
             up,
             down,
@@ -274,10 +280,23 @@ impl Cells {
             below: pair.lower_tail(low),
             above: pair.upper_tail(high),
             infinite: 0.0,
+            infinite_lower: 0.0,
             lower: None,
             loss_error,
             relative_error: f64::EPSILON * (64.0 + 8.0 * exponent),
-        })
+        }
+        .whole()
+    }
+
+    /// The same, unless the upper law lacks mass: what is missing would count as no loss at all.
+    fn whole(self) -> Result<Self, PldError> {
+        let inside: f64 = self.up.iter().zip(&self.down).map(|(a, b)| a + b).sum();
+        let mass = inside + self.below + self.above + self.infinite;
+        if mass >= 1.0 - MISSING {
+            Ok(self)
+        } else {
+            Err(PldError::Incomplete { mass })
+        }
     }
 
     /// Masses on the lattice from `first` on, spread: mass and mean of `Y` are kept in each

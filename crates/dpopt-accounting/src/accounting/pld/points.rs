@@ -18,8 +18,10 @@ pub(super) struct Points {
     pub(super) upper: Vec<(f64, f64)>,
     /// The same for the lower bound, where it is another law; otherwise empty.
     pub(super) lower: Vec<(f64, f64)>,
-    /// Mass at an infinite loss.
+    /// Mass at an infinite loss, from above.
     pub(super) infinite: f64,
+    /// The same from below, for the lower bound.
+    pub(super) infinite_lower: f64,
     /// The lattice that makes bounds close has points at this distance, or at a part of it.
     pub(super) grain: Option<f64>,
 }
@@ -42,6 +44,7 @@ impl Points {
             upper,
             lower: Vec::new(),
             infinite: delta,
+            infinite_lower: delta,
             grain: Some(grain),
         }
     }
@@ -73,6 +76,7 @@ impl Points {
             upper,
             lower: Vec::new(),
             infinite: 0.0,
+            infinite_lower: 0.0,
             grain: Some(2.0 * a),
         })
     }
@@ -83,8 +87,8 @@ impl Points {
     /// `H_a` of the release is convex in a, hence at most the greatest convex minorant of the ceiling, and hence at
     /// most the broken line through points on that minorant: that of a law with losses there.
     pub(super) fn below(ceiling: impl Fn(f64) -> f64, most: f64) -> Self {
-        // (a, bound on H_a), by a; H_0 = 1.
-        let mut line: Vec<(f64, f64)> = vec![(0.0, 1.0)];
+        // (log a, bound on H_a), by a, which itself may be beyond the range of numbers; H_0 = 1.
+        let mut line: Vec<(f64, f64)> = vec![(f64::NEG_INFINITY, 1.0)];
         let side: Vec<f64> = (0..=CURVE)
             .map(|i| most * (f64::from(i) / f64::from(CURVE)).powi(2))
             .collect();
@@ -92,30 +96,31 @@ impl Points {
             // H_a(P, Q) = 1 - a + a H_{1/a}(Q, P).
             let a = exp(-epsilon);
             let mirrored = (1.0 - a + a * ceiling(epsilon)) * SLACK;
-            push_convex(&mut line, (a, mirrored.min(1.0)));
+            push_convex(&mut line, (-epsilon, mirrored.min(1.0)));
         }
         for &epsilon in &side {
             let value = ceiling(epsilon) * SLACK;
-            push_convex(&mut line, (exp(epsilon), value.min(1.0)));
+            push_convex(&mut line, (epsilon, value.min(1.0)));
         }
-        // Slopes rise from point to point; Q has the rise at a as the mass of a loss of log a.
-        let slope = |i: usize| match (line.get(i), line.get(i + 1)) {
-            (Some(one), Some(next)) => (next.1 - one.1) / (next.0 - one.0),
-            _ => 0.0,
-        };
+        // Slopes rise from point to point; Q has the rise at a as the mass of a loss of log a, and P has a times that.
         let mut upper = Vec::new();
         for i in 1..line.len() {
-            let rise = slope(i) - slope(i - 1);
+            let left = slope(line[i - 1], line[i], line[i].0);
+            let right = line
+                .get(i + 1)
+                .map_or(0.0, |next| slope(line[i], *next, line[i].0));
+            let rise = right - left;
             if rise > 0.0 {
-                // The slopes' own rounding, and that of the rise.
-                let slack = 1e-13 * rise + 4.0 * f64::EPSILON * slope(i - 1).abs();
-                upper.push((log(line[i].0), line[i].0 * (rise + slack)));
+                // A slope is good to a few units.
+                let slack = 8.0 * f64::EPSILON * (left.abs() + right.abs());
+                upper.push((line[i].0, rise + slack));
             }
         }
         Self {
             upper,
             lower: vec![(0.0, 1.0)],
             infinite: line.last().map_or(1.0, |end| end.1),
+            infinite_lower: 0.0,
             grain: None,
         }
     }
@@ -212,27 +217,47 @@ impl Points {
         Ok(out)
     }
 
-    /// Losses and logarithms of masses, to plan with.
+    /// Losses and logarithms of masses, to plan with: of neighbours together where there are many.
     pub(super) fn plan_nodes(&self) -> Vec<(f64, f64)> {
+        let together = self.upper.len().div_ceil(PLANNED).max(1);
         self.upper
-            .iter()
-            .map(|&(loss, mass)| (loss, log(mass)))
+            .chunks(together)
+            .map(|chunk| {
+                let mass: f64 = chunk.iter().map(|p| p.1).sum();
+                let loss = match chunk {
+                    [(loss, _)] => *loss,
+                    _ => chunk.iter().map(|p| p.0 * p.1).sum::<f64>() / mass,
+                };
+                (loss, log(mass))
+            })
             .filter(|(_, ln)| ln.is_finite())
             .collect()
     }
 }
 
-/// For the rounding of a, over which log delta changes by up to thousands of times as much.
+/// Nodes of a plan.
+const PLANNED: usize = 1 << 14;
+
+/// For the rounding of values of the curve.
 const SLACK: f64 = 1.0 + 1e-12;
 
 /// Points on each side of a broken line.
 const CURVE: i32 = 2000;
 
+/// `e^at` times the slope between two points of a line, given by log a.
+fn slope(one: (f64, f64), next: (f64, f64), at: f64) -> f64 {
+    let run = if at == next.0 {
+        -expm1(one.0 - next.0)
+    } else {
+        expm1(next.0 - one.0)
+    };
+    (next.1 - one.1) / run
+}
+
 /// Adds a point to the right of a convex line; what would bend it downwards is left out.
 fn push_convex(line: &mut Vec<(f64, f64)>, new: (f64, f64)) {
     while let [.., before, last] = line[..] {
-        let bend = (last.1 - before.1) * (new.0 - last.0) - (new.1 - last.1) * (last.0 - before.0);
-        if bend < 0.0 {
+        if slope(before, last, last.0) < slope(last, new, last.0) {
             break;
         }
         line.pop();

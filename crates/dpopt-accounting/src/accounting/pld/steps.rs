@@ -23,6 +23,8 @@ const NOISE_RANGE: (f64, f64) = (1e-4, 1e6);
 /// From so many of one range on its zCDP parameter of `epsilon^2 / 8` is what is composed: the curve lets each release choose
 /// again at each epsilon. Tuned; either holds.
 const MANY: u64 = 16;
+/// And below this: a loss of a wider range has a mean of less than `epsilon^2 / 8` and is bounded.
+const WIDE: f64 = 5.0;
 
 /// What a release is, which says what pair it has.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -230,7 +232,9 @@ impl Found {
                     share: 1.0,
                     delta,
                 },
-                Other::BoundedRange { epsilon } if count < MANY => Shape::Range(epsilon),
+                Other::BoundedRange { epsilon } if count < MANY || epsilon >= WIDE => {
+                    Shape::Range(epsilon)
+                }
                 Other::BoundedRange { epsilon } => {
                     let rho = up(0.125 * epsilon * epsilon);
                     self.rho = up(self.rho + up(rho * count as f64));
