@@ -200,6 +200,16 @@ pub enum RunError {
         /// What stands there.
         value: f64,
     },
+    /// The y of the starting point of a saddle problem is outside of its domain.
+    #[error(
+        "coordinate {coordinate} of the starting point is {value}, and y is outside of its domain there"
+    )]
+    StartOutside {
+        /// The coordinate of the joint point, counted from 0.
+        coordinate: usize,
+        /// What stands there.
+        value: f64,
+    },
     /// The starting point has not the plan's dimension.
     #[error("the plan is for dimension {plan}, the starting point has {start}")]
     StartDimension {
@@ -258,7 +268,8 @@ pub enum RunError {
         /// What is left.
         left: u64,
     },
-    /// A pass over single records ends at a point, to which no gradient of a regulariser can be added.
+    /// A pass over single records ends at a point, to which no gradient of a regulariser can be added; and a joint point of a saddle
+    /// problem has an x and a y, of which a regulariser knows nothing.
     #[error("{solver} can't add a regulariser")]
     NoRegularizer {
         /// The solver.
