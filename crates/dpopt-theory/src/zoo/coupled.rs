@@ -44,12 +44,20 @@ impl<R: Problem> Coupled<R> {
         })
     }
 
-    /// With this kappa, at least 1.
+    /// With this kappa, from 1 to 1e6.
     ///
     /// # Errors
     /// [`ProblemError`].
     pub fn with_condition(self, condition: f64) -> Result<Self, ProblemError> {
-        positive("condition - 1", condition - 1.0 + f64::EPSILON)?;
+        let (low, high) = (1.0, 1e6);
+        if !(low..=high).contains(&condition) {
+            return Err(ProblemError::OutOfRange {
+                name: "condition",
+                low,
+                high,
+                value: condition,
+            });
+        }
         Ok(Self { condition, ..self })
     }
 
