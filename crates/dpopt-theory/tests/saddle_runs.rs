@@ -71,7 +71,8 @@ fn walked(plan: &RgdaPlan, problem: &Coupled<RampBowl>, records: u64, seed: u64)
     let mut watch = |release: &Release<'_>| {
         anchors += u64::from(release.kind == ReleaseKind::Anchor);
         releases += 1;
-        let settled = release.step >= before && (release.step + 1 - before) % (inner + 1) == 0;
+        let settled =
+            release.step >= before && (release.step + 1 - before).is_multiple_of(inner + 1);
         if settled {
             let exact = problem.value_gradient(&release.point[..5]);
             worst = worst.max(distance(&release.vector[..5], &exact));
@@ -147,7 +148,7 @@ fn spider_gda_tracks_y_as_planned() {
             // The output is uniform over the points that steps start from: their mean is its expectation.
             let mut watch = |release: &Release<'_>| {
                 anchors += u64::from(release.kind == ReleaseKind::Anchor);
-                if release.step >= before && (release.step + 1 - before) % (inner + 1) == 0 {
+                if release.step >= before && (release.step + 1 - before).is_multiple_of(inner + 1) {
                     squares.push(problem.value_slope(&release.point[..5]).powi(2));
                 }
                 ControlFlow::Continue(())
