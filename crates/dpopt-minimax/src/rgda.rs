@@ -179,7 +179,7 @@ impl RgdaPlan {
 
 impl Schedule {
     fn releases(&self) -> f64 {
-        (self.before + 1) as f64 + self.steps as f64 * (self.inner + 1) as f64
+        all_releases(self.steps as f64, self.inner, self.before)
     }
 
     fn noise(&self) -> Result<Noise, dpopt_privacy::UnitError> {
@@ -232,11 +232,11 @@ impl Task<'_> {
         }
         for factor in factors {
             let inner = of.inner_steps(factor);
-            if steps * (inner + 1) as f64 > self.max_steps {
-                continue;
-            }
             let before =
                 of.inner_steps((4.0 * of.smooth_xy * of.diameter / (LAG * target)).max(4.0));
+            if all_releases(steps, inner, before) > self.max_steps {
+                continue;
+            }
             for period in geometric(1.0, steps.max(1.0), 1.12) {
                 let counts = (steps, inner, before, period.floor());
                 let found = match self.failure {
@@ -252,6 +252,11 @@ impl Task<'_> {
         }
         best
     }
+}
+
+/// With an anchor more than are planned for.
+fn all_releases(steps: f64, inner: u64, before: u64) -> f64 {
+    (before + 1) as f64 + steps * (inner + 1) as f64
 }
 
 /// T, K, K_0 and q.
@@ -316,15 +321,15 @@ fn proven(of: &Numbers, target: f64, counts: Counts, failure: f64) -> Option<Sch
         let changes = (period * (inner + 1) as f64 * path).sqrt();
         of.rounding() * (of.clip + of.smoothness * changes)
     };
-    let mut nu = 0.0;
+    let (mut nu, mut rounded_y) = (0.0, 0.0);
     for _ in 0..40 {
         let contraction = of.contraction + nu / of.scale;
         if !(contraction < 1.0) {
             return None;
         }
-        // The path that fits depends on the noise of y, which is at most what the whole error allows.
+        // The path that fits depends on E_y: noise, which is at most what the whole error allows, and rounding.
         let most_y = if per_y > 0.0 {
-            0.5 * target / (reach_x + per_y * reach_y) * reach_y / of.scale
+            0.5 * target / (reach_x + per_y * reach_y) * reach_y / of.scale + rounded_y
         } else {
             0.0
         };
@@ -352,7 +357,8 @@ fn proven(of: &Numbers, target: f64, counts: Counts, failure: f64) -> Option<Sch
         // lambda x noise of y in one variation over its displacement.
         let single = reach_one * of.variation * split.variation + of.rounding() * of.smoothness;
         let needed = of.rate * single / of.scale;
-        if needed <= nu || of.y_dim == 0.0 {
+        let rounding = rounded(path) / of.scale;
+        if (needed <= nu && rounding <= rounded_y) || of.y_dim == 0.0 {
             return Some(Schedule {
                 scale: of.scale,
                 target,
@@ -367,7 +373,8 @@ fn proven(of: &Numbers, target: f64, counts: Counts, failure: f64) -> Option<Sch
                 proven: true,
             });
         }
-        nu = 1.02 * needed;
+        nu = nu.max(1.02 * needed);
+        rounded_y = rounded_y.max(1.02 * rounding);
     }
     None
 }

@@ -138,7 +138,11 @@ fn search(facts: &SaddleFacts, mu: f64, most: u64) -> Option<Schedule> {
         let of = Numbers::new(facts, scale);
         let inner = of.inner_steps(INNER);
         let all = of.inner_steps(1e4 * (1.0 + of.diameter / of.scale));
-        for steps in steps_up_to(most / (inner + 1), GRID_RATIO) {
+        let room = most.saturating_sub(all) / (inner + 1);
+        if room == 0 {
+            continue;
+        }
+        for steps in steps_up_to(room, GRID_RATIO) {
             let optimisation = 4.0 * of.value_smoothness * facts.mean.value_gap / steps as f64;
             if best.is_some_and(|best| best.bound <= optimisation) {
                 continue;

@@ -77,6 +77,14 @@ impl Tracker {
         let clip = ClipNorm::new(facts.joint(blocks.scale).lipschitz).map_err(RunError::Clip)?;
         let mut at = start.to_vec();
         blocks.project(&facts.domain, &mut at);
+        let moved = at
+            .iter()
+            .zip(start)
+            .position(|(inside, start)| (inside - start).abs() > 1e-9 * (1.0 + start.abs()));
+        if let Some(coordinate) = moved {
+            let value = start[coordinate];
+            return Err(RunError::StartOutside { coordinate, value });
+        }
         Ok(Self {
             blocks,
             domain: facts.domain.clone(),

@@ -318,7 +318,8 @@ fn run<P: Plan + ?Sized>(
             oracle: facts.blocks,
         });
     }
-    if run.regularizer.is_some() && plan.needs().covers(Offers::PASSES) {
+    let no_sum = plan.needs().covers(Offers::PASSES) || plan.blocks().is_some();
+    if run.regularizer.is_some() && no_sum {
         return Err(RunError::NoRegularizer {
             solver: plan.name(),
         });
@@ -351,7 +352,9 @@ fn run<P: Plan + ?Sized>(
     // The bound is about as many records as were planned for, and a noise that hangs on the adjacency. One of a Goldstein distance
     // is none of the sum with a regulariser: that is averaged nowhere, and its gradients are longer than L.
     let planned = (plan.facts().records, plan.facts().adjacency);
-    let covered = planned == (facts.records, facts.adjacency) && facts.exact_for(plan.needs());
+    let covered = planned == (facts.records, facts.adjacency)
+        && facts.exact_for(plan.needs())
+        && within_plan(plan, facts.lipschitz, plan.facts().lipschitz);
     let of_the_sum = |bound: &StatedBound| {
         !regularized
             || !matches!(
@@ -470,7 +473,10 @@ fn on_the_way<P: Plan + ?Sized>(
     let returned_start = walked == start;
     let bound = match closing.certified {
         Some(certified) => certified_bound(plan, &certified),
-        None => plan.bound_at(stop),
+        // A certificate rests on nothing that a variation had.
+        None => plan
+            .bound_at(stop)
+            .filter(|_| within_plan(plan, facts.smoothness, plan.facts().smoothness)),
     };
     Ok(Outcome {
         bound,
@@ -483,6 +489,12 @@ fn on_the_way<P: Plan + ?Sized>(
         norms: closing.norms,
         norm: closing.norm,
     })
+}
+
+/// Whether a constant of the oracle is at most what a plan of a saddle problem was made for: its facts are of a joint field, which another
+/// problem of the same blocks may not have. Plans of minimisers take their caller's word.
+fn within_plan<P: Plan + ?Sized>(plan: &P, oracle: f64, planned: f64) -> bool {
+    plan.blocks().is_none() || oracle <= planned * (1.0 + 1e-9)
 }
 
 /// What a run states of a point that it certified: nothing under an adjacency that hides the number of records.

@@ -268,7 +268,8 @@ pub enum RunError {
         /// What is left.
         left: u64,
     },
-    /// A pass over single records ends at a point, to which no gradient of a regulariser can be added.
+    /// A pass over single records ends at a point, to which no gradient of a regulariser can be added; and a joint point of a saddle
+    /// problem has an x and a y, of which a regulariser knows nothing.
     #[error("{solver} can't add a regulariser")]
     NoRegularizer {
         /// The solver.

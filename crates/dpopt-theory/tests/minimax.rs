@@ -184,8 +184,9 @@ fn the_cosine_saddle_of_the_notes() {
 #[test]
 fn couplings_have_the_value_that_they_were_given() {
     let ramp = RampBowl::new(6, 1.0, 1.0, 0.5, Ramp::Straight, 0.1).unwrap();
-    for y_dim in [3, 9] {
+    for (y_dim, kappa) in [(3, 1.0), (9, 1.0), (3, 4.0), (9, 10.0)] {
         let problem = Coupled::new(ramp, y_dim, 0.7, 0.5).unwrap();
+        let problem = problem.with_condition(kappa).unwrap();
         let record = problem.record();
         let (mut of_x, mut of_y) = (vec![0.0; 6], vec![0.0; y_dim]);
         for seed in 0..40 {

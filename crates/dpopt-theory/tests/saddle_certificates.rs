@@ -10,8 +10,8 @@ use dpopt_oracle::{Answer, Mean, Number, Oracle, Question};
 use dpopt_privacy::{Adjacency, Event, NoiseMultiplier, Spend};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::{
-    Around, ClosedForm, CosineSaddle, JointProblem, MinimaxProblem, SecondOrderMinimax,
-    SimulatedOracle,
+    Around, ClosedForm, CosineSaddle, JointProblem, MinimaxProblem, QuadraticGame,
+    SecondOrderMinimax, SimulatedOracle,
 };
 
 const FAILURE: f64 = 0.02;
@@ -26,7 +26,7 @@ fn beyond(hits: u64, trials: u64, p: f64) -> bool {
 
 /// A certificate at (x, y), by what `around` makes of an honest oracle's answers.
 fn certified(
-    problem: &CosineSaddle,
+    problem: &impl SecondOrderMinimax,
     facts: &SaddleFacts,
     (x, y): (&[f64], &[f64]),
     seed: u64,
@@ -169,6 +169,53 @@ fn understated_noise_makes_certificates_false() {
     };
     assert!(!beyond(wrong(1.0), 1000, FAILURE));
     assert!(beyond(wrong(1.0 / 3.0), 1000, FAILURE));
+}
+
+/// W = 5 and d2 = 20: noise of B' and C' counts W and W^2 times. With the margin of H' alone nearly half of the lower ends are false.
+#[test]
+fn noise_of_the_lift_counts() {
+    let mut a = vec![10.0; 20];
+    a[0] = -13.0;
+    let mut b = vec![0.0; 20];
+    b[0] = 5.0 * SCALE;
+    let problem = QuadraticGame::new(a, b, vec![1.0; 20], 4.0).unwrap();
+    let (records, x) = (1_000_000, [0.0; 20]);
+    let (facts, least) = (problem.facts(records), problem.value_least_eigenvalue(&x));
+    assert!((least - 3.0).abs() < 1e-12);
+    let noise = CertificateNoise::for_cost(&facts, SCALE, COST, true).unwrap();
+    let std = noise.hessian.unwrap().get() * 2.0 * facts.record.frobenius(SCALE) / records as f64;
+    // The upper normal quantile at p/5 = 0.004.
+    let margin = 2.652_07 * std;
+    let (mut wrong, mut without, trials) = (0, 0, 1000);
+    for seed in 0..trials {
+        let found = certified(&problem, &facts, (&x, &[0.0; 20]), seed, |std| std);
+        let found = found.hessian.unwrap();
+        wrong += u64::from(found.least > least);
+        without += u64::from(found.estimate - margin > least);
+    }
+    assert!(!beyond(wrong, trials, FAILURE), "{wrong}");
+    assert!(without > trials / 10, "{without}");
+}
+
+/// The Hessian is released at y and not at y*: a twin that takes rho_J for 0 is false.
+#[test]
+fn the_change_of_the_hessian_with_y_counts() {
+    let problem = CosineSaddle::new(1, 1).unwrap();
+    let x = [0.5];
+    // On the side where f_xx is larger than at y*.
+    let y = [problem.best_response(&x)[0] - 0.2];
+    let (records, least) = (1_000_000, problem.value_least_eigenvalue(&x));
+    let honest = problem.facts(records);
+    let mut twin = problem.facts(records);
+    twin.mean.joint_hessian_lipschitz = 0.0;
+    for seed in 0..50 {
+        let end = |facts| {
+            let found = certified(&problem, facts, (&x, &y), seed, |std| std);
+            found.hessian.unwrap().least
+        };
+        assert!(end(&honest) <= least);
+        assert!(end(&twin) > least);
+    }
 }
 
 /// grad_x F = 0 at an y that is far from y*: the distance of y is what keeps the certificate true. A twin that overstates m ten times is false.
