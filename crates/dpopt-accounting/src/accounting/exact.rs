@@ -39,7 +39,7 @@ pub use error::ExactError;
 use moments::Gaussian;
 use pair::{Direction, Pair};
 use sampled::Sampled;
-use schedule::Schedule;
+use schedule::{MAX_COUNT, Schedule};
 
 /// A lower and an upper bound on one number. The truth lies between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,8 +77,6 @@ impl ExactBounds {
     };
 }
 
-/// Largest number of releases of one kind: counts below it are exact as doubles.
-const MAX_COUNT: u64 = 1 << 40;
 /// Range of effective noise multipliers of sampled releases.
 const NOISE_RANGE: (f64, f64) = (0.02, 1e6);
 /// Largest width of log delta that is an answer.

@@ -26,6 +26,7 @@
 //! ```
 
 mod allocation;
+mod any;
 mod compose;
 mod error;
 mod fixed;

@@ -6,12 +6,14 @@
 
 use realfft::num_complex::Complex64;
 
-use super::MAX_COUNT;
 use super::error::ExactError;
 use super::moments::{Cumulant, Entry, Moments};
 use super::pair::{Direction, Pair};
 use super::sampled::Sampled;
 use crate::accounting::releases::SampledGaussian;
+
+/// Largest number of releases of one kind: counts below it are exact as doubles.
+pub(super) const MAX_COUNT: u64 = 1 << 40;
 
 /// Most releases at corners.
 const MOST_CORNERS: usize = 256;

@@ -8,9 +8,9 @@
 
 use libm::{exp, expm1, log};
 
+use super::any::AnyPair;
 use super::error::PldError;
 use super::law::Law;
-use super::pair::AnyPair;
 use super::points::Points;
 
 /// Most quadrature intervals for one step.

@@ -1,14 +1,9 @@
 //! Dominating pairs on the real line, each written so that the privacy loss
 //! `L(y) = log dP/dQ (y)` does not decrease in `y`.
 
-use std::rc::Rc;
-
 use libm::{erfc, exp, log, log1p, sqrt};
 
-use super::fixed::FixedPair;
-use super::laplace::LaplacePair;
 use super::law::{Kind, Law, log_mix, log_mix_inverse, mix_weight};
-use super::points::Points;
 
 const LN_SQRT_2PI: f64 = 0.918_938_533_204_672_8;
 
@@ -17,45 +12,6 @@ pub(super) struct Pair {
     pub(super) kind: Kind,
     pub(super) q: f64,
     pub(super) s: f64,
-}
-
-/// The pair of a step.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum AnyPair {
-    Normal(Pair),
-    Laplace(LaplacePair),
-    Fixed(FixedPair),
-    Points(Rc<Points>),
-}
-
-impl AnyPair {
-    /// Least upper bound of the loss.
-    pub(super) fn loss_sup(&self) -> f64 {
-        match self {
-            AnyPair::Normal(pair) => pair.loss_sup(),
-            AnyPair::Laplace(pair) => pair.loss_sup(),
-            AnyPair::Fixed(pair) => pair.loss_sup(),
-            AnyPair::Points(points) => points.supremum(),
-        }
-    }
-
-    /// A distance between atoms that the lattice had better divide.
-    pub(super) fn grain(&self) -> Option<f64> {
-        match self {
-            AnyPair::Normal(_) | AnyPair::Fixed(_) => None,
-            AnyPair::Laplace(pair) if pair.range => None,
-            AnyPair::Laplace(pair) => Some(pair.span()),
-            AnyPair::Points(points) => points.grain,
-        }
-    }
-
-    /// Mass at an infinite loss.
-    pub(super) fn infinite(&self) -> f64 {
-        match self {
-            AnyPair::Points(points) => points.infinite,
-            _ => 0.0,
-        }
-    }
 }
 
 /// Upper tail of the standard normal law, rounded up.

@@ -5,9 +5,9 @@
 
 use libm::{exp, log, log1p, sqrt};
 
+use super::any::AnyPair;
 use super::laplace;
 use super::law::Law;
-use super::pair::AnyPair;
 
 /// Smallest tail mass, as a logarithm, that the module resolves.
 pub(super) const LN_FLOOR: f64 = -640.0;

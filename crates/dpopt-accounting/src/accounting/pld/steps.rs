@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use super::allocation;
+use super::any::AnyPair;
 use super::error::PldError;
 use super::fixed::FixedPair;
 use super::laplace::LaplacePair;
 use super::law::Kind;
-use super::pair::{AnyPair, Pair};
+use super::pair::Pair;
 use super::plan::Step;
 use super::points::Points;
 use crate::accounting::parts::{Other, Parts};
