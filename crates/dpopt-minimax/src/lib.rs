@@ -19,5 +19,5 @@ pub use dpopt_solver::*;
 pub use facts::{MeanFacts, SaddleFacts};
 pub use gda::{GDA, GdaPlan, GdaSchedule};
 pub use registry::{SOLVERS, solver};
-pub use shares::{SharesPlan, SharesReleaseError};
+pub use shares::{NoShares, SharesPlan, SharesReleaseError};
 pub use solver::{SaddleLimits, SaddlePlanner, SaddleSolver};

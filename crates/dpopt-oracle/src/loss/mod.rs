@@ -18,6 +18,7 @@
 //! A [`Regularizer`] is no loss of a record: [`crate::Regularized`] adds it after the release.
 
 mod along_rows;
+mod blocks;
 mod check;
 mod closure;
 mod convex_smooth;
@@ -38,6 +39,7 @@ mod softmax;
 mod traits;
 
 pub use along_rows::AlongRows;
+pub use blocks::Blocks;
 pub use check::{
     CheckError, ConstantsCheck, GradientCheck, RowAverageCheck, check_constants, check_gradient,
     check_row_averages,
@@ -54,7 +56,7 @@ pub use quadratic::{
 pub use rays::Rays;
 pub use regularizer::Regularizer;
 pub use saddle::{
-    Blocks, BlocksError, Joint, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
+    BlocksError, Joint, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
 };
 pub use score::{
     At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro,

@@ -5,9 +5,9 @@ use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
 use super::along_rows::AlongRows;
+use super::blocks::Blocks;
 use super::guard;
 use super::rays::Rays;
-use super::saddle::Blocks;
 use super::segment::{Momentum, Segment};
 use crate::positions::Positions;
 use crate::records::Records;
