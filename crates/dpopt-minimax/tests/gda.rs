@@ -164,7 +164,7 @@ fn the_dual_does_not_swing() {
     let (slow, _, groups) = largest_weight(0.5, 1.0);
     assert_eq!(groups, 4);
     assert!(slow < 0.7, "{slow}");
-    let (fast, ..) = largest_weight(0.5, 1.0 / 64.0);
+    let (fast, ..) = largest_weight(0.5, 1.0 / 128.0);
     assert!(fast > 0.95, "{fast}");
 }
 
@@ -172,9 +172,12 @@ fn the_dual_does_not_swing() {
 /// m it swings.
 #[test]
 fn weak_regularisers_do_not_swing() {
-    let (slow, ..) = largest_weight(0.2, 1.0);
-    let (fast, ..) = largest_weight(0.2, 0.2);
-    assert!(slow < 0.8 && fast > 0.95, "{slow} {fast}");
+    // All four groups are alike but for their classes: no weight is far from 1/4. At m = 0.02 the swing ends in vertices.
+    for (weight, swing) in [(0.2, 0.5), (0.02, 0.95)] {
+        let (slow, ..) = largest_weight(weight, 1.0);
+        let (fast, ..) = largest_weight(weight, weight);
+        assert!(slow < 0.4 && fast > swing, "{weight}: {slow} {fast}");
+    }
 }
 
 /// lambda by hand: m = 0.2 and four groups are as m = 1.
