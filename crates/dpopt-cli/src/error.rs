@@ -96,6 +96,11 @@ pub(crate) enum CliError {
     /// A run broke off after its first release.
     #[error("{0}; the run broke off, and what it released counts as spent")]
     BrokeOff(Box<CliError>),
+    /// As that, and how much it is, in words.
+    #[error(
+        "{0}; the run broke off after it released the shares of groups, which counts as spent: {1}"
+    )]
+    SharesSpent(Box<CliError>, String),
     /// The model found no place, neither in its file nor on standard output.
     #[error("the model could not be printed either; it is in {}", .0.display())]
     Rescued(PathBuf),
@@ -108,6 +113,9 @@ pub(crate) enum CliError {
     /// A signal came before the first release.
     #[error("interrupted before anything was released; nothing was charged")]
     Interrupted,
+    /// A signal came after shares of groups were released and before the run's first release.
+    #[error("interrupted before the first step")]
+    InterruptedAfterShares,
     /// Signals can't be listened to.
     #[error("can't listen to signals: {0}")]
     Signal(std::io::Error),
@@ -157,12 +165,13 @@ impl CliError {
             | Self::Checkpoint(CheckpointError::Ledger(_)) => Exit::Ledger,
             Self::AfterRun(_)
             | Self::BrokeOff(_)
+            | Self::SharesSpent(..)
             | Self::Rescued(_)
             | Self::Printed
             | Self::Lost(_)
             | Self::Diverged { .. }
             | Self::Metric(_) => Exit::Unfinished,
-            Self::Interrupted => Exit::Left,
+            Self::Interrupted | Self::InterruptedAfterShares => Exit::Left,
             _ => Exit::Refused,
         }
     }

@@ -4,18 +4,19 @@ use std::num::NonZeroUsize;
 
 use clap::Args;
 use dpopt::data::tabular::{Groups, Schema};
-use dpopt::minimax::{GDA, SaddleFacts, SaddleLimits, SharesPlan, SharesReleaseError};
+use dpopt::minimax::{GDA, NoShares, SaddleFacts, SaddleLimits, SharesPlan};
 use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, PlanError, Run, RunError};
 use dpopt::oracle::{
     AucSaddle, Cell, CellShares, EqualOpportunity, GroupDro, Joint, PrivateData, PrivateMean,
     SaddleLoss, ScoreSaddle, Scored, SharesError,
 };
-use dpopt::privacy::{Adjacency, Curator};
+use dpopt::privacy::{Adjacency, Curator, Delta, Event};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{self, SolverArg};
 use crate::error::CliError;
 use crate::names::hint;
+use crate::statement::spent_in_words;
 
 /// Logits that noise may move: that of `noisy-gd`, over the bound on rows.
 const LOGIT_NOISE: f64 = 1.5;
@@ -308,6 +309,43 @@ pub(crate) struct Dual {
     pub(crate) values: Vec<f64>,
 }
 
+/// What was released before the run, if anything was.
+#[derive(Debug, Clone)]
+pub(crate) struct Before {
+    spent: Event,
+    adjacency: Adjacency,
+    delta: Delta,
+}
+
+impl Before {
+    /// By this curator, which serves the run.
+    pub(crate) fn of(curator: Option<&Curator>, adjacency: Adjacency, delta: Delta) -> Self {
+        let spent = curator.map_or(Event::NoOp, Curator::spent);
+        Self {
+            spent,
+            adjacency,
+            delta,
+        }
+    }
+
+    /// An error that says what was spent before it.
+    pub(crate) fn told(&self, error: CliError) -> CliError {
+        if self.spent == Event::NoOp {
+            return error;
+        }
+        let error = match error {
+            // These say it themselves.
+            CliError::AfterRun(_) | CliError::BrokeOff(_) | CliError::Diverged { .. } => {
+                return error;
+            }
+            CliError::Interrupted => CliError::InterruptedAfterShares,
+            other => other,
+        };
+        let words = spent_in_words(&self.spent, self.adjacency, self.delta);
+        CliError::SharesSpent(Box::new(error), words)
+    }
+}
+
 fn shares_error(error: SharesError) -> CliError {
     CliError::flag("--group-shares", error.to_string())
 }
@@ -341,11 +379,24 @@ impl Wanted {
         limits.exact_steps = Some(first.steps());
         let curator = Curator::protected(data.adjacency())?;
         let released = before.release(data, groups.count(), curator, &first.spend());
-        let (shares, curator) = released.map_err(|error| match error {
-            SharesReleaseError::Run(error) => CliError::from_run(error),
-            other => CliError::flag("--group-shares", other.to_string()),
+        let told = |spent, error| {
+            let (adjacency, delta) = (sizes.adjacency, budget.delta);
+            let before = Before {
+                spent,
+                adjacency,
+                delta,
+            };
+            before.told(error)
+        };
+        let (shares, curator) = released.map_err(|error| {
+            let why = match error.why {
+                NoShares::Run(error) => CliError::from_run(error),
+                other => CliError::flag("--group-shares", other.to_string()),
+            };
+            told(error.spent, why)
         })?;
-        let (ready, plan) = self.plan(shares, by_class, sizes, &before.rest, &limits)?;
+        let planned = self.plan(shares, by_class, sizes, &before.rest, &limits);
+        let (ready, plan) = planned.map_err(|error| told(curator.spent(), error))?;
         Ok((ready, plan, Some(curator)))
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Outputs<'a> {
     pub(crate) chosen: &'a Chosen,
     pub(crate) guarantee: &'a Guarantee,
     pub(crate) outcome: &'a Outcome,
+    /// All that was released, before the run too.
+    pub(crate) spent: &'a Event,
     pub(crate) record: &'a Recorder,
     pub(crate) certificate: &'a Certificate,
     pub(crate) statement: &'a Statement,
@@ -92,7 +94,7 @@ impl Outputs<'_> {
             conventions: CONVENTIONS,
             event: guarantee.event(),
             rests_on: &self.statement.rests_on,
-            spent: &self.outcome.spent,
+            spent: self.spent,
             odometer: &self.statement.odometer,
         }
     }

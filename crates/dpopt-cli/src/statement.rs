@@ -100,6 +100,19 @@ impl Statement {
     }
 }
 
+/// What releases cost that no run followed, in words.
+pub(crate) fn spent_in_words(spent: &Event, adjacency: Adjacency, delta: Delta) -> String {
+    let mut odometer = dpopt::privacy::Odometer::new(adjacency);
+    match odometer.spend(spent, adjacency) {
+        Ok(()) => format!(
+            "with probability at least 1 - {} its privacy loss is at most {}",
+            scientific(delta),
+            rounded_up(odometer.epsilon(delta))
+        ),
+        Err(error) => format!("no reading ({error})"),
+    }
+}
+
 impl Odometer {
     /// The time-uniform reading; none where it says no more than the plan's guarantee.
     ///

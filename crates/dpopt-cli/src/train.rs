@@ -17,7 +17,7 @@ use dpopt::data::tabular::Groups;
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
 use dpopt::oracle::{Glm, PrivateData};
 use dpopt::privacy::{
-    Adjacency, Checkpoint, Curator, Delta, Epsilon, Guarantee, Ledger, LedgerError,
+    Adjacency, Checkpoint, Curator, Delta, Epsilon, Event, Guarantee, Ledger, LedgerError,
 };
 
 use crate::args::{self, SolverArg};
@@ -35,7 +35,7 @@ use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::model::{Model, Trained};
-use crate::objective::{Dual, Objective, ObjectiveArgs, Ready};
+use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready};
 use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
@@ -185,6 +185,8 @@ struct Finished {
     /// Of a saddle problem.
     dual: Option<Dual>,
     guarantee: Guarantee,
+    /// All that was released, before the run too.
+    spent: Event,
     record: Recorder,
     seconds: f64,
     /// Why the last checkpoint is missing, if it is.
@@ -362,6 +364,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
                 .choose(args.solver, &fit, &facts, &Budget { epsilon, delta })?
         }
     };
+    let before = Before::of(released.as_ref(), data.adjacency(), delta);
     chosen.resumed = start.is_some();
     args.population.check(chosen.solver)?;
     let data = args.order.put(data, chosen.solver)?;
@@ -378,10 +381,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
                 chosen.solver.to_string()
             }
         );
-        return Err(CliError::flag("--data", problem));
+        return Err(before.told(CliError::flag("--data", problem)));
     }
     if interrupt.asked() {
-        return Err(CliError::Interrupted);
+        return Err(before.told(CliError::Interrupted));
     }
 
     let mut curator = match released {
@@ -404,7 +407,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     let saver = args
         .checkpoints
-        .saver(budget_file, chosen.plan.steps(), &fit)?;
+        .saver(budget_file, chosen.plan.steps(), &fit)
+        .map_err(|error| before.told(error))?;
     let first = fit.start(data.dim(), data.row_norm());
     let job = Job {
         chosen: &chosen,
@@ -413,7 +417,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         delta,
         ready: ready.as_ref(),
     };
-    let finished = descend(args, &data, &job, curator, &interrupt, saver)?;
+    let finished = descend(args, &data, &job, curator, &interrupt, saver)
+        .map_err(|error| before.told(error))?;
     // The run is paid for: from here on nothing may keep its model from being written.
     interrupt.writing();
     if let Some(trouble) = &finished.trouble {
@@ -433,7 +438,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         guarantee,
         facts.records,
         outcome.stop,
-        &outcome.spent,
+        &finished.spent,
         whole,
         source.schema.is_draft(),
     );
@@ -486,6 +491,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             chosen: &chosen,
             guarantee,
             outcome,
+            spent: &finished.spent,
             record: &finished.record,
             certificate: &finished.certificate,
             statement: &statement,
@@ -660,6 +666,7 @@ fn descend(
         certificate,
         dual,
         guarantee,
+        spent: curator.spent(),
         record: watcher.record,
         seconds,
         trouble: saver.trouble(),

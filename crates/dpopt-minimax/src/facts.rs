@@ -56,6 +56,9 @@ pub struct SaddleFacts {
     pub record: SaddleConstants,
     /// Of the mean: everything else.
     pub mean: MeanFacts,
+    /// Whether the field that is released is the gradient of the loss: its clips shorten no record's, and the constants hold at every
+    /// point. Without it no bound may be stated.
+    pub whole: bool,
 }
 
 impl SaddleFacts {
@@ -123,6 +126,22 @@ impl SaddleFacts {
         Ok(())
     }
 
+    /// For planners that state a bound: refuses facts of a field that clips may shorten, or whose constants are not proven at every x. What
+    /// follows from them would be about another loss.
+    ///
+    /// # Errors
+    /// [`PlanError::Shortened`].
+    pub fn check_whole(&self) -> Result<(), PlanError> {
+        if self.whole {
+            Ok(())
+        } else {
+            Err(PlanError::Shortened {
+                clip_x: self.record.lipschitz_x,
+                clip_y: self.record.lipschitz_y,
+            })
+        }
+    }
+
     /// The facts of an objective that sees records through their scores, on rows of so many columns and of norm at most `row_norm`.
     #[must_use]
     pub fn scored<S: ScoreSaddle>(
@@ -151,6 +170,7 @@ impl SaddleFacts {
                 value_hessian_lipschitz: f64::INFINITY,
                 joint_hessian_lipschitz: f64::INFINITY,
             },
+            whole: loss.whole(row_norm),
         }
     }
 
@@ -216,6 +236,7 @@ impl SaddleFacts {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use dpopt_oracle::{AucSaddle, BlockClips, CellShares, EqualOpportunity, GroupDro};
 
     /// Constants of one, n records, d1 = d2 = 5.
     pub(crate) fn unit(records: u64) -> SaddleFacts {
@@ -241,6 +262,7 @@ pub(crate) mod tests {
                 value_hessian_lipschitz: 1.0,
                 joint_hessian_lipschitz: 1.0,
             },
+            whole: true,
         }
     }
 
@@ -265,6 +287,40 @@ pub(crate) mod tests {
         facts = unit(10);
         facts.domain = Domain::Everywhere { dim: 5 };
         assert!(matches!(facts.check(), Err(PlanError::BadFact { .. })));
+    }
+
+    /// Equal opportunity is whole where its clips are its constants, and nowhere else; the others never are.
+    #[test]
+    fn shortened_fields_have_no_bound() {
+        let of = |shares: &CellShares, clips: Option<BlockClips>| {
+            let objective = EqualOpportunity::new(shares, 1.0).unwrap();
+            let loss = match clips {
+                Some(clips) => Scored::new(objective, clips),
+                None => Scored::with_own_clips(objective, 1.0),
+            };
+            SaddleFacts::scored(100, Adjacency::ReplaceOne, 3, 1.0, &loss).check_whole()
+        };
+        let none = BlockClips {
+            x: f64::INFINITY,
+            y: f64::INFINITY,
+        };
+        let pairs = |last| vec![[Some(0.6), Some(0.1)], [Some(0.25), Some(last)]];
+        let stated = CellShares::new(pairs(0.05)).unwrap();
+        assert_eq!(of(&stated, Some(none)), Ok(()));
+        // A positive of the rarer group pulls with 1 + (1/0.05 + 1/0.15)/4 lengths of a row, and is cut to one.
+        let refused = of(&stated, None).unwrap_err();
+        assert!(matches!(refused, PlanError::Shortened { clip_x: 1.0, .. }));
+        let rounded = CellShares::new(pairs(0.0505)).unwrap();
+        let released = CellShares::released(&[0.6, 0.1, 0.25, 0.05], 0.01).unwrap();
+        for shares in [rounded, released, CellShares::even(2).unwrap()] {
+            assert!(of(&shares, Some(none)).is_err(), "{shares:?}");
+        }
+        // Its loss has no bound, so its gradient in y has none.
+        let dro = Scored::new(GroupDro::new(&stated, true, 1.0).unwrap(), none);
+        assert!(!dro.whole(1.0));
+        // Its constants hold near the best a and b only.
+        let auc = Scored::new(AucSaddle::new(&stated).unwrap(), none);
+        assert!(!auc.whole(1.0));
     }
 
     #[test]

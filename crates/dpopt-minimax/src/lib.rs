@@ -28,6 +28,6 @@ pub use facts::{MeanFacts, SaddleFacts};
 pub use gda::{GDA, GdaPlan, GdaSchedule};
 pub use registry::{SOLVERS, solver};
 pub use rgda::{RGDA, RgdaPlan};
-pub use shares::{SharesPlan, SharesReleaseError};
+pub use shares::{NoShares, SharesPlan, SharesReleaseError};
 pub use solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 pub use spider_gda::{SPIDER_GDA, SpiderGdaPlan};

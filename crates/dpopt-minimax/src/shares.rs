@@ -23,14 +23,32 @@ pub struct SharesPlan {
 
 /// No shares were released, or none that can be used.
 #[derive(Debug, thiserror::Error)]
+#[error("{why}")]
 #[non_exhaustive]
-pub enum SharesReleaseError {
+pub struct SharesReleaseError {
+    /// Why.
+    pub why: NoShares,
+    /// What was released all the same: [`Event::NoOp`] for nothing.
+    pub spent: Event,
+}
+
+/// Why there are no shares.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoShares {
     /// The release.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The declared number of records.
+    /// What was released, or the declared number of records.
     #[error(transparent)]
     Shares(#[from] SharesError),
+}
+
+impl SharesReleaseError {
+    fn before(error: impl Into<RunError>) -> Self {
+        let (why, spent) = (NoShares::Run(error.into()), Event::NoOp);
+        Self { why, spent }
+    }
 }
 
 impl SharesPlan {
@@ -63,7 +81,7 @@ impl SharesPlan {
     /// included, is computed from it.
     ///
     /// # Errors
-    /// [`SharesReleaseError`].
+    /// [`SharesReleaseError`], which says whether the release was made.
     pub fn release(
         &self,
         data: &PrivateData,
@@ -73,21 +91,37 @@ impl SharesPlan {
     ) -> Result<(CellShares, Curator), SharesReleaseError> {
         let z = self.noise_multiplier;
         let spend = Spend::Fixed(Event::gaussian(z));
+        let before = SharesReleaseError::before;
+        let clip = ClipNorm::new(1.0).map_err(|error| before(RunError::Clip(error)))?;
         curator
             .reserve_then(&spend, std::slice::from_ref(after))
-            .map_err(RunError::from)?;
-        let mut means =
-            PrivateMean::new(data, CellCounts { groups }, curator).map_err(RunError::from)?;
-        let clip = ClipNorm::new(1.0).map_err(RunError::Clip)?;
-        let mut running = Running::new(2 * groups, clip);
-        let origin = vec![0.0; 2 * groups];
-        let released = running
-            .anchor(&mut means, &origin, Which::All, z)
-            .map_err(RunError::from)?;
-        let estimate = released.estimate();
-        let least = SEEN * estimate.noise_std;
-        let shares = CellShares::released(estimate.gradient, least)?;
-        means.books().settle().map_err(RunError::from)?;
-        Ok((shares, means.into_curator()))
+            .map_err(RunError::from)
+            .map_err(before)?;
+        let means = PrivateMean::new(data, CellCounts { groups }, curator);
+        let mut means = means.map_err(RunError::from).map_err(before)?;
+        match shares_of(&mut means, groups, clip, z) {
+            Ok(shares) => Ok((shares, means.into_curator())),
+            Err(why) => {
+                let spent = means.curator().spent();
+                Err(SharesReleaseError { why, spent })
+            }
+        }
     }
+}
+
+/// The one release.
+fn shares_of(
+    means: &mut PrivateMean<'_, CellCounts>,
+    groups: usize,
+    clip: ClipNorm,
+    z: NoiseMultiplier,
+) -> Result<CellShares, NoShares> {
+    let mut running = Running::new(2 * groups, clip);
+    let origin = vec![0.0; 2 * groups];
+    let released = running.anchor(means, &origin, Which::All, z);
+    let estimate = released.map_err(RunError::from)?.estimate();
+    let least = SEEN * estimate.noise_std;
+    let shares = CellShares::released(estimate.gradient, least)?;
+    means.books().settle().map_err(RunError::from)?;
+    Ok(shares)
 }

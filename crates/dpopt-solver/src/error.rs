@@ -46,6 +46,16 @@ pub enum PlanError {
         /// Its value.
         value: f64,
     },
+    /// A bound was asked of a field that clips may shorten, or whose constants are not proven at every point.
+    #[error(
+        "no bound follows: records' fields may be shortened to {clip_x} and {clip_y}, or the constants are not proven at every point and for these shares"
+    )]
+    Shortened {
+        /// C_x.
+        clip_x: f64,
+        /// C_y.
+        clip_y: f64,
+    },
     /// Two public facts contradict each other.
     #[error("{name} can't be {value}: {limit_name} is {limit}")]
     Contradiction {

@@ -110,6 +110,46 @@ fn a_run_that_breaks_off_says_that_it_is_spent() {
     assert!(output.stdout.is_empty() && !place.path("o").exists());
 }
 
+/// Shares that were released before the run are in what was spent, however far the run came, and no message denies them.
+#[test]
+fn released_shares_are_spent_when_the_run_is_stopped() {
+    let place = Place::new();
+    place.put("t.csv", &table(&rows(20_000)));
+    let flags = "train --data t.csv --schema s.toml --delta 1e-6 --objective group-dro --group y,c --group-shares release --epsilon 100 \
+                 --out o --force --threads 1";
+    // When a run begins is not known: later and later, until one is stopped on its way.
+    for wait in (0..60).map(|k| Duration::from_millis(100 + 40 * k)) {
+        let mut command = place.command(flags);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let child = child.unwrap();
+        std::thread::sleep(wait);
+        send("-INT", &child);
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        match output.status.code() {
+            // Before the handler, or before the release.
+            None => {}
+            Some(130) => assert!(said.contains("nothing was charged"), "{said}"),
+            Some(5) => assert!(said.contains("counts as spent"), "{said}"),
+            Some(3) => {
+                let file = place.json("o/events.json");
+                let parts = |key: &str| file[key]["events"].as_array().unwrap().clone();
+                let (reserved, spent) = (parts("event"), parts("spent"));
+                assert_eq!((reserved.len(), spent.len()), (2, 2), "{file}");
+                assert_eq!(reserved[0], spent[0], "the histogram");
+                let count = |parts: &[serde_json::Value]| parts[1]["count"].as_u64().unwrap_or(1);
+                assert!(
+                    count(&spent) >= 1 && count(&spent) < count(&reserved),
+                    "{file}"
+                );
+                return;
+            }
+            code => panic!("{code:?}: the run was over before the signal; {said}"),
+        }
+    }
+    panic!("no run was stopped on its way");
+}
+
 #[test]
 fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
     if !cfg!(target_os = "linux") {

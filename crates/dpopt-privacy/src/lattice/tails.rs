@@ -195,11 +195,20 @@ impl Cut {
             return None;
         }
         let limits = Clip::new(bound);
-        let steps = match limits.multiple(scale * factor, row) {
-            Multiple::Steps(steps) => steps,
-            // A row of zeros, or a slope of zero.
-            Multiple::Zero => 0.0,
-            Multiple::Extreme => return None,
+        let kept = scale * factor;
+        let steps = if scale != 0.0 && kept.abs() < f64::MIN_POSITIVE {
+            // Too few digits to multiply anything with. No entry of such a row reaches half a step, or the whole adds zero.
+            if head * factor >= bound.step / 1000.0 {
+                return None;
+            }
+            0.0
+        } else {
+            match limits.multiple(kept, row) {
+                Multiple::Steps(steps) => steps,
+                // A row of zeros, or a slope of zero.
+                Multiple::Zero => 0.0,
+                Multiple::Extreme => return None,
+            }
         };
         let tail = factor * weight / bound.step;
         tail.is_finite().then_some(Self { steps, tail })
@@ -339,6 +348,40 @@ mod tests {
                 [0.0; DIM]
             );
         }
+    }
+
+    /// A multiple without digits to round: the row is left out where it would not be seen, and the whole where it would.
+    #[test]
+    fn subnormal_multiples_do_not_lengthen() {
+        let added = |radius: f64, scale: f64, entry: f64, number: f64| {
+            let row = [entry, 0.0, 0.0, 0.0];
+            let numbers = [number, 0.0, 0.0];
+            let mut sum = sum(radius);
+            let bounds = [RowBound::dense(&row)];
+            let tails = Tails {
+                width: 3,
+                numbers: &numbers,
+            };
+            sum.add_rows_with_tails(&[&row[..]], &[scale], &bounds, tails, || {});
+            assert_eq!(sum.added, 1);
+            let step = sum.bound.step();
+            [sum.sum[0] as f64 * step, sum.sum[4] as f64 * step]
+        };
+        // By exact products the clipped pair is (1.8e-16, 3.2e-16); a multiple of the least double would be (3.7e-16, 3.2e-16).
+        let found = added(3.70e-16, 1.86e-321, 7.44e307, 2.4e-13);
+        assert_eq!(found, [0.0, 0.0]);
+        let least = f64::from_bits(1);
+        for radius in [1e-16, 3.7e-16, 1e-12, 0.3] {
+            for scale in (1..600).map(|k| least * f64::from(k)) {
+                for (entry, number) in [(7.44e307, 2.4e-13), (1e308, 1e-15), (3e300, 1.0)] {
+                    let [x, y] = added(radius, scale, entry, number);
+                    assert!(x.hypot(y) <= radius, "{radius} {scale} {entry} {number}");
+                }
+            }
+        }
+        // Where the row is nothing beside a step its tail still counts.
+        let [x, y] = added(1.0, 1e-320, 1.0, 4.0);
+        assert!(x == 0.0 && (y - 1.0).abs() < 1e-5, "{x} {y}");
     }
 
     /// Squares that underflow, and radii at the end of the range.

@@ -69,6 +69,8 @@ impl AucSaddle {
     }
 }
 
+impl super::sealed::Sealed for AucSaddle {}
+
 impl ScoreSaddle for AucSaddle {
     fn extra(&self) -> usize {
         2
@@ -106,6 +108,11 @@ impl ScoreSaddle for AucSaddle {
             smooth_yy: 2.0 * spread,
             gap: spread,
         }
+    }
+
+    /// The constants are for |a'|, |b'| <= 1, and x is anywhere.
+    fn proven(&self) -> bool {
+        false
     }
 
     fn clips(&self, row_norm: f64) -> BlockClips {

@@ -42,6 +42,8 @@ impl Cell {
 
 /// How far shares may be from adding up to one: published ones are rounded.
 const ROUNDED: f64 = 1e-3;
+/// And shares that are not.
+const EXACT: f64 = 1e-12;
 
 /// Public shares of the cells: from outside the records, or released.
 ///
@@ -54,6 +56,9 @@ const ROUNDED: f64 = 1e-3;
 pub struct CellShares {
     /// Of each group: the negative and the positive class.
     shares: Vec<[Option<f64>; 2]>,
+    /// Whether they are neither released nor rounded.
+    #[serde(skip)]
+    exact: bool,
 }
 
 /// Shares that are none.
@@ -117,7 +122,8 @@ impl CellShares {
         if (sum - 1.0).abs() > ROUNDED {
             return Err(SharesError::Sum { sum });
         }
-        Ok(Self { shares })
+        let exact = (sum - 1.0).abs() <= EXACT;
+        Ok(Self { shares, exact })
     }
 
     /// From released counts of the cells, which may be below zero: `counts[2 g + c]` of group g and class c (1 for positive). A cell that
@@ -142,7 +148,11 @@ impl CellShares {
         }
         let share = |count: f64| Some(count).filter(seen).map(|count| count / sum);
         let pairs = counts.as_chunks::<2>().0;
-        Self::new(pairs.iter().map(|pair| pair.map(share)).collect())
+        let shares = Self::new(pairs.iter().map(|pair| pair.map(share)).collect())?;
+        Ok(Self {
+            exact: false,
+            ..shares
+        })
     }
 
     /// Equal shares of all cells of so many groups: for plans that are made before shares are known.
@@ -155,7 +165,18 @@ impl CellShares {
             return Err(SharesError::TooFew { cells, what });
         }
         let share = Some(0.5 / groups as f64);
-        Self::new(vec![[share; 2]; groups])
+        let shares = Self::new(vec![[share; 2]; groups])?;
+        Ok(Self {
+            exact: false,
+            ..shares
+        })
+    }
+
+    /// Whether they are stated as what they are: they add up to 1 to the last digits, and are neither released nor assumed. Constants
+    /// of the mean hold for these alone.
+    #[must_use]
+    pub fn exact(&self) -> bool {
+        self.exact
     }
 
     /// Groups, those without a share included.

@@ -36,6 +36,8 @@ pub struct EqualOpportunity {
     /// a and b.
     reach: (f64, f64),
     weight: f64,
+    /// Whether the shares are what they are stated to be.
+    exact: bool,
 }
 
 impl EqualOpportunity {
@@ -69,6 +71,7 @@ impl EqualOpportunity {
             all,
             reach,
             weight,
+            exact: shares.exact(),
         })
     }
 
@@ -86,6 +89,8 @@ impl EqualOpportunity {
             .filter(|_| cell.positive)
     }
 }
+
+impl super::sealed::Sealed for EqualOpportunity {}
 
 impl ScoreSaddle for EqualOpportunity {
     fn domain(&self) -> Domain {
@@ -120,6 +125,10 @@ impl ScoreSaddle for EqualOpportunity {
             smooth_yy: self.weight,
             gap: std::f64::consts::LN_2,
         }
+    }
+
+    fn proven(&self) -> bool {
+        self.exact
     }
 
     /// C_x = X, that of the logistic loss. y is heard in full.

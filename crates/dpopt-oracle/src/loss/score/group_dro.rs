@@ -32,6 +32,8 @@ pub struct GroupDro {
     cells: Vec<Vec<Cell>>,
     weight: f64,
     least: f64,
+    /// Whether the shares are what they are stated to be.
+    exact: bool,
 }
 
 impl GroupDro {
@@ -71,6 +73,7 @@ impl GroupDro {
             cells: cells.into_iter().map(|(group, _)| group).collect(),
             weight,
             least,
+            exact: shares.exact(),
         })
     }
 
@@ -84,6 +87,8 @@ impl GroupDro {
         self.of.get(cell.group)?[usize::from(cell.positive)]
     }
 }
+
+impl super::sealed::Sealed for GroupDro {}
 
 impl ScoreSaddle for GroupDro {
     fn domain(&self) -> Domain {
@@ -111,6 +116,10 @@ impl ScoreSaddle for GroupDro {
             smooth_yy: self.weight,
             gap: std::f64::consts::LN_2,
         }
+    }
+
+    fn proven(&self) -> bool {
+        self.exact
     }
 
     fn clips(&self, row_norm: f64) -> BlockClips {

@@ -29,8 +29,18 @@ pub use counts::CellCounts;
 pub use equal_opportunity::EqualOpportunity;
 pub use group_dro::GroupDro;
 
+/// Only objectives of this module: what they do with a record runs without a guard against panics.
+mod sealed {
+    pub trait Sealed {}
+}
+
 /// A saddle loss of the score <w, x>, the cell, and few numbers: those of x behind the weights, and y.
-pub trait ScoreSaddle: Sync {
+///
+/// # Privacy
+/// As [`SaddleLoss`]: what a method returns is a function of its arguments alone. None may panic, whatever score and cell are (the group of
+/// a hostile label is beyond all shares), since no guard catches it; so the trait is sealed. A loss of your own is a [`SaddleLoss`], which
+/// is guarded.
+pub trait ScoreSaddle: sealed::Sealed + Sync {
     /// Coordinates of x behind the weights.
     fn extra(&self) -> usize {
         0
@@ -45,6 +55,9 @@ pub trait ScoreSaddle: Sync {
     /// Constants of the mean loss.
     fn mean_constants(&self, row_norm: f64) -> MeanConstants;
 
+    /// Whether both hold at every x, and for shares that are what was stated: neither released nor rounded.
+    fn proven(&self) -> bool;
+
     /// The clip of each block that is taken where none is given: a rule of public facts.
     fn clips(&self, row_norm: f64) -> BlockClips;
 
@@ -52,7 +65,7 @@ pub trait ScoreSaddle: Sync {
     fn value(&self, score: f64, cell: Cell, at: At<'_>) -> f64;
 
     /// The derivative in the score; those in the numbers behind the weights and in y are written to `extra` and `y`, which hold
-    /// anything.
+    /// zeros.
     fn slope(&self, score: f64, cell: Cell, at: At<'_>, extra: &mut [f64], y: &mut [f64]) -> f64;
 }
 
@@ -137,7 +150,8 @@ impl<S: ScoreSaddle> Scored<S> {
         self.clips
     }
 
-    /// Constants of one record's field, for rows of norm at most `row_norm`.
+    /// Constants of one record's field, for rows of norm at most `row_norm`: of the shortened one, which is the gradient of nothing
+    /// unless the field is [`whole`](Self::whole).
     ///
     /// Shortening is a projection, so constants of a smooth gradient stay. The bound on the Hessian is that of the loss.
     #[must_use]
@@ -150,10 +164,23 @@ impl<S: ScoreSaddle> Scored<S> {
         }
     }
 
+    /// Whether the clips leave every record's field as it is, and the constants are proven for every x and for these shares.
+    ///
+    /// Otherwise the field that is released is not the gradient of the loss, and no bound may be stated from the constants.
+    #[must_use]
+    pub fn whole(&self, row_norm: f64) -> bool {
+        let of = self.objective.record_constants(row_norm);
+        let finite = of.lipschitz_x.is_finite() && of.lipschitz_y.is_finite();
+        let left = of.lipschitz_x <= self.clips.x && of.lipschitz_y <= self.clips.y;
+        finite && left && self.objective.proven()
+    }
+
     /// The slope of a row of this norm, and the numbers behind it (those of x, then y), each block shortened.
     #[inline]
     fn shortened(&self, score: f64, row: (f64, f64), at: At<'_>, tail: &mut [f64]) -> f64 {
         let (norm, label) = row;
+        // It holds numbers of another record.
+        tail.fill(0.0);
         let (extra, y) = tail.split_at_mut(at.extra.len());
         let mut slope = self.objective.slope(score, Cell::of(label), at, extra, y);
         let of_rest: f64 = extra.iter().map(|g| g * g).sum();
