@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpopt_linalg::{Design, JlMap};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Refused};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, PublicOrder, Refused};
 
 use crate::data_error::DataError;
 use crate::disk::{ExamplesOnDisk, Stored};
-use crate::order::PublicOrder;
 use crate::positions::Positions;
 use crate::records::{Examples, Records, Reorder};
 use crate::seeded;

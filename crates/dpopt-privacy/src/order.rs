@@ -1,8 +1,8 @@
-//! A public order in which solvers that read slices meet the records.
+//! A public order of the records: slices of one order are disjoint, and those of two need not be.
 
 use serde::{Deserialize, Serialize};
 
-/// A random order of the records, a function of a public seed and of public sizes.
+/// A pseudo-random order of the records, a function of a public seed and of public sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublicOrder {
     /// Of the generator.
@@ -14,11 +14,19 @@ pub struct PublicOrder {
 
 impl std::fmt::Display for PublicOrder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a random order of ")?;
+        write!(f, "a pseudo-random order of ")?;
         match self.run {
             1 => write!(f, "the records")?,
             run => write!(f, "runs of {run} neighbours, and of the records of each")?,
         }
         write!(f, ", from seed {}", self.seed)
     }
+}
+
+/// An order, or that of the table.
+pub(crate) fn in_words(order: Option<PublicOrder>) -> String {
+    order.map_or_else(
+        || "the order of the table".to_owned(),
+        |order| order.to_string(),
+    )
 }
