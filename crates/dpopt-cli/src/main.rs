@@ -25,6 +25,7 @@ mod interrupt;
 mod ledger;
 mod model;
 mod names;
+mod no_bound;
 mod order;
 mod outputs;
 mod paths;

@@ -13,7 +13,7 @@ use dpopt::nonconvex::Stop;
 use dpopt_report::{at_least, duration, escape, number, page, pairs, table};
 
 use crate::certificate::four;
-use crate::choose::NoBound;
+use crate::no_bound::NoBound;
 use crate::trace::Trace;
 pub(crate) use input::{PrivacyStatement, ReportInput};
 

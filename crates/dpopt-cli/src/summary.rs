@@ -17,6 +17,7 @@ use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::fit::Fit;
 use crate::model::Model;
+use crate::order;
 use crate::population::{Claimed, Population};
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
 
@@ -229,7 +230,7 @@ impl Summary<'_> {
                 network.activation()
             ))
         )?;
-        if let Some(order) = self.order {
+        if let Some(order) = order::in_words(self.order, self.chosen.solver) {
             writeln!(out, "Order      {order}")?;
         }
         writeln!(
@@ -246,6 +247,7 @@ impl Summary<'_> {
             Stop::Converged => ", stopped where the gradient is not seen above the noise",
             Stop::StepCap => "",
             Stop::Certified => ", ended with a certificate",
+            Stop::CandidatesUsed => ", as many as it had candidates for, without a certificate",
             Stop::RecordsExhausted => {
                 ", as many as there are unread records for, without a certificate"
             }

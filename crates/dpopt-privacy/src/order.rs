@@ -1,6 +1,10 @@
 //! A public order of the records: slices of one order are disjoint, and those of two need not be.
 
+use getrandom::SysRng;
+use rand::TryRng;
 use serde::{Deserialize, Serialize};
+
+use crate::noise::NoiseError;
 
 /// A pseudo-random order of the records, a function of a public seed and of public sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,6 +14,24 @@ pub struct PublicOrder {
     /// So many neighbours stay together: runs of them are in a random order, and so are the records of each. One in memory, where the order
     /// is of records. Otherwise a slice is records of few runs, and of a file that is sorted it is no sample of the whole.
     pub run: u64,
+}
+
+impl PublicOrder {
+    /// A seed from the operating system, below 2^53, so that every reader of JSON reads it as it was: to be published with what came of it.
+    /// A seed that is a constant is no draw, and nothing can be said of a table in an order that was fixed before it.
+    ///
+    /// # Errors
+    /// [`NoiseError::NoEntropy`].
+    pub fn draw_seed() -> Result<u64, NoiseError> {
+        let mut bytes = [0; 8];
+        SysRng
+            .try_fill_bytes(&mut bytes)
+            .map_err(|error| NoiseError::NoEntropy {
+                bytes: bytes.len(),
+                reason: error.to_string(),
+            })?;
+        Ok(u64::from_le_bytes(bytes) >> 11)
+    }
 }
 
 impl std::fmt::Display for PublicOrder {
