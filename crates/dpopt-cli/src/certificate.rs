@@ -6,6 +6,7 @@ use dpopt::privacy::Curator;
 use serde::Serialize;
 
 use crate::choose::Chosen;
+use crate::no_bound::NoBound;
 
 /// With at most this probability a certificate is wrong.
 const FAILURE: f64 = 0.05;
@@ -36,12 +37,15 @@ pub(crate) enum NoCertificate {
     Saddle,
     /// The claim is about the population, and the start may depend on the records.
     Checkpoint,
+    /// The same, and slices may be no sample of it.
+    NoSample(NoBound),
 }
 
 impl std::fmt::Display for NoCertificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NoCertificate::Window(error) => error.fmt(f),
+            NoCertificate::NoSample(why) => why.fmt(f),
             NoCertificate::Projected => {
                 f.write_str("none under a projection: gradients are released of projected rows")
             }
@@ -153,12 +157,11 @@ pub(crate) fn run(
     } else {
         WindowPlan::of(plan, FAILURE).map_err(NoCertificate::Window)
     };
-    let windows = windows.and_then(|windows| {
-        if chosen.resumed && windows.of_population() {
-            Err(NoCertificate::Checkpoint)
-        } else {
-            Ok(windows)
-        }
+    let windows = windows.and_then(|windows| match chosen.no_sample {
+        _ if !windows.of_population() => Ok(windows),
+        _ if chosen.resumed => Err(NoCertificate::Checkpoint),
+        Some(why) => Err(NoCertificate::NoSample(why)),
+        None => Ok(windows),
     });
     let windows = match windows {
         Ok(windows) => windows,

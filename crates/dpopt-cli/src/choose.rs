@@ -13,6 +13,7 @@ use dpopt::nonconvex::{
 use crate::args::{self, AnySolver, SolverArg, offered};
 use crate::error::CliError;
 use crate::fit::Fit;
+use crate::no_bound::NoBound;
 
 /// Default cap on the steps of solvers that state no bound: it bounds the running time.
 const STEPS: u64 = 2_000;
@@ -46,8 +47,8 @@ pub(crate) struct ChooseArgs {
     /// Radius of the ball over which a loss with a --value-range is smoothed. A choice, in the unit of the weights
     #[arg(long, value_name = "A", requires = "value_range", value_parser = args::positive, allow_hyphen_values = true)]
     smoothing: Option<f64>,
-    /// rho: Lipschitz constant of the Hessian, for sosp and adaptive-batch; default: that of the loss. A claim
-    /// like --radius
+    /// rho: Lipschitz constant of each record's Hessian, for sosp and adaptive-batch; default: that of the loss. A
+    /// claim like --radius
     #[arg(long, value_name = "RHO", value_parser = args::positive, allow_hyphen_values = true)]
     hessian_lipschitz: Option<f64>,
     /// C_F: bound on the Frobenius norm of a record's Hessian, to which it is clipped, for sosp and
@@ -126,6 +127,8 @@ pub(crate) struct Chosen {
     pub(crate) resumed: bool,
     /// Whether the solver of a saddle problem was left to auto.
     pub(crate) by_rule: bool,
+    /// Why slices of these records may be no fresh sample of the population; none where nothing tells against it.
+    pub(crate) no_sample: Option<NoBound>,
 }
 
 impl Chosen {
@@ -138,6 +141,7 @@ impl Chosen {
             claims: Vec::new(),
             resumed: false,
             by_rule: asked == SolverArg::Auto,
+            no_sample: None,
         }
     }
 
@@ -149,14 +153,21 @@ impl Chosen {
         if !self.plan.facts().adjacency.record_count_is_public() {
             return Err(NoBound::DeclaredSize);
         }
-        // What was released of the result itself holds wherever the walk began.
+        // What was released of the result itself holds of the records wherever the walk began.
         let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
-        if self.resumed && certified.is_none() {
+        // Unless it is said of the population: of that, records that the start hangs on are no fresh sample.
+        let of_population = self.plan.bound_sense().of_population();
+        if self.resumed && (of_population || certified.is_none()) {
             return Err(NoBound::Checkpoint);
+        }
+        if let Some(why) = self.no_sample.filter(|_| of_population) {
+            return Err(why);
         }
         let bound = outcome.bound().ok_or(match outcome.stop {
             Stop::Diverged => NoBound::Diverged,
-            Stop::BudgetUsed | Stop::StepCap | Stop::RecordsExhausted => NoBound::NoCertificate,
+            Stop::BudgetUsed | Stop::StepCap | Stop::CandidatesUsed | Stop::RecordsExhausted => {
+                NoBound::NoCertificate
+            }
             _ => NoBound::Stop,
         })?;
         let with_probability = matches!(
@@ -193,45 +204,6 @@ impl Chosen {
             }
             (None, _) => "as asked for".to_owned(),
         }
-    }
-}
-
-/// Why nothing is proven of the point that a run returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoBound {
-    /// The plan has none.
-    Plan,
-    /// The walk did not start at the origin, and the gap that a bound starts from is known there only.
-    Checkpoint,
-    /// The mean is over a declared number of records, and the proof is about the true one, which is private.
-    DeclaredSize,
-    /// The output was drawn, and is the start: the mean over the draw says nothing of it.
-    Start,
-    /// A release was not finite.
-    Diverged,
-    /// The budget or the steps ended before a certificate, and no proof covers that.
-    NoCertificate,
-    /// The run ended in a way that the proof does not cover.
-    Stop,
-}
-
-impl std::fmt::Display for NoBound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            NoBound::Plan => "none stated by this solver",
-            NoBound::Checkpoint => "none stated for a walk from a checkpoint",
-            NoBound::DeclaredSize => {
-                "none stated under add-remove: the proof is about the true number of records, which is private"
-            }
-            NoBound::Start => {
-                "none stated: the proof is about the mean over a drawn output, and the start was drawn"
-            }
-            NoBound::Diverged => "none stated: a release was not finite",
-            NoBound::NoCertificate => "none stated: the budget, the records or the steps were used up before a certificate",
-            NoBound::Stop => {
-                "none stated: the proof is about a run to the end of its plan, and this one was stopped"
-            }
-        })
     }
 }
 
@@ -443,6 +415,7 @@ impl ChooseArgs {
             claims,
             resumed: false,
             by_rule: false,
+            no_sample: None,
         })
     }
 
@@ -627,6 +600,7 @@ mod tests {
             by_rule: false,
             claims: Vec::new(),
             resumed: false,
+            no_sample: None,
         };
         let why = chosen.bound_of(&outcome).unwrap_err();
         assert_eq!(why, NoBound::NoCertificate);

@@ -26,6 +26,7 @@ mod interrupt;
 mod ledger;
 mod model;
 mod names;
+mod no_bound;
 mod objective;
 mod order;
 mod outputs;

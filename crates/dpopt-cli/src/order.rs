@@ -1,30 +1,66 @@
 //! The public order in which a solver that reads slices meets the records.
 
+use std::str::FromStr;
+
 use clap::Args;
 use dpopt::nonconvex::{SOLVERS, names};
-use dpopt::oracle::PrivateData;
+use dpopt::oracle::{PrivateData, PublicOrder};
+use dpopt::privacy::Refused;
 
 use crate::args::AnySolver;
 use crate::error::CliError;
 
-/// The seed where none is given: public, from nowhere.
-const SEED: u64 = 0;
-
 /// Flag of the order.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct OrderArgs {
-    /// Seed of the random order in which solvers that read each record once, or in slices, meet the records: public, and chosen without
-    /// looking at them; default 0. In a file the order is of runs of neighbours, and within them
-    #[arg(long, value_name = "S", allow_hyphen_values = true)]
-    order_seed: Option<u64>,
+    /// Seed of the pseudo-random order in which solvers that read each record once, or in slices, meet the records: public, and chosen
+    /// without looking at them; default: drawn from the operating system, and named in the report. In a file the order is of runs of
+    /// neighbours, and within them. none keeps the order of the table: what is said of the population is then said if that tells nothing
+    #[arg(long, value_name = "S|none", allow_hyphen_values = true)]
+    order_seed: Option<OrderSeed>,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OrderSeed {
+    Seed(u64),
+    TableOrder,
+}
+
+impl FromStr for OrderSeed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "none" => Ok(Self::TableOrder),
+            number => number
+                .parse()
+                .map(Self::Seed)
+                .map_err(|_| "a seed is a whole number below 2^64, or none".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for OrderSeed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Seed(seed) => seed.fmt(f),
+            Self::TableOrder => f.write_str("none"),
+        }
+    }
 }
 
 impl OrderArgs {
-    /// These records, in a random order if this solver takes slices of them: a table that is sorted in any way is no sample of its
+    /// These records, in a pseudo-random order if this solver takes slices of them: a table that is sorted in any way is no sample of its
     /// population from place to place, and nobody is asked whether theirs is.
     pub(crate) fn put(self, data: PrivateData, solver: AnySolver) -> Result<PrivateData, CliError> {
         if solver.needs_positions() {
-            let ordered = data.in_random_order(self.order_seed.unwrap_or(SEED));
+            let seed = match self.order_seed {
+                Some(OrderSeed::TableOrder) => return Ok(data),
+                Some(OrderSeed::Seed(seed)) => seed,
+                None => PublicOrder::draw_seed().map_err(Refused::from)?,
+            };
+            let ordered = data.in_random_order(seed);
             return ordered.map_err(|error| CliError::flag("--order-seed", error.to_string()));
         }
         match self.order_seed {
@@ -39,5 +75,16 @@ impl OrderArgs {
                 Err(CliError::flag("--order-seed", problem))
             }
         }
+    }
+}
+
+/// The order that a solver of slices met the records in; nothing for other solvers.
+pub(crate) fn in_words(order: Option<PublicOrder>, solver: AnySolver) -> Option<String> {
+    match order {
+        Some(order) => Some(order.to_string()),
+        None => solver.needs_positions().then(|| {
+            "that of the table; what is said of the population is said if that tells nothing of the records"
+                .to_owned()
+        }),
     }
 }

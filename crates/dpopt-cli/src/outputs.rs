@@ -14,6 +14,7 @@ use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::fit::Fit;
+use crate::order;
 use crate::report::{PrivacyStatement, ReportInput, render};
 use crate::statement::{Odometer, Statement, scientific};
 use crate::summary::{Times, learnt_nothing};
@@ -227,8 +228,8 @@ impl Outputs<'_> {
         .into_iter()
         .chain(claims)
         .chain(
-            self.order
-                .map(|order| ("order of the records", order.to_string())),
+            order::in_words(self.order, self.chosen.solver)
+                .map(|order| ("order of the records", order)),
         )
         .map(|(name, value)| (name.to_owned(), value))
         .collect()

@@ -258,7 +258,16 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
                 plan.bound_sense,
                 four(plan.trivial_bound),
                 and = match plan.bound_curvature {
-                    Some(curvature) => format!(" and -{} on the least eigenvalue", four(curvature)),
+                    Some(curvature) => format!(
+                        " and -{} on the least eigenvalue{}",
+                        four(curvature),
+                        // Planned by a rule of thumb: its runs may end without one.
+                        if plan.bound_sense.of_population() {
+                            ", if the run ends in a certificate"
+                        } else {
+                            ""
+                        }
+                    ),
                     None => String::new(),
                 }
             ),

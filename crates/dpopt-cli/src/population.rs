@@ -2,7 +2,7 @@
 
 use clap::Args;
 use dpopt::certify::{PopulationGap, SecondOrderTargets};
-use dpopt::nonconvex::{Outcome, SOLVERS, Value, names};
+use dpopt::nonconvex::{Outcome, SOLVERS, Solver, Value, names};
 use serde::Serialize;
 
 use crate::args::AnySolver;
@@ -36,17 +36,19 @@ pub(crate) struct Population {
 pub(crate) type Claimed = Option<Result<Population, String>>;
 
 impl PopulationArgs {
-    /// Refuses a solver that certifies no point.
+    /// Refuses a solver that certifies no point, and one whose certificate is of the population already.
     pub(crate) fn check(self, solver: AnySolver) -> Result<(), CliError> {
-        if !self.population || solver.needs_hessian() {
+        if !self.population || matches!(solver, AnySolver::Minimiser(solver) if is_of_use(solver)) {
             return Ok(());
         }
         let all = SOLVERS.iter().copied();
-        let of_use: Vec<_> = all.filter(|solver| solver.needs.hessian).collect();
-        let problem = format!(
-            "{solver} certifies no point; it is of use with {}",
-            names(&of_use)
-        );
+        let of_use: Vec<_> = all.filter(|solver| is_of_use(solver)).collect();
+        let why = if solver.needs_hessian() {
+            "what it certifies is of the population already"
+        } else {
+            "it certifies no point"
+        };
+        let problem = format!("{solver}: {why}; of use with {}", names(&of_use));
         Err(CliError::flag("--population", problem))
     }
 
@@ -54,6 +56,12 @@ impl PopulationArgs {
     pub(crate) fn claim(self, chosen: &Chosen, outcome: &Outcome) -> Claimed {
         self.population.then(|| claim(chosen, outcome))
     }
+}
+
+/// Whether it certifies points of the records.
+fn is_of_use(solver: &Solver) -> bool {
+    let of_population = solver.bound.is_some_and(|(_, sense)| sense.of_population());
+    solver.needs.hessian && !of_population
 }
 
 fn claim(chosen: &Chosen, outcome: &Outcome) -> Result<Population, String> {
@@ -83,6 +91,26 @@ fn claim(chosen: &Chosen, outcome: &Outcome) -> Result<Population, String> {
         gradient: bound.value,
         curvature,
     });
+    let facts = chosen.plan.facts();
+    for (what, value, limit) in [
+        ("gradient norm", both.gradient, facts.lipschitz),
+        ("curvature", both.curvature, facts.smoothness),
+    ] {
+        // NaN says nothing.
+        if !(value < limit) {
+            return Err(format!(
+                "the {what} of the certificate and what is added for the population are {} together, and every point has {}",
+                four(value),
+                four(limit)
+            ));
+        }
+    }
+    if !(2.0 * failure < 1.0) {
+        return Err(format!(
+            "the certificate and the step to the population fail with probability at most {} each, which is no bound together",
+            failure
+        ));
+    }
     Ok(Population {
         gradient: both.gradient,
         curvature: both.curvature,

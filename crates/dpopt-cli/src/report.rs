@@ -12,7 +12,7 @@ mod words;
 use dpopt::nonconvex::Stop;
 use dpopt_report::{at_least, duration, escape, number, page, pairs, table};
 
-use crate::choose::NoBound;
+use crate::no_bound::NoBound;
 use crate::trace::Trace;
 pub(crate) use input::{PrivacyStatement, ReportInput};
 

@@ -19,6 +19,7 @@ use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::fit::Fit;
 use crate::model::{Model, Trained};
+use crate::order;
 use crate::population::{Claimed, Population};
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
 
@@ -239,7 +240,7 @@ impl Summary<'_> {
                 network.activation()
             ))
         )?;
-        if let Some(order) = self.order {
+        if let Some(order) = order::in_words(self.order, self.chosen.solver) {
             writeln!(out, "Order      {order}")?;
         }
         if let Some(Trained {
@@ -269,6 +270,7 @@ impl Summary<'_> {
             Stop::Converged => ", stopped where the gradient is not seen above the noise",
             Stop::StepCap => "",
             Stop::Certified => ", ended with a certificate",
+            Stop::CandidatesUsed => ", as many as it had candidates for, without a certificate",
             Stop::RecordsExhausted => {
                 ", as many as there are unread records for, without a certificate"
             }

@@ -35,6 +35,7 @@ use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::model::{Model, Trained};
+use crate::no_bound::NoBound;
 use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready};
 use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
@@ -368,6 +369,16 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     chosen.resumed = start.is_some();
     args.population.check(chosen.solver)?;
     let data = args.order.put(data, chosen.solver)?;
+    let clusters = data.order().is_some_and(|order| order.run > 1);
+    let earlier = match &mut ledger {
+        Some(Shared::Open(file)) => file.state().map_err(CliError::Ledger)?.runs > 0,
+        _ => false,
+    };
+    chosen.no_sample = match (clusters, earlier) {
+        (true, _) => Some(NoBound::Clusters),
+        (_, true) => Some(NoBound::MaybeRead),
+        _ => None,
+    };
     if let Some(warning) = chosen.may_learn_nothing() {
         warn(&warning);
         warnings.push(warning);

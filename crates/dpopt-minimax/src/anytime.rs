@@ -130,13 +130,15 @@ impl RgdaAnytimePlan {
     /// The plan.
     ///
     /// # Errors
-    /// [`PlanError::Unaffordable`] where the budget does not pay for the first step of x, [`PlanError::BadFact`], and as [`SaddleFacts::check`].
+    /// [`PlanError::Unaffordable`] where the budget does not pay for the first step of x, [`PlanError::BadFact`], and as [`SaddleFacts::check`] and
+    /// [`SaddleFacts::check_whole`].
     pub fn new(
         facts: &SaddleFacts,
         budget: &Budget,
         settings: RgdaAnytimeSettings,
     ) -> Result<Self, PlanError> {
         facts.check()?;
+        facts.check_whole()?;
         for (name, value) in [
             ("failure", settings.failure),
             ("certificate_share", settings.certificate_share),

@@ -88,7 +88,7 @@ impl RgdaPlan {
     ///
     /// # Errors
     /// [`PlanError::Vacuous`] where the bound 3 a/2 says no more than the start satisfies, [`PlanError::BadFact`] without a finite gap of Phi, and as
-    /// [`SaddleFacts::check`].
+    /// [`SaddleFacts::check`] and [`SaddleFacts::check_whole`].
     pub fn new(
         facts: &SaddleFacts,
         budget: &Budget,
@@ -99,6 +99,7 @@ impl RgdaPlan {
             let (name, value) = ("failure", failure);
             return Err(PlanError::BadFact { name, value });
         }
+        facts.check_whole()?;
         Self::planned(facts, budget, limits, Some(failure))
     }
 

@@ -84,13 +84,14 @@ impl SpiderGdaPlan {
     ///
     /// # Errors
     /// [`PlanError::Vacuous`] where that says no more than the start satisfies, [`PlanError::BadFact`] without a finite gap of Phi, and as
-    /// [`SaddleFacts::check`].
+    /// [`SaddleFacts::check`] and [`SaddleFacts::check_whole`].
     pub fn new(
         facts: &SaddleFacts,
         budget: &Budget,
         limits: &SaddleLimits,
     ) -> Result<Self, PlanError> {
         facts.check()?;
+        facts.check_whole()?;
         PlanError::positive("value_gap", facts.mean.value_gap)?;
         let mu = budget.mu()?.get();
         let trivial = facts.trivial_bound();

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpopt_linalg::{Design, JlMap};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Refused};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, PublicOrder, Refused};
 
 use crate::data_error::DataError;
 use crate::disk::{ExamplesOnDisk, Stored};
-use crate::order::PublicOrder;
 use crate::positions::Positions;
 use crate::records::{Examples, Records, Reorder};
 use crate::seeded;
@@ -344,16 +343,15 @@ impl<R: Records> PrivateData<R> {
 }
 
 impl<R: Reorder> PrivateData<R> {
-    /// These records in a random order, drawn from a public seed before anything is read: for solvers that read slices by position, to
-    /// whose slices a table in a telling order (sorted by its label, say) is no sample. Records in memory are put in a uniformly random
-    /// order. Of a file the order is of runs of neighbours, and within each: a slice costs about as much reading as in the file's own
-    /// order, and is a sample of clusters.
+    /// These records in a pseudo-random order, a function of a public seed that is chosen before anything is read
+    /// ([`PublicOrder::draw_seed`]): for solvers that read slices by position, to whose slices a table in a telling order (sorted by its
+    /// label, say) is no sample. Of a file the order is of runs of neighbours, and within each: a slice costs about as much reading as in
+    /// the file's own order, and is a sample of clusters.
     ///
     /// # Privacy
     /// The order is a function of the seed and of public sizes. Neighbours differ at one position of it as they did before, and nothing
-    /// else changes: `docs/privacy/curator.md`, "A public order". An order is drawn before the first estimator is made, so that no curator meets
-    /// the same records in two orders. A pool that a ledger knows by name is of one order, too: let the name say the seed, or claims of unread
-    /// records may be wrong (costs do not rest on it).
+    /// else changes: `docs/privacy/curator.md`, "A public order". An order is put before the first estimator is made, and a curator refuses
+    /// slices of records in another order than it handed out ([`dpopt_privacy::PoolError::OtherOrder`]).
     ///
     /// # Errors
     /// [`DataError::NoOrder`] under add/remove; [`DataError::InOrder`] for a second time; [`DataError::OrderTooLate`] after an estimator was made.

@@ -16,7 +16,6 @@ mod estimator;
 mod gradient;
 mod loss;
 mod oracle;
-mod order;
 mod pass;
 mod passes;
 mod placed;
@@ -30,6 +29,7 @@ mod threads;
 pub use data::{PrivateData, PublicData};
 pub use data_error::DataError;
 pub use disk::ExamplesOnDisk;
+pub use dpopt_privacy::PublicOrder;
 pub use error::{AskError, EstimatorError, PassError};
 pub use estimator::{
     Batch, Drift, Estimate, Fresh, FreshSlopes, Level, PeriodAnchor, PrefixRecursive,
@@ -53,7 +53,6 @@ pub use oracle::{
     Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw, SmoothedFields,
     SmoothedMeans, Smoothing,
 };
-pub use order::PublicOrder;
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;
 pub use public::PublicRecords;

@@ -50,6 +50,7 @@ mod guarantee;
 mod lattice;
 pub mod ledger;
 pub mod noise;
+mod order;
 mod prefix;
 mod refused;
 mod replay;
@@ -83,6 +84,7 @@ pub use lattice::{
     OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow, Tails,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
+pub use order::PublicOrder;
 pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise};
 pub use refused::Refused;
 pub use replay::{

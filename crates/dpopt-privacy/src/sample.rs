@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::adjacency::Adjacency;
 use crate::lattice::FixedBlocks;
+use crate::order::PublicOrder;
 use crate::slice::Slice;
 
 /// How many records there are.
@@ -14,6 +15,7 @@ use crate::slice::Slice;
 pub struct Body {
     pub(crate) records: u64,
     pub(crate) positions: u64,
+    pub(crate) order: Option<PublicOrder>,
 }
 
 impl Body {
@@ -23,6 +25,7 @@ impl Body {
         Self {
             records,
             positions: records,
+            order: None,
         }
     }
 
@@ -30,7 +33,21 @@ impl Body {
     /// is **secret**.
     #[must_use]
     pub fn declared(records: u64, positions: u64) -> Self {
-        Self { records, positions }
+        Self {
+            records,
+            positions,
+            order: None,
+        }
+    }
+
+    /// With positions in this order; without this call, or for none, in that of the table.
+    ///
+    /// # Privacy
+    /// Slices of one pool are disjoint in one order only, so a pool is of the order of its first slice, and a release on a slice of
+    /// records in another is refused ([`crate::PoolError::OtherOrder`]).
+    #[must_use]
+    pub fn in_order(self, order: Option<PublicOrder>) -> Self {
+        Self { order, ..self }
     }
 }
 

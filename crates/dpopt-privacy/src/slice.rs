@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::adjacency::Adjacency;
+use crate::order::{PublicOrder, in_words};
 
 /// A pool can't be opened, or a slice can't be taken or used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -45,6 +46,16 @@ pub enum PoolError {
         asked: u64,
         /// Records left.
         left: u64,
+    },
+    /// The records are in another order than those that the pool handed out: a record may be in slices of both.
+    #[error(
+        "slices of this pool are of {}, and not of {}: a record could be read twice and be paid for once", in_words(*.known), in_words(*.asked)
+    )]
+    OtherOrder {
+        /// The order of the pool; none for that of the table.
+        known: Option<PublicOrder>,
+        /// That of the records at hand.
+        asked: Option<PublicOrder>,
     },
     /// The slice comes from another curator's pool.
     #[error("the slice was not handed out by this curator")]
@@ -117,6 +128,8 @@ pub(crate) struct Pool {
     slices: u64,
     /// Whether a ledger knows what was handed out of it.
     of_ledger: bool,
+    /// What positions mean, from the first release on a slice on, or from the ledger.
+    order: Option<Option<PublicOrder>>,
 }
 
 impl Pool {
@@ -133,14 +146,31 @@ impl Pool {
             records,
             slices: 0,
             of_ledger: false,
+            order: None,
         })
     }
 
-    /// Leaves only these positions, which a ledger has handed out.
-    pub(crate) fn narrow(&mut self, claimed: Range<u64>) {
+    /// Leaves only these positions, which a ledger has handed out, of records in this order.
+    pub(crate) fn narrow(&mut self, claimed: Range<u64>, order: Option<PublicOrder>) {
+        self.order = Some(order);
         self.next = claimed.start;
         self.records = self.records.min(claimed.end);
         self.of_ledger = true;
+    }
+
+    /// Refuses records in another order than those that slices were read of.
+    pub(crate) fn same_order(&self, asked: Option<PublicOrder>) -> Result<(), PoolError> {
+        match self.order {
+            Some(known) if known != asked => Err(PoolError::OtherOrder { known, asked }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Slices are of records in this order from here on.
+    pub(crate) fn fix_order(&mut self, order: Option<PublicOrder>) -> Result<(), PoolError> {
+        self.same_order(order)?;
+        self.order = Some(order);
+        Ok(())
     }
 
     pub(crate) fn of_ledger(&self) -> bool {

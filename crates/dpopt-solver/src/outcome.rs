@@ -127,6 +127,8 @@ pub enum Stop {
     /// Fewer records are left that were never read than the next step reads. Of a solver that certifies: nothing is said of curvature at the
     /// point.
     RecordsExhausted,
+    /// As many points were looked at as the plan has certificates for, and none was certified.
+    CandidatesUsed,
     /// A released estimate was not finite, or the next point would have left the range of numbers;
     /// the step to it is not made.
     Diverged,

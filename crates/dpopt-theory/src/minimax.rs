@@ -62,6 +62,7 @@ pub trait MinimaxProblem {
             domain: self.domain(),
             record: self.record(),
             mean: self.mean(),
+            whole: true,
         }
     }
 }

@@ -79,6 +79,32 @@ pub struct SecondOrderCertificate {
     pub direction: Option<Vec<f64>>,
 }
 
+/// Refuses targets that are no positive numbers, and those that any point meets: the ends of an interval are cut to the range.
+pub(super) fn check_targets(
+    facts: &PublicFacts,
+    targets: SecondOrderTargets,
+) -> Result<(), PrivateCertificateError> {
+    for (name, value) in [("alpha", targets.gradient), ("lambda", targets.curvature)] {
+        if !(value > 0.0 && value.is_finite()) {
+            return Err(PrivateCertificateError::OutOfRange { name, value });
+        }
+    }
+    let trivial = [
+        ("the gradient norm", targets.gradient, facts.lipschitz),
+        ("the least eigenvalue", targets.curvature, facts.smoothness),
+    ];
+    for (what, target, limit) in trivial {
+        if target >= limit {
+            return Err(PrivateCertificateError::Trivial {
+                what,
+                target,
+                limit,
+            });
+        }
+    }
+    Ok(())
+}
+
 impl SecondOrderPlan {
     /// A plan that spends `mu` in all, for Hessians of records of Frobenius norm at most `frobenius` (C_F).
     ///
@@ -92,25 +118,7 @@ impl SecondOrderPlan {
         failure: f64,
         targets: SecondOrderTargets,
     ) -> Result<Self, PrivateCertificateError> {
-        for (name, value) in [("alpha", targets.gradient), ("lambda", targets.curvature)] {
-            if !(value > 0.0 && value.is_finite()) {
-                return Err(PrivateCertificateError::OutOfRange { name, value });
-            }
-        }
-        // The ends of an interval are cut to the range: a target beyond it would be met by any.
-        let trivial = [
-            ("the gradient norm", targets.gradient, facts.lipschitz),
-            ("the least eigenvalue", targets.curvature, facts.smoothness),
-        ];
-        for (what, target, limit) in trivial {
-            if target >= limit {
-                return Err(PrivateCertificateError::Trivial {
-                    what,
-                    target,
-                    limit,
-                });
-            }
-        }
+        check_targets(facts, targets)?;
         if frobenius.get() < facts.smoothness {
             return Err(PrivateCertificateError::OutOfRange {
                 name: "C_F, which is below L1,",

@@ -5,6 +5,7 @@ use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{PublicFacts, SecondOrderTargets};
 use serde::Serialize;
 
+use super::second::check_targets;
 use super::slice::{check_unread, population};
 use super::{PrivateCertificateError, SecondOrderCertificate, SecondOrderPlan};
 
@@ -49,6 +50,7 @@ impl SecondOrderSlicePlan {
         targets: SecondOrderTargets,
     ) -> Result<Self, PrivateCertificateError> {
         population(facts)?;
+        check_targets(facts, targets)?;
         if !(failure > 0.0 && failure < 1.0) {
             let (name, value) = ("failure", failure);
             return Err(PrivateCertificateError::OutOfRange { name, value });

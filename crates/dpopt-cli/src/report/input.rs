@@ -5,7 +5,7 @@ use dpopt::privacy::Adjacency;
 
 use crate::attack::AttackTable;
 use crate::certificate::Certificate;
-use crate::choose::NoBound;
+use crate::no_bound::NoBound;
 use crate::statement::AllRuns;
 use crate::summary::Times;
 use crate::trace::Trace;

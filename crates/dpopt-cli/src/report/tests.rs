@@ -7,7 +7,7 @@ use dpopt::privacy::{Adjacency, Delta, Epsilon};
 use super::{PrivacyStatement, ReportInput, render};
 use crate::attack::AttackTable;
 use crate::certificate::NoCertificate;
-use crate::choose::NoBound;
+use crate::no_bound::NoBound;
 use crate::summary::Times;
 use crate::trace::Trace;
 

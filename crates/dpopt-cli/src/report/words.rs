@@ -53,6 +53,11 @@ pub(super) fn ended(stop: Stop, releases: &str) -> String {
         Stop::RecordsExhausted => {
             format!("read its records until fewer were left than the next step reads, {releases}")
         }
+        Stop::CandidatesUsed => {
+            format!(
+                "looked at as many candidates as it was planned for, none certified, {releases}"
+            )
+        }
         Stop::Converged => {
             format!("ended where the gradient is not seen above the noise, after {releases}")
         }

@@ -1,5 +1,7 @@
 //! `sosp` for the population, and the order in which solvers of slices meet the records.
 
+use serde_json::Value;
+
 use crate::support::Place;
 
 #[test]
@@ -7,7 +9,13 @@ fn solvers_of_slices_meet_the_records_in_an_order_that_is_named() {
     let place = Place::new();
     let tree = "--solver tree-spider --epsilon 50";
     let of = |flags: &str| place.train(&format!("{tree} {flags}"));
-    assert_eq!(of("")["order"]["seed"], 0);
+    // Drawn, and named: two that are equal have a probability of 2^-53.
+    let drawn = [(); 2].map(|()| of("")["order"]["seed"].as_u64().unwrap());
+    assert_ne!(drawn[0], drawn[1]);
+    assert!(of("--order-seed none").get("order").is_none());
+    let kept = format!("train --data t.csv --schema s.toml {tree} --order-seed none");
+    assert!(place.ok(&kept).contains("Order      that of the table"));
+    place.fails(&kept.replace("none", "never"), 1, &["--order-seed"]);
     let found = of("--order-seed 3 --out out");
     assert_eq!(
         (&found["order"]["seed"], &found["order"]["run"]),
@@ -15,19 +23,27 @@ fn solvers_of_slices_meet_the_records_in_an_order_that_is_named() {
     );
     assert_eq!(place.json("out/model.json")["order"]["seed"], 3);
     let report = place.read("out/report.html");
-    assert!(report.contains("a random order of the records, from seed 3"));
+    assert!(report.contains("a pseudo-random order of the records, from seed 3"));
     let words = place.ok(&format!(
         "train --data t.csv --schema s.toml {tree} --order-seed 4"
     ));
     assert!(
-        words.contains("Order      a random order of the records, from seed 4"),
+        words.contains("Order      a pseudo-random order of the records, from seed 4"),
         "{words}"
     );
     // Of rows in a file runs stay together.
     place.ok("convert t.csv --schema s.toml --out t.dpr");
     let flags = format!("train --data t.dpr {tree} --order-seed 5 --json");
-    let found: serde_json::Value = serde_json::from_str(&place.ok(&flags)).unwrap();
+    let found: Value = serde_json::from_str(&place.ok(&flags)).unwrap();
     assert!(found["order"]["run"].as_u64().unwrap() > 1, "{found}");
+    // Then slices are samples of clusters, of which no theorem speaks; those of the file's own order may be samples.
+    assert_eq!(found["bound"], Value::Null);
+    let why = found["no_bound_because"].as_str().unwrap();
+    assert!(why.contains("neighbours"), "{why}");
+    let found: Value =
+        serde_json::from_str(&place.ok(&flags.replace("-seed 5", "-seed none"))).unwrap();
+    let why = found["no_bound_because"].as_str().unwrap_or_default();
+    assert!(!why.contains("neighbours"), "{why}");
     // Who reads all records, or samples, has no use for one.
     assert!(place.train("--solver noisy-gd").get("order").is_none());
     let flags = "train --data t.csv --schema s.toml --solver dp-sgd --order-seed 3";
@@ -70,4 +86,35 @@ fn what_a_certificate_says_of_the_population_is_more() {
     assert!(found["no_population_because"].is_string(), "{found}");
     let flags = "train --data t.csv --schema s.toml --solver noisy-gd --population";
     place.fails(flags, 1, &["--population", "noisy-gd", "sosp"]);
+    // Either fails with this probability: together they are none.
+    place.put("t.csv", &crate::support::table(&rows));
+    let found = place.train("--solver sosp --epsilon 20 --failure 0.6 --population");
+    let why = found["no_population_because"].as_str().unwrap();
+    assert!(why.contains("0.6"), "{why}");
+}
+
+/// What is read once certifies the population for a start, targets and an order that do not hang on the records, and for no others.
+#[test]
+fn one_pass_certifies_the_population_for_a_fresh_start_only() {
+    let place = Place::new();
+    let rows = crate::support::rows(40_000);
+    place.put("t.csv", &crate::support::table(&rows));
+    let pass = "--solver adaptive-batch --epsilon 40";
+    let budget = "--ledger l.json --budget 400 --budget-delta 1e-6";
+    let first = place.train(&format!("{pass} {budget} --checkpoint c.json"));
+    assert_eq!(first["stop"], "certified", "{first}");
+    assert!(first["bound"].is_number() && first["bound_curvature"].is_number());
+    // On a ledger that has paid for a run on them, and from where that run ended.
+    for (more, why) in [("", "earlier runs"), ("--resume c.json", "checkpoint")] {
+        let again = place.train(&format!("{pass} --ledger l.json {more}"));
+        assert_eq!(again["bound"], Value::Null, "{again}");
+        let told = again["no_bound_because"].as_str().unwrap();
+        assert!(told.contains(why), "{told}");
+    }
+    let flags = format!("train --data t.csv --schema s.toml {pass} --population");
+    place.fails(
+        &flags,
+        1,
+        &["--population", "of the population already", "sosp"],
+    );
 }

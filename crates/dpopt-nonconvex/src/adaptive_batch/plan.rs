@@ -116,6 +116,16 @@ impl Plan for AdaptiveBatchPlan {
         Ok(Box::new(AdaptiveBatchWalk::new(self, start)?))
     }
 
+    /// With rigorous constants such a plan is refused.
+    fn warning(&self, _: f64) -> Option<String> {
+        let (planned, most) = (self.schedule.steps, self.settings.max_steps);
+        (planned > most).then(|| {
+            format!(
+                "{NAME} takes about {planned} steps to a certificate and may make {most}: it may end without one"
+            )
+        })
+    }
+
     /// A certificate is about the point that it was made at.
     fn bound_covers(&self, stop: Stop) -> bool {
         stop == Stop::Certified

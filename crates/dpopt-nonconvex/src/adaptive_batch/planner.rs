@@ -178,7 +178,7 @@ impl AdaptiveBatchPlan {
     /// A plan with another schedule. It states no bound, and its runs none.
     ///
     /// # Errors
-    /// [`PlanError`] for facts, and for batches and noise out of range.
+    /// [`PlanError`] for facts, for noise out of range, and for a batch of no records.
     pub fn by_hand(
         facts: &PublicFacts,
         hessian: &HessianFacts,
@@ -187,6 +187,14 @@ impl AdaptiveBatchPlan {
         schedule: AdaptiveBatchSchedule,
     ) -> Result<Self, PlanError> {
         check(facts, hessian, &settings)?;
+        for (name, batch) in [
+            ("anchor_batch", schedule.anchor_batch),
+            ("hessian_batch", schedule.hessian_batch),
+            ("norm_batch", schedule.norm_batch),
+            ("sign_batch", schedule.sign_batch),
+        ] {
+            PlanError::positive(name, batch as f64)?;
+        }
         let spend = schedule.spend(facts)?;
         let records = facts.records;
         // A Hessian counts as 2 d gradients.

@@ -23,6 +23,8 @@ const SIGNS: [f64; 4] = [0.2, 0.3, 0.4, 0.5];
 const SHARES: [f64; 5] = [0.3, 0.4, 0.5, 0.6, 0.7];
 const LEVELS: [f64; 3] = [3.0, 5.0, 7.0];
 const EXPONENTS: [f64; 2] = [0.15, 0.3];
+/// The fewest records of an anchor: a step is no change where it is longer than (1 - 1/b) L0/L1. A choice that hardly binds.
+const LEAST_ANCHOR: f64 = 100.0;
 
 /// The schedule that needs the fewest records, with the number of them; none where no number of records is enough.
 pub(super) fn fewest_records(
@@ -172,24 +174,25 @@ impl<'a> Rigorous<'a> {
         let gamma = reached / (1.0 + ratio);
         let theta = ratio * gamma;
         let (gap, lipschitz) = (facts.initial_gap, facts.lipschitz);
-        let around = drift.min(lipschitz);
-        // Most steps and periods: choices. A walk that may need more of them is none.
+        // A path that begins a period.
+        let around = drift.min((1.0 - 1.0 / LEAST_ANCHOR) * lipschitz);
+        // Most path and periods: choices. A walk that may need more of them is none.
         let path = 60.0 * facts.smoothness * gap / theta;
-        let steps = path / theta;
         let most_periods = 1.0 + self.candidates + path / around;
         // Each gradient step is longer than theta/L1; a step of curvature may be shorter.
         let shortest = facts.smoothness * 0.6 * self.targets.curvature / of.hessian.lipschitz;
         let period = 2.0 + (drift / theta.min(shortest)).floor();
         let log = self.log(2.0 * most_periods);
-        let longest = (facts.dim as f64).sqrt()
-            + (2.0 * self.log(steps + most_periods + self.candidates)).sqrt();
+        // Of every step of every period, whether the walk comes to it or not: where a period ends depends on its noise.
+        let longest = (facts.dim as f64).sqrt() + (2.0 * self.log(most_periods * period)).sqrt();
         let noise = |share: f64| of.noise(share, 1.0) * periods.worst(period) * longest;
         let sampled = |share: f64| bernstein(log, (lipschitz + drift) * share, 2.0 * share);
         let room = gamma - period * of.rounding();
         let anchor = fewest(room, |m| {
             let share = lipschitz / m;
             sampled(share) + noise(share)
-        })?;
+        })?
+        .max(LEAST_ANCHOR);
         let share = lipschitz / anchor;
         let (sampled, noise) = (sampled(share), noise(share) + period * of.rounding());
         // Of the tail up to the error that is never passed.
@@ -243,7 +246,8 @@ impl<'a> Rigorous<'a> {
                 return None;
             }
             let dearest = (path_cost / trade.per_path).max(escape_cost / falls);
-            let steps = trade.gap / (trade.per_path * walk.theta);
+            // Of either kind: each takes its part of the gap.
+            let steps = trade.gap / falls.min(trade.per_path * walk.theta);
             Some((trade.gap * dearest, steps))
         };
         let (cost, steps) = walk
@@ -251,7 +255,8 @@ impl<'a> Rigorous<'a> {
             .iter()
             .filter_map(of_trade)
             .min_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some((cost + walk.anchor + curvature.batch, steps.ceil() + 1.0))
+        // And the first estimate, and the certificate.
+        Some((cost + walk.anchor + curvature.batch, steps.floor() + 2.0))
     }
 
     fn schedule(

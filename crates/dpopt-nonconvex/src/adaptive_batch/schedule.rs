@@ -43,7 +43,7 @@ pub struct AdaptiveBatchSchedule {
     pub sign_error: f64,
     /// K: most candidates.
     pub most_candidates: u64,
-    /// Steps, beside those of curvature, after which it ends in a certificate.
+    /// Steps after which it ends in a certificate; with typical constants but for those of curvature.
     pub steps: u64,
     /// Records after which it does.
     pub records: u64,

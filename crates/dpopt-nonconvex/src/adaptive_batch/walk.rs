@@ -102,14 +102,21 @@ impl<'a> AdaptiveBatchWalk<'a> {
         // NaN is no certificate.
         if !(low >= -schedule.targets.curvature) {
             let over = Which::Next(schedule.sign_batch);
-            let Some(released) = in_stock(oracle.mean(field, over, self.noise))? else {
-                return Ok(EXHAUSTED);
+            let sign = match in_stock(oracle.mean(field, over, self.noise))? {
+                Some(released) => {
+                    let mut sign = released.mean;
+                    // What a regulariser adds.
+                    for ((sign, sum), part) in sign.iter_mut().zip(gradient).zip(&self.field) {
+                        *sign += sum - part;
+                    }
+                    sign
+                }
+                // The run ends, and not at what it has just seen to be a saddle: the estimate at hand gives the sign.
+                None => {
+                    self.stop = Some(Stop::RecordsExhausted);
+                    gradient.to_vec()
+                }
             };
-            let mut sign = released.mean;
-            // What a regulariser adds.
-            for ((sign, sum), part) in sign.iter_mut().zip(gradient).zip(&self.field) {
-                *sign += sum - part;
-            }
             return Ok(Found::Saddle {
                 direction,
                 bend: -value - schedule.operator - rounding,
@@ -153,7 +160,7 @@ impl<'a> AdaptiveBatchWalk<'a> {
         oracle: &mut dyn Oracle,
     ) -> Result<(), AskError> {
         if self.candidates >= self.plan.schedule.most_candidates {
-            self.stop = Some(Stop::StepCap);
+            self.stop = Some(Stop::CandidatesUsed);
             return Ok(());
         }
         self.candidates += 1;

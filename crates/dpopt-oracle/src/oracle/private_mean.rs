@@ -451,7 +451,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             self.books.open_pool()?;
         }
         let all = self.data.everything().len() as u64;
-        Ok(Body::declared(self.data.public_records(), all))
+        Ok(Body::declared(self.data.public_records(), all).in_order(self.data.order()))
     }
 
     /// The sum of a query's contributions over `sample`, added to what `empty` makes, which is

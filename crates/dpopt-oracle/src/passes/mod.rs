@@ -275,7 +275,7 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
         }
         let mut start = pass.start.to_vec();
         project(&mut start, pass.origin, pass.radius);
-        let body = Body::of(self.data.public_records());
+        let body = Body::of(self.data.public_records()).in_order(self.data.order());
         let next = Which::Next(pass.records);
         let curator = self.books.curator_mut();
         let ticket = curator.grant_claimed(next, body, &terms.claim, noise_multiplier)?;

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_oracle::{
-    Answer, DataError, ExamplesOnDisk, Glm, Linear, Oracle, PrivateData, PrivateMean, Question,
-    SmoothedFields, Smoothing,
+    Answer, AskError, DataError, ExamplesOnDisk, Glm, Linear, Oracle, PrivateData, PrivateMean,
+    Question, SmoothedFields, Smoothing,
 };
-use dpopt_privacy::{Adjacency, Event, Which};
+use dpopt_privacy::{Adjacency, Event, PoolError, Refused, Which};
 use tempfile::TempDir;
 
 use crate::common::{clip, simulated, z};
@@ -202,6 +202,69 @@ fn offsets_are_by_position_in_the_order() {
         [of(31), of(40)]
     };
     assert_eq!(smoothed(&file), smoothed(&memory));
+}
+
+/// One record's slices in two orders: each release would be charged to a slice of its own, and the record would pay for one of them. Two
+/// Gaussian releases of multiplier z on it cost sqrt 2/z.
+#[test]
+fn a_curator_meets_no_second_order() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("rows");
+    let ordered = |seed| in_memory().in_random_order(seed).unwrap();
+    let (first, plain) = (ordered(3), in_memory());
+    let (other, again) = (ordered(4), ordered(3));
+    // The same seed, and another order.
+    let file = in_a_file(&path, &design(), 10).in_random_order(3).unwrap();
+    let origin = [0.0; 2];
+    let field = Linear::field(&origin, clip(1.0));
+    let mut at_first = means(&first);
+    let begun = at_first.mean(field, Which::Next(70), z(Z)).unwrap();
+    assert_eq!(begun.mean.len(), 2);
+    let held = at_first.books().take_slice(5).unwrap();
+    let mut curator = at_first.into_curator();
+    for data in [&plain, &other, &file] {
+        let mut means = PrivateMean::new(data, Glm::Hinge, curator).unwrap();
+        for which in [Which::Next(40), Which::Slice(&held)] {
+            let error = means.mean(field, which, z(Z)).unwrap_err();
+            let Refused::Pool(PoolError::OtherOrder { known, asked }) = refused(error) else {
+                panic!("another order");
+            };
+            assert_eq!((known, asked), (first.order(), data.order()));
+        }
+        curator = means.into_curator();
+        // Nothing was taken.
+        assert_eq!(curator.records_left(), 45);
+    }
+    // The same order of another copy goes on.
+    let mut means = PrivateMean::new(&again, Glm::Hinge, curator).unwrap();
+    for which in [Which::Slice(&held), Which::Next(45)] {
+        means.mean(field, which, z(Z)).unwrap();
+    }
+}
+
+/// A slice that was taken, and not read, is of the order that it is read in first.
+#[test]
+fn a_pool_in_the_order_of_the_table_takes_no_other() {
+    let (plain, ordered) = (in_memory(), in_memory().in_random_order(3).unwrap());
+    let origin = [0.0; 2];
+    let field = Linear::field(&origin, clip(1.0));
+    let mut means = means(&plain);
+    let held = means.books().take_slice(5).unwrap();
+    means.mean(field, Which::Slice(&held), z(Z)).unwrap();
+    let curator = means.into_curator();
+    let mut means = PrivateMean::new(&ordered, Glm::Hinge, curator).unwrap();
+    let error = means.mean(field, Which::Next(9), z(Z)).unwrap_err();
+    assert!(matches!(
+        refused(error),
+        Refused::Pool(PoolError::OtherOrder { known: None, .. })
+    ));
+}
+
+fn refused(error: AskError) -> Refused {
+    match error {
+        AskError::Refused(refused) => refused,
+        other => panic!("{other}"),
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::{Bound, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS, SensitivityClaim};
 use crate::noise::{Purpose, RoundedGaussian, StreamId};
+use crate::order::PublicOrder;
 use crate::refused::Refused;
 use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use crate::sample::{Body, Read, Sample};
@@ -27,10 +28,24 @@ pub(super) struct Priced {
 /// How its records are drawn.
 enum Draw {
     Range(Range<u64>),
-    Poisson { rate: SamplingRate, positions: u64 },
-    FixedSize { size: u64, records: u64 },
-    Next { len: u64, records: u64 },
-    Slice { slice: Slice, records: u64 },
+    Poisson {
+        rate: SamplingRate,
+        positions: u64,
+    },
+    FixedSize {
+        size: u64,
+        records: u64,
+    },
+    Next {
+        len: u64,
+        records: u64,
+        order: Option<PublicOrder>,
+    },
+    Slice {
+        slice: Slice,
+        records: u64,
+        order: Option<PublicOrder>,
+    },
 }
 
 /// A Gaussian release of these integers.
@@ -306,7 +321,11 @@ impl Curator {
         body: Body,
         event: Event,
     ) -> Result<Priced, Refused> {
-        let Body { records, positions } = body;
+        let Body {
+            records,
+            positions,
+            order,
+        } = body;
         let adjacency = self.adjacency;
         let of_samples = |rate| FixedBlocks::of_samples(adjacency, rate);
         Ok(match which {
@@ -356,6 +375,7 @@ impl Curator {
             }
             Which::Next(len) => {
                 let pool = self.pool.as_ref().ok_or(PoolError::NotOpen)?;
+                pool.same_order(order)?;
                 let number = pool.next_slice(len)?;
                 Priced {
                     price: Price {
@@ -363,7 +383,11 @@ impl Curator {
                         account: Account::Slice(number),
                         reads: ReplayedReads::Slices(vec![number]),
                     },
-                    draw: Draw::Next { len, records },
+                    draw: Draw::Next {
+                        len,
+                        records,
+                        order,
+                    },
                     denominator: len as f64,
                     blocks: FixedBlocks::of_all(adjacency),
                 }
@@ -373,7 +397,8 @@ impl Curator {
                 self.pool
                     .as_ref()
                     .filter(own)
-                    .ok_or(PoolError::ForeignSlice)?;
+                    .ok_or(PoolError::ForeignSlice)?
+                    .same_order(order)?;
                 Priced {
                     price: Price {
                         event,
@@ -384,6 +409,7 @@ impl Curator {
                     draw: Draw::Slice {
                         slice: slice.clone(),
                         records,
+                        order,
                     },
                     blocks: FixedBlocks::of_all(adjacency),
                 }
@@ -397,8 +423,22 @@ impl Curator {
             Draw::Range(range) => Read::Range(range),
             Draw::Poisson { rate, positions } => Read::Drawn(self.draw_poisson(rate, positions)?),
             Draw::FixedSize { size, records } => Read::Drawn(self.draw_fixed_size(size, records)?),
-            Draw::Next { len, records } => of_slice(self.take_slice(len)?, records),
-            Draw::Slice { slice, records } => of_slice(slice, records),
+            Draw::Next {
+                len,
+                records,
+                order,
+            } => {
+                self.fix_order(order)?;
+                of_slice(self.take_slice(len)?, records)
+            }
+            Draw::Slice {
+                slice,
+                records,
+                order,
+            } => {
+                self.fix_order(order)?;
+                of_slice(slice, records)
+            }
         };
         let sample = Sample {
             read,
@@ -407,6 +447,11 @@ impl Curator {
             adjacency: self.adjacency,
         };
         Ok((priced.price, sample))
+    }
+
+    fn fix_order(&mut self, order: Option<PublicOrder>) -> Result<(), PoolError> {
+        let pool = self.pool.as_mut().ok_or(PoolError::NotOpen)?;
+        pool.fix_order(order)
     }
 
     /// A ticket that is good from here on.

@@ -12,6 +12,7 @@ use super::hash::ChainHash;
 use super::note::RunNote;
 use super::terms::{FORMAT, Terms, VERSION};
 use crate::event::Event;
+use crate::order::PublicOrder;
 
 /// One line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,6 +55,9 @@ pub(super) enum Entry {
         from: u64,
         to: u64,
         of: u64,
+        /// What positions are of, where that is not the table's order.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<PublicOrder>,
         /// As that of a reservation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         nonce: Option<String>,
@@ -75,6 +79,9 @@ pub struct SpentRecords {
     pub spent: u64,
     /// Records of the pool.
     pub records: u64,
+    /// The order that positions are of; none for that of the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<PublicOrder>,
 }
 
 /// Where a ledger stands: how much of it there is, and the hash that vouches for it.
@@ -173,6 +180,7 @@ pub(super) fn count(list: &mut Vec<Listed>, event: &Event, on_slices: bool, more
 pub(super) struct Pool {
     pub(super) spent: u64,
     pub(super) records: u64,
+    pub(super) order: Option<PublicOrder>,
 }
 
 /// How the bytes after the last whole line look.
@@ -315,6 +323,7 @@ impl Book {
             pool: pool.clone(),
             spent: read.spent,
             records: read.records,
+            order: read.order,
         });
         pools.collect()
     }
@@ -394,11 +403,13 @@ impl Book {
                 from,
                 to,
                 of,
+                order,
                 nonce: _,
             } => {
                 let known = self.pools.get(&pool);
                 let (spent, records) = known.map_or((0, of), |pool| (pool.spent, pool.records));
-                if !(from == spent && from <= to && to <= of && of == records) {
+                let same = known.is_none_or(|pool| pool.order == order);
+                if !(from == spent && from <= to && to <= of && of == records && same) {
                     return Err(Damage::Slices {
                         pool,
                         from,
@@ -407,7 +418,12 @@ impl Book {
                         records,
                     });
                 }
-                self.pools.insert(pool, Pool { spent: to, records });
+                let read = Pool {
+                    spent: to,
+                    records,
+                    order,
+                };
+                self.pools.insert(pool, read);
             }
             Entry::Settle { run, cost, event } => {
                 let open = self.open_run_mut(run)?;

@@ -111,7 +111,7 @@ fn script(world: &mut World<'_>) {
         if let Ok(checkpoint) = ledger.checkpoint(&[0.5, -1.0], 4) {
             world.learns(|outside| outside.checkpoint = Some(checkpoint));
         }
-        if let Ok(positions) = ledger.claim_records("p", 10, 25) {
+        if let Ok(positions) = ledger.claim_records("p", 10, 25, None) {
             world.learns(|outside| outside.read = positions.end);
         }
     }

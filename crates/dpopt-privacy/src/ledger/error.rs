@@ -7,6 +7,7 @@ use super::hash::ChainHash;
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
 use crate::filter::FilterKind;
+use crate::order::{PublicOrder, in_words};
 
 /// A ledger could not be opened, or can't pay. Nothing was released on its strength.
 #[derive(Debug, thiserror::Error)]
@@ -230,6 +231,16 @@ pub enum LedgerError {
         /// Records in the ledger.
         known: u64,
     },
+    /// A pool was used before in another order, whose positions mean other records.
+    #[error("pool {pool:?} is of {} in this ledger, not of {}", in_words(*.known), in_words(*.asked))]
+    OtherOrder {
+        /// The pool.
+        pool: String,
+        /// Order in the call; none for that of the table.
+        asked: Option<PublicOrder>,
+        /// Order in the ledger.
+        known: Option<PublicOrder>,
+    },
     /// The system has no random bytes to name a new ledger, or a new run.
     #[error("no random bytes for the names of the ledger: {reason}")]
     NoEntropy {
@@ -359,7 +370,7 @@ pub enum Damage {
         /// Cost of the reservation.
         reserved: f64,
     },
-    /// Records of a pool that are handed out again, out of order, or do not exist.
+    /// Records of a pool that are handed out again, out of turn, in another order, or do not exist.
     #[error(
         "records {from}..{to} of pool {pool:?} are not the next of it ({spent} of {records} are read)"
     )]

@@ -49,6 +49,7 @@ use rand::TryRng;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::filter::FilterKind;
+use crate::order::PublicOrder;
 use crate::units::{Delta, Epsilon};
 use book::{Book, Ending, Entry, Pool};
 use disk::{Access, Disk, FileDisk, OpenFile};
@@ -270,28 +271,42 @@ impl Ledger {
     /// line that says so is on disk when this returns, so nobody gets them again, whatever kills
     /// the process that was about to read them.
     ///
-    /// The name of a pool is the caller's; it should name a body of records in a fixed order.
+    /// The name of a pool is the caller's; it should name a body of records. Positions are those of `order`, or of the table, and
+    /// a pool keeps it.
     ///
     /// # Errors
     /// [`LedgerError::PoolUsedUp`] when fewer are left, [`LedgerError::OtherPool`] when the pool
-    /// had another size before; as [`Ledger::state`], and when the file can't be written.
+    /// had another size before, [`LedgerError::OtherOrder`] another order; as [`Ledger::state`], and when the file can't be written.
     pub fn claim_records(
         &mut self,
         pool: &str,
         count: u64,
         of: u64,
+        order: Option<PublicOrder>,
     ) -> Result<Range<u64>, LedgerError> {
         let (mut file, ending) = self.open_to_append()?;
         let known = self.book.pools.get(pool).copied();
-        let Pool { spent, records } = known.unwrap_or(Pool {
+        let Pool {
+            spent,
+            records,
+            order: kept,
+        } = known.unwrap_or(Pool {
             spent: 0,
             records: of,
+            order,
         });
         if records != of {
             return Err(LedgerError::OtherPool {
                 pool: pool.to_owned(),
                 asked: of,
                 known: records,
+            });
+        }
+        if kept != order {
+            return Err(LedgerError::OtherOrder {
+                pool: pool.to_owned(),
+                asked: order,
+                known: kept,
             });
         }
         if count > records - spent {
@@ -308,6 +323,7 @@ impl Ledger {
             from: claimed.start,
             to: claimed.end,
             of,
+            order,
             nonce: Some(random_name()?),
         };
         self.append(file.as_mut(), ending, &[line], Flush::Synced)?;

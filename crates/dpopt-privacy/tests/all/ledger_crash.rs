@@ -448,7 +448,7 @@ fn a_checkpoint_is_whole_or_refused() {
     let path = lived_in(folder.path());
     let place = folder.path().join("checkpoint");
     let mut ledger = Ledger::open(&path).unwrap();
-    ledger.claim_records("all", 5, 9).unwrap();
+    ledger.claim_records("all", 5, 9, None).unwrap();
     let point = [1.0 / 3.0, -1e-300, 2.5e300];
     let checkpoint = ledger.checkpoint(&point, 17).unwrap();
     checkpoint.write(&place).unwrap();

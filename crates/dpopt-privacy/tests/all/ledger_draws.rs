@@ -232,11 +232,14 @@ fn the_same_claim_after_a_rollback_is_another_history() {
     open(&path);
     let backup = std::fs::read(&path).unwrap();
     let mut first = open(&path);
-    assert_eq!(first.claim_records("a", 10, 100).unwrap(), 0..10);
+    assert_eq!(first.claim_records("a", 10, 100, None).unwrap(), 0..10);
     std::fs::write(&path, &backup).unwrap();
-    assert_eq!(open(&path).claim_records("a", 10, 100).unwrap(), 0..10);
+    assert_eq!(
+        open(&path).claim_records("a", 10, 100, None).unwrap(),
+        0..10
+    );
     assert!(matches!(
-        first.claim_records("a", 10, 100).unwrap_err(),
+        first.claim_records("a", 10, 100, None).unwrap_err(),
         LedgerError::Rewritten { line: 2, .. }
     ));
 }

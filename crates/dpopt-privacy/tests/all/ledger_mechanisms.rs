@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use dpopt_privacy::{
-    Adjacency, Curator, Epsilon, Event, FilterKind, Ledger, LedgerError, PoolError, Refused, Spend,
+    Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, Event, FilterKind, Ledger, LedgerError,
+    PoolError, PublicOrder, Refused, Spend, Which,
 };
 
 use crate::common::{delta, epsilon, protected, z};
@@ -23,7 +24,7 @@ fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
     let path = folder.path().join("ledger.jsonl");
     let open = || curator(&path, Adjacency::ReplaceOne, FilterKind::Gdp);
     let mut first = open();
-    first.open_pool_of_ledger("census", 100, 30).unwrap();
+    first.open_pool_of_ledger("census", 100, 30, None).unwrap();
     assert_eq!(first.take_slice(20).unwrap().positions(), 0..20);
     // The ten that are left are this run's, and no more.
     assert!(matches!(
@@ -35,19 +36,19 @@ fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
     ));
     // Another run, while the first is open and after it died.
     let mut second = open();
-    second.open_pool_of_ledger("census", 100, 50).unwrap();
+    second.open_pool_of_ledger("census", 100, 50, None).unwrap();
     assert_eq!(second.take_slice(50).unwrap().positions(), 30..80);
     drop((first, second));
     let mut third = open();
     assert!(matches!(
-        third.open_pool_of_ledger("census", 100, 21),
+        third.open_pool_of_ledger("census", 100, 21, None),
         Err(Refused::Ledger(LedgerError::PoolUsedUp { .. }))
     ));
     // A refusal claims nothing, and leaves the curator without a pool.
-    third.open_pool_of_ledger("census", 100, 20).unwrap();
+    third.open_pool_of_ledger("census", 100, 20, None).unwrap();
     assert_eq!(third.take_slice(20).unwrap().positions(), 80..100);
     assert!(matches!(
-        third.open_pool_of_ledger("other", 5, 5),
+        third.open_pool_of_ledger("other", 5, 5, None),
         Err(Refused::Pool(PoolError::Twice))
     ));
     assert_eq!(
@@ -58,18 +59,66 @@ fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
     );
 }
 
+/// Positions of two orders are other records: after a restart, too, and of those that the ledger handed out.
+#[test]
+fn a_pool_of_the_ledger_is_of_one_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.jsonl");
+    let open = || curator(&path, Adjacency::ReplaceOne, FilterKind::Gdp);
+    let (seed, run) = (7, 1);
+    let ours = Some(PublicOrder { seed, run });
+    let others = [
+        None,
+        Some(PublicOrder { seed: 8, run }),
+        Some(PublicOrder { seed, run: 2 }),
+    ];
+    open().open_pool_of_ledger("census", 100, 30, ours).unwrap();
+    for other in others {
+        let refused = open().open_pool_of_ledger("census", 100, 30, other);
+        let Err(Refused::Ledger(LedgerError::OtherOrder { asked, known, .. })) = refused else {
+            panic!("another order");
+        };
+        assert_eq!((asked, known), (other, ours));
+    }
+    let mut second = open();
+    second.open_pool_of_ledger("census", 100, 30, ours).unwrap();
+    let event = Event::gaussian(z(50.0));
+    let each = Event::ParallelComposed {
+        events: vec![event],
+    };
+    second.reserve(&Spend::Fixed(each)).unwrap();
+    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap();
+    for other in others {
+        let body = Body::of(100).in_order(other);
+        let granted = second.grant(Which::Next(10), body, bound, z(50.0));
+        assert!(matches!(
+            granted.err(),
+            Some(Refused::Pool(PoolError::OtherOrder { .. }))
+        ));
+    }
+    let body = Body::of(100).in_order(ours);
+    let ticket = second.grant(Which::Next(10), body, bound, z(50.0)).unwrap();
+    assert_eq!(ticket.sample().slice().unwrap().positions(), 30..40);
+    // And the other way round: the table's order is one, too.
+    open().open_pool_of_ledger("plain", 100, 30, None).unwrap();
+    assert!(matches!(
+        open().open_pool_of_ledger("plain", 100, 30, ours),
+        Err(Refused::Ledger(LedgerError::OtherOrder { .. }))
+    ));
+}
+
 #[test]
 fn a_pool_of_the_ledger_needs_a_ledger_and_fixed_positions() {
     let mut alone = Curator::protected(Adjacency::ReplaceOne).unwrap();
     assert!(matches!(
-        alone.open_pool_of_ledger("a", 10, 10),
+        alone.open_pool_of_ledger("a", 10, 10, None),
         Err(Refused::Pool(PoolError::NoLedger))
     ));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.jsonl");
     let mut insertions = curator(&path, Adjacency::AddRemove, FilterKind::Gdp);
     assert!(matches!(
-        insertions.open_pool_of_ledger("a", 10, 10),
+        insertions.open_pool_of_ledger("a", 10, 10, None),
         Err(Refused::Pool(PoolError::Adjacency { .. }))
     ));
 }

@@ -97,6 +97,7 @@ pub(super) fn facts(adjacency: Adjacency, records: u64, (x, y): (usize, usize)) 
             value_hessian_lipschitz: 1.0,
             joint_hessian_lipschitz: 1.0,
         },
+        whole: true,
     }
 }
 

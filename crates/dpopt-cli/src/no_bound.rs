@@ -1,0 +1,52 @@
+//! Why nothing is proven of the point that a run returned.
+
+/// Why nothing is proven of the point that a run returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoBound {
+    /// The plan has none.
+    Plan,
+    /// The walk did not start at the origin, and the gap that a bound starts from is known there only.
+    Checkpoint,
+    /// The claim is about the population, and earlier runs of the same budget read the records.
+    MaybeRead,
+    /// The claim is about the population, and slices are of runs of neighbours.
+    Clusters,
+    /// The mean is over a declared number of records, and the proof is about the true one, which is private.
+    DeclaredSize,
+    /// The output was drawn, and is the start: the mean over the draw says nothing of it.
+    Start,
+    /// A release was not finite.
+    Diverged,
+    /// The budget or the steps ended before a certificate, and no proof covers that.
+    NoCertificate,
+    /// The run ended in a way that the proof does not cover.
+    Stop,
+}
+
+impl std::fmt::Display for NoBound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            NoBound::Plan => "none stated by this solver",
+            NoBound::Checkpoint => "none stated for a walk from a checkpoint",
+            NoBound::MaybeRead => {
+                "none stated: it would be about the population, and earlier runs of this ledger may have read the records, and what was \
+                 chosen since hangs on them"
+            }
+            NoBound::Clusters => {
+                "none stated: it would be about the population, and of a file in its place neighbours stay together, so that slices are \
+                 no independent draws (`--order-seed none` keeps the order of the file)"
+            }
+            NoBound::DeclaredSize => {
+                "none stated under add-remove: the proof is about the true number of records, which is private"
+            }
+            NoBound::Start => {
+                "none stated: the proof is about the mean over a drawn output, and the start was drawn"
+            }
+            NoBound::Diverged => "none stated: a release was not finite",
+            NoBound::NoCertificate => "none stated: the budget, the records, the candidates or the steps were used up before a certificate",
+            NoBound::Stop => {
+                "none stated: the proof is about a run to the end of its plan, and this one was stopped"
+            }
+        })
+    }
+}
