@@ -374,9 +374,13 @@ fn sampling_without_replacement() {
     }
     let all = without_replacement(50, 50, Event::gaussian(z(2.0)));
     assert_eq!(
-        Accountant::Gdp.epsilon(&all, delta(1e-6), Adjacency::AddRemove),
-        Accountant::Gdp.epsilon(&Event::gaussian(z(2.0)), delta(1e-6), Adjacency::AddRemove),
+        Accountant::Gdp.epsilon(&all, delta(1e-6), Adjacency::ReplaceOne),
+        Accountant::Gdp.epsilon(&Event::gaussian(z(2.0)), delta(1e-6), Adjacency::ReplaceOne),
     );
+    assert!(matches!(
+        Accountant::Gdp.epsilon(&all, delta(1e-6), Adjacency::AddRemove),
+        Err(AccountingError::UnsupportedAdjacency { .. })
+    ));
 }
 
 #[test]
