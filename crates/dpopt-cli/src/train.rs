@@ -367,8 +367,13 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     let before = Before::of(released.as_ref(), data.adjacency(), delta);
     chosen.resumed = start.is_some();
-    args.population.check(chosen.solver)?;
-    let data = args.order.put(data, chosen.solver)?;
+    args.population
+        .check(chosen.solver)
+        .map_err(|error| before.told(error))?;
+    let data = args
+        .order
+        .put(data, chosen.solver)
+        .map_err(|error| before.told(error))?;
     let clusters = data.order().is_some_and(|order| order.run > 1);
     let earlier = match &mut ledger {
         Some(Shared::Open(file)) => file.state().map_err(CliError::Ledger)?.runs > 0,

@@ -190,7 +190,8 @@ impl RgdaAnytimePlan {
         let cap = Event::gaussian(NoiseMultiplier::new(1.0 / mu)?);
         let terms = Terms::new(&joint, budget, settings.max_steps, Spend::AtMost(cap))
             .with_gradients(2.0 * facts.records as f64 * settings.max_steps as f64)
-            .bounding(BoundedQuantity::GradientNorm, BoundSense::WithProbability);
+            .bounding(BoundedQuantity::GradientNorm, BoundSense::WithProbability)
+            .certifying();
         Ok(Self {
             terms,
             facts: facts.clone(),

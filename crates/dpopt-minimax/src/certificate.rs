@@ -106,7 +106,8 @@ pub struct ReleasedCurvature {
     pub direction: Vec<f64>,
 }
 
-/// Releases a certificate at a joint point; none where the cap does not pay for it, or the point is too far away for products.
+/// Releases a certificate at a joint point; none where the cap does not pay for it, the point is too far away for products, or clips may
+/// shorten the field ([`SaddleFacts::whole`]).
 ///
 /// # Formula
 /// Of the mean F of losses whose gradients and Hessians the clips leave whole, with q the upper normal quantile at p/5, t = sqrt(2 ln(5/p)), noise s_x and s_y of the
@@ -132,7 +133,8 @@ pub fn saddle_certificate(
     (noise, failure): (&CertificateNoise, f64),
     oracle: &mut dyn Oracle,
 ) -> Result<Option<SaddleCertificate>, AskError> {
-    if !point.iter().all(|w| w.abs() <= FAR) || point.len() != facts.x_dim + facts.y_dim() {
+    let fits = point.len() == facts.x_dim + facts.y_dim();
+    if !facts.whole || !fits || !point.iter().all(|w| w.abs() <= FAR) {
         return Ok(None);
     }
     let (blocks, mean) = (facts.blocks(scale), &facts.mean);

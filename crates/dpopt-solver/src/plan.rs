@@ -497,7 +497,8 @@ fn within_plan<P: Plan + ?Sized>(plan: &P, oracle: f64, planned: f64) -> bool {
     plan.blocks().is_none() || oracle <= planned * (1.0 + 1e-9)
 }
 
-/// What a run states of a point that it certified: nothing under an adjacency that hides the number of records.
+/// What a run states of a point that it certified: nothing under an adjacency that hides the number of records, and nothing of a plan by
+/// hand, whose margins may be any numbers.
 fn certified_bound<P: Plan + ?Sized>(
     plan: &P,
     certified: &SecondOrderTargets,
@@ -508,8 +509,9 @@ fn certified_bound<P: Plan + ?Sized>(
         curvature,
     } = *certified;
     let counted = terms.facts.adjacency.record_count_is_public();
+    let planned = terms.certifies || plan.bound().is_some();
     let bound = StatedBound::new(gradient, terms.quantity, terms.sense);
-    counted.then(|| bound.with_curvature(curvature.is_finite().then_some(curvature)))
+    (counted && planned).then(|| bound.with_curvature(curvature.is_finite().then_some(curvature)))
 }
 
 /// Refuses a plan, an oracle and a starting point that don't go together.

@@ -80,6 +80,7 @@ pub struct Terms {
     pub(crate) radius: Option<f64>,
     pub(crate) smoothing: Option<f64>,
     pub(crate) curvature: Option<f64>,
+    pub(crate) certifies: bool,
     pub(crate) fresh: Option<FreshReleases>,
 }
 
@@ -104,6 +105,7 @@ impl Terms {
             radius: None,
             smoothing: None,
             curvature: None,
+            certifies: false,
             fresh: None,
         }
     }
@@ -194,6 +196,15 @@ impl Terms {
     pub fn with_curvature(self, curvature: f64) -> Self {
         Self {
             curvature: Some(curvature),
+            ..self
+        }
+    }
+
+    /// Stating what a run certifies of a point by releases there, also where no bound is stated before.
+    #[must_use]
+    pub fn certifying(self) -> Self {
+        Self {
+            certifies: true,
             ..self
         }
     }

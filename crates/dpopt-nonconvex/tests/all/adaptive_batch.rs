@@ -147,7 +147,10 @@ fn a_step_of_curvature_goes_against_the_gradient_of_its_sign() {
         let first = [("step", 10), ("Hessian", 7), ("sign", 3), ("step", 10)];
         assert_eq!(read[..4], first);
         // Six candidates are all that the margins are for; no certificate.
-        assert_eq!((outcome.stop, outcome.bound()), (Stop::StepCap, None));
+        assert_eq!(
+            (outcome.stop, outcome.bound()),
+            (Stop::CandidatesUsed, None)
+        );
         assert_eq!(read.iter().filter(|x| x.0 == "Hessian").count(), 6);
     }
 }

@@ -62,6 +62,10 @@ fn a_sorted_table_breaks_one_pass_and_a_public_order_mends_it() {
     let (as_it_comes, mixed) = (sorted(), sorted().in_random_order(1).unwrap());
     let mut whole = Vec::new();
     for solver in SOLVERS.iter().filter(|solver| solver.needs.positions) {
+        // Ends at its first certificate, or says that there is none: what it returns is not its best.
+        if solver.needs.hessian {
+            continue;
+        }
         let (broken, mended) = (reached(solver, &as_it_comes), reached(solver, &mixed));
         // Which record has which offset is all that may change where everything is read.
         if (broken - mended).abs() < 0.001 * broken {

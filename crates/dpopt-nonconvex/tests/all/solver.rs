@@ -172,7 +172,16 @@ fn what_a_plan_spends_is_the_budget_and_adds_up_over_its_steps() {
     for (name, plan) in plans(&facts(5, 100_000, Adjacency::ReplaceOne), &budget, 2_000) {
         let (_, epsilon) =
             Accountant::least(plan.spend().event(), budget.delta, Adjacency::ReplaceOne).unwrap();
-        assert!(epsilon <= 1.0 + 1e-9 && epsilon > 0.95, "{name}: {epsilon}");
+        // Releases and a selection are planned by adding up their epsilons, and together cost less.
+        let least = if name.contains("selection") {
+            0.9
+        } else {
+            0.95
+        };
+        assert!(
+            epsilon <= 1.0 + 1e-9 && epsilon > least,
+            "{name}: {epsilon}"
+        );
         let steps = plan.steps();
         let mut before = 0.0;
         for step in 0..steps {

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 /// Losses with a gradient that go through [`crate::losses`].
-const LOSSES: [&str; 9] = [
+const LOSSES: [&str; 11] = [
+    "CellCounts",
     "ClosureLoss",
     "ConvexGlm",
     "Glm",
+    "Joint",
     "MatrixFactorization",
     "MatrixSensing",
     "Mlp",

@@ -7,9 +7,10 @@ use dpopt_oracle::query::{
     RowAverage, Slopes, Value,
 };
 use dpopt_oracle::{
-    Activation, ClosureLoss, Constants, ConvexGlm, Convexity, Differentiable, Glm, Head, Linear,
-    MatrixFactorization, MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData,
-    QuadraticLink, Segment, Softmax, TwiceDifferentiable,
+    Activation, AucSaddle, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm, Convexity,
+    Differentiable, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization, MatrixSensing, Mlp,
+    Momentum, Network, Observed, PrivateData, QuadraticLink, Scored, Segment, Softmax,
+    TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
@@ -414,5 +415,30 @@ fn erased_records_contribute_no_gradient() {
             "factorisation",
             contributions("erased", loss, &query, data, &[entry]),
         );
+    }
+}
+
+/// Objectives of scores, of which a row comes with a few numbers of its own, and counts of cells.
+#[test]
+fn scores_and_cells() {
+    let shares = CellShares::even(2).unwrap();
+    for store in STORES {
+        let data = |r: &_| private(store, r, AddRemove);
+        let dro = || {
+            let objective = GroupDro::new(&shares, true, 1.0).unwrap();
+            Joint::new(Scored::with_own_clips(objective, 1.0), 0.5).unwrap()
+        };
+        // Four cells.
+        let name = format!("group DRO {store:?}");
+        first_order(&name, &dro, (DIM + 4, 1), &data, &examples());
+        let auc = || {
+            let objective = AucSaddle::new(&shares).unwrap();
+            Joint::new(Scored::with_own_clips(objective, 1.0), 2.0).unwrap()
+        };
+        let name = format!("AUC {store:?}");
+        first_order(&name, &auc, (DIM + 3, 1), &data, &examples());
+        let counts = || CellCounts { groups: 2 };
+        let name = format!("counts {store:?}");
+        first_order(&name, &counts, (4, 1), &data, &examples());
     }
 }
