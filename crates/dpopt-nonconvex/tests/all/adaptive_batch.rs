@@ -200,7 +200,7 @@ fn a_certificate_states_its_limits() {
     assert_eq!(outcome.bound(), None);
     // One that is longer is none: a step, and an anchor after it.
     let (outcome, points, read) = run(&plan(wide), &told(0.31), &[0.0; DIM], None);
-    assert_eq!(outcome.stop, Stop::StepCap);
+    assert_eq!(outcome.stop, Stop::CandidatesUsed);
     assert_eq!(read[3], ("step", 10));
     assert!(points[1] != points[0]);
     // A curvature of the margin less lambda is the last that is certified.
