@@ -309,6 +309,9 @@ pub(crate) struct Dual {
     pub(crate) values: Vec<f64>,
 }
 
+/// An objective with its shares, its plan, and the curator that released them, if they were released.
+pub(crate) type Prepared = (Ready, Box<dyn Plan>, Option<Curator>);
+
 /// What was released before the run, if anything was.
 #[derive(Debug, Clone)]
 pub(crate) struct Before {
@@ -364,7 +367,7 @@ impl Wanted {
         data: &PrivateData,
         budget: &Budget,
         max_steps: Option<u64>,
-    ) -> Result<(Ready, Box<dyn Plan>, Option<Curator>), CliError> {
+    ) -> Result<Prepared, CliError> {
         let (sizes, by_class) = (Sizes::of(data), groups.by_class());
         let mut limits = limits(max_steps, sizes.row_norm);
         if !self.releases() {
@@ -393,7 +396,7 @@ impl Wanted {
                 NoShares::Run(error) => CliError::from_run(error),
                 other => CliError::flag("--group-shares", other.to_string()),
             };
-            told(error.spent, why)
+            told(*error.spent, why)
         })?;
         let planned = self.plan(shares, by_class, sizes, &before.rest, &limits);
         let (ready, plan) = planned.map_err(|error| told(curator.spent(), error))?;

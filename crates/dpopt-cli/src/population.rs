@@ -107,8 +107,7 @@ fn claim(chosen: &Chosen, outcome: &Outcome) -> Result<Population, String> {
     }
     if !(2.0 * failure < 1.0) {
         return Err(format!(
-            "the certificate and the step to the population fail with probability at most {} each, which is no bound together",
-            failure
+            "the certificate and the step to the population fail with probability at most {failure} each, which is no bound together"
         ));
     }
     Ok(Population {

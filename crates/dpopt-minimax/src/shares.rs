@@ -29,7 +29,7 @@ pub struct SharesReleaseError {
     /// Why.
     pub why: NoShares,
     /// What was released all the same: [`Event::NoOp`] for nothing.
-    pub spent: Event,
+    pub spent: Box<Event>,
 }
 
 /// Why there are no shares.
@@ -46,7 +46,7 @@ pub enum NoShares {
 
 impl SharesReleaseError {
     fn before(error: impl Into<RunError>) -> Self {
-        let (why, spent) = (NoShares::Run(error.into()), Event::NoOp);
+        let (why, spent) = (NoShares::Run(error.into()), Box::new(Event::NoOp));
         Self { why, spent }
     }
 }
@@ -102,7 +102,7 @@ impl SharesPlan {
         match shares_of(&mut means, groups, clip, z) {
             Ok(shares) => Ok((shares, means.into_curator())),
             Err(why) => {
-                let spent = means.curator().spent();
+                let spent = Box::new(means.curator().spent());
                 Err(SharesReleaseError { why, spent })
             }
         }

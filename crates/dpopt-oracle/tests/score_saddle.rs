@@ -8,6 +8,9 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 
+/// What adds to the blocks of x and of y.
+type Blockwise<'a> = &'a dyn Fn((&mut [f64], &mut [f64]));
+
 const ROW_NORM: f64 = 2.0;
 const COLUMNS: usize = 5;
 
@@ -33,7 +36,7 @@ fn shares() -> CellShares {
 /// Of every cell, of a group that nobody knows, and labels that are no cells.
 fn labels(count: usize) -> Vec<f32> {
     let cell = |i: usize| Cell {
-        positive: i % 2 == 0,
+        positive: i.is_multiple_of(2),
         group: i / 2 % 4,
     };
     (0..count)
@@ -63,7 +66,7 @@ fn design(storage: Storage, count: usize) -> Design {
             let mut design = Design::sparse(COLUMNS).unwrap();
             for i in 0..count {
                 let row: Vec<(u32, f32)> = (0..COLUMNS as u32)
-                    .filter(|j| (i as u32 + j) % 3 != 0)
+                    .filter(|j| !(i as u32 + j).is_multiple_of(3))
                     .map(|j| (j, next() as f32))
                     .collect();
                 design.push_row(&row).unwrap();
@@ -284,7 +287,7 @@ fn blocks_are_shortened_one_by_one() {
     let y = [0.1, 0.3, 0.2, 0.1, 0.3];
     let (mut cut, mut left) = (0, 0);
     for i in 0..40 {
-        let field = |loss: &dyn Fn((&mut [f64], &mut [f64]))| {
+        let field = |loss: Blockwise<'_>| {
             let (mut of_x, mut of_y) = (vec![0.0; COLUMNS], vec![0.0; 5]);
             loss((&mut of_x, &mut of_y));
             [of_x, of_y]

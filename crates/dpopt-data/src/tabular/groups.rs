@@ -188,7 +188,7 @@ impl Groups {
         {
             let group = self.of(|at| {
                 let column = &schema.columns()[at].name;
-                share.of.get(column).map(|value| value.as_bytes())
+                share.of.get(column).map(String::as_bytes)
             });
             let class = usize::from(share.of.get(&self.label) == Some(&self.classes[1]));
             let sum: &mut Option<f64> = &mut shares[group as usize][class];
