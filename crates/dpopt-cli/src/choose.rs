@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use clap::Args;
+use dpopt::minimax::SaddleSolver;
 use dpopt::nonconvex::{
     Auto, AutoReason, BoundSense, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch,
     JlFacts, JlPlan, Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS,
@@ -133,9 +134,13 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// A plan of a saddle problem.
-    pub(crate) fn saddle(plan: Box<dyn Plan>, asked: SolverArg) -> Self {
+    pub(crate) fn saddle(
+        solver: &'static SaddleSolver,
+        plan: Box<dyn Plan>,
+        asked: SolverArg,
+    ) -> Self {
         Self {
-            solver: AnySolver::Saddle(&dpopt::minimax::GDA),
+            solver: AnySolver::Saddle(solver),
             plan,
             picked: None,
             claims: Vec::new(),

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use clap::Args;
 use dpopt::data::tabular::{Groups, Schema};
-use dpopt::minimax::{GDA, NoShares, SaddleFacts, SaddleLimits, SharesPlan};
+use dpopt::minimax::{GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver, SharesPlan};
 use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, PlanError, Run, RunError};
 use dpopt::oracle::{
     AucSaddle, Cell, CellShares, EqualOpportunity, GroupDro, Joint, PrivateData, PrivateMean,
@@ -115,6 +115,7 @@ pub(crate) struct ObjectiveArgs {
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) objective: Objective,
+    pub(crate) solver: &'static SaddleSolver,
     origin: Origin,
     weight: f64,
 }
@@ -167,6 +168,7 @@ impl ObjectiveArgs {
         }
         Ok(Some(Wanted {
             objective,
+            solver: saddle_solver(solver),
             origin: self.group_shares.unwrap_or(Origin::Schema),
             weight: self.dual_weight.unwrap_or(DUAL_WEIGHT),
         }))
@@ -213,6 +215,7 @@ impl PlannedObjective {
         let shares = shares.map_err(|error| CliError::flag("--shares", error.to_string()))?;
         let wanted = Wanted {
             objective,
+            solver: saddle_solver(solver),
             origin: Origin::Schema,
             weight: self.dual_weight.unwrap_or(DUAL_WEIGHT),
         };
@@ -262,6 +265,14 @@ fn check_flags(
             Err(CliError::flag("--solver", problem))
         }
         _ => Ok(()),
+    }
+}
+
+/// The solver that was named, and gda for auto.
+fn saddle_solver(asked: SolverArg) -> &'static SaddleSolver {
+    match asked {
+        SolverArg::Saddle(solver) => solver,
+        SolverArg::Auto | SolverArg::Named(_) => &GDA,
     }
 }
 
@@ -444,7 +455,7 @@ impl Wanted {
             Built::EqualOpportunity(of) => facts(sizes, of),
             Built::Auc(of) => facts(sizes, of),
         };
-        let plan: Result<Box<dyn Plan>, PlanError> = (GDA.planner)(&facts, budget, limits);
+        let plan: Result<Box<dyn Plan>, PlanError> = (self.solver.planner)(&facts, budget, limits);
         let ready = Ready {
             objective: self.objective,
             shares,

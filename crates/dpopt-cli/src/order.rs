@@ -51,30 +51,33 @@ impl std::fmt::Display for OrderSeed {
 }
 
 impl OrderArgs {
+    /// Refuses the flag for a solver that reads no slices.
+    pub(crate) fn check(self, solver: AnySolver) -> Result<(), CliError> {
+        let Some(seed) = self.order_seed.filter(|_| !solver.needs_positions()) else {
+            return Ok(());
+        };
+        let all = SOLVERS.iter().copied();
+        let of_use: Vec<_> = all.filter(|solver| solver.needs.positions).collect();
+        let problem = format!(
+            "{solver} reads no slices; it is of use with {} (got {seed})",
+            names(&of_use)
+        );
+        Err(CliError::flag("--order-seed", problem))
+    }
+
     /// These records, in a pseudo-random order if this solver takes slices of them: a table that is sorted in any way is no sample of its
     /// population from place to place, and nobody is asked whether theirs is.
     pub(crate) fn put(self, data: PrivateData, solver: AnySolver) -> Result<PrivateData, CliError> {
-        if solver.needs_positions() {
-            let seed = match self.order_seed {
-                Some(OrderSeed::TableOrder) => return Ok(data),
-                Some(OrderSeed::Seed(seed)) => seed,
-                None => PublicOrder::draw_seed().map_err(Refused::from)?,
-            };
-            let ordered = data.in_random_order(seed);
-            return ordered.map_err(|error| CliError::flag("--order-seed", error.to_string()));
+        if !solver.needs_positions() {
+            return Ok(data);
         }
-        match self.order_seed {
-            None => Ok(data),
-            Some(seed) => {
-                let all = SOLVERS.iter().copied();
-                let of_use: Vec<_> = all.filter(|solver| solver.needs.positions).collect();
-                let problem = format!(
-                    "{solver} reads no slices; it is of use with {} (got {seed})",
-                    names(&of_use)
-                );
-                Err(CliError::flag("--order-seed", problem))
-            }
-        }
+        let seed = match self.order_seed {
+            Some(OrderSeed::TableOrder) => return Ok(data),
+            Some(OrderSeed::Seed(seed)) => seed,
+            None => PublicOrder::draw_seed().map_err(Refused::from)?,
+        };
+        data.in_random_order(seed)
+            .map_err(|error| CliError::flag("--order-seed", error.to_string()))
     }
 }
 

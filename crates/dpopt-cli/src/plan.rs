@@ -180,7 +180,7 @@ impl PlanArgs {
         };
         let limits = limits(max_steps, self.row_norm);
         let (_, plan) = wanted.plan(shares, true, sizes, budget, &limits)?;
-        Ok(Chosen::saddle(plan, self.solver))
+        Ok(Chosen::saddle(wanted.solver, plan, self.solver))
     }
 }
 

@@ -20,7 +20,7 @@ use dpopt::privacy::{
     Adjacency, Checkpoint, Curator, Delta, Epsilon, Event, Guarantee, Ledger, LedgerError,
 };
 
-use crate::args::{self, SolverArg};
+use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
 use crate::by_group::by_group;
 use crate::certificate::{self, Certificate, NoCertificate};
@@ -263,6 +263,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let mut max_steps = None;
     if let Some(wanted) = &wanted {
         args.check_saddle(wanted)?;
+        // Before shares are released.
+        args.check_extras(AnySolver::Saddle(wanted.solver))?;
         max_steps = args.how.of_saddle()?;
     }
     // Of the ranking the class is all; groups are for the summary.
@@ -354,7 +356,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
                 wanted.prepare(groups, &source.schema, &data, &budget, max_steps)?;
             released = curator;
             ready = Some(made);
-            Chosen::saddle(plan, args.solver)
+            Chosen::saddle(wanted.solver, plan, args.solver)
         }
         (Some(Shared::Open(file)), None) if start.is_some() => {
             choose_what_fits(args, &fit, &facts, delta, file)?
@@ -367,8 +369,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     let before = Before::of(released.as_ref(), data.adjacency(), delta);
     chosen.resumed = start.is_some();
-    args.population
-        .check(chosen.solver)
+    args.check_extras(chosen.solver)
         .map_err(|error| before.told(error))?;
     let data = args
         .order

@@ -3,10 +3,17 @@
 use dpopt::oracle::Glm;
 
 use super::TrainArgs;
+use crate::args::AnySolver;
 use crate::error::CliError;
 use crate::objective::{Objective, Wanted};
 
 impl TrainArgs {
+    /// Refuses claims and orders that a solver has no use for.
+    pub(super) fn check_extras(&self, solver: AnySolver) -> Result<(), CliError> {
+        self.population.check(solver)?;
+        self.order.check(solver)
+    }
+
     /// Refuses what no solver of a saddle problem has a use for.
     pub(super) fn check_saddle(&self, wanted: &Wanted) -> Result<(), CliError> {
         let objective = wanted.objective;

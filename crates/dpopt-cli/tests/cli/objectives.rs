@@ -205,3 +205,27 @@ fn plans_need_no_table() {
         &["--shares", "1.2"],
     );
 }
+
+/// A solver that is named is the one that runs, or its refusal is given; and no flag is refused after shares were paid for.
+#[test]
+fn what_is_asked_for_is_run_or_refused_before_a_release() {
+    let place = Place::new();
+    let flags = "train --data t.csv --schema s.toml --delta 1e-5 --epsilon 8 --objective group-dro --group y,c --group-shares release";
+    for solver in dpopt::minimax::SOLVERS {
+        let name = solver.name;
+        let named = format!("{flags} --solver {name}");
+        if solver.bound.is_none() {
+            let json: Value = serde_json::from_str(&place.ok(&format!("{named} --json"))).unwrap();
+            assert_eq!(json["solver"], name);
+        } else {
+            place.fails(&named, 1, &["no bound follows"]);
+        }
+    }
+    for (flag, word) in [("--population", "sosp"), ("--order-seed 3", "tree-spider")] {
+        place.fails(
+            &format!("{flags} {flag}"),
+            1,
+            &[flag.split(' ').next().unwrap(), word],
+        );
+    }
+}
