@@ -239,3 +239,23 @@ fn the_distance_of_y_counts() {
     let found = certified(&problem, &honest, (&x, &y), 1, |std| std);
     assert_eq!(found.hessian.err(), Some(OnlyFirstOrder::DomainMayBind));
 }
+
+/// With next to no coupling nothing but the normal margin of the Hessian is left, and half of the estimates are above the truth.
+#[test]
+fn the_margin_of_the_hessian_counts() {
+    let problem = QuadraticGame::new(vec![-1.0], vec![1e-4], vec![1.0], 4.0).unwrap();
+    let (records, trials) = (100_000, 1000);
+    let (facts, least) = (
+        problem.facts(records),
+        problem.value_least_eigenvalue(&[0.0]),
+    );
+    let (mut wrong, mut above) = (0, 0);
+    for seed in 0..trials {
+        let found = certified(&problem, &facts, (&[0.0], &[0.0]), seed, |std| std);
+        let found = found.hessian.unwrap();
+        wrong += u64::from(found.least > least);
+        above += u64::from(found.estimate > least);
+    }
+    assert!(!beyond(wrong, trials, FAILURE), "{wrong}");
+    assert!(above > trials / 3, "{above}");
+}
