@@ -240,22 +240,30 @@ fn the_distance_of_y_counts() {
     assert_eq!(found.hessian.err(), Some(OnlyFirstOrder::DomainMayBind));
 }
 
-/// With next to no coupling nothing but the normal margin of the Hessian is left, and half of the estimates are above the truth.
+/// With next to no coupling nothing but the normal margins of the norm and of the Hessian is left, and half of the estimates are on the wrong
+/// side.
 #[test]
-fn the_margin_of_the_hessian_counts() {
+fn the_margins_of_norm_and_hessian_count() {
     let problem = QuadraticGame::new(vec![-1.0], vec![1e-4], vec![1.0], 4.0).unwrap();
-    let (records, trials) = (100_000, 1000);
-    let (facts, least) = (
+    let (records, trials, x) = (100_000, 1000, [0.5]);
+    let (facts, slope, least) = (
         problem.facts(records),
-        problem.value_least_eigenvalue(&[0.0]),
+        problem.value_slope(&x),
+        problem.value_least_eigenvalue(&x),
     );
-    let (mut wrong, mut above) = (0, 0);
+    let (mut wrong, mut below, mut above) = ([0, 0], 0, 0);
     for seed in 0..trials {
-        let found = certified(&problem, &facts, (&[0.0], &[0.0]), seed, |std| std);
-        let found = found.hessian.unwrap();
-        wrong += u64::from(found.least > least);
-        above += u64::from(found.estimate > least);
+        let y = problem.best_response(&x);
+        let found = certified(&problem, &facts, (&x, &y), seed, |std| std);
+        let hessian = found.hessian.unwrap();
+        wrong[0] += u64::from(found.gradient < slope);
+        wrong[1] += u64::from(hessian.least > least);
+        below += u64::from(found.norm.norm < slope);
+        above += u64::from(hessian.estimate > least);
     }
-    assert!(!beyond(wrong, trials, FAILURE), "{wrong}");
-    assert!(above > trials / 3, "{above}");
+    assert!(
+        wrong.iter().all(|wrong| !beyond(*wrong, trials, FAILURE)),
+        "{wrong:?}"
+    );
+    assert!(below > trials / 3 && above > trials / 3, "{below} {above}");
 }
