@@ -15,7 +15,7 @@ use clap::Args;
 use dpopt::data::formats::Format;
 use dpopt::data::tabular::Groups;
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
-use dpopt::oracle::{Glm, PrivateData};
+use dpopt::oracle::PrivateData;
 use dpopt::privacy::{
     Adjacency, Checkpoint, Curator, Delta, Epsilon, Event, Guarantee, Ledger, LedgerError,
 };
@@ -34,6 +34,7 @@ use crate::fit::{Fit, NetworkArgs, SeedArgs};
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
+use crate::loss::{LinkArgs, LossName};
 use crate::model::{Model, Trained};
 use crate::no_bound::NoBound;
 use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready};
@@ -104,8 +105,10 @@ pub(crate) struct TrainArgs {
     /// Labels of the test set, where they are in a file of their own
     #[arg(long, value_name = "FILE", requires = "test")]
     test_labels: Option<PathBuf>,
-    #[arg(long, default_value = "logistic", value_parser = args::loss, help = args::loss_help())]
-    loss: Glm,
+    #[arg(long, default_value = "logistic", help = args::loss_help())]
+    loss: LossName,
+    #[command(flatten)]
+    link: LinkArgs,
     #[command(flatten)]
     objective: ObjectiveArgs,
     #[command(flatten)]
@@ -253,7 +256,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
-    let fit = Fit::new(args.loss, &args.network)?;
+    let fit = Fit::new(args.loss, &args.network, (args.link, args.how.columns()))?;
     fit.check_label(source.schema.label())?;
     fit.check_projected(args.how.projects())?;
     let groups = args.objective.groups(&source.schema)?;
@@ -293,7 +296,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let checkpoint = args.checkpoints.read()?;
     // A walk from a checkpoint does not start from a seed.
     let fit = match checkpoint {
-        None => fit.seeded(args.seed),
+        None => fit.seeded(args.seed, args.solver.escapes_saddles()),
         Some(_) => fit,
     };
     args.checkpoints.check(args.force)?;
@@ -310,6 +313,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         Some(groups) => grouped_data(how, &source, groups)?,
         None => private_data(how, &source)?,
     };
+    fit.check_ball(data.row_norm())?;
     let facts = PublicFacts::glm(
         data.public_records(),
         fit.dim(data.dim()),
@@ -385,7 +389,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         (_, true) => Some(NoBound::MaybeRead),
         _ => None,
     };
-    if let Some(warning) = chosen.may_learn_nothing() {
+    for warning in chosen.warnings() {
         warn(&warning);
         warnings.push(warning);
     }
@@ -655,8 +659,9 @@ fn descend(
                 },
             ),
             None => {
-                let run = GlmRun::new(data, args.loss, curator)
+                let run = GlmRun::new(data, job.fit.loss, curator)
                     .of_network(job.fit.network)
+                    .of_link(job.fit.link)
                     .with_threads(threads)
                     .starting_at(job.start);
                 certificate::run(run, job.chosen, args.how.projects(), &mut watcher)

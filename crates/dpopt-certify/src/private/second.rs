@@ -1,6 +1,6 @@
 //! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
 
-use dpopt_oracle::{Oracle as _, PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{PlanError, PublicFacts, SecondOrderTargets};
 use serde::Serialize;
@@ -203,7 +203,8 @@ impl SecondOrderPlan {
         over: Which<'_>,
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
         let gradient = self.gradient.release_over(mean, point, over)?.interval;
-        let known = mean.facts();
+        // Of this point alone, as the certificate is.
+        let known = mean.constants_at(point);
         let mut found = SecondOrderCertificate {
             certified: false,
             clipped: self.gradient.clips(known.lipschitz) || self.curvature.clips(known.smoothness),

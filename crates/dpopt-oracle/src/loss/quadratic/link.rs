@@ -78,6 +78,18 @@ impl QuadraticLink {
         self.rank
     }
 
+    /// R: the radius of the ball that the constants hold on.
+    #[must_use]
+    pub fn ball(&self) -> f64 {
+        self.ball
+    }
+
+    /// b.
+    #[must_use]
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
     /// phi.
     #[must_use]
     pub fn phi(&self) -> Glm {
@@ -89,6 +101,50 @@ impl QuadraticLink {
     #[must_use]
     pub fn of_one_column(&self) -> Self {
         Self { rank: 1, ..*self }
+    }
+
+    /// Constants on the ball, for rows of norm at most `row_norm` and labels within `[-Y, Y]`, Y = `label_bound`.
+    #[must_use]
+    pub fn constants_within(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
+        let phi = self.phi.constants_within(1.0, label_bound);
+        self.constants_where(self.ball, row_norm, (phi, label_bound))
+    }
+
+    /// Constants that hold at a public point, for such rows and labels.
+    ///
+    /// # Formula
+    /// Those of the operator norm of U, which is at most the root of the largest row sum of |U^T U|; with the slopes and values of phi for q
+    /// in [0, X^2 ||U||^2]. The gap is F(U) - min F, at most the largest phi at an end of that interval: phi is monotone in q, or falls and
+    /// then rises.
+    ///
+    /// # Shapes
+    /// `point`: (p, r).
+    #[must_use]
+    pub fn constants_of(
+        &self,
+        point: &[f64],
+        row_norm: f64,
+        label_bound: Option<f64>,
+    ) -> Constants {
+        let size = operator_norm(self.rank, point);
+        let most = (row_norm * size).powi(2);
+        let mut phi = self.phi.constants_within(1.0, label_bound);
+        let slope = self
+            .phi
+            .largest_slope(-self.threshold, most - self.threshold);
+        phi.lipschitz = slope.min(phi.lipschitz);
+        Constants {
+            initial_gap: self.gap_within(size, row_norm, label_bound),
+            ..self.constants_where(size, row_norm, (phi, label_bound))
+        }
+    }
+
+    /// F(U) - min F at most, where ||U||_F <= `size`, at most the largest phi at an end of [-b, X^2 size^2 - b].
+    #[must_use]
+    pub fn gap_within(&self, size: f64, row_norm: f64, label_bound: Option<f64>) -> f64 {
+        let ends = [0.0, (row_norm * size).powi(2)];
+        let ends = ends.map(|q| self.phi.largest_at(q - self.threshold, label_bound));
+        ends[0].max(ends[1])
     }
 
     /// A public start of Frobenius norm `length`, of independent uniform entries drawn from a seed: U = 0 is stationary. It depends on
@@ -236,30 +292,14 @@ impl Loss for QuadraticLink {
     }
 
     fn constants_on(&self, records: &Examples) -> Constants {
-        let phi = self.phi.constants_within(1.0, records.label_bound());
-        self.constants_within(records, self.ball, phi)
+        self.constants_within(records.row_norm(), records.label_bound())
     }
 
-    /// On the operator norm of U, which is at most the root of the largest row sum of |U^T U|; and on the slopes and values of phi for q in
-    /// [0, X^2 ||U||^2]. The gap is F(U) - min F, at most the largest phi at an end of that interval: phi is monotone in q, or falls and then
-    /// rises.
     fn constants_at(&self, records: &Examples, point: &[f64]) -> Constants {
         if point.len() != self.dim(records) {
             return self.constants_on(records);
         }
-        let size = operator_norm(self.rank, point);
-        let most = (records.row_norm() * size).powi(2);
-        let mut phi = self.phi.constants_within(1.0, records.label_bound());
-        let slope = self
-            .phi
-            .largest_slope(-self.threshold, most - self.threshold);
-        phi.lipschitz = slope.min(phi.lipschitz);
-        let ends =
-            [0.0, most].map(|q| (self.phi).largest_at(q - self.threshold, records.label_bound()));
-        Constants {
-            initial_gap: ends[0].max(ends[1]),
-            ..self.constants_within(records, size, phi)
-        }
+        self.constants_of(point, records.row_norm(), records.label_bound())
     }
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
@@ -270,12 +310,17 @@ impl Loss for QuadraticLink {
 
 impl QuadraticLink {
     /// Where ||U||, in operator norm, is at most `size`: ||grad q|| = 2 ||x|| ||U^T x|| <= 2 X^2 ||U||.
-    fn constants_within(&self, records: &Examples, size: f64, phi: Constants) -> Constants {
-        let square = records.row_norm() * records.row_norm();
+    fn constants_where(
+        &self,
+        size: f64,
+        row_norm: f64,
+        (phi, label_bound): (Constants, Option<f64>),
+    ) -> Constants {
+        let square = row_norm * row_norm;
         let (gradient, hessian) = (2.0 * square * size, 2.0 * square);
         let norms = (hessian, hessian * (self.rank as f64).sqrt());
         Constants {
-            initial_gap: self.phi.largest_at(-self.threshold, records.label_bound()),
+            initial_gap: self.phi.largest_at(-self.threshold, label_bound),
             ..constants(phi, gradient, norms)
         }
     }
