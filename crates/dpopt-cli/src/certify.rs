@@ -134,6 +134,10 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     let link = model.link()?;
     // At this point, and not on a ball: a certificate is of the point alone.
     let constants = match link {
+        // At 0 all gradients are, and a bound has to be above that.
+        Some(link) if point.iter().all(|u| *u == 0.0) => {
+            link.constants_within(data.row_norm(), data.label_bound())
+        }
         Some(link) => link.constants_of(&point, data.row_norm(), data.label_bound()),
         None => loss.phi.constants_within(data.row_norm(), data.label_bound()),
     };

@@ -121,6 +121,14 @@ impl FromStr for Project {
     }
 }
 
+/// How far a walk went that should have stayed in a ball around 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reach {
+    pub(crate) walk: f64,
+    pub(crate) result: f64,
+    pub(crate) ball: f64,
+}
+
 /// A planned solver.
 pub(crate) struct Chosen {
     pub(crate) solver: AnySolver,
@@ -135,6 +143,8 @@ pub(crate) struct Chosen {
     pub(crate) by_rule: bool,
     /// What is odd about the facts that it was planned with.
     pub(crate) odd: Option<String>,
+    /// The largest norms of the points of the walk and of the result, where constants hold on a ball only, and its radius.
+    pub(crate) reach: Option<Reach>,
     /// Why slices of these records may be no fresh sample of the population; none where nothing tells against it.
     pub(crate) no_sample: Option<NoBound>,
 }
@@ -154,6 +164,7 @@ impl Chosen {
             resumed: false,
             by_rule: asked == SolverArg::Auto,
             odd: None,
+            reach: None,
             no_sample: None,
         }
     }
@@ -168,6 +179,14 @@ impl Chosen {
         }
         // What was released of the result itself holds of the records wherever the walk began.
         let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
+        // A certificate asks nothing of the walk.
+        let outside = |reach: &Reach| match certified {
+            Some(_) => !(reach.result <= reach.ball),
+            None => !(reach.walk.max(reach.result) <= reach.ball),
+        };
+        if self.reach.as_ref().is_some_and(outside) {
+            return Err(NoBound::LeftBall);
+        }
         // Unless it is said of the population: of that, records that the start hangs on are no fresh sample.
         let of_population = self.plan.bound_sense().of_population();
         if self.resumed && (of_population || certified.is_none()) {
@@ -449,6 +468,7 @@ impl ChooseArgs {
                 .hessian
                 .filter(|_| solver.needs.hessian)
                 .and_then(|hessian| hessian.warning(facts)),
+            reach: None,
             no_sample: None,
         })
     }
@@ -635,6 +655,7 @@ mod tests {
             claims: Vec::new(),
             resumed: false,
             odd: None,
+            reach: None,
             no_sample: None,
         };
         let why = chosen.bound_of(&outcome).unwrap_err();

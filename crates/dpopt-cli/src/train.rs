@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::data::formats::Format;
 use dpopt::data::tabular::Groups;
+use dpopt::linalg::norm;
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
 use dpopt::oracle::PrivateData;
 use dpopt::privacy::{
@@ -25,7 +26,7 @@ use crate::artefacts::{FILES, MODEL, OutDir};
 use crate::by_group::by_group;
 use crate::certificate::{self, Certificate, NoCertificate};
 use crate::checkpoints::{CheckpointArgs, Saver};
-use crate::choose::{ChooseArgs, Chosen};
+use crate::choose::{ChooseArgs, Chosen, Reach};
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
@@ -166,11 +167,14 @@ struct Watcher<'a> {
     interrupt: Interrupt,
     saver: Saver,
     released: bool,
+    /// The largest norm of a point.
+    longest: f64,
 }
 
 impl Observer for Watcher<'_> {
     fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
         self.released = true;
+        self.longest = self.longest.max(norm(release.point));
         self.record.add(release, self.plan);
         self.progress.step();
         self.saver.on_release(release);
@@ -193,6 +197,7 @@ struct Finished {
     spent: Event,
     record: Recorder,
     seconds: f64,
+    reach: Option<Reach>,
     /// Why the last checkpoint is missing, if it is.
     trouble: Option<String>,
 }
@@ -258,6 +263,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     )?;
     let fit = Fit::new(args.loss, &args.network, (args.link, args.how.columns()))?;
     fit.check_label(source.schema.label())?;
+    args.population.check_fit(&fit)?;
+    fit.check_ball(source.schema.row_norm())?;
     fit.check_projected(args.how.projects())?;
     let groups = args.objective.groups(&source.schema)?;
     let wanted = args
@@ -313,7 +320,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         Some(groups) => grouped_data(how, &source, groups)?,
         None => private_data(how, &source)?,
     };
-    fit.check_ball(data.row_norm())?;
     let facts = PublicFacts::glm(
         data.public_records(),
         fit.dim(data.dim()),
@@ -440,6 +446,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     let finished = descend(args, &data, &job, curator, &interrupt, saver)
         .map_err(|error| before.told(error))?;
+    chosen.reach = finished.reach;
     // The run is paid for: from here on nothing may keep its model from being written.
     interrupt.writing();
     if let Some(trouble) = &finished.trouble {
@@ -649,6 +656,7 @@ fn descend(
         interrupt: interrupt.clone(),
         saver,
         released: false,
+        longest: 0.0,
     };
     let clock = Stopwatch::start();
     let result =
@@ -678,6 +686,15 @@ fn descend(
             error
         }
     })?;
+    let reach = job.fit.link.map(|link| Reach {
+        walk: watcher.longest,
+        result: norm(&outcome.point),
+        ball: link.ball(),
+    });
+    let certificate = match reach {
+        Some(reach) if !(reach.walk <= reach.ball) => certificate.and(Err(NoCertificate::LeftBall)),
+        _ => certificate,
+    };
     let mut saver = watcher.saver;
     saver.save(&outcome.point, outcome.steps);
     let guarantee = curator
@@ -691,6 +708,7 @@ fn descend(
         spent: curator.spent(),
         record: watcher.record,
         seconds,
+        reach,
         trouble: saver.trouble(),
     })
 }
