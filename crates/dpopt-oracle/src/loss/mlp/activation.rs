@@ -110,6 +110,32 @@ impl Activation {
         }
     }
 
+    /// [`Activation::apply`], and the second derivatives: see [`Activation::smoothness`].
+    pub(in crate::loss) fn apply_twice(
+        self,
+        values: &mut [f64],
+        slopes: &mut [f64],
+        bends: &mut [f64],
+    ) {
+        if self == Self::Silu {
+            bends.copy_from_slice(values);
+            logistic(bends);
+        }
+        self.apply(values, slopes);
+        let both = values.iter().zip(&*slopes);
+        for (bend, (value, slope)) in bends.iter_mut().zip(both) {
+            *bend = match self {
+                Self::Tanh => -2.0 * value * slope,
+                Self::Sigmoid => slope * (1.0 - 2.0 * value),
+                // The slope is the logistic function.
+                Self::Softplus => slope * (1.0 - slope),
+                // So is what stands here, s: z s is the value.
+                Self::Silu => (1.0 - *bend) * (2.0 * *bend + value * (1.0 - 2.0 * *bend)),
+                Self::Relu => 0.0,
+            };
+        }
+    }
+
     /// The changes of output and slope from input z to z + `change`, without cancellation: replaces `change`
     /// by that of the output and fills in that of the slope.
     pub(in crate::loss) fn change(self, inputs: &[f64], changes: &mut [f64], slopes: &mut [f64]) {
@@ -213,6 +239,26 @@ mod tests {
                 (slopes[0] - slope).abs() < 2e-15,
                 "{activation:?} {slopes:?}"
             );
+        }
+    }
+
+    /// Second derivatives at 0.75 to 16 digits, computed with 50: -2 tanh (1 - tanh^2) and so on.
+    #[test]
+    fn bends_are_the_second_derivatives() {
+        let cases = [
+            (Activation::Tanh, -0.757_841_702_278_021_4),
+            (Activation::Sigmoid, -0.078_084_283_078_144_41),
+            (Activation::Softplus, 0.217_894_993_761_814_04),
+            (Activation::Silu, 0.377_226_775_215_019_74),
+            (Activation::Relu, 0.0),
+        ];
+        for (activation, expected) in cases {
+            let (mut values, mut slopes, mut bends) = ([0.75], [f64::NAN], [f64::NAN]);
+            activation.apply_twice(&mut values, &mut slopes, &mut bends);
+            assert!((bends[0] - expected).abs() < 4e-16, "{activation:?} {bends:?}");
+            let (mut plain, mut same) = ([0.75], [f64::NAN]);
+            activation.apply(&mut plain, &mut same);
+            assert_eq!((values, slopes), (plain, same));
         }
     }
 

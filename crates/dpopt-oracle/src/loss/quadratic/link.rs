@@ -217,6 +217,69 @@ impl QuadraticLink {
         (2.0 * slope, 4.0 * curvature)
     }
 
+    /// Adds `times` (2 phi' s + 4 phi'' <t, s> t).
+    fn add_second(
+        &self,
+        products: &[f64],
+        along: &[f64],
+        label: f64,
+        times: f64,
+        out: &mut [f64],
+    ) {
+        let (slope, curvature) = self.second(products, label);
+        let common: f64 = products.iter().zip(along).map(|(t, s)| t * s).sum();
+        let (slope, common) = (times * slope, times * curvature * common);
+        for ((out, t), s) in out.iter_mut().zip(products).zip(along) {
+            *out += slope * s + common * t;
+        }
+    }
+
+    /// Products of Hessians with a direction.
+    fn second_pass<M>(
+        &self,
+        records: &Examples,
+        positions: &Positions<'_>,
+        factors: [M; 2],
+        sum: &mut LatticeSum,
+    ) where
+        [M; 2]: Factors<2>,
+    {
+        linear_pass(records, positions, factors, sum, |block| {
+            let [products, along] = block.products;
+            let rows = products.chunks_exact(self.rank);
+            let rows = rows.zip(along.chunks_exact(self.rank)).zip(block.labels);
+            let rows = rows.zip(block.multiples.chunks_exact_mut(self.rank));
+            for (((t, s), label), out) in rows {
+                out.fill(0.0);
+                self.add_second(t, s, *label, 1.0, out);
+            }
+        });
+    }
+
+    /// Of changes of Hessians.
+    fn second_changes<M>(
+        &self,
+        records: &Examples,
+        positions: &Positions<'_>,
+        factors: [M; 3],
+        sum: &mut LatticeSum,
+    ) where
+        [M; 3]: Factors<3>,
+    {
+        linear_pass(records, positions, factors, sum, |block| {
+            let [before, after, along] = block.products;
+            let rows = before.chunks_exact(self.rank);
+            let rows = rows.zip(after.chunks_exact(self.rank));
+            let rows = rows.zip(along.chunks_exact(self.rank)).zip(block.labels);
+            let rows = rows.zip(block.multiples.chunks_exact_mut(self.rank));
+            for ((((before, after), s), label), out) in rows {
+                out.fill(0.0);
+                self.add_second(after, s, *label, 1.0, out);
+                self.add_second(before, s, *label, -1.0, out);
+            }
+        });
+    }
+
     fn pass<M>(
         &self,
         records: &Examples,
@@ -403,13 +466,55 @@ impl TwiceDifferentiable for QuadraticLink {
         out: &mut [f64],
     ) {
         let products = self.products(record.row, point);
-        let mut along = self.products(record.row, direction);
+        let along = self.products(record.row, direction);
+        let mut multiples = vec![0.0; self.rank];
+        self.add_second(&products, &along, record.label, 1.0, &mut multiples);
+        add_outer(record.row, &multiples, out);
+    }
+
+    fn curvature_along(&self, record: Example<'_>, point: &[f64], direction: &[f64]) -> f64 {
+        let (products, along) = (
+            self.products(record.row, point),
+            self.products(record.row, direction),
+        );
         let (slope, curvature) = self.second(&products, record.label);
         let common: f64 = products.iter().zip(&along).map(|(t, s)| t * s).sum();
-        for (s, t) in along.iter_mut().zip(&products) {
-            *s = slope * *s + curvature * common * t;
+        let square: f64 = along.iter().map(|s| s * s).sum();
+        slope * square + curvature * common * common
+    }
+
+    fn add_hessian_vectors(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let points = [point, direction];
+        if self.rank == 1 {
+            self.second_pass(records, &positions, points, sum);
+        } else {
+            let layers = points.map(|point| UnitWeights::new(self.rank, point));
+            self.second_pass(records, &positions, layers, sum);
         }
-        add_outer(record.row, &along, out);
+    }
+
+    fn add_hessian_changes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        (from, to): (&[f64], &[f64]),
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let points = [from, to, direction];
+        if self.rank == 1 {
+            self.second_changes(records, &positions, points, sum);
+        } else {
+            let layers = points.map(|point| UnitWeights::new(self.rank, point));
+            self.second_changes(records, &positions, layers, sum);
+        }
     }
 
     /// 2 phi' + 4 t^2 phi'' and x, where r = 1.
