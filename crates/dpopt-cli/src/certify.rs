@@ -139,7 +139,9 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
             link.constants_within(data.row_norm(), data.label_bound())
         }
         Some(link) => link.constants_of(&point, data.row_norm(), data.label_bound()),
-        None => loss.phi.constants_within(data.row_norm(), data.label_bound()),
+        None => loss
+            .phi
+            .constants_within(data.row_norm(), data.label_bound()),
     };
     let facts = PublicFacts::glm(
         data.public_records(),
@@ -176,7 +178,12 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         .or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let (found, settled) = match link {
-        Some(link) => release(&plan, PrivateMean::new(&data, link, curator)?, threads, &point)?,
+        Some(link) => release(
+            &plan,
+            PrivateMean::new(&data, link, curator)?,
+            threads,
+            &point,
+        )?,
         None => {
             let means = PrivateMean::new(&data, loss.phi, curator)?;
             release(&plan, means, threads, &point)?

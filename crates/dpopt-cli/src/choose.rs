@@ -343,7 +343,10 @@ impl ChooseArgs {
         if let Some(constants) = self.walk_constants
             && !matches!(solver, SolverArg::Named(solver) if in_slices(solver))
         {
-            let problem = format!("only {} has a use for it (got {constants})", listed(in_slices));
+            let problem = format!(
+                "only {} has a use for it (got {constants})",
+                listed(in_slices)
+            );
             return useless("--walk-constants", problem);
         }
         let smooths = |solver: &Solver| solver.needs.values && solver.needs.goldstein;

@@ -90,16 +90,15 @@ impl LinkArgs {
         if !loss.quadratic {
             return match self.ball {
                 Some(_) => {
-                    let problem =
-                        format!("{loss} has no use for it; it is of use with --loss quadratic:{loss}");
+                    let problem = format!(
+                        "{loss} has no use for it; it is of use with --loss quadratic:{loss}"
+                    );
                     Err(CliError::flag("--ball", problem))
                 }
                 None => Ok(None),
             };
         }
-        let missing = |flag, what: &str| {
-            CliError::flag(flag, format!("{loss} needs it: {what}"))
-        };
+        let missing = |flag, what: &str| CliError::flag(flag, format!("{loss} needs it: {what}"));
         let rank = rank.ok_or_else(|| missing("--rank", "the number of columns of the factor"))?;
         let ball = self
             .ball

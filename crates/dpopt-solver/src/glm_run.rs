@@ -104,7 +104,7 @@ impl<'a> GlmRun<'a> {
             }
         }
         if let Some(network) = self.network {
-            let means = PrivateMean::new(data, network, self.curator)?;
+            let means = PrivateMean::new(data, network, self.curator)?.with_hessians();
             return on_means(means.with_threads(self.threads), plan, run);
         }
         if let Some(link) = self.link {

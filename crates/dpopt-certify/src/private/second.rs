@@ -289,9 +289,7 @@ impl SecondOrderPlan {
             direction: None,
         };
         if gradient.high <= self.targets.gradient {
-            let curvature = self
-                .curvature
-                .release_over(mean, (point, subspace), over)?;
+            let curvature = self.curvature.release_over(mean, (point, subspace), over)?;
             found.certified = curvature.interval.low >= -self.targets.curvature;
             found.curvature = Some(curvature.interval);
             found.direction = Some(curvature.direction);

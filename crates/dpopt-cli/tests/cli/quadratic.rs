@@ -16,7 +16,9 @@ fn place(records: usize) -> Place {
     let place = Place::new();
     let mut state = 7u64;
     let mut number = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (state >> 40) as f64 / f64::from(1u32 << 23) - 1.0
     };
     let mut text = String::new();
@@ -26,7 +28,10 @@ fn place(records: usize) -> Place {
         writeln!(text, "{differ} 1:{} 2:{} 3:{}", x[0], x[1], x[2]).unwrap();
     }
     place.put("d.svm", &text);
-    place.put("test.svm", &text.lines().take(300).collect::<Vec<_>>().join("\n"));
+    place.put(
+        "test.svm",
+        &text.lines().take(300).collect::<Vec<_>>().join("\n"),
+    );
     place.put("d.toml", SCHEMA);
     place
 }
@@ -49,8 +54,20 @@ fn a_factor_is_trained_applied_and_certified() {
         &format!("{LOSS} --solver dp-sgd --epsilon 40 --test test.svm --out o"),
     );
     assert_eq!(
-        (&found["loss"], &found["rank"], &found["ball"], &found["factor_seed"], &found["dim"]),
-        (&"quadratic:logistic".into(), &2.into(), &3.0.into(), &0.into(), &6.into())
+        (
+            &found["loss"],
+            &found["rank"],
+            &found["ball"],
+            &found["factor_seed"],
+            &found["dim"]
+        ),
+        (
+            &"quadratic:logistic".into(),
+            &2.into(),
+            &3.0.into(),
+            &0.into(),
+            &6.into()
+        )
     );
     // By the side of x alone no half-plane tells them apart; by its square one does.
     assert!(found["test_auc"].as_f64().unwrap() > 0.9, "{found}");
@@ -114,7 +131,9 @@ fn every_solver_runs_it_or_is_refused() {
             _ => "",
         };
         let flags = format!("{LOSS} --solver {solver} --epsilon 1e5 --max-steps 4 {more}");
-        let output = place.run(&format!("train --data d.svm --schema d.toml --json {flags}"));
+        let output = place.run(&format!(
+            "train --data d.svm --schema d.toml --json {flags}"
+        ));
         match output.status.code() {
             Some(0) => {
                 let found: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -172,7 +191,12 @@ fn a_walk_that_leaves_its_ball_states_no_bound() {
     };
     // The minimiser is at about 2.
     let (inside, outside) = (run("20"), run("0.6"));
-    let why = |found: &Value| found["no_bound_because"].as_str().unwrap_or_default().to_owned();
+    let why = |found: &Value| {
+        found["no_bound_because"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     assert!(!why(&inside).contains("--ball"), "{inside}");
     assert_eq!(outside["bound"], Value::Null);
     assert!(why(&outside).contains("--ball"), "{outside}");
@@ -188,15 +212,36 @@ fn flags_of_factors_are_checked_before_a_record_is_read() {
     let quadratic = "--loss quadratic:logistic";
     for (flags, words) in [
         (format!("{quadratic} --ball 3"), ["--rank", "columns"]),
-        (format!("{quadratic} --rank 2"), ["--ball", "ball of factors"]),
-        (format!("{quadratic} --rank 2 --ball 0.4"), ["--ball", "0.4 is below 0.5"]),
-        (format!("{quadratic} --rank 2 --ball 0"), ["--ball", "positive"]),
+        (
+            format!("{quadratic} --rank 2"),
+            ["--ball", "ball of factors"],
+        ),
+        (
+            format!("{quadratic} --rank 2 --ball 0.4"),
+            ["--ball", "0.4 is below 0.5"],
+        ),
+        (
+            format!("{quadratic} --rank 2 --ball 0"),
+            ["--ball", "positive"],
+        ),
         ("--ball 3".to_owned(), ["--ball", "quadratic:logistic"]),
         (format!("{LOSS} --hidden 4"), ["--hidden", "factor"]),
-        (format!("{LOSS} --project 2 --solver noisy-gd"), ["--project", "factor"]),
-        (format!("{LOSS} --solver sosp --population"), ["--population", "ball"]),
-        (format!("{LOSS} --objective auc"), ["--loss", "logistic score"]),
-        ("--loss quadratic:logstic --rank 2 --ball 3".to_owned(), ["--loss", "logistic"]),
+        (
+            format!("{LOSS} --project 2 --solver noisy-gd"),
+            ["--project", "factor"],
+        ),
+        (
+            format!("{LOSS} --solver sosp --population"),
+            ["--population", "ball"],
+        ),
+        (
+            format!("{LOSS} --objective auc"),
+            ["--loss", "logistic score"],
+        ),
+        (
+            "--loss quadratic:logstic --rank 2 --ball 3".to_owned(),
+            ["--loss", "logistic"],
+        ),
     ] {
         place.fails(
             &format!("train --data d.svm --schema d.toml {flags}"),
@@ -262,7 +307,9 @@ fn facts_of_hessians_are_checked() {
             &["C_F = 1.5", "2"],
         );
         for (frobenius, warned) in [("6", false), ("6.1", true)] {
-            let flags = of(&format!("--hessian-lipschitz 1 --hessian-frobenius {frobenius}"));
+            let flags = of(&format!(
+                "--hessian-lipschitz 1 --hessian-frobenius {frobenius}"
+            ));
             let output = place.run(&flags);
             assert!(output.status.success(), "{flags}");
             let said = crate::support::stderr(&output);

@@ -50,6 +50,8 @@ pub enum NetworkError {
 /// - L1 = (max|phi''| (A V)^2 + G max|v_j| max|act''|) X^2, where both functions have such bounds: the Hessian is phi'' times the square of
 ///   the gradient of z, plus phi' times a matrix of the blocks v_j act''_j x x^T on its diagonal. Infinite with ReLU or a head with
 ///   kinks.
+/// - C_F = (max|phi''| (A V)^2 + G V max|act''|) X^2: the blocks are at right angles, and sum v_j^2 = V^2. rho = (max|phi'''| (A V)^3 +
+///   3 max|phi''| A V max|v_j| max|act''| + G max|v_j| max|act'''|) X^3, from the third derivative along a unit vector.
 /// - F(0) - min F <= the head's largest value at an output of 0: heads are not negative, and at W = 0 the output is 0, since the v_j come
 ///   in opposite pairs. The same holds at [`Network::start`], where both units of a pair have the same weights.
 ///
@@ -157,13 +159,21 @@ impl Network {
         let steep = self.activation.lipschitz() * self.scale;
         let single = self.scale / (self.units as f64).sqrt();
         let curved = head.lipschitz * single * self.activation.smoothness();
-        let smoothness = (head.smoothness * steep * steep + curved) * row_norm * row_norm;
+        let square = row_norm * row_norm;
+        let outer = head.smoothness * steep * steep;
+        // The blocks are at right angles: ||v|| in the place of max|v_j|.
+        let blocks = head.lipschitz * self.scale * self.activation.smoothness();
+        let bent = 3.0 * head.smoothness * steep * single * self.activation.smoothness();
+        let third = head.lipschitz * single * self.activation.third();
+        let rho = (head.hessian_lipschitz * steep.powi(3) + bent + third) * row_norm.powi(3);
         Constants::new(
             head.lipschitz * steep * row_norm,
-            smoothness,
+            (outer + curved) * square,
             self.head.largest_at(0.0, label_bound),
             Convexity::Nonconvex,
         )
+        .with_hessian_frobenius((outer + blocks) * square)
+        .with_hessian_lipschitz(rho)
     }
 
     /// A point to start from, a function of `seed` and public numbers alone; from the origin a network of ReLUs never moves.

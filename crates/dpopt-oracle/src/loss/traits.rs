@@ -302,12 +302,7 @@ pub trait TwiceDifferentiable: Differentiable {
     );
 
     /// <v, hess f(w) v>, v = `direction`.
-    fn curvature_along(
-        &self,
-        record: RecordOf<'_, Self>,
-        point: &[f64],
-        direction: &[f64],
-    ) -> f64 {
+    fn curvature_along(&self, record: RecordOf<'_, Self>, point: &[f64], direction: &[f64]) -> f64 {
         let mut product = vec![0.0; point.len()];
         self.hessian_vector(record, point, direction, &mut product);
         dot(direction, &product)

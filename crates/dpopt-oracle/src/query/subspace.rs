@@ -190,7 +190,12 @@ mod tests {
                 other => panic!("{other}"),
             }
         }
-        for (dim, columns) in [(3, vec![]), (3, vec![1.0; 4]), (2, vec![1.0; 6]), (0, vec![1.0])] {
+        for (dim, columns) in [
+            (3, vec![]),
+            (3, vec![1.0; 4]),
+            (2, vec![1.0; 6]),
+            (0, vec![1.0]),
+        ] {
             let error = Subspace::new(dim, columns).unwrap_err();
             assert!(matches!(error, SubspaceError::Shape { .. }), "{error}");
         }

@@ -218,14 +218,7 @@ impl QuadraticLink {
     }
 
     /// Adds `times` (2 phi' s + 4 phi'' <t, s> t).
-    fn add_second(
-        &self,
-        products: &[f64],
-        along: &[f64],
-        label: f64,
-        times: f64,
-        out: &mut [f64],
-    ) {
+    fn add_second(&self, products: &[f64], along: &[f64], label: f64, times: f64, out: &mut [f64]) {
         let (slope, curvature) = self.second(products, label);
         let common: f64 = products.iter().zip(along).map(|(t, s)| t * s).sum();
         let (slope, common) = (times * slope, times * curvature * common);
