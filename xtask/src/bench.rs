@@ -27,7 +27,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]...]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]...]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -51,6 +51,7 @@ impl Options {
                     let folder = words.next().ok_or(format!("{word} needs a folder"))?;
                     options.census = Some((table, (*folder).to_owned()));
                 }
+                "--phase" => options.census = Some((Table::Phase, String::new())),
                 // Those of the table come after its folder.
                 other if options.census.is_some() => options.rest.push(other.to_owned()),
                 other => return Err(format!("bench has no option `{other}`")),
@@ -171,6 +172,9 @@ mod tests {
         assert_eq!(ages.rest, ["--tau", "0.9"]);
         let pairs = Options::read(&["--pairs", "data"]).expect("options");
         assert_eq!(pairs.census, Some((Table::Pairs, "data".to_owned())));
+        let phase = Options::read(&["--phase", "--only", "sosp"]).expect("options");
+        assert_eq!(phase.census, Some((Table::Phase, String::new())));
+        assert_eq!(phase.rest, ["--only", "sosp"]);
         assert!(census.quick && census.rest == ["--only", "dp-sgd"]);
         for bad in [
             &["--json"][..],
