@@ -62,7 +62,9 @@ impl Options {
 }
 
 /// The binaries of the benchmarks, in the order of their tables.
-const BINARIES: [&str; 3] = ["speed", "pass", "certify"];
+const BINARIES: [&str; 4] = ["speed", "pass", "certify", "second"];
+/// Of these, what needs every crate.
+const WHOLE: &str = "second";
 
 /// Builds and runs the release binaries, prints their tables, and writes their rows as one list. A missed
 /// target is shown, not an error: times depend on the machine and on what else runs on it.
@@ -110,6 +112,7 @@ fn rows_of(root: &Path, binary: &str, options: &Options) -> Result<Value, String
     let mut command = Command::new(cargo());
     command
         .args(["run", "--quiet", "--release", "-p", "dpopt-benches"])
+        .args((binary == WHOLE).then_some("--features=census"))
         .args(["--bin", binary, "--"])
         .args(options.quick.then_some("--quick"))
         .current_dir(root)
