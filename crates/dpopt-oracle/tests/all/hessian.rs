@@ -157,7 +157,8 @@ fn asked(dim: usize, change: bool, radius: f64) -> Asked {
     }
 }
 
-/// The noise is the same: what differs is the rounding of contributions. A small radius clips all.
+/// The noise is the same: what differs is the rounding of contributions, and of what is clipped by the row's bound, which exceeds its norm by
+/// up to 2^-20 of it. A small radius clips all.
 fn passes_are_single_records<L>(name: &str, make: impl Fn() -> L)
 where
     L: TwiceDifferentiable<Records = Examples>,
@@ -171,7 +172,7 @@ where
                 let worst = fast.iter().zip(&slow).map(|(a, b)| (a - b).abs());
                 let worst = worst.fold(0.0, f64::max);
                 assert!(
-                    worst <= radius * 2f64.powi(-27),
+                    worst <= radius * 2f64.powi(-19),
                     "{name} {storage} {radius} {worst}"
                 );
                 assert!(slow.iter().any(|x| x.abs() > 1e-4 * radius), "{name}");
