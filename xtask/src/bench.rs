@@ -27,7 +27,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]...]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]...]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -51,6 +51,7 @@ impl Options {
                     let folder = words.next().ok_or(format!("{word} needs a folder"))?;
                     options.census = Some((table, (*folder).to_owned()));
                 }
+                "--phase" => options.census = Some((Table::Phase, String::new())),
                 // Those of the table come after its folder.
                 other if options.census.is_some() => options.rest.push(other.to_owned()),
                 other => return Err(format!("bench has no option `{other}`")),
@@ -61,7 +62,9 @@ impl Options {
 }
 
 /// The binaries of the benchmarks, in the order of their tables.
-const BINARIES: [&str; 3] = ["speed", "pass", "certify"];
+const BINARIES: [&str; 4] = ["speed", "pass", "certify", "second"];
+/// Of these, what needs every crate.
+const WHOLE: &str = "second";
 
 /// Builds and runs the release binaries, prints their tables, and writes their rows as one list. A missed
 /// target is shown, not an error: times depend on the machine and on what else runs on it.
@@ -109,6 +112,7 @@ fn rows_of(root: &Path, binary: &str, options: &Options) -> Result<Value, String
     let mut command = Command::new(cargo());
     command
         .args(["run", "--quiet", "--release", "-p", "dpopt-benches"])
+        .args((binary == WHOLE).then_some("--features=census"))
         .args(["--bin", binary, "--"])
         .args(options.quick.then_some("--quick"))
         .current_dir(root)
@@ -171,6 +175,9 @@ mod tests {
         assert_eq!(ages.rest, ["--tau", "0.9"]);
         let pairs = Options::read(&["--pairs", "data"]).expect("options");
         assert_eq!(pairs.census, Some((Table::Pairs, "data".to_owned())));
+        let phase = Options::read(&["--phase", "--only", "sosp"]).expect("options");
+        assert_eq!(phase.census, Some((Table::Phase, String::new())));
+        assert_eq!(phase.rest, ["--only", "sosp"]);
         assert!(census.quick && census.rest == ["--only", "dp-sgd"]);
         for bad in [
             &["--json"][..],

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use dpopt::minimax::{self, SaddleSolver};
-use dpopt::nonconvex::{SOLVERS, Solver, solver};
+use dpopt::nonconvex::{SOLVERS, Solver, WalkConstants, solver};
 use dpopt::oracle::{Activation, Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
@@ -22,6 +22,13 @@ pub(crate) enum SolverArg {
     Auto,
     Named(&'static Solver),
     Saddle(&'static SaddleSolver),
+}
+
+impl SolverArg {
+    /// Whether it leaves saddles by the Hessian: such a solver may start at one.
+    pub(crate) fn escapes_saddles(self) -> bool {
+        matches!(self, Self::Named(solver) if solver.needs.hessian)
+    }
 }
 
 /// The help text of a flag that takes one.
@@ -263,7 +270,8 @@ pub(crate) fn loss_help() -> String {
         shown.collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Loss of a record: {}; with kinks, for the goldstein solvers and those without a bound: {}",
+        "Loss of a record: {}; with kinks, for the goldstein solvers and those without a bound: {}. `quadratic:` before a name makes it \
+         one of ||U^T row||^2 - 1, U a factor of --rank columns: for tables of differences, and for measured squares",
         named(false),
         named(true)
     )
@@ -281,6 +289,11 @@ pub(crate) fn loss(name: &str) -> Result<Glm, String> {
         }
         error => error.to_string(),
     })
+}
+
+/// By which errors a walk is planned.
+pub(crate) fn walk_constants(name: &str) -> Result<WalkConstants, String> {
+    named(name, &WalkConstants::ALL)
 }
 
 /// An activation of hidden units.

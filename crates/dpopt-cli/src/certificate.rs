@@ -35,6 +35,8 @@ pub(crate) enum NoCertificate {
     Projected,
     /// Releases are of a joint field, and the result is a part of its point.
     Saddle,
+    /// The constants of the loss hold on a ball, and the walk left it.
+    LeftBall,
     /// The claim is about the population, and the start may depend on the records.
     Checkpoint,
     /// The same, and slices may be no sample of it.
@@ -49,6 +51,7 @@ impl std::fmt::Display for NoCertificate {
             NoCertificate::Projected => {
                 f.write_str("none under a projection: gradients are released of projected rows")
             }
+            NoCertificate::LeftBall => NoBound::LeftBall.fmt(f),
             NoCertificate::Saddle => {
                 f.write_str("none for a saddle problem: what is released is its joint field, at the weights of the time")
             }

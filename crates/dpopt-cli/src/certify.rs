@@ -11,9 +11,9 @@ use clap::Args;
 use dpopt::certify::{Interval, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets};
 use dpopt::data::formats::Format;
 use dpopt::nonconvex::{Access, PublicFacts, Stop};
-use dpopt::oracle::{EstimatorError, Glm, PrivateData, PrivateMean};
+use dpopt::oracle::{EstimatorError, Glm, PrivateData, PrivateMean, TwiceDifferentiable};
 use dpopt::privacy::accounting::gdp;
-use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Event};
+use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Event, Refused};
 use serde::Serialize;
 
 use crate::args;
@@ -21,6 +21,7 @@ use crate::artefacts::{Readers, Taken, taken, write_file, write_new};
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::ledger::{LedgerArgs, Shared};
+use crate::loss::LossName;
 use crate::model::Model;
 use crate::outputs::json_text;
 use crate::paths::Paths;
@@ -30,7 +31,7 @@ use crate::summary::{paragraph, print, print_json};
 /// Flags of `dpopt certify`.
 #[derive(Debug, Args)]
 pub(crate) struct CertifyArgs {
-    /// Model written by `dpopt train --out`: linear, of a loss with two derivatives
+    /// Model written by `dpopt train --out`: linear or a factor, of a loss with two derivatives
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
     /// Private records that it is certified on; `-`: a table on standard input
@@ -92,7 +93,7 @@ struct Json<'a> {
     gradient_norm: Interval,
     /// None where the gradient norm was not certified: then nothing was spent on it.
     least_eigenvalue: Option<Interval>,
-    loss: Glm,
+    loss: LossName,
     dim: usize,
     /// Over how many the mean is taken: under add-remove a declared number, and the true one is private.
     mean_over: u64,
@@ -130,10 +131,21 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
             source,
         })?
         .with_label_bound(clip(1.0)?);
-    let constants = loss.constants_within(data.row_norm(), data.label_bound());
+    let link = model.link()?;
+    // At this point, and not on a ball: a certificate is of the point alone.
+    let constants = match link {
+        // At 0 all gradients are, and a bound has to be above that.
+        Some(link) if point.iter().all(|u| *u == 0.0) => {
+            link.constants_within(data.row_norm(), data.label_bound())
+        }
+        Some(link) => link.constants_of(&point, data.row_norm(), data.label_bound()),
+        None => loss
+            .phi
+            .constants_within(data.row_norm(), data.label_bound()),
+    };
     let facts = PublicFacts::glm(
         data.public_records(),
-        data.dim(),
+        point.len(),
         adjacency,
         data.row_norm(),
         constants,
@@ -143,10 +155,9 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         gradient,
         curvature,
     });
-    // A Hessian of rank one is L1 long.
     let plan = SecondOrderPlan::new(
         &facts,
-        clip(facts.smoothness)?,
+        clip(constants.hessian_frobenius)?,
         gdp::mu_for(args.epsilon, args.delta)?,
         args.failure,
         targets.unwrap_or_else(|| SecondOrderTargets::widest(facts.lipschitz, facts.smoothness)),
@@ -165,14 +176,19 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     let threads = args
         .threads
         .or_else(|| std::thread::available_parallelism().ok());
-    let mut mean =
-        PrivateMean::new(&data, loss, curator)?.with_threads(threads.unwrap_or(NonZeroUsize::MIN));
-    let released = plan.release(&mut mean, &point);
-    let settled = mean.curator_mut().settle();
-    let found = released.map_err(|error| match mean.curator().spent() {
-        Event::NoOp => error.into(),
-        _ => CliError::BrokeOff(Box::new(error.into())),
-    })?;
+    let threads = threads.unwrap_or(NonZeroUsize::MIN);
+    let (found, settled) = match link {
+        Some(link) => release(
+            &plan,
+            PrivateMean::new(&data, link, curator)?,
+            threads,
+            &point,
+        )?,
+        None => {
+            let means = PrivateMean::new(&data, loss.phi, curator)?;
+            release(&plan, means, threads, &point)?
+        }
+    };
     let (event, draft) = (spend.event(), model.schema.is_draft());
     let privacy = Statement::new(
         &guarantee,
@@ -214,6 +230,23 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     printed
 }
 
+/// Releases and settles: what was found, and how the settling went.
+fn release<L: TwiceDifferentiable>(
+    plan: &SecondOrderPlan,
+    mean: PrivateMean<'_, L>,
+    threads: NonZeroUsize,
+    point: &[f64],
+) -> Result<(SecondOrderCertificate, Result<Event, Refused>), CliError> {
+    let mut mean = mean.with_threads(threads);
+    let released = plan.release(&mut mean, point);
+    let settled = mean.curator_mut().settle();
+    let found = released.map_err(|error| match mean.curator().spent() {
+        Event::NoOp => error.into(),
+        _ => CliError::BrokeOff(Box::new(error.into())),
+    })?;
+    Ok((found, settled))
+}
+
 /// Refuses a place where a file is, an empty one too, but for another certificate that is to be replaced.
 fn check_place(out: &Path, force: bool) -> Result<(), CliError> {
     if taken(out, "--out")? == Taken::Device || !out.exists() {
@@ -241,19 +274,18 @@ fn is_certificate(path: &Path) -> bool {
 
 /// The model's point, if its loss has a Hessian.
 fn certifiable(model: &Model) -> Result<Vec<f64>, CliError> {
-    let problem = match model.linear() {
-        None => "a network of hidden units has no certificate of second order here".to_owned(),
-        Some(_)
-            if !Glm::SMOOTH
-                .iter()
-                .any(|smooth| discriminant(smooth) == discriminant(&model.loss)) =>
-        {
-            format!(
-                "{} has no second derivative everywhere; `dpopt train` certifies runs on such losses from their releases",
-                model.loss
-            )
-        }
-        Some(point) => return Ok(point),
+    let smooth = Glm::SMOOTH
+        .iter()
+        .any(|smooth| discriminant(smooth) == discriminant(&model.loss.phi));
+    let problem = if model.is_network() {
+        "a network of hidden units has no certificate of second order here".to_owned()
+    } else if !smooth {
+        format!(
+            "{} has no second derivative everywhere; `dpopt train` certifies runs on such losses from their releases",
+            model.loss
+        )
+    } else {
+        return Ok(model.point());
     };
     Err(CliError::flag("--model", problem))
 }

@@ -8,7 +8,7 @@ use dpopt::minimax::SaddleSolver;
 use dpopt::nonconvex::{
     Auto, AutoReason, BoundSense, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch,
     JlFacts, JlPlan, Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS,
-    SecondOrderTargets, Solver, StatedBound, Stop, auto,
+    SecondOrderTargets, Solver, StatedBound, Stop, WalkConstants, auto,
 };
 
 use crate::args::{self, AnySolver, SolverArg, offered};
@@ -67,8 +67,13 @@ pub(crate) struct ChooseArgs {
     /// Probability with which the bound of sosp or adaptive-batch may be false; default 0.05
     #[arg(long, value_name = "P", value_parser = args::positive, allow_hyphen_values = true)]
     failure: Option<f64>,
+    /// How adaptive-batch is planned: typical (a rule of thumb: runs end in a certificate as a rule; default) or
+    /// rigorous (they do with the stated probability, from some ten times the records). A certificate is a theorem's with either
+    #[arg(long, value_name = "HOW", value_parser = args::walk_constants, allow_hyphen_values = true)]
+    walk_constants: Option<WalkConstants>,
     /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections; with
-    /// --hidden K gradients span K times as many dimensions. A claim like --radius
+    /// --hidden K gradients span K times as many dimensions. A claim like --radius. Of a quadratic loss it is
+    /// something else: the number of columns of its factor
     #[arg(long, value_name = "R", value_parser = args::count, allow_hyphen_values = true)]
     rank: Option<u64>,
     /// Run the solver on rows under a random projection and lift its result: auto (the branch with
@@ -116,6 +121,14 @@ impl FromStr for Project {
     }
 }
 
+/// How far a walk went that should have stayed in a ball around 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reach {
+    pub(crate) walk: f64,
+    pub(crate) result: f64,
+    pub(crate) ball: f64,
+}
+
 /// A planned solver.
 pub(crate) struct Chosen {
     pub(crate) solver: AnySolver,
@@ -128,6 +141,10 @@ pub(crate) struct Chosen {
     pub(crate) resumed: bool,
     /// Whether the solver of a saddle problem was left to auto.
     pub(crate) by_rule: bool,
+    /// What is odd about the facts that it was planned with.
+    pub(crate) odd: Option<String>,
+    /// The largest norms of the points of the walk and of the result, where constants hold on a ball only, and its radius.
+    pub(crate) reach: Option<Reach>,
     /// Why slices of these records may be no fresh sample of the population; none where nothing tells against it.
     pub(crate) no_sample: Option<NoBound>,
 }
@@ -146,6 +163,8 @@ impl Chosen {
             claims: Vec::new(),
             resumed: false,
             by_rule: asked == SolverArg::Auto,
+            odd: None,
+            reach: None,
             no_sample: None,
         }
     }
@@ -160,6 +179,14 @@ impl Chosen {
         }
         // What was released of the result itself holds of the records wherever the walk began.
         let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
+        // A certificate asks nothing of the walk.
+        let outside = |reach: &Reach| match certified {
+            Some(_) => !(reach.result <= reach.ball),
+            None => !(reach.walk.max(reach.result) <= reach.ball),
+        };
+        if self.reach.as_ref().is_some_and(outside) {
+            return Err(NoBound::LeftBall);
+        }
         // Unless it is said of the population: of that, records that the start hangs on are no fresh sample.
         let of_population = self.plan.bound_sense().of_population();
         if self.resumed && (of_population || certified.is_none()) {
@@ -194,9 +221,10 @@ impl Chosen {
         }
     }
 
-    /// What public facts tell already of a run that may learn nothing; none where they tell nothing.
-    pub(crate) fn may_learn_nothing(&self) -> Option<String> {
-        self.plan.warning(self.trivial_bound())
+    /// What public facts tell already: that they are odd, and that a run may learn nothing.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let of_plan = self.plan.warning(self.trivial_bound());
+        self.odd.iter().cloned().chain(of_plan).collect()
     }
 
     /// Why this solver.
@@ -221,6 +249,11 @@ impl ChooseArgs {
         self.project.is_some()
     }
 
+    /// --rank, as the number of columns of a factor.
+    pub(crate) fn columns(&self) -> Option<u64> {
+        self.rank
+    }
+
     fn rank(&self) -> Result<Option<PublicRank>, CliError> {
         let rank = |rank| {
             let rank = usize::try_from(rank)
@@ -241,6 +274,7 @@ impl ChooseArgs {
             ("--hessian-frobenius", self.hessian_frobenius.is_some()),
             ("--gradient", self.gradient.is_some()),
             ("--failure", self.failure.is_some()),
+            ("--walk-constants", self.walk_constants.is_some()),
             ("--rank", self.rank.is_some()),
             ("--project", self.project.is_some()),
         ] {
@@ -255,7 +289,7 @@ impl ChooseArgs {
     }
 
     /// Refuses flags that the solver has no use for: who gives them expects something of them.
-    fn check(&self, solver: SolverArg) -> Result<(), CliError> {
+    fn check(&self, solver: SolverArg, of_factor: bool) -> Result<(), CliError> {
         let useless = |flag, problem: String| Err(CliError::flag(flag, problem));
         if let (Some(radius), SolverArg::Named(solver)) = (self.radius, solver)
             && !solver.needs.radius
@@ -305,6 +339,16 @@ impl ChooseArgs {
             );
             return useless(flag, problem);
         }
+        let in_slices = |solver: &Solver| solver.needs.hessian && solver.needs.positions;
+        if let Some(constants) = self.walk_constants
+            && !matches!(solver, SolverArg::Named(solver) if in_slices(solver))
+        {
+            let problem = format!(
+                "only {} has a use for it (got {constants})",
+                listed(in_slices)
+            );
+            return useless("--walk-constants", problem);
+        }
         let smooths = |solver: &Solver| solver.needs.values && solver.needs.goldstein;
         if let Some(range) = self.value_range
             && !matches!(solver, SolverArg::Named(solver) if smooths(solver))
@@ -313,7 +357,7 @@ impl ChooseArgs {
             return useless("--value-range", problem);
         }
         if let (Some(rank), SolverArg::Named(solver), None) = (self.rank, solver, self.project)
-            && !solver.uses_rank
+            && !(solver.uses_rank || of_factor)
         {
             let problem = format!(
                 "{solver} has no use for it (got {rank}); {} and --project have",
@@ -366,7 +410,7 @@ impl ChooseArgs {
         facts: &PublicFacts,
         budget: &Budget,
     ) -> Result<Chosen, CliError> {
-        self.check(solver)?;
+        self.check(solver, fit.link.is_some())?;
         fit.check_projected(self.projects())?;
         if let (Some(radius), SolverArg::Auto, true) =
             (self.goldstein_radius, solver, facts.smoothness.is_finite())
@@ -377,12 +421,14 @@ impl ChooseArgs {
             );
             return Err(CliError::flag("--goldstein-radius", problem));
         }
-        let rank = self.rank()?.map(|rank| rank.of_units(fit.width()));
+        let of_rows = self.rank.filter(|_| fit.link.is_none());
+        let rank = of_rows.and(self.rank()?);
+        let rank = rank.map(|rank| rank.of_units(fit.width()));
         let mut claims = Vec::new();
         claims.extend(self.radius.map(|radius| ("radius", radius)));
         claims.extend(self.goldstein_radius.map(|r| ("goldstein_radius", r)));
         claims.extend(self.value_range.map(|range| ("value_range", range)));
-        claims.extend(self.rank.map(|rank| ("rank", rank as f64)));
+        claims.extend(of_rows.map(|rank| ("rank", rank as f64)));
         let mut extra = ExtraFacts::default();
         (extra.radius, extra.rank) = (self.radius, rank);
         extra.goldstein_radius = self.goldstein_radius;
@@ -393,6 +439,7 @@ impl ChooseArgs {
             .map(|(range, smoothing)| BoundedValues { range, smoothing });
         extra.hessian = self.hessian_facts(fit, facts);
         extra.failure = self.failure;
+        extra.walk_constants = self.walk_constants;
         extra.second_order = self
             .gradient
             .zip(self.curvature)
@@ -420,6 +467,11 @@ impl ChooseArgs {
             claims,
             resumed: false,
             by_rule: false,
+            odd: extra
+                .hessian
+                .filter(|_| solver.needs.hessian)
+                .and_then(|hessian| hessian.warning(facts)),
+            reach: None,
             no_sample: None,
         })
     }
@@ -605,6 +657,8 @@ mod tests {
             by_rule: false,
             claims: Vec::new(),
             resumed: false,
+            odd: None,
+            reach: None,
             no_sample: None,
         };
         let why = chosen.bound_of(&outcome).unwrap_err();

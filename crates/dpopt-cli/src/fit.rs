@@ -1,12 +1,13 @@
-//! What is fitted: a linear score or a network with one hidden layer, and how its output is compared with a label.
+//! What is fitted: a linear score, a network with one hidden layer or a factor, and how its output is compared with a label.
 
 use clap::Args;
 use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::linalg::Row;
-use dpopt::oracle::{Activation, Constants, Glm, Network};
+use dpopt::oracle::{Activation, Constants, Glm, Network, QuadraticLink};
 
 use crate::args;
 use crate::error::CliError;
+use crate::loss::{LinkArgs, LossName};
 
 /// Flags of a network.
 #[derive(Debug, Clone, Copy, Args)]
@@ -20,7 +21,7 @@ pub(crate) struct NetworkArgs {
     activation: Activation,
 }
 
-/// Seed of the hidden weights that a run starts from: public, from nowhere.
+/// Seed of the weights that a run starts from: public, from nowhere.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct SeedArgs {
     /// Seed of the hidden weights that the run starts from: public, and chosen without looking at the records
@@ -32,15 +33,48 @@ pub(crate) struct SeedArgs {
         conflicts_with = "resume",
         allow_hyphen_values = true
     )]
-    pub(crate) hidden_seed: u64,
+    hidden_seed: u64,
+    /// For quadratic losses: seed of the factor that the run starts from, public, and chosen without looking at the records; none for
+    /// U = 0, a saddle. Default: none for solvers that leave saddles by the Hessian, otherwise 0
+    #[arg(
+        long,
+        value_name = "N|none",
+        requires = "ball",
+        conflicts_with = "resume",
+        allow_hyphen_values = true
+    )]
+    factor_seed: Option<FactorSeed>,
+}
+
+/// Where a factor starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FactorSeed {
+    Seed(u64),
+    Origin,
+}
+
+impl std::str::FromStr for FactorSeed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "none" => Ok(Self::Origin),
+            number => number
+                .parse()
+                .map(Self::Seed)
+                .map_err(|_| "a seed is a whole number below 2^64, or none".to_owned()),
+        }
+    }
 }
 
 /// A model before it is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Fit {
+    /// Of one number: the scalar function of a quadratic loss.
     pub(crate) loss: Glm,
     pub(crate) network: Option<Network>,
-    /// Seed of the hidden weights that the run starts from; none where it starts elsewhere.
+    pub(crate) link: Option<QuadraticLink>,
+    /// Seed of the weights that the run starts from; none where it starts elsewhere.
     pub(crate) seed: Option<u64>,
 }
 
@@ -52,7 +86,18 @@ impl NetworkArgs {
 }
 
 impl Fit {
-    pub(crate) fn new(loss: Glm, args: &NetworkArgs) -> Result<Self, CliError> {
+    /// `rank`: of a factor.
+    pub(crate) fn new(
+        name: LossName,
+        args: &NetworkArgs,
+        (of_link, rank): (LinkArgs, Option<u64>),
+    ) -> Result<Self, CliError> {
+        let loss = name.phi;
+        let link = of_link.link(name, rank)?;
+        if args.hidden.is_some() && link.is_some() {
+            let problem = format!("{name} is of a factor, and has no hidden units");
+            return Err(CliError::flag("--hidden", problem));
+        }
         if args.hidden.is_some() && loss == Glm::Relu {
             let problem = "relu has no slope at an output of 0, which is where a network starts for every record, so it would never move; \
                            take absolute or another loss";
@@ -64,20 +109,51 @@ impl Fit {
         Ok(Self {
             loss,
             network,
+            link,
             seed: None,
         })
     }
 
-    /// With the seed of the hidden weights, where there are any.
-    pub(crate) fn seeded(self, args: SeedArgs) -> Self {
-        let seed = self.network.map(|_| args.hidden_seed);
+    /// What the loss is called.
+    pub(crate) fn name(&self) -> LossName {
+        LossName {
+            phi: self.loss,
+            quadratic: self.link.is_some(),
+        }
+    }
+
+    /// With the seed of the hidden weights or of the factor, where there is one. `escapes`: the solver leaves saddles.
+    pub(crate) fn seeded(self, args: SeedArgs, escapes: bool) -> Self {
+        let of_factor = match args.factor_seed {
+            Some(FactorSeed::Seed(seed)) => Some(seed),
+            None if !escapes => Some(0),
+            Some(FactorSeed::Origin) | None => None,
+        };
+        let of_network = self.network.map(|_| args.hidden_seed);
+        let seed = self.link.map_or(of_network, |_| of_factor);
         Self { seed, ..self }
+    }
+
+    /// Refuses a ball that does not hold the start.
+    pub(crate) fn check_ball(&self, row_norm: f64) -> Result<(), CliError> {
+        let Some(link) = self.link else {
+            return Ok(());
+        };
+        let (ball, start) = (link.ball(), start_length(row_norm));
+        if ball < start {
+            let problem = format!(
+                "{ball} is below {start}, the length of a factor along which rows of norm {row_norm} just reach the threshold, which is \
+                 where runs start"
+            );
+            return Err(CliError::flag("--ball", problem));
+        }
+        Ok(())
     }
 
     /// Refuses a projection of a network's rows.
     pub(crate) fn check_projected(&self, projects: bool) -> Result<(), CliError> {
-        if projects && self.network.is_some() {
-            let problem = "projections are for losses of <w, x>, and the loss of a network is none";
+        if projects && (self.network.is_some() || self.link.is_some()) {
+            let problem = "projections are for losses of <w, x>, and that of a network or of a factor is none";
             return Err(CliError::flag("--project", problem));
         }
         Ok(())
@@ -104,8 +180,11 @@ impl Fit {
         Err(CliError::flag("--loss", problem))
     }
 
-    /// A network in words, for checkpoints; none for a linear score, of which those of 0.1 are.
+    /// A network or a factor in words, for checkpoints; none for a linear score, of which those of 0.1 are.
     pub(crate) fn named(&self) -> Option<String> {
+        if let Some(link) = self.link {
+            return Some(format!("a factor of {} columns", link.rank()));
+        }
         self.network.map(|network| {
             let (units, activation) = (network.units(), network.activation());
             format!("a network of {units} hidden units ({activation})")
@@ -114,7 +193,11 @@ impl Fit {
 
     /// Parameters for each feature.
     pub(crate) fn width(&self) -> usize {
-        self.network.map_or(1, |network| network.units())
+        match (self.network, self.link) {
+            (Some(network), _) => network.units(),
+            (None, Some(link)) => link.rank(),
+            (None, None) => 1,
+        }
     }
 
     /// Number of parameters, of rows of so many features.
@@ -122,31 +205,48 @@ impl Fit {
         features.saturating_mul(self.width())
     }
 
+    /// Of a factor on its ball, with the gap at any factor as short as one that runs start from.
     pub(crate) fn constants(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
-        match self.network {
-            None => self.loss.constants_within(row_norm, label_bound),
-            Some(network) => network.constants_within(row_norm, label_bound),
+        match (self.network, self.link) {
+            (Some(network), _) => network.constants_within(row_norm, label_bound),
+            (None, Some(link)) => {
+                let start = start_length(row_norm);
+                let mut constants = link.constants_within(row_norm, label_bound);
+                constants.initial_gap = link.gap_within(start, row_norm, label_bound);
+                constants
+            }
+            (None, None) => self.loss.constants_within(row_norm, label_bound),
         }
     }
 
     /// Where a run starts; none: at the origin, or at a checkpoint's point.
     pub(crate) fn start(&self, features: usize, row_norm: f64) -> Option<Vec<f64>> {
-        let (network, seed) = self.network.zip(self.seed)?;
-        Some(network.start(features, row_norm, seed))
+        let seed = self.seed?;
+        match (self.network, self.link) {
+            (Some(network), _) => Some(network.start(features, row_norm, seed)),
+            (None, Some(link)) => Some(link.start(features, start_length(row_norm), seed)),
+            (None, None) => None,
+        }
     }
 
     /// The output for a row.
     pub(crate) fn score(&self, row: Row<'_>, point: &[f64]) -> f64 {
-        match self.network {
-            None => row.dot(point),
-            Some(network) => network.output(row, point),
+        match (self.network, self.link) {
+            (Some(network), _) => network.output(row, point),
+            (None, Some(link)) => link.square(row, point) - link.threshold(),
+            (None, None) => row.dot(point),
         }
     }
 }
 
+/// Of the factors that runs start from: then no row of norm `row_norm` is above the threshold of 1.
+fn start_length(row_norm: f64) -> f64 {
+    1.0 / row_norm
+}
+
 impl std::fmt::Display for Fit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.loss.fmt(f)?;
+        self.name().fmt(f)?;
         if let Some(network) = self.named() {
             write!(f, ", of {network}")?;
         }

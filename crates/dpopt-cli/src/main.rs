@@ -24,6 +24,7 @@ mod fit;
 mod input;
 mod interrupt;
 mod ledger;
+mod loss;
 mod model;
 mod names;
 mod no_bound;

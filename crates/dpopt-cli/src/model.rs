@@ -1,32 +1,37 @@
 //! `model.json`: a released model with its schema and its privacy statement.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use dpopt::data::tabular::Schema;
 use dpopt::linalg::Design;
-use dpopt::oracle::{Glm, Network, PublicOrder};
+use dpopt::oracle::{Network, PublicOrder, QuadraticLink};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AnySolver;
 use crate::error::CliError;
 use crate::fit::Fit;
+use crate::loss::{self, LossName};
 use crate::objective::Objective;
 use crate::statement::Statement;
 
 const FORMAT: &str = "dpopt-model-1";
 
-/// A linear model of a table, or a network with one hidden layer.
+/// A linear model of a table, a network with one hidden layer, or a factor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Model {
     format: String,
     pub(crate) solver: AnySolver,
-    pub(crate) loss: Glm,
+    pub(crate) loss: LossName,
     /// What it was trained for, where that is not the mean loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) objective: Option<Trained>,
     /// None for a linear model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hidden: Option<Hidden>,
+    /// Of a quadratic loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    factor: Option<Factor>,
     pub(crate) privacy: Statement,
     pub(crate) schema: Schema,
     /// The order that its records were met in, where that was not the table's.
@@ -56,7 +61,32 @@ struct Hidden {
     start_seed: Option<u64>,
 }
 
-/// The weight of one feature: one for each hidden unit, where there are any.
+/// A factor U: the score is ||U^T row||^2 - threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Factor {
+    /// Columns.
+    rank: NonZeroUsize,
+    /// ||U|| at most this is where the constants of the run hold.
+    ball: f64,
+    /// For those who read the file by themselves: 1.
+    threshold: f64,
+    /// Of the factor that the run started from; none where it started at 0 or went on from a checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_seed: Option<u64>,
+}
+
+impl Factor {
+    fn new(link: QuadraticLink, start_seed: Option<u64>) -> Option<Self> {
+        Some(Self {
+            rank: NonZeroUsize::new(link.rank())?,
+            ball: link.ball(),
+            threshold: link.threshold(),
+            start_seed,
+        })
+    }
+}
+
+/// The weight of one feature: one for each hidden unit or column of a factor, where there are any.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Weight {
     feature: String,
@@ -95,8 +125,8 @@ impl Model {
             .zip(point.chunks(width))
             .map(|(feature, weights)| Weight {
                 feature,
-                weight: match (fit.network, weights) {
-                    (None, [weight]) => Weights::One(*weight),
+                weight: match (fit.network, fit.link, weights) {
+                    (None, None, [weight]) => Weights::One(*weight),
                     _ => Weights::OfUnits(weights.to_vec()),
                 },
             })
@@ -104,13 +134,14 @@ impl Model {
         Self {
             format: FORMAT.to_owned(),
             solver,
-            loss: fit.loss,
+            loss: fit.name(),
             objective,
             hidden: fit.network.map(|network| Hidden {
                 output_weights: network.output_weights(),
                 network,
                 start_seed: fit.seed,
             }),
+            factor: fit.link.and_then(|link| Factor::new(link, fit.seed)),
             privacy,
             schema,
             order,
@@ -139,11 +170,23 @@ impl Model {
         let names = model.schema.feature_names();
         let network = model.hidden.as_ref().map(|hidden| &hidden.network);
         if let Some(network) = network
-            && network.head() != model.loss
+            && LossName::linear(network.head()) != model.loss
         {
             return Err(bad("its hidden layer is for another loss".to_owned()));
         }
-        let width = network.map_or(1, Network::units);
+        let link = model.link().map_err(|error| bad(error.to_string()))?;
+        let other = match (&link, &model.factor) {
+            (Some(link), Some(factor)) => link.threshold() != factor.threshold || network.is_some(),
+            (link, factor) => link.is_some() || factor.is_some() || model.loss.quadratic,
+        };
+        if other {
+            return Err(bad("its factor is for another loss".to_owned()));
+        }
+        let width = match (network, &link) {
+            (Some(network), _) => network.units(),
+            (None, Some(link)) => link.rank(),
+            (None, None) => 1,
+        };
         let fits = names.len() == model.weights.len()
             && names.iter().zip(&model.weights).all(|(name, weight)| {
                 let weights = weight.weight.all();
@@ -158,12 +201,21 @@ impl Model {
         Ok(model)
     }
 
-    /// The weights of a linear model; none of a network.
-    pub(crate) fn linear(&self) -> Option<Vec<f64>> {
-        self.hidden.is_none().then(|| self.point())
+    /// Whether it has hidden units.
+    pub(crate) fn is_network(&self) -> bool {
+        self.hidden.is_some()
     }
 
-    fn point(&self) -> Vec<f64> {
+    /// The loss of a factor, where it is one.
+    pub(crate) fn link(&self) -> Result<Option<QuadraticLink>, CliError> {
+        let factor = self.factor.as_ref().filter(|_| self.loss.quadratic);
+        factor
+            .map(|factor| loss::link(self.loss.phi, factor.rank, factor.ball))
+            .transpose()
+    }
+
+    /// All weights.
+    pub(crate) fn point(&self) -> Vec<f64> {
         let weights = self.weights.iter();
         weights.flat_map(|w| w.weight.all().to_vec()).collect()
     }
@@ -172,8 +224,10 @@ impl Model {
     pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
         let point = self.point();
         let fit = Fit {
-            loss: self.loss,
+            loss: self.loss.phi,
             network: self.hidden.as_ref().map(|hidden| hidden.network),
+            // Checked when it was read.
+            link: self.link().ok().flatten(),
             seed: None,
         };
         (0..design.rows())

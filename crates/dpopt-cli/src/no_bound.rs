@@ -15,6 +15,8 @@ pub(crate) enum NoBound {
     DeclaredSize,
     /// The output was drawn, and is the start: the mean over the draw says nothing of it.
     Start,
+    /// The walk, or its result, left the ball that the constants of a quadratic loss hold on.
+    LeftBall,
     /// A release was not finite.
     Diverged,
     /// The budget or the steps ended before a certificate, and no proof covers that.
@@ -41,6 +43,9 @@ impl std::fmt::Display for NoBound {
             }
             NoBound::Start => {
                 "none stated: the proof is about the mean over a drawn output, and the start was drawn"
+            }
+            NoBound::LeftBall => {
+                "none stated: the walk left the ball of --ball, and outside of it the constants that the proof rests on do not hold"
             }
             NoBound::Diverged => "none stated: a release was not finite",
             NoBound::NoCertificate => "none stated: the budget, the records, the candidates or the steps were used up before a certificate",

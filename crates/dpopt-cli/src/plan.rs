@@ -13,6 +13,7 @@ use crate::certificate::four;
 use crate::choose::{ChooseArgs, Chosen, plans_kinks};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
+use crate::loss::{LinkArgs, LossName};
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
 use crate::statement::{rounded_up, scientific};
@@ -27,7 +28,7 @@ pub(crate) struct PlanArgs {
     /// Number of records; under add-remove the declared public size
     #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
     records: u64,
-    /// Number of features; with --hidden K there are K times as many parameters
+    /// Number of features; with --hidden K, or a quadratic loss of --rank K, there are K times as many parameters
     #[arg(long, value_name = "D", value_parser = args::count, allow_hyphen_values = true)]
     dim: u64,
     /// Privacy budget epsilon
@@ -41,8 +42,10 @@ pub(crate) struct PlanArgs {
     adjacency: Adjacency,
     /// Loss, from which the constants below follow unless given; default logistic, unless all
     /// three constants are given: then any smooth nonconvex loss
-    #[arg(long, value_parser = args::loss)]
-    loss: Option<Glm>,
+    #[arg(long)]
+    loss: Option<LossName>,
+    #[command(flatten)]
+    link: LinkArgs,
     #[command(flatten)]
     objective: PlannedObjective,
     #[command(flatten)]
@@ -157,7 +160,7 @@ impl PlanArgs {
             ("--hidden", self.network.is_given()),
             (
                 "--loss",
-                self.loss.is_some_and(|loss| loss != Glm::Logistic),
+                self.loss.is_some_and(|loss| !loss.is_logistic_score()),
             ),
             ("--lipschitz", self.lipschitz.is_some()),
             ("--smoothness", self.smoothness.is_some()),
@@ -185,7 +188,9 @@ impl PlanArgs {
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
-    let fit = Fit::new(args.loss.unwrap_or(Glm::Logistic), &args.network)?;
+    let loss = args.loss.unwrap_or(LossName::linear(Glm::Logistic));
+    let fit = Fit::new(loss, &args.network, (args.link, args.how.columns()))?;
+    fit.check_ball(args.row_norm)?;
     let budget = Budget {
         epsilon: args.epsilon,
         delta: args.delta,
@@ -223,7 +228,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         event: spend.event(),
         plan: &*chosen.plan,
     };
-    if let Some(warning) = chosen.may_learn_nothing() {
+    for warning in chosen.warnings() {
         warn(&warning);
     }
     if args.delta.get() > 1.0 / facts.records as f64 {

@@ -9,6 +9,7 @@ use crate::args::AnySolver;
 use crate::certificate::four;
 use crate::choose::Chosen;
 use crate::error::CliError;
+use crate::fit::Fit;
 
 /// Flag of the claim.
 #[derive(Debug, Clone, Copy, Args)]
@@ -50,6 +51,18 @@ impl PopulationArgs {
         };
         let problem = format!("{solver}: {why}; of use with {}", names(&of_use));
         Err(CliError::flag("--population", problem))
+    }
+
+    /// Refuses a loss whose constants hold on a ball only: the bound is for all points.
+    pub(crate) fn check_fit(self, fit: &Fit) -> Result<(), CliError> {
+        if self.population && fit.link.is_some() {
+            let problem = format!(
+                "{}: its constants hold on a ball of factors, and the bound is for all points",
+                fit.name()
+            );
+            return Err(CliError::flag("--population", problem));
+        }
+        Ok(())
     }
 
     /// What follows for the point that a run from the origin, or from anywhere, returned.

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
     let (positive, negative) = label.classes().map_or(("", ""), |classes| {
         (&classes.positive[..], classes.negative())
     });
-    let logistic = model.loss == Glm::Logistic;
+    let logistic = model.loss.phi == Glm::Logistic;
     let mut text = String::from(if logistic {
         "score,probability,prediction\n"
     } else {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use dpopt::data::tabular::Label;
 use dpopt::nonconvex::{BoundSense, BoundedQuantity, Outcome, PublicFacts, Stop};
-use dpopt::oracle::{Activation, Glm, PublicOrder};
+use dpopt::oracle::{Activation, PublicOrder};
 use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
 
@@ -18,6 +18,7 @@ use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::fit::Fit;
+use crate::loss::LossName;
 use crate::model::{Model, Trained};
 use crate::order;
 use crate::population::{Claimed, Population};
@@ -74,6 +75,8 @@ pub(crate) fn learnt_nothing(resumed: bool, fit: &Fit) -> &'static str {
         "nothing was learnt: the result is the checkpoint's point, as it was before the run"
     } else if fit.network.is_some() {
         "nothing was learnt: the result is the starting point, whose output is 0 for every record"
+    } else if fit.link.is_some() && fit.seed.is_some() {
+        "nothing was learnt: the result is the factor that the run started from"
     } else {
         "nothing was learnt: the result is the starting point, and all weights are zero"
     }
@@ -83,7 +86,7 @@ pub(crate) fn learnt_nothing(resumed: bool, fit: &Fit) -> &'static str {
 struct Json<'a> {
     solver: AnySolver,
     solver_reason: String,
-    loss: Glm,
+    loss: LossName,
     #[serde(skip_serializing_if = "Option::is_none")]
     objective: Option<&'a Trained>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +95,13 @@ struct Json<'a> {
     activation: Option<Activation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden_seed: Option<u64>,
+    /// Of a factor, and the ball and seed of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rank: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ball: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor_seed: Option<u64>,
     records: u64,
     /// Of the records, where it was not the table's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,11 +168,14 @@ impl Summary<'_> {
         let json = Json {
             solver: self.chosen.solver,
             solver_reason: self.chosen.reason(),
-            loss: self.fit.loss,
+            loss: self.fit.name(),
             objective: self.objective,
             hidden: self.fit.network.map(|network| network.units()),
             activation: self.fit.network.map(|network| network.activation()),
-            hidden_seed: self.fit.seed,
+            hidden_seed: self.fit.network.and(self.fit.seed),
+            rank: self.fit.link.map(|link| link.rank()),
+            ball: self.fit.link.map(|link| link.ball()),
+            factor_seed: self.fit.link.and(self.fit.seed),
             records: self.facts.records,
             order: self.order,
             dim: self.facts.dim,
@@ -228,12 +241,12 @@ impl Summary<'_> {
             "           {} {size}, {} {}, {} loss{}",
             self.facts.records,
             self.facts.dim,
-            if self.fit.network.is_some() {
+            if self.fit.width() > 1 {
                 "weights"
             } else {
                 "features"
             },
-            self.fit.loss,
+            self.fit.name(),
             self.fit.network.map_or(String::new(), |network| format!(
                 " of {} hidden units ({})",
                 network.units(),
@@ -332,7 +345,7 @@ impl Summary<'_> {
             writeln!(
                 out,
                 "Test set   mean {} loss {:.4} {unit}, absolute error {:.4}, {:.2} % of labels below the prediction, on {} records",
-                self.fit.loss,
+                self.fit.name(),
                 metrics.test_loss,
                 metrics.test_absolute_error,
                 100.0 * metrics.test_coverage,

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::data::formats::Format;
 use dpopt::data::tabular::Groups;
+use dpopt::linalg::norm;
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
-use dpopt::oracle::{Glm, PrivateData};
+use dpopt::oracle::PrivateData;
 use dpopt::privacy::{
     Adjacency, Checkpoint, Curator, Delta, Epsilon, Event, Guarantee, Ledger, LedgerError,
 };
@@ -25,7 +26,7 @@ use crate::artefacts::{FILES, MODEL, OutDir};
 use crate::by_group::by_group;
 use crate::certificate::{self, Certificate, NoCertificate};
 use crate::checkpoints::{CheckpointArgs, Saver};
-use crate::choose::{ChooseArgs, Chosen};
+use crate::choose::{ChooseArgs, Chosen, Reach};
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
@@ -34,6 +35,7 @@ use crate::fit::{Fit, NetworkArgs, SeedArgs};
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
+use crate::loss::{LinkArgs, LossName};
 use crate::model::{Model, Trained};
 use crate::no_bound::NoBound;
 use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready};
@@ -104,8 +106,10 @@ pub(crate) struct TrainArgs {
     /// Labels of the test set, where they are in a file of their own
     #[arg(long, value_name = "FILE", requires = "test")]
     test_labels: Option<PathBuf>,
-    #[arg(long, default_value = "logistic", value_parser = args::loss, help = args::loss_help())]
-    loss: Glm,
+    #[arg(long, default_value = "logistic", help = args::loss_help())]
+    loss: LossName,
+    #[command(flatten)]
+    link: LinkArgs,
     #[command(flatten)]
     objective: ObjectiveArgs,
     #[command(flatten)]
@@ -163,11 +167,14 @@ struct Watcher<'a> {
     interrupt: Interrupt,
     saver: Saver,
     released: bool,
+    /// The largest norm of a point.
+    longest: f64,
 }
 
 impl Observer for Watcher<'_> {
     fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
         self.released = true;
+        self.longest = self.longest.max(norm(release.point));
         self.record.add(release, self.plan);
         self.progress.step();
         self.saver.on_release(release);
@@ -190,6 +197,7 @@ struct Finished {
     spent: Event,
     record: Recorder,
     seconds: f64,
+    reach: Option<Reach>,
     /// Why the last checkpoint is missing, if it is.
     trouble: Option<String>,
 }
@@ -253,8 +261,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
-    let fit = Fit::new(args.loss, &args.network)?;
+    let fit = Fit::new(args.loss, &args.network, (args.link, args.how.columns()))?;
     fit.check_label(source.schema.label())?;
+    args.population.check_fit(&fit)?;
+    fit.check_ball(source.schema.row_norm())?;
     fit.check_projected(args.how.projects())?;
     let groups = args.objective.groups(&source.schema)?;
     let wanted = args
@@ -293,7 +303,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let checkpoint = args.checkpoints.read()?;
     // A walk from a checkpoint does not start from a seed.
     let fit = match checkpoint {
-        None => fit.seeded(args.seed),
+        None => fit.seeded(args.seed, args.solver.escapes_saddles()),
         Some(_) => fit,
     };
     args.checkpoints.check(args.force)?;
@@ -385,7 +395,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         (_, true) => Some(NoBound::MaybeRead),
         _ => None,
     };
-    if let Some(warning) = chosen.may_learn_nothing() {
+    for warning in chosen.warnings() {
         warn(&warning);
         warnings.push(warning);
     }
@@ -436,6 +446,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     let finished = descend(args, &data, &job, curator, &interrupt, saver)
         .map_err(|error| before.told(error))?;
+    chosen.reach = finished.reach;
     // The run is paid for: from here on nothing may keep its model from being written.
     interrupt.writing();
     if let Some(trouble) = &finished.trouble {
@@ -645,6 +656,7 @@ fn descend(
         interrupt: interrupt.clone(),
         saver,
         released: false,
+        longest: 0.0,
     };
     let clock = Stopwatch::start();
     let result =
@@ -655,8 +667,9 @@ fn descend(
                 },
             ),
             None => {
-                let run = GlmRun::new(data, args.loss, curator)
+                let run = GlmRun::new(data, job.fit.loss, curator)
                     .of_network(job.fit.network)
+                    .of_link(job.fit.link)
                     .with_threads(threads)
                     .starting_at(job.start);
                 certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
@@ -673,6 +686,15 @@ fn descend(
             error
         }
     })?;
+    let reach = job.fit.link.map(|link| Reach {
+        walk: watcher.longest,
+        result: norm(&outcome.point),
+        ball: link.ball(),
+    });
+    let certificate = match reach {
+        Some(reach) if !(reach.walk <= reach.ball) => certificate.and(Err(NoCertificate::LeftBall)),
+        _ => certificate,
+    };
     let mut saver = watcher.saver;
     saver.save(&outcome.point, outcome.steps);
     let guarantee = curator
@@ -686,6 +708,7 @@ fn descend(
         spent: curator.spent(),
         record: watcher.record,
         seconds,
+        reach,
         trouble: saver.trouble(),
     })
 }

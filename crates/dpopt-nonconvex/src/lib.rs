@@ -53,7 +53,7 @@ mod spider;
 pub use dpopt_solver::*;
 
 pub use adaptive_batch::{
-    ADAPTIVE_BATCH, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, WalkConstants,
+    ADAPTIVE_BATCH, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings,
 };
 pub use curvature_start::{CurvatureStart, CurvatureStartError, FoundStart};
 pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};

@@ -88,11 +88,22 @@ pub enum PlanError {
     /// A solver that releases Hessians was not told how large they are.
     #[error(
         "{solver} needs two facts of the Hessians: rho, a Lipschitz constant, and C_F, a bound on the Frobenius norm of each record's \
-         (L1, for a generalised linear loss), and none were given"
+         (L1, for a generalised linear loss), and at least one of them is not known"
     )]
     HessianFactsMissing {
         /// Solver that was planned.
         solver: &'static str,
+    },
+    /// C_F and L1 contradict each other: no matrix has a Frobenius norm below its operator norm.
+    #[error(
+        "the records' Hessians have Frobenius norm at most C_F = {frobenius}, so that L1 is at most that, and not {smoothness}: one of the \
+         two facts is wrong"
+    )]
+    FrobeniusBelowSmoothness {
+        /// C_F.
+        frobenius: f64,
+        /// L1.
+        smoothness: f64,
     },
     /// A Hessian would be too large.
     #[error(

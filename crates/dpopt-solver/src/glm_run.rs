@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_oracle::{
     ConvexGlm, Differentiable, Examples, Glm, Network, Offers, OutputPerturbed, PrivateData,
-    PrivateMean,
+    PrivateMean, QuadraticLink,
 };
 use dpopt_privacy::Curator;
 
@@ -12,7 +12,7 @@ use crate::outcome::{Observer, Outcome};
 use crate::plan::Plan;
 use crate::run::{Run, RunError};
 
-/// Records and a generalised linear loss, or that of a network, to run a plan on, and the curator that pays. For other losses, and to keep
+/// Records and a generalised linear loss, or that of a network or of a quadratic link, to run a plan on, and the curator that pays. For other losses, and to keep
 /// the oracle, see [`Plan::run`].
 pub struct GlmRun<'a> {
     data: &'a PrivateData,
@@ -21,6 +21,7 @@ pub struct GlmRun<'a> {
     threads: NonZeroUsize,
     start: Option<&'a [f64]>,
     network: Option<Network>,
+    link: Option<QuadraticLink>,
 }
 
 impl<'a> GlmRun<'a> {
@@ -34,6 +35,7 @@ impl<'a> GlmRun<'a> {
             threads: NonZeroUsize::MIN,
             start: None,
             network: None,
+            link: None,
         }
     }
 
@@ -41,6 +43,13 @@ impl<'a> GlmRun<'a> {
     #[must_use]
     pub fn of_network(mut self, network: Option<Network>) -> Self {
         self.network = network;
+        self
+    }
+
+    /// With a quadratic link whose scalar function is the loss; none: the loss of one inner product.
+    #[must_use]
+    pub fn of_link(mut self, link: Option<QuadraticLink>) -> Self {
+        self.link = link;
         self
     }
 
@@ -65,7 +74,7 @@ impl<'a> GlmRun<'a> {
     /// the embedded records; its point is lifted, and its observer sees points of the embedded problem.
     ///
     /// # Errors
-    /// [`RunError`]; what was released before it stays charged. [`RunError::OtherHead`] for a network of another loss; [`RunError::NotConvexSmooth`] and
+    /// [`RunError`]; what was released before it stays charged. [`RunError::OtherHead`] for a network or a link of another loss; [`RunError::NotOneProduct`]; [`RunError::NotConvexSmooth`] and
     /// [`dpopt_oracle::EstimatorError::InAFile`] for passes that can't be made.
     pub fn run(
         self,
@@ -80,16 +89,26 @@ impl<'a> GlmRun<'a> {
         }
         let data = embedded.as_ref().unwrap_or(self.data);
         let run = Run::new(observer).starting_at(self.start);
-        if let Some(network) = self.network {
-            let (loss, head) = (self.loss, network.head());
+        let head = match (self.network, self.link) {
+            (Some(network), _) => Some(network.head()),
+            (None, Some(link)) => Some(link.phi()),
+            (None, None) => None,
+        };
+        if let Some(head) = head {
+            let (loss, solver) = (self.loss, plan.name());
             if head != loss {
                 return Err(RunError::OtherHead { loss, head });
             }
             if embedded.is_some() || plan.needs().covers(Offers::PASSES) {
-                let solver = plan.name();
-                return Err(RunError::NotOfANetwork { solver });
+                return Err(RunError::NotOneProduct { solver });
             }
-            let means = PrivateMean::new(data, network, self.curator)?;
+        }
+        if let Some(network) = self.network {
+            let means = PrivateMean::new(data, network, self.curator)?.with_hessians();
+            return on_means(means.with_threads(self.threads), plan, run);
+        }
+        if let Some(link) = self.link {
+            let means = PrivateMean::new(data, link, self.curator)?.with_hessians();
             return on_means(means.with_threads(self.threads), plan, run);
         }
         if plan.needs().covers(Offers::PASSES) {

@@ -38,6 +38,6 @@ pub use registry::{
     find, names,
 };
 pub use run::{Asked, Closing, Run, RunError, Walk, in_stock, paid};
-pub use second_order::SecondOrderTargets;
+pub use second_order::{SecondOrderTargets, WalkConstants};
 pub use terms::{Access, FreshReleases, Terms};
 pub use unit::Unit;

@@ -12,7 +12,7 @@ use crate::facts::{Budget, PublicFacts};
 use crate::kl_condition::KlCondition;
 use crate::plan::{Item, Plan};
 use crate::rank::PublicRank;
-use crate::second_order::SecondOrderTargets;
+use crate::second_order::{SecondOrderTargets, WalkConstants};
 use crate::unit::Unit;
 
 /// A solver: how it is called, what it needs, and how it is planned.
@@ -119,6 +119,8 @@ pub struct ExtraFacts {
     /// alpha and lambda of second-order stationarity, for solvers that are asked for it; none: as small as the budget pays for. A
     /// choice, not a fact.
     pub second_order: Option<SecondOrderTargets>,
+    /// By which errors a walk of one pass is planned; none: typical ones. A choice, not a fact.
+    pub walk_constants: Option<WalkConstants>,
 }
 
 /// What is known of the Hessians of records.
@@ -156,6 +158,36 @@ impl HessianFacts {
     pub fn check(&self) -> Result<(), PlanError> {
         PlanError::positive("hessian_lipschitz", self.lipschitz)?;
         PlanError::positive("hessian_frobenius", self.frobenius)
+    }
+
+    /// As [`HessianFacts::check`], and refuses a C_F below L1.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`]; [`PlanError::FrobeniusBelowSmoothness`].
+    pub fn check_beside(&self, facts: &PublicFacts) -> Result<(), PlanError> {
+        self.check()?;
+        let (frobenius, smoothness) = (self.frobenius, facts.smoothness);
+        // Both may have been rounded.
+        if frobenius < smoothness * (1.0 - 1e-12) {
+            return Err(PlanError::FrobeniusBelowSmoothness {
+                frobenius,
+                smoothness,
+            });
+        }
+        Ok(())
+    }
+
+    /// What to say of a C_F above sqrt(d) L1, which no matrix of operator norm L1 has: it only adds noise.
+    #[must_use]
+    pub fn warning(&self, facts: &PublicFacts) -> Option<String> {
+        let most = (facts.dim as f64).sqrt() * facts.smoothness;
+        (self.frobenius > most * (1.0 + 1e-9)).then(|| {
+            format!(
+                "C_F = {} is above sqrt(d) L1 = {most:.4e}, which no Hessian exceeds whose eigenvalues are within L1: the smaller \
+                 number would do, with less noise",
+                self.frobenius
+            )
+        })
     }
 }
 
@@ -241,6 +273,13 @@ impl ExtraFacts {
     #[must_use]
     pub fn with_second_order(mut self, targets: SecondOrderTargets) -> Self {
         self.second_order = Some(targets);
+        self
+    }
+
+    /// With these constants of the walk.
+    #[must_use]
+    pub fn with_walk_constants(mut self, constants: WalkConstants) -> Self {
+        self.walk_constants = Some(constants);
         self
     }
 

@@ -226,14 +226,14 @@ pub enum RunError {
     },
     /// Projections and passes over single records are made for losses of <w, x>.
     #[error(
-        "{solver} is for losses of one inner product <w, x> here, and the loss of a network is none"
+        "{solver} is for losses of one inner product <w, x> here, and that of a network or of a quadratic link is none"
     )]
-    NotOfANetwork {
+    NotOneProduct {
         /// The solver.
         solver: &'static str,
     },
-    /// A network has a loss of its output already, and another one was given.
-    #[error("the loss is {loss}, and the network's is {head}")]
+    /// A network, or a quadratic link, has a loss of its output already, and another one was given.
+    #[error("the loss is {loss}, and that of the network or link is {head}")]
     OtherHead {
         /// The loss that was given.
         loss: Glm,

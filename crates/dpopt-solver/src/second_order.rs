@@ -33,3 +33,28 @@ impl SecondOrderTargets {
         }
     }
 }
+
+/// By which errors of the walk's estimates a plan is made. The certificate's margins are a theorem's with either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WalkConstants {
+    /// Root mean squares: a rule of thumb, by which runs end in a certificate as a rule.
+    #[default]
+    Typical,
+    /// Limits that hold with the planned probability: then a run ends in a certificate with it. Some 10 times the records.
+    Rigorous,
+}
+
+impl WalkConstants {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Typical, Self::Rigorous];
+}
+
+impl std::fmt::Display for WalkConstants {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            WalkConstants::Typical => "typical",
+            WalkConstants::Rigorous => "rigorous",
+        })
+    }
+}

@@ -21,6 +21,8 @@ mod slice;
 mod slice_tests;
 mod spectrum;
 #[cfg(test)]
+mod subspace_tests;
+#[cfg(test)]
 mod tests;
 
 use dpopt_oracle::{AskError, Loss, PrivateMean};

@@ -1,11 +1,15 @@
 //! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
 
-use dpopt_oracle::{Oracle as _, PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::query::Subspace;
+use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{PlanError, PublicFacts, SecondOrderTargets};
 use serde::Serialize;
 
-use super::{GradientNormPlan, Interval, LeastEigenvaluePlan, PrivateCertificateError, two_sided};
+use super::spectrum::slack;
+use super::{
+    GradientNormPlan, Interval, LeastEigenvaluePlan, PrivateCertificateError, equal, two_sided,
+};
 
 /// A plan to certify that a public point is second-order stationary: ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda.
 ///
@@ -53,6 +57,8 @@ pub struct SecondOrderPlan {
     gradient: GradientNormPlan,
     curvature: LeastEigenvaluePlan,
     failure: f64,
+    /// k.
+    subspace: Option<usize>,
 }
 
 /// What a [`SecondOrderPlan`] found.
@@ -71,6 +77,8 @@ pub struct SecondOrderCertificate {
     pub failure: f64,
     /// Where the gradient norm lies.
     pub gradient: Interval,
+    /// k, where the least eigenvalue is that on a public subspace of so many dimensions **only**: outside of it the Hessian may be anything.
+    pub subspace: Option<usize>,
     /// Where the least eigenvalue lies; none where the gradient norm was not certified, so that nothing was spent on it. An
     /// upper end below zero proves that the point is no local minimum.
     pub curvature: Option<Interval>,
@@ -118,6 +126,39 @@ impl SecondOrderPlan {
         failure: f64,
         targets: SecondOrderTargets,
     ) -> Result<Self, PrivateCertificateError> {
+        Self::of(facts, (frobenius, None), mu, failure, targets)
+    }
+
+    /// A plan for the least eigenvalue on a public subspace of `columns` dimensions, and on nothing else: min <v, hess F(w) v> over its unit
+    /// vectors v is at least -lambda. The gradient norm is that of all coordinates.
+    ///
+    /// # Formula
+    /// As [`SecondOrderPlan::new`] with V^T hess f V in the place of Hessians, clipped to min(C_F, sqrt(k) L1), and k in that of d: the
+    /// dimension of the whole is not limited.
+    ///
+    /// # Privacy
+    /// As there. The columns have to be public: a function of releases and public values.
+    ///
+    /// # Errors
+    /// As [`SecondOrderPlan::new`]; [`PrivateCertificateError::OutOfRange`] for no columns, and for more than d.
+    pub fn in_subspace(
+        facts: &PublicFacts,
+        frobenius: ClipNorm,
+        mu: Mu,
+        failure: f64,
+        targets: SecondOrderTargets,
+        columns: usize,
+    ) -> Result<Self, PrivateCertificateError> {
+        Self::of(facts, (frobenius, Some(columns)), mu, failure, targets)
+    }
+
+    fn of(
+        facts: &PublicFacts,
+        (frobenius, columns): (ClipNorm, Option<usize>),
+        mu: Mu,
+        failure: f64,
+        targets: SecondOrderTargets,
+    ) -> Result<Self, PrivateCertificateError> {
         check_targets(facts, targets)?;
         if frobenius.get() < facts.smoothness {
             return Err(PrivateCertificateError::OutOfRange {
@@ -126,10 +167,24 @@ impl SecondOrderPlan {
             });
         }
         let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
-        let (first, second) = split(facts, frobenius, mu, failure, targets)?;
+        let size = columns.unwrap_or(facts.dim);
+        let radius = match columns {
+            None => frobenius,
+            Some(columns) => {
+                let most = (columns as f64).sqrt() * facts.smoothness;
+                let radius = frobenius.get().min(most) * (1.0 + slack(columns));
+                ClipNorm::new(radius).map_err(PlanError::from)?
+            }
+        };
+        let (first, second) = split(facts, (radius, size), mu, failure, targets)?;
         // An end that is not read may be far off: the widths are checked for the other ones.
         let gradient = GradientNormPlan::at_any_width(facts, first, clip, failure)?;
-        let curvature = LeastEigenvaluePlan::at_any_width(facts, second, frobenius, failure)?;
+        let curvature = match columns {
+            None => LeastEigenvaluePlan::at_any_width(facts, second, radius, failure)?,
+            Some(columns) => {
+                LeastEigenvaluePlan::in_subspace(facts, second, radius, failure, columns)?
+            }
+        };
         let ends = [
             ("the gradient norm", 0.5 * gradient.width, targets.gradient),
             ("the least eigenvalue", curvature.below, targets.curvature),
@@ -152,6 +207,7 @@ impl SecondOrderPlan {
             gradient,
             curvature,
             failure,
+            subspace: columns,
         })
     }
 
@@ -191,30 +247,49 @@ impl SecondOrderPlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
+        self.curvature.check_subspace(None)?;
         self.gradient.check_data(mean, point)?;
-        self.release_over(mean, point, Which::All)
+        self.release_over(mean, (point, None), Which::All)
+    }
+
+    /// As [`SecondOrderPlan::release`], of a plan for a subspace. A direction that is found is one of R^d.
+    ///
+    /// # Errors
+    /// As there; [`PrivateCertificateError::OtherData`] for a subspace of another size than was planned for.
+    pub fn release_on<L: TwiceDifferentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        point: &[f64],
+        subspace: &Subspace,
+    ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
+        equal_plans(self.subspace, subspace.count())?;
+        self.curvature.check_subspace(Some(subspace))?;
+        self.gradient.check_data(mean, point)?;
+        self.release_over(mean, (point, Some(subspace)), Which::All)
     }
 
     /// Of records that were checked to be as many as planned for.
     pub(super) fn release_over<L: TwiceDifferentiable>(
         &self,
         mean: &mut PrivateMean<'_, L>,
-        point: &[f64],
+        (point, subspace): (&[f64], Option<&Subspace>),
         over: Which<'_>,
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
         let gradient = self.gradient.release_over(mean, point, over)?.interval;
-        let known = mean.facts();
+        // Of this point alone, as the certificate is.
+        let known = mean.constants_at(point);
         let mut found = SecondOrderCertificate {
             certified: false,
             clipped: self.gradient.clips(known.lipschitz) || self.curvature.clips(known.smoothness),
             targets: self.targets,
             failure: self.failure,
             gradient,
+            subspace: self.subspace,
             curvature: None,
             direction: None,
         };
         if gradient.high <= self.targets.gradient {
-            let curvature = self.curvature.release_over(mean, point, over)?;
+            let curvature = self.curvature.release_over(mean, (point, subspace), over)?;
             found.certified = curvature.interval.low >= -self.targets.curvature;
             found.curvature = Some(curvature.interval);
             found.direction = Some(curvature.direction);
@@ -223,10 +298,19 @@ impl SecondOrderPlan {
     }
 }
 
+/// A plan for all of R^d has no subspace.
+fn equal_plans(planned: Option<usize>, found: usize) -> Result<(), PrivateCertificateError> {
+    equal(
+        "columns of a subspace",
+        planned.unwrap_or(0) as u64,
+        found as u64,
+    )
+}
+
 /// mu_1 and mu_2.
 fn split(
     facts: &PublicFacts,
-    frobenius: ClipNorm,
+    (frobenius, columns): (ClipNorm, usize),
     mu: Mu,
     failure: f64,
     targets: SecondOrderTargets,
@@ -236,7 +320,7 @@ fn split(
         return Err(PrivateCertificateError::OutOfRange { name, value });
     }
     let quantile = two_sided(failure);
-    let operator = quantile + (2.0 * facts.dim as f64).sqrt();
+    let operator = quantile + (2.0 * columns as f64).sqrt();
     let x = (quantile * facts.lipschitz / targets.gradient)
         .cbrt()
         .powi(2);

@@ -125,7 +125,7 @@ impl SecondOrderSlicePlan {
         let slice = mean.books().take_slice(self.records);
         let slice = slice.map_err(dpopt_oracle::AskError::from)?;
         let over = Which::Slice(&slice);
-        let mut found = self.of_slice.release_over(mean, point, over)?;
+        let mut found = self.of_slice.release_over(mean, (point, None), over)?;
         found.targets = self.targets;
         found.failure = self.failure;
         found.gradient.high += self.sampling.gradient;

@@ -1,7 +1,5 @@
 //! What runs on saddle problems refuse.
 
-use dpopt::oracle::Glm;
-
 use super::TrainArgs;
 use crate::args::AnySolver;
 use crate::error::CliError;
@@ -17,7 +15,7 @@ impl TrainArgs {
     /// Refuses what no solver of a saddle problem has a use for.
     pub(super) fn check_saddle(&self, wanted: &Wanted) -> Result<(), CliError> {
         let objective = wanted.objective;
-        if self.loss != Glm::Logistic {
+        if !self.loss.is_logistic_score() {
             let problem =
                 format!("{objective} is made of the logistic score, and has no other loss");
             return Err(CliError::flag("--loss", problem));

@@ -11,6 +11,7 @@ mod interrupt;
 mod ledger;
 mod lost;
 mod objectives;
+mod quadratic;
 mod quantiles;
 mod records;
 mod rows;

@@ -12,5 +12,5 @@ mod typical;
 mod walk;
 
 pub use plan::ADAPTIVE_BATCH;
-pub use planner::{AdaptiveBatchPlan, AdaptiveBatchSettings, WalkConstants};
+pub use planner::{AdaptiveBatchPlan, AdaptiveBatchSettings};
 pub use schedule::AdaptiveBatchSchedule;

@@ -9,7 +9,8 @@ use super::planner::{AdaptiveBatchPlan, AdaptiveBatchSettings, NAME};
 use super::schedule::AdaptiveBatchSchedule;
 use super::walk::AdaptiveBatchWalk;
 
-/// Second-order stationary points of the population in one pass, with [`WalkConstants::Typical`](super::WalkConstants::Typical).
+/// Second-order stationary points of the population in one pass, with [`WalkConstants::Typical`](dpopt_solver::WalkConstants::Typical) unless
+/// other constants were chosen.
 pub static ADAPTIVE_BATCH: Solver = Solver {
     name: NAME,
     summary: "no saddle of the population: gradient and least eigenvalue certified in one pass",
@@ -31,6 +32,7 @@ pub static ADAPTIVE_BATCH: Solver = Solver {
         let settings = AdaptiveBatchSettings {
             targets: extra.second_order,
             failure: extra.failure(),
+            constants: extra.walk_constants.unwrap_or_default(),
             ..AdaptiveBatchSettings::new(limits.max_steps)
         };
         let hessian = extra.hessian_for(NAME)?;

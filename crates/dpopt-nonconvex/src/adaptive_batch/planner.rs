@@ -5,7 +5,7 @@ use dpopt_privacy::Adjacency;
 use dpopt_solver::search::least_affordable;
 use dpopt_solver::{
     Access, BoundSense, BoundedQuantity, Budget, HessianFacts, PlanError, PublicFacts,
-    SecondOrderTargets, Terms,
+    SecondOrderTargets, Terms, WalkConstants,
 };
 
 use super::gradient::{Period, Problem};
@@ -19,26 +19,6 @@ const MOST_CURVATURE: f64 = 0.9;
 const HESSIAN_SHARE: f64 = 0.05;
 /// Among so many candidates.
 const CANDIDATES: f64 = 100.0;
-
-/// By which errors of the walk's estimates a plan is made. The certificate's margins are a theorem's with either.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum WalkConstants {
-    /// Root mean squares: a rule of thumb, by which runs end in a certificate as a rule.
-    #[default]
-    Typical,
-    /// Limits that hold with the planned probability: then a run ends in a certificate with it. Some 10 times the records.
-    Rigorous,
-}
-
-impl std::fmt::Display for WalkConstants {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            WalkConstants::Typical => "typical",
-            WalkConstants::Rigorous => "rigorous",
-        })
-    }
-}
 
 /// What the caller chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -245,7 +225,7 @@ fn check(
     settings: &AdaptiveBatchSettings,
 ) -> Result<(), PlanError> {
     facts.check()?;
-    hessian.check()?;
+    hessian.check_beside(facts)?;
     let failure = settings.failure;
     if !(failure > 0.0 && failure < 1.0) {
         let (name, value) = ("failure", failure);

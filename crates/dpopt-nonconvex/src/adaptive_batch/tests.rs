@@ -5,10 +5,12 @@ use dpopt_privacy::{
     Adjacency, Delta, Epsilon, ErrorMeasure, Event, NoiseMultiplier, Participation, PrefixKind,
     PrefixNoise, Spend,
 };
-use dpopt_solver::{Budget, HessianFacts, Plan as _, PlanError, PublicFacts, SecondOrderTargets};
+use dpopt_solver::{
+    Budget, HessianFacts, Plan as _, PlanError, PublicFacts, SecondOrderTargets, WalkConstants,
+};
 
 use super::gradient::Period;
-use super::{AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, WalkConstants};
+use super::{AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings};
 
 fn facts(dim: usize, records: u64) -> PublicFacts {
     PublicFacts {

@@ -96,7 +96,7 @@ impl SospPlan {
         settings: SospSettings,
     ) -> Result<Self, PlanError> {
         facts.check()?;
-        hessian.check()?;
+        hessian.check_beside(facts)?;
         let failure = settings.failure;
         if !(failure > 0.0 && failure < 1.0) {
             let (name, value) = ("failure", failure);

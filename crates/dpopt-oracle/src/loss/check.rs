@@ -1,10 +1,10 @@
 //! Checkers of a loss of one's own, for **public** records: they report what the records hold.
 
-use dpopt_linalg::{distance, norm};
+use dpopt_linalg::{distance, dot, norm};
 
 use dpopt_privacy::ClipNorm;
 
-use super::{AlongRows, Differentiable, Loss};
+use super::{AlongRows, Differentiable, Loss, TwiceDifferentiable};
 use crate::records::Records;
 
 /// A check could not be made.
@@ -96,6 +96,110 @@ pub fn check_gradient<L: Differentiable>(
                     quotient,
                     not_finite: found.not_finite,
                 };
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// How the Hessian products of a loss compare with difference quotients of its gradients, and with each other.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct HessianCheck {
+    /// Largest of |h_j - q_j|/(1 + |h_j| + |q_j|) over records, directions and coordinates: a product that is the derivative of the gradient
+    /// has some 1e-9.
+    pub worst: f64,
+    /// Record of the worst.
+    pub record: usize,
+    /// Its direction.
+    pub direction: usize,
+    /// Its coordinate.
+    pub coordinate: usize,
+    /// Largest of |<u, H v> - <v, H u>|/(1 + ||u|| ||H v|| + ||v|| ||H u||) over records and pairs of directions: a symmetric one has
+    /// rounding.
+    pub asymmetry: f64,
+    /// Record and pair of directions of the largest.
+    pub asymmetric: (usize, usize, usize),
+    /// Records with a product or a gradient that is not finite; their contribution would be 0.
+    pub not_finite: Vec<usize>,
+}
+
+/// Compares products with the Hessian at `point` with central difference quotients of gradients, of step h = 6e-6 (1 + ||w||)/||v||
+/// along each direction v, and looks for asymmetry between each two of them. A certificate of a loss whose product fails either is one of
+/// another function, or of none.
+///
+/// **Not private**: names records.
+///
+/// # Shapes
+/// `point`, each of `directions`: d; two or more show asymmetry. A direction of zeros is left out.
+///
+/// # Errors
+/// [`CheckError`].
+pub fn check_hessian_vector<L: TwiceDifferentiable>(
+    loss: &L,
+    records: &L::Records,
+    point: &[f64],
+    directions: &[&[f64]],
+) -> Result<HessianCheck, CheckError> {
+    check_shapes(loss, records, std::slice::from_ref(&point))?;
+    check_shapes(loss, records, directions)?;
+    let mut found = HessianCheck {
+        worst: 0.0,
+        record: 0,
+        direction: 0,
+        coordinate: 0,
+        asymmetry: 0.0,
+        asymmetric: (0, 0, 0),
+        not_finite: Vec::new(),
+    };
+    let as_bad_as_can_be = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
+    for i in 0..records.len() {
+        let record = records.record(i);
+        let gradient = |side: f64, v: &[f64]| {
+            let at: Vec<f64> = point.iter().zip(v).map(|(w, v)| w + side * v).collect();
+            let mut out = vec![0.0; point.len()];
+            loss.gradient(record, &at, &mut out);
+            out
+        };
+        let product = |v: &&[f64]| {
+            let mut out = vec![0.0; point.len()];
+            loss.hessian_vector(record, point, v, &mut out);
+            out
+        };
+        let products: Vec<Vec<f64>> = directions.iter().map(product).collect();
+        let here = gradient(0.0, point);
+        if !products
+            .iter()
+            .flatten()
+            .chain(&here)
+            .all(|x| x.is_finite())
+        {
+            found.not_finite.push(i);
+            continue;
+        }
+        for (k, (v, product)) in directions.iter().zip(&products).enumerate() {
+            let length = norm(v);
+            if length == 0.0 {
+                continue;
+            }
+            let step = 6e-6 * (1.0 + norm(point)) / length;
+            let pairs = gradient(step, v).into_iter().zip(gradient(-step, v));
+            for (j, (h, (after, before))) in product.iter().zip(pairs).enumerate() {
+                let quotient = (after - before) / (2.0 * step);
+                let error = (h - quotient).abs() / (1.0 + h.abs() + quotient.abs());
+                // A quotient that is not a number is as bad as can be.
+                if !(error <= found.worst) {
+                    found.worst = as_bad_as_can_be(error);
+                    (found.record, found.direction, found.coordinate) = (i, k, j);
+                }
+            }
+            for (l, (u, other)) in directions.iter().zip(&products).enumerate().take(k) {
+                let apart = (dot(u, product) - dot(v, other)).abs();
+                let size = 1.0 + norm(u) * norm(product) + length * norm(other);
+                if !(apart / size <= found.asymmetry) {
+                    found.asymmetry = as_bad_as_can_be(apart / size);
+                    found.asymmetric = (i, l, k);
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ use super::{Constants, Differentiable, Loss, TwiceDifferentiable};
 /// # Privacy
 /// The closures must be functions of the record and the point alone. A record on which one panics,
 /// or returns something that is not finite, contributes zero, silently. Constants that are wrong
-/// cost accuracy only: contributions are clipped. [`crate::check_gradient`] and
+/// cost accuracy only: contributions are clipped. [`crate::check_gradient`], [`crate::check_hessian_vector`] and
 /// [`crate::check_constants`] try both on public data.
 pub struct ClosureLoss<T, V, G, H = ()> {
     dim: usize,

@@ -5,7 +5,10 @@ use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
 use super::rows::{Block, linear_pass};
-use super::{Activation, Constants, Convexity, Differentiable, Glm, Loss, Momentum, Segment};
+use super::{
+    Activation, Constants, Convexity, Differentiable, Glm, Loss, Momentum, Segment,
+    TwiceDifferentiable,
+};
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
@@ -47,6 +50,8 @@ pub enum NetworkError {
 /// - L1 = (max|phi''| (A V)^2 + G max|v_j| max|act''|) X^2, where both functions have such bounds: the Hessian is phi'' times the square of
 ///   the gradient of z, plus phi' times a matrix of the blocks v_j act''_j x x^T on its diagonal. Infinite with ReLU or a head with
 ///   kinks.
+/// - C_F = (max|phi''| (A V)^2 + G V max|act''|) X^2: the blocks are at right angles, and sum v_j^2 = V^2. rho = (max|phi'''| (A V)^3 +
+///   3 max|phi''| A V max|v_j| max|act''| + G max|v_j| max|act'''|) X^3, from the third derivative along a unit vector.
 /// - F(0) - min F <= the head's largest value at an output of 0: heads are not negative, and at W = 0 the output is 0, since the v_j come
 ///   in opposite pairs. The same holds at [`Network::start`], where both units of a pair have the same weights.
 ///
@@ -154,13 +159,21 @@ impl Network {
         let steep = self.activation.lipschitz() * self.scale;
         let single = self.scale / (self.units as f64).sqrt();
         let curved = head.lipschitz * single * self.activation.smoothness();
-        let smoothness = (head.smoothness * steep * steep + curved) * row_norm * row_norm;
+        let square = row_norm * row_norm;
+        let outer = head.smoothness * steep * steep;
+        // The blocks are at right angles: ||v|| in the place of max|v_j|.
+        let blocks = head.lipschitz * self.scale * self.activation.smoothness();
+        let bent = 3.0 * head.smoothness * steep * single * self.activation.smoothness();
+        let third = head.lipschitz * single * self.activation.third();
+        let rho = (head.hessian_lipschitz * steep.powi(3) + bent + third) * row_norm.powi(3);
         Constants::new(
             head.lipschitz * steep * row_norm,
-            smoothness,
+            (outer + curved) * square,
             self.head.largest_at(0.0, label_bound),
             Convexity::Nonconvex,
         )
+        .with_hessian_frobenius((outer + blocks) * square)
+        .with_hessian_lipschitz(rho)
     }
 
     /// A point to start from, a function of `seed` and public numbers alone; from the origin a network of ReLUs never moves.
@@ -262,6 +275,47 @@ impl Network {
             momentum.combine(&mut after, &difference);
         }
         *out = after;
+    }
+}
+
+/// Buffers of [`Network::add_second`].
+struct SecondWork {
+    slopes: Vec<f64>,
+    bends: Vec<f64>,
+}
+
+impl SecondWork {
+    fn new(units: usize) -> Self {
+        Self {
+            slopes: vec![0.0; units],
+            bends: vec![0.0; units],
+        }
+    }
+}
+
+impl Network {
+    /// Adds the multiples of the row that make the product of the Hessian with a direction along which the inputs of the units move by
+    /// `along`: phi'' D v_j act'_j + phi' v_j act''_j s_j, D = sum_j v_j act'_j s_j. The inputs become the outputs of the units.
+    fn add_second(
+        &self,
+        inputs: &mut [f64],
+        along: &[f64],
+        label: f64,
+        work: &mut SecondWork,
+        out: &mut [f64],
+    ) {
+        let SecondWork { slopes, bends } = work;
+        self.activation.apply_twice(inputs, slopes, bends);
+        let z = self.combine(inputs);
+        let (slope, curvature) = (self.head.slope(z, label), self.head.curvature(z, label));
+        let size = self.scale / (self.units as f64).sqrt();
+        let sign = |j: usize| if j.is_multiple_of(2) { size } else { -size };
+        let pairs = slopes.iter().zip(along).enumerate();
+        let moved: f64 = pairs.map(|(j, (slope, s))| sign(j) * slope * s).sum();
+        let common = curvature * moved;
+        for (j, out) in out.iter_mut().enumerate() {
+            *out += sign(j) * (common * slopes[j] + slope * bends[j] * along[j]);
+        }
     }
 }
 
@@ -370,6 +424,71 @@ impl Differentiable for Network {
                 let cap = clip / block.norms[i];
                 self.changed(&mut work, block.labels[i], cap, momentum);
                 multiples.copy_from_slice(&work.out);
+            }
+        });
+    }
+}
+
+/// Everywhere where the activation and the head are smooth; at kinks one element of each.
+impl TwiceDifferentiable for Network {
+    fn hessian_vector(
+        &self,
+        record: Example<'_>,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    ) {
+        let mut inputs = self.inputs(record.row, point);
+        let along = self.inputs(record.row, direction);
+        let mut work = SecondWork::new(self.units);
+        let mut multiples = vec![0.0; self.units];
+        self.add_second(&mut inputs, &along, record.label, &mut work, &mut multiples);
+        add_outer(record.row, &multiples, out);
+    }
+
+    fn add_hessian_vectors(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let layers = [point, direction].map(|point| UnitWeights::new(self.units, point));
+        let mut work = SecondWork::new(self.units);
+        linear_pass(records, &positions, layers, sum, |block| {
+            let [inputs, along] = block.products;
+            let rows = inputs.chunks_exact_mut(self.units);
+            let rows = rows.zip(along.chunks_exact(self.units)).zip(block.labels);
+            let rows = rows.zip(block.multiples.chunks_exact_mut(self.units));
+            for (((inputs, along), label), out) in rows {
+                out.fill(0.0);
+                self.add_second(inputs, along, *label, &mut work, out);
+            }
+        });
+    }
+
+    fn add_hessian_changes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        (from, to): (&[f64], &[f64]),
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let layers = [from, to, direction].map(|point| UnitWeights::new(self.units, point));
+        let mut work = SecondWork::new(self.units);
+        linear_pass(records, &positions, layers, sum, |block| {
+            let [before, after, along] = block.products;
+            let rows = before.chunks_exact_mut(self.units);
+            let rows = rows.zip(after.chunks_exact_mut(self.units));
+            let rows = rows.zip(along.chunks_exact(self.units)).zip(block.labels);
+            let rows = rows.zip(block.multiples.chunks_exact_mut(self.units));
+            for ((((before, after), along), label), out) in rows {
+                out.fill(0.0);
+                self.add_second(before, along, *label, &mut work, out);
+                out.iter_mut().for_each(|out| *out = -*out);
+                self.add_second(after, along, *label, &mut work, out);
             }
         });
     }

@@ -1,6 +1,6 @@
 //! What a loss is: values, gradients and second derivatives, record by record.
 
-use dpopt_linalg::Row;
+use dpopt_linalg::{Row, dot};
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
@@ -300,6 +300,58 @@ pub trait TwiceDifferentiable: Differentiable {
         direction: &[f64],
         out: &mut [f64],
     );
+
+    /// <v, hess f(w) v>, v = `direction`.
+    fn curvature_along(&self, record: RecordOf<'_, Self>, point: &[f64], direction: &[f64]) -> f64 {
+        let mut product = vec![0.0; point.len()];
+        self.hessian_vector(record, point, direction, &mut product);
+        dot(direction, &product)
+    }
+
+    /// Adds the products of these records' Hessians with `direction` to `sum`, each clipped. The default goes record by record; a loss with
+    /// structure overrides it.
+    fn add_hessian_vectors(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let mut product = vec![0.0; point.len()];
+        for i in positions.iter() {
+            product.fill(0.0);
+            let finished = guarded::<Self, _>(|| {
+                self.hessian_vector(records.record(i), point, direction, &mut product);
+            });
+            add_contribution(sum, finished, &product);
+        }
+    }
+
+    /// Adds the products of the changes of these records' Hessians, from `from` to `to`, with `direction` to `sum`, each clipped.
+    fn add_hessian_changes(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        (from, to): (&[f64], &[f64]),
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let (mut before, mut product) = (vec![0.0; to.len()], vec![0.0; to.len()]);
+        for i in positions.iter() {
+            before.fill(0.0);
+            product.fill(0.0);
+            let finished = guarded::<Self, _>(|| {
+                let record = records.record(i);
+                self.hessian_vector(record, from, direction, &mut before);
+                self.hessian_vector(record, to, direction, &mut product);
+            });
+            for (product, before) in product.iter_mut().zip(&before) {
+                *product -= before;
+            }
+            add_contribution(sum, finished, &product);
+        }
+    }
 
     /// c and x of a Hessian c x x^T, where it has that form at every point: it is then added from the entries of x that are
     /// not zero, in place of d products.

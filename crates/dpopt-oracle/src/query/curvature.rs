@@ -1,6 +1,6 @@
 //! Second derivatives for certificates: along one direction, and all of them.
 
-use dpopt_linalg::{Row, dot};
+use dpopt_linalg::Row;
 use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum};
 
 use super::of_record::Query;
@@ -34,9 +34,7 @@ impl<L: TwiceDifferentiable> Query<L> for Curvature<'_> {
     }
 
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
-        let mut product = vec![0.0; self.point.len()];
-        loss.hessian_vector(record, self.point, self.direction, &mut product);
-        out[0] += dot(self.direction, &product);
+        out[0] += loss.curvature_along(record, self.point, self.direction);
     }
 }
 

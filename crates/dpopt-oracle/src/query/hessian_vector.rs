@@ -1,9 +1,10 @@
 //! Products of the Hessian with a public vector.
 
-use dpopt_privacy::{Bound, ClipNorm, LatticeError};
+use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum};
 
 use super::of_record::Query;
 use crate::loss::{RecordOf, TwiceDifferentiable};
+use crate::positions::Positions;
 
 /// hess f(w; x) v, clipped to `radius` (L1 ||v|| leaves it whole).
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,10 @@ impl<L: TwiceDifferentiable> Query<L> for HessianVector<'_> {
 
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         loss.hessian_vector(record, self.point, self.direction, out);
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        loss.add_hessian_vectors(records, positions, self.point, self.direction, sum);
     }
 }
 
@@ -74,5 +79,10 @@ impl<L: TwiceDifferentiable> Query<L> for HessianVectorDifference<'_> {
         for (out, before) in out.iter_mut().zip(&before) {
             *out -= before;
         }
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        let ends = (self.from, self.to);
+        loss.add_hessian_changes(records, positions, ends, self.direction, sum);
     }
 }

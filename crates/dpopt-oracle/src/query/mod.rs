@@ -13,6 +13,7 @@ mod of_record;
 mod row_average;
 mod slopes;
 mod smoothed;
+mod subspace;
 mod value;
 
 pub use ball::{BallGradient, Offsets, Smoothed};
@@ -27,4 +28,5 @@ pub use smoothed::{
     Frames, SmoothedDifference, SmoothedGradient, smoothed_change_per_length,
     smoothed_change_radius, smoothed_gradient_bound,
 };
+pub use subspace::{Subspace, SubspaceError, SubspaceHessian};
 pub use value::Value;

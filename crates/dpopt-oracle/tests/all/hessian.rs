@@ -1,8 +1,16 @@
 //! A Hessian of rank one is added from the entries of a row, and is what products with unit vectors make.
 
+use std::num::NonZeroUsize;
+
 use dpopt_linalg::Design;
-use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
-use dpopt_oracle::{Glm, PrivateData, PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::query::{
+    Curvature, HessianMatrix, HessianVector, HessianVectorDifference, Subspace, SubspaceHessian,
+    unpack_symmetric,
+};
+use dpopt_oracle::{
+    Activation, ClosureLoss, Constants, Convexity, Examples, Glm, Head, Mlp, Network, PrivateData,
+    PrivateMean, QuadraticLink, Query, TwiceDifferentiable, check_hessian_vector,
+};
 use dpopt_privacy::{Adjacency, Event, Which};
 
 use crate::common::{OneByOne, clip, simulated, sparse, uniforms, z};
@@ -81,5 +89,280 @@ fn the_form_does_not_change_the_release() {
             );
             assert_eq!(unpack_symmetric(DIM, &fast).unwrap().len(), DIM * DIM);
         }
+    }
+}
+
+fn mean_of<L>(design: &Design, loss: L, query: impl Fn(usize) -> Asked) -> Vec<f64>
+where
+    L: TwiceDifferentiable<Records = Examples>,
+{
+    let labels = (0..ROWS).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 });
+    let relation = Adjacency::ReplaceOne;
+    let data = PrivateData::made_up(design.clone(), labels.collect(), clip(2.0), relation, None);
+    let data = data.unwrap();
+    let curator = simulated(relation, 11, Event::gaussian(z(1e-3)));
+    let mut mean = PrivateMean::new(&data, loss, curator).unwrap();
+    let asked = query(mean.dim());
+    fn released<L: TwiceDifferentiable>(
+        mean: &mut PrivateMean<'_, L>,
+        query: &impl Query<L>,
+    ) -> Vec<f64> {
+        mean.release(query, Which::All, z(1e-3))
+            .unwrap()
+            .unwrap()
+            .mean
+    }
+    let (point, direction) = (&asked.point, &asked.direction);
+    let radius = Some(clip(asked.radius));
+    match asked.from {
+        None => released(
+            &mut mean,
+            &HessianVector {
+                point,
+                direction,
+                radius,
+            },
+        ),
+        Some(ref from) => {
+            let to = point;
+            released(
+                &mut mean,
+                &HessianVectorDifference {
+                    from,
+                    to,
+                    direction,
+                    radius,
+                },
+            )
+        }
+    }
+}
+
+struct Asked {
+    from: Option<Vec<f64>>,
+    point: Vec<f64>,
+    direction: Vec<f64>,
+    radius: f64,
+}
+
+fn asked(dim: usize, change: bool, radius: f64) -> Asked {
+    let mut random = uniforms(9);
+    let mut draw = || (0..dim).map(|_| random()).collect::<Vec<f64>>();
+    let (point, direction, from) = (draw(), draw(), draw());
+    Asked {
+        from: change.then_some(from),
+        point,
+        direction,
+        radius,
+    }
+}
+
+/// The noise is the same: what differs is the rounding of contributions, and of what is clipped by the row's bound, which exceeds its norm by
+/// up to 2^-20 of it. A small radius clips all.
+fn passes_are_single_records<L>(name: &str, make: impl Fn() -> L)
+where
+    L: TwiceDifferentiable<Records = Examples>,
+{
+    for (storage, design) in storages() {
+        for change in [false, true] {
+            for radius in [1.0, 0.01] {
+                let of = |dim| asked(dim, change, radius);
+                let fast = mean_of(&design, make(), of);
+                let slow = mean_of(&design, OneByOne(make()), of);
+                let worst = fast.iter().zip(&slow).map(|(a, b)| (a - b).abs());
+                let worst = worst.fold(0.0, f64::max);
+                assert!(
+                    worst <= radius * 2f64.powi(-19),
+                    "{name} {storage} {radius} {worst}"
+                );
+                assert!(slow.iter().any(|x| x.abs() > 1e-4 * radius), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn products_in_a_pass_are_those_of_single_records() {
+    for phi in [
+        Glm::Logistic,
+        Glm::Welsch,
+        Glm::Huber(dpopt_oracle::Scale::new(0.5).unwrap()),
+    ] {
+        passes_are_single_records("glm", || phi);
+        for rank in [1, 2] {
+            let columns = NonZeroUsize::new(rank).unwrap();
+            passes_are_single_records("link", || QuadraticLink::new(phi, columns, clip(2.0)));
+        }
+        let network = || Network::new(4, Activation::Tanh, phi).unwrap();
+        passes_are_single_records("network", network);
+    }
+    for (sizes, head) in [
+        (&[DIM, 3, 4, 2][..], Head::Softmax),
+        (&[DIM, 3, 1], Head::Squared),
+    ] {
+        let mlp = || Mlp::new(sizes, Activation::Silu, head).unwrap();
+        passes_are_single_records("perceptron", mlp);
+    }
+}
+
+/// Numbers of rows of four entries, with labels of classes.
+fn small() -> Examples {
+    let mut random = uniforms(17);
+    let rows = (0..6 * 4).map(|_| random()).collect();
+    let design = Design::dense(4, rows).unwrap();
+    let labels = vec![0.0, 1.0, 2.0, 1.0, 0.0, 5.0];
+    Examples::new(design, labels, clip(2.0)).unwrap()
+}
+
+/// Products of perceptrons are the derivatives of their gradients, and symmetric; a label that is no class has none.
+#[test]
+fn perceptrons_have_the_hessian_of_their_gradient() {
+    for activation in Activation::ALL.into_iter().filter(|a| a.is_smooth()) {
+        for sizes in [&[4, 3][..], &[4, 5, 3], &[4, 5, 4, 3]] {
+            let mlp = Mlp::new(sizes, activation, Head::Softmax).unwrap();
+            let dim = mlp.parameters();
+            let mut random = uniforms(5);
+            let mut draw = || (0..dim).map(|_| 2.0 * random()).collect::<Vec<f64>>();
+            let (point, directions) = (draw(), [draw(), draw(), draw()]);
+            let directions: Vec<&[f64]> = directions.iter().map(Vec::as_slice).collect();
+            let found = check_hessian_vector(&mlp, &small(), &point, &directions).unwrap();
+            assert!(found.worst < 1e-7, "{activation} {sizes:?} {found:?}");
+            assert!(found.asymmetry < 1e-13, "{activation} {sizes:?} {found:?}");
+            assert!(found.not_finite.is_empty());
+            let mut out = vec![0.0; dim];
+            let records = small();
+            let no_class = dpopt_oracle::Records::record(&records, 5);
+            mlp.hessian_vector(no_class, &point, directions[0], &mut out);
+            assert!(out.iter().all(|x| *x == 0.0));
+        }
+    }
+}
+
+/// f = (1/2) (w_1 + 2 w_2)^2 + w_1^3/6, whose Hessian is ((1 + w_1, 2), (2, 4)); products that are another's are caught.
+#[test]
+fn a_product_that_is_no_hessian_is_caught() {
+    type Product = fn(&f64, &[f64], &[f64], &mut [f64]);
+    let right: Product = |x, w, v, out| {
+        out[0] += x * ((1.0 + w[0]) * v[0] + 2.0 * v[1]);
+        out[1] += x * (2.0 * v[0] + 4.0 * v[1]);
+    };
+    // Not symmetric; symmetric, and not the derivative; right at all records but those above 2; not a number.
+    let turned: Product = |x, w, v, out| {
+        out[0] += x * ((1.0 + w[0]) * v[0] + 2.5 * v[1]);
+        out[1] += x * (1.5 * v[0] + 4.0 * v[1]);
+    };
+    let other: Product = |x, _, v, out| {
+        out[0] += x * (v[0] + 2.0 * v[1]);
+        out[1] += x * (2.0 * v[0] + 4.0 * v[1]);
+    };
+    let rarely: Product = |x, w, v, out| {
+        let y = if *x > 2.0 { 2.0 } else { *x };
+        out[0] += y * ((1.0 + w[0]) * v[0] + 2.0 * v[1]);
+        out[1] += y * (2.0 * v[0] + 4.0 * v[1]);
+    };
+    let lost: Product = |_, _, _, out| out[0] = f64::NAN;
+    let check = |product: Product| {
+        let loss = ClosureLoss::new(
+            2,
+            Constants::new(9.0, 9.0, 9.0, Convexity::Nonconvex),
+            |x: &f64, w: &[f64]| x * (0.5 * (w[0] + 2.0 * w[1]).powi(2) + w[0].powi(3) / 6.0),
+            |x: &f64, w: &[f64], out: &mut [f64]| {
+                let slope = w[0] + 2.0 * w[1];
+                out[0] += x * (slope + 0.5 * w[0] * w[0]);
+                out[1] += x * 2.0 * slope;
+            },
+        );
+        let loss = loss.with_hessian_vector(product);
+        let records = vec![1.0, -0.5, 3.0];
+        check_hessian_vector(
+            &loss,
+            &records,
+            &[0.4, -0.3],
+            &[&[1.0, 0.2], &[0.1, -0.9], &[0.0, 0.0]],
+        )
+        .unwrap()
+    };
+    let found = check(right);
+    assert!(found.worst < 1e-8 && found.asymmetry < 1e-15, "{found:?}");
+    let found = check(turned);
+    assert!(found.worst > 0.01 && found.asymmetry > 0.01, "{found:?}");
+    let found = check(other);
+    assert!(found.worst > 0.01 && found.asymmetry < 1e-15, "{found:?}");
+    let found = check(rarely);
+    assert!(found.worst > 0.01 && found.record == 2, "{found:?}");
+    assert_eq!(check(lost).not_finite, [0, 1, 2]);
+    let loss = Glm::Logistic;
+    let one_short = check_hessian_vector(&loss, &small(), &[0.0; 4], &[&[1.0; 3]]);
+    assert!(one_short.is_err());
+}
+
+/// V^T H V of a public subspace, from products and from rows, against the whole Hessian's; the curvature along a column is its diagonal.
+#[test]
+fn the_hessian_on_a_subspace_is_a_part_of_the_whole() {
+    let (_, design) = storages().swap_remove(0);
+    let part = |loss: &dyn Fn(&mut Vec<Vec<f64>>)| {
+        let mut found = Vec::new();
+        loss(&mut found);
+        found
+    };
+    let columns = [[0.6, 0.0, 0.8, 0.0, 0.0], [0.0, 0.28, 0.0, -0.96, 0.0]];
+    let point = &[0.3, -0.2, 0.5, 0.1, -0.7];
+    fn all<L: TwiceDifferentiable<Records = Examples>>(
+        design: &Design,
+        loss: impl Fn() -> L,
+        (point, columns): (&[f64; DIM], &[[f64; DIM]; 2]),
+        found: &mut Vec<Vec<f64>>,
+    ) {
+        let subspace = &Subspace::new(DIM, columns.concat()).unwrap();
+        // Nothing is clipped, and so little noise that it can't be seen.
+        let (radius, tiny) = (clip(4.0), z(1e-7));
+        let labels = (0..ROWS)
+            .map(|i| if i % 3 == 0 { 1.0 } else { -1.0 })
+            .collect();
+        let relation = Adjacency::ReplaceOne;
+        let data = PrivateData::made_up(design.clone(), labels, clip(2.0), relation, None).unwrap();
+        let event = Event::gaussian(tiny);
+        let release = |query: &dyn Fn(&mut PrivateMean<'_, L>) -> Vec<f64>| {
+            let curator = simulated(relation, 11, event.clone());
+            query(&mut PrivateMean::new(&data, loss(), curator).unwrap())
+        };
+        let part = SubspaceHessian {
+            point,
+            subspace,
+            radius,
+        };
+        let whole = HessianMatrix { point, radius };
+        let along = Curvature {
+            point,
+            direction: &columns[1],
+            radius: Some(radius),
+        };
+        found.push(release(&|m| {
+            m.release(&part, Which::All, tiny).unwrap().unwrap().mean
+        }));
+        found.push(release(&|m| {
+            m.release(&whole, Which::All, tiny).unwrap().unwrap().mean
+        }));
+        found.push(release(&|m| {
+            m.release(&along, Which::All, tiny).unwrap().unwrap().mean
+        }));
+    }
+    let of = (point, &columns);
+    let cases = [
+        part(&|found| all(&design, || Glm::Logistic, of, found)),
+        part(&|found| all(&design, || OneByOne(Glm::Logistic), of, found)),
+    ];
+    for found in cases {
+        let part = unpack_symmetric(2, &found[0]).unwrap();
+        let whole = unpack_symmetric(DIM, &found[1]).unwrap();
+        for (i, u) in columns.iter().enumerate() {
+            for (j, v) in columns.iter().enumerate() {
+                let rows = whole.chunks(DIM).zip(u);
+                let expected: f64 = rows.map(|(row, u)| u * dpopt_linalg::dot(row, v)).sum();
+                assert!((part[2 * i + j] - expected).abs() < 1e-5, "{i} {j}");
+            }
+        }
+        assert!((found[2][0] - part[3]).abs() < 1e-5);
+        assert!(part[3].abs() > 1e-3);
     }
 }

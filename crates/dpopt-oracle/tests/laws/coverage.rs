@@ -18,7 +18,7 @@ const LOSSES: [&str; 11] = [
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].
-const QUERIES: [&str; 13] = [
+const QUERIES: [&str; 14] = [
     "BallGradient",
     "Curvature",
     "HessianMatrix",
@@ -31,6 +31,7 @@ const QUERIES: [&str; 13] = [
     "Smoothed",
     "SmoothedDifference",
     "SmoothedGradient",
+    "SubspaceHessian",
     "Value",
 ];
 

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
     Curvature, Directions, HessianMatrix, HessianVector, HessianVectorDifference, MeanOfGradients,
-    RowAverage, Slopes, Value,
+    RowAverage, Slopes, Subspace, SubspaceHessian, Value,
 };
 use dpopt_oracle::{
     Activation, AucSaddle, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm, Convexity,
@@ -164,6 +164,18 @@ fn second_order<T: Clone, L: TwiceDifferentiable>(
         radius: Some(radius),
     };
     contributions(&format!("{name}, curvature"), loss, &along, data, records);
+    // Two of the axes, turned.
+    let mut columns = vec![0.0; 2 * dim];
+    (columns[0], columns[dim - 1]) = (0.6, 0.8);
+    (columns[dim], columns[2 * dim - 1]) = (-0.8, 0.6);
+    let subspace = &Subspace::new(dim, columns).unwrap();
+    let within = SubspaceHessian {
+        point,
+        subspace,
+        radius,
+    };
+    let of = format!("{name}, Hessian on a subspace");
+    contributions(&of, loss, &within, data, records);
     let matrix = HessianMatrix { point, radius };
     contributions(&format!("{name}, Hessian"), loss, &matrix, data, records);
 }
@@ -317,7 +329,7 @@ fn perceptrons() {
             let data = |r: &_| private(store, r, AddRemove);
             let dim: usize = sizes.windows(2).map(|s| (s[0] + 1) * s[1]).sum();
             let name = format!("perceptron {activation:?} {sizes:?} {store:?}");
-            first_order(&name, &loss, (dim, sizes[1]), &data, &examples());
+            second_order(&name, &loss, (dim, sizes[1]), &data, &examples());
         }
     }
 }
@@ -334,7 +346,12 @@ fn networks_with_fixed_outputs() {
             let name = format!("network {head} {activation:?} {units} {store:?}");
             let shape = (DIM * units, units);
             if j == i % STORES.len() {
-                first_order(&name, &loss, shape, &data, &examples());
+                // Whole Hessians of a few units only.
+                if units == 4 {
+                    second_order(&name, &loss, shape, &data, &examples());
+                } else {
+                    first_order(&name, &loss, shape, &data, &examples());
+                }
             } else {
                 let points = points_of_layer(shape.0, shape.1);
                 let query = Linear::field(&points[2], norm(0.2));

@@ -8,7 +8,7 @@ use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
     BallGradient, Curvature, Directions, Frames, HessianMatrix, HessianVector,
     HessianVectorDifference, MeanOfGradients, Offsets, RowAverage, Slopes, SmoothedDifference,
-    SmoothedGradient, Value,
+    SmoothedGradient, Subspace, SubspaceHessian, Value,
 };
 use dpopt_oracle::{
     Activation, AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk,
@@ -52,7 +52,9 @@ enum Asked {
     HessianVectorDifference,
     Curvature,
     HessianMatrix,
-    /// The same by a question, as a walk asks.
+    /// On two columns.
+    SubspaceHessian,
+    /// The whole one by a question, as a walk asks.
     Hessian,
     Smoothed,
     SmoothedDifference,
@@ -66,7 +68,7 @@ enum Asked {
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 18] = [
+    const ALL: [(Self, &str); 19] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -75,6 +77,7 @@ impl Asked {
         (Self::HessianVectorDifference, "hessian-vector-difference"),
         (Self::Curvature, "curvature"),
         (Self::HessianMatrix, "hessian-matrix"),
+        (Self::SubspaceHessian, "hessian-subspace"),
         (Self::Hessian, "hessian"),
         (Self::Smoothed, "smoothed-gradient"),
         (Self::SmoothedDifference, "smoothed-difference"),
@@ -172,6 +175,19 @@ impl Asked {
                 },
                 over,
             ),
+            Self::SubspaceHessian => {
+                let mut columns = vec![0.0; 2 * DIM];
+                (columns[0], columns[1]) = (0.6, 0.8);
+                (columns[DIM], columns[DIM + 1]) = (-0.8, 0.6);
+                let subspace = &Subspace::new(DIM, columns)?;
+                let radius = clip;
+                let query = SubspaceHessian {
+                    point,
+                    subspace,
+                    radius,
+                };
+                shown(means, &query, over)
+            }
             Self::Hessian => {
                 let of = HessianMatrix {
                     point,

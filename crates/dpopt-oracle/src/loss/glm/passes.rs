@@ -59,6 +59,49 @@ impl TwiceDifferentiable for Glm {
         add_multiple(curvature * record.row.dot(direction), record.row, out);
     }
 
+    fn curvature_along(&self, record: Example<'_>, point: &[f64], direction: &[f64]) -> f64 {
+        let curvature = self.curvature(record.row.dot(point), record.label);
+        let along = record.row.dot(direction);
+        curvature * along * along
+    }
+
+    fn add_hessian_vectors(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        linear_pass(records, &positions, [point, direction], sum, |block| {
+            let [products, along] = block.products;
+            self.curvatures(products, block.labels, block.multiples);
+            for (multiple, along) in block.multiples.iter_mut().zip(along) {
+                *multiple *= *along;
+            }
+        });
+    }
+
+    fn add_hessian_changes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        (from, to): (&[f64], &[f64]),
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let points = [from, to, direction];
+        linear_pass(records, &positions, points, sum, |block| {
+            let [before, after, along] = block.products;
+            self.curvatures(after, block.labels, block.multiples);
+            // In the place of what `after` held.
+            self.curvatures(before, block.labels, after);
+            for ((multiple, before), along) in block.multiples.iter_mut().zip(after).zip(along) {
+                *multiple = (*multiple - *before) * *along;
+            }
+        });
+    }
+
     fn rank_one<'r>(&self, record: RecordOf<'r, Self>, point: &[f64]) -> Option<(f64, Row<'r>)> {
         let curvature = self.curvature(record.row.dot(point), record.label);
         Some((curvature, record.row))
@@ -214,6 +257,22 @@ impl Glm {
         }
         for ((slope, z), label) in slopes.iter_mut().zip(&*products).zip(labels) {
             *slope = self.slope(*z, *label);
+        }
+    }
+}
+
+impl Glm {
+    /// The second derivatives at `products`, which are overwritten.
+    fn curvatures(self, products: &mut [f64], labels: &[f64], out: &mut [f64]) {
+        if self == Glm::Logistic {
+            logistic_in_place(products);
+            for (out, p) in out.iter_mut().zip(&*products) {
+                *out = p * (1.0 - p);
+            }
+            return;
+        }
+        for ((out, z), label) in out.iter_mut().zip(&*products).zip(labels) {
+            *out = self.curvature(*z, *label);
         }
     }
 }

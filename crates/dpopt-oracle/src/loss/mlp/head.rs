@@ -48,6 +48,19 @@ impl Head {
         }
     }
 
+    /// Replaces movements of outputs by those of the gradient: the Hessian in the outputs, times them.
+    pub(super) fn second(self, outputs: &[f64], moves: &mut [f64]) {
+        if self == Self::Squared {
+            return;
+        }
+        let mut p = outputs.to_vec();
+        softmax(&mut p);
+        let mean: f64 = p.iter().zip(&*moves).map(|(p, v)| p * v).sum();
+        for (v, p) in moves.iter_mut().zip(&p) {
+            *v = p * (*v - mean);
+        }
+    }
+
     /// Replaces the changes of outputs by that of the gradient, without cancellation.
     pub(super) fn change(self, outputs: &[f64], changes: &mut [f64]) {
         if self == Self::Squared {

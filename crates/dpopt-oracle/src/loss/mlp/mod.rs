@@ -10,6 +10,7 @@ mod block;
 mod head;
 mod network;
 mod record;
+mod second;
 mod singles;
 
 use dpopt_privacy::LatticeSum;
@@ -18,7 +19,7 @@ pub use activation::Activation;
 pub use head::Head;
 pub use network::{Mlp, MlpError};
 
-use super::{Constants, Convexity, Differentiable, Loss, Segment};
+use super::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable};
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
@@ -103,5 +104,40 @@ impl Differentiable for Mlp {
         } else {
             block::add_gradients(self, records, &positions, point, sum);
         }
+    }
+}
+
+/// Of networks whose activation is smooth; at kinks the second derivative that is used is 0.
+impl TwiceDifferentiable for Mlp {
+    fn hessian_vector(
+        &self,
+        record: Example<'_>,
+        point: &[f64],
+        direction: &[f64],
+        out: &mut [f64],
+    ) {
+        second::product(self, record, point, direction, out);
+    }
+
+    fn add_hessian_vectors(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        second::add_products(self, records, &positions, (None, point), direction, sum);
+    }
+
+    fn add_hessian_changes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        (from, to): (&[f64], &[f64]),
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        second::add_products(self, records, &positions, (Some(from), to), direction, sum);
     }
 }

@@ -6,7 +6,7 @@ use dpopt_testkit::uniforms;
 use proptest::prelude::*;
 
 use super::super::Quantile;
-use super::super::laws::{changes, gradients_and_constants, passes};
+use super::super::laws::{changes, gradients_and_constants, passes, second_derivatives};
 use super::*;
 use crate::records::Records;
 
@@ -246,4 +246,19 @@ fn impossible_networks_are_refused() {
     for (v, expected) in fine.output_weights().iter().zip([1.0, -1.0]) {
         assert!((v - expected * std::f64::consts::FRAC_1_SQRT_2).abs() < 1e-15);
     }
+}
+
+/// Of smooth activations and heads: symmetric, the derivatives of gradients, and within the constants.
+#[test]
+fn hessians_keep_the_laws_of_second_derivatives() {
+    for activation in Activation::ALL.into_iter().filter(|a| a.is_smooth()) {
+        for head in [Glm::Logistic, Glm::Welsch, Glm::Cauchy] {
+            let network = Network::new(4, activation, head).unwrap();
+            let network = network.with_output_scale(1.7).unwrap();
+            second_derivatives(&network, &examples(0, false), 1.5);
+        }
+    }
+    let kinks = Network::new(4, Activation::Relu, Glm::Logistic).unwrap();
+    let constants = kinks.constants_within(1.0, None);
+    assert!(constants.hessian_frobenius.is_infinite() && constants.hessian_lipschitz.is_infinite());
 }

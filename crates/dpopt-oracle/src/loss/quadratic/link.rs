@@ -78,6 +78,18 @@ impl QuadraticLink {
         self.rank
     }
 
+    /// R: the radius of the ball that the constants hold on.
+    #[must_use]
+    pub fn ball(&self) -> f64 {
+        self.ball
+    }
+
+    /// b.
+    #[must_use]
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
     /// phi.
     #[must_use]
     pub fn phi(&self) -> Glm {
@@ -89,6 +101,50 @@ impl QuadraticLink {
     #[must_use]
     pub fn of_one_column(&self) -> Self {
         Self { rank: 1, ..*self }
+    }
+
+    /// Constants on the ball, for rows of norm at most `row_norm` and labels within `[-Y, Y]`, Y = `label_bound`.
+    #[must_use]
+    pub fn constants_within(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
+        let phi = self.phi.constants_within(1.0, label_bound);
+        self.constants_where(self.ball, row_norm, (phi, label_bound))
+    }
+
+    /// Constants that hold at a public point, for such rows and labels.
+    ///
+    /// # Formula
+    /// Those of the operator norm of U, which is at most the root of the largest row sum of |U^T U|; with the slopes and values of phi for q
+    /// in [0, X^2 ||U||^2]. The gap is F(U) - min F, at most the largest phi at an end of that interval: phi is monotone in q, or falls and
+    /// then rises.
+    ///
+    /// # Shapes
+    /// `point`: (p, r).
+    #[must_use]
+    pub fn constants_of(
+        &self,
+        point: &[f64],
+        row_norm: f64,
+        label_bound: Option<f64>,
+    ) -> Constants {
+        let size = operator_norm(self.rank, point);
+        let most = (row_norm * size).powi(2);
+        let mut phi = self.phi.constants_within(1.0, label_bound);
+        let slope = self
+            .phi
+            .largest_slope(-self.threshold, most - self.threshold);
+        phi.lipschitz = slope.min(phi.lipschitz);
+        Constants {
+            initial_gap: self.gap_within(size, row_norm, label_bound),
+            ..self.constants_where(size, row_norm, (phi, label_bound))
+        }
+    }
+
+    /// F(U) - min F at most, where ||U||_F <= `size`, at most the largest phi at an end of [-b, X^2 size^2 - b].
+    #[must_use]
+    pub fn gap_within(&self, size: f64, row_norm: f64, label_bound: Option<f64>) -> f64 {
+        let ends = [0.0, (row_norm * size).powi(2)];
+        let ends = ends.map(|q| self.phi.largest_at(q - self.threshold, label_bound));
+        ends[0].max(ends[1])
     }
 
     /// A public start of Frobenius norm `length`, of independent uniform entries drawn from a seed: U = 0 is stationary. It depends on
@@ -159,6 +215,62 @@ impl QuadraticLink {
         let z = self.argument(products);
         let (slope, curvature) = (self.phi.slope(z, label), self.phi.curvature(z, label));
         (2.0 * slope, 4.0 * curvature)
+    }
+
+    /// Adds `times` (2 phi' s + 4 phi'' <t, s> t).
+    fn add_second(&self, products: &[f64], along: &[f64], label: f64, times: f64, out: &mut [f64]) {
+        let (slope, curvature) = self.second(products, label);
+        let common: f64 = products.iter().zip(along).map(|(t, s)| t * s).sum();
+        let (slope, common) = (times * slope, times * curvature * common);
+        for ((out, t), s) in out.iter_mut().zip(products).zip(along) {
+            *out += slope * s + common * t;
+        }
+    }
+
+    /// Products of Hessians with a direction.
+    fn second_pass<M>(
+        &self,
+        records: &Examples,
+        positions: &Positions<'_>,
+        factors: [M; 2],
+        sum: &mut LatticeSum,
+    ) where
+        [M; 2]: Factors<2>,
+    {
+        linear_pass(records, positions, factors, sum, |block| {
+            let [products, along] = block.products;
+            let rows = products.chunks_exact(self.rank);
+            let rows = rows.zip(along.chunks_exact(self.rank)).zip(block.labels);
+            let rows = rows.zip(block.multiples.chunks_exact_mut(self.rank));
+            for (((t, s), label), out) in rows {
+                out.fill(0.0);
+                self.add_second(t, s, *label, 1.0, out);
+            }
+        });
+    }
+
+    /// Of changes of Hessians.
+    fn second_changes<M>(
+        &self,
+        records: &Examples,
+        positions: &Positions<'_>,
+        factors: [M; 3],
+        sum: &mut LatticeSum,
+    ) where
+        [M; 3]: Factors<3>,
+    {
+        linear_pass(records, positions, factors, sum, |block| {
+            let [before, after, along] = block.products;
+            let rows = before.chunks_exact(self.rank);
+            let rows = rows.zip(after.chunks_exact(self.rank));
+            let rows = rows.zip(along.chunks_exact(self.rank)).zip(block.labels);
+            let rows = rows.zip(block.multiples.chunks_exact_mut(self.rank));
+            for ((((before, after), s), label), out) in rows {
+                out.fill(0.0);
+                self.add_second(after, s, *label, 1.0, out);
+                self.add_second(before, s, *label, -1.0, out);
+            }
+        });
     }
 
     fn pass<M>(
@@ -236,30 +348,14 @@ impl Loss for QuadraticLink {
     }
 
     fn constants_on(&self, records: &Examples) -> Constants {
-        let phi = self.phi.constants_within(1.0, records.label_bound());
-        self.constants_within(records, self.ball, phi)
+        self.constants_within(records.row_norm(), records.label_bound())
     }
 
-    /// On the operator norm of U, which is at most the root of the largest row sum of |U^T U|; and on the slopes and values of phi for q in
-    /// [0, X^2 ||U||^2]. The gap is F(U) - min F, at most the largest phi at an end of that interval: phi is monotone in q, or falls and then
-    /// rises.
     fn constants_at(&self, records: &Examples, point: &[f64]) -> Constants {
         if point.len() != self.dim(records) {
             return self.constants_on(records);
         }
-        let size = operator_norm(self.rank, point);
-        let most = (records.row_norm() * size).powi(2);
-        let mut phi = self.phi.constants_within(1.0, records.label_bound());
-        let slope = self
-            .phi
-            .largest_slope(-self.threshold, most - self.threshold);
-        phi.lipschitz = slope.min(phi.lipschitz);
-        let ends =
-            [0.0, most].map(|q| (self.phi).largest_at(q - self.threshold, records.label_bound()));
-        Constants {
-            initial_gap: ends[0].max(ends[1]),
-            ..self.constants_within(records, size, phi)
-        }
+        self.constants_of(point, records.row_norm(), records.label_bound())
     }
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
@@ -270,12 +366,17 @@ impl Loss for QuadraticLink {
 
 impl QuadraticLink {
     /// Where ||U||, in operator norm, is at most `size`: ||grad q|| = 2 ||x|| ||U^T x|| <= 2 X^2 ||U||.
-    fn constants_within(&self, records: &Examples, size: f64, phi: Constants) -> Constants {
-        let square = records.row_norm() * records.row_norm();
+    fn constants_where(
+        &self,
+        size: f64,
+        row_norm: f64,
+        (phi, label_bound): (Constants, Option<f64>),
+    ) -> Constants {
+        let square = row_norm * row_norm;
         let (gradient, hessian) = (2.0 * square * size, 2.0 * square);
         let norms = (hessian, hessian * (self.rank as f64).sqrt());
         Constants {
-            initial_gap: self.phi.largest_at(-self.threshold, records.label_bound()),
+            initial_gap: self.phi.largest_at(-self.threshold, label_bound),
             ..constants(phi, gradient, norms)
         }
     }
@@ -358,13 +459,55 @@ impl TwiceDifferentiable for QuadraticLink {
         out: &mut [f64],
     ) {
         let products = self.products(record.row, point);
-        let mut along = self.products(record.row, direction);
+        let along = self.products(record.row, direction);
+        let mut multiples = vec![0.0; self.rank];
+        self.add_second(&products, &along, record.label, 1.0, &mut multiples);
+        add_outer(record.row, &multiples, out);
+    }
+
+    fn curvature_along(&self, record: Example<'_>, point: &[f64], direction: &[f64]) -> f64 {
+        let (products, along) = (
+            self.products(record.row, point),
+            self.products(record.row, direction),
+        );
         let (slope, curvature) = self.second(&products, record.label);
         let common: f64 = products.iter().zip(&along).map(|(t, s)| t * s).sum();
-        for (s, t) in along.iter_mut().zip(&products) {
-            *s = slope * *s + curvature * common * t;
+        let square: f64 = along.iter().map(|s| s * s).sum();
+        slope * square + curvature * common * common
+    }
+
+    fn add_hessian_vectors(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let points = [point, direction];
+        if self.rank == 1 {
+            self.second_pass(records, &positions, points, sum);
+        } else {
+            let layers = points.map(|point| UnitWeights::new(self.rank, point));
+            self.second_pass(records, &positions, layers, sum);
         }
-        add_outer(record.row, &along, out);
+    }
+
+    fn add_hessian_changes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        (from, to): (&[f64], &[f64]),
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let points = [from, to, direction];
+        if self.rank == 1 {
+            self.second_changes(records, &positions, points, sum);
+        } else {
+            let layers = points.map(|point| UnitWeights::new(self.rank, point));
+            self.second_changes(records, &positions, layers, sum);
+        }
     }
 
     /// 2 phi' + 4 t^2 phi'' and x, where r = 1.

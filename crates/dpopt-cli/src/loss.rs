@@ -1,0 +1,118 @@
+//! The name of a loss: of <w, x>, or of the squared length of a row seen through a factor.
+
+use std::num::NonZeroUsize;
+
+use clap::Args;
+use dpopt::oracle::{Glm, QuadraticLink, Scale};
+use dpopt::privacy::ClipNorm;
+use serde::{Deserialize, Serialize};
+
+use crate::args;
+use crate::error::CliError;
+
+/// What stands before the scalar loss.
+const QUADRATIC: &str = "quadratic:";
+
+/// A scalar loss, and what it is a loss of.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct LossName {
+    pub(crate) phi: Glm,
+    /// Of ||U^T x||^2 - 1, and not of <w, x>.
+    pub(crate) quadratic: bool,
+}
+
+impl LossName {
+    /// A loss of <w, x>.
+    pub(crate) fn linear(phi: Glm) -> Self {
+        Self {
+            phi,
+            quadratic: false,
+        }
+    }
+
+    /// Whether it is the logistic loss of <w, x>.
+    pub(crate) fn is_logistic_score(self) -> bool {
+        self == Self::linear(Glm::Logistic)
+    }
+}
+
+impl std::fmt::Display for LossName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.quadratic { QUADRATIC } else { "" })?;
+        self.phi.fmt(f)
+    }
+}
+
+impl std::str::FromStr for LossName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let (phi, quadratic) = match name.strip_prefix(QUADRATIC) {
+            Some(phi) => (phi, true),
+            None => (name, false),
+        };
+        let phi = args::loss(phi)?;
+        Ok(Self { phi, quadratic })
+    }
+}
+
+impl TryFrom<String> for LossName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
+    }
+}
+
+impl From<LossName> for String {
+    fn from(name: LossName) -> Self {
+        name.to_string()
+    }
+}
+
+/// Flags of a quadratic loss, beside --rank.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct LinkArgs {
+    /// For quadratic losses: the radius of the ball of factors, ||U|| at most B in Frobenius norm, that the constants hold on. Where
+    /// a walk leaves it no bound is stated; the guarantee does not rest on it
+    #[arg(long, value_name = "B", value_parser = args::positive, allow_hyphen_values = true)]
+    pub(crate) ball: Option<f64>,
+}
+
+impl LinkArgs {
+    /// The link of a quadratic loss, with a factor of `rank` columns; none for other losses.
+    pub(crate) fn link(
+        self,
+        loss: LossName,
+        rank: Option<u64>,
+    ) -> Result<Option<QuadraticLink>, CliError> {
+        if !loss.quadratic {
+            return match self.ball {
+                Some(_) => {
+                    let problem = format!(
+                        "{loss} has no use for it; it is of use with --loss quadratic:{loss}"
+                    );
+                    Err(CliError::flag("--ball", problem))
+                }
+                None => Ok(None),
+            };
+        }
+        let missing = |flag, what: &str| CliError::flag(flag, format!("{loss} needs it: {what}"));
+        let rank = rank.ok_or_else(|| missing("--rank", "the number of columns of the factor"))?;
+        let ball = self
+            .ball
+            .ok_or_else(|| missing("--ball", "its constants hold on a ball of factors only"))?;
+        let columns = usize::try_from(rank).ok().and_then(NonZeroUsize::new);
+        let columns =
+            columns.ok_or_else(|| CliError::flag("--rank", "too large for this machine"))?;
+        link(loss.phi, columns, ball).map(Some)
+    }
+}
+
+/// The loss phi(||U^T x||^2 - 1, y). Another threshold is another unit for U.
+pub(crate) fn link(phi: Glm, columns: NonZeroUsize, ball: f64) -> Result<QuadraticLink, CliError> {
+    let ball = ClipNorm::new(ball).map_err(|error| CliError::flag("--ball", error.to_string()))?;
+    let threshold = Scale::new(1.0).map_err(|error| CliError::flag("--loss", error.to_string()))?;
+    Ok(QuadraticLink::new(phi, columns, ball).with_threshold(threshold))
+}
