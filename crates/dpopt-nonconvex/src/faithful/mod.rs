@@ -1,0 +1,14 @@
+//! The algorithm of Liu and Talwar step by step, with the repairs that its privacy needs and no more: for comparison.
+
+mod episodes;
+mod plan;
+mod planner;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use episodes::{Episode, EpisodeEnd, FaithfulOutcome};
+pub use plan::ADAPTIVE_BATCH_FAITHFUL;
+pub use planner::{FaithfulPlan, FaithfulSettings};
+pub use schedule::FaithfulSchedule;
