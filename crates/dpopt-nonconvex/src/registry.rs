@@ -11,7 +11,6 @@ use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
-use crate::faithful::ADAPTIVE_BATCH_FAITHFUL;
 use crate::goldstein::{
     GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED,
     GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED,
@@ -53,7 +52,6 @@ pub static SOLVERS: &[&Solver] = &[
     &DP_ZO,
     &SOSP,
     &ADAPTIVE_BATCH,
-    &ADAPTIVE_BATCH_FAITHFUL,
 ];
 
 /// The solver of this name.

@@ -63,8 +63,6 @@ pub struct Needs {
     pub positions: bool,
     /// Records in memory.
     pub memory: bool,
-    /// A caller who reads more than the outcome that all plans have: it is run from the library alone.
-    pub library: bool,
 }
 
 impl Needs {
@@ -78,7 +76,6 @@ impl Needs {
         convex: false,
         positions: false,
         memory: false,
-        library: false,
     };
 }
 

@@ -9,6 +9,5 @@ mod tests;
 mod walk;
 
 pub use episodes::{Episode, EpisodeEnd, FaithfulOutcome};
-pub use plan::ADAPTIVE_BATCH_FAITHFUL;
 pub use planner::{FaithfulPlan, FaithfulSettings};
 pub use schedule::FaithfulSchedule;

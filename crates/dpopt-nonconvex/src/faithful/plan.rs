@@ -1,40 +1,11 @@
-//! The faithful algorithm as a solver: what is shown of a plan, what it needs, and its walk.
+//! The faithful algorithm as a plan: what is shown of it, what it needs, and its walk.
 
 use dpopt_oracle::Offers;
-use dpopt_solver::{Auto, Item, Needs, Plan, RunError, Solver, Terms, Unit, Walk};
+use dpopt_solver::{Item, Plan, RunError, Terms, Unit, Walk};
 
-use super::planner::{FaithfulPlan, FaithfulSettings, NAME};
+use super::planner::{FaithfulPlan, NAME};
 use super::schedule::FaithfulSchedule;
 use super::walk::FaithfulWalk;
-
-/// Algorithm 3 of Liu and Talwar with the repairs that its privacy needs, for comparison. In the library only.
-pub static ADAPTIVE_BATCH_FAITHFUL: Solver = Solver {
-    name: NAME,
-    summary: "one pass as a paper has it, for comparison: a trajectory and its episodes, nothing certified",
-    paper: "Liu and Talwar 2025 (arXiv 2410.07502), Algorithm 3 with its privacy repaired",
-    needs: Needs {
-        hessian: true,
-        positions: true,
-        library: true,
-        ..Needs::NOTHING
-    },
-    uses_rank: false,
-    bound: None,
-    auto: Auto::Never,
-    theory_page: Some("theory/adaptive-batch-faithful.md"),
-    privacy_page: "privacy/adaptive-batch-faithful.md",
-    planner: |facts, extra, budget, limits| {
-        let settings = FaithfulSettings {
-            target: extra.second_order.map(|targets| targets.gradient),
-            failure: extra.failure(),
-            ..FaithfulSettings::new(limits.max_steps)
-        };
-        let hessian = extra.hessian_for(NAME)?;
-        Ok(Box::new(FaithfulPlan::new(
-            facts, &hessian, budget, settings,
-        )?))
-    },
-};
 
 impl Plan for FaithfulPlan {
     fn name(&self) -> &'static str {
