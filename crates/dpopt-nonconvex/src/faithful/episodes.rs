@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use dpopt_oracle::{Offers, Oracle};
-use dpopt_solver::{Item, Observer, Outcome, Plan, RunError, Terms, Walk};
+use dpopt_solver::{Item, Outcome, Plan, Run, RunError, Terms, Walk};
 use serde::Serialize;
 
 use super::planner::FaithfulPlan;
@@ -93,20 +93,20 @@ impl Plan for Traced<'_> {
 }
 
 impl FaithfulPlan {
-    /// As [`Plan::run`], with the trajectory and the episodes.
+    /// As [`Plan::run_with`], with the trajectory and the episodes.
     ///
     /// # Errors
     /// [`RunError`].
     pub fn trace(
         &self,
         oracle: &mut dyn Oracle,
-        observer: &mut dyn Observer,
+        run: Run<'_>,
     ) -> Result<FaithfulOutcome, RunError> {
         let traced = Traced {
             plan: self,
             trace: Mutex::default(),
         };
-        let outcome = traced.run(oracle, observer)?;
+        let outcome = traced.run_with(oracle, run)?;
         let trace = traced.trace.into_inner();
         let Trace {
             trajectory,

@@ -100,7 +100,7 @@ impl FaithfulSettings {
 /// let plan = FaithfulPlan::new(&facts, &hessian, &budget, settings)?;
 /// let schedule = plan.schedule();
 /// assert!(schedule.episodes_per_chain >= 1 && schedule.radius < 0.5);
-/// // plan.trace(&mut oracle, &mut NoObserver)? gives the trajectory and the episodes.
+/// // plan.trace(&mut oracle, Run::new(&mut NoObserver))? gives the trajectory and the episodes.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -325,9 +325,7 @@ impl Search<'_> {
         let log = (2.0 * dim / failure).ln();
         let ratio = smoothness / error;
         let sampled = 2.0 * log * (2.0 * ratio * ratio + 2.0 * ratio / 3.0);
-        let hessian_batch = (self.sensitivity() * smoothness / paid)
-            .max(sampled)
-            .ceil();
+        let hessian_batch = (self.sensitivity() * smoothness / paid).max(sampled).ceil();
         let hessian_rate = (self.sensitivity() * rho / paid)
             .max(sampled * rho / smoothness)
             .max(sampled * rho * rho * kappa / smoothness.powi(3));

@@ -75,7 +75,12 @@ impl<'a> FaithfulWalk<'a> {
         let Some(open) = &mut self.episode else {
             return Ok(());
         };
-        let along: Vec<f64> = self.at.iter().zip(&open.anchor).map(|(x, y)| x - y).collect();
+        let along: Vec<f64> = self
+            .at
+            .iter()
+            .zip(&open.anchor)
+            .map(|(x, y)| x - y)
+            .collect();
         let product = self.chain.product(oracle, &open.links, &along)?;
         add_scaled(&mut self.at, -schedule.step_size, &open.gradient);
         add_scaled(&mut self.at, -schedule.step_size, &product.mean);
@@ -142,10 +147,7 @@ impl Walk for FaithfulWalk<'_> {
                 let carried = self.chain.anchor(oracle, &self.at);
                 (ReleaseKind::Anchor, carried)
             }
-            _ => (
-                ReleaseKind::Variation,
-                self.chain.extend(oracle, &self.at),
-            ),
+            _ => (ReleaseKind::Variation, self.chain.extend(oracle, &self.at)),
         };
         // The gradient is released and shown; the run ends after it.
         if in_stock(carried)?.is_none() {
