@@ -6,7 +6,7 @@ use dpopt_nonconvex::{
     HessianFacts, NoObserver, Plan as _, PublicFacts, Release, Run, Stop,
 };
 use dpopt_oracle::Convexity;
-use dpopt_privacy::Adjacency;
+use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::{ClosedForm, Problem, SecondOrderProblem, SimulatedOracle, Slide, Wells};
 
@@ -31,7 +31,10 @@ fn facts(dim: usize, records: u64) -> PublicFacts {
 }
 
 fn planned(dim: usize, records: u64, alpha: f64, max_steps: u64) -> FaithfulPlan {
-    let budget = Budget::new(1.0, 1e-6).unwrap();
+    let budget = Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+    };
     let settings = FaithfulSettings::new(max_steps).with_target(alpha);
     FaithfulPlan::new(&facts(dim, records), &ONE, &budget, settings).unwrap()
 }

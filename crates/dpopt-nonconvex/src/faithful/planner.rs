@@ -82,7 +82,7 @@ impl FaithfulSettings {
 /// ```
 /// use dpopt_nonconvex::{Budget, FaithfulPlan, FaithfulSettings, HessianFacts, PublicFacts};
 /// use dpopt_oracle::Convexity;
-/// use dpopt_privacy::Adjacency;
+/// use dpopt_privacy::{Adjacency, Delta, Epsilon};
 ///
 /// let facts = PublicFacts {
 ///     records: 10_000_000,
@@ -95,7 +95,7 @@ impl FaithfulSettings {
 ///     convexity: Convexity::Nonconvex,
 /// };
 /// let hessian = HessianFacts { lipschitz: 1.0, frobenius: 1.0 };
-/// let budget = Budget::new(1.0, 1e-6)?;
+/// let budget = Budget { epsilon: Epsilon::new(1.0)?, delta: Delta::new(1e-6)? };
 /// let settings = FaithfulSettings::new(100_000).with_target(0.4);
 /// let plan = FaithfulPlan::new(&facts, &hessian, &budget, settings)?;
 /// let schedule = plan.schedule();

@@ -1,7 +1,7 @@
 //! Plans, against the numbers of the specification worked out by hand.
 
 use dpopt_oracle::{Convexity, Offers};
-use dpopt_privacy::{Adjacency, PrefixKind};
+use dpopt_privacy::{Adjacency, Delta, Epsilon, PrefixKind};
 use dpopt_solver::{Budget, HessianFacts, Plan, PlanError, PublicFacts};
 
 use super::{FaithfulPlan, FaithfulSettings};
@@ -25,7 +25,10 @@ fn facts(records: u64, dim: usize) -> PublicFacts {
 }
 
 fn budget() -> Budget {
-    Budget::new(1.0, 1e-6).unwrap()
+    Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+    }
 }
 
 fn plan(records: u64, settings: FaithfulSettings) -> Result<FaithfulPlan, PlanError> {
