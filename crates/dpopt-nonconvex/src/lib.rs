@@ -30,6 +30,7 @@
 //! | [`EnvelopePlan`] | generalised linear, kinks allowed | component-wise Goldstein distance, root mean square |
 //! | [`SospPlan`] | smooth, with a Lipschitz Hessian | gradient norm and least eigenvalue, with high probability |
 //! | [`AdaptiveBatchPlan`] | the same, population risk, one pass | the same |
+//! | [`FaithfulPlan`] | the same, as the paper has it, for comparison | none stated |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`CurvatureStart`] is no solver: it finds a point to start one from, where the origin is a saddle.
@@ -41,6 +42,7 @@
 mod adaptive_batch;
 mod curvature_start;
 mod descent;
+mod faithful;
 mod goldstein;
 mod jl;
 mod kl;
@@ -60,6 +62,9 @@ pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
 pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
+pub use faithful::{
+    Episode, EpisodeEnd, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings,
+};
 pub use goldstein::{
     EnvelopePlan, GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE,
     GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED, GoldsteinAsks,

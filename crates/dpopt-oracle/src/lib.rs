@@ -32,9 +32,9 @@ pub use disk::ExamplesOnDisk;
 pub use dpopt_privacy::PublicOrder;
 pub use error::{AskError, EstimatorError, PassError};
 pub use estimator::{
-    Batch, Drift, Estimate, Fresh, FreshSlopes, Level, PeriodAnchor, PrefixRecursive,
-    PrefixSettings, Recursive, RecursiveSettings, Refresh, Regularized, Released, Running,
-    Schedule, StepKind, Tracked, TreeRounds, share_of,
+    Batch, ChainSettings, Drift, Estimate, Fresh, FreshSlopes, HessianChain, Level, PeriodAnchor,
+    PrefixRecursive, PrefixSettings, Recursive, RecursiveSettings, Refresh, Regularized, Released,
+    Running, Schedule, StepKind, Tracked, TreeRounds, share_of,
 };
 pub use gradient::PrivateGradient;
 pub use loss::{

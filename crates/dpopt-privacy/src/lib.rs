@@ -92,5 +92,5 @@ pub use replay::{
 };
 pub use sample::{Body, Positions, Sample, SecretPositions};
 pub use slice::{PoolError, Slice};
-pub use ticket::{Ticket, TicketError};
+pub use ticket::{ChainTicket, Ticket, TicketError};
 pub use which::Which;

@@ -57,6 +57,15 @@ pub enum PoolError {
         /// That of the records at hand.
         asked: Option<PublicOrder>,
     },
+    /// A chain has slices.
+    #[error("a chain needs at least one slice")]
+    EmptyChain,
+    /// A record of a chain is in one of its slices.
+    #[error("slice {slice} stands twice in a chain: its records would count twice and pay once")]
+    SliceTwice {
+        /// Its number.
+        slice: u64,
+    },
     /// The slice comes from another curator's pool.
     #[error("the slice was not handed out by this curator")]
     ForeignSlice,

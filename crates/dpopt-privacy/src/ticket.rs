@@ -93,6 +93,14 @@ pub enum TicketError {
         /// Radius that was granted.
         granted_radius: f64,
     },
+    /// A chain has another number of slices.
+    #[error("a chain of {granted} slices was granted, and {parts} sums were given for it")]
+    OtherParts {
+        /// Sums that were given.
+        parts: usize,
+        /// Slices that were granted.
+        granted: usize,
+    },
     /// The sum was taken in blocks of positions that are fixed under another adjacency only.
     #[error("a sum in blocks that hold under {blocks} adjacency can't be released under {curator}")]
     OtherBlocks {
@@ -116,6 +124,26 @@ pub struct ForClaim {
     pub(crate) price: Price,
     pub(crate) claim: SensitivityClaim,
     pub(crate) noise: RoundedGaussian,
+}
+
+/// The right to make one release over several slices, which all pay for it: see [`crate::Curator::grant_chain`].
+///
+/// # Privacy
+/// As that of a [`Ticket`].
+#[must_use = "a ticket that is dropped releases nothing"]
+pub struct ChainTicket {
+    pub(crate) hold: Hold,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) price: Price,
+    pub(crate) bound: Bound,
+    pub(crate) noise: RoundedGaussian,
+}
+
+impl ChainTicket {
+    /// The records that the release reads, slice by slice.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
 }
 
 /// Terms of a ticket for one step of a period of prefix sums.

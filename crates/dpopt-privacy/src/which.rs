@@ -19,10 +19,23 @@ pub enum Which<'a> {
 }
 
 /// Where a release is charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Account {
     /// To the whole reservation.
     Whole,
     /// To the share of one slice of the pool.
     Slice(u64),
+    /// To the share of each of these.
+    Chain(Vec<u64>),
+}
+
+impl Account {
+    /// The slices that pay.
+    pub(crate) fn slices(&self) -> &[u64] {
+        match self {
+            Account::Whole => &[],
+            Account::Slice(slice) => std::slice::from_ref(slice),
+            Account::Chain(slices) => slices,
+        }
+    }
 }

@@ -466,6 +466,16 @@ impl Oracle for Regularizing<'_> {
                 regularizer.add_hessian(point, &mut mean.mean);
                 Ok(Answer::Mean(mean))
             }
+            Question::Chain { of, noise } => {
+                let mut mean = self.oracle.chain(of, noise)?;
+                // Its Hessian is diagonal, and estimated by nobody.
+                let regularizer = added.regularizer();
+                let end = of.end().unwrap_or_default().iter();
+                for ((out, w), v) in mean.mean.iter_mut().zip(end).zip(of.direction) {
+                    *out += regularizer.curvature(*w) * v;
+                }
+                Ok(Answer::Mean(mean))
+            }
             other => self.oracle.answer(other),
         }
     }

@@ -4,6 +4,7 @@
 //! the oracle is lent to each call.
 
 mod batch;
+mod chain;
 mod estimate;
 mod fresh;
 mod fresh_slopes;
@@ -16,6 +17,7 @@ mod schedule;
 mod tree_rounds;
 
 pub use batch::{Batch, Level};
+pub use chain::{ChainSettings, HessianChain};
 pub use estimate::{Estimate, Released, StepKind, Tracked};
 pub use fresh::Fresh;
 pub use fresh_slopes::FreshSlopes;

@@ -19,7 +19,7 @@ use crate::loss::{Constants, Differentiable, Loss, TwiceDifferentiable};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
-use crate::query::{HessianMatrix, Linear, Query, RowAverage, Slopes, Value};
+use crate::query::{ChainProduct, HessianMatrix, Linear, Query, RowAverage, Slopes, Value};
 use crate::records::Records;
 use crate::threads::Threads;
 
@@ -39,8 +39,8 @@ pub struct PrivateMean<'a, L: Loss> {
     facts: OracleFacts,
     threads: Threads,
     books: Books,
-    /// How Hessians are released, of a loss that has some.
-    hessians: Option<ReleaseHessian<'a, L>>,
+    /// How Hessians and products with chains of them are released, of a loss that has some.
+    hessians: Option<(ReleaseHessian<'a, L>, ReleaseChain<'a, L>)>,
 }
 
 type ReleaseHessian<'a, L> = fn(
@@ -49,6 +49,9 @@ type ReleaseHessian<'a, L> = fn(
     Which<'_>,
     NoiseMultiplier,
 ) -> Result<Option<Mean>, AskError>;
+
+type ReleaseChain<'a, L> =
+    fn(&mut PrivateMean<'a, L>, &ChainProduct<'_>, NoiseMultiplier) -> Result<Mean, AskError>;
 
 impl<'a, L: Loss> PrivateMean<'a, L> {
     /// Means over `data`, on one thread.
@@ -99,14 +102,17 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         self.loss.constants_at(self.data.records(), point)
     }
 
-    /// Answers questions for Hessians too ([`Offers::HESSIANS`]).
+    /// Answers questions for Hessians and their chains too ([`Offers::HESSIANS`], [`Offers::CHAINS`]).
     #[must_use]
     pub fn with_hessians(mut self) -> Self
     where
         L: TwiceDifferentiable,
     {
-        self.hessians = Some(|means, of, over, noise| means.release(of, over, noise));
-        self.facts.offers = self.facts.offers | Offers::HESSIANS;
+        self.hessians = Some((
+            |means, of, over, noise| means.release(of, over, noise),
+            |means, of, noise| means.release_chain(of, noise),
+        ));
+        self.facts.offers = self.facts.offers | Offers::HESSIANS | Offers::CHAINS;
         self
     }
 
@@ -493,6 +499,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     }
 }
 
+#[path = "chained.rs"]
+mod chained;
+
 /// The field is the gradient of the loss.
 impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
     fn facts(&self) -> OracleFacts {
@@ -588,11 +597,19 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 Answer::Mean(self.push_step(period, &query, of.radius(), over)?)
             }
             Question::Hessian { of, over, noise } => {
-                let Some(release) = self.hessians else {
+                let Some((release, _)) = self.hessians else {
                     return Err(AskError::NotOffered { what: "Hessians" });
                 };
                 let mean = release(self, &of, over, noise)?;
                 Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; of.coordinates()], 0.0)))
+            }
+            Question::Chain { of, noise } => {
+                let Some((_, release)) = self.hessians else {
+                    return Err(AskError::NotOffered {
+                        what: "products of chained Hessians",
+                    });
+                };
+                Answer::Mean(release(self, &of, noise)?)
             }
             other @ Question::Pass { .. } => {
                 return Err(AskError::NotOffered { what: other.kind() });

@@ -7,7 +7,7 @@ use std::ops::Range;
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
 use super::{Pass, Smoothing};
-use crate::query::{HessianMatrix, Linear, Slopes};
+use crate::query::{ChainProduct, HessianMatrix, Linear, Slopes};
 
 /// A question about the records behind an [`Oracle`](super::Oracle).
 ///
@@ -62,6 +62,13 @@ pub enum Question<'a> {
         of: HessianMatrix<'a>,
         /// The records.
         over: Which<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
+    },
+    /// The product of a chained Hessian, whose links are means over slices of their own, with a public vector.
+    Chain {
+        /// What is asked for.
+        of: ChainProduct<'a>,
         /// Noise multiplier z.
         noise: NoiseMultiplier,
     },
@@ -143,6 +150,7 @@ impl Question<'_> {
             Question::LeastNorm { .. } => "selections",
             Question::Slopes { .. } => "slopes",
             Question::Hessian { .. } => "Hessians",
+            Question::Chain { .. } => "products of chained Hessians",
             Question::Averaged { .. } => "averages along rows",
             Question::Smoothed { .. } | Question::SmoothedStep { .. } => "smoothed fields",
             Question::Value { .. } => "values",
@@ -156,7 +164,8 @@ impl Question<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::Averaged`], [`Question::Smoothed`], [`Question::Pass`],
+    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::Chain`], [`Question::Averaged`],
+    /// [`Question::Smoothed`], [`Question::Pass`],
     /// and steps of periods.
     Mean(Mean),
     /// To [`Question::Norm`] and [`Question::Value`].

@@ -5,6 +5,7 @@
 //! the accounting are those of all queries ([`crate::PrivateMean`]).
 
 mod ball;
+mod chain;
 mod curvature;
 mod hessian_vector;
 mod linear;
@@ -17,6 +18,7 @@ mod subspace;
 mod value;
 
 pub use ball::{BallGradient, Offsets, Smoothed};
+pub use chain::{ChainProduct, HessianLink};
 pub use curvature::{Curvature, HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
 pub use linear::Linear;

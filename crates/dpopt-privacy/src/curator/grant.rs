@@ -49,11 +49,11 @@ enum Draw {
 }
 
 /// A Gaussian release of these integers.
-struct Gaussian<'a> {
-    price: &'a Price,
-    mechanism: ReplayedMechanism,
-    noise: &'a RoundedGaussian,
-    bound: Bound,
+pub(super) struct Gaussian<'a> {
+    pub(super) price: &'a Price,
+    pub(super) mechanism: ReplayedMechanism,
+    pub(super) noise: &'a RoundedGaussian,
+    pub(super) bound: Bound,
 }
 
 impl Curator {
@@ -150,7 +150,7 @@ impl Curator {
         priced: Priced,
         terms: impl FnOnce(Price) -> For,
     ) -> Result<Ticket<For>, Refused> {
-        self.check(&priced.price.event, priced.price.account)?;
+        self.check(&priced.price.event, &priced.price.account)?;
         let (price, sample) = self.draw(priced)?;
         Ok(self.ticket(sample, terms(price)))
     }
@@ -270,7 +270,7 @@ impl Curator {
         })
     }
 
-    fn release_integers(
+    pub(super) fn release_integers(
         &mut self,
         release: &Gaussian<'_>,
         mut exact: Vec<i128>,
@@ -280,7 +280,7 @@ impl Curator {
         self.key.check_release(id, exact.len())?;
         let recorded = self.replay.as_ref().map(|_| exact.clone());
         // Charged first: from here on nothing can fail.
-        self.charge(&price.event, price.account)?;
+        self.charge(&price.event, &price.account)?;
         noise.add_release(&self.key, id, self.threads, &mut exact)?;
         let mut noisy = exact;
         if let (Some(seat), Some(exact)) = (&self.replay, recorded) {
@@ -481,7 +481,7 @@ impl Curator {
     }
 
     /// Its noise, if a release within `bound` can be drawn at all.
-    fn noise(
+    pub(super) fn noise(
         &self,
         mechanism: ReplayedMechanism,
         z: NoiseMultiplier,

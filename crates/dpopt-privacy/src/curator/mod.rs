@@ -5,6 +5,7 @@
 //! was not reserved is refused before any noise is drawn.
 
 mod audit;
+mod chain;
 mod grant;
 mod period;
 mod prefix;
@@ -388,13 +389,13 @@ impl Curator {
     }
 
     /// Whether a release of `event` would be paid; charges nothing.
-    pub(crate) fn check(&mut self, event: &Event, account: Account) -> Result<(), Refused> {
+    pub(crate) fn check(&mut self, event: &Event, account: &Account) -> Result<(), Refused> {
         find(&mut self.reservation, event, account, self.adjacency).map(|_| ())
     }
 
     /// Pays for a release of `event`. To be called when nothing else can fail any more, and before
     /// any noise is drawn.
-    pub(crate) fn charge(&mut self, event: &Event, account: Account) -> Result<(), Refused> {
+    pub(crate) fn charge(&mut self, event: &Event, account: &Account) -> Result<(), Refused> {
         let paid = self.reservation.as_ref().and_then(|open| open.in_ledger);
         let place = find(&mut self.reservation, event, account, self.adjacency)?;
         if let (Some(ledger), Some(id)) = (&mut self.ledger, paid) {
@@ -433,7 +434,7 @@ impl Curator {
 fn find<'a>(
     reservation: &'a mut Option<Reservation>,
     event: &Event,
-    account: Account,
+    account: &'a Account,
     adjacency: Adjacency,
 ) -> Result<Place<'a>, Refused> {
     match reservation {

@@ -168,10 +168,7 @@ impl Prefix {
             return Err(PrefixError::Finished { len }.into());
         }
         let priced = curator.price(which, body, self.terms.event.clone())?;
-        let slice = match priced.price.account {
-            Account::Whole => None,
-            Account::Slice(slice) => Some(slice),
-        };
+        let slice = priced.price.account.slices().first().copied();
         let every = self.terms.noise.participation() == Participation::Every;
         // A sample would cost another event than the period does.
         if every != slice.is_none() || priced.price.event != self.terms.event {
@@ -182,8 +179,8 @@ impl Prefix {
         if let Some(slice) = slice {
             self.check_turn(slice)?;
             if !self.took_part.contains_key(&slice) {
-                let account = priced.price.account;
-                curator.check(&self.terms.event, account)?;
+                let account = priced.price.account.clone();
+                curator.check(&self.terms.event, &account)?;
                 payer = Some(account);
             }
         }
@@ -249,7 +246,7 @@ impl Prefix {
         curator.key.check_release(id, self.sum.len())?;
         // Charged first: from here on nothing can fail.
         if let Some(account) = payer {
-            curator.charge(&self.terms.event, account)?;
+            curator.charge(&self.terms.event, &account)?;
         }
         curator.turn += 1;
         self.steps.push(id);

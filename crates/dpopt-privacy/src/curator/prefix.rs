@@ -50,14 +50,14 @@ impl Curator {
             curator: self.id,
         };
         let account = terms.opening();
-        if let Some(account) = account {
+        if let Some(account) = &account {
             self.check(&terms.event, account)?;
         }
         let event = terms.event.clone();
         self.can_draw(bound)?;
         self.turn += 1;
         let mut period = Prefix::new(terms, self.turn);
-        if let Some(account) = account {
+        if let Some(account) = &account {
             self.charge(&event, account)?;
         }
         if let Some(seat) = &self.replay {

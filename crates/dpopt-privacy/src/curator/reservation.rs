@@ -96,10 +96,10 @@ enum Terms {
 pub(super) enum Place<'a> {
     /// What is left of a leaf.
     Leaf(&'a mut u64),
-    /// The share of a slice.
+    /// The shares of slices.
     Share {
         used: &'a mut BTreeMap<u64, Vec<u64>>,
-        slice: u64,
+        slices: &'a [u64],
         at: usize,
         parts: usize,
     },
@@ -172,37 +172,38 @@ impl Reservation {
     }
 
     /// Where `event` would be taken off what is left, if enough is left.
-    pub(super) fn find(
-        &mut self,
+    pub(super) fn find<'a>(
+        &'a mut self,
         event: &Event,
-        account: Account,
+        account: &'a Account,
         adjacency: Adjacency,
-    ) -> Result<Place<'_>, Refused> {
-        let refused = || Refused::NotReserved {
+    ) -> Result<Place<'a>, Refused> {
+        let refused_for = |slice: Option<u64>| Refused::NotReserved {
             event: event.clone(),
-            slice: match account {
-                Account::Whole => None,
-                Account::Slice(slice) => Some(slice),
-            },
+            slice,
         };
+        let refused = || refused_for(account.slices().first().copied());
         match (&mut self.terms, account) {
             (Terms::Fixed { whole, .. }, Account::Whole) => leaf(whole, event).ok_or_else(refused),
-            (Terms::Fixed { share, used, .. }, Account::Slice(slice)) => {
+            (Terms::Fixed { share, used, .. }, Account::Slice(_) | Account::Chain(_)) => {
                 let at = share
                     .iter()
                     .position(|(leaf, ..)| leaf == event)
                     .ok_or_else(refused)?;
                 let (_, most, alternative) = share[at];
-                if let Some(counts) = used.get(&slice) {
-                    let other =
-                        |(n, part): (&u64, &(Event, u64, usize))| *n > 0 && part.2 != alternative;
-                    if counts[at] >= most || counts.iter().zip(&*share).any(other) {
-                        return Err(refused());
+                let other =
+                    |(n, part): (&u64, &(Event, u64, usize))| *n > 0 && part.2 != alternative;
+                // All of them, before any is charged.
+                for slice in account.slices() {
+                    if let Some(counts) = used.get(slice)
+                        && (counts[at] >= most || counts.iter().zip(&*share).any(other))
+                    {
+                        return Err(refused_for(Some(*slice)));
                     }
                 }
                 Ok(Place::Share {
                     used,
-                    slice,
+                    slices: account.slices(),
                     at,
                     parts: share.len(),
                 })
@@ -235,7 +236,7 @@ impl Reservation {
                 }
                 Ok(Place::Cap { used, total, made })
             }
-            (Terms::AtMost { .. }, Account::Slice(_)) => Err(refused()),
+            (Terms::AtMost { .. }, Account::Slice(_) | Account::Chain(_)) => Err(refused()),
         }
     }
 
@@ -290,10 +291,14 @@ impl Place<'_> {
             Place::Leaf(left) => *left -= 1,
             Place::Share {
                 used,
-                slice,
+                slices,
                 at,
                 parts,
-            } => used.entry(slice).or_insert_with(|| vec![0; parts])[at] += 1,
+            } => {
+                for slice in slices {
+                    used.entry(*slice).or_insert_with(|| vec![0; parts])[at] += 1;
+                }
+            }
             Place::Cap { used, total, made } => {
                 *used = total;
                 match made.iter_mut().find(|(known, _)| known == event) {

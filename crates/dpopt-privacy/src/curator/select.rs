@@ -347,9 +347,9 @@ impl Curator {
 
     /// Charges a release on all records and opens its stream; nothing can fail after it.
     fn pay(&mut self, event: &Event) -> Result<KeyedStream, Refused> {
-        self.check(event, Account::Whole)?;
+        self.check(event, &Account::Whole)?;
         let stream = self.stream(Purpose::Noise)?;
-        self.charge(event, Account::Whole)?;
+        self.charge(event, &Account::Whole)?;
         Ok(stream)
     }
 }

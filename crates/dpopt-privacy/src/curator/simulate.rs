@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::guarantee::Mode;
 use crate::refused::Refused;
 use crate::sample::Body;
+use crate::slice::Slice;
 use crate::units::{Epsilon, NoiseMultiplier};
 use crate::which::{Account, Which};
 
@@ -34,7 +35,24 @@ impl Curator {
         let price = self
             .price_of_any_size(which, Body::of(records), event)?
             .price;
-        self.charge(&price.event, price.account)
+        self.charge(&price.event, &price.account)
+    }
+
+    /// As [`Curator::charge_simulated`], for a release on a chain of slices.
+    ///
+    /// # Errors
+    /// [`Refused::NotSimulated`] in a protected run; otherwise as [`Curator::grant_chain`].
+    pub fn charge_simulated_chain(
+        &mut self,
+        slices: &[&Slice],
+        records: u64,
+        noise_multiplier: NoiseMultiplier,
+    ) -> Result<(), Refused> {
+        if self.mode != Mode::Simulated {
+            return Err(Refused::NotSimulated);
+        }
+        let (_, account) = self.price_chain(slices, Body::of(records), noise_multiplier)?;
+        self.charge(&Event::gaussian(noise_multiplier), &account)
     }
 
     /// As [`Curator::charge_simulated`], for a selection by the exponential mechanism.
@@ -45,7 +63,7 @@ impl Curator {
         if self.mode != Mode::Simulated {
             return Err(Refused::NotSimulated);
         }
-        self.charge(&Event::ExponentialMechanism { epsilon }, Account::Whole)
+        self.charge(&Event::ExponentialMechanism { epsilon }, &Account::Whole)
     }
 }
 

@@ -35,13 +35,13 @@ impl Curator {
         run: impl Fn(&mut Curator) -> (T, f64),
     ) -> Result<Option<Best<T>>, Refused> {
         let event = tuning.event();
-        self.check(&event, Account::Whole)?;
+        self.check(&event, &Account::Whole)?;
         let spend = Spend::Fixed(tuning.run().clone());
         // The same terms for every run: if they can be reserved once, they always can.
         Reservation::new(&spend, self.adjacency)?;
         let repetitions = Repetitions::new(tuning);
         let mut stream = self.stream(Purpose::Noise)?;
-        self.charge(&event, Account::Whole)?;
+        self.charge(&event, &Account::Whole)?;
         let mut best: Option<Best<T>> = None;
         for _ in 0..repetitions.draw(&mut stream) {
             let mut inner = Self::with_key(self.adjacency, self.mode, self.key.derive(&mut stream));

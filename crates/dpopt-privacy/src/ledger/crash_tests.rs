@@ -351,7 +351,9 @@ fn a_full_disk_is_an_error_of_its_own_and_stops_no_paid_run() {
                         .map(|id| {
                             for _ in 0..3 {
                                 let whole = crate::which::Account::Whole;
-                                ledger.note_release(id, &Event::gaussian(z), whole).unwrap();
+                                ledger
+                                    .note_release(id, &Event::gaussian(z), &whole)
+                                    .unwrap();
                                 released += cost(30.0);
                             }
                             let settled = ledger.settle(id, &Event::gaussian(z).repeated(3));

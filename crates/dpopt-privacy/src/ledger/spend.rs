@@ -95,7 +95,7 @@ impl Ledger {
         &mut self,
         id: ReservationId,
         event: &Event,
-        account: Account,
+        account: &Account,
     ) -> Result<(), LedgerError> {
         if self.made.as_ref().is_some_and(|made| made.doubtful) {
             self.look()?;
@@ -113,9 +113,9 @@ impl Ledger {
         &mut self,
         id: ReservationId,
         event: &Event,
-        account: Account,
+        account: &Account,
     ) -> Result<(), LedgerError> {
-        let on_slices = matches!(account, Account::Slice(_));
+        let on_slices = !account.slices().is_empty();
         let made = self.made.as_ref().filter(|made| made.run == id.run);
         let made = made.ok_or(LedgerError::NotOpen { run: id.run })?;
         let cost = match made.known_cost(event, on_slices) {

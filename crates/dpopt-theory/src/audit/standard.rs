@@ -3,9 +3,9 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, crooked, estimators, groups, mechanisms, members, minimax, one_pass,
-    passes, periods, projected, queries, samplers, second_order, selections, solvers, twins,
-    variants,
+    adaptive, certificates, chained, crooked, estimators, faithful, groups, mechanisms, members,
+    minimax, one_pass, passes, periods, projected, queries, samplers, second_order, selections,
+    solvers, twins, variants,
 };
 
 impl Registry {
@@ -30,6 +30,8 @@ impl Registry {
             adaptive::register,
             second_order::register,
             one_pass::register,
+            faithful::register,
+            chained::register,
             minimax::register,
             groups::register,
             members::register,

@@ -31,7 +31,11 @@ pub(super) struct Twin {
 
 /// With the canary and without it, and what changes.
 #[derive(Clone, Copy)]
-pub(super) struct Neighbours(&'static [f64], &'static [f64], ChangedRecord);
+pub(super) struct Neighbours(
+    pub(super) &'static [f64],
+    pub(super) &'static [f64],
+    pub(super) ChangedRecord,
+);
 
 const IN_PLACE: ChangedRecord = ChangedRecord::InPlace(0);
 /// The canary is taken away.

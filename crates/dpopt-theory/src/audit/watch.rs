@@ -33,6 +33,8 @@ pub enum WatchedKind {
     Mean,
     /// The norm of one.
     Norm,
+    /// The product of a chained Hessian; `point` is where the chain ends.
+    Product,
     /// A mean Hessian, as [`HessianMatrix`](dpopt_oracle::query::HessianMatrix) lays it out.
     Hessian,
 }
@@ -118,6 +120,11 @@ impl<O: Oracle> Oracle for Watched<O> {
             Question::Hessian { of, .. } => Some(WatchedRelease {
                 point: of.point.to_vec(),
                 kind: WatchedKind::Hessian,
+                ..WatchedRelease::default()
+            }),
+            Question::Chain { of, .. } => Some(WatchedRelease {
+                point: of.end().unwrap_or_default().to_vec(),
+                kind: WatchedKind::Product,
                 ..WatchedRelease::default()
             }),
             Question::Slopes { of, .. } => Some(WatchedRelease {

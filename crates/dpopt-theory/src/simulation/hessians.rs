@@ -1,12 +1,12 @@
-//! Mean Hessians, in a simulation.
+//! Mean Hessians and products with chains of them, in a simulation.
 
-use dpopt_oracle::query::HessianMatrix;
+use dpopt_oracle::query::{ChainProduct, HessianMatrix};
 use dpopt_oracle::{AskError, Mean};
 use dpopt_privacy::{Bound, NoiseMultiplier, Which};
 
 use super::super::population::Population;
 use super::super::weighted::add_clipped;
-use super::{Drawn, SimulatedOracle};
+use super::{Drawn, SimulatedOracle, positive};
 
 impl<P: Population> SimulatedOracle<P> {
     /// The mean of Hessians, laid out and clipped as [`HessianMatrix`] says, without noise.
@@ -42,6 +42,57 @@ impl<P: Population> SimulatedOracle<P> {
             *x += std * self.normal();
         }
         self.books.count(size, 2.0 * of.point.len() as f64, 0.0);
+        Ok(Mean::new(mean, std))
+    }
+
+    /// The sum of the links' means, each record's part clipped to the link's radius and to the share, with noise.
+    pub(super) fn release_chain(
+        &mut self,
+        of: ChainProduct<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        let dim = self.facts.dim;
+        if !of.fits(dim) {
+            return Err(AskError::Shape { dim });
+        }
+        self.admit_relation()?;
+        let share = of.share.get();
+        let sensitivity = self.facts.adjacency.sum_sensitivity();
+        let std = positive(noise.get() * sensitivity * share)?;
+        let records = self.facts.records;
+        let curator = self.books.curator_mut();
+        curator.charge_simulated_chain(&of.slices(), records, noise)?;
+        let mut mean = vec![0.0; dim];
+        let (mut product, mut before) = (mean.clone(), mean.clone());
+        for (k, link) in of.links.iter().enumerate() {
+            let size = link.slice().len() as f64;
+            let copies = self.draw(Which::Slice(link.slice()))?;
+            // As in a protected run: the weight comes before the clip.
+            let radius = link.radius(of.direction).map_or(0.0, |radius| radius.get());
+            let radius = radius.min(share * size);
+            for (i, &copies) in copies.iter().enumerate() {
+                if copies == 0 || radius == 0.0 {
+                    continue;
+                }
+                product.fill(0.0);
+                self.population
+                    .hessian_vector(i, link.at(), of.direction, &mut product);
+                if let Some(from) = link.from() {
+                    before.fill(0.0);
+                    self.population
+                        .hessian_vector(i, from, of.direction, &mut before);
+                    dpopt_linalg::add_scaled(&mut product, -1.0, &before);
+                }
+                add_clipped(&product, radius, copies as f64 / size, &mut mean);
+            }
+            match k {
+                0 => self.books.count(size, link.gradients(), 0.0),
+                _ => self.books.count_reads(size, link.gradients(), 0.0),
+            }
+        }
+        for x in &mut mean {
+            *x += std * self.normal();
+        }
         Ok(Mean::new(mean, std))
     }
 }

@@ -40,6 +40,8 @@ enum Twin {
     FixedBatches,
     /// Noise of its own for each step of a period, of the same size at its end.
     IndependentNoise,
+    /// Both.
+    Neither,
 }
 
 struct SlideExperiment {
@@ -89,6 +91,9 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let independent = row("independent-noise", alpha, -2.0, 0.12)
         .control("Noise of its own at each step of a period: another alpha^(-1/2).");
     add(independent, Twin::IndependentNoise, true);
+    let neither = row("fixed-batches-independent-noise", alpha, -2.0, 0.12)
+        .control("Both of these: another alpha^(-3/2).");
+    add(neither, Twin::Neither, true);
     all
 }
 
@@ -144,13 +149,16 @@ impl SlideExperiment {
                 variation: Batch::Next(b),
                 ..schedule
             },
-            Twin::IndependentNoise => {
+            Twin::IndependentNoise | Twin::Neither => {
                 let len = schedule.period;
                 let more = worst(PrefixKind::Independent, len)? / worst(schedule.noise, len)?;
                 let b = (b as f64 * more).ceil();
                 AdaptiveBatchSchedule {
                     anchor_batch: b as u64,
-                    variation: Batch::PerLength(b),
+                    variation: match self.twin {
+                        Twin::Neither => Batch::Next(b as u64),
+                        _ => Batch::PerLength(b),
+                    },
                     noise: PrefixKind::Independent,
                     ..schedule
                 }
