@@ -111,6 +111,8 @@ impl Offers {
     pub const HESSIANS: Self = Self(1 << 8);
     /// Means of the field averaged along each record's own row.
     pub const ROW_AVERAGES: Self = Self(1 << 9);
+    /// Mean products of the Hessian with a public vector.
+    pub const HESSIAN_PRODUCTS: Self = Self(1 << 10);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -132,6 +134,7 @@ impl Offers {
             (Self::SMOOTHED, "smoothed fields"),
             (Self::HESSIANS, "Hessians"),
             (Self::ROW_AVERAGES, "averages along rows"),
+            (Self::HESSIAN_PRODUCTS, "products with Hessians"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

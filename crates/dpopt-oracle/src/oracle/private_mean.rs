@@ -19,7 +19,7 @@ use crate::loss::{Constants, Differentiable, Loss, TwiceDifferentiable};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
-use crate::query::{HessianMatrix, Linear, Query, RowAverage, Slopes, Value};
+use crate::query::{HessianMatrix, HessianVector, Linear, Query, RowAverage, Slopes, Value};
 use crate::records::Records;
 use crate::threads::Threads;
 
@@ -39,13 +39,21 @@ pub struct PrivateMean<'a, L: Loss> {
     facts: OracleFacts,
     threads: Threads,
     books: Books,
-    /// How Hessians are released, of a loss that has some.
+    /// How Hessians are released, and their products, of a loss that has some.
     hessians: Option<ReleaseHessian<'a, L>>,
+    products: Option<ReleaseProduct<'a, L>>,
 }
 
 type ReleaseHessian<'a, L> = fn(
     &mut PrivateMean<'a, L>,
     &HessianMatrix<'_>,
+    Which<'_>,
+    NoiseMultiplier,
+) -> Result<Option<Mean>, AskError>;
+
+type ReleaseProduct<'a, L> = fn(
+    &mut PrivateMean<'a, L>,
+    &HessianVector<'_>,
     Which<'_>,
     NoiseMultiplier,
 ) -> Result<Option<Mean>, AskError>;
@@ -81,6 +89,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             threads: Threads::one(),
             books: Books::new(curator, records),
             hessians: None,
+            products: None,
         })
     }
 
@@ -99,14 +108,15 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         self.loss.constants_at(self.data.records(), point)
     }
 
-    /// Answers questions for Hessians too ([`Offers::HESSIANS`]).
+    /// Answers questions for Hessians too, and for their products with vectors ([`Offers::HESSIANS`], [`Offers::HESSIAN_PRODUCTS`]).
     #[must_use]
     pub fn with_hessians(mut self) -> Self
     where
         L: TwiceDifferentiable,
     {
         self.hessians = Some(|means, of, over, noise| means.release(of, over, noise));
-        self.facts.offers = self.facts.offers | Offers::HESSIANS;
+        self.products = Some(|means, of, over, noise| means.release(of, over, noise));
+        self.facts.offers = self.facts.offers | Offers::HESSIANS | Offers::HESSIAN_PRODUCTS;
         self
     }
 
@@ -593,6 +603,14 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 };
                 let mean = release(self, &of, over, noise)?;
                 Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; of.coordinates()], 0.0)))
+            }
+            Question::HessianVector { of, over, noise } => {
+                let Some(release) = self.products else {
+                    let what = "products with Hessians";
+                    return Err(AskError::NotOffered { what });
+                };
+                let mean = release(self, &of, over, noise)?;
+                Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
             }
             other @ Question::Pass { .. } => {
                 return Err(AskError::NotOffered { what: other.kind() });

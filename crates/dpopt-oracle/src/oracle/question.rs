@@ -7,7 +7,7 @@ use std::ops::Range;
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
 use super::{Pass, Smoothing};
-use crate::query::{HessianMatrix, Linear, Slopes};
+use crate::query::{HessianMatrix, HessianVector, Linear, Slopes};
 
 /// A question about the records behind an [`Oracle`](super::Oracle).
 ///
@@ -60,6 +60,15 @@ pub enum Question<'a> {
     Hessian {
         /// What each record is asked for.
         of: HessianMatrix<'a>,
+        /// The records.
+        over: Which<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
+    },
+    /// The mean product of the Hessian with a public vector: d numbers.
+    HessianVector {
+        /// What each record is asked for.
+        of: HessianVector<'a>,
         /// The records.
         over: Which<'a>,
         /// Noise multiplier z.
@@ -143,6 +152,7 @@ impl Question<'_> {
             Question::LeastNorm { .. } => "selections",
             Question::Slopes { .. } => "slopes",
             Question::Hessian { .. } => "Hessians",
+            Question::HessianVector { .. } => "products with Hessians",
             Question::Averaged { .. } => "averages along rows",
             Question::Smoothed { .. } | Question::SmoothedStep { .. } => "smoothed fields",
             Question::Value { .. } => "values",
@@ -156,8 +166,8 @@ impl Question<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::Averaged`], [`Question::Smoothed`], [`Question::Pass`],
-    /// and steps of periods.
+    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::HessianVector`], [`Question::Averaged`],
+    /// [`Question::Smoothed`], [`Question::Pass`], and steps of periods.
     Mean(Mean),
     /// To [`Question::Norm`] and [`Question::Value`].
     Number(Number),

@@ -111,7 +111,7 @@ impl<P: Population> SimulatedOracle<P> {
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
         let mut offers = means | Offers::VALUES | Offers::SLOPES | Offers::SMOOTHED;
         if population.has_hessians() {
-            offers = offers | Offers::HESSIANS;
+            offers = offers | Offers::HESSIANS | Offers::HESSIAN_PRODUCTS;
         }
         Self {
             facts: OracleFacts::new(population.dim(), records, adjacency, offers)
@@ -538,6 +538,9 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
             } => Answer::Number(self.release_value(point, centre, radius, over, noise)?),
             Question::Hessian { of, over, noise } if self.population.has_hessians() => {
                 Answer::Mean(self.release_hessian(of, over, noise)?)
+            }
+            Question::HessianVector { of, over, noise } if self.population.has_hessians() => {
+                Answer::Mean(self.release_product(of, over, noise)?)
             }
             Question::OpenPeriod(terms) => Answer::Period(Period::new(self.open(terms)?)),
             Question::Step { period, of, over } => {
