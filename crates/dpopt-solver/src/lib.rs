@@ -24,7 +24,7 @@ mod terms;
 mod unit;
 
 pub use bound::{BoundSense, BoundedQuantity, StatedBound};
-pub use episode::{Episode, EpisodeEnd, EpisodeRun, EpisodeTerms, Radii};
+pub use episode::{CurvatureBy, Episode, EpisodeEnd, EpisodeRun, EpisodeTerms, Radii};
 pub use error::PlanError;
 pub use facts::{Budget, PublicFacts};
 pub use glm_run::GlmRun;

@@ -8,6 +8,9 @@ mod walk;
 use dpopt_privacy::{Adjacency, Event, NoiseMultiplier, UnitError};
 use serde::Serialize;
 
+use crate::plan::Item;
+use crate::unit::Unit;
+
 pub use walk::{EpisodeEnd, EpisodeRun, Radii};
 
 /// What an episode has to tell, and how surely.
@@ -23,6 +26,29 @@ pub struct EpisodeTerms {
     pub missed: f64,
     /// p': with what probability the direction of an exit may be less curved than it is said to be.
     pub false_exit: f64,
+}
+
+/// How a plan of second order tells curvature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub enum CurvatureBy {
+    /// By whole Hessians or by episodes, whichever is planned to cost less; by episodes above 1,024 dimensions.
+    #[default]
+    Cheapest,
+    /// By whole Hessians, in up to 1,024 dimensions.
+    Hessians,
+    /// By episodes of products.
+    Episodes,
+}
+
+impl std::fmt::Display for CurvatureBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            CurvatureBy::Cheapest => "cheapest",
+            CurvatureBy::Hessians => "Hessians",
+            CurvatureBy::Episodes => "episodes",
+        })
+    }
 }
 
 /// An episode: a noisy power iteration on I - eta H, shrunk in each step so that what is not curved enough dies out.
@@ -42,7 +68,6 @@ pub struct EpisodeTerms {
 /// records (s_1 = 2 under replace-one, else 1), and with [`Radii::Realised`] only the squares of the lengths that v had.
 /// `docs/privacy/episodes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Episode {
     /// What it tells.
     pub terms: EpisodeTerms,
@@ -92,10 +117,37 @@ impl Episode {
         self.products() as f64 * self.multiplier(adjacency, records).powi(-2)
     }
 
+    /// The share of its cost that it costs at most, but with probability p', where all eigenvalues are at least -c l and lengths are charged as
+    /// they were: then no v is longer than beta (and a certificate is made).
+    #[must_use]
+    pub fn flat_share(&self) -> f64 {
+        // Rounding of lattices is below that of floats here.
+        (self.inside * walk::GRID).powi(2).min(1.0)
+    }
+
     /// The fewest records for which it costs at most `mu` squared.
     #[must_use]
     pub fn records(&self, adjacency: Adjacency, mu: f64) -> f64 {
         self.cost(adjacency, 1.0).sqrt() / mu
+    }
+
+    /// Items of a plan that has it.
+    #[must_use]
+    pub fn items(episode: Option<&Self>) -> [Item<'static>; 5] {
+        let of = |name, field: fn(&Self) -> f64, unit| Item::maybe(name, episode.map(field), unit);
+        [
+            Item::word(
+                "curvature_by",
+                match episode {
+                    Some(_) => CurvatureBy::Episodes,
+                    None => CurvatureBy::Hessians,
+                },
+            ),
+            of("episode_steps", |e| e.steps as f64, Unit::NONE),
+            of("episode_shift", |e| e.shift, Unit::CURVATURE),
+            of("episode_bend", |e| e.bend, Unit::CURVATURE),
+            of("episode_noise", |e| e.noise, Unit::NONE),
+        ]
     }
 
     /// All products at the full radius, as one event: what an episode over `records` records reserves.
