@@ -63,14 +63,14 @@ pub(crate) enum Curved {
     Diverged,
 }
 
-/// What an episode tells, and what it cost in squared mu.
+/// What an episode over so many records tells, and what it cost in squared mu.
 pub(crate) fn by_episode(
     oracle: &mut dyn Oracle,
     at: &[f64],
-    (episode, radii): (&Episode, Radii),
+    (episode, records): (&Episode, f64),
     over: Which<'_>,
 ) -> Result<(Curved, f64), AskError> {
-    let ran = episode.run(oracle, at, over, radii)?;
+    let ran = episode.run(oracle, at, over, (records, Radii::Realised))?;
     let curved = match ran.end {
         EpisodeEnd::Stayed => Curved::Flat {
             low: -episode.terms.curvature,

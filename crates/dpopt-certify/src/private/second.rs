@@ -342,19 +342,21 @@ impl SecondOrderPlan {
         point: &[f64],
         over: Which<'_>,
     ) -> Result<(Interval, Option<Vec<f64>>), PrivateCertificateError> {
-        let episode = match &self.curvature {
+        let (episode, records) = match &self.curvature {
             Curvature::Whole(plan) => {
                 let found = plan.release_over(mean, point, over)?;
                 return Ok((found.interval, Some(found.direction)));
             }
-            Curvature::Episode { episode, .. } => episode,
+            Curvature::Episode {
+                episode, records, ..
+            } => (episode, *records as f64),
         };
         // A slice has a share, whose releases are fixed.
         let radii = match over {
             Which::All => Radii::Realised,
             _ => Radii::Full,
         };
-        let ran = episode.run(&mut WithProducts(mean), point, over, radii)?;
+        let ran = episode.run(&mut WithProducts(mean), point, over, (records, radii))?;
         let widest = episode.terms.smoothness;
         let (low, high, direction) = match ran.end {
             EpisodeEnd::Stayed => (-episode.terms.curvature, widest, None),

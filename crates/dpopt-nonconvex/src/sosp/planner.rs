@@ -4,8 +4,8 @@ use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::{MOST_STEPS, least_affordable};
 use dpopt_solver::{
-    BoundSense, BoundedQuantity, Budget, CurvatureBy, HessianFacts, PlanError, PublicFacts,
-    SecondOrderTargets, Terms,
+    BoundSense, BoundedQuantity, Budget, CurvatureBy, Episode, HessianFacts, PlanError,
+    PublicFacts, SecondOrderTargets, Terms,
 };
 
 use super::level::{Problem, SospLevel, cheapest};
@@ -19,8 +19,6 @@ const MOST_CURVATURE: f64 = 0.9;
 const HESSIAN_SHARE: f64 = 0.05;
 /// About what the quantiles of a level add up to, beside sqrt(2 d), in standard deviations. A choice.
 const QUANTILES: f64 = 9.0;
-/// About what an episode costs, in (sqrt d + so much) s L1/(n lambda). Choices.
-const EPISODES: (f64, f64) = (45.0, 6.0);
 
 /// What the caller chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -227,7 +225,7 @@ fn coupled(of: &Problem<'_>, alpha: f64, mu: f64) -> SecondOrderTargets {
     let (root, z) = ((of.facts.dim as f64).sqrt(), HESSIAN_SHARE.powf(-0.5) / mu);
     let told = 2.0 * (2f64.sqrt() * root + QUANTILES);
     let by_hessians = told * of.facts.noise_std(of.hessian.frobenius, z);
-    let told = EPISODES.0 * (root + EPISODES.1);
+    let told = Episode::tells(of.facts.dim);
     let by_episodes = told * of.facts.noise_std(of.facts.smoothness, z);
     let least = match of.by {
         CurvatureBy::Hessians => by_hessians,

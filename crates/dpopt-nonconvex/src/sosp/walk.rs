@@ -4,7 +4,7 @@ use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Closing, PublicFacts, Radii, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets,
+    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets,
     Stop, Walk, paid,
 };
 
@@ -136,7 +136,7 @@ impl<'a> SospWalk<'a> {
     fn curvature(&mut self, oracle: &mut dyn Oracle) -> Result<Option<Curved>, AskError> {
         let level = self.level;
         if let Some(episode) = &level.episode {
-            let episode = (episode, Radii::Realised);
+            let episode = (episode, self.plan.terms.facts().records as f64);
             let told = saddle::by_episode(oracle, &self.at, episode, Which::All);
             return Ok(paid(told)?.map(|(curved, cost)| {
                 self.spent += cost;

@@ -93,6 +93,12 @@ impl Episode {
         planner::cheapest(terms, bend)
     }
 
+    /// About (mu m/s) lambda/L1 of an episode whose exits have half of lambda, in d dimensions: a rule of thumb.
+    #[must_use]
+    pub fn tells(dim: usize) -> f64 {
+        45.0 * ((dim as f64).sqrt() + 6.0)
+    }
+
     /// Products that are asked for at most: Gamma - 1, for the first is with 0.
     #[must_use]
     pub fn products(&self) -> u64 {

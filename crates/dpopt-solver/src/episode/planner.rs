@@ -5,10 +5,11 @@ use std::f64::consts::PI;
 use super::{Episode, EpisodeTerms};
 use crate::facts::PublicFacts;
 
-/// c to try: from, to, and how many between.
-const FLAT: (f64, f64, u32) = (0.5, 0.96, 23);
-/// lambda/l - 1 to try, each larger by a factor.
-const GAPS: (f64, f64, i32) = (0.03, 1.28, 16);
+/// c and ln(lambda/l - 1) to begin with, from and by how much apart, and how many.
+const FLAT: (f64, f64, i32) = (0.5, 0.06, 8);
+const GAPS: (f64, f64, i32) = (-3.4, 0.5, 8);
+/// So often the search goes on around the best, half as far apart.
+const FINER: u32 = 3;
 /// Over what is asked of the curvature of an exit, so that rounding fits between.
 const ROOM: [f64; 3] = [1e-6, 1e-3, 0.03];
 /// More than one where lattices could hide a saddle for the length of one.
@@ -36,30 +37,61 @@ pub(super) fn cheapest(terms: &EpisodeTerms, bend: f64) -> Option<Episode> {
     if !in_range {
         return None;
     }
-    let mut best: Option<(f64, Episode)> = None;
-    for k in 0..GAPS.2 {
-        let shift = curvature / (1.0 + GAPS.0 * GAPS.1.powi(k));
-        if shift <= bend {
-            break;
+    let mut best: Option<Found> = None;
+    let attempt = |flat: f64, gap: f64, best: &mut Option<Found>| {
+        let shift = curvature / (1.0 + gap.exp());
+        if !(flat < 1.0 && flat * shift > bend) {
+            return;
         }
-        for j in 0..=FLAT.2 {
-            let flat = FLAT.0 + (FLAT.1 - FLAT.0) * f64::from(j) / f64::from(FLAT.2);
-            if flat * shift <= bend {
-                continue;
+        let trial = Trial::new(terms, shift, flat);
+        if let Some(episode) = ROOM.iter().find_map(|room| trial.episode(bend, *room)) {
+            // That of one record, and half of replace-one's.
+            let cost = episode.products() as f64 * episode.product_noise().powi(-2);
+            if best.is_none_or(|old| cost < old.cost) {
+                *best = Some(Found {
+                    cost,
+                    at: (flat, gap),
+                    episode,
+                });
             }
-            let trial = Trial::new(terms, shift, flat);
-            let found = ROOM.iter().find_map(|room| trial.episode(bend, *room));
-            if let Some(episode) = found {
-                // That of one record, and half of replace-one's.
-                let cost = episode.products() as f64 * episode.product_noise().powi(-2);
-                if best.is_none_or(|old| cost < old.0) {
-                    best = Some((cost, episode));
-                }
-            }
+        }
+    };
+    for i in 0..FLAT.2 {
+        for k in 0..GAPS.2 {
+            let flat = FLAT.0 + FLAT.1 * f64::from(i);
+            attempt(flat, GAPS.0 + GAPS.1 * f64::from(k), &mut best);
         }
     }
-    best.map(|found| found.1)
+    let (mut by_flat, mut by_gap) = (FLAT.1, GAPS.1);
+    for _ in 0..FINER {
+        (by_flat, by_gap) = (0.5 * by_flat, 0.5 * by_gap);
+        let (flat, gap) = best?.at;
+        for (i, k) in AROUND {
+            attempt(flat + i * by_flat, gap + k * by_gap, &mut best);
+        }
+    }
+    best.map(|found| found.episode)
 }
+
+/// The best so far, with c and ln(lambda/l - 1).
+#[derive(Clone, Copy)]
+struct Found {
+    cost: f64,
+    at: (f64, f64),
+    episode: Episode,
+}
+
+/// Neighbours in the search.
+const AROUND: [(f64, f64); 8] = [
+    (-1.0, -1.0),
+    (-1.0, 0.0),
+    (-1.0, 1.0),
+    (0.0, -1.0),
+    (0.0, 1.0),
+    (1.0, -1.0),
+    (1.0, 0.0),
+    (1.0, 1.0),
+];
 
 /// One choice of l and c.
 struct Trial<'a> {

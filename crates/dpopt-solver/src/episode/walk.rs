@@ -46,8 +46,8 @@ pub struct EpisodeRun {
 }
 
 impl Episode {
-    /// Runs it at `point`, over all records or a slice; of `Which::Next` the slice is taken once. Beside what a release allocates it
-    /// allocates three vectors, once.
+    /// Runs it at `point` with the noise for so many records, over all of them or a slice; of `Which::Next` the slice is taken once. Beside
+    /// what a release allocates it allocates one vector, once.
     ///
     /// # Shapes
     /// `point`: d.
@@ -60,21 +60,17 @@ impl Episode {
         oracle: &mut dyn Oracle,
         point: &[f64],
         over: Which<'_>,
-        radii: Radii,
+        (records, radii): (f64, Radii),
     ) -> Result<EpisodeRun, AskError> {
         let dim = self.terms.dim;
         if point.len() != dim {
             return Err(AskError::Shape { dim });
         }
         match over {
-            Which::All => {
-                let records = oracle.facts().records as f64;
-                self.run_over(oracle, point, (over, records), radii)
-            }
-            Which::Slice(slice) => self.run_over(oracle, point, (over, slice.len() as f64), radii),
+            Which::All | Which::Slice(_) => self.run_over(oracle, point, (over, records), radii),
             Which::Next(len) => {
                 let slice: Slice = oracle.books().take_slice(len)?;
-                let over = (Which::Slice(&slice), len as f64);
+                let over = (Which::Slice(&slice), records);
                 self.run_over(oracle, point, over, radii)
             }
             Which::Poisson(_) | Which::FixedSize(_) => Err(AskError::NotOffered {

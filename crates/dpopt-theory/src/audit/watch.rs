@@ -35,6 +35,8 @@ pub enum WatchedKind {
     Norm,
     /// A mean Hessian, as [`HessianMatrix`](dpopt_oracle::query::HessianMatrix) lays it out.
     Hessian,
+    /// A mean product of Hessians with a vector, which stands for the start of a change.
+    HessianProduct,
 }
 
 /// What slopes were asked for, beside the point: all of it public.
@@ -118,6 +120,12 @@ impl<O: Oracle> Oracle for Watched<O> {
             Question::Hessian { of, .. } => Some(WatchedRelease {
                 point: of.point.to_vec(),
                 kind: WatchedKind::Hessian,
+                ..WatchedRelease::default()
+            }),
+            Question::HessianVector { of, .. } => Some(WatchedRelease {
+                from: Some(of.direction.to_vec()),
+                point: of.point.to_vec(),
+                kind: WatchedKind::HessianProduct,
                 ..WatchedRelease::default()
             }),
             Question::Slopes { of, .. } => Some(WatchedRelease {
