@@ -13,6 +13,8 @@ mod curvature;
 mod gradient;
 mod population;
 mod products;
+#[cfg(test)]
+mod products_tests;
 mod second;
 mod second_slice;
 #[cfg(test)]

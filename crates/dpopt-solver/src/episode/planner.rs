@@ -104,7 +104,7 @@ struct Trial<'a> {
     loss: f64,
     /// (1 + eta lambda)/(1 + eta l).
     ratio: f64,
-    /// delta: a product is off by at most delta M ||v|| beside its noise.
+    /// delta: a product is off by at most delta M beside its noise.
     rounding: f64,
 }
 
