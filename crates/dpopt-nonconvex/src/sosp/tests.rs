@@ -73,11 +73,12 @@ fn planned_bounds_by_episodes_are_those_of_the_page() {
         SospPlan::new(&facts(dim, records), &hessian, &budget(), settings)
     };
     for (dim, records, known) in [
-        (10, 1_000_000, 0.03),
-        (100, 1_000_000, 0.04),
-        (2_000, 1_000_000, 0.09),
-        (10_000, 10_000_000, 0.04),
-        (100_000, 10_000_000, 0.04),
+        (10, 1_000_000, 0.0370),
+        (100, 1_000_000, 0.0504),
+        (500, 1_000_000, 0.0699),
+        (2_000, 1_000_000, 0.1039),
+        (10_000, 10_000_000, 0.0341),
+        (100_000, 100_000_000, 0.0318),
     ] {
         let plan = by(dim, records, CurvatureBy::Episodes).unwrap();
         let bound = plan.bound().unwrap();

@@ -108,7 +108,7 @@ fn least_epsilon(
 ) -> Result<SospPlan, CheckError> {
     let mut settings = SospSettings::new(10_000).with_curvature_by(by);
     settings.targets = targets;
-    for power in 0..40 {
+    for power in 0..60 {
         let budget = budget(2f64.powf(0.5 * f64::from(power)))?;
         match SospPlan::new(facts, &HESSIANS, &budget, settings) {
             Ok(plan) => return Ok(plan),

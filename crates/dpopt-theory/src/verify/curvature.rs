@@ -149,7 +149,7 @@ impl Experiment for OneCertificate {
 
     fn design(&self, effort: Effort) -> Design {
         let points = (0..7).map(|k| 0.6 * 10f64.powf(-0.25 * f64::from(k)));
-        Design::new(points.rev().collect()).with_seeds(effort.pick(4, 16))
+        Design::new(points.rev().collect()).with_seeds(effort.pick(64, 256))
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
