@@ -63,7 +63,7 @@ pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
 pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
 pub use faithful::{
-    Episode, EpisodeEnd, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings,
+    CentredEnd, CentredEpisode, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings,
 };
 pub use goldstein::{
     EnvelopePlan, GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE,

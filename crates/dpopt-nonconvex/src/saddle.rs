@@ -4,7 +4,7 @@ use dpopt_linalg::{add_scaled, dot, norm, symmetric_spectrum};
 use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
 use dpopt_oracle::{AskError, Oracle};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
-use dpopt_solver::PublicFacts;
+use dpopt_solver::{Episode, EpisodeEnd, PublicFacts, Radii};
 
 /// Rows are at most 1e100 long: no product with a point whose coordinates are at most so large overflows.
 const FAR: f64 = 1e100;
@@ -51,6 +51,37 @@ pub(crate) fn lowest(
         rounding: PublicFacts::rounding(radius.get(), coordinates)
             + 4.0 * dim as f64 * f64::EPSILON * norm(&matrix),
     }))
+}
+
+/// What was told of a point's curvature.
+pub(crate) enum Curved {
+    /// lambda_min >= low.
+    Flat { low: f64 },
+    /// <u, hess F u> <= -bend.
+    Saddle { direction: Vec<f64>, bend: f64 },
+    /// It can't be evaluated.
+    Diverged,
+}
+
+/// What an episode over so many records tells, and what it cost in squared mu.
+pub(crate) fn by_episode(
+    oracle: &mut dyn Oracle,
+    at: &[f64],
+    (episode, records): (&Episode, f64),
+    over: Which<'_>,
+) -> Result<(Curved, f64), AskError> {
+    let ran = episode.run(oracle, at, over, (records, Radii::Realised))?;
+    let curved = match ran.end {
+        EpisodeEnd::Stayed => Curved::Flat {
+            low: -episode.terms.curvature,
+        },
+        EpisodeEnd::Left(direction) => Curved::Saddle {
+            direction,
+            bend: episode.bend,
+        },
+        EpisodeEnd::Diverged => Curved::Diverged,
+    };
+    Ok((curved, ran.cost))
 }
 
 /// How far to go along a unit vector u with <u, hess F u> <= -bend, where the sign costs at most `sign_error` per length: the r at which

@@ -71,7 +71,7 @@ mod units {
     pub(crate) use dpopt_accounting::*;
 }
 
-pub use curator::{AtMostThen, Curator, Prefix, ReplayError, ReplayForAudits, Spend};
+pub use curator::{AtMostThen, Curator, Prefix, ReplayError, ReplayForAudits, SliceCap, Spend};
 pub use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, ClipNorm, Delta, Epsilon, Event, EventError, EventFile,
     EventProblem, Exhausted, Filter, FilterKind, MAX_DEPTH, MAX_NODES, Mu, NoiseMultiplier,

@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod bound;
+mod episode;
 mod error;
 mod facts;
 mod glm_run;
@@ -23,6 +24,7 @@ mod terms;
 mod unit;
 
 pub use bound::{BoundSense, BoundedQuantity, StatedBound};
+pub use episode::{CurvatureBy, Episode, EpisodeEnd, EpisodeRun, EpisodeTerms, Radii};
 pub use error::PlanError;
 pub use facts::{Budget, PublicFacts};
 pub use glm_run::GlmRun;

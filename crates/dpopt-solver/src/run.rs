@@ -402,7 +402,7 @@ impl Output {
     }
 }
 
-/// An oracle for the sum of the field and of the gradient of a regulariser: norms and Hessians are those of the sum. Means stay those
+/// An oracle for the sum of the field and of the gradient of a regulariser: norms, Hessians and their products are those of the sum. Means stay those
 /// of the field; the run adds to the estimates that are made of them.
 pub(crate) struct Regularizing<'a> {
     pub(crate) oracle: &'a mut dyn Oracle,
@@ -473,6 +473,14 @@ impl Oracle for Regularizing<'_> {
                 let end = of.end().unwrap_or_default().iter();
                 for ((out, w), v) in mean.mean.iter_mut().zip(end).zip(of.direction) {
                     *out += regularizer.curvature(*w) * v;
+                }
+                Ok(Answer::Mean(mean))
+            }
+            Question::HessianVector { of, over, noise } => {
+                let regularizer = added.regularizer();
+                let mut mean = self.oracle.hessian_vector(of, over, noise)?;
+                for ((product, w), v) in mean.mean.iter_mut().zip(of.point).zip(of.direction) {
+                    *product += regularizer.curvature(*w) * v;
                 }
                 Ok(Answer::Mean(mean))
             }

@@ -2,7 +2,7 @@
 
 use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
-    Budget, EpisodeEnd, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings,
+    Budget, CentredEnd, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings,
     HessianFacts, NoObserver, Plan as _, PublicFacts, Release, Run, Stop,
 };
 use dpopt_oracle::Convexity;
@@ -90,14 +90,14 @@ fn a_saddle_is_left_and_the_log_is_what_was_walked() {
             assert_eq!(at(episode.step), Some(&episode.anchor));
             assert!(episode.links >= 1);
             match episode.end {
-                EpisodeEnd::Left => {
+                CentredEnd::Left => {
                     assert!(episode.radius >= schedule.radius);
                     // Brought back to the sphere.
                     let exit = at(episode.step + episode.length).unwrap();
                     let far = distance(exit, &episode.anchor);
                     assert!((far - schedule.radius).abs() < 1e-12, "{far}");
                 }
-                EpisodeEnd::Stayed => {
+                CentredEnd::Stayed => {
                     assert_eq!(episode.length, schedule.episode);
                     assert!(episode.radius < schedule.radius);
                 }
@@ -106,7 +106,7 @@ fn a_saddle_is_left_and_the_log_is_what_was_walked() {
         }
         let first = &run.episodes[0];
         assert!(first.step < 5, "{first:?}");
-        left += u32::from(first.end == EpisodeEnd::Left);
+        left += u32::from(first.end == CentredEnd::Left);
         let last = run.trajectory.last().unwrap();
         assert!(wells.value(last) < wells.value(&origin) - 0.1);
     }
@@ -131,7 +131,7 @@ fn episodes_at_the_printed_radius_and_length_leave_a_flat_point() {
             let run = traced(plan, &slide, &valley, seed);
             run.episodes
                 .first()
-                .is_some_and(|e| e.end == EpisodeEnd::Left)
+                .is_some_and(|e| e.end == CentredEnd::Left)
         });
         left.count() as u64
     };

@@ -12,6 +12,9 @@
 mod curvature;
 mod gradient;
 mod population;
+mod products;
+#[cfg(test)]
+mod products_tests;
 mod second;
 mod second_slice;
 #[cfg(test)]
@@ -98,6 +101,20 @@ pub enum PrivateCertificateError {
         planned: Adjacency,
         /// Of the data.
         found: Adjacency,
+    },
+    /// An episode of products with the Hessian costs more than there is.
+    #[error(
+        "to tell curvatures of -{curvature:.4e} by products with the Hessian costs {cost:.4e} of squared mu, and there is {budget:.4e}: more records (now {records}) would help"
+    )]
+    DearEpisode {
+        /// What the cheapest costs; infinite where there is none.
+        cost: f64,
+        /// mu^2.
+        budget: f64,
+        /// lambda.
+        curvature: f64,
+        /// n.
+        records: u64,
     },
     /// Nothing could be certified: what is added to the released number is no smaller than what it may come to.
     #[error(

@@ -3,12 +3,14 @@
 use dpopt_oracle::query::Subspace;
 use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
-use dpopt_solver::{PlanError, PublicFacts, SecondOrderTargets};
+use dpopt_solver::{Episode, EpisodeEnd, PlanError, PublicFacts, Radii, SecondOrderTargets};
 use serde::Serialize;
 
+use super::products::{self, WithProducts};
 use super::spectrum::slack;
 use super::{
-    GradientNormPlan, Interval, LeastEigenvaluePlan, PrivateCertificateError, equal, two_sided,
+    GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM,
+    PrivateCertificateError, equal, two_sided,
 };
 
 /// A plan to certify that a public point is second-order stationary: ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda.
@@ -25,8 +27,14 @@ use super::{
 /// mu_1^2 : mu_2^2 = x^(2/3) : y^(2/3), x = q L0/alpha and y = (q + sqrt(2 d)) C_F/lambda, which makes the sum of what is
 /// lost relative to the two targets least (a choice of ours; any split is valid).
 ///
+/// **Without a Hessian**: above 1,024 dimensions, and where C_F is so much above L1 that it is cheaper, curvature is told by an [`Episode`] of
+/// products with the Hessian, which takes what it needs of mu: certified iff it stays, and an exit is a direction u with <u, hess F u> <= -h.
+/// Then C_F is not used. `docs/theory/episodes.md`.
+///
 /// # Privacy
-/// Under add-remove F is the sum of losses over the declared number of records. Two `Gaussian` events on all records: mu-GDP together. The second is not released where the first fails.
+/// Under add-remove F is the sum of losses over the declared number of records. Two `Gaussian` events on all records: mu-GDP together. The second
+/// is not released where the first fails. An episode is so many Gaussian events, whose multipliers follow the lengths that it had, under a
+/// filter: what it did not need is given back.
 ///
 /// ```
 /// use dpopt_certify::{SecondOrderPlan, SecondOrderTargets};
@@ -55,10 +63,21 @@ use super::{
 pub struct SecondOrderPlan {
     targets: SecondOrderTargets,
     gradient: GradientNormPlan,
-    curvature: LeastEigenvaluePlan,
+    curvature: Curvature,
     failure: f64,
     /// k.
     subspace: Option<usize>,
+}
+
+/// How curvature is told.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+enum Curvature {
+    Whole(LeastEigenvaluePlan),
+    Episode {
+        episode: Episode,
+        adjacency: dpopt_privacy::Adjacency,
+        records: u64,
+    },
 }
 
 /// What a [`SecondOrderPlan`] found.
@@ -82,7 +101,7 @@ pub struct SecondOrderCertificate {
     /// Where the least eigenvalue lies; none where the gradient norm was not certified, so that nothing was spent on it. An
     /// upper end below zero proves that the point is no local minimum.
     pub curvature: Option<Interval>,
-    /// The least eigenvalue's direction in the released matrix: where to go from a saddle.
+    /// The least eigenvalue's direction in the released matrix, or that of an episode's exit: where to go from a saddle.
     #[serde(skip)]
     pub direction: Option<Vec<f64>>,
 }
@@ -117,7 +136,8 @@ impl SecondOrderPlan {
     /// A plan that spends `mu` in all, for Hessians of records of Frobenius norm at most `frobenius` (C_F).
     ///
     /// # Errors
-    /// [`PrivateCertificateError::Hopeless`] where the noise alone exceeds a target; [`PrivateCertificateError::Trivial`] for a target that
+    /// [`PrivateCertificateError::Hopeless`] where the noise alone exceeds a target, [`PrivateCertificateError::DearEpisode`] where there is only an
+    /// episode and it needs more than `mu`; [`PrivateCertificateError::Trivial`] for a target that
     /// every point meets (L0, L1); [`PrivateCertificateError::OutOfRange`] for targets that are not positive and for C_F < L1; as [`LeastEigenvaluePlan::new`].
     pub fn new(
         facts: &PublicFacts,
@@ -168,6 +188,9 @@ impl SecondOrderPlan {
         }
         let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
         let size = columns.unwrap_or(facts.dim);
+        if columns.is_none() && facts.dim > MAX_PRIVATE_HESSIAN_DIM {
+            return Self::with_episode(facts, mu, failure, targets);
+        }
         let radius = match columns {
             None => frobenius,
             Some(columns) => {
@@ -177,6 +200,17 @@ impl SecondOrderPlan {
             }
         };
         let (first, second) = split(facts, (radius, size), mu, failure, targets)?;
+        // Up to there a whole Hessian is cheaper: sqrt 2 C_F/(L1 (1 - theta)) against 20 and more.
+        if columns.is_none()
+            && frobenius.get() > 4.0 * facts.smoothness
+            && let Ok((_, cost)) = products::cheapest(facts, mu, failure, targets.curvature)
+        {
+            let operator = two_sided(failure) + (2.0 * facts.dim as f64).sqrt();
+            let noise = (1.0 - products::LEAST_BEND) * targets.curvature / operator;
+            if (facts.noise_std(frobenius.get(), 1.0) / noise).powi(2) > cost {
+                return Self::with_episode(facts, mu, failure, targets);
+            }
+        }
         // An end that is not read may be far off: the widths are checked for the other ones.
         let gradient = GradientNormPlan::at_any_width(facts, first, clip, failure)?;
         let curvature = match columns {
@@ -205,10 +239,75 @@ impl SecondOrderPlan {
         Ok(Self {
             targets,
             gradient,
-            curvature,
+            curvature: Curvature::Whole(curvature),
             failure,
             subspace: columns,
         })
+    }
+
+    /// As [`SecondOrderPlan::new`], with an episode whatever it costs beside a whole Hessian.
+    ///
+    /// # Errors
+    /// As [`SecondOrderPlan::new`]; [`PrivateCertificateError::DearEpisode`] where an episode needs more than `mu`.
+    pub fn with_episode(
+        facts: &PublicFacts,
+        mu: Mu,
+        failure: f64,
+        targets: SecondOrderTargets,
+    ) -> Result<Self, PrivateCertificateError> {
+        check_targets(facts, targets)?;
+        let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
+        let (episode, cost) = products::cheapest(facts, mu, failure, targets.curvature)?;
+        let left = (mu.get() * mu.get() - cost).sqrt() * (1.0 - 1e-12);
+        let first = Mu::new(left).map_err(PlanError::from)?;
+        let gradient = GradientNormPlan::at_any_width(facts, first, clip, failure)?;
+        let (what, added, limit) = ("the gradient norm", 0.5 * gradient.width, targets.gradient);
+        // NaN must be refused.
+        if !(added < limit) {
+            let (records, mu) = (facts.records, mu.get());
+            return Err(PrivateCertificateError::Hopeless {
+                what,
+                added,
+                limit,
+                records,
+                mu,
+            });
+        }
+        episode
+            .event(facts.adjacency, facts.records as f64)
+            .map_err(PlanError::from)?;
+        let curvature = Curvature::Episode {
+            episode,
+            adjacency: facts.adjacency,
+            records: facts.records,
+        };
+        Ok(Self {
+            targets,
+            gradient,
+            curvature,
+            failure,
+            subspace: None,
+        })
+    }
+
+    /// The episode that tells curvature; none where a whole Hessian does.
+    #[must_use]
+    pub fn episode(&self) -> Option<&Episode> {
+        match &self.curvature {
+            Curvature::Whole(_) => None,
+            Curvature::Episode { episode, .. } => Some(episode),
+        }
+    }
+
+    /// Before anything is released.
+    fn check_subspace(&self, subspace: Option<&Subspace>) -> Result<(), PrivateCertificateError> {
+        let (planned, found) = (self.subspace, subspace.map(Subspace::count));
+        let count = |of: Option<usize>| of.unwrap_or(0) as u64;
+        equal("columns of a subspace", count(planned), count(found))?;
+        match &self.curvature {
+            Curvature::Whole(plan) => plan.check_subspace(subspace),
+            Curvature::Episode { .. } => Ok(()),
+        }
     }
 
     /// Refuses data of another shape or adjacency, and points out of reach.
@@ -220,22 +319,43 @@ impl SecondOrderPlan {
         self.gradient.check_shape(mean, point)
     }
 
-    /// What is added to the released gradient norm, and taken from the released eigenvalue.
+    /// What is added to the released gradient norm, and taken from the released eigenvalue (lambda, for an episode that stays).
     #[must_use]
     pub fn margins(&self) -> SecondOrderTargets {
         SecondOrderTargets {
             gradient: 0.5 * self.gradient.width,
-            curvature: self.curvature.below,
+            curvature: match &self.curvature {
+                Curvature::Whole(plan) => plan.below,
+                Curvature::Episode { episode, .. } => episode.terms.curvature,
+            },
         }
     }
 
-    /// Its cost.
+    /// Its cost, at most.
     #[must_use]
     pub fn spend(&self) -> Spend {
-        Spend::Fixed(Event::composed(vec![
+        match &self.curvature {
+            Curvature::Whole(_) => Spend::Fixed(self.event()),
+            Curvature::Episode { .. } => Spend::AtMost(self.event()),
+        }
+    }
+
+    /// All releases, at their dearest.
+    pub(super) fn event(&self) -> Event {
+        let second = match &self.curvature {
+            Curvature::Whole(plan) => Event::gaussian(plan.noise_multiplier),
+            Curvature::Episode {
+                episode,
+                adjacency,
+                records,
+            } => episode
+                .event(*adjacency, *records as f64)
+                .unwrap_or(Event::NoOp),
+        };
+        Event::composed(vec![
             Event::gaussian(self.gradient.noise_multiplier),
-            Event::gaussian(self.curvature.noise_multiplier),
-        ]))
+            second,
+        ])
     }
 
     /// Releases the gradient norm at `point`, and the Hessian too where that is short enough.
@@ -247,7 +367,7 @@ impl SecondOrderPlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
-        self.curvature.check_subspace(None)?;
+        self.check_subspace(None)?;
         self.gradient.check_data(mean, point)?;
         self.release_over(mean, (point, None), Which::All)
     }
@@ -262,8 +382,7 @@ impl SecondOrderPlan {
         point: &[f64],
         subspace: &Subspace,
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
-        equal_plans(self.subspace, subspace.count())?;
-        self.curvature.check_subspace(Some(subspace))?;
+        self.check_subspace(Some(subspace))?;
         self.gradient.check_data(mean, point)?;
         self.release_over(mean, (point, Some(subspace)), Which::All)
     }
@@ -280,7 +399,13 @@ impl SecondOrderPlan {
         let known = mean.constants_at(point);
         let mut found = SecondOrderCertificate {
             certified: false,
-            clipped: self.gradient.clips(known.lipschitz) || self.curvature.clips(known.smoothness),
+            clipped: self.gradient.clips(known.lipschitz)
+                || match &self.curvature {
+                    Curvature::Whole(plan) => plan.clips(known.smoothness),
+                    Curvature::Episode { episode, .. } => {
+                        known.smoothness > episode.terms.smoothness
+                    }
+                },
             targets: self.targets,
             failure: self.failure,
             gradient,
@@ -289,22 +414,49 @@ impl SecondOrderPlan {
             direction: None,
         };
         if gradient.high <= self.targets.gradient {
-            let curvature = self.curvature.release_over(mean, (point, subspace), over)?;
-            found.certified = curvature.interval.low >= -self.targets.curvature;
-            found.curvature = Some(curvature.interval);
-            found.direction = Some(curvature.direction);
+            let (interval, direction) = self.curvature_over(mean, (point, subspace), over)?;
+            found.certified = interval.low >= -self.targets.curvature;
+            found.curvature = Some(interval);
+            found.direction = direction;
         }
         Ok(found)
     }
-}
 
-/// A plan for all of R^d has no subspace.
-fn equal_plans(planned: Option<usize>, found: usize) -> Result<(), PrivateCertificateError> {
-    equal(
-        "columns of a subspace",
-        planned.unwrap_or(0) as u64,
-        found as u64,
-    )
+    /// Where the least eigenvalue lies, and a direction of negative curvature.
+    fn curvature_over<L: TwiceDifferentiable>(
+        &self,
+        mean: &mut PrivateMean<'_, L>,
+        (point, subspace): (&[f64], Option<&Subspace>),
+        over: Which<'_>,
+    ) -> Result<(Interval, Option<Vec<f64>>), PrivateCertificateError> {
+        let (episode, records) = match &self.curvature {
+            Curvature::Whole(plan) => {
+                let found = plan.release_over(mean, (point, subspace), over)?;
+                return Ok((found.interval, Some(found.direction)));
+            }
+            Curvature::Episode {
+                episode, records, ..
+            } => (episode, *records as f64),
+        };
+        // A slice has a share, whose releases are fixed.
+        let radii = match over {
+            Which::All => Radii::Realised,
+            _ => Radii::Full,
+        };
+        let ran = episode.run(&mut WithProducts(mean), point, over, (records, radii))?;
+        let widest = episode.terms.smoothness;
+        let (low, high, direction) = match ran.end {
+            EpisodeEnd::Stayed => (-episode.terms.curvature, widest, None),
+            EpisodeEnd::Left(direction) => (-widest, -episode.bend, Some(direction)),
+            EpisodeEnd::Diverged => (-widest, widest, None),
+        };
+        let interval = Interval {
+            low,
+            high,
+            failure: self.failure,
+        };
+        Ok((interval, direction))
+    }
 }
 
 /// mu_1 and mu_2.

@@ -19,7 +19,8 @@ use super::{PrivateCertificateError, SecondOrderCertificate, SecondOrderPlan};
 ///
 /// No power and no logarithm of d: the two directions in which the population is looked at (its gradient, and the eigenvector of its least
 /// eigenvalue) do not depend on the records, so the means along them are means of n' bounded numbers. `docs/theory/certificates.md`. A
-/// certificate is false with probability at most p over the records and the noise.
+/// certificate is false with probability at most p over the records and the noise. An episode in place of a Hessian is planned for
+/// lambda - L1 t, and its exits are directions of the slice's Hessian.
 ///
 /// # Privacy
 /// Two `Gaussian` events on one slice of the pool: mu-GDP together, beside whatever was released of other slices. Replace-one only.
@@ -104,7 +105,7 @@ impl SecondOrderSlicePlan {
     #[must_use]
     pub fn spend(&self) -> Spend {
         Spend::Fixed(Event::ParallelComposed {
-            events: vec![self.of_slice.spend().event().clone()],
+            events: vec![self.of_slice.event()],
         })
     }
 

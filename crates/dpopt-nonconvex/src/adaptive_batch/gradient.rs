@@ -1,9 +1,15 @@
 //! What both sets of constants plan with: the problem, the noise of periods, and curvature.
 
-use dpopt_solver::{HessianFacts, PublicFacts, SecondOrderTargets};
+use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
+use dpopt_solver::{
+    CurvatureBy, Episode, EpisodeTerms, HessianFacts, PublicFacts, SecondOrderTargets,
+};
 
 use super::bounds::fewest;
 use crate::saddle::escape_falls;
+
+/// Up to so many times L1 of C_F no episode needs fewer records than a Hessian.
+const DENSE: f64 = 4.0;
 
 /// What the number of records hangs on.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +19,19 @@ pub(super) struct Problem<'a> {
     pub(super) mu: f64,
     /// p.
     pub(super) failure: f64,
+    pub(super) by: CurvatureBy,
+}
+
+/// What sampling of so many records takes of a curvature: along a direction that is fixed, and along any.
+type Sampled<'f> = &'f dyn Fn(f64) -> (f64, f64);
+
+/// What an episode on a slice has to keep to.
+pub(super) struct Kept {
+    /// With what probability it may miss a saddle, and an exit may be less curved than is said.
+    pub(super) missed: f64,
+    pub(super) false_exit: f64,
+    /// Of what it costs at most, what the cap of its slice is planned to pay for.
+    pub(super) share: f64,
 }
 
 impl Problem<'_> {
@@ -74,6 +93,83 @@ impl Problem<'_> {
             sign_error,
             operator: margin(batch).1,
             falls: escape_falls(rho, bend, sign_error)?,
+            episode: None,
+        })
+    }
+
+    pub(super) fn by_hessians(&self) -> bool {
+        self.facts.dim <= MAX_PRIVATE_HESSIAN_DIM && self.by != CurvatureBy::Episodes
+    }
+
+    pub(super) fn by_episodes(&self) -> bool {
+        match self.by {
+            CurvatureBy::Hessians => false,
+            CurvatureBy::Episodes => true,
+            _ => {
+                let dense = self.hessian.frobenius > DENSE * self.facts.smoothness;
+                dense || self.facts.dim > MAX_PRIVATE_HESSIAN_DIM
+            }
+        }
+    }
+
+    /// The least lambda that an episode on `m` records tells, about.
+    pub(super) fn told_by_episodes(&self, kept: &Kept, sampled: Sampled<'_>, m: f64) -> f64 {
+        let noise = self.noise(self.facts.smoothness, m) * kept.share.sqrt();
+        let (one, all) = sampled(m);
+        Episode::tells(self.facts.dim) * noise + one + 2.0 * all
+    }
+
+    /// The same as [`Problem::curvature`] by an episode, on as many records as make it cheap enough for the cap of their slice.
+    pub(super) fn curvature_by_episode(
+        &self,
+        targets: SecondOrderTargets,
+        (left, share): (f64, f64),
+        (kept, sampled): (&Kept, Sampled<'_>),
+        sign: impl Fn(f64) -> f64,
+    ) -> Option<Curvature> {
+        let facts = self.facts;
+        let (rho, bend) = (self.hessian.lipschitz, left * targets.curvature);
+        let sign_error = share * bend * bend / (2.0 * rho);
+        let falls = escape_falls(rho, bend, sign_error)?;
+        let sign_batch = fewest(sign_error - self.rounding(), sign)?;
+        let planned = |m: f64| {
+            let (one, all) = sampled(m);
+            let terms = EpisodeTerms {
+                dim: facts.dim,
+                smoothness: facts.smoothness,
+                curvature: targets.curvature - one,
+                missed: kept.missed,
+                false_exit: kept.false_exit,
+            };
+            let episode = Episode::cheapest(&terms, bend + all)?;
+            let needed = kept.share.sqrt() * episode.records(facts.adjacency, self.mu);
+            Some((episode, needed))
+        };
+        // What is needed falls with what there is: from so many that sampling is little, towards where the two meet.
+        let mut batch = fewest(0.05 * targets.curvature, |m| sampled(m).1)?;
+        let mut best = None;
+        for _ in 0..12 {
+            match planned(batch) {
+                Some((episode, needed)) if needed <= batch => {
+                    best = Some((batch.ceil(), episode));
+                    if batch < 1.02 * needed {
+                        break;
+                    }
+                    batch = (batch * needed).sqrt();
+                }
+                Some((_, needed)) if best.is_none() => batch = 1.01 * needed,
+                None if best.is_none() => batch *= 2.0,
+                _ => break,
+            }
+        }
+        let (batch, episode) = best?;
+        Some(Curvature {
+            batch,
+            sign_batch,
+            sign_error,
+            operator: sampled(batch).1,
+            falls,
+            episode: Some(episode),
         })
     }
 }
@@ -89,6 +185,16 @@ pub(super) struct Curvature {
     pub(super) operator: f64,
     /// Phi: F falls by so much at least.
     pub(super) falls: f64,
+    /// What tells it, in place of a Hessian.
+    pub(super) episode: Option<Episode>,
+}
+
+impl Curvature {
+    /// The one of fewer records.
+    pub(super) fn smaller(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let all = [one, other].into_iter().flatten();
+        all.min_by(|a, b| a.batch.total_cmp(&b.batch))
+    }
 }
 
 /// The largest deviation of a prefix sum's noise in a period of `len` steps, over z times the sensitivity of a step:

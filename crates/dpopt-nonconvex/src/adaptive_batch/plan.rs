@@ -2,7 +2,7 @@
 
 use dpopt_oracle::{Batch, Offers};
 use dpopt_solver::{
-    Auto, BoundSense, BoundedQuantity, Item, Needs, Plan, RunError, Solver, Stop, Terms, Unit, Walk,
+    Auto, BoundSense, BoundedQuantity, Episode, Item, Needs, Plan, RunError, Solver, Stop, Terms, Unit, Walk,
 };
 
 use super::planner::{AdaptiveBatchPlan, AdaptiveBatchSettings, NAME};
@@ -63,6 +63,7 @@ impl Plan for AdaptiveBatchPlan {
             noise_multiplier,
             candidate,
             error,
+            episode,
             hessian_batch,
             norm_batch,
             sign_batch,
@@ -78,7 +79,7 @@ impl Plan for AdaptiveBatchPlan {
             Batch::Next(len) => (None, Some(len as f64)),
             _ => (None, None),
         };
-        vec![
+        let mut items = vec![
             Item::word("constants", self.settings.constants),
             Item::ratio("failure", self.settings.failure),
             Item::number("gradient_target", targets.gradient, Unit::GRADIENT),
@@ -103,7 +104,9 @@ impl Plan for AdaptiveBatchPlan {
             Item::count("most_candidates", most_candidates),
             Item::count("planned_steps", steps),
             Item::count("planned_records", records),
-        ]
+        ];
+        items.extend(Episode::items(episode.as_ref()));
+        items
     }
 
     fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
@@ -111,7 +114,11 @@ impl Plan for AdaptiveBatchPlan {
     }
 
     fn needs(&self) -> Offers {
-        Offers::MEANS | Offers::PERIODS | Offers::NORMS | Offers::HESSIANS
+        let curvature = match self.schedule.episode {
+            Some(_) => Offers::HESSIAN_PRODUCTS,
+            None => Offers::HESSIANS,
+        };
+        Offers::MEANS | Offers::PERIODS | Offers::NORMS | curvature
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {

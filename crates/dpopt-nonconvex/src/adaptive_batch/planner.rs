@@ -4,7 +4,7 @@ use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_privacy::Adjacency;
 use dpopt_solver::search::least_affordable;
 use dpopt_solver::{
-    Access, BoundSense, BoundedQuantity, Budget, HessianFacts, PlanError, PublicFacts,
+    Access, BoundSense, BoundedQuantity, Budget, CurvatureBy, HessianFacts, PlanError, PublicFacts,
     SecondOrderTargets, Terms, WalkConstants,
 };
 
@@ -34,6 +34,8 @@ pub struct AdaptiveBatchSettings {
     pub constants: WalkConstants,
     /// Most steps.
     pub max_steps: u64,
+    /// How curvature is told.
+    pub curvature_by: CurvatureBy,
 }
 
 impl AdaptiveBatchSettings {
@@ -45,6 +47,7 @@ impl AdaptiveBatchSettings {
             failure: 0.05,
             constants: WalkConstants::default(),
             max_steps,
+            curvature_by: CurvatureBy::default(),
         }
     }
 
@@ -63,6 +66,15 @@ impl AdaptiveBatchSettings {
         Self { failure, ..self }
     }
 
+    /// With curvature told like this.
+    #[must_use]
+    pub fn with_curvature_by(self, curvature_by: CurvatureBy) -> Self {
+        Self {
+            curvature_by,
+            ..self
+        }
+    }
+
     /// With these constants.
     #[must_use]
     pub fn with_constants(self, constants: WalkConstants) -> Self {
@@ -77,12 +89,13 @@ impl AdaptiveBatchSettings {
 /// of kappa/L1 or where it is no larger than a variation. Where the estimate is longer than theta the walk goes -1/L1 times it. Elsewhere the
 /// Hessian of b_H unread records is released: its least eigenvalue certifies lambda_min(hess F) >= -lambda, and then the norm of the mean
 /// gradient of b_c others may certify ||grad F|| <= alpha; or its eigenvector is a direction of negative curvature, which the gradient of b_s
-/// others gives a sign. F is the **population** risk: the records are a sample in an order that does not depend on them. See
+/// others gives a sign. Above 1,024 dimensions, or where it needs fewer records or is asked for ([`CurvatureBy`]), an
+/// [`Episode`](dpopt_solver::Episode) of products with the Hessian of b_H records takes its place. F is the **population** risk: the records are a sample in an order that does not depend on them. See
 /// `docs/theory/adaptive-batch.md` for the theorems and [`AdaptiveBatchSchedule`] for the numbers.
 ///
 /// # Privacy
-/// Every record is read by one release, or one step of a period, of noise multiplier 1/mu: parallel composition, exactly mu-GDP. Batch sizes
-/// follow the releases. Needs fixed positions, so not under add/remove. See `docs/privacy/adaptive-batch.md`.
+/// Every record is read by one release, or one step of a period, of noise multiplier 1/mu: parallel composition, exactly mu-GDP. The products
+/// of an episode read one slice, under a cap of its own of the same size. Batch sizes follow the releases. Needs fixed positions, so not under add/remove. See `docs/privacy/adaptive-batch.md`.
 ///
 /// # Complexity
 /// At most n records, 2 n gradients; memory O(d T) for a period of T estimates, O(d^2) for a Hessian.
@@ -99,7 +112,8 @@ impl AdaptiveBatchPlan {
     ///
     /// # Errors
     /// [`PlanError::NeedsPositions`] under add/remove; [`PlanError::TooFewToCertify`] where the records do not suffice for the targets, or for
-    /// any that say something; [`PlanError::TooFewSteps`] with rigorous constants; [`PlanError::TooManyDimensions`]; [`PlanError::EveryPointMeets`];
+    /// any that say something; [`PlanError::TooFewSteps`] with rigorous constants; [`PlanError::TooManyDimensions`] of whole Hessians;
+    /// [`PlanError::EveryPointMeets`];
     /// [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
     pub fn new(
         facts: &PublicFacts,
@@ -129,6 +143,7 @@ impl AdaptiveBatchPlan {
                 hessian,
                 mu,
                 failure: settings.failure,
+                by: settings.curvature_by,
             },
             constants: settings.constants,
             periods: Period::new(),
@@ -177,10 +192,13 @@ impl AdaptiveBatchPlan {
         }
         let spend = schedule.spend(facts)?;
         let records = facts.records;
-        // A Hessian counts as 2 d gradients.
+        // A Hessian counts as 2 d gradients, a product as 2.
         let hessians =
             (schedule.hessian_batch as f64 * schedule.most_candidates as f64).min(records as f64);
-        let gradients = 2.0 * records as f64 + 2.0 * facts.dim as f64 * hessians;
+        let products = schedule
+            .episode
+            .map_or(facts.dim as f64, |episode| episode.products() as f64);
+        let gradients = 2.0 * records as f64 + 2.0 * products * hessians;
         let terms = Terms::new(facts, budget, settings.max_steps, spend)
             .bounding(
                 BoundedQuantity::GradientNorm,
@@ -231,7 +249,7 @@ fn check(
         let (name, value) = ("failure", failure);
         return Err(PlanError::BadFact { name, value });
     }
-    if facts.dim > MAX_PRIVATE_HESSIAN_DIM {
+    if facts.dim > MAX_PRIVATE_HESSIAN_DIM && settings.curvature_by == CurvatureBy::Hessians {
         return Err(PlanError::TooManyDimensions {
             solver: NAME,
             dim: facts.dim,

@@ -5,7 +5,7 @@ use dpopt_privacy::PrefixKind;
 use dpopt_solver::{SecondOrderTargets, normal_reach};
 
 use super::bounds::{bernstein, fewest, hoeffding};
-use super::gradient::{Curvature, Period, Problem};
+use super::gradient::{Curvature, Kept, Period, Problem};
 use super::schedule::AdaptiveBatchSchedule;
 
 /// Events of the walk that share what it may fail by.
@@ -18,6 +18,7 @@ const RATIOS: [f64; 8] = [1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0];
 const DRIFTS: [f64; 6] = [0.5, 0.7, 1.0, 1.4, 2.0, 4.0];
 /// h/lambda to try, and shares of h^2/(2 rho) that the sign may cost.
 const LEFT: [f64; 4] = [0.6, 0.7, 0.8, 0.88];
+const LEFT_BY_EPISODES: [f64; 4] = [0.2, 0.3, 0.4, 0.5];
 const SIGNS: [f64; 4] = [0.2, 0.3, 0.4, 0.5];
 /// c: of the squared estimates, what pays for the squared errors; and m and k of Theorem 2.
 const SHARES: [f64; 5] = [0.3, 0.4, 0.5, 0.6, 0.7];
@@ -67,11 +68,18 @@ pub(super) fn fewest_records(
     best
 }
 
-/// The least lambda that a Hessian of `m` records tells, among so many candidates.
+/// The least lambda that a Hessian of `m` records tells, or an episode on them, among so many candidates.
 pub(super) fn told(of: &Problem<'_>, candidates: f64, m: f64) -> f64 {
     let targets = SecondOrderTargets::widest(of.facts.lipschitz, of.facts.smoothness);
-    let (certificate, rest) = Rigorous::new(of, targets, candidates).margin(m);
-    (certificate + rest) / (1.0 - LEFT[0])
+    let rigorous = Rigorous::new(of, targets, candidates);
+    let (certificate, rest) = rigorous.margin(m);
+    let by_hessian = (certificate + rest) / (1.0 - LEFT[0]);
+    let by_episode = || of.told_by_episodes(&rigorous.kept(), &|m| rigorous.sampled(m), m);
+    match (of.by_hessians(), of.by_episodes()) {
+        (true, false) => by_hessian,
+        (true, true) => by_hessian.min(by_episode()),
+        _ => by_episode(),
+    }
 }
 
 struct Rigorous<'a> {
@@ -136,6 +144,25 @@ impl<'a> Rigorous<'a> {
         )
     }
 
+    /// The same of sampling alone; half of a certificate's failures is that of an episode.
+    fn sampled(&self, m: f64) -> (f64, f64) {
+        let (bend, dim) = (self.of.bend(), self.of.facts.dim as f64);
+        let matrix = self.log(dim * self.candidates);
+        (
+            hoeffding(self.certificate + 2f64.ln(), bend, m, 0.0),
+            bernstein(matrix, bend * bend / m, 2.0 * bend / m),
+        )
+    }
+
+    /// The cap pays for whatever the spectrum is.
+    fn kept(&self) -> Kept {
+        Kept {
+            missed: 0.5 * (-self.certificate).exp(),
+            false_exit: self.event / self.candidates,
+            share: 1.0,
+        }
+    }
+
     fn curvatures(&self) -> Vec<Curvature> {
         let of = self.of;
         let margin = |m: f64| self.margin(m);
@@ -145,10 +172,18 @@ impl<'a> Rigorous<'a> {
             hoeffding(log, lipschitz, m, of.noise(lipschitz, m))
         };
         let each = |left| SIGNS.map(|share| (left, share));
-        LEFT.into_iter()
-            .flat_map(each)
-            .filter_map(|choice| of.curvature(self.targets, choice, margin, sign))
-            .collect()
+        let mut all: Vec<Curvature> = Vec::new();
+        if of.by_hessians() {
+            let choices = LEFT.into_iter().flat_map(each);
+            all.extend(choices.filter_map(|it| of.curvature(self.targets, it, margin, sign)));
+        }
+        if of.by_episodes() {
+            let (kept, sampled) = (self.kept(), |m: f64| self.sampled(m));
+            let told = |it| of.curvature_by_episode(self.targets, it, (&kept, &sampled), sign);
+            let choices = LEFT_BY_EPISODES.into_iter().flat_map(each);
+            all.extend(choices.filter_map(told));
+        }
+        all
     }
 
     /// b_c, so many that a gradient of at most `reached` is certified.
@@ -283,6 +318,7 @@ impl<'a> Rigorous<'a> {
             certificate_log: self.certificate,
             operator: curvature.operator,
             sign_error: curvature.sign_error,
+            episode: curvature.episode,
             most_candidates: self.candidates as u64,
             steps: 0,
             records: 0,

@@ -3,8 +3,10 @@
 use dpopt_oracle::{
     Batch, Drift, Level, PeriodAnchor, PeriodTerms, PrefixSettings, Refresh, Schedule, share_of,
 };
-use dpopt_privacy::{ClipNorm, NoiseMultiplier, Participation, PrefixKind, Spend, UnitError};
-use dpopt_solver::{PublicFacts, SecondOrderTargets};
+use dpopt_privacy::{
+    ClipNorm, Event, NoiseMultiplier, Participation, PrefixKind, Spend, UnitError,
+};
+use dpopt_solver::{Episode, PublicFacts, SecondOrderTargets};
 
 /// How a second-order certificate is looked for in one pass: everything fixed, from public facts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,7 +31,9 @@ pub struct AdaptiveBatchSchedule {
     pub candidate: f64,
     /// gamma: how far off an estimate is taken to be, at most or, by typical constants, in root mean square.
     pub error: f64,
-    /// b_H: records of a Hessian.
+    /// What tells curvature in place of a Hessian.
+    pub episode: Option<Episode>,
+    /// b_H: records of a Hessian, or of an episode.
     pub hessian_batch: u64,
     /// b_c: records of the norm of a certificate.
     pub norm_batch: u64,
@@ -37,7 +41,7 @@ pub struct AdaptiveBatchSchedule {
     pub sign_batch: u64,
     /// ln(2K/p_c): the margins of a certificate are for this.
     pub certificate_log: f64,
-    /// So far may the least eigenvalue of a released Hessian be below the curvature along its vector.
+    /// So far may the least eigenvalue of a released Hessian be below the curvature along its vector; of an episode, sampling alone.
     pub operator: f64,
     /// e_s: what the sign of a step along a direction of negative curvature may cost per length.
     pub sign_error: f64,
@@ -104,6 +108,11 @@ impl AdaptiveBatchSchedule {
     /// A period that can't be is left out of it, and refused when it is opened.
     pub(super) fn spend(&self, facts: &PublicFacts) -> Result<Spend, UnitError> {
         let settings = self.estimate(facts)?;
+        if self.episode.is_some() {
+            // Of a slice that an episode reads again and again the multipliers are chosen on the way.
+            let cap = Event::gaussian(settings.period.noise_multiplier);
+            return Ok(Spend::at_most_on_each_slice(cap));
+        }
         let level = |len| Level {
             batch: Batch::Next(len),
             noise_multiplier: settings.period.noise_multiplier,

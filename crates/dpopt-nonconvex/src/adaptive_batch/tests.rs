@@ -6,7 +6,8 @@ use dpopt_privacy::{
     PrefixNoise, Spend,
 };
 use dpopt_solver::{
-    Budget, HessianFacts, Plan as _, PlanError, PublicFacts, SecondOrderTargets, WalkConstants,
+    Budget, CurvatureBy, HessianFacts, Plan as _, PlanError, PublicFacts, SecondOrderTargets,
+    WalkConstants,
 };
 
 use super::gradient::Period;
@@ -360,9 +361,36 @@ fn what_can_not_be_planned_is_refused_with_the_numbers() {
         ));
     }
     assert!(matches!(
-        plan(2_000, 500_000, rigorous),
+        plan(2_000, 500_000, rigorous.with_curvature_by(CurvatureBy::Hessians)),
         Err(PlanError::TooManyDimensions { .. })
     ));
+}
+
+/// By episodes: so many records as their cap needs, and none where a Hessian is cheaper.
+#[test]
+fn above_the_limit_of_hessians_episodes_are_planned() {
+    for (constants, share) in [(WalkConstants::Typical, 0.5), (WalkConstants::Rigorous, 1.0)] {
+        assert!(plan(500, 5_000_000, settings(constants)).unwrap().schedule().episode.is_none());
+        for (dim, records) in [(2_000, 5_000_000), (20_000, 50_000_000)] {
+            let plan = plan(dim, records, settings(constants)).unwrap();
+            let schedule = plan.schedule();
+            let episode = schedule.episode.unwrap();
+            let mu = plan.budget().mu().unwrap().get();
+            let batch = schedule.hessian_batch as f64;
+            let cost = episode.cost(Adjacency::ReplaceOne, batch);
+            assert!(share * cost <= mu * mu && share * cost > 0.9 * mu * mu);
+            let z = NoiseMultiplier::new(1.0 / mu).unwrap();
+            let cap = Spend::at_most_on_each_slice(Event::gaussian(z));
+            assert_eq!(plan.spend(), cap);
+            // What sampling takes along a direction that is fixed, at half of p_c/(2K).
+            let log = schedule.certificate_log + 2f64.ln();
+            let sampled = (2.0 * log / batch).sqrt();
+            let told = episode.terms.curvature + sampled;
+            assert!((told / schedule.targets.curvature - 1.0).abs() < 1e-6);
+            assert!(episode.terms.missed <= 0.5 * (-schedule.certificate_log).exp() * (1.0 + 1e-9));
+            assert!(episode.bend > schedule.operator);
+        }
+    }
 }
 
 /// A Hessian that hardly changes asks for no curvature that no Hessian tells.

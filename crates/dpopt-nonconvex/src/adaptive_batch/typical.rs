@@ -6,7 +6,7 @@ use dpopt_privacy::PrefixKind;
 use dpopt_solver::SecondOrderTargets;
 
 use super::bounds::{fewest, hoeffding};
-use super::gradient::{Curvature, Period, Problem};
+use super::gradient::{Curvature, Kept, Period, Problem};
 use super::schedule::AdaptiveBatchSchedule;
 
 /// theta/gamma. Tuned on ramps: with fewer the walk stops at long gradients, with more it reads more records.
@@ -16,6 +16,8 @@ const PATH: f64 = 1.5;
 /// h/lambda, and the share of h^2/(2 rho) that a deviation of the sign may cost. Choices.
 const LEFT: f64 = 0.5;
 const SIGN: f64 = 0.5;
+/// Of what an episode costs in the worst case, what its records pay for. A choice: 0.42 of it was the most that a spectrum took.
+const CAP: f64 = 0.5;
 /// Of alpha, to try: how long a gradient at a candidate is.
 const REACHED: [f64; 7] = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9];
 /// kappa/L0 to try.
@@ -87,6 +89,7 @@ pub(super) fn fewest_records(
                 certificate_log: certificate,
                 operator: curvature.operator,
                 sign_error: curvature.sign_error,
+                episode: curvature.episode,
                 most_candidates: candidates as u64,
                 steps: (path / theta).ceil() as u64 + 1,
                 records: records.ceil() as u64,
@@ -108,15 +111,47 @@ fn margin(of: &Problem<'_>, certificate: f64, m: f64) -> (f64, f64) {
     )
 }
 
-/// The least lambda that a Hessian of `m` records tells.
+/// The same of sampling alone; half of a certificate's failures is that of an episode.
+fn sampled(of: &Problem<'_>, certificate: f64, m: f64) -> (f64, f64) {
+    let (bend, dim) = (of.bend(), of.facts.dim as f64);
+    (
+        hoeffding(certificate + 2f64.ln(), bend, m, 0.0),
+        bend * (2.0 * (2.0 * dim).ln() / m).sqrt(),
+    )
+}
+
+fn kept(of: &Problem<'_>, certificate: f64) -> Kept {
+    Kept {
+        missed: 0.5 * (-certificate).exp(),
+        false_exit: of.failure,
+        share: CAP,
+    }
+}
+
+/// The least lambda that a Hessian of `m` records tells, or an episode on them.
 pub(super) fn told(of: &Problem<'_>, candidates: f64, m: f64) -> f64 {
-    let (certificate, rest) = margin(of, (4.0 * candidates / of.failure).ln(), m);
-    (certificate + rest) / (1.0 - LEFT)
+    let log = (4.0 * candidates / of.failure).ln();
+    let (certificate, rest) = margin(of, log, m);
+    let by_hessian = (certificate + rest) / (1.0 - LEFT);
+    let by_episode = || of.told_by_episodes(&kept(of, log), &|m| sampled(of, log, m), m);
+    match (of.by_hessians(), of.by_episodes()) {
+        (true, false) => by_hessian,
+        (true, true) => by_hessian.min(by_episode()),
+        _ => by_episode(),
+    }
 }
 
 fn curvature(of: &Problem<'_>, targets: SecondOrderTargets, certificate: f64) -> Option<Curvature> {
     let lipschitz = of.facts.lipschitz;
     let margin = |m: f64| margin(of, certificate, m);
     let sign = |m: f64| (lipschitz / m.sqrt()).hypot(of.noise(lipschitz, m));
-    of.curvature(targets, (LEFT, SIGN), margin, sign)
+    let whole = of
+        .by_hessians()
+        .then(|| of.curvature(targets, (LEFT, SIGN), margin, sign));
+    let kept = kept(of, certificate);
+    let sampled = |m: f64| sampled(of, certificate, m);
+    let episode = of
+        .by_episodes()
+        .then(|| of.curvature_by_episode(targets, (LEFT, SIGN), (&kept, &sampled), sign));
+    Curvature::smaller(whole.flatten(), episode.flatten())
 }

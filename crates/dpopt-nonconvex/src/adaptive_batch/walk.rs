@@ -4,12 +4,12 @@ use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, PrefixRecursive, StepKind};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets, Stop,
-    Walk, in_stock,
+    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets,
+    Stop, Walk, in_stock, paid,
 };
 
 use super::planner::AdaptiveBatchPlan;
-use crate::saddle::{self, Lowest, escape_length, is_near};
+use crate::saddle::{self, Curved, Lowest, escape_length, is_near};
 
 /// A run on its way. All of it is public.
 pub(super) struct AdaptiveBatchWalk<'a> {
@@ -37,8 +37,8 @@ pub(super) struct AdaptiveBatchWalk<'a> {
 enum Found {
     /// ||grad F|| <= gradient and lambda_min >= -curvature.
     Certified(SecondOrderTargets),
-    /// The gradient may be longer than the target.
-    Long,
+    /// The gradient may be longer than the target, or an episode longer than its slice pays for.
+    Untold,
     /// <u, hess F u> <= -bend, and a gradient for its sign.
     Saddle {
         direction: Vec<f64>,
@@ -47,6 +47,13 @@ enum Found {
     },
     /// Too few records are left for the answer, or it can't be evaluated.
     Nothing(Stop),
+}
+
+/// What was told of a candidate's curvature.
+enum Told {
+    Curved(Curved),
+    /// An episode came to the end of what its records pay for.
+    Nothing,
 }
 
 impl<'a> AdaptiveBatchWalk<'a> {
@@ -82,25 +89,15 @@ impl<'a> AdaptiveBatchWalk<'a> {
     ) -> Result<Found, AskError> {
         const EXHAUSTED: Found = Found::Nothing(Stop::RecordsExhausted);
         let (schedule, facts) = (&self.plan.schedule, self.plan.terms.facts());
-        let over = Which::Next(schedule.hessian_batch);
-        let released = saddle::lowest(oracle, &self.at, self.frobenius, over, self.noise);
-        let Some(released) = in_stock(released)? else {
+        let Some(told) = in_stock(self.curvature(oracle))? else {
             return Ok(EXHAUSTED);
         };
-        let Some(Lowest {
-            value,
-            direction,
-            noise_std,
-            rounding,
-        }) = released
-        else {
-            return Ok(Found::Nothing(Stop::Diverged));
-        };
-        let most = facts.smoothness.min(self.frobenius.get());
-        let low = value - schedule.curvature_margin(most, noise_std) - rounding;
         let field = Linear::field(&self.at, self.clip);
-        // NaN is no certificate.
-        if !(low >= -schedule.targets.curvature) {
+        let low = match told {
+            Told::Nothing => return Ok(Found::Untold),
+            Told::Curved(Curved::Diverged) => return Ok(Found::Nothing(Stop::Diverged)),
+            Told::Curved(Curved::Flat { low }) => low,
+            Told::Curved(Curved::Saddle { direction, bend }) => {
             let over = Which::Next(schedule.sign_batch);
             let sign = match in_stock(oracle.mean(field, over, self.noise))? {
                 Some(released) => {
@@ -119,10 +116,11 @@ impl<'a> AdaptiveBatchWalk<'a> {
             };
             return Ok(Found::Saddle {
                 direction,
-                bend: -value - schedule.operator - rounding,
+                bend,
                 gradient: sign,
             });
         }
+        };
         let over = Which::Next(schedule.norm_batch);
         let Some(released) = in_stock(oracle.norm(field, &[], over, self.noise))? else {
             return Ok(EXHAUSTED);
@@ -139,7 +137,7 @@ impl<'a> AdaptiveBatchWalk<'a> {
             upper,
         });
         if !(upper <= schedule.targets.gradient) {
-            return Ok(Found::Long);
+            return Ok(Found::Untold);
         }
         Ok(Found::Certified(SecondOrderTargets {
             // No length is below 0: then this limit is one of the few that are wrong, and the target says what was asked.
@@ -149,6 +147,49 @@ impl<'a> AdaptiveBatchWalk<'a> {
                 schedule.targets.gradient
             },
             curvature: (-low).max(0.0),
+        }))
+    }
+
+    /// What is told of the curvature where the walk is.
+    fn curvature(&self, oracle: &mut dyn Oracle) -> Result<Told, AskError> {
+        let (schedule, facts) = (&self.plan.schedule, self.plan.terms.facts());
+        let over = Which::Next(schedule.hessian_batch);
+        if let Some(episode) = &schedule.episode {
+            let episode = (episode, schedule.hessian_batch as f64);
+            let told = saddle::by_episode(oracle, &self.at, episode, over);
+            return Ok(match paid(told)?.map(|told| told.0) {
+                None => Told::Nothing,
+                // It was planned for what sampling leaves of lambda.
+                Some(Curved::Flat { .. }) => Told::Curved(Curved::Flat {
+                    low: -schedule.targets.curvature,
+                }),
+                Some(Curved::Saddle { direction, bend }) => Told::Curved(Curved::Saddle {
+                    direction,
+                    bend: bend - schedule.operator,
+                }),
+                Some(Curved::Diverged) => Told::Curved(Curved::Diverged),
+            });
+        }
+        let released = saddle::lowest(oracle, &self.at, self.frobenius, over, self.noise)?;
+        let Some(Lowest {
+            value,
+            direction,
+            noise_std,
+            rounding,
+        }) = released
+        else {
+            return Ok(Told::Curved(Curved::Diverged));
+        };
+        let most = facts.smoothness.min(self.frobenius.get());
+        let low = value - schedule.curvature_margin(most, noise_std) - rounding;
+        // NaN is no certificate.
+        Ok(Told::Curved(if low >= -schedule.targets.curvature {
+            Curved::Flat { low }
+        } else {
+            Curved::Saddle {
+                direction,
+                bend: -value - schedule.operator - rounding,
+            }
         }))
     }
 
@@ -170,7 +211,7 @@ impl<'a> AdaptiveBatchWalk<'a> {
                 self.certified = Some(reached);
                 self.stop = Some(Stop::Certified);
             }
-            Found::Long => {
+            Found::Untold => {
                 add_scaled(&mut self.at, -self.plan.schedule.step_size, gradient);
                 // The estimate was off.
                 self.estimate.begin_phase();

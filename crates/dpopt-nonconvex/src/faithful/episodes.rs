@@ -13,7 +13,7 @@ use super::walk::FaithfulWalk;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum EpisodeEnd {
+pub enum CentredEnd {
     /// The walk came to the radius. **No proof of a saddle**: a flat point may be left too, and the loss may rise.
     Left,
     /// All of its steps were made within the radius.
@@ -25,7 +25,7 @@ pub enum EpisodeEnd {
 /// One episode: a walk in the noisy quadratic model at a candidate. Public.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Episode {
+pub struct CentredEpisode {
     /// The step of the run at which it began, counted from 0.
     pub step: u64,
     /// Where.
@@ -39,7 +39,7 @@ pub struct Episode {
     /// How far from the anchor its last step led, before it was brought back to the radius.
     pub radius: f64,
     /// Left or not.
-    pub end: EpisodeEnd,
+    pub end: CentredEnd,
 }
 
 /// What [`FaithfulPlan::trace`] gives: all that was released is in it, and nothing is certified.
@@ -52,14 +52,14 @@ pub struct FaithfulOutcome {
     /// about; it does not say which.
     pub trajectory: Vec<Vec<f64>>,
     /// The episodes, in order.
-    pub episodes: Vec<Episode>,
+    pub episodes: Vec<CentredEpisode>,
 }
 
 /// What a walk leaves behind.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) trajectory: Vec<Vec<f64>>,
-    pub(super) episodes: Vec<Episode>,
+    pub(super) episodes: Vec<CentredEpisode>,
 }
 
 /// The plan, with a place for what its walk leaves behind.

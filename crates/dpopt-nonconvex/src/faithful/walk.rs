@@ -7,7 +7,7 @@ use dpopt_oracle::query::HessianLink;
 use dpopt_oracle::{AskError, HessianChain, Oracle, PrefixRecursive, StepKind};
 use dpopt_solver::{Asked, Closing, ReleaseKind, RunError, Stop, Walk, in_stock};
 
-use super::episodes::{Episode, EpisodeEnd, Trace};
+use super::episodes::{CentredEpisode, CentredEnd, Trace};
 use super::planner::FaithfulPlan;
 use crate::saddle::is_near;
 
@@ -27,7 +27,7 @@ pub(super) struct FaithfulWalk<'a> {
     episode: Option<Open>,
     step: u64,
     trajectory: Vec<Vec<f64>>,
-    episodes: Vec<Episode>,
+    episodes: Vec<CentredEpisode>,
     stop: Option<Stop>,
 }
 
@@ -94,16 +94,16 @@ impl<'a> FaithfulWalk<'a> {
             for (x, y) in self.at.iter_mut().zip(&open.anchor) {
                 *x = y + back * (*x - y);
             }
-            self.end_episode(EpisodeEnd::Left);
+            self.end_episode(CentredEnd::Left);
         } else if self.frozen == 0 {
-            self.end_episode(EpisodeEnd::Stayed);
+            self.end_episode(CentredEnd::Stayed);
         }
         Ok(())
     }
 
-    fn end_episode(&mut self, end: EpisodeEnd) {
+    fn end_episode(&mut self, end: CentredEnd) {
         if let Some(open) = self.episode.take() {
-            self.episodes.push(Episode {
+            self.episodes.push(CentredEpisode {
                 step: open.step,
                 gradient: norm(&open.gradient),
                 links: open.links.len() as u64,
@@ -195,7 +195,7 @@ impl Walk for FaithfulWalk<'_> {
 
     /// The plan's output rule names the point.
     fn close(&mut self, _: Stop, _: &mut dyn Oracle) -> Result<Closing, AskError> {
-        self.end_episode(EpisodeEnd::Cut);
+        self.end_episode(CentredEnd::Cut);
         if self.trajectory.last() != Some(&self.at) {
             self.trajectory.push(std::mem::take(&mut self.at));
         }

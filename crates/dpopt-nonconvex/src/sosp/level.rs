@@ -1,11 +1,13 @@
 //! The dearest run to a certificate, and the cheapest way to make one.
 
-use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_solver::search::geometric;
-use dpopt_solver::{HessianFacts, PublicFacts, SecondOrderTargets, normal_reach};
+use dpopt_solver::{
+    CurvatureBy, Episode, HessianFacts, PublicFacts, SecondOrderTargets, normal_reach,
+};
 use serde::Serialize;
 
-use crate::saddle::{escape_falls, escape_length};
+use super::curvature::{Episodes, Escape, Told};
+use crate::saddle::escape_length;
 
 /// Share eps of the first-order decrease that pays for <g, e>. A choice: what it costs is below 1 % of a plan.
 const SLACK: f64 = 0.05;
@@ -19,14 +21,13 @@ const LENGTHS: [f64; 8] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08, 0.04];
 const RATIOS: [f64; 6] = [0.5, 0.7, 1.0, 1.4, 2.0, 2.8];
 /// alpha - alpha_B in standard deviations of the norm beyond the margin, to try.
 const BEYOND: [f64; 3] = [0.0, 1.0, 2.0];
-/// h/lambda to try: what is left of lambda when the noise of the Hessian is taken from it.
-const LEFT: [f64; 9] = [0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 
 /// What the cost of a level hangs on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) facts: &'a PublicFacts,
     pub(super) hessian: &'a HessianFacts,
+    pub(super) by: CurvatureBy,
     /// Most gradient releases.
     pub(super) most_steps: u64,
     /// With what probability a certificate of this level may be false.
@@ -57,31 +58,37 @@ pub struct SospLevel {
     pub gradient_multiplier: f64,
     /// z of a norm.
     pub norm_multiplier: f64,
-    /// z of a Hessian.
+    /// z of a Hessian, or of a product of an episode at its full radius.
     pub hessian_multiplier: f64,
+    /// What tells curvature in place of whole Hessians.
+    pub episode: Option<Episode>,
     /// A point is a candidate where the released gradient is at most so long.
     pub candidate: f64,
     /// q_g: so many standard deviations are added to a released norm.
     pub norm_quantile: f64,
-    /// q_h: so many are taken from a released least eigenvalue.
+    /// q_h: so many are taken from a released least eigenvalue (of whole Hessians).
     pub curvature_quantile: f64,
-    /// So many standard deviations may the released matrix be below the true one in some direction.
+    /// So many standard deviations may the released matrix be below the true one in some direction (whole Hessians).
     pub operator: f64,
     /// e_s: what the sign of a step along a direction of negative curvature may cost per length.
     pub sign_error: f64,
     /// Most gradients that are released at this level.
     pub most_steps: u64,
-    /// Most Hessians.
+    /// Most Hessians, or episodes.
     pub most_hessians: u64,
     /// What the level costs at most, with the planned probability, in squared mu.
     pub cost: f64,
 }
 
 impl SospLevel {
-    /// What a certificate costs at a candidate: a norm and a Hessian, in squared mu.
+    /// What a certificate costs at a candidate: a norm and a Hessian, in squared mu. Of an episode it is what one costs where no eigenvalue is
+    /// below -c l, but with its p'.
     #[must_use]
     pub fn certificate_cost(&self) -> f64 {
-        self.norm_multiplier.powi(-2) + self.hessian_multiplier.powi(-2)
+        let hessian = self.hessian_multiplier.powi(-2);
+        let flat =
+            |episode: &Episode| hessian * episode.products() as f64 * episode.flat_share();
+        self.norm_multiplier.powi(-2) + self.episode.as_ref().map_or(hessian, flat)
     }
 
     /// How far to go along a direction u with <u, hess F u> <= -h.
@@ -104,14 +111,12 @@ impl SospLevel {
 ///
 /// D = (1 - eps) a alpha_B^2 - (eta c/2) sigma^2 d and Phi = h r^2/2 - rho r^3/6 - e_s r less what the attempts lose.
 pub(super) fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> {
-    if of.facts.dim > MAX_PRIVATE_HESSIAN_DIM {
-        return None;
-    }
+    let episodes = Episodes::new(of, targets);
     let mut best: Option<SospLevel> = None;
     let mut caps = (16.0, 64.0);
     for share in geometric(of.least_share(targets), 10.0, 1.3) {
         for ratio in RATIOS {
-            let found = consistent(of, targets, (share, ratio), &mut caps);
+            let found = consistent(of, &episodes, targets, (share, ratio), &mut caps);
             if let Some(level) = found
                 && best.is_none_or(|old| level.cost < old.cost)
             {
@@ -125,12 +130,13 @@ pub(super) fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<
 /// The cheapest level with this noise whose own counts are within the caps that its quantiles are for.
 fn consistent(
     of: &Problem<'_>,
+    episodes: &Episodes<'_>,
     targets: SecondOrderTargets,
     noise: (f64, f64),
     caps: &mut (f64, f64),
 ) -> Option<SospLevel> {
     for _ in 0..12 {
-        let (level, hessians, steps) = Trial::new(of, targets, noise, *caps).cheapest()?;
+        let (level, hessians, steps) = Trial::new(of, targets, noise, *caps).cheapest(episodes)?;
         if steps > of.most_steps as f64 {
             return None;
         }
@@ -206,9 +212,14 @@ impl<'a> Trial<'a> {
     }
 
     /// The cheapest choice of the rest, with its most Hessians and gradients.
-    fn cheapest(&self) -> Option<(SospLevel, f64, f64)> {
+    fn cheapest(&self, episodes: &Episodes<'_>) -> Option<(SospLevel, f64, f64)> {
         let mut best: Option<(SospLevel, f64, f64)> = None;
-        let escapes: Vec<Escape> = LEFT.iter().filter_map(|left| self.escape(*left)).collect();
+        let escapes = episodes.escapes(&Told {
+            hessians: self.hessians,
+            sign_error: self.sign_error,
+            deviations: self.curvature_quantile + self.operator,
+            event: 0.2 * self.of.failure,
+        });
         for beyond in BEYOND {
             let reached = self.targets.gradient
                 - (self.norm_quantile + beyond) * self.norm_std
@@ -235,24 +246,6 @@ impl<'a> Trial<'a> {
             }
         }
         best
-    }
-
-    /// A Hessian release after which h is at least `left` lambda.
-    fn escape(&self, left: f64) -> Option<Escape> {
-        let lambda = self.targets.curvature;
-        let (dim, frobenius) = (self.of.facts.dim, self.of.hessian.frobenius);
-        let rounding = PublicFacts::rounding(frobenius, dim * (dim + 1) / 2)
-            // Of the eigenvalue iteration.
-            + 16.0 * (dim * dim) as f64 * f64::EPSILON * (frobenius + lambda);
-        let std =
-            ((1.0 - left) * lambda - 2.0 * rounding) / (self.curvature_quantile + self.operator);
-        let multiplier = std / self.of.facts.noise_std(frobenius, 1.0);
-        let (bend, rho) = (left * lambda, self.of.hessian.lipschitz);
-        if !(std > 0.0 && bend * bend > 2.0 * rho * self.sign_error) {
-            return None;
-        }
-        let falls = escape_falls(rho, bend, self.sign_error)?;
-        Some(Escape { multiplier, falls })
     }
 
     /// The level with all of it chosen; none where some step gains nothing in the worst case.
@@ -293,7 +286,7 @@ impl<'a> Trial<'a> {
             + at_candidate;
         let (step, hessian) = (
             self.gradient_cost + self.norm_cost,
-            escape.multiplier.powi(-2),
+            escape.cost,
         );
         let dearest = (step / step_gain).max((hessian + step * each) / escape_gain);
         let cost = gap * dearest + hessian + step * (each + once);
@@ -305,6 +298,7 @@ impl<'a> Trial<'a> {
             gradient_multiplier: self.gradient_cost.powf(-0.5),
             norm_multiplier: self.norm_cost.powf(-0.5),
             hessian_multiplier: escape.multiplier,
+            episode: escape.episode,
             candidate: self.candidate(reached),
             norm_quantile: self.norm_quantile,
             curvature_quantile: self.curvature_quantile,
@@ -326,10 +320,4 @@ impl<'a> Trial<'a> {
         let reach = dim + square + 2.0 * ((dim + 2.0 * square) * l).sqrt() + 2.0 * l;
         self.sigma * reach.sqrt()
     }
-}
-
-/// A Hessian release: its multiplier, and how far F falls at least in the step that it leads to.
-struct Escape {
-    multiplier: f64,
-    falls: f64,
 }

@@ -1,5 +1,6 @@
 //! Second-order stationary points on all records, with a private certificate.
 
+mod curvature;
 mod level;
 mod plan;
 mod planner;

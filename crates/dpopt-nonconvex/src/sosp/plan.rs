@@ -2,7 +2,7 @@
 
 use dpopt_oracle::Offers;
 use dpopt_solver::{
-    Auto, BoundSense, BoundedQuantity, Item, Needs, Plan, RunError, Solver, Stop, Terms, Unit,
+    Auto, BoundSense, BoundedQuantity, Episode, Item, Needs, Plan, RunError, Solver, Stop, Terms, Unit,
     Value, Walk,
 };
 
@@ -51,6 +51,7 @@ impl Plan for SospPlan {
             gradient_multiplier,
             norm_multiplier,
             hessian_multiplier,
+            episode,
             candidate,
             norm_quantile,
             curvature_quantile,
@@ -60,7 +61,7 @@ impl Plan for SospPlan {
             most_hessians,
             cost,
         } = self.first;
-        vec![
+        let mut items = vec![
             Item::ratio("mu", self.mu),
             Item::ratio("failure", self.settings.failure),
             Item::plain("anytime", Value::Flag(self.settings.targets.is_none())),
@@ -79,7 +80,9 @@ impl Plan for SospPlan {
             Item::count("most_steps", most_steps),
             Item::count("most_hessians", most_hessians),
             Item::ratio("share_in_the_worst_case", cost / (self.mu * self.mu)),
-        ]
+        ];
+        items.extend(Episode::items(episode.as_ref()));
+        items
     }
 
     fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
@@ -87,7 +90,11 @@ impl Plan for SospPlan {
     }
 
     fn needs(&self) -> Offers {
-        Offers::MEANS | Offers::NORMS | Offers::HESSIANS
+        let curvature = match self.first.episode {
+            Some(_) => Offers::HESSIAN_PRODUCTS,
+            None => Offers::HESSIANS,
+        };
+        Offers::MEANS | Offers::NORMS | curvature
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {

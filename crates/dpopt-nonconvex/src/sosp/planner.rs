@@ -4,8 +4,8 @@ use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::{MOST_STEPS, least_affordable};
 use dpopt_solver::{
-    BoundSense, BoundedQuantity, Budget, HessianFacts, PlanError, PublicFacts, SecondOrderTargets,
-    Terms,
+    BoundSense, BoundedQuantity, Budget, CurvatureBy, Episode, HessianFacts, PlanError,
+    PublicFacts, SecondOrderTargets, Terms,
 };
 
 use super::level::{Problem, SospLevel, cheapest};
@@ -31,6 +31,8 @@ pub struct SospSettings {
     pub failure: f64,
     /// Most steps.
     pub max_steps: u64,
+    /// How curvature is told.
+    pub curvature_by: CurvatureBy,
 }
 
 impl SospSettings {
@@ -41,6 +43,7 @@ impl SospSettings {
             targets: None,
             failure: 0.05,
             max_steps,
+            curvature_by: CurvatureBy::default(),
         }
     }
 
@@ -49,6 +52,15 @@ impl SospSettings {
     pub fn with_targets(self, targets: SecondOrderTargets) -> Self {
         Self {
             targets: Some(targets),
+            ..self
+        }
+    }
+
+    /// With curvature told like this.
+    #[must_use]
+    pub fn with_curvature_by(self, curvature_by: CurvatureBy) -> Self {
+        Self {
+            curvature_by,
             ..self
         }
     }
@@ -66,7 +78,8 @@ impl SospSettings {
 /// # Formula
 /// Each step releases a fresh gradient g'. Where ||g'|| <= theta the norm of the gradient is released by itself, and where that certifies
 /// ||grad F(w)|| <= alpha the Hessian H' too. Its least eigenvalue lambda' certifies lambda_min(hess F(w)) >= -lambda, or its eigenvector u
-/// is a direction of negative curvature, along which the walk goes r u, against g'. Otherwise it goes -eta g'. The plan is the least
+/// is a direction of negative curvature, along which the walk goes r u, against g'. Above 1,024 dimensions, or where it is cheaper or asked for
+/// ([`CurvatureBy`]), an [`Episode`](dpopt_solver::Episode) of products with the Hessian tells the same. Otherwise it goes -eta g'. The plan is the least
 /// alpha whose dearest run the budget pays for; see `docs/theory/sosp.md` for the theorem and [`SospLevel`] for the numbers.
 ///
 /// # Privacy
@@ -88,7 +101,7 @@ impl SospPlan {
     ///
     /// # Errors
     /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something; [`PlanError::TooFewSteps`];
-    /// [`PlanError::TooManyDimensions`]; [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
+    /// [`PlanError::TooManyDimensions`] of whole Hessians; [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
     pub fn new(
         facts: &PublicFacts,
         hessian: &HessianFacts,
@@ -102,7 +115,7 @@ impl SospPlan {
             let (name, value) = ("failure", failure);
             return Err(PlanError::BadFact { name, value });
         }
-        if facts.dim > MAX_PRIVATE_HESSIAN_DIM {
+        if facts.dim > MAX_PRIVATE_HESSIAN_DIM && settings.curvature_by == CurvatureBy::Hessians {
             return Err(PlanError::TooManyDimensions {
                 solver: NAME,
                 dim: facts.dim,
@@ -117,7 +130,10 @@ impl SospPlan {
         };
         let cap = Event::gaussian(NoiseMultiplier::new(1.0 / mu)?);
         let records = facts.records as f64;
-        let hessians = 2.0 * facts.dim as f64 * first.most_hessians as f64;
+        let products = first
+            .episode
+            .map_or(facts.dim as f64, |episode| episode.products() as f64);
+        let hessians = 2.0 * products * first.most_hessians as f64;
         let terms = Terms::new(facts, budget, settings.max_steps, Spend::AtMost(cap))
             .bounding(BoundedQuantity::GradientNorm, BoundSense::WithProbability)
             .with_gradients(records * (2.0 * first.most_steps as f64 + hessians))
@@ -126,7 +142,11 @@ impl SospPlan {
         Ok(Self {
             terms,
             hessian: *hessian,
-            settings,
+            // Finer levels tell it as the first does: an oracle may offer one of the two.
+            settings: settings.with_curvature_by(match first.episode {
+                Some(_) => CurvatureBy::Episodes,
+                None => CurvatureBy::Hessians,
+            }),
             mu,
             first,
         })
@@ -191,6 +211,7 @@ fn problem<'a>(
     Problem {
         facts,
         hessian,
+        by: settings.curvature_by,
         most_steps: settings.max_steps,
         false_certificate: 0.5 * settings.failure * share,
         failure: 0.5 * settings.failure,
@@ -201,10 +222,17 @@ fn problem<'a>(
 /// twentieth of the budget, and at most 0.9 L1.
 fn coupled(of: &Problem<'_>, alpha: f64, mu: f64) -> SecondOrderTargets {
     let targets = SecondOrderTargets::coupled(alpha, of.hessian.lipschitz);
-    let told = 2.0 * ((2.0 * of.facts.dim as f64).sqrt() + QUANTILES);
-    let least = told
-        * of.facts
-            .noise_std(of.hessian.frobenius, HESSIAN_SHARE.powf(-0.5) / mu);
+    let (root, z) = ((of.facts.dim as f64).sqrt(), HESSIAN_SHARE.powf(-0.5) / mu);
+    let told = 2.0 * (2f64.sqrt() * root + QUANTILES);
+    let by_hessians = told * of.facts.noise_std(of.hessian.frobenius, z);
+    let told = Episode::tells(of.facts.dim);
+    let by_episodes = told * of.facts.noise_std(of.facts.smoothness, z);
+    let least = match of.by {
+        CurvatureBy::Hessians => by_hessians,
+        CurvatureBy::Episodes => by_episodes,
+        _ if of.facts.dim > MAX_PRIVATE_HESSIAN_DIM => by_episodes,
+        _ => by_hessians.min(by_episodes),
+    };
     SecondOrderTargets {
         curvature: targets
             .curvature

@@ -2,7 +2,9 @@
 
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
-use dpopt_solver::{Budget, HessianFacts, Plan as _, PlanError, PublicFacts, SecondOrderTargets};
+use dpopt_solver::{
+    Budget, CurvatureBy, HessianFacts, Plan as _, PlanError, PublicFacts, SecondOrderTargets,
+};
 
 use super::{SospPlan, SospSettings};
 
@@ -57,6 +59,47 @@ fn planned_bounds_are_those_of_the_page() {
         plan(10, 1_000),
         Err(PlanError::Uncertifiable { .. })
     ));
+}
+
+/// The second table of `docs/theory/sosp.md`: by episodes, which are all there is above 1,024 dimensions.
+#[test]
+fn planned_bounds_by_episodes_are_those_of_the_page() {
+    let hessian = HessianFacts {
+        lipschitz: 1.0,
+        frobenius: 1.0,
+    };
+    let by = |dim, records, by| {
+        let settings = SospSettings::new(1_000_000).with_curvature_by(by);
+        SospPlan::new(&facts(dim, records), &hessian, &budget(), settings)
+    };
+    for (dim, records, known) in [
+        (10, 1_000_000, 0.0370),
+        (100, 1_000_000, 0.0504),
+        (500, 1_000_000, 0.0699),
+        (2_000, 1_000_000, 0.1039),
+        (10_000, 10_000_000, 0.0341),
+        (100_000, 100_000_000, 0.0318),
+    ] {
+        let plan = by(dim, records, CurvatureBy::Episodes).unwrap();
+        let bound = plan.bound().unwrap();
+        let off = bound.value / known - 1.0;
+        assert!(off.abs() < 0.01, "{dim} {records} {}", bound.value);
+        assert!(plan.level().episode.is_some());
+        let told = by(dim, records, CurvatureBy::Cheapest).unwrap();
+        assert_eq!(told.level().episode.is_some(), dim > 1024);
+    }
+    assert!(matches!(
+        by(2_000, 1_000_000, CurvatureBy::Hessians),
+        Err(PlanError::TooManyDimensions { dim: 2_000, .. })
+    ));
+    // Hessians of records that are long in Frobenius norm.
+    let long = HessianFacts {
+        frobenius: 22.0,
+        ..hessian
+    };
+    let settings = SospSettings::new(1_000_000);
+    let plan = SospPlan::new(&facts(500, 1_000_000), &long, &budget(), settings).unwrap();
+    assert!(plan.level().episode.is_some());
 }
 
 /// A Hessian that hardly changes asks for no curvature that nobody can tell, and too few steps are no lack of budget.

@@ -4,13 +4,13 @@ use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets, Stop,
-    Walk, paid,
+    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets,
+    Stop, Walk, paid,
 };
 
 use super::level::SospLevel;
 use super::planner::SospPlan;
-use crate::saddle::{self, Lowest, is_near};
+use crate::saddle::{self, Curved, Lowest, is_near};
 
 /// A run on its way. All of it is public.
 pub(super) struct SospWalk<'a> {
@@ -84,10 +84,7 @@ impl<'a> SospWalk<'a> {
     fn resolve(&mut self, step: u64, oracle: &mut dyn Oracle) -> Result<Found, AskError> {
         let level = self.level;
         let unpaid = Found::Nothing(Stop::BudgetUsed);
-        let (Ok(norm_z), Ok(hessian_z)) = (
-            NoiseMultiplier::new(level.norm_multiplier),
-            NoiseMultiplier::new(level.hessian_multiplier),
-        ) else {
+        let Ok(norm_z) = NoiseMultiplier::new(level.norm_multiplier) else {
             return Ok(unpaid);
         };
         let field = Linear::field(&self.at, self.clip);
@@ -115,12 +112,45 @@ impl<'a> SospWalk<'a> {
         if !(upper <= level.targets.gradient) {
             return Ok(Found::Long);
         }
-        let released = saddle::lowest(oracle, &self.at, self.frobenius, Which::All, hessian_z);
-        let Some(released) = paid(released)? else {
-            return Ok(unpaid);
-        };
-        self.spent += hessian_z.get().powi(-2);
         self.hessians += 1;
+        Ok(match self.curvature(oracle)? {
+            None => unpaid,
+            Some(Curved::Diverged) => Found::Nothing(Stop::Diverged),
+            Some(Curved::Saddle { direction, bend }) => Found::Saddle { direction, bend },
+            Some(Curved::Flat { low }) => {
+                self.norm = Some(found);
+                Found::Certified(SecondOrderTargets {
+                    // No length is below 0: then this limit is one of the few that are wrong, and the target says what was asked.
+                    gradient: if upper > 0.0 {
+                        upper
+                    } else {
+                        level.targets.gradient
+                    },
+                    curvature: (-low).max(0.0),
+                })
+            }
+        })
+    }
+
+    /// What is told of the curvature where the walk is; nothing where that is not paid for.
+    fn curvature(&mut self, oracle: &mut dyn Oracle) -> Result<Option<Curved>, AskError> {
+        let level = self.level;
+        if let Some(episode) = &level.episode {
+            let episode = (episode, self.plan.terms.facts().records as f64);
+            let told = saddle::by_episode(oracle, &self.at, episode, Which::All);
+            return Ok(paid(told)?.map(|(curved, cost)| {
+                self.spent += cost;
+                curved
+            }));
+        }
+        let Ok(z) = NoiseMultiplier::new(level.hessian_multiplier) else {
+            return Ok(None);
+        };
+        let released = saddle::lowest(oracle, &self.at, self.frobenius, Which::All, z);
+        let Some(released) = paid(released)? else {
+            return Ok(None);
+        };
+        self.spent += z.get().powi(-2);
         let Some(Lowest {
             value,
             direction,
@@ -128,26 +158,17 @@ impl<'a> SospWalk<'a> {
             rounding,
         }) = released
         else {
-            return Ok(Found::Nothing(Stop::Diverged));
+            return Ok(Some(Curved::Diverged));
         };
         let low = value - level.curvature_quantile * noise_std - rounding;
-        Ok(if low >= -level.targets.curvature {
-            self.norm = Some(found);
-            Found::Certified(SecondOrderTargets {
-                // No length is below 0: then this limit is one of the few that are wrong, and the target says what was asked.
-                gradient: if upper > 0.0 {
-                    upper
-                } else {
-                    level.targets.gradient
-                },
-                curvature: (-low).max(0.0),
-            })
+        Ok(Some(if low >= -level.targets.curvature {
+            Curved::Flat { low }
         } else {
-            Found::Saddle {
+            Curved::Saddle {
                 direction,
                 bend: -value - level.operator * noise_std - rounding,
             }
-        })
+        }))
     }
 
     /// Goes on from a candidate whose estimate was `gradient`.

@@ -21,7 +21,7 @@ fn row(solver: &Solver) -> String {
         (needs.goldstein, "needs `--goldstein-radius`"),
         (
             needs.hessian,
-            "second derivatives, at most 1,024 parameters",
+            "second derivatives",
         ),
         (needs.values, "takes `--directions`"),
         (needs.kl, "needs a KL condition: in the library only"),

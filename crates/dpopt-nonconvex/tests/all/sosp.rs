@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, add_scaled, dot, norm, symmetric_spectrum};
 use dpopt_nonconvex::{
-    Budget, HessianFacts, NoObserver, Outcome, Plan as _, PlanError, PublicFacts, Release,
+    Budget, CurvatureBy, HessianFacts, NoObserver, Outcome, Plan as _, PlanError, PublicFacts, Release,
     RunError, SecondOrderTargets, SospPlan, SospSettings, StatedBound, Stop,
 };
 use dpopt_oracle::{
@@ -390,7 +390,8 @@ fn what_can_not_be_certified_is_refused_with_the_numbers() {
         dim: 1_025,
         ..facts
     };
-    let error = SospPlan::new(&wide, &hessian, &budget_of(8.0), settings).unwrap_err();
+    let whole = settings.with_curvature_by(CurvatureBy::Hessians);
+    let error = SospPlan::new(&wide, &hessian, &budget_of(8.0), whole).unwrap_err();
     assert!(
         matches!(error, PlanError::TooManyDimensions { dim: 1_025, .. }),
         "{error}"

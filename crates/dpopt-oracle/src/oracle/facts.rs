@@ -113,6 +113,8 @@ impl Offers {
     pub const ROW_AVERAGES: Self = Self(1 << 9);
     /// Products of chained Hessians.
     pub const CHAINS: Self = Self(1 << 12);
+    /// Mean products of the Hessian with a public vector.
+    pub const HESSIAN_PRODUCTS: Self = Self(1 << 10);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -135,6 +137,7 @@ impl Offers {
             (Self::HESSIANS, "Hessians"),
             (Self::ROW_AVERAGES, "averages along rows"),
             (Self::CHAINS, "products of chained Hessians"),
+            (Self::HESSIAN_PRODUCTS, "products with Hessians"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

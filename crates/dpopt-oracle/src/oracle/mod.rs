@@ -27,7 +27,7 @@ pub use smoothed::SmoothedMeans;
 pub use smoothing::{SmoothedDraw, SmoothedFields, Smoothing};
 
 use crate::error::AskError;
-use crate::query::{ChainProduct, HessianMatrix, Linear, Slopes};
+use crate::query::{ChainProduct, HessianMatrix, HessianVector, Linear, Slopes};
 
 /// Private records that answer questions about one field of vectors (the gradient of a loss, say), each answer with
 /// noise and paid for.
@@ -171,6 +171,24 @@ pub trait Oracle {
             Answer::Mean(mean) => Ok(mean),
             _ => Err(AskError::WrongAnswer {
                 to: "products of chained Hessians",
+            }),
+        }
+    }
+
+    /// [`Question::HessianVector`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn hessian_vector(
+        &mut self,
+        of: HessianVector<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        match self.answer(Question::HessianVector { of, over, noise })? {
+            Answer::Mean(mean) => Ok(mean),
+            _ => Err(AskError::WrongAnswer {
+                to: "products with Hessians",
             }),
         }
     }

@@ -19,7 +19,9 @@ use crate::loss::{Constants, Differentiable, Loss, TwiceDifferentiable};
 use crate::pass::{clipped_pass, cut};
 use crate::placed::placed_pass;
 use crate::positions::Positions;
-use crate::query::{ChainProduct, HessianMatrix, Linear, Query, RowAverage, Slopes, Value};
+use crate::query::{
+    ChainProduct, HessianMatrix, HessianVector, Linear, Query, RowAverage, Slopes, Value,
+};
 use crate::records::Records;
 use crate::threads::Threads;
 
@@ -39,8 +41,8 @@ pub struct PrivateMean<'a, L: Loss> {
     facts: OracleFacts,
     threads: Threads,
     books: Books,
-    /// How Hessians and products with chains of them are released, of a loss that has some.
-    hessians: Option<(ReleaseHessian<'a, L>, ReleaseChain<'a, L>)>,
+    /// How Hessians, their products and those of chains are released, of a loss that has some.
+    hessians: Option<SecondOrder<'a, L>>,
 }
 
 type ReleaseHessian<'a, L> = fn(
@@ -52,6 +54,19 @@ type ReleaseHessian<'a, L> = fn(
 
 type ReleaseChain<'a, L> =
     fn(&mut PrivateMean<'a, L>, &ChainProduct<'_>, NoiseMultiplier) -> Result<Mean, AskError>;
+
+type ReleaseProduct<'a, L> = fn(
+    &mut PrivateMean<'a, L>,
+    &HessianVector<'_>,
+    Which<'_>,
+    NoiseMultiplier,
+) -> Result<Option<Mean>, AskError>;
+
+struct SecondOrder<'a, L: Loss> {
+    matrix: ReleaseHessian<'a, L>,
+    product: ReleaseProduct<'a, L>,
+    chain: ReleaseChain<'a, L>,
+}
 
 impl<'a, L: Loss> PrivateMean<'a, L> {
     /// Means over `data`, on one thread.
@@ -102,17 +117,20 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         self.loss.constants_at(self.data.records(), point)
     }
 
-    /// Answers questions for Hessians and their chains too ([`Offers::HESSIANS`], [`Offers::CHAINS`]).
+    /// Answers questions for Hessians, their products and their chains too ([`Offers::HESSIANS`], [`Offers::HESSIAN_PRODUCTS`],
+    /// [`Offers::CHAINS`]).
     #[must_use]
     pub fn with_hessians(mut self) -> Self
     where
         L: TwiceDifferentiable,
     {
-        self.hessians = Some((
-            |means, of, over, noise| means.release(of, over, noise),
-            |means, of, noise| means.release_chain(of, noise),
-        ));
-        self.facts.offers = self.facts.offers | Offers::HESSIANS | Offers::CHAINS;
+        self.hessians = Some(SecondOrder {
+            matrix: |means, of, over, noise| means.release(of, over, noise),
+            product: |means, of, over, noise| means.release(of, over, noise),
+            chain: |means, of, noise| means.release_chain(of, noise),
+        });
+        let second = Offers::HESSIANS | Offers::HESSIAN_PRODUCTS | Offers::CHAINS;
+        self.facts.offers = self.facts.offers | second;
         self
     }
 
@@ -597,19 +615,26 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 Answer::Mean(self.push_step(period, &query, of.radius(), over)?)
             }
             Question::Hessian { of, over, noise } => {
-                let Some((release, _)) = self.hessians else {
+                let Some(SecondOrder { matrix: release, .. }) = self.hessians else {
                     return Err(AskError::NotOffered { what: "Hessians" });
                 };
                 let mean = release(self, &of, over, noise)?;
                 Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; of.coordinates()], 0.0)))
             }
             Question::Chain { of, noise } => {
-                let Some((_, release)) = self.hessians else {
-                    return Err(AskError::NotOffered {
-                        what: "products of chained Hessians",
-                    });
+                let Some(SecondOrder { chain, .. }) = self.hessians else {
+                    let what = "products of chained Hessians";
+                    return Err(AskError::NotOffered { what });
                 };
-                Answer::Mean(release(self, &of, noise)?)
+                Answer::Mean(chain(self, &of, noise)?)
+            }
+            Question::HessianVector { of, over, noise } => {
+                let Some(SecondOrder { product, .. }) = self.hessians else {
+                    let what = "products with Hessians";
+                    return Err(AskError::NotOffered { what });
+                };
+                let mean = product(self, &of, over, noise)?;
+                Answer::Mean(mean.unwrap_or_else(|| Mean::new(vec![0.0; dim], 0.0)))
             }
             other @ Question::Pass { .. } => {
                 return Err(AskError::NotOffered { what: other.kind() });

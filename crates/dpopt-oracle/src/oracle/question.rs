@@ -7,7 +7,7 @@ use std::ops::Range;
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
 use super::{Pass, Smoothing};
-use crate::query::{ChainProduct, HessianMatrix, Linear, Slopes};
+use crate::query::{ChainProduct, HessianMatrix, HessianVector, Linear, Slopes};
 
 /// A question about the records behind an [`Oracle`](super::Oracle).
 ///
@@ -69,6 +69,15 @@ pub enum Question<'a> {
     Chain {
         /// What is asked for.
         of: ChainProduct<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
+    },
+    /// The mean product of the Hessian with a public vector: d numbers.
+    HessianVector {
+        /// What each record is asked for.
+        of: HessianVector<'a>,
+        /// The records.
+        over: Which<'a>,
         /// Noise multiplier z.
         noise: NoiseMultiplier,
     },
@@ -151,6 +160,7 @@ impl Question<'_> {
             Question::Slopes { .. } => "slopes",
             Question::Hessian { .. } => "Hessians",
             Question::Chain { .. } => "products of chained Hessians",
+            Question::HessianVector { .. } => "products with Hessians",
             Question::Averaged { .. } => "averages along rows",
             Question::Smoothed { .. } | Question::SmoothedStep { .. } => "smoothed fields",
             Question::Value { .. } => "values",
@@ -164,9 +174,8 @@ impl Question<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::Chain`], [`Question::Averaged`],
-    /// [`Question::Smoothed`], [`Question::Pass`],
-    /// and steps of periods.
+    /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::HessianVector`], [`Question::Chain`],
+    /// [`Question::Averaged`], [`Question::Smoothed`], [`Question::Pass`], and steps of periods.
     Mean(Mean),
     /// To [`Question::Norm`] and [`Question::Value`].
     Number(Number),

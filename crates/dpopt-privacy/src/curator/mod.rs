@@ -33,7 +33,7 @@ use crate::which::Account;
 
 pub use audit::{ReplayError, ReplayForAudits};
 pub use period::Prefix;
-pub use reservation::{AtMostThen, Spend};
+pub use reservation::{AtMostThen, SliceCap, Spend};
 use reservation::{Place, Reservation, all_of};
 
 /// Holds the key, what the run may still spend and, if there is one, the shared ledger.

@@ -29,6 +29,9 @@ pub enum Spend {
     AtMost(Event),
     /// Releases under a cap, then fixed ones: [`Spend::at_most_then`].
     AtMostThen(AtMostThen),
+    /// Gaussian releases on slices of the pool, periods of prefix sums among them, whose multipliers are chosen on the way: of every slice the
+    /// squared mu of the releases that read it add up to at most that of a composition of Gaussians. [`Spend::at_most_on_each_slice`].
+    AtMostOnEachSlice(SliceCap),
 }
 
 impl Spend {
@@ -46,14 +49,36 @@ impl Spend {
         })
     }
 
+    /// The filter of [`Spend::AtMost`] for every slice by itself, with this cap.
+    ///
+    /// A record is in one slice, and what does not read that is the same for both neighbours: along the record's own path the squared mu add up
+    /// to at most the cap, in every transcript, so that the run is as private as it (`docs/privacy/adaptive.md`).
+    #[must_use]
+    pub fn at_most_on_each_slice(cap: Event) -> Self {
+        Spend::AtMostOnEachSlice(SliceCap {
+            whole: Event::ParallelComposed {
+                events: vec![cap.clone()],
+            },
+            cap,
+        })
+    }
+
     /// The releases, or the cap on them, as one event: what a guarantee is stated for.
     #[must_use]
     pub fn event(&self) -> &Event {
         match self {
             Spend::Fixed(event) | Spend::AtMost(event) => event,
             Spend::AtMostThen(both) => &both.whole,
+            Spend::AtMostOnEachSlice(of_slice) => &of_slice.whole,
         }
     }
+}
+
+/// What [`Spend::at_most_on_each_slice`] makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SliceCap {
+    cap: Event,
+    whole: Event,
 }
 
 /// What [`Spend::at_most_then`] makes.
@@ -90,6 +115,19 @@ enum Terms {
         /// Leaves for after the last release under the cap, with what was reserved of each and what is left.
         then: Vec<(Event, u64, u64)>,
     },
+    OnEachSlice {
+        cap: f64,
+        /// The releases that there were, each once.
+        made: Vec<Event>,
+        used: BTreeMap<u64, OfSlice>,
+    },
+}
+
+/// What a slice has used of its cap, and the numbers of the releases that read it, with how often.
+#[derive(Default)]
+pub(super) struct OfSlice {
+    used: f64,
+    releases: Vec<(usize, u64)>,
 }
 
 /// Where one release is taken off: there is room for it.
@@ -109,6 +147,13 @@ pub(super) enum Place<'a> {
         total: f64,
         made: &'a mut Vec<(Event, u64)>,
     },
+    /// What a slice has used of its cap.
+    SliceCap {
+        made: &'a mut Vec<Event>,
+        used: &'a mut BTreeMap<u64, OfSlice>,
+        slice: u64,
+        total: f64,
+    },
 }
 
 impl Reservation {
@@ -117,6 +162,7 @@ impl Reservation {
         let (event, terms) = match spend {
             Spend::Fixed(event) => (event.clone(), fixed(event, adjacency)?),
             Spend::AtMost(event) => at_most(event, adjacency)?,
+            Spend::AtMostOnEachSlice(of_slice) => on_each_slice(&of_slice.cap, adjacency)?,
             Spend::AtMostThen(both) => {
                 let (event, mut terms) = at_most(&both.cap, adjacency)?;
                 let Terms::Fixed { whole, share, .. } = fixed(&both.then, adjacency)? else {
@@ -236,7 +282,30 @@ impl Reservation {
                 }
                 Ok(Place::Cap { used, total, made })
             }
-            (Terms::AtMost { .. }, Account::Slice(_) | Account::Chain(_)) => Err(refused()),
+            (Terms::AtMost { .. }, Account::Slice(_) | Account::Chain(_))
+            | (Terms::OnEachSlice { .. }, Account::Whole | Account::Chain(_)) => Err(refused()),
+            (Terms::OnEachSlice { cap, made, used }, Account::Slice(slice)) => {
+                if !made_on_slices(event) {
+                    return Err(refused());
+                }
+                let before = used.get(slice).map_or(0.0, |of| of.used);
+                let cost = costs::squared_mu(event, adjacency)?;
+                let total = (before + cost).next_up();
+                // Written so that a total that is not a number is refused.
+                if !(total <= *cap) {
+                    return Err(Refused::OverCap {
+                        cost,
+                        left: (*cap - before).max(0.0),
+                        cap: *cap,
+                    });
+                }
+                Ok(Place::SliceCap {
+                    made,
+                    used,
+                    slice: *slice,
+                    total,
+                })
+            }
         }
     }
 
@@ -267,6 +336,24 @@ impl Reservation {
                     events.push(Event::ParallelComposed { events: slices });
                 }
                 all_of(events)
+            }
+            Terms::OnEachSlice { made, used, .. } => {
+                // Slices that were used alike are alike to the accountant.
+                let patterns: std::collections::BTreeSet<&Vec<(usize, u64)>> =
+                    used.values().map(|of| &of.releases).collect();
+                let slices = patterns.into_iter().map(|releases| {
+                    let times = releases.iter();
+                    all_of(
+                        times
+                            .filter_map(|(at, n)| Some(made.get(*at)?.clone().repeated(*n)))
+                            .collect(),
+                    )
+                });
+                let events: Vec<Event> = slices.collect();
+                match events.is_empty() {
+                    true => Event::NoOp,
+                    false => Event::ParallelComposed { events },
+                }
             }
             Terms::AtMost { made, then, .. } => {
                 let made = made.iter().map(|(leaf, count)| (leaf, *count));
@@ -304,6 +391,27 @@ impl Place<'_> {
                 match made.iter_mut().find(|(known, _)| known == event) {
                     Some((_, count)) => *count += 1,
                     None => made.push((event.clone(), 1)),
+                }
+            }
+            Place::SliceCap {
+                made,
+                used,
+                slice,
+                total,
+            } => {
+                let known = made.iter().position(|known| known == event);
+                let at = known.unwrap_or_else(|| {
+                    made.push(event.clone());
+                    made.len() - 1
+                });
+                let of = used.entry(slice).or_default();
+                of.used = total;
+                match of.releases.iter_mut().find(|(known, _)| *known == at) {
+                    Some((_, count)) => *count += 1,
+                    None => {
+                        of.releases.push((at, 1));
+                        of.releases.sort_unstable();
+                    }
                 }
             }
         }
@@ -347,6 +455,30 @@ fn at_most(event: &Event, adjacency: Adjacency) -> Result<(Event, Terms), Refuse
         then: Vec::new(),
     };
     Ok((Event::gaussian(noise), terms))
+}
+
+/// The same for every slice by itself.
+fn on_each_slice(cap: &Event, adjacency: Adjacency) -> Result<(Event, Terms), Refused> {
+    let whole = |event| Event::ParallelComposed {
+        events: vec![event],
+    };
+    if !adjacency.record_count_is_public() {
+        return Err(unsupported(
+            &whole(cap.clone()),
+            ": one more record would shift every later slice",
+        ));
+    }
+    let (event, terms) = at_most(cap, adjacency)?;
+    let cap = match terms {
+        Terms::AtMost { cap, .. } => cap,
+        _ => 0.0,
+    };
+    let terms = Terms::OnEachSlice {
+        cap,
+        made: Vec::new(),
+        used: BTreeMap::new(),
+    };
+    Ok((whole(event), terms))
 }
 
 fn fixed(event: &Event, adjacency: Adjacency) -> Result<Terms, Refused> {

@@ -431,6 +431,67 @@ fn a_cap_admits_what_its_sum_of_squares_pays() {
     assert_eq!(curator.settle().unwrap().release_count(), 13);
 }
 
+/// Every slice has the cap to itself, whatever its releases are; what is settled is the dearest one.
+#[test]
+fn each_slice_has_a_cap_of_its_own() {
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 3);
+    curator.open_pool(10, 0).unwrap();
+    let [a, b, c] = [3, 5, 2].map(|len| curator.take_slice(len).unwrap());
+    let spend = Spend::at_most_on_each_slice(Event::gaussian(z(2.0)).repeated(4));
+    curator.reserve(&spend).unwrap();
+    let over = |result: Result<Vec<f64>, Refused>| matches!(result, Err(Refused::OverCap { .. }));
+    // 1/4 + 3/4, turn by turn with another slice: 12/16.
+    on_slice(&mut curator, 0.5, &a, z(2.0)).unwrap();
+    for _ in 0..12 {
+        on_slice(&mut curator, 0.5, &a, z(4.0)).unwrap();
+        on_slice(&mut curator, 0.5, &b, z(4.0)).unwrap();
+    }
+    assert!(over(on_slice(&mut curator, 0.5, &a, z(1000.0))));
+    assert!(over(on_slice(&mut curator, 0.5, &b, z(1.5))));
+    on_slice(&mut curator, 0.5, &b, z(3.0)).unwrap();
+    // All of it at once, and nothing after; more than all of it not at all.
+    assert!(over(on_slice(&mut curator, 0.5, &c, z(0.999))));
+    on_slice(&mut curator, 0.5, &c, z(1.0)).unwrap();
+    assert!(over(on_slice(&mut curator, 0.5, &c, z(1000.0))));
+    // No release on all records, which would read them all.
+    let whole = release_all(&mut curator, sum(&[[1.0, 0.0]], 1.0), z(1000.0));
+    assert!(matches!(whole, Err(Refused::NotReserved { slice: None, .. })));
+    let squared = |event: &Event| {
+        dpopt_privacy::accounting::costs::squared_mu(event, Adjacency::ReplaceOne).unwrap()
+    };
+    assert!((squared(spend.event()) - 1.0).abs() < 1e-9);
+    let settled = curator.settle().unwrap();
+    assert!((squared(&settled) - 1.0).abs() < 1e-9);
+    let Event::ParallelComposed { events } = &settled else {
+        panic!("{settled:?}")
+    };
+    let mut costs: Vec<f64> = events.iter().map(squared).collect();
+    costs.sort_by(f64::total_cmp);
+    // 12/16 + 1/9.
+    let known = [12.0 / 16.0 + 1.0 / 9.0, 1.0, 1.0];
+    for (cost, known) in costs.iter().zip(known) {
+        assert!((cost / known - 1.0).abs() < 1e-9, "{costs:?}");
+    }
+}
+
+/// Positions move under add-remove, and a cap is made of Gaussians.
+#[test]
+fn a_cap_for_each_slice_needs_positions_and_gaussians() {
+    let gaussian = Event::gaussian(z(1.0));
+    for (adjacency, cap) in [
+        (Adjacency::AddRemove, gaussian.clone()),
+        (
+            Adjacency::ReplaceOne,
+            gaussian.poisson_sampled(SamplingRate::new(0.1).unwrap()),
+        ),
+        (Adjacency::ReplaceOne, Event::NoOp),
+    ] {
+        let mut curator = Curator::simulated(adjacency, 1);
+        let refused = curator.reserve(&Spend::at_most_on_each_slice(cap));
+        assert!(matches!(refused, Err(Refused::UnsupportedSpend { .. })));
+    }
+}
+
 #[test]
 fn a_cap_is_made_of_gaussians() {
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);

@@ -32,7 +32,7 @@ enum Certificate {
 }
 
 impl Certificate {
-    const NAMES: [&'static str; 7] = [
+    const NAMES: [&'static str; 9] = [
         "gradient-norm",
         "curvature",
         "least-eigenvalue",
@@ -40,6 +40,8 @@ impl Certificate {
         "second-order",
         "second-order-short",
         "second-order-slice",
+        "second-order-episode",
+        "second-order-episode-slice",
     ];
 
     /// Those that this relation allows: claims about the population are for replace-one.
@@ -68,6 +70,25 @@ impl Certificate {
                     ..facts
                 };
                 Self::Slice(GoldsteinSlicePlan::new(&facts, mu, 0.99, width)?)
+            }
+            "second-order-episode" => {
+                let targets = SecondOrderTargets {
+                    gradient: 0.99,
+                    curvature: 0.99,
+                };
+                Self::Second(SecondOrderPlan::with_episode(&facts, mu, failure, targets)?)
+            }
+            "second-order-episode-slice" => {
+                // Of so large a Frobenius norm that an episode costs less.
+                let targets = SecondOrderTargets {
+                    gradient: 0.99,
+                    curvature: 0.99,
+                };
+                let dense = ClipNorm::new(1e3)?;
+                let failure = 0.9;
+                Self::SecondSlice(SecondOrderSlicePlan::new(
+                    &facts, dense, mu, failure, targets,
+                )?)
             }
             "second-order-slice" => {
                 let targets = SecondOrderTargets {
@@ -137,8 +158,9 @@ impl Certificate {
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for name in Certificate::names(adjacency) {
-            // So much that six records are enough for an interval.
-            let plan = Certificate::new(name, RECORDS as u64, adjacency, 20.0)?;
+            // So much that six records are enough for an interval, or for an episode.
+            let mu = if name.contains("episode") { 1e3 } else { 20.0 };
+            let plan = Certificate::new(name, RECORDS as u64, adjacency, mu)?;
             registry.add(replay(name, plan, adjacency));
         }
     }

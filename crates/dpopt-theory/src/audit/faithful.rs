@@ -1,7 +1,7 @@
 //! Audits of the faithful algorithm: replays of episodes on chains, with one record changed in each place of every batch, to the last record.
 
 use dpopt_nonconvex::{
-    EpisodeEnd, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings, NoObserver,
+    CentredEnd, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings, NoObserver,
     PublicFacts, Run, RunError, Stop,
 };
 use dpopt_oracle::Oracle;
@@ -23,7 +23,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         let links: Vec<u64> = run.episodes.iter().map(|episode| episode.links).collect();
         links.starts_with(&[1, 3]) && run.outcome.stop == Stop::RecordsExhausted
     };
-    let left = |run: &FaithfulOutcome| run.episodes.iter().any(|e| e.end == EpisodeEnd::Left);
+    let left = |run: &FaithfulOutcome| run.episodes.iter().any(|e| e.end == CentredEnd::Left);
     let exhausted = |run: &FaithfulOutcome| {
         run.episodes.is_empty() && run.outcome.stop == Stop::RecordsExhausted
     };

@@ -7,14 +7,16 @@
 
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, HessianFacts, NoObserver, NormQueries,
-    Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
+    CurvatureBy, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan,
+    SospSettings,
 };
 use dpopt_oracle::{
     Answer, Convexity, Mean, Number, Offers, Oracle, PrivateData, PrivateMean, Question,
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Epsilon, ReplayForAudits};
 
-use super::common::{DELTA, budget};
+use super::common::{DELTA, DIM, budget};
+use super::plans::{ALWAYS, MANY, episode, one_pass};
 use super::hostile_saddle;
 use super::replay::moved;
 use super::{
@@ -35,6 +37,8 @@ const SECOND_ORDER_PLANS: u64 = 24;
 const ANYTIME_PLANS: u64 = 4;
 /// Runs of those in a quick audit.
 const QUICK_ANYTIME: u64 = 200;
+/// The same of runs with episodes, which have hundreds of releases.
+const QUICK_EPISODES: u64 = 1000;
 /// Most records of a data set.
 const RECORDS: u64 = 9;
 /// Most dimensions.
@@ -56,6 +60,8 @@ struct Metered {
     plan: Box<dyn Plan>,
     mu: f64,
     epsilon: f64,
+    /// Records of its data sets; none: a few.
+    records: Option<u64>,
 }
 
 /// The dearest run: what it cost over what it may.
@@ -98,6 +104,29 @@ impl TranscriptMeter {
             plans: anytime_plans,
             quick: QUICK_ANYTIME,
             full: 10 * QUICK_ANYTIME,
+            ..Self::new(adjacency)
+        }
+    }
+
+    /// A meter of the second-order solver with episodes, whose multipliers follow the lengths that they had.
+    #[must_use]
+    pub fn episodes(adjacency: Adjacency) -> Self {
+        Self {
+            label: Label::new(&format!("sosp/meter-episodes/{adjacency}"), "sosp"),
+            plans: episode_plans,
+            quick: QUICK_EPISODES,
+            full: 10 * QUICK_EPISODES,
+            ..Self::new(adjacency)
+        }
+    }
+
+    /// A meter of one pass whose slices have a cap each, under which episodes read theirs again and again.
+    #[must_use]
+    pub fn slice_caps(adjacency: Adjacency) -> Self {
+        let name = format!("adaptive-batch/meter-slice-caps/{adjacency}");
+        Self {
+            label: Label::new(&name, "adaptive-batch"),
+            plans: slice_cap_plans,
             ..Self::new(adjacency)
         }
     }
@@ -183,7 +212,7 @@ fn metered(
     let metered = &plans[random.below(plans.len() as u64) as usize];
     let plan = &*metered.plan;
     let dim = plan.dim();
-    let count = 1 + random.below(RECORDS);
+    let count = metered.records.unwrap_or(1 + random.below(RECORDS));
     let mut recorded: Vec<Hostile> = (0..count).map(|_| record(&mut random)).collect();
     let mut replayed = recorded.clone();
     // The first and the last position as often as all others.
@@ -220,7 +249,9 @@ fn metered(
     let lies = mixed(seed, 1);
     let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, CheckError> {
         let data = PrivateData::made_up_of(records, adjacency, declared)?;
-        let hessians = plan.needs().covers(Offers::HESSIANS);
+        let needs = plan.needs();
+        let hessians =
+            needs.covers(Offers::HESSIANS) || needs.covers(Offers::HESSIAN_PRODUCTS);
         // A refusal is as public as an outcome, and has to be the same.
         Ok(if plan.blocks().is_some() {
             let mut liar = lying(hostile_saddle::means(&data, plan, curator)?, lies, hessians);
@@ -310,6 +341,7 @@ fn plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
             Ok(plan) => plans.push(Metered {
                 mu: plan.mu(),
                 epsilon: plan.selection_epsilon().map_or(0.0, Epsilon::get),
+                records: None,
                 plan: Box::new(plan),
             }),
             // Too few records for that budget.
@@ -335,30 +367,35 @@ fn facts(adjacency: Adjacency, random: &mut Normals) -> PublicFacts {
 
 /// Plans of the second-order solver with targets, near the least that the budget pays for and far from it.
 fn second_order_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
-    sosp_plans(SECOND_ORDER_PLANS, adjacency, seed, |random, anytime| {
-        let facts = anytime.facts();
-        let least = anytime.level().targets;
-        let wider = |x: f64, limit: f64, share: f64| x.powf(1.0 - share) * limit.powf(share);
-        let limit = 0.99 * facts.trivial_bound();
-        Some(SecondOrderTargets {
-            gradient: wider(least.gradient, limit, 0.3 * random.uniform()),
-            curvature: wider(
-                least.curvature,
-                0.99 * facts.smoothness,
-                0.3 * random.uniform(),
-            ),
-        })
+    let of = (SECOND_ORDER_PLANS, CurvatureBy::default());
+    sosp_plans(of, adjacency, seed, wider)
+}
+
+/// Targets that say less than the least that are certain.
+fn wider(random: &mut Normals, anytime: &SospPlan) -> Option<SecondOrderTargets> {
+    let facts = anytime.facts();
+    let least = anytime.level().targets;
+    let wider = |x: f64, limit: f64, share: f64| x.powf(1.0 - share) * limit.powf(share);
+    let limit = 0.99 * facts.trivial_bound();
+    Some(SecondOrderTargets {
+        gradient: wider(least.gradient, limit, 0.3 * random.uniform()),
+        curvature: wider(
+            least.curvature,
+            0.99 * facts.smoothness,
+            0.3 * random.uniform(),
+        ),
     })
 }
 
 /// Plans of the second-order solver that go on after their first certificate.
 fn anytime_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
-    sosp_plans(ANYTIME_PLANS, adjacency, seed, |_, _| None)
+    let of = (ANYTIME_PLANS, CurvatureBy::default());
+    sosp_plans(of, adjacency, seed, |_, _| None)
 }
 
 /// So many plans of the second-order solver, with these targets, which are given the plan without any.
 fn sosp_plans(
-    count: u64,
+    (count, by): (u64, CurvatureBy),
     adjacency: Adjacency,
     seed: u64,
     targets: fn(&mut Normals, &SospPlan) -> Option<SecondOrderTargets>,
@@ -377,7 +414,7 @@ fn sosp_plans(
             frobenius: facts.smoothness * (1.0 + random.uniform()),
         };
         let budget = budget(10f64.powf(3.0 * random.uniform()))?;
-        let settings = SospSettings::new(STEPS * STEPS);
+        let settings = SospSettings::new(STEPS * STEPS).with_curvature_by(by);
         let anytime = match SospPlan::new(&facts, &hessian, &budget, settings) {
             Ok(plan) => plan,
             Err(PlanError::Uncertifiable { .. } | PlanError::TooFewSteps { .. }) => continue,
@@ -392,10 +429,45 @@ fn sosp_plans(
         plans.push(Metered {
             mu: plan.mu(),
             epsilon: 0.0,
+            records: None,
             plan: Box::new(plan),
         });
     }
     Ok(plans)
+}
+
+/// Plans of the second-order solver with episodes.
+fn episode_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
+    let of = (ANYTIME_PLANS, CurvatureBy::Episodes);
+    sosp_plans(of, adjacency, seed, wider)
+}
+
+/// Plans of one pass whose slices have caps, by hand: episodes of all lengths, some of which their slice pays for.
+fn slice_cap_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
+    let mut random = Normals::new(seed);
+    let facts = PublicFacts {
+        records: MANY,
+        ..super::plans::facts(adjacency, DIM)
+    };
+    let each = |_| {
+        let random = &mut random;
+        let budget = budget(10f64.powf(1.0 + random.uniform()))?;
+        let plan = one_pass(&facts, &budget, |schedule| {
+            schedule.episode = episode(10f64.powf(-random.uniform()), 2 + random.below(40));
+            schedule.hessian_batch = 1 + random.below(3);
+            schedule.candidate = if random.below(2) == 0 { ALWAYS } else { 0.7 };
+            // Flat enough, with a gradient that is never short.
+            schedule.targets.curvature = ALWAYS;
+            schedule.targets.gradient = -ALWAYS;
+        })?;
+        Ok(Metered {
+            mu: budget.mu()?.get(),
+            epsilon: 0.0,
+            records: Some(MANY),
+            plan: Box::new(plan),
+        })
+    };
+    (0..PLANS).map(each).collect()
 }
 
 /// Plans of descent-ascent in levels, for few records and for ones that are said to be many.
@@ -418,6 +490,7 @@ fn saddle_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckEr
             plans.push(Metered {
                 mu: plan.mu(),
                 epsilon: 0.0,
+                records: None,
                 plan: Box::new(plan),
             });
         }
@@ -435,6 +508,22 @@ fn lying<O: Oracle>(inner: O, seed: u64, hessians: bool) -> impl Oracle {
     let below = hessians && mixed(seed, 3).is_multiple_of(8);
     let flat = mixed(seed, 4).is_multiple_of(4);
     Around::new(inner, move |inner: &mut O, question| {
+        if let Question::HessianVector { of, .. } = &question {
+            let along = of.direction.to_vec();
+            // That of an eigenvalue of any size and sign: v grows, dies out, or stays as long as it is.
+            let eigenvalue = match random.below(4) {
+                0 => return inner.answer(question),
+                1 => 0.0,
+                _ => 2.0 * random.uniform() - 1.5,
+            };
+            return Ok(match inner.answer(question)? {
+                Answer::Mean(released) => {
+                    let lie = along.iter().map(|v| eigenvalue * v).collect();
+                    Answer::Mean(Mean::new(lie, released.noise_std))
+                }
+                other => other,
+            });
+        }
         let (hessian, gradient) = match question {
             Question::Hessian { .. } => (true, false),
             Question::Mean { .. } => (false, true),

@@ -11,11 +11,11 @@ use dpopt_privacy::{Adjacency, Curator, PrefixKind, Which};
 
 use super::common::{DELTA, DIM, RELATIONS, budget};
 use super::hostile::on_hostile;
-use super::plans::{ALWAYS, MANY, facts, one_pass};
+use super::plans::{self, ALWAYS, MANY, facts, one_pass};
 use super::solvers::{walk, walks};
 use super::{
-    Behaviour, Canary, CheckError, Claim, Hostile, HostileLoss, Registry, Statistic, Watched,
-    WatchedKind, World,
+    Behaviour, Canary, CheckError, Claim, Hostile, HostileLoss, Registry, Statistic,
+    TranscriptMeter, Watched, WatchedKind, World,
 };
 use crate::around::Around;
 
@@ -72,9 +72,35 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             let target = walks((GROUP, &what), &plan, (adjacency, MANY), None);
             registry.add(target.refused_unless(accepted));
         }
+        episodes(registry, (adjacency, accepted), &facts)?;
+        if accepted {
+            registry.add(TranscriptMeter::slice_caps(adjacency));
+        }
         again(registry, adjacency, &facts, &budget)?;
     }
     canary(registry)
+}
+
+/// Episodes on slices with a cap each, which pays for some of the products and not for all of every episode: runs that certify, runs that leave
+/// saddles, and runs that go on untold.
+fn episodes(
+    registry: &mut Registry,
+    (adjacency, accepted): (Adjacency, bool),
+    facts: &PublicFacts,
+) -> Result<(), CheckError> {
+    // A squared mu of some 60.
+    let budget = budget(60.0)?;
+    for (what, noise) in [("episodes", 0.3), ("episodes-short-of-budget", 0.1)] {
+        let plan = one_pass(facts, &budget, |schedule| {
+            schedule.episode = plans::episode(noise, 9);
+            schedule.targets.curvature = ALWAYS;
+            schedule.targets.gradient = -ALWAYS;
+        })?;
+        let plan: Arc<dyn Plan> = Arc::new(plan);
+        let target = walks((GROUP, what), &plan, (adjacency, MANY), None);
+        registry.add(target.refused_unless(accepted));
+    }
+    Ok(())
 }
 
 /// A certificate on records that were read before: the slice has paid all that a record may cost, and the curator refuses.

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, ConvexFacts,
-    DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, EnvelopePlan, ExtraFacts, GoldsteinOutput,
+    DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, EnvelopePlan, Episode, EpisodeTerms, ExtraFacts, GoldsteinOutput,
     GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
     HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule,
     Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings,
@@ -16,7 +16,7 @@ use dpopt_nonconvex::{
 use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, PrefixKind, SamplingRate};
 
-use super::common::{budget, noise};
+use super::common::{DIM, budget, noise};
 use crate::checks::CheckError;
 
 /// Steps of most plans.
@@ -228,6 +228,22 @@ pub(super) fn one_pass(
     Ok(AdaptiveBatchPlan::by_hand(
         facts, &HESSIANS, budget, settings, schedule,
     )?)
+}
+
+/// An episode of so many steps with noise of this deviation in a unit ball, in [`DIM`] dimensions; it proves nothing.
+pub(super) fn episode(noise: f64, steps: u64) -> Option<Episode> {
+    let terms = EpisodeTerms {
+        dim: DIM,
+        smoothness: 1.0,
+        curvature: 0.5,
+        missed: 0.5,
+        false_exit: 0.5,
+    };
+    Some(Episode {
+        noise,
+        steps,
+        ..Episode::cheapest(&terms, 0.1)?
+    })
 }
 
 /// The noise multiplier of a plan that gives all of its steps equal shares.

@@ -56,6 +56,8 @@ enum Asked {
     SubspaceHessian,
     /// The whole one by a question, as a walk asks.
     Hessian,
+    /// A product by a question, as an episode asks.
+    HessianProduct,
     Smoothed,
     SmoothedDifference,
     Slopes,
@@ -68,7 +70,7 @@ enum Asked {
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 19] = [
+    const ALL: [(Self, &str); 20] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -79,6 +81,7 @@ impl Asked {
         (Self::HessianMatrix, "hessian-matrix"),
         (Self::SubspaceHessian, "hessian-subspace"),
         (Self::Hessian, "hessian"),
+        (Self::HessianProduct, "hessian-product"),
         (Self::Smoothed, "smoothed-gradient"),
         (Self::SmoothedDifference, "smoothed-difference"),
         (Self::Slopes, "slopes"),
@@ -194,6 +197,14 @@ impl Asked {
                     radius: clip,
                 };
                 said(means.hessian(of, over, noise(2.0)?))
+            }
+            Self::HessianProduct => {
+                let of = HessianVector {
+                    point,
+                    direction: &[0.6, 0.0, -0.8],
+                    radius: Some(clip),
+                };
+                said(means.hessian_vector(of, over, noise(2.0)?))
             }
             Self::Smoothed => shown(
                 means,

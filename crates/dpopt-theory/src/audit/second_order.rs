@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use dpopt_nonconvex::{
-    NoObserver, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
+    CurvatureBy, NoObserver, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan,
+    SospSettings,
 };
 use dpopt_oracle::{Answer, Mean, Number, Oracle as _, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, Curator};
@@ -34,60 +35,80 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             records: RECORDS,
             ..facts(adjacency, DIM)
         };
-        let plan: Arc<dyn Plan> = Arc::new(least_epsilon(&facts, None)?);
-        let scope = (adjacency, RECORDS);
-        registry.add(walks((GROUP, "certifying"), &plan, scope, None));
-        let escaping = least_epsilon(&facts, Some(TARGETS))?;
-        registry.add(CuratorReplay::new(
-            &format!("{GROUP}/escaping/{adjacency}"),
-            GROUP,
-            adjacency,
-            move |_| {
-                let record = |behaviour, sign| Hostile::new(behaviour, sign);
-                let base = vec![record(Behaviour::Constant, BEND); RECORDS as usize];
-                let contents = [
-                    (
-                        "opposite",
-                        record(Behaviour::Constant, -100.0),
-                        record(Behaviour::Constant, 100.0),
-                    ),
-                    (
-                        "hashed",
-                        record(Behaviour::Hashed, 1.0),
-                        record(Behaviour::Hashed, -1.0),
-                    ),
-                    (
-                        "not a number along some directions",
-                        record(Behaviour::NanSomewhere, 1.0),
-                        record(Behaviour::Hashed, 100.0),
-                    ),
-                    (
-                        "panic",
-                        record(Behaviour::Panics, 1.0),
-                        record(Behaviour::Constant, -1.0),
-                    ),
-                ];
-                neighbours(adjacency, &[base], &contents, &Hostile::nothing())
-            },
-            move |curator, records: &Vec<Hostile>| {
-                let data = private(records, adjacency, RECORDS as usize)?;
-                Ok(walk(&escaping, means(&data, curator)?))
-            },
-        ));
+        for by in [CurvatureBy::Hessians, CurvatureBy::Episodes] {
+            runs(registry, &facts, by)?;
+        }
         registry.add(TranscriptMeter::second_order(adjacency));
         registry.add(TranscriptMeter::second_order_anytime(adjacency));
+        registry.add(TranscriptMeter::episodes(adjacency));
     }
     canary(registry)
+}
+
+/// Runs that certify and runs that escape.
+fn runs(
+    registry: &mut Registry,
+    facts: &PublicFacts,
+    by: CurvatureBy,
+) -> Result<(), CheckError> {
+    let adjacency = facts.adjacency;
+    let how = match by {
+        CurvatureBy::Episodes => "-by-episodes",
+        _ => "",
+    };
+    let plan: Arc<dyn Plan> = Arc::new(least_epsilon(facts, None, by)?);
+    let scope = (adjacency, RECORDS);
+    let certifying = format!("certifying{how}");
+    registry.add(walks((GROUP, &certifying), &plan, scope, None));
+    let escaping = least_epsilon(facts, Some(TARGETS), by)?;
+    registry.add(CuratorReplay::new(
+        &format!("{GROUP}/escaping{how}/{adjacency}"),
+        GROUP,
+        adjacency,
+        move |_| {
+            let record = |behaviour, sign| Hostile::new(behaviour, sign);
+            let base = vec![record(Behaviour::Constant, BEND); RECORDS as usize];
+            let contents = [
+                (
+                    "opposite",
+                    record(Behaviour::Constant, -100.0),
+                    record(Behaviour::Constant, 100.0),
+                ),
+                (
+                    "hashed",
+                    record(Behaviour::Hashed, 1.0),
+                    record(Behaviour::Hashed, -1.0),
+                ),
+                (
+                    "not a number along some directions",
+                    record(Behaviour::NanSomewhere, 1.0),
+                    record(Behaviour::Hashed, 100.0),
+                ),
+                (
+                    "panic",
+                    record(Behaviour::Panics, 1.0),
+                    record(Behaviour::Constant, -1.0),
+                ),
+            ];
+            neighbours(adjacency, &[base], &contents, &Hostile::nothing())
+        },
+        move |curator, records: &Vec<Hostile>| {
+            let data = private(records, adjacency, RECORDS as usize)?;
+            Ok(walk(&escaping, means(&data, curator)?))
+        },
+    ));
+    Ok(())
 }
 
 /// A plan at the least epsilon, of powers of the root of 2, that pays for one: runs use up most of it.
 fn least_epsilon(
     facts: &PublicFacts,
     targets: Option<SecondOrderTargets>,
+    by: CurvatureBy,
 ) -> Result<SospPlan, CheckError> {
-    let mut settings = SospSettings::new(10_000);
+    let mut settings = SospSettings::new(10_000).with_curvature_by(by);
     settings.targets = targets;
-    for power in 0..40 {
+    for power in 0..60 {
         let budget = budget(2f64.powf(0.5 * f64::from(power)))?;
         match SospPlan::new(facts, &HESSIANS, &budget, settings) {
             Ok(plan) => return Ok(plan),

@@ -45,7 +45,33 @@ pub(super) const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 31] = [
+const TWINS: [Twin; 34] = [
+    Twin {
+        // A product with a v that has left already, of length 4, is charged as one with a v inside.
+        name: "episode/radius-checked-after-the-query",
+        data: LEFT,
+        run: |tape, data, _| one(tape, 4.0 * clipped_sum(data), Z),
+    },
+    Twin {
+        // Eight products, and noise for four.
+        name: "episode/noise-for-part-of-it",
+        data: LEFT,
+        run: |tape, data, _| {
+            let z = Z * 4f64.sqrt();
+            let products = (0..8).map(|_| tape.gaussian(&[clipped_sum(data)], z)[0]);
+            ran(1.0 / Z, products.sum())
+        },
+    },
+    Twin {
+        // Two slices with a cap each: one is read twice as often as its cap pays for, since the other was not read.
+        name: "slice-cap/on-the-mean-of-slices",
+        data: LEFT,
+        run: |tape, data, _| {
+            let first = tape.gaussian(&[clipped_sum(data)], Z);
+            let second = tape.gaussian(&[clipped_sum(data)], Z);
+            ran(1.0 / Z, first[0] + second[0])
+        },
+    },
     Twin {
         // Weights are one over counts of the records themselves: whoever joins a group moves all that were in it.
         name: "group-dro/shares-from-records",

@@ -37,6 +37,8 @@ pub enum WatchedKind {
     Product,
     /// A mean Hessian, as [`HessianMatrix`](dpopt_oracle::query::HessianMatrix) lays it out.
     Hessian,
+    /// A mean product of Hessians with a vector, which stands for the start of a change.
+    HessianProduct,
 }
 
 /// What slopes were asked for, beside the point: all of it public.
@@ -125,6 +127,12 @@ impl<O: Oracle> Oracle for Watched<O> {
             Question::Chain { of, .. } => Some(WatchedRelease {
                 point: of.end().unwrap_or_default().to_vec(),
                 kind: WatchedKind::Product,
+                ..WatchedRelease::default()
+            }),
+            Question::HessianVector { of, .. } => Some(WatchedRelease {
+                from: Some(of.direction.to_vec()),
+                point: of.point.to_vec(),
+                kind: WatchedKind::HessianProduct,
                 ..WatchedRelease::default()
             }),
             Question::Slopes { of, .. } => Some(WatchedRelease {

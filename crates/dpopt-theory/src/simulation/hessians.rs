@@ -1,6 +1,6 @@
 //! Mean Hessians and products with chains of them, in a simulation.
 
-use dpopt_oracle::query::{ChainProduct, HessianMatrix};
+use dpopt_oracle::query::{ChainProduct, HessianMatrix, HessianVector};
 use dpopt_oracle::{AskError, Mean};
 use dpopt_privacy::{Bound, NoiseMultiplier, Which};
 
@@ -93,6 +93,37 @@ impl<P: Population> SimulatedOracle<P> {
         for x in &mut mean {
             *x += std * self.normal();
         }
+        Ok(Mean::new(mean, std))
+    }
+
+    pub(super) fn release_product(
+        &mut self,
+        of: HessianVector<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Mean, AskError> {
+        self.facts.check_point(of.point)?;
+        self.facts.check_point(of.direction)?;
+        self.admit_relation()?;
+        // Nothing is released where all products are zero.
+        let Some(radius) = of.radius else {
+            return Ok(Mean::new(vec![0.0; of.point.len()], 0.0));
+        };
+        let Drawn { copies, size, std } = self.read(over, radius.get(), noise)?;
+        let mut mean = vec![0.0; of.point.len()];
+        let mut product = mean.clone();
+        for (i, &copies) in copies.iter().enumerate() {
+            if copies > 0 {
+                product.fill(0.0);
+                self.population
+                    .hessian_vector(i, of.point, of.direction, &mut product);
+                add_clipped(&product, radius.get(), copies as f64 / size, &mut mean);
+            }
+        }
+        for x in &mut mean {
+            *x += std * self.normal();
+        }
+        self.books.count(size, 2.0, 0.0);
         Ok(Mean::new(mean, std))
     }
 }

@@ -111,7 +111,8 @@ impl<P: Population> SimulatedOracle<P> {
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
         let mut offers = means | Offers::VALUES | Offers::SLOPES | Offers::SMOOTHED;
         if population.has_hessians() {
-            offers = offers | Offers::HESSIANS | Offers::CHAINS;
+            let second = Offers::HESSIANS | Offers::HESSIAN_PRODUCTS | Offers::CHAINS;
+            offers = offers | second;
         }
         Self {
             facts: OracleFacts::new(population.dim(), records, adjacency, offers)
@@ -541,6 +542,9 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
             }
             Question::Chain { of, noise } if self.population.has_hessians() => {
                 Answer::Mean(self.release_chain(of, noise)?)
+            }
+            Question::HessianVector { of, over, noise } if self.population.has_hessians() => {
+                Answer::Mean(self.release_product(of, over, noise)?)
             }
             Question::OpenPeriod(terms) => Answer::Period(Period::new(self.open(terms)?)),
             Question::Step { period, of, over } => {

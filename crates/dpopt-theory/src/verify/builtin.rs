@@ -3,7 +3,7 @@
 use super::claim::Experiment;
 use super::registry::Registry;
 use super::{
-    adaptive, adaptive_batch, descent, floors, goldstein, goldstein_periods, kl_spider, minimax,
+    adaptive, adaptive_batch, curvature, descent, floors, goldstein, goldstein_periods, kl_spider, minimax,
     projection, proximal, recursive, sampled, sosp, tree,
 };
 
@@ -33,6 +33,7 @@ impl Registry {
         experiments.extend(goldstein_periods::experiments());
         experiments.extend(sosp::experiments());
         experiments.extend(adaptive_batch::experiments());
+        experiments.extend(curvature::experiments());
         experiments.extend(minimax::experiments());
         experiments.retain(|e| !is_unconfirmed(e.as_ref()));
         Self::from(experiments)

@@ -28,6 +28,8 @@ pub enum Axis {
     Radius,
     /// Directions of a step from values alone, m.
     Directions,
+    /// The curvature that is told from none, lambda.
+    Curvature,
 }
 
 impl Axis {
@@ -44,6 +46,7 @@ impl Axis {
             Axis::Steps => "T",
             Axis::Radius => "r",
             Axis::Directions => "m",
+            Axis::Curvature => "lambda",
         }
     }
 }

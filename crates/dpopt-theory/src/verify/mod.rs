@@ -43,6 +43,7 @@ mod adaptive_batch;
 mod builtin;
 mod claim;
 mod common;
+mod curvature;
 mod descent;
 mod error;
 mod floors;

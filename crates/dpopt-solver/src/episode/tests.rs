@@ -1,0 +1,101 @@
+//! Plans of episodes against the inequalities of their page, added up term by term, and against a search of another kind.
+
+use dpopt_privacy::Adjacency;
+
+use super::{Episode, EpisodeTerms};
+
+fn terms(over: f64, dim: usize) -> EpisodeTerms {
+    EpisodeTerms {
+        dim,
+        smoothness: 1.0,
+        curvature: 1.0 / over,
+        missed: 0.01,
+        false_exit: 0.01,
+    }
+}
+
+/// K sqrt d/lambda, with K as a search over a grid of (c, beta^2, c2) in steps of 1 to 3 % finds it, in Python, for h = lambda/2 and lambda/4.
+#[test]
+fn the_cheapest_costs_what_a_finer_search_finds() {
+    for (over, dim, half, quarter) in [
+        (2.0, 100, 41.09, 21.37),
+        (5.0, 100, 42.06, 21.94),
+        (22.0, 100, 43.01, 22.62),
+        (222.0, 100, 45.02, 23.50),
+        (22.0, 1000, 35.33, 18.69),
+    ] {
+        for (share, known) in [(0.5, half), (0.25, quarter)] {
+            let terms = terms(over, dim);
+            let bend = share * terms.curvature;
+            let episode = Episode::cheapest(&terms, bend).unwrap();
+            assert!(episode.bend >= bend);
+            let cost = episode.cost(Adjacency::ZeroOut, 1.0).sqrt();
+            let k = cost * terms.curvature / (dim as f64).sqrt();
+            assert!((k / known - 1.0).abs() < 0.03, "{over} {dim} {share}: {k}");
+        }
+    }
+}
+
+/// What the page asks of s, beta, Gamma and h, with sums where it has closed forms.
+#[test]
+fn plans_keep_what_the_theorem_asks_for() {
+    for (over, dim) in [(1.5, 3), (5.0, 40), (40.0, 2000), (20.0, 50_000)] {
+        let terms = EpisodeTerms {
+            smoothness: 7.0,
+            curvature: 7.0 / over,
+            ..terms(1.0, dim)
+        };
+        let episode = Episode::cheapest(&terms, 0.4 * terms.curvature).unwrap();
+        let (eta, l) = (1.0 / terms.smoothness, episode.shift);
+        let factor = |eigenvalue: f64| (1.0 - eta * eigenvalue) / (1.0 + eta * l);
+        let variance = |eigenvalue: f64, steps: u64| {
+            let m = factor(eigenvalue).powi(2);
+            let sum: f64 = (0..steps).map(|k| m.powi(k as i32)).sum();
+            sum * episode.noise.powi(2)
+        };
+        // (a): a normal number of this deviation is within 1 with probability at most p^(1/blocks), at what is more curved, too.
+        for beyond in [1.0, 1.1, 1.4] {
+            let stays = |blocks: u64| {
+                let curved = -beyond * terms.curvature;
+                let deviation = variance(curved, episode.steps / blocks).sqrt();
+                ((2.0 / std::f64::consts::PI).sqrt() / deviation).powi(blocks as i32)
+            };
+            assert!((1..=4).any(|blocks| stays(blocks) <= terms.missed));
+        }
+        // (b): what is flat has no more than beta^2/gn^2 of variance in a coordinate, and what is bent up no more than s^2/(eta lambda).
+        let reach = (dim as f64).sqrt()
+            + (2.0 * (episode.steps as f64 / terms.false_exit).ln()).sqrt();
+        let limit = (episode.inside / reach).powi(2) * (1.0 + 1e-9);
+        for share in [-episode.flat, -0.5 * episode.flat, 0.0, 0.3, 1.0] {
+            let eigenvalue = if share > 0.0 {
+                share * terms.smoothness
+            } else {
+                share * l
+            };
+            let found = variance(eigenvalue, episode.steps);
+            assert!(found <= limit, "{share} {found} {limit}");
+            if eigenvalue > 0.0 {
+                assert!(eigenvalue * found <= episode.noise.powi(2) / eta);
+            }
+        }
+        let positive = (episode.noise * reach).powi(2) / eta;
+        let bend = episode.flat * l * (1.0 - episode.inside.powi(2)) - positive;
+        // Lattices take some of it.
+        assert!(episode.bend < bend && episode.bend > 0.99 * bend);
+        assert!(episode.bend >= 0.4 * terms.curvature);
+    }
+}
+
+#[test]
+fn what_no_episode_tells_has_none() {
+    let known = terms(5.0, 10);
+    let none = |terms: EpisodeTerms, bend: f64| Episode::cheapest(&terms, bend).is_none();
+    assert!(none(known, known.curvature) && none(known, 0.0) && none(known, f64::NAN));
+    for missed in [0.0, 1.0, f64::NAN, 1e-40] {
+        // The last is below what lattices may hide in any number of blocks.
+        assert!(none(EpisodeTerms { missed, ..known }, 0.1), "{missed}");
+    }
+    let curvature = 2.0;
+    assert!(none(EpisodeTerms { curvature, ..known }, 0.1));
+    assert!(none(EpisodeTerms { dim: 0, ..known }, 0.1));
+}
