@@ -18,9 +18,8 @@ use dpopt::oracle::query::{
     Curvature, HessianMatrix, HessianVector, HessianVectorDifference, Value,
 };
 use dpopt::oracle::{
-    Activation, Answer, AskError, Books, Examples, Glm, Head, Linear, Mlp, Network,
-    Oracle, OracleFacts, PrivateData, PrivateMean, Query, Question, QuadraticLink,
-    TwiceDifferentiable,
+    Activation, Answer, AskError, Books, Examples, Glm, Head, Linear, Mlp, Network, Oracle,
+    OracleFacts, PrivateData, PrivateMean, QuadraticLink, Query, Question, TwiceDifferentiable,
 };
 use dpopt::privacy::{
     Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Spend, Which,
@@ -98,11 +97,28 @@ fn rows<L: TwiceDifferentiable<Records = Examples>>(
         Ok(start.elapsed().as_secs_f64())
     }
     let gradient = Linear::field(point, clip);
-    let product = HessianVector { point, direction, radius };
+    let product = HessianVector {
+        point,
+        direction,
+        radius,
+    };
     let to = point;
-    let change = HessianVectorDifference { from, to, direction, radius };
-    let along = Curvature { point, direction, radius };
-    let value = Value { point, centre, radius: clip };
+    let change = HessianVectorDifference {
+        from,
+        to,
+        direction,
+        radius,
+    };
+    let along = Curvature {
+        point,
+        direction,
+        radius,
+    };
+    let value = Value {
+        point,
+        centre,
+        radius: clip,
+    };
     let mut times: [Vec<f64>; 5] = Default::default();
     // The first round warms up.
     for round in 0..=repeats {
@@ -114,7 +130,10 @@ fn rows<L: TwiceDifferentiable<Records = Examples>>(
             time(&mut means, &value)?,
         ];
         if round > 0 {
-            times.iter_mut().zip(found).for_each(|(all, one)| all.push(one));
+            times
+                .iter_mut()
+                .zip(found)
+                .for_each(|(all, one)| all.push(one));
         }
     }
     let medians = times.each_mut().map(|all| median(all));
