@@ -113,12 +113,30 @@ fn fewer_records_are_planned_for_more_alpha() {
         let less = FaithfulSettings::new(1_000).with_target(0.95 * target);
         assert!(plan(records, less).unwrap().schedule().records > records);
     }
-    // Less noise than a tree's needs fewer.
-    let tree = plan(1 << 44, FaithfulSettings::new(1_000).with_target(0.02)).unwrap();
-    let settings = FaithfulSettings::new(1_000).with_target(0.02);
+    // Less noise than a tree's needs fewer, where noise is what batches are for.
+    let settings = FaithfulSettings::new(1_000).with_target(0.5);
+    let tree = plan(1 << 44, settings).unwrap();
     let toeplitz = plan(1 << 44, settings.with_noise(PrefixKind::Toeplitz)).unwrap();
     assert!(toeplitz.schedule().records < tree.schedule().records);
     assert!(tree.warning(1.0).is_none());
+}
+
+/// The formulas of `docs/theory/adaptive-batch-faithful.md` in another program, with mu = .2367.
+#[test]
+fn the_worst_case_is_that_of_another_program() {
+    for (alpha, anchor, hessian, episode, records) in [
+        (0.5, 1.03e4, 1.89e4, 20, 1.01e7),
+        (0.2, 2.57e4, 5.37e4, 33, 5.92e7),
+        (0.1, 1.02e5, 1.18e5, 49, 3.33e8),
+    ] {
+        let settings = FaithfulSettings::new(1_000).with_target(alpha);
+        let schedule = *plan(1 << 44, settings).unwrap().schedule();
+        let near = |found: u64, expected: f64| (found as f64 / expected - 1.0).abs() < 0.01;
+        assert!(near(schedule.anchor_batch, anchor), "{schedule:?}");
+        assert!(near(schedule.hessian_batch, hessian), "{schedule:?}");
+        assert_eq!(schedule.episode, episode);
+        assert!(near(schedule.records, records), "{schedule:?}");
+    }
 }
 
 #[test]
