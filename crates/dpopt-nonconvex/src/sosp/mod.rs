@@ -3,10 +3,11 @@
 mod level;
 mod plan;
 mod planner;
+mod spider;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-pub use level::SospLevel;
+pub use level::{Estimates, SospLevel, SospSpider};
 pub use plan::SOSP;
 pub use planner::{SospPlan, SospSettings};

@@ -6,7 +6,7 @@ use dpopt_solver::{
     Value, Walk,
 };
 
-use super::level::SospLevel;
+use super::level::{SospLevel, SospSpider};
 use super::planner::{NAME, SospPlan, SospSettings};
 use super::walk::SospWalk;
 
@@ -14,7 +14,7 @@ use super::walk::SospWalk;
 pub static SOSP: Solver = Solver {
     name: NAME,
     summary: "no saddle: gradient and least eigenvalue certified, all records",
-    paper: "Liu and Talwar 2025 (arXiv 2410.07502), with fresh gradients and whole Hessians",
+    paper: "Liu and Talwar 2025 (arXiv 2410.07502), on all records: fresh or recursive estimates, whole Hessians",
     needs: Needs {
         hessian: true,
         ..Needs::NOTHING
@@ -57,10 +57,12 @@ impl Plan for SospPlan {
             operator,
             sign_error,
             most_steps,
+            most_norms,
             most_hessians,
+            spider,
             cost,
         } = self.first;
-        vec![
+        let mut items = vec![
             Item::ratio("mu", self.mu),
             Item::ratio("failure", self.settings.failure),
             Item::plain("anytime", Value::Flag(self.settings.targets.is_none())),
@@ -77,9 +79,24 @@ impl Plan for SospPlan {
             Item::ratio("operator", operator),
             Item::number("sign_error", sign_error, Unit::GRADIENT),
             Item::count("most_steps", most_steps),
+            Item::count("most_norms", most_norms),
             Item::count("most_hessians", most_hessians),
             Item::ratio("share_in_the_worst_case", cost / (self.mu * self.mu)),
-        ]
+            Item::plain("recursive", Value::Flag(spider.is_some())),
+        ];
+        if let Some(SospSpider {
+            path,
+            error,
+            reach,
+            most_anchors,
+        }) = spider
+        {
+            items.push(Item::number("path", path, Unit::LENGTH));
+            items.push(Item::number("error", error, Unit::GRADIENT));
+            items.extend(reach.map(|reach| Item::ratio("escape_reach", reach)));
+            items.push(Item::count("most_anchors", most_anchors));
+        }
+        items
     }
 
     fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {

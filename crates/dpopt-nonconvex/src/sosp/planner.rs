@@ -8,7 +8,8 @@ use dpopt_solver::{
     Terms,
 };
 
-use super::level::{Problem, SospLevel, cheapest};
+use super::level::{Estimates, Problem, SospLevel, fresh};
+use super::spider;
 
 pub(super) const NAME: &str = "sosp";
 /// From one level to the next, alpha is divided by this. A choice.
@@ -31,6 +32,8 @@ pub struct SospSettings {
     pub failure: f64,
     /// Most steps.
     pub max_steps: u64,
+    /// Of which kind the estimates are.
+    pub estimates: Estimates,
 }
 
 impl SospSettings {
@@ -41,6 +44,7 @@ impl SospSettings {
             targets: None,
             failure: 0.05,
             max_steps,
+            estimates: Estimates::default(),
         }
     }
 
@@ -51,6 +55,12 @@ impl SospSettings {
             targets: Some(targets),
             ..self
         }
+    }
+
+    /// With estimates of this kind.
+    #[must_use]
+    pub fn with_estimates(self, estimates: Estimates) -> Self {
+        Self { estimates, ..self }
     }
 
     /// With this probability of failure.
@@ -64,7 +74,8 @@ impl SospSettings {
 /// eigenvectors and ends in a certificate.
 ///
 /// # Formula
-/// Each step releases a fresh gradient g'. Where ||g'|| <= theta the norm of the gradient is released by itself, and where that certifies
+/// Each step releases an estimate g' of the gradient: a fresh one, or an anchor and the changes since ([`SospSpider`](super::SospSpider)),
+/// whichever promises more. With fresh ones, where ||g'|| <= theta the norm of the gradient is released by itself, and where that certifies
 /// ||grad F(w)|| <= alpha the Hessian H' too. Its least eigenvalue lambda' certifies lambda_min(hess F(w)) >= -lambda, or its eigenvector u
 /// is a direction of negative curvature, along which the walk goes r u, against g'. Otherwise it goes -eta g'. The plan is the least
 /// alpha whose dearest run the budget pays for; see `docs/theory/sosp.md` for the theorem and [`SospLevel`] for the numbers.
@@ -194,6 +205,23 @@ fn problem<'a>(
         most_steps: settings.max_steps,
         false_certificate: 0.5 * settings.failure * share,
         failure: 0.5 * settings.failure,
+        estimates: settings.estimates,
+    }
+}
+
+/// The cheapest level with these targets; none where there is none.
+fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> {
+    let recursive = match of.estimates {
+        Estimates::Fresh => None,
+        _ => spider::cheapest(of, targets),
+    };
+    let fresh = match of.estimates {
+        Estimates::Recursive => None,
+        _ => fresh(of, targets),
+    };
+    match (recursive, fresh) {
+        (Some(one), Some(other)) if one.cost < other.cost => Some(one),
+        (one, other) => other.or(one),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The walk: descend, and at a candidate certify, escape or go on.
 
-use dpopt_linalg::{add_scaled, norm};
+use dpopt_linalg::{add_scaled, distance, dot, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
@@ -8,7 +8,7 @@ use dpopt_solver::{
     Walk, paid,
 };
 
-use super::level::SospLevel;
+use super::level::{SospLevel, SospSpider};
 use super::planner::SospPlan;
 use crate::saddle::{self, Lowest, is_near};
 
@@ -23,6 +23,11 @@ pub(super) struct SospWalk<'a> {
     steps: u64,
     norms_here: u64,
     hessians: u64,
+    /// Anchors of this level so far, and how long the changes since the last one are together.
+    anchors: u64,
+    path: f64,
+    /// Whether the next estimate is to be an anchor whatever the path is.
+    anew: bool,
     /// Squared mu of all releases so far.
     spent: f64,
     running: Running,
@@ -61,6 +66,9 @@ impl<'a> SospWalk<'a> {
             steps: 0,
             norms_here: 0,
             hessians: 0,
+            anchors: 0,
+            path: 0.0,
+            anew: true,
             spent: 0.0,
             running: Running::new(start.len(), clip),
             at: start.to_vec(),
@@ -80,27 +88,62 @@ impl<'a> SospWalk<'a> {
         }
     }
 
-    /// What a candidate is, by a norm and a Hessian.
+    /// What a candidate is, by a norm and a Hessian: the one first that more candidates fail. Fresh estimates are of long gradients more
+    /// often than not; recursive ones that are short are of short ones, and then it is the curvature that is in doubt.
     fn resolve(&mut self, step: u64, oracle: &mut dyn Oracle) -> Result<Found, AskError> {
+        let recursive = self.level.spider.is_some();
+        let (mut norm, mut curvature) = (None, None);
+        for of_norm in [!recursive, recursive] {
+            if of_norm {
+                match self.norm_here(step, oracle)? {
+                    Ok(found) if found.upper <= self.level.targets.gradient => norm = Some(found),
+                    // NaN is no certificate.
+                    Ok(_) => return Ok(Found::Long),
+                    Err(stop) => return Ok(Found::Nothing(stop)),
+                }
+            } else {
+                match self.curvature_here(oracle)? {
+                    Ok(Found::Certified(found)) => curvature = Some(found.curvature),
+                    Ok(found) => return Ok(found),
+                    Err(stop) => return Ok(Found::Nothing(stop)),
+                }
+            }
+        }
+        let (Some(norm), Some(curvature)) = (norm, curvature) else {
+            return Ok(Found::Long);
+        };
+        self.norm = Some(norm);
+        Ok(Found::Certified(SecondOrderTargets {
+            // No length is below 0: then this limit is one of the few that are wrong, and the target says what was asked.
+            gradient: if norm.upper > 0.0 {
+                norm.upper
+            } else {
+                self.level.targets.gradient
+            },
+            curvature,
+        }))
+    }
+
+    /// The norm here, released by itself; why there is none.
+    fn norm_here(
+        &mut self,
+        step: u64,
+        oracle: &mut dyn Oracle,
+    ) -> Result<Result<ReleasedNorm, Stop>, AskError> {
         let level = self.level;
-        let unpaid = Found::Nothing(Stop::BudgetUsed);
-        let (Ok(norm_z), Ok(hessian_z)) = (
-            NoiseMultiplier::new(level.norm_multiplier),
-            NoiseMultiplier::new(level.hessian_multiplier),
-        ) else {
-            return Ok(unpaid);
+        let Ok(multiplier) = NoiseMultiplier::new(level.norm_multiplier) else {
+            return Ok(Err(Stop::BudgetUsed));
         };
         let field = Linear::field(&self.at, self.clip);
-        let Some(released) = paid(oracle.norm(field, &[], Which::All, norm_z))? else {
-            return Ok(unpaid);
+        let Some(released) = paid(oracle.norm(field, &[], Which::All, multiplier))? else {
+            return Ok(Err(Stop::BudgetUsed));
         };
-        self.spent += norm_z.get().powi(-2);
+        self.spent += multiplier.get().powi(-2);
         self.norms += 1;
         self.norms_here += 1;
-        let dim = self.at.len();
         let upper = released.number
             + level.norm_quantile * released.noise_std
-            + PublicFacts::rounding(self.clip.get(), dim);
+            + PublicFacts::rounding(self.clip.get(), self.at.len());
         let found = ReleasedNorm {
             // The step at whose gradient this point became a candidate.
             step: step.saturating_sub(1),
@@ -111,15 +154,20 @@ impl<'a> SospWalk<'a> {
         if self.best.is_none() {
             self.norm = Some(found);
         }
-        // NaN is no certificate.
-        if !(upper <= level.targets.gradient) {
-            return Ok(Found::Long);
-        }
-        let released = saddle::lowest(oracle, &self.at, self.frobenius, Which::All, hessian_z);
-        let Some(released) = paid(released)? else {
-            return Ok(unpaid);
+        Ok(Ok(found))
+    }
+
+    /// Whether all eigenvalues of the Hessian here are above -lambda: a saddle, or certified of a gradient of any length; why that is not known.
+    fn curvature_here(&mut self, oracle: &mut dyn Oracle) -> Result<Result<Found, Stop>, AskError> {
+        let level = self.level;
+        let Ok(multiplier) = NoiseMultiplier::new(level.hessian_multiplier) else {
+            return Ok(Err(Stop::BudgetUsed));
         };
-        self.spent += hessian_z.get().powi(-2);
+        let released = saddle::lowest(oracle, &self.at, self.frobenius, Which::All, multiplier);
+        let Some(released) = paid(released)? else {
+            return Ok(Err(Stop::BudgetUsed));
+        };
+        self.spent += multiplier.get().powi(-2);
         self.hessians += 1;
         let Some(Lowest {
             value,
@@ -128,18 +176,12 @@ impl<'a> SospWalk<'a> {
             rounding,
         }) = released
         else {
-            return Ok(Found::Nothing(Stop::Diverged));
+            return Ok(Err(Stop::Diverged));
         };
         let low = value - level.curvature_quantile * noise_std - rounding;
-        Ok(if low >= -level.targets.curvature {
-            self.norm = Some(found);
+        Ok(Ok(if low >= -level.targets.curvature {
             Found::Certified(SecondOrderTargets {
-                // No length is below 0: then this limit is one of the few that are wrong, and the target says what was asked.
-                gradient: if upper > 0.0 {
-                    upper
-                } else {
-                    level.targets.gradient
-                },
+                gradient: f64::INFINITY,
                 curvature: (-low).max(0.0),
             })
         } else {
@@ -147,7 +189,7 @@ impl<'a> SospWalk<'a> {
                 direction,
                 bend: -value - level.operator * noise_std - rounding,
             }
-        })
+        }))
     }
 
     /// Goes on from a candidate whose estimate was `gradient`.
@@ -159,10 +201,23 @@ impl<'a> SospWalk<'a> {
     ) -> Result<(), AskError> {
         match self.resolve(step, oracle)? {
             Found::Nothing(stop) => self.stop = Some(self.ended(stop)),
+            // The error of a recursive estimate stays with it, so another is asked for in place of a step.
+            Found::Long if self.level.spider.is_some() => self.anew = true,
             Found::Long => add_scaled(&mut self.at, -self.level.step_size, gradient),
             Found::Saddle { direction, bend } => {
                 let length = self.level.escape_length(self.plan.hessian.lipschitz, bend);
-                saddle::leave(&mut self.at, gradient, &direction, length);
+                match self.level.spider {
+                    // The estimate does not tell the side: a public coin does.
+                    Some(SospSpider {
+                        error,
+                        reach: Some(_),
+                        ..
+                    }) if dot(gradient, &direction).abs() < error => {
+                        let side = [-1.0, 1.0][(oracle.books().draw_index(2) & 1) as usize];
+                        add_scaled(&mut self.at, side * length, &direction);
+                    }
+                    _ => saddle::leave(&mut self.at, gradient, &direction, length),
+                }
             }
             Found::Certified(reached) => {
                 self.best = Some((self.at.clone(), reached));
@@ -170,6 +225,7 @@ impl<'a> SospWalk<'a> {
                     Some((number, level)) => {
                         (self.number, self.level) = (number, level);
                         (self.steps, self.norms_here, self.hessians) = (0, 0, 0);
+                        (self.anchors, self.anew) = (0, true);
                     }
                     None => self.stop = Some(Stop::Certified),
                 }
@@ -178,16 +234,36 @@ impl<'a> SospWalk<'a> {
         Ok(())
     }
 
+    /// How the next estimate is made: its kind, its noise multiplier, and how long the changes since the last anchor are with it.
+    fn next(&self) -> (ReleaseKind, f64, f64) {
+        let anchor = (ReleaseKind::Anchor, self.level.gradient_multiplier, 0.0);
+        let Some(SospSpider { path: most, .. }) = self.level.spider else {
+            return anchor;
+        };
+        let length = distance(&self.at, &self.running.released().point);
+        let path = self.path + length;
+        // Written so that a length that is not a number is too long; without a change nothing would be released.
+        if self.anew || length == 0.0 || !(path <= most) {
+            return anchor;
+        }
+        let multiplier = self.level.gradient_multiplier * (most / length).sqrt();
+        (ReleaseKind::Variation, multiplier, path)
+    }
+
     /// Why another gradient is of no use, if it is not.
-    fn pointless(&self, multiplier: NoiseMultiplier) -> Option<Stop> {
+    fn pointless(&self, kind: ReleaseKind, multiplier: NoiseMultiplier) -> Option<Stop> {
         let SospLevel {
             most_steps,
+            most_norms,
             most_hessians,
+            spider,
             ..
         } = self.level;
+        let most_anchors = spider.map_or(u64::MAX, |spider| spider.most_anchors);
         if self.steps >= most_steps
-            || self.norms_here >= most_steps
+            || self.norms_here >= most_norms
             || self.hessians >= most_hessians
+            || (kind == ReleaseKind::Anchor && self.anchors >= most_anchors)
         {
             return Some(self.ended(Stop::StepCap));
         }
@@ -213,23 +289,28 @@ impl Walk for SospWalk<'_> {
         if !is_near(&self.at) {
             return Ok(Asked::Nothing(self.ended(Stop::Diverged)));
         }
-        let multiplier = NoiseMultiplier::new(self.level.gradient_multiplier);
-        let Ok(multiplier) = multiplier else {
+        let (kind, multiplier, path) = self.next();
+        let Ok(multiplier) = NoiseMultiplier::new(multiplier) else {
             return Ok(Asked::Nothing(self.ended(Stop::BudgetUsed)));
         };
-        if let Some(stop) = self.pointless(multiplier) {
+        if let Some(stop) = self.pointless(kind, multiplier) {
             return Ok(Asked::Nothing(stop));
         }
-        let released = self
-            .running
-            .anchor(oracle, &self.at, Which::All, multiplier);
+        let released = match kind {
+            ReleaseKind::Variation => self.running.vary(oracle, &self.at, Which::All, multiplier),
+            _ => self
+                .running
+                .anchor(oracle, &self.at, Which::All, multiplier),
+        };
         if paid(released)?.is_none() {
             return Ok(Asked::Nothing(self.ended(Stop::BudgetUsed)));
         }
         self.spent += multiplier.get().powi(-2);
         self.steps += 1;
+        self.anchors += u64::from(kind == ReleaseKind::Anchor);
+        (self.path, self.anew) = (path, false);
         let estimate = self.running.released().estimate();
-        Ok(Asked::estimate_at(ReleaseKind::Anchor, &self.at, estimate))
+        Ok(Asked::estimate_at(kind, &self.at, estimate))
     }
 
     /// A candidate stays where it is until it is resolved.
