@@ -117,7 +117,7 @@ pub struct SospLevel {
 ///
 /// # Formula
 /// An anchor has multiplier z, a change over a length l has z sqrt(path/l), and there is an anchor where the changes since the last one would
-/// be longer than `path` together: with path = L0/L1 the noise variance of changes is in proportion to their length, at most that of the
+/// be longer than `path` together, or the next one half as long by itself: with path = L0/L1 the noise variance of changes is in proportion to their length, at most that of the
 /// anchor, and so is what they cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -242,8 +242,8 @@ impl<'a> SospWalk<'a> {
         };
         let length = distance(&self.at, &self.running.released().point);
         let path = self.path + length;
-        // Written so that a length that is not a number is too long; without a change nothing would be released.
-        if self.anew || length == 0.0 || !(path <= most) {
+        // Without a change nothing would be released, and one that is not a number is too long.
+        if self.anew || length == 0.0 || !(path <= most && length < 0.5 * most) {
             return anchor;
         }
         let multiplier = self.level.gradient_multiplier * (most / length).sqrt();
