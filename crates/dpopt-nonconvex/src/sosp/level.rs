@@ -34,6 +34,20 @@ pub(super) struct Problem<'a> {
     /// With what probability a run may cost more than [`SospLevel::cost`] or end in no certificate, beside that.
     pub(super) failure: f64,
     pub(super) estimates: Estimates,
+    pub(super) steps: Steps,
+}
+
+/// Where the lengths of steps come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Steps {
+    /// From L1 and rho.
+    #[default]
+    Planned,
+    /// From released changes of values: half as far each time until F is seen to fall. L1 and rho may be infinite. Estimates are fresh, and
+    /// nothing is stated before the run; what it certifies is as good.
+    Measured,
 }
 
 /// Of which kind the estimates of the gradient are.
@@ -109,7 +123,9 @@ pub struct SospLevel {
     pub most_hessians: u64,
     /// What recursive estimates have beside this; none for fresh ones.
     pub spider: Option<SospSpider>,
-    /// What the level costs at most, with the planned probability, in squared mu.
+    /// z of a change of values over a step, where the steps are measured and not planned. Then the step size is 0.
+    pub change_multiplier: Option<f64>,
+    /// What the level costs at most, with the planned probability, in squared mu; where steps are measured, what it is thought to cost.
     pub cost: f64,
 }
 
@@ -369,6 +385,7 @@ impl<'a> Trial<'a> {
             most_norms: (self.steps as u64).min(self.of.most_steps),
             most_hessians: self.hessians as u64,
             spider: None,
+            change_multiplier: None,
             cost,
         };
         (cost.is_finite()).then_some((level, hessians, steps))

@@ -1,6 +1,7 @@
 //! Second-order stationary points on all records, with a private certificate.
 
 mod level;
+mod measured;
 mod plan;
 mod planner;
 mod spider;
@@ -8,6 +9,6 @@ mod spider;
 mod tests;
 mod walk;
 
-pub use level::{Estimates, SospLevel, SospSpider};
+pub use level::{Estimates, SospLevel, SospSpider, Steps};
 pub use plan::SOSP;
 pub use planner::{SospPlan, SospSettings};

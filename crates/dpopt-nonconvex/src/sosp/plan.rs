@@ -6,7 +6,7 @@ use dpopt_solver::{
     Value, Walk,
 };
 
-use super::level::{SospLevel, SospSpider};
+use super::level::{SospLevel, SospSpider, Steps};
 use super::planner::{NAME, SospPlan, SospSettings};
 use super::walk::SospWalk;
 
@@ -60,6 +60,7 @@ impl Plan for SospPlan {
             most_norms,
             most_hessians,
             spider,
+            change_multiplier,
             cost,
         } = self.first;
         let mut items = vec![
@@ -96,6 +97,7 @@ impl Plan for SospPlan {
             items.extend(reach.map(|reach| Item::ratio("escape_reach", reach)));
             items.push(Item::count("most_anchors", most_anchors));
         }
+        items.extend(change_multiplier.map(|z| Item::ratio("change_multiplier", z)));
         items
     }
 
@@ -104,7 +106,11 @@ impl Plan for SospPlan {
     }
 
     fn needs(&self) -> Offers {
-        Offers::MEANS | Offers::NORMS | Offers::HESSIANS
+        let needed = Offers::MEANS | Offers::NORMS | Offers::HESSIANS;
+        match self.settings.steps {
+            Steps::Planned => needed,
+            Steps::Measured => needed | Offers::VALUE_CHANGES,
+        }
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {

@@ -8,8 +8,8 @@ use dpopt_solver::{
     Terms,
 };
 
-use super::level::{Estimates, Problem, SospLevel, fresh};
-use super::spider;
+use super::level::{Estimates, Problem, SospLevel, Steps, fresh};
+use super::{measured, spider};
 
 pub(super) const NAME: &str = "sosp";
 /// From one level to the next, alpha is divided by this. A choice.
@@ -34,6 +34,8 @@ pub struct SospSettings {
     pub max_steps: u64,
     /// Of which kind the estimates are.
     pub estimates: Estimates,
+    /// Where the lengths of steps come from.
+    pub steps: Steps,
 }
 
 impl SospSettings {
@@ -45,6 +47,7 @@ impl SospSettings {
             failure: 0.05,
             max_steps,
             estimates: Estimates::default(),
+            steps: Steps::default(),
         }
     }
 
@@ -61,6 +64,15 @@ impl SospSettings {
     #[must_use]
     pub fn with_estimates(self, estimates: Estimates) -> Self {
         Self { estimates, ..self }
+    }
+
+    /// With steps that are measured: no L1 and no rho.
+    #[must_use]
+    pub fn with_measured_steps(self) -> Self {
+        Self {
+            steps: Steps::Measured,
+            ..self
+        }
     }
 
     /// With this probability of failure.
@@ -106,8 +118,16 @@ impl SospPlan {
         budget: &Budget,
         settings: SospSettings,
     ) -> Result<Self, PlanError> {
-        facts.check()?;
-        hessian.check()?;
+        match settings.steps {
+            Steps::Planned => {
+                facts.check()?;
+                hessian.check()?;
+            }
+            Steps::Measured => {
+                facts.check_lipschitz()?;
+                PlanError::positive("hessian_frobenius", hessian.frobenius)?;
+            }
+        }
         let failure = settings.failure;
         if !(failure > 0.0 && failure < 1.0) {
             let (name, value) = ("failure", failure);
@@ -133,7 +153,11 @@ impl SospPlan {
             .bounding(BoundedQuantity::GradientNorm, BoundSense::WithProbability)
             .with_gradients(records * (2.0 * first.most_steps as f64 + hessians))
             .with_curvature(first.targets.curvature)
-            .stating(Some(first.targets.gradient));
+            .certifying()
+            .stating(match settings.steps {
+                Steps::Planned => Some(first.targets.gradient),
+                Steps::Measured => None,
+            });
         Ok(Self {
             terms,
             hessian: *hessian,
@@ -206,11 +230,15 @@ fn problem<'a>(
         false_certificate: 0.5 * settings.failure * share,
         failure: 0.5 * settings.failure,
         estimates: settings.estimates,
+        steps: settings.steps,
     }
 }
 
 /// The cheapest level with these targets; none where there is none.
 fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> {
+    if of.steps == Steps::Measured {
+        return measured::level(of, targets);
+    }
     let recursive = match of.estimates {
         Estimates::Fresh => None,
         _ => spider::cheapest(of, targets),
@@ -228,7 +256,11 @@ fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> 
 /// alpha, and the lambda that goes with it where none was asked for: sqrt(rho alpha), but no less than a Hessian tells for a
 /// twentieth of the budget, and at most 0.9 L1.
 fn coupled(of: &Problem<'_>, alpha: f64, mu: f64) -> SecondOrderTargets {
-    let targets = SecondOrderTargets::coupled(alpha, of.hessian.lipschitz);
+    let rho = match of.hessian.lipschitz.is_finite() {
+        true => of.hessian.lipschitz,
+        false => 0.0,
+    };
+    let targets = SecondOrderTargets::coupled(alpha, rho);
     let told = 2.0 * ((2.0 * of.facts.dim as f64).sqrt() + QUANTILES);
     let least = told
         * of.facts
@@ -237,14 +269,22 @@ fn coupled(of: &Problem<'_>, alpha: f64, mu: f64) -> SecondOrderTargets {
         curvature: targets
             .curvature
             .max(least)
-            .min(MOST_CURVATURE * of.facts.smoothness),
+            .min(MOST_CURVATURE * most_curved(of)),
         ..targets
+    }
+}
+
+/// No Hessian has a lower eigenvalue than minus this: L1, or C_F where that is not known.
+fn most_curved(of: &Problem<'_>) -> f64 {
+    match of.steps {
+        Steps::Planned => of.facts.smoothness,
+        Steps::Measured => of.facts.smoothness.min(of.hessian.frobenius),
     }
 }
 
 /// The cheapest level for these targets, if the budget pays for it.
 fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospLevel, PlanError> {
-    let limits = (of.facts.lipschitz, of.facts.smoothness);
+    let limits = (of.facts.lipschitz, most_curved(of));
     for (name, value, limit) in [
         ("the gradient that is asked for", targets.gradient, limits.0),
         (

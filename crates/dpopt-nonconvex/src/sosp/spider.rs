@@ -235,6 +235,7 @@ impl<'a> Trial<'a> {
                 reach: found.escape.reach,
                 most_anchors: self.anchors as u64,
             }),
+            change_multiplier: None,
             cost: found.cost,
         }
     }

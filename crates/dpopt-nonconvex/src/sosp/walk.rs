@@ -9,6 +9,7 @@ use dpopt_solver::{
 };
 
 use super::level::{SospLevel, SospSpider};
+use super::measured::{Backtracking, escape_falls, farthest, step_falls};
 use super::planner::SospPlan;
 use crate::saddle::{self, Lowest, is_near};
 
@@ -35,6 +36,9 @@ pub(super) struct SospWalk<'a> {
     at: Vec<f64>,
     /// The estimate there, with that of a regulariser, if it is so short that the norm is to be released.
     candidate: Option<Vec<f64>>,
+    /// The estimate there, where how far to go along it is to be measured; the last such eta, 0 before the first.
+    downhill: Option<Vec<f64>>,
+    eta: f64,
     /// The last point that was certified, and what of it.
     best: Option<(Vec<f64>, SecondOrderTargets)>,
     norms: u64,
@@ -73,6 +77,8 @@ impl<'a> SospWalk<'a> {
             running: Running::new(start.len(), clip),
             at: start.to_vec(),
             candidate: None,
+            downhill: None,
+            eta: 0.0,
             best: None,
             norms: 0,
             norm: None,
@@ -203,7 +209,18 @@ impl<'a> SospWalk<'a> {
             Found::Nothing(stop) => self.stop = Some(self.ended(stop)),
             // The error of a recursive estimate stays with it, so another is asked for in place of a step.
             Found::Long if self.level.spider.is_some() => self.anew = true,
-            Found::Long => add_scaled(&mut self.at, -self.level.step_size, gradient),
+            Found::Long => self.descend(gradient, oracle)?,
+            Found::Saddle { direction, bend } if self.level.change_multiplier.is_some() => {
+                let side = if dot(gradient, &direction) > 0.0 {
+                    -1.0
+                } else {
+                    1.0
+                };
+                let direction: Vec<f64> = direction.iter().map(|u| side * u).collect();
+                let falls = escape_falls(bend);
+                let farthest = farthest(self.plan.terms.facts().initial_gap, falls(1.0), 2.0);
+                self.measured(oracle, &direction, farthest, falls)?;
+            }
             Found::Saddle { direction, bend } => {
                 let length = self.level.escape_length(self.plan.hessian.lipschitz, bend);
                 match self.level.spider {
@@ -232,6 +249,56 @@ impl<'a> SospWalk<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A step against an estimate, of the planned size or of a measured one.
+    fn descend(&mut self, gradient: &[f64], oracle: &mut dyn Oracle) -> Result<(), AskError> {
+        if self.level.change_multiplier.is_none() {
+            add_scaled(&mut self.at, -self.level.step_size, gradient);
+            return Ok(());
+        }
+        let against: Vec<f64> = gradient.iter().map(|g| -g).collect();
+        let falls = step_falls(dot(gradient, gradient));
+        let mut most = farthest(self.plan.terms.facts().initial_gap, falls(1.0), 1.0);
+        if self.eta > 0.0 {
+            most = most.min(2.0 * self.eta);
+        }
+        self.eta = self
+            .measured(oracle, &against, most, falls)?
+            .unwrap_or(self.eta);
+        Ok(())
+    }
+
+    /// Goes as far along `direction` as is seen to gain enough, and says which multiple of it that is; stops where nothing is, or the budget
+    /// does not pay for a trial and a certificate after it.
+    fn measured(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        direction: &[f64],
+        farthest: f64,
+        falls: impl Fn(f64) -> f64,
+    ) -> Result<Option<f64>, AskError> {
+        let multiplier = NoiseMultiplier::new(self.level.change_multiplier.unwrap_or(f64::NAN));
+        let Ok(multiplier) = multiplier else {
+            self.stop = Some(self.ended(Stop::BudgetUsed));
+            return Ok(None);
+        };
+        let search = Backtracking {
+            at: &self.at,
+            direction,
+            length: norm(direction),
+            lipschitz: self.clip.get(),
+            multiplier,
+        };
+        let after = self.level.certificate_cost() + self.level.gradient_multiplier.powi(-2);
+        let left = self.plan.mu * self.plan.mu - self.spent - after;
+        let (found, spent) = search.search(oracle, farthest, falls, left)?;
+        self.spent += spent;
+        match found {
+            Some(multiple) => add_scaled(&mut self.at, multiple, direction),
+            None => self.stop = Some(self.ended(Stop::BudgetUsed)),
+        }
+        Ok(found)
     }
 
     /// How the next estimate is made: its kind, its noise multiplier, and how long the changes since the last anchor are with it.
@@ -282,6 +349,8 @@ impl Walk for SospWalk<'_> {
     ) -> Result<Asked<'_>, AskError> {
         if let Some(gradient) = self.candidate.take() {
             self.leave(step, &gradient, oracle)?;
+        } else if let Some(gradient) = self.downhill.take() {
+            self.descend(&gradient, oracle)?;
         }
         if let Some(stop) = self.stop {
             return Ok(Asked::Nothing(stop));
@@ -317,6 +386,8 @@ impl Walk for SospWalk<'_> {
     fn step(&mut self, _: &[f64], gradient: &[f64], next: &mut [f64]) {
         if norm(gradient) <= self.level.candidate {
             self.candidate = Some(gradient.to_vec());
+        } else if self.level.change_multiplier.is_some() {
+            self.downhill = Some(gradient.to_vec());
         } else {
             add_scaled(&mut self.at, -self.level.step_size, gradient);
         }

@@ -68,7 +68,7 @@ impl OracleFacts {
     /// Whether answers to these questions are as they should be: slopes and values are never summed in single precision.
     #[must_use]
     pub fn exact_for(&self, asked: Offers) -> bool {
-        self.exact_sums || (Offers::SLOPES | Offers::VALUES).covers(asked)
+        self.exact_sums || (Offers::SLOPES | Offers::VALUES | Offers::VALUE_CHANGES).covers(asked)
     }
 
     /// Checked before a record is read: whether a row reaches past the end of a short point depends on that row.
@@ -111,6 +111,8 @@ impl Offers {
     pub const HESSIANS: Self = Self(1 << 8);
     /// Means of the field averaged along each record's own row.
     pub const ROW_AVERAGES: Self = Self(1 << 9);
+    /// Mean changes of values.
+    pub const VALUE_CHANGES: Self = Self(1 << 10);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -132,6 +134,7 @@ impl Offers {
             (Self::SMOOTHED, "smoothed fields"),
             (Self::HESSIANS, "Hessians"),
             (Self::ROW_AVERAGES, "averages along rows"),
+            (Self::VALUE_CHANGES, "changes of values"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

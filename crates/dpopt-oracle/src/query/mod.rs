@@ -14,6 +14,7 @@ mod row_average;
 mod slopes;
 mod smoothed;
 mod value;
+mod value_change;
 
 pub use ball::{BallGradient, Offsets, Smoothed};
 pub use curvature::{Curvature, HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
@@ -28,3 +29,4 @@ pub use smoothed::{
     smoothed_change_radius, smoothed_gradient_bound,
 };
 pub use value::Value;
+pub use value_change::ValueChange;

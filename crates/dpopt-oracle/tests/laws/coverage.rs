@@ -18,7 +18,7 @@ const LOSSES: [&str; 11] = [
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].
-const QUERIES: [&str; 13] = [
+const QUERIES: [&str; 14] = [
     "BallGradient",
     "Curvature",
     "HessianMatrix",
@@ -32,6 +32,7 @@ const QUERIES: [&str; 13] = [
     "SmoothedDifference",
     "SmoothedGradient",
     "Value",
+    "ValueChange",
 ];
 
 /// The types that the sources under `folder` implement `what` for, tests left out.

@@ -6,8 +6,8 @@
 //! of the Gaussian releases, in units of the noise really drawn, has to be at most mu^2.
 
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, HessianFacts, NoObserver, NormQueries,
-    Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Estimates, HessianFacts, NoObserver,
+    NormQueries, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
 };
 use dpopt_oracle::{
     Answer, Convexity, Mean, Number, Offers, Oracle, PrivateData, PrivateMean, Question,
@@ -378,6 +378,11 @@ fn sosp_plans(
         };
         let budget = budget(10f64.powf(3.0 * random.uniform()))?;
         let settings = SospSettings::new(STEPS * STEPS);
+        let settings = match random.below(3) {
+            0 => settings.with_estimates(Estimates::Recursive),
+            1 => settings.with_measured_steps(),
+            _ => settings,
+        };
         let anytime = match SospPlan::new(&facts, &hessian, &budget, settings) {
             Ok(plan) => plan,
             Err(PlanError::Uncertifiable { .. } | PlanError::TooFewSteps { .. }) => continue,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dpopt_nonconvex::{
-    NoObserver, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
+    Estimates, NoObserver, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
 };
 use dpopt_oracle::{Answer, Mean, Number, Oracle as _, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, Curator};
@@ -34,59 +34,83 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             records: RECORDS,
             ..facts(adjacency, DIM)
         };
-        let plan: Arc<dyn Plan> = Arc::new(least_epsilon(&facts, None)?);
         let scope = (adjacency, RECORDS);
-        registry.add(walks((GROUP, "certifying"), &plan, scope, None));
-        let escaping = least_epsilon(&facts, Some(TARGETS))?;
-        registry.add(CuratorReplay::new(
-            &format!("{GROUP}/escaping/{adjacency}"),
-            GROUP,
-            adjacency,
-            move |_| {
-                let record = |behaviour, sign| Hostile::new(behaviour, sign);
-                let base = vec![record(Behaviour::Constant, BEND); RECORDS as usize];
-                let contents = [
-                    (
-                        "opposite",
-                        record(Behaviour::Constant, -100.0),
-                        record(Behaviour::Constant, 100.0),
-                    ),
-                    (
-                        "hashed",
-                        record(Behaviour::Hashed, 1.0),
-                        record(Behaviour::Hashed, -1.0),
-                    ),
-                    (
-                        "not a number along some directions",
-                        record(Behaviour::NanSomewhere, 1.0),
-                        record(Behaviour::Hashed, 100.0),
-                    ),
-                    (
-                        "panic",
-                        record(Behaviour::Panics, 1.0),
-                        record(Behaviour::Constant, -1.0),
-                    ),
-                ];
-                neighbours(adjacency, &[base], &contents, &Hostile::nothing())
-            },
-            move |curator, records: &Vec<Hostile>| {
-                let data = private(records, adjacency, RECORDS as usize)?;
-                Ok(walk(&escaping, means(&data, curator)?))
-            },
-        ));
+        for (certifying, escaping, settings) in kinds() {
+            let plan: Arc<dyn Plan> = Arc::new(least_epsilon(&facts, settings)?);
+            registry.add(walks((GROUP, certifying), &plan, scope, None));
+            let plan = least_epsilon(&facts, settings.with_targets(TARGETS))?;
+            registry.add(escapes(escaping, adjacency, plan));
+        }
         registry.add(TranscriptMeter::second_order(adjacency));
         registry.add(TranscriptMeter::second_order_anytime(adjacency));
     }
     canary(registry)
 }
 
+/// What a plan can be made of: names of runs that go on from certificate to certificate, and of runs at a saddle.
+fn kinds() -> [(&'static str, &'static str, SospSettings); 3] {
+    let settings = SospSettings::new(10_000);
+    [
+        (
+            "certifying",
+            "escaping",
+            settings.with_estimates(Estimates::Fresh),
+        ),
+        (
+            "recursive-certifying",
+            "recursive-escaping",
+            settings.with_estimates(Estimates::Recursive),
+        ),
+        (
+            "measured-certifying",
+            "measured-escaping",
+            settings.with_measured_steps(),
+        ),
+    ]
+}
+
+/// A replay of runs at a saddle.
+fn escapes(name: &str, adjacency: Adjacency, plan: SospPlan) -> CuratorReplay<Vec<Hostile>> {
+    CuratorReplay::new(
+        &format!("{GROUP}/{name}/{adjacency}"),
+        GROUP,
+        adjacency,
+        move |_| {
+            let record = |behaviour, sign| Hostile::new(behaviour, sign);
+            let base = vec![record(Behaviour::Constant, BEND); RECORDS as usize];
+            let contents = [
+                (
+                    "opposite",
+                    record(Behaviour::Constant, -100.0),
+                    record(Behaviour::Constant, 100.0),
+                ),
+                (
+                    "hashed",
+                    record(Behaviour::Hashed, 1.0),
+                    record(Behaviour::Hashed, -1.0),
+                ),
+                (
+                    "not a number along some directions",
+                    record(Behaviour::NanSomewhere, 1.0),
+                    record(Behaviour::Hashed, 100.0),
+                ),
+                (
+                    "panic",
+                    record(Behaviour::Panics, 1.0),
+                    record(Behaviour::Constant, -1.0),
+                ),
+            ];
+            neighbours(adjacency, &[base], &contents, &Hostile::nothing())
+        },
+        move |curator, records: &Vec<Hostile>| {
+            let data = private(records, adjacency, RECORDS as usize)?;
+            Ok(walk(&plan, means(&data, curator)?))
+        },
+    )
+}
+
 /// A plan at the least epsilon, of powers of the root of 2, that pays for one: runs use up most of it.
-fn least_epsilon(
-    facts: &PublicFacts,
-    targets: Option<SecondOrderTargets>,
-) -> Result<SospPlan, CheckError> {
-    let mut settings = SospSettings::new(10_000);
-    settings.targets = targets;
+fn least_epsilon(facts: &PublicFacts, settings: SospSettings) -> Result<SospPlan, CheckError> {
     for power in 0..40 {
         let budget = budget(2f64.powf(0.5 * f64::from(power)))?;
         match SospPlan::new(facts, &HESSIANS, &budget, settings) {

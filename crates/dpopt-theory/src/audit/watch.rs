@@ -35,6 +35,8 @@ pub enum WatchedKind {
     Norm,
     /// A mean Hessian, as [`HessianMatrix`](dpopt_oracle::query::HessianMatrix) lays it out.
     Hessian,
+    /// A mean change of values.
+    ValueChange,
 }
 
 /// What slopes were asked for, beside the point: all of it public.
@@ -118,6 +120,12 @@ impl<O: Oracle> Oracle for Watched<O> {
             Question::Hessian { of, .. } => Some(WatchedRelease {
                 point: of.point.to_vec(),
                 kind: WatchedKind::Hessian,
+                ..WatchedRelease::default()
+            }),
+            Question::ValueChange { of, .. } => Some(WatchedRelease {
+                from: Some(of.from.to_vec()),
+                point: of.to.to_vec(),
+                kind: WatchedKind::ValueChange,
                 ..WatchedRelease::default()
             }),
             Question::Slopes { of, .. } => Some(WatchedRelease {

@@ -151,7 +151,6 @@ impl Experiment for RampExperiment {
     fn design(&self, effort: Effort) -> Design {
         let points = match self.claim.axis {
             Axis::Records if self.twin == Twin::AddedMus => half_decades(1e6, 5),
-            Axis::Records if self.estimates == Estimates::Recursive => half_decades(3e4, 7),
             Axis::Records => half_decades(1e4, 7),
             Axis::Dimension => half_decades(10.0, 4),
             _ => (0..7)
