@@ -29,6 +29,8 @@ const HESSIANS: HessianFacts = HessianFacts {
     frobenius: 1.0,
 };
 const MAX_STEPS: u64 = 100_000_000;
+/// Of recursive estimates, which pay for a way and not for the steps that are made on it.
+const MAX_RECURSIVE: u64 = 3_000_000;
 /// Slopes over the planned bound: from runs that are certified at the start to ramps that are left in no time.
 const RATIOS: (f64, f64) = (0.1, 3.0);
 
@@ -114,7 +116,11 @@ fn facts(size: &Size) -> PublicFacts {
 }
 
 fn planned(size: &Size, estimates: Estimates) -> Result<SospPlan, CheckError> {
-    let settings = SospSettings::new(MAX_STEPS).with_estimates(estimates);
+    let most = match estimates {
+        Estimates::Recursive => MAX_RECURSIVE,
+        _ => MAX_STEPS,
+    };
+    let settings = SospSettings::new(most).with_estimates(estimates);
     let budget = size.budget(DELTA)?;
     Ok(SospPlan::new(&facts(size), &HESSIANS, &budget, settings)?)
 }
@@ -132,7 +138,10 @@ fn added(size: &Size) -> Result<SospPlan, CheckError> {
 impl RampExperiment {
     fn size(&self, x: f64) -> Size {
         let size = Size {
-            records: 1_000_000,
+            records: match self.estimates {
+                Estimates::Recursive => 100_000,
+                _ => 1_000_000,
+            },
             dim: 10,
             privacy: match self.claim.axis {
                 Axis::Mu => Privacy::Mu(1.0),
@@ -154,7 +163,7 @@ impl Experiment for RampExperiment {
             Axis::Records => half_decades(1e4, 7),
             Axis::Dimension => half_decades(10.0, 4),
             _ => (0..7)
-                .map(|k| 0.2 * 10f64.powf(f64::from(k) / 6.0))
+                .map(|k| 0.3 * 10f64.powf(f64::from(k) / 6.0))
                 .collect(),
         };
         Design::new(points)
