@@ -82,7 +82,7 @@ pub use recursive::{
     RecursiveSgdPlan, SgdStage, StageOutline,
 };
 pub use registry::{AutoReason, Choice, SOLVERS, auto, solver};
-pub use sosp::{SOSP, SospLevel, SospPlan, SospSettings};
+pub use sosp::{Estimates, SOSP, SospLevel, SospPlan, SospSettings, SospSpider, Steps};
 pub use spider::boost::{SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule};
 pub use spider::normalized::{NORMALIZED_SPIDER, NormalizedSpiderPlan, NormalizedSpiderSchedule};
 pub use spider::sampled::{

@@ -3,7 +3,7 @@
 use dpopt_linalg::MapError;
 use dpopt_oracle::{
     Answer, AskError, Blocks, Books, DataError, Estimate, EstimatorError, Glm, Linear,
-    NotConvexSmooth, Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
+    NotConvexSmooth, Number, Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
 };
 use dpopt_privacy::{PoolError, Refused, UnitError};
 
@@ -402,7 +402,7 @@ impl Output {
     }
 }
 
-/// An oracle for the sum of the field and of the gradient of a regulariser: norms, Hessians and their products are those of the sum. Means stay those
+/// An oracle for the sum of the field and of the gradient of a regulariser: norms, Hessians, their products and changes of values are those of the sum. Means stay those
 /// of the field; the run adds to the estimates that are made of them.
 pub(crate) struct Regularizing<'a> {
     pub(crate) oracle: &'a mut dyn Oracle,
@@ -483,6 +483,15 @@ impl Oracle for Regularizing<'_> {
                     *product += regularizer.curvature(*w) * v;
                 }
                 Ok(Answer::Mean(mean))
+            }
+            Question::ValueChange { of, over, noise } => {
+                let regularizer = added.regularizer();
+                let added = regularizer.value(of.to) - regularizer.value(of.from);
+                let released = self.oracle.value_change(of, over, noise)?;
+                Ok(Answer::Number(Number::new(
+                    released.number + added,
+                    released.noise_std,
+                )))
             }
             other => self.oracle.answer(other),
         }

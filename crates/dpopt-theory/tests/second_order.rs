@@ -2,10 +2,12 @@
 //!
 //! Shares of what is false are held against what is planned by lower Clopper-Pearson limits at 99.9 %; seeds are fixed.
 
+use std::ops::ControlFlow;
+
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    Budget, HessianFacts, NoObserver, Outcome, Plan as _, PublicFacts, SecondOrderTargets,
-    SospPlan, SospSettings, Stop, normal_reach,
+    Budget, Estimates, HessianFacts, NoObserver, Outcome, Plan as _, PublicFacts, Release,
+    SecondOrderTargets, SospPlan, SospSettings, Stop, normal_reach,
 };
 use dpopt_oracle::{Answer, Convexity, Mean, Number, Oracle, Question};
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
@@ -118,6 +120,7 @@ fn single_releases_are_as_rarely_false_as_planned() {
         curvature: 0.5,
     };
     let settings = SospSettings::new(1_000_000)
+        .with_estimates(Estimates::Fresh)
         .with_targets(targets)
         .with_failure(0.5);
     let plan = SospPlan::new(&facts, &ONE, &budget(), settings).unwrap();
@@ -259,6 +262,139 @@ fn runs_leave_the_saddle_that_they_start_at() {
         }
         all.sort_by(f64::total_cmp);
         assert!(all[4] <= most, "n = {records}: median {}", all[4]);
+    }
+}
+
+/// Anchors and changes of a recursive plan, as anybody sees them: the noise of a change is in proportion to the root of its length, what an
+/// estimate has of it is at most twice an anchor's variance, and no way since an anchor is longer than L0/L1.
+#[test]
+fn recursive_estimates_have_the_noise_that_is_planned() {
+    let records = 1_000_000;
+    let settings = SospSettings::new(100_000).with_estimates(Estimates::Recursive);
+    let targets = SecondOrderTargets {
+        gradient: 0.012,
+        curvature: 0.12,
+    };
+    let plan = SospPlan::new(
+        &facts(10, records),
+        &ONE,
+        &budget(),
+        settings.with_targets(targets),
+    );
+    let plan = plan.unwrap();
+    let problem = CubicSaddles::new(10, 1.0, vec![0.3; 10]).unwrap();
+    let mut watched = Watched::new(simulated(&problem, records, 1));
+    let outcome = plan.run(&mut watched, &mut NoObserver).unwrap();
+    assert_eq!(certified(&problem, &outcome), (true, false));
+    let means = watched.releases().iter();
+    let means = means.filter(|release| release.kind == WatchedKind::Mean);
+    let (mut anchor, mut variance, mut way) = (0.0, 0.0, 0.0);
+    let (mut anchors, mut changes) = (0, 0);
+    for release in means {
+        let own = release.deviation.powi(2);
+        match &release.from {
+            None => {
+                (anchor, variance, way) = (own, own, 0.0);
+                anchors += 1;
+            }
+            Some(from) => {
+                let length = dpopt_linalg::distance(from, &release.point);
+                assert!((own / (anchor * length) - 1.0).abs() < 1e-9);
+                (variance, way) = (variance + own, way + length);
+                changes += 1;
+            }
+        }
+        assert!(variance <= 2.0 * anchor * (1.0 + 1e-9) && way <= 1.0 + 1e-12);
+    }
+    let planned = 2.0 * plan.level().gradient_multiplier.powi(-2).recip();
+    let unit = 2.0 / records as f64;
+    assert!((2.0 * anchor / (planned * unit * unit) - 1.0).abs() < 1e-9);
+    assert!(anchors > 1 && changes > 20, "{anchors} {changes}");
+}
+
+/// Where the estimate is too short to tell the side of an escape a coin does: of 40 runs with one and the same estimate some go to either side
+/// (all to one: 2 in 2^40). Where it is long enough none goes along it.
+#[test]
+fn sides_of_escapes_are_coins_or_against_the_estimate() {
+    let settings = SospSettings::new(100_000).with_estimates(Estimates::Recursive);
+    let targets = SecondOrderTargets {
+        gradient: 0.03,
+        curvature: 0.2,
+    };
+    let plan = SospPlan::new(
+        &facts(2, 1_000_000),
+        &ONE,
+        &budget(),
+        settings.with_targets(targets),
+    );
+    let plan = plan.unwrap();
+    let level = plan.level();
+    let error = level.spider.unwrap().error;
+    assert!(level.spider.unwrap().reach.is_some() && 1.01 * error < level.candidate);
+    let problem = CubicSaddles::new(2, 1.0, vec![0.5, -0.5]).unwrap();
+    assert!((problem.least_eigenvalue(&[0.0; 2]) + 0.5).abs() < 1e-12);
+    let sides = |slope: f64| -> Vec<bool> {
+        let side = |seed| {
+            let mut oracle = Around::new(
+                simulated(&problem, 1_000_000, seed),
+                move |inner: &mut _, question: Question<'_>| {
+                    let gradient = matches!(question, Question::Mean { .. });
+                    Ok(match Oracle::answer(inner, question)? {
+                        Answer::Mean(x) if gradient => {
+                            Answer::Mean(Mean::new(vec![slope, 0.0], x.noise_std))
+                        }
+                        other => other,
+                    })
+                },
+            );
+            let mut moved = None;
+            let mut watch = |release: &Release<'_>| {
+                if release.point[0] == 0.0 {
+                    return ControlFlow::Continue(());
+                }
+                moved = Some(release.point[0] > 0.0);
+                ControlFlow::Break(())
+            };
+            plan.run(&mut oracle, &mut watch).unwrap();
+            moved.expect("no escape")
+        };
+        (0..40).map(side).collect()
+    };
+    let near = sides(0.5 * error);
+    assert!(near.contains(&true) && near.contains(&false));
+    assert!(!sides(1.01 * error).contains(&true));
+    assert!(!sides(-1.01 * error).contains(&false));
+}
+
+/// Steps that are measured, with nothing known of L1 and rho: the start is left, and what is certified is true.
+#[test]
+fn measured_steps_leave_saddles_without_smoothness() {
+    let wells = Wells::new(20, 0.1, vec![0.5, 0.25, 0.125]).unwrap();
+    let known = dpopt_theory::Problem::constants(&wells);
+    for records in [100_000, 1_000_000] {
+        let facts = PublicFacts {
+            lipschitz: known.lipschitz,
+            smoothness: f64::INFINITY,
+            initial_gap: known.initial_gap,
+            ..facts(20, records)
+        };
+        let hessian = HessianFacts {
+            lipschitz: f64::INFINITY,
+            frobenius: known.hessian_frobenius,
+        };
+        let settings = SospSettings::new(100_000).with_measured_steps();
+        let plan = SospPlan::new(&facts, &hessian, &budget(), settings).unwrap();
+        assert_eq!(plan.bound(), None);
+        let mut left = 0;
+        for seed in 0..9 {
+            let outcome = plan
+                .run(&mut simulated(&wells, records, seed), &mut NoObserver)
+                .unwrap();
+            let (made, wrong) = certified(&wells, &outcome);
+            assert!(!wrong, "{outcome:?}");
+            left += u64::from(made && norm(&outcome.point) > 0.1);
+        }
+        assert!(left >= 7, "n = {records}: {left}");
     }
 }
 

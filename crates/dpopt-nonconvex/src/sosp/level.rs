@@ -21,6 +21,8 @@ const LENGTHS: [f64; 8] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08, 0.04];
 const RATIOS: [f64; 6] = [0.5, 0.7, 1.0, 1.4, 2.0, 2.8];
 /// alpha - alpha_B in standard deviations of the norm beyond the margin, to try.
 const BEYOND: [f64; 3] = [0.0, 1.0, 2.0];
+/// h/lambda to try: what is left of lambda when the noise of the Hessian is taken from it.
+pub(super) const LEFT: [f64; 9] = [0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 
 /// What the cost of a level hangs on.
 #[derive(Debug, Clone, Copy)]
@@ -34,9 +36,55 @@ pub(super) struct Problem<'a> {
     pub(super) false_certificate: f64,
     /// With what probability a run may cost more than [`SospLevel::cost`] or end in no certificate, beside that.
     pub(super) failure: f64,
+    pub(super) estimates: Estimates,
+    pub(super) steps: Steps,
+}
+
+/// Where the lengths of steps come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Steps {
+    /// From L1 and rho.
+    #[default]
+    Planned,
+    /// From released changes of values: half as far each time until F is seen to fall. L1 and rho may be infinite. Estimates are fresh, and
+    /// nothing is stated before the run; what it certifies is as good.
+    Measured,
+}
+
+/// Of which kind the estimates of the gradient are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Estimates {
+    /// Whichever promises more for the budget, level by level.
+    #[default]
+    Cheaper,
+    /// A fresh gradient at each step.
+    Fresh,
+    /// Spider: an anchor, and the changes since.
+    Recursive,
 }
 
 impl Problem<'_> {
+    /// z of a Hessian after which the bend h of a saddle is at least `left` lambda, with so many deviations between; none where rounding
+    /// leaves no room for noise.
+    pub(super) fn hessian_multiplier(
+        &self,
+        targets: SecondOrderTargets,
+        left: f64,
+        deviations: f64,
+    ) -> Option<f64> {
+        let lambda = targets.curvature;
+        let (dim, frobenius) = (self.facts.dim, self.hessian.frobenius);
+        let rounding = PublicFacts::rounding(frobenius, dim * (dim + 1) / 2)
+            // Of the eigenvalue iteration.
+            + 16.0 * (dim * dim) as f64 * f64::EPSILON * (frobenius + lambda);
+        let std = ((1.0 - left) * lambda - 2.0 * rounding) / deviations;
+        (std > 0.0).then(|| std / self.facts.noise_std(frobenius, 1.0))
+    }
+
     /// d sigma^2/alpha^2 so small that the sign of a curvature step costs next to nothing.
     fn least_share(&self, targets: SecondOrderTargets) -> f64 {
         let scale = self.hessian.lipschitz * targets.gradient;
@@ -54,7 +102,7 @@ pub struct SospLevel {
     pub targets: SecondOrderTargets,
     /// eta.
     pub step_size: f64,
-    /// z of a gradient.
+    /// z of a gradient, or of an anchor.
     pub gradient_multiplier: f64,
     /// z of a norm.
     pub norm_multiplier: f64,
@@ -74,10 +122,36 @@ pub struct SospLevel {
     pub sign_error: f64,
     /// Most gradients that are released at this level.
     pub most_steps: u64,
+    /// Most norms.
+    pub most_norms: u64,
     /// Most Hessians, or episodes.
     pub most_hessians: u64,
-    /// What the level costs at most, with the planned probability, in squared mu.
+    /// What recursive estimates have beside this; none for fresh ones.
+    pub spider: Option<SospSpider>,
+    /// z of a change of values over a step, where the steps are measured and not planned. Then the step size is 0.
+    pub change_multiplier: Option<f64>,
+    /// What the level costs at most, with the planned probability, in squared mu; where steps are measured, what it is thought to cost.
     pub cost: f64,
+}
+
+/// What recursive estimates have beside what a [`SospLevel`] has with fresh ones.
+///
+/// # Formula
+/// An anchor has multiplier z, a change over a length l has z sqrt(path/l), and there is an anchor where the changes since the last one would
+/// be longer than `path` together, or the next one half as long by itself: with path = L0/L1 the noise variance of changes is in proportion to their length, at most that of the
+/// anchor, and so is what they cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SospSpider {
+    /// L0/L1.
+    pub path: f64,
+    /// gamma: no estimate is farther off, with the planned probability.
+    pub error: f64,
+    /// rho/h times the length of an escape, if its side is drawn where the estimate is too short to tell it; none: its side is that of the
+    /// estimate, and its length accounts for it.
+    pub reach: Option<f64>,
+    /// Most anchors that are released at a level.
+    pub most_anchors: u64,
 }
 
 impl SospLevel {
@@ -94,14 +168,18 @@ impl SospLevel {
     /// How far to go along a direction u with <u, hess F u> <= -h.
     ///
     /// # Formula
-    /// The r at which h r^2/2 - rho r^3/6 - e_s r is largest: (h + sqrt(h^2 - 2 rho e_s))/rho.
+    /// The r at which h r^2/2 - rho r^3/6 - e_s r is largest: (h + sqrt(h^2 - 2 rho e_s))/rho. Where a coin may choose the side: the planned
+    /// multiple of h/rho.
     #[must_use]
     pub fn escape_length(&self, hessian_lipschitz: f64, bend: f64) -> f64 {
-        escape_length(hessian_lipschitz, bend, self.sign_error)
+        match self.spider.and_then(|spider| spider.reach) {
+            Some(reach) => reach * bend.max(0.0) / hessian_lipschitz,
+            None => escape_length(hessian_lipschitz, bend, self.sign_error),
+        }
     }
 }
 
-/// The cheapest level with these targets whose dearest run is bounded; none where there is none.
+/// The cheapest level of fresh gradients with these targets whose dearest run is bounded; none where there is none.
 ///
 /// # Formula
 /// `docs/theory/sosp.md`, "The plan". With sigma the noise of a gradient per coordinate, c = L1 eta, a = eta (1 - c/2), b = eta (1 - c),
@@ -110,7 +188,7 @@ impl SospLevel {
 /// F0 >= T D + K Phi - rest, cost <= T c_1 + attempts (c_1 + c_2) + (K + 1) c_H,
 ///
 /// D = (1 - eps) a alpha_B^2 - (eta c/2) sigma^2 d and Phi = h r^2/2 - rho r^3/6 - e_s r less what the attempts lose.
-pub(super) fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> {
+pub(super) fn fresh(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> {
     let episodes = Episodes::new(of, targets);
     let mut best: Option<SospLevel> = None;
     let mut caps = (16.0, 64.0);
@@ -305,7 +383,10 @@ impl<'a> Trial<'a> {
             operator: self.operator,
             sign_error: self.sign_error,
             most_steps: (self.steps as u64).min(self.of.most_steps),
+            most_norms: (self.steps as u64).min(self.of.most_steps),
             most_hessians: self.hessians as u64,
+            spider: None,
+            change_multiplier: None,
             cost,
         };
         (cost.is_finite()).then_some((level, hessians, steps))

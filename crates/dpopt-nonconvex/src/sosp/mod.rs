@@ -2,12 +2,14 @@
 
 mod curvature;
 mod level;
+mod measured;
 mod plan;
 mod planner;
+mod spider;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-pub use level::SospLevel;
+pub use level::{Estimates, SospLevel, SospSpider, Steps};
 pub use plan::SOSP;
 pub use planner::{SospPlan, SospSettings};

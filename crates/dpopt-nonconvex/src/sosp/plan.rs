@@ -6,7 +6,7 @@ use dpopt_solver::{
     Value, Walk,
 };
 
-use super::level::SospLevel;
+use super::level::{SospLevel, SospSpider, Steps};
 use super::planner::{NAME, SospPlan, SospSettings};
 use super::walk::SospWalk;
 
@@ -14,7 +14,7 @@ use super::walk::SospWalk;
 pub static SOSP: Solver = Solver {
     name: NAME,
     summary: "no saddle: gradient and least eigenvalue certified, all records",
-    paper: "Liu and Talwar 2025 (arXiv 2410.07502), with fresh gradients and whole Hessians",
+    paper: "Liu and Talwar 2025 (arXiv 2410.07502), on all records: fresh or recursive estimates, whole Hessians",
     needs: Needs {
         hessian: true,
         ..Needs::NOTHING
@@ -58,7 +58,10 @@ impl Plan for SospPlan {
             operator,
             sign_error,
             most_steps,
+            most_norms,
             most_hessians,
+            spider,
+            change_multiplier,
             cost,
         } = self.first;
         let mut items = vec![
@@ -78,10 +81,25 @@ impl Plan for SospPlan {
             Item::ratio("operator", operator),
             Item::number("sign_error", sign_error, Unit::GRADIENT),
             Item::count("most_steps", most_steps),
+            Item::count("most_norms", most_norms),
             Item::count("most_hessians", most_hessians),
             Item::ratio("share_in_the_worst_case", cost / (self.mu * self.mu)),
+            Item::plain("recursive", Value::Flag(spider.is_some())),
         ];
         items.extend(Episode::items(episode.as_ref()));
+        if let Some(SospSpider {
+            path,
+            error,
+            reach,
+            most_anchors,
+        }) = spider
+        {
+            items.push(Item::number("path", path, Unit::LENGTH));
+            items.push(Item::number("error", error, Unit::GRADIENT));
+            items.extend(reach.map(|reach| Item::ratio("escape_reach", reach)));
+            items.push(Item::count("most_anchors", most_anchors));
+        }
+        items.extend(change_multiplier.map(|z| Item::ratio("change_multiplier", z)));
         items
     }
 
@@ -94,7 +112,11 @@ impl Plan for SospPlan {
             Some(_) => Offers::HESSIAN_PRODUCTS,
             None => Offers::HESSIANS,
         };
-        Offers::MEANS | Offers::NORMS | curvature
+        let needed = Offers::MEANS | Offers::NORMS | curvature;
+        match self.settings.steps {
+            Steps::Planned => needed,
+            Steps::Measured => needed | Offers::VALUE_CHANGES,
+        }
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {

@@ -8,7 +8,8 @@ use dpopt_solver::{
     PublicFacts, SecondOrderTargets, Terms,
 };
 
-use super::level::{Problem, SospLevel, cheapest};
+use super::level::{Estimates, Problem, SospLevel, Steps, fresh};
+use super::{measured, spider};
 
 pub(super) const NAME: &str = "sosp";
 /// From one level to the next, alpha is divided by this. A choice.
@@ -33,6 +34,10 @@ pub struct SospSettings {
     pub max_steps: u64,
     /// How curvature is told.
     pub curvature_by: CurvatureBy,
+    /// Of which kind the estimates are.
+    pub estimates: Estimates,
+    /// Where the lengths of steps come from.
+    pub steps: Steps,
 }
 
 impl SospSettings {
@@ -44,6 +49,8 @@ impl SospSettings {
             failure: 0.05,
             max_steps,
             curvature_by: CurvatureBy::default(),
+            estimates: Estimates::default(),
+            steps: Steps::default(),
         }
     }
 
@@ -65,6 +72,22 @@ impl SospSettings {
         }
     }
 
+    /// With estimates of this kind.
+    #[must_use]
+    pub fn with_estimates(self, estimates: Estimates) -> Self {
+        Self { estimates, ..self }
+    }
+
+    /// With steps that are measured: no L1 and no rho. Curvature is then told by whole Hessians.
+    #[must_use]
+    pub fn with_measured_steps(self) -> Self {
+        Self {
+            steps: Steps::Measured,
+            curvature_by: CurvatureBy::Hessians,
+            ..self
+        }
+    }
+
     /// With this probability of failure.
     #[must_use]
     pub fn with_failure(self, failure: f64) -> Self {
@@ -76,7 +99,8 @@ impl SospSettings {
 /// eigenvectors and ends in a certificate.
 ///
 /// # Formula
-/// Each step releases a fresh gradient g'. Where ||g'|| <= theta the norm of the gradient is released by itself, and where that certifies
+/// Each step releases an estimate g' of the gradient: a fresh one, or an anchor and the changes since ([`SospSpider`](super::SospSpider)),
+/// whichever promises more. With fresh ones, where ||g'|| <= theta the norm of the gradient is released by itself, and where that certifies
 /// ||grad F(w)|| <= alpha the Hessian H' too. Its least eigenvalue lambda' certifies lambda_min(hess F(w)) >= -lambda, or its eigenvector u
 /// is a direction of negative curvature, along which the walk goes r u, against g'. Above 1,024 dimensions, or where it is cheaper or asked for
 /// ([`CurvatureBy`]), an [`Episode`](dpopt_solver::Episode) of products with the Hessian tells the same. Otherwise it goes -eta g'. The plan is the least
@@ -108,8 +132,16 @@ impl SospPlan {
         budget: &Budget,
         settings: SospSettings,
     ) -> Result<Self, PlanError> {
-        facts.check()?;
-        hessian.check_beside(facts)?;
+        match settings.steps {
+            Steps::Planned => {
+                facts.check()?;
+                hessian.check_beside(facts)?;
+            }
+            Steps::Measured => {
+                facts.check_lipschitz()?;
+                PlanError::positive("hessian_frobenius", hessian.frobenius)?;
+            }
+        }
         let failure = settings.failure;
         if !(failure > 0.0 && failure < 1.0) {
             let (name, value) = ("failure", failure);
@@ -138,7 +170,11 @@ impl SospPlan {
             .bounding(BoundedQuantity::GradientNorm, BoundSense::WithProbability)
             .with_gradients(records * (2.0 * first.most_steps as f64 + hessians))
             .with_curvature(first.targets.curvature)
-            .stating(Some(first.targets.gradient));
+            .certifying()
+            .stating(match settings.steps {
+                Steps::Planned => Some(first.targets.gradient),
+                Steps::Measured => None,
+            });
         Ok(Self {
             terms,
             hessian: *hessian,
@@ -215,13 +251,40 @@ fn problem<'a>(
         most_steps: settings.max_steps,
         false_certificate: 0.5 * settings.failure * share,
         failure: 0.5 * settings.failure,
+        estimates: settings.estimates,
+        steps: settings.steps,
+    }
+}
+
+/// The cheapest level with these targets; none where there is none.
+fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> {
+    if of.steps == Steps::Measured {
+        return measured::level(of, targets);
+    }
+    let recursive = match of.estimates {
+        Estimates::Fresh => None,
+        // Planned with whole Hessians only.
+        _ if of.by == CurvatureBy::Episodes => None,
+        _ => spider::cheapest(of, targets),
+    };
+    let fresh = match of.estimates {
+        Estimates::Recursive => None,
+        _ => fresh(of, targets),
+    };
+    match (recursive, fresh) {
+        (Some(one), Some(other)) if one.cost < other.cost => Some(one),
+        (one, other) => other.or(one),
     }
 }
 
 /// alpha, and the lambda that goes with it where none was asked for: sqrt(rho alpha), but no less than a Hessian tells for a
 /// twentieth of the budget, and at most 0.9 L1.
 fn coupled(of: &Problem<'_>, alpha: f64, mu: f64) -> SecondOrderTargets {
-    let targets = SecondOrderTargets::coupled(alpha, of.hessian.lipschitz);
+    let rho = match of.hessian.lipschitz.is_finite() {
+        true => of.hessian.lipschitz,
+        false => 0.0,
+    };
+    let targets = SecondOrderTargets::coupled(alpha, rho);
     let (root, z) = ((of.facts.dim as f64).sqrt(), HESSIAN_SHARE.powf(-0.5) / mu);
     let told = 2.0 * (2f64.sqrt() * root + QUANTILES);
     let by_hessians = told * of.facts.noise_std(of.hessian.frobenius, z);
@@ -237,14 +300,22 @@ fn coupled(of: &Problem<'_>, alpha: f64, mu: f64) -> SecondOrderTargets {
         curvature: targets
             .curvature
             .max(least)
-            .min(MOST_CURVATURE * of.facts.smoothness),
+            .min(MOST_CURVATURE * most_curved(of)),
         ..targets
+    }
+}
+
+/// No Hessian has a lower eigenvalue than minus this: L1, or C_F where that is not known.
+fn most_curved(of: &Problem<'_>) -> f64 {
+    match of.steps {
+        Steps::Planned => of.facts.smoothness,
+        Steps::Measured => of.facts.smoothness.min(of.hessian.frobenius),
     }
 }
 
 /// The cheapest level for these targets, if the budget pays for it.
 fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospLevel, PlanError> {
-    let limits = (of.facts.lipschitz, of.facts.smoothness);
+    let limits = (of.facts.lipschitz, most_curved(of));
     for (name, value, limit) in [
         ("the gradient that is asked for", targets.gradient, limits.0),
         (

@@ -1,6 +1,6 @@
 //! The walk: descend, and at a candidate certify, escape or go on.
 
-use dpopt_linalg::{add_scaled, norm};
+use dpopt_linalg::{add_scaled, distance, dot, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
@@ -8,7 +8,8 @@ use dpopt_solver::{
     Stop, Walk, paid,
 };
 
-use super::level::SospLevel;
+use super::level::{SospLevel, SospSpider};
+use super::measured::{Backtracking, escape_falls, farthest, step_falls};
 use super::planner::SospPlan;
 use crate::saddle::{self, Curved, Lowest, is_near};
 
@@ -23,6 +24,11 @@ pub(super) struct SospWalk<'a> {
     steps: u64,
     norms_here: u64,
     hessians: u64,
+    /// Anchors of this level so far, and how long the changes since the last one are together.
+    anchors: u64,
+    path: f64,
+    /// Whether the next estimate is to be an anchor whatever the path is.
+    anew: bool,
     /// Squared mu of all releases so far.
     spent: f64,
     running: Running,
@@ -30,6 +36,9 @@ pub(super) struct SospWalk<'a> {
     at: Vec<f64>,
     /// The estimate there, with that of a regulariser, if it is so short that the norm is to be released.
     candidate: Option<Vec<f64>>,
+    /// The estimate there, where how far to go along it is to be measured; the last such eta, 0 before the first.
+    downhill: Option<Vec<f64>>,
+    eta: f64,
     /// The last point that was certified, and what of it.
     best: Option<(Vec<f64>, SecondOrderTargets)>,
     norms: u64,
@@ -61,10 +70,15 @@ impl<'a> SospWalk<'a> {
             steps: 0,
             norms_here: 0,
             hessians: 0,
+            anchors: 0,
+            path: 0.0,
+            anew: true,
             spent: 0.0,
             running: Running::new(start.len(), clip),
             at: start.to_vec(),
             candidate: None,
+            downhill: None,
+            eta: 0.0,
             best: None,
             norms: 0,
             norm: None,
@@ -80,24 +94,62 @@ impl<'a> SospWalk<'a> {
         }
     }
 
-    /// What a candidate is, by a norm and a Hessian.
+    /// What a candidate is, by a norm and a Hessian: the one first that more candidates fail. Fresh estimates are of long gradients more
+    /// often than not; recursive ones that are short are of short ones, and then it is the curvature that is in doubt.
     fn resolve(&mut self, step: u64, oracle: &mut dyn Oracle) -> Result<Found, AskError> {
+        let recursive = self.level.spider.is_some();
+        let (mut norm, mut curvature) = (None, None);
+        for of_norm in [!recursive, recursive] {
+            if of_norm {
+                match self.norm_here(step, oracle)? {
+                    Ok(found) if found.upper <= self.level.targets.gradient => norm = Some(found),
+                    // NaN is no certificate.
+                    Ok(_) => return Ok(Found::Long),
+                    Err(stop) => return Ok(Found::Nothing(stop)),
+                }
+            } else {
+                match self.curvature_here(oracle)? {
+                    Ok(Found::Certified(found)) => curvature = Some(found.curvature),
+                    Ok(found) => return Ok(found),
+                    Err(stop) => return Ok(Found::Nothing(stop)),
+                }
+            }
+        }
+        let (Some(norm), Some(curvature)) = (norm, curvature) else {
+            return Ok(Found::Long);
+        };
+        self.norm = Some(norm);
+        Ok(Found::Certified(SecondOrderTargets {
+            // No length is below 0: then this limit is one of the few that are wrong, and the target says what was asked.
+            gradient: if norm.upper > 0.0 {
+                norm.upper
+            } else {
+                self.level.targets.gradient
+            },
+            curvature,
+        }))
+    }
+
+    /// The norm here, released by itself; why there is none.
+    fn norm_here(
+        &mut self,
+        step: u64,
+        oracle: &mut dyn Oracle,
+    ) -> Result<Result<ReleasedNorm, Stop>, AskError> {
         let level = self.level;
-        let unpaid = Found::Nothing(Stop::BudgetUsed);
-        let Ok(norm_z) = NoiseMultiplier::new(level.norm_multiplier) else {
-            return Ok(unpaid);
+        let Ok(multiplier) = NoiseMultiplier::new(level.norm_multiplier) else {
+            return Ok(Err(Stop::BudgetUsed));
         };
         let field = Linear::field(&self.at, self.clip);
-        let Some(released) = paid(oracle.norm(field, &[], Which::All, norm_z))? else {
-            return Ok(unpaid);
+        let Some(released) = paid(oracle.norm(field, &[], Which::All, multiplier))? else {
+            return Ok(Err(Stop::BudgetUsed));
         };
-        self.spent += norm_z.get().powi(-2);
+        self.spent += multiplier.get().powi(-2);
         self.norms += 1;
         self.norms_here += 1;
-        let dim = self.at.len();
         let upper = released.number
             + level.norm_quantile * released.noise_std
-            + PublicFacts::rounding(self.clip.get(), dim);
+            + PublicFacts::rounding(self.clip.get(), self.at.len());
         let found = ReleasedNorm {
             // The step at whose gradient this point became a candidate.
             step: step.saturating_sub(1),
@@ -108,27 +160,20 @@ impl<'a> SospWalk<'a> {
         if self.best.is_none() {
             self.norm = Some(found);
         }
-        // NaN is no certificate.
-        if !(upper <= level.targets.gradient) {
-            return Ok(Found::Long);
-        }
+        Ok(Ok(found))
+    }
+
+    /// Whether all eigenvalues of the Hessian here are above -lambda: a saddle, or certified of a gradient of any length; why that is not known.
+    fn curvature_here(&mut self, oracle: &mut dyn Oracle) -> Result<Result<Found, Stop>, AskError> {
         self.hessians += 1;
         Ok(match self.curvature(oracle)? {
-            None => unpaid,
-            Some(Curved::Diverged) => Found::Nothing(Stop::Diverged),
-            Some(Curved::Saddle { direction, bend }) => Found::Saddle { direction, bend },
-            Some(Curved::Flat { low }) => {
-                self.norm = Some(found);
-                Found::Certified(SecondOrderTargets {
-                    // No length is below 0: then this limit is one of the few that are wrong, and the target says what was asked.
-                    gradient: if upper > 0.0 {
-                        upper
-                    } else {
-                        level.targets.gradient
-                    },
-                    curvature: (-low).max(0.0),
-                })
-            }
+            None => Err(Stop::BudgetUsed),
+            Some(Curved::Diverged) => Err(Stop::Diverged),
+            Some(Curved::Saddle { direction, bend }) => Ok(Found::Saddle { direction, bend }),
+            Some(Curved::Flat { low }) => Ok(Found::Certified(SecondOrderTargets {
+                gradient: f64::INFINITY,
+                curvature: (-low).max(0.0),
+            })),
         })
     }
 
@@ -180,10 +225,34 @@ impl<'a> SospWalk<'a> {
     ) -> Result<(), AskError> {
         match self.resolve(step, oracle)? {
             Found::Nothing(stop) => self.stop = Some(self.ended(stop)),
-            Found::Long => add_scaled(&mut self.at, -self.level.step_size, gradient),
+            // The error of a recursive estimate stays with it, so another is asked for in place of a step.
+            Found::Long if self.level.spider.is_some() => self.anew = true,
+            Found::Long => self.descend(gradient, oracle)?,
+            Found::Saddle { direction, bend } if self.level.change_multiplier.is_some() => {
+                let side = if dot(gradient, &direction) > 0.0 {
+                    -1.0
+                } else {
+                    1.0
+                };
+                let direction: Vec<f64> = direction.iter().map(|u| side * u).collect();
+                let falls = escape_falls(bend);
+                let farthest = farthest(self.plan.terms.facts().initial_gap, falls(1.0), 2.0);
+                self.measured(oracle, &direction, farthest, falls)?;
+            }
             Found::Saddle { direction, bend } => {
                 let length = self.level.escape_length(self.plan.hessian.lipschitz, bend);
-                saddle::leave(&mut self.at, gradient, &direction, length);
+                match self.level.spider {
+                    // The estimate does not tell the side: a public coin does.
+                    Some(SospSpider {
+                        error,
+                        reach: Some(_),
+                        ..
+                    }) if dot(gradient, &direction).abs() < error => {
+                        let side = [-1.0, 1.0][(oracle.books().draw_index(2) & 1) as usize];
+                        add_scaled(&mut self.at, side * length, &direction);
+                    }
+                    _ => saddle::leave(&mut self.at, gradient, &direction, length),
+                }
             }
             Found::Certified(reached) => {
                 self.best = Some((self.at.clone(), reached));
@@ -191,6 +260,7 @@ impl<'a> SospWalk<'a> {
                     Some((number, level)) => {
                         (self.number, self.level) = (number, level);
                         (self.steps, self.norms_here, self.hessians) = (0, 0, 0);
+                        (self.anchors, self.anew) = (0, true);
                     }
                     None => self.stop = Some(Stop::Certified),
                 }
@@ -199,16 +269,86 @@ impl<'a> SospWalk<'a> {
         Ok(())
     }
 
+    /// A step against an estimate, of the planned size or of a measured one.
+    fn descend(&mut self, gradient: &[f64], oracle: &mut dyn Oracle) -> Result<(), AskError> {
+        if self.level.change_multiplier.is_none() {
+            add_scaled(&mut self.at, -self.level.step_size, gradient);
+            return Ok(());
+        }
+        let against: Vec<f64> = gradient.iter().map(|g| -g).collect();
+        let falls = step_falls(dot(gradient, gradient));
+        let mut most = farthest(self.plan.terms.facts().initial_gap, falls(1.0), 1.0);
+        if self.eta > 0.0 {
+            most = most.min(2.0 * self.eta);
+        }
+        self.eta = self
+            .measured(oracle, &against, most, falls)?
+            .unwrap_or(self.eta);
+        Ok(())
+    }
+
+    /// Goes as far along `direction` as is seen to gain enough, and says which multiple of it that is; stops where nothing is, or the budget
+    /// does not pay for a trial and a certificate after it.
+    fn measured(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        direction: &[f64],
+        farthest: f64,
+        falls: impl Fn(f64) -> f64,
+    ) -> Result<Option<f64>, AskError> {
+        let multiplier = NoiseMultiplier::new(self.level.change_multiplier.unwrap_or(f64::NAN));
+        let Ok(multiplier) = multiplier else {
+            self.stop = Some(self.ended(Stop::BudgetUsed));
+            return Ok(None);
+        };
+        let search = Backtracking {
+            at: &self.at,
+            direction,
+            length: norm(direction),
+            lipschitz: self.clip.get(),
+            multiplier,
+        };
+        let after = self.level.certificate_cost() + self.level.gradient_multiplier.powi(-2);
+        let left = self.plan.mu * self.plan.mu - self.spent - after;
+        let (found, spent) = search.search(oracle, farthest, falls, left)?;
+        self.spent += spent;
+        match found {
+            Some(multiple) => add_scaled(&mut self.at, multiple, direction),
+            None => self.stop = Some(self.ended(Stop::BudgetUsed)),
+        }
+        Ok(found)
+    }
+
+    /// How the next estimate is made: its kind, its noise multiplier, and how long the changes since the last anchor are with it.
+    fn next(&self) -> (ReleaseKind, f64, f64) {
+        let anchor = (ReleaseKind::Anchor, self.level.gradient_multiplier, 0.0);
+        let Some(SospSpider { path: most, .. }) = self.level.spider else {
+            return anchor;
+        };
+        let length = distance(&self.at, &self.running.released().point);
+        let path = self.path + length;
+        // Without a change nothing would be released, and one that is not a number is too long.
+        if self.anew || length == 0.0 || !(path <= most && length < 0.5 * most) {
+            return anchor;
+        }
+        let multiplier = self.level.gradient_multiplier * (most / length).sqrt();
+        (ReleaseKind::Variation, multiplier, path)
+    }
+
     /// Why another gradient is of no use, if it is not.
-    fn pointless(&self, multiplier: NoiseMultiplier) -> Option<Stop> {
+    fn pointless(&self, kind: ReleaseKind, multiplier: NoiseMultiplier) -> Option<Stop> {
         let SospLevel {
             most_steps,
+            most_norms,
             most_hessians,
+            spider,
             ..
         } = self.level;
+        let most_anchors = spider.map_or(u64::MAX, |spider| spider.most_anchors);
         if self.steps >= most_steps
-            || self.norms_here >= most_steps
+            || self.norms_here >= most_norms
             || self.hessians >= most_hessians
+            || (kind == ReleaseKind::Anchor && self.anchors >= most_anchors)
         {
             return Some(self.ended(Stop::StepCap));
         }
@@ -227,6 +367,8 @@ impl Walk for SospWalk<'_> {
     ) -> Result<Asked<'_>, AskError> {
         if let Some(gradient) = self.candidate.take() {
             self.leave(step, &gradient, oracle)?;
+        } else if let Some(gradient) = self.downhill.take() {
+            self.descend(&gradient, oracle)?;
         }
         if let Some(stop) = self.stop {
             return Ok(Asked::Nothing(stop));
@@ -234,29 +376,36 @@ impl Walk for SospWalk<'_> {
         if !is_near(&self.at) {
             return Ok(Asked::Nothing(self.ended(Stop::Diverged)));
         }
-        let multiplier = NoiseMultiplier::new(self.level.gradient_multiplier);
-        let Ok(multiplier) = multiplier else {
+        let (kind, multiplier, path) = self.next();
+        let Ok(multiplier) = NoiseMultiplier::new(multiplier) else {
             return Ok(Asked::Nothing(self.ended(Stop::BudgetUsed)));
         };
-        if let Some(stop) = self.pointless(multiplier) {
+        if let Some(stop) = self.pointless(kind, multiplier) {
             return Ok(Asked::Nothing(stop));
         }
-        let released = self
-            .running
-            .anchor(oracle, &self.at, Which::All, multiplier);
+        let released = match kind {
+            ReleaseKind::Variation => self.running.vary(oracle, &self.at, Which::All, multiplier),
+            _ => self
+                .running
+                .anchor(oracle, &self.at, Which::All, multiplier),
+        };
         if paid(released)?.is_none() {
             return Ok(Asked::Nothing(self.ended(Stop::BudgetUsed)));
         }
         self.spent += multiplier.get().powi(-2);
         self.steps += 1;
+        self.anchors += u64::from(kind == ReleaseKind::Anchor);
+        (self.path, self.anew) = (path, false);
         let estimate = self.running.released().estimate();
-        Ok(Asked::estimate_at(ReleaseKind::Anchor, &self.at, estimate))
+        Ok(Asked::estimate_at(kind, &self.at, estimate))
     }
 
     /// A candidate stays where it is until it is resolved.
     fn step(&mut self, _: &[f64], gradient: &[f64], next: &mut [f64]) {
         if norm(gradient) <= self.level.candidate {
             self.candidate = Some(gradient.to_vec());
+        } else if self.level.change_multiplier.is_some() {
+            self.downhill = Some(gradient.to_vec());
         } else {
             add_scaled(&mut self.at, -self.level.step_size, gradient);
         }

@@ -329,6 +329,47 @@ fn an_oracle_without_hessians_is_refused_before_anything_is_reserved() {
     assert_eq!(means.curator().reserved(), dpopt_privacy::Event::NoOp);
 }
 
+/// No L1 and no rho, on private records.
+#[test]
+fn measured_steps_end_in_a_certificate_that_is_true() {
+    let (facts, hessian) = facts();
+    let facts = PublicFacts {
+        smoothness: f64::INFINITY,
+        ..facts
+    };
+    let hessian = HessianFacts {
+        lipschitz: f64::INFINITY,
+        ..hessian
+    };
+    let budget = budget(8.0);
+    let settings = SospSettings::new(10_000).with_measured_steps();
+    let plan = SospPlan::new(&facts, &hessian, &budget, settings).unwrap();
+    assert_eq!(plan.bound(), None);
+    let outcome = run(&plan, 1);
+    assert_eq!(outcome.stop, Stop::Certified, "{outcome:?}");
+    assert!(norm(&outcome.point) > 0.3, "{outcome:?}");
+    true_bound(&outcome);
+    assert!(outcome.counts.values > 0.0);
+    let (_, epsilon) =
+        Accountant::least(&outcome.spent, budget.delta, Adjacency::ReplaceOne).unwrap();
+    assert!(epsilon <= 8.0 + 1e-6, "{epsilon}");
+    let unknown = HessianFacts {
+        frobenius: f64::INFINITY,
+        ..hessian
+    };
+    let error = SospPlan::new(&facts, &unknown, &budget, settings).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            PlanError::BadFact {
+                name: "hessian_frobenius",
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
 #[test]
 fn what_can_not_be_certified_is_refused_with_the_numbers() {
     let settings = SospSettings::new(100_000);

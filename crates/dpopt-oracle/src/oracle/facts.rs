@@ -68,7 +68,7 @@ impl OracleFacts {
     /// Whether answers to these questions are as they should be: slopes and values are never summed in single precision.
     #[must_use]
     pub fn exact_for(&self, asked: Offers) -> bool {
-        self.exact_sums || (Offers::SLOPES | Offers::VALUES).covers(asked)
+        self.exact_sums || (Offers::SLOPES | Offers::VALUES | Offers::VALUE_CHANGES).covers(asked)
     }
 
     /// Checked before a record is read: whether a row reaches past the end of a short point depends on that row.
@@ -115,6 +115,8 @@ impl Offers {
     pub const CHAINS: Self = Self(1 << 12);
     /// Mean products of the Hessian with a public vector.
     pub const HESSIAN_PRODUCTS: Self = Self(1 << 10);
+    /// Mean changes of values.
+    pub const VALUE_CHANGES: Self = Self(1 << 11);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -138,6 +140,7 @@ impl Offers {
             (Self::ROW_AVERAGES, "averages along rows"),
             (Self::CHAINS, "products of chained Hessians"),
             (Self::HESSIAN_PRODUCTS, "products with Hessians"),
+            (Self::VALUE_CHANGES, "changes of values"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

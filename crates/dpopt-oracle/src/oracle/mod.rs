@@ -27,7 +27,7 @@ pub use smoothed::SmoothedMeans;
 pub use smoothing::{SmoothedDraw, SmoothedFields, Smoothing};
 
 use crate::error::AskError;
-use crate::query::{ChainProduct, HessianMatrix, HessianVector, Linear, Slopes};
+use crate::query::{ChainProduct, HessianMatrix, HessianVector, Linear, Slopes, ValueChange};
 
 /// Private records that answer questions about one field of vectors (the gradient of a loss, say), each answer with
 /// noise and paid for.
@@ -214,6 +214,24 @@ pub trait Oracle {
         })? {
             Answer::Number(number) => Ok(number),
             _ => Err(AskError::WrongAnswer { to: "values" }),
+        }
+    }
+
+    /// [`Question::ValueChange`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn value_change(
+        &mut self,
+        of: ValueChange<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        match self.answer(Question::ValueChange { of, over, noise })? {
+            Answer::Number(number) => Ok(number),
+            _ => Err(AskError::WrongAnswer {
+                to: "changes of values",
+            }),
         }
     }
 

@@ -21,6 +21,7 @@ use crate::placed::placed_pass;
 use crate::positions::Positions;
 use crate::query::{
     ChainProduct, HessianMatrix, HessianVector, Linear, Query, RowAverage, Slopes, Value,
+    ValueChange,
 };
 use crate::records::Records;
 use crate::threads::Threads;
@@ -88,7 +89,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         }
         let constants = loss.constants_on(data.records());
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
-        let offers = means | Offers::VALUES | Offers::SLOPES | Offers::SMOOTHED;
+        let offers =
+            means | Offers::VALUES | Offers::VALUE_CHANGES | Offers::SLOPES | Offers::SMOOTHED;
         let (dim, records) = (loss.dim(data.records()), data.public_records());
         Ok(Self {
             facts: OracleFacts::new(dim, records, data.adjacency(), offers)
@@ -334,6 +336,19 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let released = self.release(&query, over, noise_multiplier)?;
         let (sum, noise_std) = released.map_or((0.0, 0.0), |m| (m.mean[0], m.noise_std));
         Ok(Number::new(centre + sum, noise_std))
+    }
+
+    /// The mean change of a query.
+    pub(super) fn release_value_change(
+        &mut self,
+        of: &ValueChange<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        let released = self.release(of, over, noise)?;
+        Ok(released.map_or(Number::new(0.0, 0.0), |m| {
+            Number::new(m.mean[0], m.noise_std)
+        }))
     }
 
     /// The mean slopes of a query: zeros where it has no bound.
@@ -598,6 +613,9 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 over,
                 noise,
             } => Answer::Number(self.release_value(point, centre, radius, over, noise)?),
+            Question::ValueChange { of, over, noise } => {
+                Answer::Number(self.release_value_change(&of, over, noise)?)
+            }
             Question::OpenPeriod(terms) => Answer::Period(self.open_prefix(terms)?),
             Question::Step { period, of, over } => {
                 let period = period.inside().ok_or(AskError::ForeignPeriod)?;

@@ -58,7 +58,7 @@ impl<'a, L: Loss> PrivateValues<'a, L> {
 impl<L: Loss> Oracle for PrivateValues<'_, L> {
     fn facts(&self) -> OracleFacts {
         OracleFacts {
-            offers: Offers::VALUES | Offers::SLOPES,
+            offers: Offers::VALUES | Offers::VALUE_CHANGES | Offers::SLOPES,
             ..self.means.public()
         }
     }
@@ -82,6 +82,9 @@ impl<L: Loss> Oracle for PrivateValues<'_, L> {
                 self.means
                     .release_value(point, centre, radius, over, noise)?,
             ),
+            Question::ValueChange { of, over, noise } => {
+                Answer::Number(self.means.release_value_change(&of, over, noise)?)
+            }
             other => return Err(AskError::NotOffered { what: other.kind() }),
         })
     }

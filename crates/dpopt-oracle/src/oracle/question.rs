@@ -7,7 +7,7 @@ use std::ops::Range;
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
 use super::{Pass, Smoothing};
-use crate::query::{ChainProduct, HessianMatrix, HessianVector, Linear, Slopes};
+use crate::query::{ChainProduct, HessianMatrix, HessianVector, Linear, Slopes, ValueChange};
 
 /// A question about the records behind an [`Oracle`](super::Oracle).
 ///
@@ -116,6 +116,15 @@ pub enum Question<'a> {
         /// Noise multiplier z.
         noise: NoiseMultiplier,
     },
+    /// How the mean loss changes from one point to another, each record's change counting as the nearest number in [-radius, radius].
+    ValueChange {
+        /// What each record is asked for.
+        of: ValueChange<'a>,
+        /// The records.
+        over: Which<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
+    },
     /// Opens a period of prefix sums of means, with fresh noise. It is charged here, once, where every step reads all
     /// records; otherwise by each slice at the first step that reads it.
     OpenPeriod(&'a PeriodTerms),
@@ -164,6 +173,7 @@ impl Question<'_> {
             Question::Averaged { .. } => "averages along rows",
             Question::Smoothed { .. } | Question::SmoothedStep { .. } => "smoothed fields",
             Question::Value { .. } => "values",
+            Question::ValueChange { .. } => "changes of values",
             Question::OpenPeriod(_) | Question::Step { .. } => "prefix sums",
             Question::Pass { .. } => "passes over single records",
         }
@@ -177,7 +187,7 @@ pub enum Answer {
     /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::HessianVector`], [`Question::Chain`],
     /// [`Question::Averaged`], [`Question::Smoothed`], [`Question::Pass`], and steps of periods.
     Mean(Mean),
-    /// To [`Question::Norm`] and [`Question::Value`].
+    /// To [`Question::Norm`], [`Question::Value`] and [`Question::ValueChange`].
     Number(Number),
     /// To [`Question::LeastNorm`].
     Chosen(usize),

@@ -16,6 +16,7 @@ mod slopes;
 mod smoothed;
 mod subspace;
 mod value;
+mod value_change;
 
 pub use ball::{BallGradient, Offsets, Smoothed};
 pub use chain::{ChainProduct, HessianLink};
@@ -32,3 +33,4 @@ pub use smoothed::{
 };
 pub use subspace::{Subspace, SubspaceError, SubspaceHessian};
 pub use value::Value;
+pub use value_change::ValueChange;

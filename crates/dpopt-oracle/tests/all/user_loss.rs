@@ -1,9 +1,9 @@
 //! Losses of a user's own: they may be wrong in any way, and nothing shows.
 
-use dpopt_oracle::query::{HessianVector, HessianVectorDifference, Value};
+use dpopt_oracle::query::{HessianVector, HessianVectorDifference, Value, ValueChange};
 use dpopt_oracle::{
     AskError, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Example, Examples,
-    Glm, Linear, Loss, Momentum, PrivateData, PrivateGradient, PrivateMean, Records, Segment,
+    Glm, Linear, Loss, Momentum, Oracle as _, PrivateData, PrivateGradient, PrivateMean, Records, Segment,
     check_constants, check_gradient,
 };
 use dpopt_privacy::{Adjacency, Curator, Event, PoolError, Refused, Spend, Which};
@@ -208,7 +208,7 @@ fn queries_release_their_means() {
         let constants = loss.constants(1.0);
         let mut curator = Curator::simulated(Adjacency::ReplaceOne, 6);
         curator
-            .reserve(&Spend::Fixed(Event::gaussian(z(1e-4)).repeated(4)))
+            .reserve(&Spend::Fixed(Event::gaussian(z(1e-4)).repeated(5)))
             .unwrap();
         let mut mean = PrivateMean::new(&data, loss, curator).unwrap();
         let (mut value, mut product, mut change) = (0.0, [0.0; 2], [0.0; 2]);
@@ -231,6 +231,21 @@ fn queries_release_their_means() {
         };
         let got = mean.release(&query, Which::All, z(1e-4)).unwrap().unwrap();
         assert!((got.mean[0] + 0.5 - value).abs() < 1e-4, "{loss}");
+        let mut moved = 0.0;
+        for (i, &label) in labels.iter().enumerate() {
+            let (x, y) = (row(i), f64::from(label));
+            // A radius that some are beyond.
+            let change = loss.value(dot(x, w), y) - loss.value(dot(x, u), y);
+            moved += change.clamp(-0.05, 0.05) / 50.0;
+        }
+        let query = ValueChange {
+            from: &u,
+            to: &w,
+            radius: clip(0.05),
+        };
+        let got = mean.value_change(query, Which::All, z(1e-4)).unwrap();
+        assert!((got.number - moved).abs() < 1e-5, "{loss}");
+        assert!((got.noise_std / (1e-4 * 2.0 * 0.05 / 50.0) - 1.0).abs() < 1e-9);
         let radius = Some(clip(constants.smoothness));
         let query = HessianVector {
             point: &w,

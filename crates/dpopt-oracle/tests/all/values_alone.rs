@@ -37,7 +37,8 @@ fn an_oracle_of_values_alone_answers_nothing_else() {
     };
     let mut values = PrivateValues::new(&data, jump(), curator()).unwrap();
     let facts = values.facts();
-    assert_eq!(facts.offers, Offers::VALUES | Offers::SLOPES);
+    let offered = Offers::VALUES | Offers::VALUE_CHANGES | Offers::SLOPES;
+    assert_eq!(facts.offers, offered);
     assert_eq!((facts.dim, facts.records), (1, 40));
     let point = [0.5];
     let mean = values.mean(Linear::field(&point, clip(1.0)), Which::All, z(1.0));

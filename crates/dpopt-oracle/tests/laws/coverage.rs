@@ -18,7 +18,7 @@ const LOSSES: [&str; 11] = [
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].
-const QUERIES: [&str; 14] = [
+const QUERIES: [&str; 15] = [
     "BallGradient",
     "Curvature",
     "HessianMatrix",
@@ -33,6 +33,7 @@ const QUERIES: [&str; 14] = [
     "SmoothedGradient",
     "SubspaceHessian",
     "Value",
+    "ValueChange",
 ];
 
 /// The types that the sources under `folder` implement `what` for, tests left out.

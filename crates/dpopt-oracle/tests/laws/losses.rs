@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
     Curvature, Directions, HessianMatrix, HessianVector, HessianVectorDifference, MeanOfGradients,
-    RowAverage, Slopes, Subspace, SubspaceHessian, Value,
+    RowAverage, Slopes, Subspace, SubspaceHessian, Value, ValueChange,
 };
 use dpopt_oracle::{
     Activation, AucSaddle, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm, Convexity,
@@ -51,6 +51,13 @@ fn first_order<T: Clone, L: Differentiable>(
             radius: norm(0.7),
         };
         contributions(&format!("{name}, value {k}"), loss, &value, data, records);
+        let change = ValueChange {
+            from: &points[0],
+            to: point,
+            radius: norm(if k % 2 == 0 { 0.03 } else { 1.7 }),
+        };
+        let name = format!("{name}, change of values {k}");
+        contributions(&name, loss, &change, data, records);
     }
     assert!(moved, "{name}: no record contributes a gradient");
     let mut curator = Curator::simulated(AddRemove, 4);

@@ -6,8 +6,8 @@
 //! of the Gaussian releases, in units of the noise really drawn, has to be at most mu^2.
 
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, HessianFacts, NoObserver, NormQueries,
-    CurvatureBy, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, CurvatureBy, Estimates, HessianFacts,
+    NoObserver, NormQueries, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan,
     SospSettings,
 };
 use dpopt_oracle::{
@@ -415,6 +415,12 @@ fn sosp_plans(
         };
         let budget = budget(10f64.powf(3.0 * random.uniform()))?;
         let settings = SospSettings::new(STEPS * STEPS).with_curvature_by(by);
+        let settings = match random.below(3) {
+            _ if by == CurvatureBy::Episodes => settings,
+            0 => settings.with_estimates(Estimates::Recursive),
+            1 => settings.with_measured_steps(),
+            _ => settings,
+        };
         let anytime = match SospPlan::new(&facts, &hessian, &budget, settings) {
             Ok(plan) => plan,
             Err(PlanError::Uncertifiable { .. } | PlanError::TooFewSteps { .. }) => continue,

@@ -8,7 +8,7 @@ use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
     BallGradient, Curvature, Directions, Frames, HessianMatrix, HessianVector,
     HessianVectorDifference, MeanOfGradients, Offsets, RowAverage, Slopes, SmoothedDifference,
-    SmoothedGradient, Subspace, SubspaceHessian, Value,
+    SmoothedGradient, Subspace, SubspaceHessian, Value, ValueChange,
 };
 use dpopt_oracle::{
     Activation, AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk,
@@ -48,6 +48,7 @@ enum Asked {
     Difference,
     Momentum,
     Value,
+    ValueChange,
     HessianVector,
     HessianVectorDifference,
     Curvature,
@@ -70,11 +71,12 @@ enum Asked {
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 20] = [
+    const ALL: [(Self, &str); 21] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
         (Self::Value, "value"),
+        (Self::ValueChange, "value-change"),
         (Self::HessianVector, "hessian-vector"),
         (Self::HessianVectorDifference, "hessian-vector-difference"),
         (Self::Curvature, "curvature"),
@@ -138,6 +140,10 @@ impl Asked {
                     },
                     over,
                 )
+            }
+            Self::ValueChange => {
+                let (to, radius) = (point, half);
+                said(means.value_change(ValueChange { from, to, radius }, over, noise(2.0)?))
             }
             Self::HessianVector => shown(
                 means,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dpopt_nonconvex::{
-    CurvatureBy, NoObserver, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan,
+    CurvatureBy, Estimates, NoObserver, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan,
     SospSettings,
 };
 use dpopt_oracle::{Answer, Mean, Number, Oracle as _, PrivateData, PrivateMean};
@@ -35,8 +35,12 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             records: RECORDS,
             ..facts(adjacency, DIM)
         };
-        for by in [CurvatureBy::Hessians, CurvatureBy::Episodes] {
-            runs(registry, &facts, by)?;
+        let scope = (adjacency, RECORDS);
+        for (certifying, escaping, settings) in kinds() {
+            let plan: Arc<dyn Plan> = Arc::new(least_epsilon(&facts, settings)?);
+            registry.add(walks((GROUP, certifying), &plan, scope, None));
+            let plan = least_epsilon(&facts, settings.with_targets(TARGETS))?;
+            registry.add(escapes(escaping, adjacency, plan));
         }
         registry.add(TranscriptMeter::second_order(adjacency));
         registry.add(TranscriptMeter::second_order_anytime(adjacency));
@@ -45,24 +49,37 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     canary(registry)
 }
 
-/// Runs that certify and runs that escape.
-fn runs(
-    registry: &mut Registry,
-    facts: &PublicFacts,
-    by: CurvatureBy,
-) -> Result<(), CheckError> {
-    let adjacency = facts.adjacency;
-    let how = match by {
-        CurvatureBy::Episodes => "-by-episodes",
-        _ => "",
-    };
-    let plan: Arc<dyn Plan> = Arc::new(least_epsilon(facts, None, by)?);
-    let scope = (adjacency, RECORDS);
-    let certifying = format!("certifying{how}");
-    registry.add(walks((GROUP, &certifying), &plan, scope, None));
-    let escaping = least_epsilon(facts, Some(TARGETS), by)?;
-    registry.add(CuratorReplay::new(
-        &format!("{GROUP}/escaping{how}/{adjacency}"),
+/// What a plan can be made of: names of runs that go on from certificate to certificate, and of runs at a saddle.
+fn kinds() -> [(&'static str, &'static str, SospSettings); 4] {
+    let settings = SospSettings::new(10_000);
+    [
+        (
+            "certifying",
+            "escaping",
+            settings.with_estimates(Estimates::Fresh),
+        ),
+        (
+            "certifying-by-episodes",
+            "escaping-by-episodes",
+            settings.with_curvature_by(CurvatureBy::Episodes),
+        ),
+        (
+            "recursive-certifying",
+            "recursive-escaping",
+            settings.with_estimates(Estimates::Recursive),
+        ),
+        (
+            "measured-certifying",
+            "measured-escaping",
+            settings.with_measured_steps(),
+        ),
+    ]
+}
+
+/// A replay of runs at a saddle.
+fn escapes(name: &str, adjacency: Adjacency, plan: SospPlan) -> CuratorReplay<Vec<Hostile>> {
+    CuratorReplay::new(
+        &format!("{GROUP}/{name}/{adjacency}"),
         GROUP,
         adjacency,
         move |_| {
@@ -94,20 +111,13 @@ fn runs(
         },
         move |curator, records: &Vec<Hostile>| {
             let data = private(records, adjacency, RECORDS as usize)?;
-            Ok(walk(&escaping, means(&data, curator)?))
+            Ok(walk(&plan, means(&data, curator)?))
         },
-    ));
-    Ok(())
+    )
 }
 
 /// A plan at the least epsilon, of powers of the root of 2, that pays for one: runs use up most of it.
-fn least_epsilon(
-    facts: &PublicFacts,
-    targets: Option<SecondOrderTargets>,
-    by: CurvatureBy,
-) -> Result<SospPlan, CheckError> {
-    let mut settings = SospSettings::new(10_000).with_curvature_by(by);
-    settings.targets = targets;
+fn least_epsilon(facts: &PublicFacts, settings: SospSettings) -> Result<SospPlan, CheckError> {
     for power in 0..60 {
         let budget = budget(2f64.powf(0.5 * f64::from(power)))?;
         match SospPlan::new(facts, &HESSIANS, &budget, settings) {

@@ -39,6 +39,8 @@ pub enum WatchedKind {
     Hessian,
     /// A mean product of Hessians with a vector, which stands for the start of a change.
     HessianProduct,
+    /// A mean change of values.
+    ValueChange,
 }
 
 /// What slopes were asked for, beside the point: all of it public.
@@ -133,6 +135,12 @@ impl<O: Oracle> Oracle for Watched<O> {
                 from: Some(of.direction.to_vec()),
                 point: of.point.to_vec(),
                 kind: WatchedKind::HessianProduct,
+                ..WatchedRelease::default()
+            }),
+            Question::ValueChange { of, .. } => Some(WatchedRelease {
+                from: Some(of.from.to_vec()),
+                point: of.to.to_vec(),
+                kind: WatchedKind::ValueChange,
                 ..WatchedRelease::default()
             }),
             Question::Slopes { of, .. } => Some(WatchedRelease {

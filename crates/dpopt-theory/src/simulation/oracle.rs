@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use dpopt_linalg::{add_scaled, norm};
-use dpopt_oracle::query::Slopes;
+use dpopt_oracle::query::{Slopes, ValueChange};
 use dpopt_oracle::{
     Answer, AskError, Books, Counts, Differentiable, Linear, Mean, Number, Offers, Oracle,
     OracleFacts, Period, PeriodTerms, Question,
@@ -109,7 +109,8 @@ impl<P: Population> SimulatedOracle<P> {
         let key = ReplayKeyForTests::from_seed(seed);
         let records = population.multiplicities().iter().sum();
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
-        let mut offers = means | Offers::VALUES | Offers::SLOPES | Offers::SMOOTHED;
+        let mut offers =
+            means | Offers::VALUES | Offers::VALUE_CHANGES | Offers::SLOPES | Offers::SMOOTHED;
         if population.has_hessians() {
             let second = Offers::HESSIANS | Offers::HESSIAN_PRODUCTS | Offers::CHAINS;
             offers = offers | second;
@@ -406,6 +407,27 @@ impl<P: Population> SimulatedOracle<P> {
         Ok(Number::new(centre + sum[0] + std * self.normal(), std))
     }
 
+    fn release_value_change(
+        &mut self,
+        of: ValueChange<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        self.facts.check_point(of.from)?;
+        self.facts.check_point(of.to)?;
+        let radius = of.radius.get();
+        let Drawn { copies, size, std } = self.read(over, radius, noise)?;
+        let mut sum = [0.0];
+        for (i, &copies) in copies.iter().enumerate() {
+            if copies > 0 {
+                let change = self.population.value(i, of.to) - self.population.value(i, of.from);
+                add_clipped(&[change], radius, copies as f64 / size, &mut sum);
+            }
+        }
+        self.books.count(size, 0.0, 2.0);
+        Ok(Number::new(sum[0] + std * self.normal(), std))
+    }
+
     fn open(&mut self, terms: &PeriodTerms) -> Result<SimulatedPeriod, AskError> {
         let PeriodTerms {
             kind,
@@ -537,6 +559,9 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
                 over,
                 noise,
             } => Answer::Number(self.release_value(point, centre, radius, over, noise)?),
+            Question::ValueChange { of, over, noise } => {
+                Answer::Number(self.release_value_change(of, over, noise)?)
+            }
             Question::Hessian { of, over, noise } if self.population.has_hessians() => {
                 Answer::Mean(self.release_hessian(of, over, noise)?)
             }
