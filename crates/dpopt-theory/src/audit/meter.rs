@@ -13,7 +13,7 @@ use dpopt_nonconvex::{
 use dpopt_oracle::{
     Answer, Convexity, Mean, Number, Offers, Oracle, PrivateData, PrivateMean, Question,
 };
-use dpopt_privacy::{Adjacency, ChangedRecord, Curator, Epsilon, ReplayForAudits};
+use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Epsilon, ReplayForAudits};
 
 use super::common::{DELTA, DIM, budget};
 use super::plans::{ALWAYS, MANY, episode, one_pass};
@@ -513,23 +513,33 @@ fn lying<O: Oracle>(inner: O, seed: u64, hessians: bool) -> impl Oracle {
     // In some all norms are far below zero, which no length is, and in some all Hessians are zero: one certificate after the other.
     let below = hessians && mixed(seed, 3).is_multiple_of(8);
     let flat = mixed(seed, 4).is_multiple_of(4);
+    // Products with a v that is nearly out, so many of them.
+    let hovers = !mixed(seed, 5).is_multiple_of(4);
+    let mut stays = 0u64;
     Around::new(inner, move |inner: &mut O, question| {
         if let Question::HessianVector { of, .. } = &question {
             let along = of.direction.to_vec();
-            // That of an eigenvalue of any size and sign: v grows, dies out, or stays as long as it is.
+            let length = dpopt_linalg::norm(&along);
+            // L1, about: the radius follows the length.
+            let unit = of.radius.map_or(1.0, ClipNorm::get) / length.max(f64::MIN_POSITIVE);
+            stays = stays.saturating_sub(1);
             let eigenvalue = match random.below(4) {
-                0 => return inner.answer(question),
-                1 => 0.0,
-                _ => 2.0 * random.uniform() - 1.5,
+                0 if !hovers => return inner.answer(question),
+                1 if !hovers => 0.0,
+                _ if !hovers => 2.0 * random.uniform() - 1.5,
+                // As long as it can be without leaving, then out.
+                _ if stays > 0 && length > 0.6 => 0.0,
+                _ => -0.6,
             };
             return Ok(match inner.answer(question)? {
                 Answer::Mean(released) => {
-                    let lie = along.iter().map(|v| eigenvalue * v).collect();
+                    let lie = along.iter().map(|v| eigenvalue * unit * v).collect();
                     Answer::Mean(Mean::new(lie, released.noise_std))
                 }
                 other => other,
             });
         }
+        stays = random.below(300);
         let (hessian, gradient) = match question {
             Question::Hessian { .. } => (true, false),
             Question::Mean { .. } => (false, true),
