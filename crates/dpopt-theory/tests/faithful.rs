@@ -116,7 +116,7 @@ fn a_saddle_is_left_and_the_log_is_what_was_walked() {
 
 /// U3. At a point that is flat in all directions but one, with no curvature below 0: the printed radius sqrt(gamma/rho) is left within the
 /// printed Gamma = M ln(d/gamma)/sqrt(rho gamma) steps, by errors of gamma alone. So a walk that takes what stays for a certificate has none, and one that
-/// takes what leaves for a saddle is wrong. Each share is held against one half, at a false alarm rate of 1e-3.
+/// takes what leaves for a saddle is wrong. The share is held against one half, at a false alarm rate of 1e-3.
 #[test]
 fn episodes_at_the_printed_radius_and_length_leave_a_flat_point() {
     let dim = 10;
@@ -149,6 +149,9 @@ fn episodes_at_the_printed_radius_and_length_leave_a_flat_point() {
     let left = share(&printed(gamma));
     // P(X >= left) where at most half are left.
     assert!(upper_tail(left, runs, 0.5) < 1e-3, "{left} of {runs}");
+    // Under the same errors those of the plan stay. A share of 1 % would be above 5 of 100 with probability 6e-4.
+    let left = share(&plan);
+    assert!(left <= 5, "{left} of {runs}");
 }
 
 /// A batch that is not there in full ends the run: after the first two anchors, at an estimate that the chain can't be carried to, and at one that
