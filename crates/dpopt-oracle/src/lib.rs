@@ -38,15 +38,15 @@ pub use estimator::{
 };
 pub use gradient::PrivateGradient;
 pub use loss::{
-    Activation, AlongRows, At, AucSaddle, BlockClips, Blocks, BlocksError, Cell, CellCounts,
-    CellShares, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,
-    Convexity, Differentiable, EqualOpportunity, Glm, GradientCheck, GroupDro, Head, Joint,
-    JointPoint, Loss, LossNameError, MatrixFactorization, MatrixSensing, MeanConstants,
-    Measurement, Measurements, Mlp, MlpError, Momentum, Network, NetworkError, NotConvexSmooth,
-    Observed, ObservedEntries, ObservedRecord, ParameterError, QuadraticLink, Quantile, Rays,
-    RecordOf, Regularizer, RowAverageCheck, SaddleConstants, SaddleLoss, SaddleRecord, Scale,
-    ScoreSaddle, Scored, Segment, SharesError, Softmax, TwiceDifferentiable, TwiceSaddle,
-    check_constants, check_gradient, check_row_averages,
+    Activation, AlongRows, At, AucSaddle, BlockClips, Blocks, BlocksError, Bordered, Cell,
+    CellCounts, CellShares, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm,
+    ConvexSmooth, Convexity, Differentiable, EqualOpportunity, Glm, GradientCheck, GroupDro, Head,
+    Joint, JointPoint, Loss, LossNameError, MatrixFactorization, MatrixSensing, MeanAt,
+    MeanConstants, Measurement, Measurements, Mlp, MlpError, Momentum, Network, NetworkError,
+    NotConvexSmooth, Observed, ObservedEntries, ObservedRecord, ParameterError, QuadraticLink,
+    Quantile, Rays, RecordAt, RecordOf, Regularizer, RowAverageCheck, SaddleConstants, SaddleLoss,
+    SaddleRecord, Scale, ScoreSaddle, Scored, Segment, SharesError, Softmax, TwiceDifferentiable,
+    TwiceSaddle, check_constants, check_gradient, check_row_averages,
 };
 pub use oracle::{
     Answer, AveragedMeans, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts,

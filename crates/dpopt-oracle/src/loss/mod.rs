@@ -59,10 +59,12 @@ pub use saddle::{
     BlocksError, Joint, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
 };
 pub use score::{
-    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro,
-    MeanConstants, ScoreSaddle, Scored, SharesError,
+    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro, MeanAt,
+    MeanConstants, RecordAt, ScoreSaddle, Scored, SharesError,
 };
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
-pub use traits::{Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable};
+pub use traits::{
+    Bordered, Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable,
+};
 pub(crate) use traits::{add_change, add_contribution, guarded};
