@@ -24,6 +24,7 @@ use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
 use crate::by_group::by_group;
 use crate::certificate::{self, Certificate, NoCertificate};
+use crate::certified::Certified;
 use crate::checkpoints::{CheckpointArgs, Saver};
 use crate::choose::{ChooseArgs, Chosen};
 use crate::clock::Stopwatch;
@@ -185,6 +186,8 @@ struct Finished {
     certificate: Certificate,
     /// Of a saddle problem.
     dual: Option<Dual>,
+    /// Of a saddle problem, where one was wanted.
+    certified: Option<Result<Certified, String>>,
     guarantee: Guarantee,
     /// All that was released, before the run too.
     spent: Event,
@@ -466,6 +469,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             name: ready.objective,
             dual: dual.values.clone(),
             shares_released: ready.released,
+            certificate: finished.certified.clone().and_then(Result::ok),
+            no_certificate_because: finished.certified.clone().and_then(Result::err),
         });
     let model = Model::new(
         chosen.solver,
@@ -511,6 +516,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             spent: &finished.spent,
             record: &finished.record,
             certificate: &finished.certificate,
+            objective: trained.as_ref(),
             statement: &statement,
             metrics,
             by_group: by_group.as_ref(),
@@ -647,25 +653,30 @@ fn descend(
         released: false,
     };
     let clock = Stopwatch::start();
-    let result =
-        match job.ready {
-            Some(ready) => ready.run(data, plan, curator, threads, &mut watcher).map(
-                |(outcome, curator, dual)| {
-                    (outcome, curator, Err(NoCertificate::Saddle), Some(dual))
-                },
-            ),
-            None => {
-                let run = GlmRun::new(data, args.loss, curator)
-                    .of_network(job.fit.network)
-                    .with_threads(threads)
-                    .starting_at(job.start);
-                certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
-                    .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
-            }
-        };
+    let result = match job.ready {
+        Some(ready) => ready
+            .run(data, plan, curator, threads, &mut watcher)
+            .map(|of| {
+                let of_saddle = Some((of.dual, of.certificate));
+                (
+                    of.outcome,
+                    of.curator,
+                    Err(NoCertificate::Saddle),
+                    of_saddle,
+                )
+            }),
+        None => {
+            let run = GlmRun::new(data, args.loss, curator)
+                .of_network(job.fit.network)
+                .with_threads(threads)
+                .starting_at(job.start);
+            certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
+                .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
+        }
+    };
     let seconds = clock.seconds();
     watcher.progress.finish();
-    let (outcome, curator, certificate, dual) = result.map_err(|error| {
+    let (outcome, curator, certificate, of_saddle) = result.map_err(|error| {
         let error = CliError::from_run(error);
         if watcher.released {
             CliError::BrokeOff(Box::new(error))
@@ -673,6 +684,7 @@ fn descend(
             error
         }
     })?;
+    let (dual, certified) = of_saddle.unzip();
     let mut saver = watcher.saver;
     saver.save(&outcome.point, outcome.steps);
     let guarantee = curator
@@ -682,6 +694,7 @@ fn descend(
         outcome,
         certificate,
         dual,
+        certified: certified.flatten(),
         guarantee,
         spent: curator.spent(),
         record: watcher.record,

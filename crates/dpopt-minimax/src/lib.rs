@@ -29,7 +29,7 @@ pub use facts::{MeanFacts, SaddleFacts};
 pub use gda::{GDA, GdaPlan, GdaSchedule};
 pub use registry::{SOLVERS, solver};
 pub use rgda::{RGDA, RgdaPlan};
-pub use scored::{CertifyError, ScoredCertificate, ScoredCertificatePlan};
+pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};
 pub use shares::{NoShares, SharesPlan, SharesReleaseError};
 pub use solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 pub use spider_gda::{SPIDER_GDA, SpiderGdaPlan};

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use dpopt_linalg::norm;
 use dpopt_oracle::{
-    AskError, At, Batch, BlockClips, Blocks, Joint, Level, Linear, Number, Oracle as _,
-    PrivateData, PrivateMean, Schedule, ScoreSaddle, Scored,
+    At, Batch, BlockClips, Blocks, Joint, Level, Linear, Number, Oracle as _, PrivateData,
+    PrivateMean, Schedule, ScoreSaddle, Scored,
 };
 use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Epsilon, Mu, NoiseMultiplier, Spend, Which};
@@ -58,6 +58,36 @@ pub struct ScoredCertificate {
     pub norm_of_y: (f64, f64),
     /// p.
     pub failure: f64,
+}
+
+/// A certificate whose releases were not made, or not all of them.
+#[derive(thiserror::Error)]
+#[error("{why}")]
+#[non_exhaustive]
+pub struct CertificateFailed {
+    /// Why.
+    #[source]
+    pub why: RunError,
+    /// The curator, whose guarantee stands; none where the records refused it.
+    pub curator: Option<Box<Curator>>,
+}
+
+impl std::fmt::Debug for CertificateFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&self.why, f)
+    }
+}
+
+impl CertificateFailed {
+    fn with(mut curator: Curator, why: impl Into<RunError>) -> Self {
+        // The first error is the one to tell.
+        drop(curator.settle());
+        let curator = Some(Box::new(curator));
+        Self {
+            why: why.into(),
+            curator,
+        }
+    }
 }
 
 /// A certificate that can't be made.
@@ -153,7 +183,7 @@ impl ScoredCertificatePlan {
     /// records, of multipliers that were planned. Clips follow from the point, which is released.
     ///
     /// # Errors
-    /// [`RunError`]. The curator is lost then; what was spent before is settled.
+    /// [`CertificateFailed`], with the curator.
     pub fn release<S: ScoreSaddle + Clone>(
         &self,
         objective: &S,
@@ -161,7 +191,7 @@ impl ScoredCertificatePlan {
         (x, y, excess): (&[f64], &[f64], f64),
         curator: Curator,
         threads: NonZeroUsize,
-    ) -> Result<(Option<ScoredCertificate>, Curator), RunError> {
+    ) -> Result<(Option<ScoredCertificate>, Curator), CertificateFailed> {
         let extra = objective.extra();
         let columns = x.len().saturating_sub(extra);
         let fits = columns == data.dim() && y.len() == objective.domain().dim();
@@ -187,7 +217,9 @@ impl ScoredCertificatePlan {
             y,
         };
         let mut curator = curator;
-        curator.reserve(&self.spend())?;
+        if let Err(error) = curator.reserve(&self.spend()) {
+            return Err(CertificateFailed::with(curator, error));
+        }
         let scale = of_x / of_y;
         let apart = (scale / APART, scale * APART);
         let clip = |scale: f64| of_x.hypot(scale * of_y) * ROOM;
@@ -218,10 +250,13 @@ impl ScoredCertificatePlan {
         let bounds = (upper(first, clip(apart.0)).max(0.0), Some(slope));
         let (gradient, distance) = first_order(&facts, y, bounds);
         let (found, mut curator) = match self.hessian {
-            None => (Err(OnlyFirstOrder::Convex), curator),
+            None if mean.concavity == 0.0 => (Err(OnlyFirstOrder::Convex), curator),
+            None => (Err(OnlyFirstOrder::NoHessian), curator),
             Some(z) => with.hessian(&facts, best, (distance, z, self.failure), curator)?,
         };
-        curator.settle()?;
+        if let Err(error) = curator.settle() {
+            return Err(CertificateFailed::with(curator, error));
+        }
         Ok((
             Some(ScoredCertificate {
                 gradient,
@@ -252,6 +287,9 @@ impl ScoredCertificatePlan {
     }
 }
 
+/// A lower bound on eigenvalues, or why there is none.
+type Curvature = Result<f64, OnlyFirstOrder>;
+
 /// Releases at one point.
 struct Releasing<'a, S> {
     objective: &'a S,
@@ -267,7 +305,7 @@ impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
         &self,
         scale: f64,
         curator: Curator,
-    ) -> Result<(PrivateMean<'a, Joint<Scored<S>>>, Vec<f64>), RunError> {
+    ) -> Result<(PrivateMean<'a, Joint<Scored<S>>>, Vec<f64>), CertificateFailed> {
         let none = BlockClips {
             x: f64::INFINITY,
             y: f64::INFINITY,
@@ -278,12 +316,19 @@ impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
             y: self.y.len(),
             scale,
         };
-        let joint = Joint::new(loss, scale).map_err(|_| RunError::Blocks {
-            solver: "saddle-certificate",
-            plan: Some(blocks),
-            oracle: None,
+        let Ok(joint) = Joint::new(loss, scale) else {
+            let why = RunError::Blocks {
+                solver: "saddle-certificate",
+                plan: Some(blocks),
+                oracle: None,
+            };
+            return Err(CertificateFailed::with(curator, why));
+        };
+        let means = PrivateMean::new(self.data, joint, curator);
+        let means = means.map_err(|error| CertificateFailed {
+            why: error.into(),
+            curator: None,
         })?;
-        let means = PrivateMean::new(self.data, joint, curator)?;
         let means = means.with_hessians().with_threads(self.threads);
         Ok((means, blocks.join(self.x, self.y)))
     }
@@ -294,38 +339,34 @@ impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
         scale: f64,
         (clip, z): (f64, NoiseMultiplier),
         curator: Curator,
-    ) -> Result<(Number, Curator), RunError> {
-        let clip = ClipNorm::new(clip).map_err(RunError::Clip)?;
+    ) -> Result<(Number, Curator), CertificateFailed> {
+        let clip = match ClipNorm::new(clip) {
+            Ok(clip) => clip,
+            Err(error) => return Err(CertificateFailed::with(curator, RunError::Clip(error))),
+        };
         let (mut means, point) = self.means(scale, curator)?;
         let x = self.x.len();
         let within = if of_x { 0..x } else { x..point.len() };
         let field = Linear::field(&point, clip);
-        let found = means.norm_within(field, Some(within), &[], (Which::All, z));
-        match found {
+        match means.norm_within(field, Some(within), &[], (Which::All, z)) {
             Ok(found) => Ok((found, means.into_curator())),
-            Err(error) => Err(self.settled(means.into_curator(), error)),
+            Err(error) => Err(CertificateFailed::with(means.into_curator(), error)),
         }
     }
 
-    #[allow(clippy::type_complexity)]
     fn hessian(
         &self,
         facts: &SaddleFacts,
         scale: f64,
         (distance, z, failure): (f64, NoiseMultiplier, f64),
         curator: Curator,
-    ) -> Result<(Result<f64, OnlyFirstOrder>, Curator), RunError> {
+    ) -> Result<(Curvature, Curator), CertificateFailed> {
         let (mut means, point) = self.means(scale, curator)?;
         let found = curvature(facts, scale, (&point, distance), (z, failure), &mut means);
+        let curator = means.into_curator();
         match found {
-            Ok((found, _)) => Ok((found.map(|found| found.least), means.into_curator())),
-            Err(error) => Err(self.settled(means.into_curator(), error)),
+            Ok((found, _)) => Ok((found.map(|found| found.least), curator)),
+            Err(error) => Err(CertificateFailed::with(curator, error)),
         }
-    }
-
-    fn settled(&self, mut curator: Curator, error: AskError) -> RunError {
-        // The first error is the one to tell.
-        drop(curator.settle());
-        error.into()
     }
 }

@@ -101,6 +101,7 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
         let value = terms.bound?;
         let bound = StatedBound::new(value, terms.quantity, terms.sense);
         let bound = bound.at_radius(terms.radius).of_smoothed(terms.smoothing);
+        let bound = bound.of_largest_value(self.blocks().is_some());
         Some(bound.with_curvature(terms.curvature))
     }
 
@@ -511,6 +512,7 @@ fn certified_bound<P: Plan + ?Sized>(
     let counted = terms.facts.adjacency.record_count_is_public();
     let planned = terms.certifies || plan.bound().is_some();
     let bound = StatedBound::new(gradient, terms.quantity, terms.sense);
+    let bound = bound.of_largest_value(plan.blocks().is_some());
     (counted && planned).then(|| bound.with_curvature(curvature.is_finite().then_some(curvature)))
 }
 

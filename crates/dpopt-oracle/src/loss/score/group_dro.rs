@@ -224,6 +224,11 @@ impl ScoreSaddle for GroupDro {
         }
     }
 
+    /// A sum of logistic losses of a linear score, with weights that are not negative.
+    fn convex_in_x(&self) -> bool {
+        true
+    }
+
     /// f is m-strongly concave across the simplex too, where its gradient is along it; so the best y of the box, if inside, is on the
     /// simplex.
     fn open_domain(&self) -> Domain {

@@ -87,6 +87,11 @@ pub trait ScoreSaddle: sealed::Sealed + Sync {
     /// Constants of the mean loss at a point, for records of which no cell has more than `excess` times its share.
     fn mean_at(&self, row_norm: f64, at: At<'_>, excess: f64) -> MeanAt;
 
+    /// Whether F is convex in x for every y of the domain: then so is Phi, and its Hessian needs no release.
+    fn convex_in_x(&self) -> bool {
+        false
+    }
+
     /// A set that has the domain in it, whose inside is open, and over which y* is the same wherever it lies inside: what is said of y* is
     /// about a neighbourhood. (A simplex has no inside.)
     fn open_domain(&self) -> Domain {
