@@ -263,7 +263,7 @@ impl ScoredCertificatePlan {
                 gradient_anyway: mean.lipschitz,
                 distance,
                 curvature: found,
-                curvature_anyway: -mean.concavity,
+                curvature_anyway: 0.0 - mean.concavity,
                 norm: (first.number, first.noise_std),
                 norm_of_y: (second.number / apart.1, second.noise_std / apart.1),
                 failure: self.failure,

@@ -295,6 +295,10 @@ impl<L: SaddleLoss> Loss for Joint<L> {
         })
     }
 
+    fn domain(&self) -> Option<Domain> {
+        (self.y > 0).then(|| self.loss.domain())
+    }
+
     fn work(&self, records: &L::Records) -> f64 {
         self.loss.work(records)
     }

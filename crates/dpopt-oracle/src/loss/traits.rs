@@ -1,6 +1,6 @@
 //! What a loss is: values, gradients and second derivatives, record by record.
 
-use dpopt_linalg::Row;
+use dpopt_linalg::{Domain, Row};
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +120,11 @@ pub trait Loss: Sync {
     /// How the coordinates of a point are split, of the loss of a saddle problem.
     fn blocks(&self, records: &Self::Records) -> Option<Blocks> {
         let _ = records;
+        None
+    }
+
+    /// Where y is, of the loss of a saddle problem.
+    fn domain(&self) -> Option<Domain> {
         None
     }
 

@@ -4,8 +4,8 @@ use super::error::AuditError;
 use super::registry::Registry;
 use super::{
     adaptive, certificates, crooked, estimators, groups, mechanisms, members, minimax, one_pass,
-    passes, periods, projected, queries, samplers, second_order, selections, solvers, twins,
-    variants,
+    passes, periods, projected, queries, saddle_certificates, samplers, second_order, selections,
+    solvers, twins, variants,
 };
 
 impl Registry {
@@ -32,6 +32,7 @@ impl Registry {
             one_pass::register,
             minimax::register,
             groups::register,
+            saddle_certificates::register,
             members::register,
             variants::samples_of_proximal_point,
             twins::register,
