@@ -291,3 +291,31 @@ fn certificates_are_paid_from_the_budget_and_told() {
     let share = format!("{train}=1 --objective auc");
     place.fails(&share, 1, &["--certify", "between 0 and 1"]);
 }
+
+/// Groups of public data are counted on request, and small ones are named.
+#[test]
+fn check_names_groups_that_are_empty_or_tiny() {
+    let place = Place::new();
+    let text = place.ok("check test.csv --schema s.toml --group c");
+    let count = |name: &str| -> usize {
+        let line = text.lines().find(|line| line.contains(name)).unwrap();
+        let size = line.rsplit(": ").find_map(|part| part.parse().ok());
+        size.unwrap()
+    };
+    let all = ["a, y = no", "a, y = yes", "b, y = no", "b, y = yes"].map(count);
+    assert_eq!(all.iter().sum::<usize>(), 120, "{text}");
+    assert!(text.contains(": tiny"), "{text}");
+    let table = place.read("test.csv");
+    let (header, rest) = table.split_once('\n').unwrap();
+    // Only the first group is left.
+    let of_first = |line: &&str| line.split(',').any(|field| field == "a");
+    let kept: Vec<&str> = rest.lines().filter(of_first).collect();
+    place.put("one.csv", &format!("{header}\n{}\n", kept.join("\n")));
+    let text = place.ok("check one.csv --schema s.toml --group c");
+    assert!(text.contains("c = b, y = no: 0: empty"), "{text}");
+    place.fails(
+        "check test.csv --schema s.toml --group d",
+        1,
+        &["--group", "no column \"d\""],
+    );
+}
