@@ -31,6 +31,7 @@ pub mod random;
 mod second;
 #[cfg(test)]
 mod tests;
+mod value_function;
 mod window;
 
 pub use dpopt_solver::KlCondition;
@@ -50,6 +51,7 @@ pub use radial::radial_goldstein;
 pub use second::{
     EigenMethod, MAX_HESSIAN_DIM, SecondOrder, SecondOrderSettings, Verdict, second_order,
 };
+pub use value_function::{InnerConstants, Saddle, SaddleMean, ValueError, ValueFunction};
 pub use window::{
     ReleasedWindow, WindowCertificate, WindowError, WindowPlan, WindowSlack, WindowSubject,
     WindowTerms,

@@ -53,7 +53,7 @@ impl std::fmt::Display for NoCertificate {
             }
             NoCertificate::LeftBall => NoBound::LeftBall.fmt(f),
             NoCertificate::Saddle => {
-                f.write_str("none for a saddle problem: what is released is its joint field, at the weights of the time")
+                f.write_str("none by the releases of the run for a saddle problem: they are of its joint field, at the weights of the time (--certify makes one)")
             }
             NoCertificate::Checkpoint => f.write_str(
                 "none for a walk from a checkpoint: it would be about the population, of which records that the start \

@@ -11,6 +11,7 @@ mod attack;
 mod by_group;
 mod calibrate;
 mod certificate;
+mod certified;
 mod certify;
 mod check;
 mod checkpoints;

@@ -9,6 +9,7 @@ use dpopt::oracle::{Network, PublicOrder, QuadraticLink};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AnySolver;
+use crate::certified::Certified;
 use crate::error::CliError;
 use crate::fit::Fit;
 use crate::loss::{self, LossName};
@@ -47,6 +48,20 @@ pub(crate) struct Trained {
     pub(crate) dual: Vec<f64>,
     /// Whether the shares of groups were released, and not public.
     pub(crate) shares_released: bool,
+    /// What is certified of it, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) certificate: Option<Certified>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) no_certificate_because: Option<String>,
+}
+
+impl Trained {
+    /// What is certified of it in words, or why nothing is; none where that was not asked for.
+    pub(crate) fn certified(&self) -> Option<String> {
+        let words = self.certificate.as_ref().map(Certified::words);
+        let why = self.no_certificate_because.as_ref();
+        words.or_else(|| why.map(|why| format!("nothing is certified: {why}")))
+    }
 }
 
 /// The hidden layer: the output is the sum of output weight j times the activation of <weights j, row>.

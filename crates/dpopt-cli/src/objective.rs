@@ -4,8 +4,11 @@ use std::num::NonZeroUsize;
 
 use clap::Args;
 use dpopt::data::tabular::{Groups, Schema};
-use dpopt::minimax::{GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver, SharesPlan};
-use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, PlanError, Run, RunError};
+use dpopt::minimax::{
+    CertifyError, GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver, ScoredCertificatePlan,
+    SharesPlan,
+};
+use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, PlanError, Run, RunError, Stop};
 use dpopt::oracle::{
     AucSaddle, Cell, CellShares, EqualOpportunity, GroupDro, Joint, PrivateData, PrivateMean,
     SaddleLoss, ScoreSaddle, Scored, SharesError,
@@ -14,6 +17,7 @@ use dpopt::privacy::{Adjacency, Curator, Delta, Event};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{self, SolverArg};
+use crate::certified::Certified;
 use crate::error::CliError;
 use crate::names::hint;
 use crate::statement::spent_in_words;
@@ -22,6 +26,10 @@ use crate::statement::spent_in_words;
 const LOGIT_NOISE: f64 = 1.5;
 /// The weight of the regulariser of y. Chosen after a look at Census-Income: see `docs/objectives.md`.
 const DUAL_WEIGHT: f64 = 1.0;
+/// A certificate is false with at most this probability, released shares included.
+pub(crate) const CERTIFICATE_FAILS: f64 = 0.05;
+/// Of which this is for released shares that are further off than stated.
+const SHARES_FAIL: f64 = 0.01;
 /// Most steps, as of all solvers that state no bound.
 const STEPS: u64 = 2_000;
 
@@ -109,11 +117,18 @@ pub(crate) struct ObjectiveArgs {
     /// less than 1, and the pair may oscillate
     #[arg(long, value_name = "V", value_parser = args::positive, allow_hyphen_values = true)]
     dual_weight: Option<f64>,
+    /// Certify the result of an objective other than log-loss: how large the gradient of the largest value over y may be there, and how
+    /// negative its curvature. For this share of the budget's mu^2, a tenth unless said
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "0.1",
+          value_parser = args::positive, allow_hyphen_values = true)]
+    certify: Option<f64>,
 }
 
 /// An objective that is a saddle problem, before its shares are known.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
+    /// The share of the budget for a certificate.
+    pub(crate) certify: Option<f64>,
     pub(crate) objective: Objective,
     pub(crate) solver: &'static SaddleSolver,
     origin: Origin,
@@ -143,6 +158,13 @@ impl ObjectiveArgs {
         let saddle = objective != Objective::LogLoss;
         let (shares, weight) = (self.group_shares.is_some(), self.dual_weight.is_some());
         check_flags(objective, solver, shares, weight, "--group-shares")?;
+        if self.certify.is_some() && !saddle {
+            let problem = format!(
+                "it is for objectives with a largest value over y, and {objective} has none; see `dpopt certify` and the certificates \
+                 that solvers make themselves"
+            );
+            return Err(CliError::flag("--certify", problem));
+        }
         if !saddle {
             return Ok(None);
         }
@@ -167,6 +189,7 @@ impl ObjectiveArgs {
             return Err(CliError::flag("--group", problem));
         }
         Ok(Some(Wanted {
+            certify: self.certify,
             objective,
             solver: saddle_solver(solver),
             origin: self.group_shares.unwrap_or(Origin::Schema),
@@ -214,6 +237,7 @@ impl PlannedObjective {
         let shares = CellShares::new(pairs.collect());
         let shares = shares.map_err(|error| CliError::flag("--shares", error.to_string()))?;
         let wanted = Wanted {
+            certify: None,
             objective,
             solver: saddle_solver(solver),
             origin: Origin::Schema,
@@ -309,6 +333,8 @@ pub(crate) struct Ready {
     pub(crate) shares: CellShares,
     /// Whether they were released.
     pub(crate) released: bool,
+    /// The certificate to make of the result, and how many times its share no cell exceeds.
+    certify: Option<(ScoredCertificatePlan, f64)>,
     built: Built,
     columns: usize,
 }
@@ -322,6 +348,15 @@ pub(crate) struct Dual {
 
 /// An objective with its shares, its plan, and the curator that released them, if they were released.
 pub(crate) type Prepared = (Ready, Box<dyn Plan>, Option<Curator>);
+
+/// What a run of a saddle problem leaves. The outcome's point is the weights alone.
+pub(crate) struct Trained {
+    pub(crate) outcome: Outcome,
+    pub(crate) curator: Curator,
+    pub(crate) dual: Dual,
+    /// Where one was wanted: what is certified, or why nothing is.
+    pub(crate) certificate: Option<Result<Certified, String>>,
+}
 
 /// What was released before the run, if anything was.
 #[derive(Debug, Clone)]
@@ -381,10 +416,18 @@ impl Wanted {
     ) -> Result<Prepared, CliError> {
         let (sizes, by_class) = (Sizes::of(data), groups.by_class());
         let mut limits = limits(max_steps, sizes.row_norm);
+        let certify = self.certificate(budget, sizes.adjacency)?;
+        let budget = &certify.map_or(*budget, |of| of.rest);
         if !self.releases() {
             let shares = self.public_shares(groups, schema)?;
-            let (ready, plan) = self.plan(shares, by_class, sizes, budget, &limits)?;
-            return Ok((ready, plan, None));
+            let (mut ready, plan) = self.plan(shares, by_class, sizes, budget, &limits)?;
+            let Some(of) = certify else {
+                return Ok((ready, plan, None));
+            };
+            ready.certify = Some((of, 1.0));
+            let mut curator = Curator::protected(data.adjacency())?;
+            curator.promise(&[plan.spend(), of.spend()])?;
+            return Ok((ready, plan, Some(curator)));
         }
         let before = SharesPlan::new(budget).map_err(CliError::Plan)?;
         let even = CellShares::even(groups.count()).map_err(shares_error)?;
@@ -392,7 +435,9 @@ impl Wanted {
         // How much noise there is in how many releases is fixed before the shares are known.
         limits.exact_steps = Some(first.steps());
         let curator = Curator::protected(data.adjacency())?;
-        let released = before.release(data, groups.count(), curator, &first.spend());
+        let mut after = vec![first.spend()];
+        after.extend(certify.map(|of| of.spend()));
+        let released = before.release(data, groups.count(), curator, &after);
         let told = |spent, error| {
             let (adjacency, delta) = (sizes.adjacency, budget.delta);
             let before = Before {
@@ -409,9 +454,35 @@ impl Wanted {
             };
             told(*error.spent, why)
         })?;
+        let size = (sizes.records, sizes.adjacency);
+        let excess = before.excess(&shares, size, SHARES_FAIL);
         let planned = self.plan(shares, by_class, sizes, &before.rest, &limits);
-        let (ready, plan) = planned.map_err(|error| told(curator.spent(), error))?;
+        let (mut ready, plan) = planned.map_err(|error| told(curator.spent(), error))?;
+        ready.certify = certify.map(|of| (of, excess));
         Ok((ready, plan, Some(curator)))
+    }
+
+    /// The planned certificate, if one is wanted.
+    fn certificate(
+        &self,
+        budget: &Budget,
+        adjacency: Adjacency,
+    ) -> Result<Option<ScoredCertificatePlan>, CliError> {
+        let Some(share) = self.certify else {
+            return Ok(None);
+        };
+        let failure = if self.releases() {
+            CERTIFICATE_FAILS - SHARES_FAIL
+        } else {
+            CERTIFICATE_FAILS
+        };
+        let convex = self.objective == Objective::GroupDro;
+        let planned = ScoredCertificatePlan::new(budget, adjacency, (share, failure), convex);
+        let planned = planned.map_err(|error| match error {
+            CertifyError::Plan(error) => CliError::Plan(error),
+            other => CliError::flag("--certify", other.to_string()),
+        });
+        planned.map(Some)
     }
 
     /// Shares of the schema.
@@ -460,6 +531,7 @@ impl Wanted {
             objective: self.objective,
             shares,
             released: self.releases(),
+            certify: None,
             built,
             columns: sizes.columns,
         };
@@ -478,7 +550,7 @@ fn facts<S: ScoreSaddle>(sizes: Sizes, of: &Scored<S>) -> SaddleFacts {
 }
 
 impl Ready {
-    /// Runs the plan. The outcome's point is the weights alone.
+    /// Runs the plan, and certifies the result where that was wanted.
     pub(crate) fn run(
         &self,
         data: &PrivateData,
@@ -486,13 +558,52 @@ impl Ready {
         curator: Curator,
         threads: NonZeroUsize,
         observer: &mut dyn Observer,
-    ) -> Result<(Outcome, Curator, Dual), RunError> {
+    ) -> Result<Trained, RunError> {
         let with = (data, plan, curator, threads, self.columns);
         match &self.built {
-            Built::GroupDro(of) => run(of.clone(), with, observer),
-            Built::EqualOpportunity(of) => run(of.clone(), with, observer),
-            Built::Auc(of) => run(of.clone(), with, observer),
+            Built::GroupDro(of) => self.run_of(of, with, observer),
+            Built::EqualOpportunity(of) => self.run_of(of, with, observer),
+            Built::Auc(of) => self.run_of(of, with, observer),
         }
+    }
+
+    fn run_of<S: ScoreSaddle + Clone>(
+        &self,
+        loss: &Scored<S>,
+        with: With<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Trained, RunError> {
+        let (data, threads, columns) = (with.0, with.3, with.4);
+        let (mut outcome, x, mut curator, dual) = run(loss.clone(), with, observer)?;
+        let mut certificate = None;
+        if let Some((plan, excess)) = self.certify {
+            let found = if outcome.stop == Stop::ByObserver {
+                Err("the run was stopped, and its result was not certified".to_owned())
+            } else {
+                let at = (&x[..], &dual.values[..], excess);
+                match plan.release(loss.objective(), data, at, curator, threads) {
+                    Ok((found, back)) => {
+                        curator = back;
+                        found.ok_or_else(|| "the result is too far away for products".to_owned())
+                    }
+                    Err(failed) => {
+                        let Some(back) = failed.curator else {
+                            return Err(failed.why);
+                        };
+                        curator = *back;
+                        Err(failed.why.to_string())
+                    }
+                }
+            };
+            certificate = Some(found.map(|found| Certified::new(&found, self.released)));
+        }
+        outcome.point = x[..columns.min(x.len())].to_vec();
+        Ok(Trained {
+            outcome,
+            curator,
+            dual,
+            certificate,
+        })
     }
 
     /// The coordinate of y that is of a cell.
@@ -519,9 +630,9 @@ type With<'a> = (&'a PrivateData, &'a dyn Plan, Curator, NonZeroUsize, usize);
 
 fn run<S: ScoreSaddle>(
     loss: Scored<S>,
-    (data, plan, curator, threads, columns): With<'_>,
+    (data, plan, curator, threads, _): With<'_>,
     observer: &mut dyn Observer,
-) -> Result<(Outcome, Curator, Dual), RunError> {
+) -> Result<(Outcome, Vec<f64>, Curator, Dual), RunError> {
     let domain = loss.domain();
     let Some(blocks) = plan.blocks() else {
         return Err(RunError::Blocks {
@@ -538,8 +649,7 @@ fn run<S: ScoreSaddle>(
     let start = blocks.join(&vec![0.0; blocks.x], &domain.middle());
     let mut means = PrivateMean::new(data, joint, curator)?.with_threads(threads);
     let run = Run::new(observer).starting_at(Some(&start));
-    let mut outcome = plan.run_with(&mut means, run)?;
+    let outcome = plan.run_with(&mut means, run)?;
     let (x, values) = blocks.split(&outcome.point);
-    outcome.point = x[..columns.min(x.len())].to_vec();
-    Ok((outcome, means.into_curator(), Dual { values }))
+    Ok((outcome, x, means.into_curator(), Dual { values }))
 }

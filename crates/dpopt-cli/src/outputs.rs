@@ -14,6 +14,7 @@ use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::fit::Fit;
+use crate::model::Trained;
 use crate::order;
 use crate::report::{PrivacyStatement, ReportInput, render};
 use crate::statement::{Odometer, Statement, scientific};
@@ -34,6 +35,8 @@ pub(crate) struct Outputs<'a> {
     pub(crate) spent: &'a Event,
     pub(crate) record: &'a Recorder,
     pub(crate) certificate: &'a Certificate,
+    /// Of a saddle problem.
+    pub(crate) objective: Option<&'a Trained>,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
     pub(crate) by_group: Option<&'a ByGroup>,
@@ -136,6 +139,8 @@ impl Outputs<'_> {
             planned_bound: chosen.plan.bound(),
             trivial_bound: chosen.trivial_bound(),
             certificate: self.certificate,
+            certified: self.objective.and_then(Trained::certified),
+            by_group: self.by_group,
             learnt_nothing: outcome
                 .returned_start()
                 .then(|| learnt_nothing(chosen.resumed, &self.fit)),

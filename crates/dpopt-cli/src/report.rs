@@ -10,8 +10,9 @@ mod tests;
 mod words;
 
 use dpopt::nonconvex::Stop;
-use dpopt_report::{at_least, duration, escape, number, page, pairs, table};
+use dpopt_report::{at_least, bars, duration, escape, number, page, pairs, table};
 
+use crate::by_group::{ByGroup, GroupRow};
 use crate::no_bound::NoBound;
 use crate::trace::Trace;
 pub(crate) use input::{PrivacyStatement, ReportInput};
@@ -273,7 +274,10 @@ fn certificate(input: &ReportInput<'_>) -> String {
         ),
         Err(why) => format!("<p>{}.</p>\n", words::capital(&escape(&why.to_string()))),
     };
-    format!("<section>\n<h2>Certificate</h2>\n{body}</section>\n")
+    let of_result = input.certified.as_ref().map_or(String::new(), |words| {
+        format!("<p>By releases at the result: {}.</p>\n", escape(words))
+    });
+    format!("<section>\n<h2>Certificate</h2>\n{of_result}{body}</section>\n")
 }
 
 /// Evenly spaced rows of the trace, the first and the last among them.
@@ -369,9 +373,25 @@ fn metrics(input: &ReportInput<'_>) -> String {
     format!(
         "<section>\n<h2>Test metrics</h2>\n<p>Computed without noise on test data that was \
          <strong>declared outside the protection</strong>. The guarantee says nothing about those \
-         records.</p>\n{}</section>\n",
-        pairs("", "On data declared outside the protection", rows)
+         records.</p>\n{}{}</section>\n",
+        pairs("", "On data declared outside the protection", rows),
+        input.by_group.map_or(String::new(), of_groups)
     )
+}
+
+/// Bars of accuracy and of loss, one for each group.
+fn of_groups(by_group: &ByGroup) -> String {
+    let all = |value: fn(&GroupRow) -> f64| -> Vec<(String, f64)> {
+        let rows = by_group.groups.iter();
+        rows.map(|row| (row.group.clone(), value(row))).collect()
+    };
+    let accuracy = all(|row| row.test_accuracy);
+    let loss = all(|row| row.test_log_loss);
+    bars(
+        "Accuracy of each group of the test set",
+        &accuracy,
+        Some(1.0),
+    ) + &bars("Log loss of each group of the test set", &loss, None)
 }
 
 fn files(input: &ReportInput<'_>) -> String {

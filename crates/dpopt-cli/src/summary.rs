@@ -331,6 +331,9 @@ impl Summary<'_> {
         if let Ok(certified) = self.certificate {
             writeln!(out, "Certificate {}", certified.words())?;
         }
+        if let Some(words) = self.objective.and_then(Trained::certified) {
+            writeln!(out, "Certificate {words}")?;
+        }
         match &self.population {
             Some(Ok(found)) => writeln!(out, "Population {}", found.words())?,
             Some(Err(why)) => writeln!(out, "Population nothing is stated: {why}")?,

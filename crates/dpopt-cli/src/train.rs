@@ -25,6 +25,7 @@ use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
 use crate::by_group::by_group;
 use crate::certificate::{self, Certificate, NoCertificate};
+use crate::certified::Certified;
 use crate::checkpoints::{CheckpointArgs, Saver};
 use crate::choose::{ChooseArgs, Chosen, Reach};
 use crate::clock::Stopwatch;
@@ -192,6 +193,8 @@ struct Finished {
     certificate: Certificate,
     /// Of a saddle problem.
     dual: Option<Dual>,
+    /// Of a saddle problem, where one was wanted.
+    certified: Option<Result<Certified, String>>,
     guarantee: Guarantee,
     /// All that was released, before the run too.
     spent: Event,
@@ -477,6 +480,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             name: ready.objective,
             dual: dual.values.clone(),
             shares_released: ready.released,
+            certificate: finished.certified.clone().and_then(Result::ok),
+            no_certificate_because: finished.certified.clone().and_then(Result::err),
         });
     let model = Model::new(
         chosen.solver,
@@ -522,6 +527,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             spent: &finished.spent,
             record: &finished.record,
             certificate: &finished.certificate,
+            objective: trained.as_ref(),
             statement: &statement,
             metrics,
             by_group: by_group.as_ref(),
@@ -659,26 +665,31 @@ fn descend(
         longest: 0.0,
     };
     let clock = Stopwatch::start();
-    let result =
-        match job.ready {
-            Some(ready) => ready.run(data, plan, curator, threads, &mut watcher).map(
-                |(outcome, curator, dual)| {
-                    (outcome, curator, Err(NoCertificate::Saddle), Some(dual))
-                },
-            ),
-            None => {
-                let run = GlmRun::new(data, job.fit.loss, curator)
-                    .of_network(job.fit.network)
-                    .of_link(job.fit.link)
-                    .with_threads(threads)
-                    .starting_at(job.start);
-                certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
-                    .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
-            }
-        };
+    let result = match job.ready {
+        Some(ready) => ready
+            .run(data, plan, curator, threads, &mut watcher)
+            .map(|of| {
+                let of_saddle = Some((of.dual, of.certificate));
+                (
+                    of.outcome,
+                    of.curator,
+                    Err(NoCertificate::Saddle),
+                    of_saddle,
+                )
+            }),
+        None => {
+            let run = GlmRun::new(data, job.fit.loss, curator)
+                .of_network(job.fit.network)
+                .of_link(job.fit.link)
+                .with_threads(threads)
+                .starting_at(job.start);
+            certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
+                .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
+        }
+    };
     let seconds = clock.seconds();
     watcher.progress.finish();
-    let (outcome, curator, certificate, dual) = result.map_err(|error| {
+    let (outcome, curator, certificate, of_saddle) = result.map_err(|error| {
         let error = CliError::from_run(error);
         if watcher.released {
             CliError::BrokeOff(Box::new(error))
@@ -695,6 +706,7 @@ fn descend(
         Some(reach) if !(reach.walk <= reach.ball) => certificate.and(Err(NoCertificate::LeftBall)),
         _ => certificate,
     };
+    let (dual, certified) = of_saddle.unzip();
     let mut saver = watcher.saver;
     saver.save(&outcome.point, outcome.steps);
     let guarantee = curator
@@ -704,6 +716,7 @@ fn descend(
         outcome,
         certificate,
         dual,
+        certified: certified.flatten(),
         guarantee,
         spent: curator.spent(),
         record: watcher.record,

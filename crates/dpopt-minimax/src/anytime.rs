@@ -4,7 +4,7 @@
 //! perturbations. See `docs/theory/saddle-certificate.md`.
 
 use dpopt_linalg::{dot, norm};
-use dpopt_oracle::{AskError, Blocks, Offers, Oracle};
+use dpopt_oracle::{AskError, Blocks, DomainStamp, Offers, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::geometric;
 use dpopt_solver::{
@@ -306,6 +306,10 @@ impl Plan for RgdaAnytimePlan {
             Item::ratio("anchor_noise_multiplier", noise.anchor.get()),
             Item::ratio("variation_noise_multiplier", noise.variation.get()),
         ]
+    }
+
+    fn domain(&self) -> Option<DomainStamp> {
+        self.facts.stamp()
     }
 
     fn blocks(&self) -> Option<Blocks> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::facts::SaddleFacts;
 
 /// Beyond this products with rows may overflow, and records count as zero.
-const FAR: f64 = 1e100;
+pub(crate) const FAR: f64 = 1e100;
 /// Share of a certificate's cost that is the Hessian's. A choice.
 const HESSIAN_SHARE: f64 = 0.5;
 
@@ -77,6 +77,23 @@ pub enum OnlyFirstOrder {
     NoHessian,
     /// The released matrix can't be evaluated.
     NotEvaluated,
+    /// F is convex in x, and so is Phi: its Hessian has no eigenvalue below zero, and none was released to say so.
+    Convex,
+}
+
+impl std::fmt::Display for OnlyFirstOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::DomainMayBind => {
+                "the best y may touch the boundary of its domain, where the largest value may have no second derivative"
+            }
+            Self::NoHessian => "no Hessian was to be released",
+            Self::NotEvaluated => "the released matrix could not be evaluated",
+            Self::Convex => {
+                "the objective is convex in the weights, and so is its largest value: no eigenvalue of its Hessian is below zero"
+            }
+        })
+    }
 }
 
 /// What holds at a point with probability 1 - p. Public.
@@ -137,7 +154,7 @@ pub fn saddle_certificate(
     if !facts.whole || !fits || !point.iter().all(|w| w.abs() <= FAR) {
         return Ok(None);
     }
-    let (blocks, mean) = (facts.blocks(scale), &facts.mean);
+    let blocks = facts.blocks(scale);
     let q = normal_reach(failure / 5.0);
     let clip = facts.joint(scale).lipschitz;
     let Ok(radius) = ClipNorm::new(clip) else {
@@ -156,32 +173,21 @@ pub fn saddle_certificate(
     let Some(of_x) = norm_of(0..blocks.x, noise.x, oracle)? else {
         return Ok(None);
     };
-    let upper = of_x.number + q * of_x.noise_std + rounding;
     let norm = ReleasedNorm {
         step: 0,
         norm: of_x.number,
         noise_std: of_x.noise_std,
-        upper,
+        upper: of_x.number + q * of_x.noise_std + rounding,
     };
-    // How far y is from y*, by strong concavity; and how far the nearest point of Y is from y, by rounding.
     let (_, y) = blocks.split(point);
-    let mut delta = 0.0;
+    let mut slope = None;
     if let Some(z) = noise.y.filter(|_| blocks.y > 0) {
         let Some(of_y) = norm_of(blocks.x..point.len(), z, oracle)? else {
             return Ok(None);
         };
-        let mut inside = y.clone();
-        facts.domain.project(&mut inside);
-        let off = distance(&inside, &y);
-        let slope = ((of_y.number + q * of_y.noise_std + rounding) / scale).max(0.0);
-        delta = off + (slope + mean.smooth_yy * off) / mean.strong_concavity;
+        slope = Some((of_y.number + q * of_y.noise_std + rounding) / scale);
     }
-    let gradient = upper.max(rounding)
-        + if delta > 0.0 {
-            mean.smooth_xy * delta
-        } else {
-            0.0
-        };
+    let (gradient, delta) = first_order(facts, &y, (norm.upper.max(rounding), slope));
     let mut found = SaddleCertificate {
         gradient,
         distance: delta,
@@ -189,33 +195,73 @@ pub fn saddle_certificate(
         norm,
         cost,
     };
-    let (Some(z), true) = (noise.hessian, knows_hessians(facts)) else {
-        return Ok(Some(found));
+    if let Some(z) = noise.hessian {
+        let (hessian, paid) = curvature(facts, scale, (point, delta), (z, failure), oracle)?;
+        found.hessian = hessian;
+        found.cost += paid;
+    }
+    Ok(Some(found))
+}
+
+/// Upper bounds on the norm of the gradient of Phi and on the distance from y to y*: from those on the norms of grad_x, and of grad_y where
+/// there is a y.
+pub(crate) fn first_order(
+    facts: &SaddleFacts,
+    y: &[f64],
+    (of_x, of_y): (f64, Option<f64>),
+) -> (f64, f64) {
+    let mean = &facts.mean;
+    let Some(slope) = of_y else {
+        return (of_x, 0.0);
     };
-    if facts.domain.margin(&y) <= delta {
-        found.hessian = Err(OnlyFirstOrder::DomainMayBind);
-        return Ok(Some(found));
+    // How far y is from y*, by strong concavity; and how far the nearest point of Y is from y, by rounding.
+    let mut inside = y.to_vec();
+    facts.domain.project(&mut inside);
+    let off = distance(&inside, y);
+    let delta = off + (slope.max(0.0) + mean.smooth_yy * off) / mean.strong_concavity;
+    let of_distance = if delta > 0.0 {
+        mean.smooth_xy * delta
+    } else {
+        0.0
+    };
+    (of_x + of_distance, delta)
+}
+
+/// What a released Hessian says at a joint point whose y is within a distance of y*, and what it cost in squared mu.
+pub(crate) fn curvature(
+    facts: &SaddleFacts,
+    scale: f64,
+    (point, delta): (&[f64], f64),
+    (z, failure): (NoiseMultiplier, f64),
+    oracle: &mut dyn Oracle,
+) -> Result<(Result<ReleasedCurvature, OnlyFirstOrder>, f64), AskError> {
+    let (blocks, mean) = (facts.blocks(scale), &facts.mean);
+    let none = (Err(OnlyFirstOrder::NoHessian), 0.0);
+    if !knows_hessians(facts) {
+        return Ok(none);
+    }
+    let (_, y) = blocks.split(point);
+    // NaN is no margin.
+    if !(facts.domain.margin(&y) > delta) {
+        return Ok((Err(OnlyFirstOrder::DomainMayBind), 0.0));
     }
     let Ok(radius) = ClipNorm::new(facts.record.frobenius(scale)) else {
-        return Ok(Some(found));
+        return Ok(none);
     };
     let of = HessianMatrix { point, radius };
     let Some(released) = paid(oracle.hessian(of, Which::All, z))? else {
-        return Ok(Some(found));
+        return Ok(none);
     };
-    found.cost += z.get().powi(-2);
+    let cost = z.get().powi(-2);
     let matrix = unpack_symmetric(point.len(), &released.mean);
     let matrix = matrix.ok_or(AskError::Shape { dim: point.len() })?;
     let floor = scale * scale * mean.strong_concavity;
     // Noise beyond the range of numbers, or an iteration that does not converge on a matrix that is public by then.
     let Ok(lift) = lifted(point.len(), &matrix, blocks.x, floor) else {
-        found.hessian = Err(OnlyFirstOrder::NotEvaluated);
-        return Ok(Some(found));
+        return Ok((Err(OnlyFirstOrder::NotEvaluated), cost));
     };
-    let (w, d2) = (lift.lift, blocks.y as f64);
-    let t = (2.0 * (5.0 / failure).ln()).sqrt();
-    let spread =
-        q + std::f64::consts::SQRT_2 * w * (d2.sqrt() + t) + w * w * ((2.0 * d2).sqrt() + t);
+    let w = lift.lift;
+    let spread = spread(w, blocks.y, failure);
     let drift = if delta > 0.0 {
         mean.joint_hessian_lipschitz * delta * (1.0 + (scale * w).powi(2))
     } else {
@@ -223,12 +269,19 @@ pub fn saddle_certificate(
     };
     let rounded = PublicFacts::rounding(radius.get(), of.coordinates()) * (1.0 + w * w);
     let least = lift.least - lift.rounding - released.noise_std * spread - drift - rounded;
-    found.hessian = Ok(ReleasedCurvature {
+    let found = ReleasedCurvature {
         least,
         estimate: lift.least,
         direction: lift.direction,
-    });
-    Ok(Some(found))
+    };
+    Ok((Ok(found), cost))
+}
+
+/// How many deviations of the noise of a released Hessian are subtracted, for a lift of norm W.
+pub(crate) fn spread(w: f64, y: usize, failure: f64) -> f64 {
+    let (q, d2) = (normal_reach(failure / 5.0), y as f64);
+    let t = (2.0 * (5.0 / failure).ln()).sqrt();
+    q + std::f64::consts::SQRT_2 * w * (d2.sqrt() + t) + w * w * ((2.0 * d2).sqrt() + t)
 }
 
 /// Whether enough is known for a certificate of second order.

@@ -1,7 +1,7 @@
 //! What a planner of a saddle problem may know: constants of one record, and constants of the mean.
 
 use dpopt_linalg::Domain;
-use dpopt_oracle::{Blocks, Convexity, SaddleConstants, ScoreSaddle, Scored};
+use dpopt_oracle::{Blocks, Convexity, DomainStamp, SaddleConstants, ScoreSaddle, Scored};
 use dpopt_privacy::Adjacency;
 use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
@@ -188,6 +188,11 @@ impl SaddleFacts {
             y: self.y_dim(),
             scale,
         }
+    }
+
+    /// The domain that an oracle of this problem names; none without y.
+    pub(crate) fn stamp(&self) -> Option<DomainStamp> {
+        (self.y_dim() > 0).then(|| DomainStamp::of(&self.domain))
     }
 
     /// The blocks that an oracle of this problem names: none without y, where it is one of minimisation.

@@ -1,7 +1,7 @@
 //! Descent in x with momentum, slow ascent in y, on fresh joint gradients: for tables where no plan with a bound says anything.
 
 use dpopt_linalg::Domain;
-use dpopt_oracle::{AskError, Batch, Blocks, Level, Oracle, Running, Schedule};
+use dpopt_oracle::{AskError, Batch, Blocks, DomainStamp, Level, Oracle, Running, Schedule};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
     Asked, Budget, FreshReleases, Item, Plan, PlanError, ReleaseKind, RunError, Terms, Unit, Walk,
@@ -201,6 +201,10 @@ impl Plan for GdaPlan {
 
     fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    fn domain(&self) -> Option<DomainStamp> {
+        self.facts.stamp()
     }
 
     fn blocks(&self) -> Option<Blocks> {

@@ -4,7 +4,7 @@
 //! 2602.01339), Algorithm 2, repaired: see `docs/theory/rgda.md` for the theorem and `docs/theory/errata-minimax.md` for what is not as printed.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{AskError, Blocks, Oracle};
+use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::geometric;
 use dpopt_solver::{
@@ -422,6 +422,10 @@ impl Plan for RgdaPlan {
             Item::ratio("anchor_noise_multiplier", anchor),
             Item::ratio("variation_noise_multiplier", variation),
         ]
+    }
+
+    fn domain(&self) -> Option<DomainStamp> {
+        self.facts.stamp()
     }
 
     fn blocks(&self) -> Option<Blocks> {

@@ -3,8 +3,10 @@
 use dpopt_oracle::Oracle;
 use dpopt_oracle::{CellCounts, CellShares, PrivateData, PrivateMean, Running, SharesError};
 use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{ClipNorm, Curator, Epsilon, Event, Mu, NoiseMultiplier, Spend, Which};
-use dpopt_solver::{Budget, PlanError, RunError};
+use dpopt_privacy::{
+    Adjacency, ClipNorm, Curator, Epsilon, Event, Mu, NoiseMultiplier, Spend, Which,
+};
+use dpopt_solver::{Budget, PlanError, PublicFacts, RunError, normal_reach};
 
 /// The part of mu^2 that the histogram gets. Chosen, not tuned: at n = 200,000 and epsilon 1 a share then has an error of 0.0004.
 const PART: f64 = 0.01;
@@ -73,8 +75,30 @@ impl SharesPlan {
         })
     }
 
-    /// Releases the shares of the cells of so many groups. `after` is what will be reserved for the run that uses them, by a plan whose
-    /// releases do not depend on the shares: see [`SaddleLimits::exact_steps`](crate::SaddleLimits::exact_steps).
+    /// No cell has more than so many times its released share of the records, with probability 1 - `failure` over the noise.
+    ///
+    /// # Formula
+    /// With c_k the released counts over n, t their deviation and q the upper normal quantile at failure/(2 cells), all |c_k - n_k/n| <= q t at
+    /// once (and the rounding to the lattice more). The share is c_k over the sum of those that are seen, and that sum is at most
+    /// 1 + cells q t; so the ratio is at most 1 + cells q t + q t/(least share).
+    #[must_use]
+    pub fn excess(
+        &self,
+        shares: &CellShares,
+        (records, adjacency): (u64, Adjacency),
+        failure: f64,
+    ) -> f64 {
+        let cells = 2 * shares.groups();
+        let deviation = adjacency.sum_sensitivity() * self.noise_multiplier.get() / records as f64;
+        let off = normal_reach(failure / (2 * cells) as f64) * deviation
+            + PublicFacts::rounding(1.0, cells);
+        let least = shares.cells().map(|(_, share)| share).fold(1.0, f64::min);
+        1.0 + cells as f64 * off + off / least
+    }
+
+    /// Releases the shares of the cells of so many groups. `after` is what will be reserved for the run that uses them, and for what
+    /// comes after it, by plans whose releases do not depend on the shares: see
+    /// [`SaddleLimits::exact_steps`](crate::SaddleLimits::exact_steps).
     ///
     /// # Privacy
     /// One Gaussian release of the counts, of which each record is in one. All that follows, which cells are too small to have a share
@@ -87,14 +111,14 @@ impl SharesPlan {
         data: &PrivateData,
         groups: usize,
         mut curator: Curator,
-        after: &Spend,
+        after: &[Spend],
     ) -> Result<(CellShares, Curator), SharesReleaseError> {
         let z = self.noise_multiplier;
         let spend = Spend::Fixed(Event::gaussian(z));
         let before = SharesReleaseError::before;
         let clip = ClipNorm::new(1.0).map_err(|error| before(RunError::Clip(error)))?;
         curator
-            .reserve_then(&spend, std::slice::from_ref(after))
+            .reserve_then(&spend, after)
             .map_err(RunError::from)
             .map_err(before)?;
         let means = PrivateMean::new(data, CellCounts { groups }, curator);

@@ -2,7 +2,7 @@
 //!
 //! SpiderBoost (arXiv 2206.00846) on Phi, with y tracked as in arXiv 2602.01339. The bound is ours: `docs/theory/rgda.md`, "spider-gda".
 
-use dpopt_oracle::{AskError, Blocks, Oracle};
+use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::{longest_that_fits, steps_up_to};
 use dpopt_solver::{
@@ -292,6 +292,10 @@ impl Plan for SpiderGdaPlan {
             Item::ratio("anchor_noise_multiplier", anchor),
             Item::ratio("variation_noise_multiplier", variation),
         ]
+    }
+
+    fn domain(&self) -> Option<DomainStamp> {
+        self.facts.stamp()
     }
 
     fn blocks(&self) -> Option<Blocks> {

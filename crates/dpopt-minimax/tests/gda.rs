@@ -242,3 +242,31 @@ fn objectives_have_facts_that_agree() {
 fn own<S: ScoreSaddle, E: std::fmt::Debug>(objective: Result<S, E>) -> Scored<S> {
     Scored::with_own_clips(objective.unwrap(), 2.0)
 }
+
+/// A plan for one domain of y is not run over another, whatever the blocks are.
+#[test]
+fn a_plan_for_another_domain_is_refused() {
+    let shares = CellShares::new(vec![[Some(0.5), Some(0.2)], [Some(0.2), Some(0.1)]]).unwrap();
+    let loss = Scored::with_own_clips(EqualOpportunity::new(&shares, 1.0).unwrap(), 1.0);
+    let facts = SaddleFacts::scored(4, Adjacency::ReplaceOne, 2, 1.0, &loss);
+    let other = SaddleFacts {
+        domain: Domain::ball(2, 1.0),
+        ..facts.clone()
+    };
+    for (facts, same) in [(facts, true), (other, false)] {
+        let plan = GdaPlan::new(&facts, &budget(1.0), &SaddleLimits::steps(2)).unwrap();
+        let design = Design::dense(2, vec![0.1; 8]).unwrap();
+        let norm = ClipNorm::new(1.0).unwrap();
+        let labels = vec![1.0, -1.0, 2.0, -2.0];
+        let data = PrivateData::made_up(design, labels, norm, Adjacency::ReplaceOne, None).unwrap();
+        let joint = Joint::new(loss.clone(), plan.schedule().scale).unwrap();
+        let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        let mut means = PrivateMean::new(&data, joint, curator).unwrap();
+        let found = plan.run_with(&mut means, Run::new(&mut Points::default()));
+        match found {
+            Ok(_) => assert!(same),
+            Err(error) => assert!(!same && matches!(error, RunError::Domain { .. }), "{error}"),
+        }
+        assert_eq!(means.counts().releases > 0, same);
+    }
+}

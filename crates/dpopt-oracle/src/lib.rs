@@ -38,20 +38,22 @@ pub use estimator::{
 };
 pub use gradient::PrivateGradient;
 pub use loss::{
-    Activation, AlongRows, At, AucSaddle, BlockClips, Blocks, BlocksError, Cell, CellCounts,
-    CellShares, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm, ConvexSmooth,
-    Convexity, Differentiable, EqualOpportunity, Glm, GradientCheck, GroupDro, Head, HessianCheck,
-    Joint, JointPoint, Loss, LossNameError, MatrixFactorization, MatrixSensing, MeanConstants,
-    Measurement, Measurements, Mlp, MlpError, Momentum, Network, NetworkError, NotConvexSmooth,
-    Observed, ObservedEntries, ObservedRecord, ParameterError, QuadraticLink, Quantile, Rays,
-    RecordOf, Regularizer, RowAverageCheck, SaddleConstants, SaddleLoss, SaddleRecord, Scale,
-    ScoreSaddle, Scored, Segment, SharesError, Softmax, TwiceDifferentiable, TwiceSaddle,
-    check_constants, check_gradient, check_hessian_vector, check_row_averages,
+    Activation, AlongRows, At, AucSaddle, BlockClips, Blocks, BlocksError, Bordered, Cell,
+    CellCounts, CellShares, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm,
+    ConvexSmooth, Convexity, Differentiable, EqualOpportunity, Glm, GradientCheck, GroupDro, Head,
+    HessianCheck, Joint, JointPoint, Loss, LossNameError, MatrixFactorization, MatrixSensing,
+    MeanAt, MeanConstants, Measurement, Measurements, Mlp, MlpError, Momentum, Network,
+    NetworkError, NotConvexSmooth, Observed, ObservedEntries, ObservedRecord, ParameterError,
+    PerturbationError, QuadraticLink, Quantile, Rays, RecordAt, RecordOf, Regularizer,
+    RowAverageCheck, SaddleConstants, SaddleLoss, SaddleRecord, Scale, ScoreSaddle, Scored,
+    Segment, SharedPerturbation, SharesError, Softmax, TemporalDifference, TemporalError,
+    Transition, TwiceDifferentiable, TwiceSaddle, check_constants, check_gradient,
+    check_hessian_vector, check_row_averages,
 };
 pub use oracle::{
-    Answer, AveragedMeans, Books, Counts, FnOracle, Mean, Number, Offers, Oracle, OracleFacts,
-    Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw, SmoothedFields,
-    SmoothedMeans, Smoothing,
+    Answer, AveragedMeans, Books, Counts, DomainStamp, FnOracle, Mean, Number, Offers, Oracle,
+    OracleFacts, Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw,
+    SmoothedFields, SmoothedMeans, Smoothing,
 };
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;

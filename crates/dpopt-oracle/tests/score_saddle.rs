@@ -213,7 +213,7 @@ fn free<S: ScoreSaddle>(objective: S) -> Scored<S> {
     )
 }
 
-/// The gradient in y is the mean loss of each group, less the regulariser's.
+/// The gradient in y is the mean loss of each group, less that of all groups and the regulariser's.
 #[test]
 fn group_dro_hears_the_mean_loss_of_each_group() {
     let (records, shares) = exact();
@@ -222,10 +222,16 @@ fn group_dro_hears_the_mean_loss_of_each_group() {
     let (value, found) = mean(&loss, &records, &X, &y);
     let scores = scores(&records, &X);
     let mut expected = 0.0;
-    for (k, cells) in loss.objective().groups().iter().enumerate() {
-        let own = scores.iter().filter(|(_, cell)| cells.contains(cell));
-        let of_group = average(own.map(|(z, cell)| (1.0 + (-cell.sign() * z).exp()).ln()));
-        assert!((found[k] - (of_group - 0.5 * (y[k] - 0.25))).abs() < 1e-12);
+    let groups = loss.objective().groups().iter();
+    let of_groups: Vec<f64> = groups
+        .map(|cells| {
+            let own = scores.iter().filter(|(_, cell)| cells.contains(cell));
+            average(own.map(|(z, cell)| (1.0 + (-cell.sign() * z).exp()).ln()))
+        })
+        .collect();
+    let all = average(of_groups.iter().copied());
+    for (k, &of_group) in of_groups.iter().enumerate() {
+        assert!((found[k] - (of_group - all - 0.5 * (y[k] - 0.25))).abs() < 1e-12);
         expected += y[k] * of_group - 0.25 * (y[k] - 0.25f64).powi(2);
     }
     assert!((value - expected).abs() < 1e-12);

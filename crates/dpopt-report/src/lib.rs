@@ -24,10 +24,12 @@
 //! `noise`, `spent`, `area`, and `level` with one of `predicted`, `trivial` and `bound` (dashed lines).
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod bars;
 mod html;
 mod plot;
 mod scale;
 
+pub use bars::bars;
 pub use html::{escape, page, pairs, table};
 pub use plot::{Mark, Plot, Series, Size};
 pub use scale::{Scale, at_least, drawable, duration, number, percent_at_least};

@@ -23,6 +23,9 @@ pub struct StatedBound {
     /// lambda, where the bound is one of second order: the least eigenvalue of the Hessian at the point is at least -lambda, on the
     /// same event. Below 0 where a minimum was certified.
     pub curvature: Option<f64>,
+    /// Whether it is on the largest value over y, Phi(x) = max F(x, y), of a saddle problem.
+    #[serde(skip)]
+    pub of_largest_value: bool,
 }
 
 impl StatedBound {
@@ -36,14 +39,27 @@ impl StatedBound {
             radius: None,
             smoothing: None,
             curvature: None,
+            of_largest_value: false,
         }
     }
 
-    /// What it is on, in words: "gradient norm", "Goldstein distance at radius 0.5", "Goldstein distance at radius 0.5 of the
+    /// The same, of the largest value over y.
+    #[must_use]
+    pub fn of_largest_value(self, of_largest_value: bool) -> Self {
+        Self {
+            of_largest_value,
+            ..self
+        }
+    }
+
+    /// What it is on, in words: "gradient norm", "gradient norm of the largest value over y", "Goldstein distance at radius 0.5", "Goldstein distance at radius 0.5 of the
     /// smoothed loss F_a, at smoothing a = 0.1".
     #[must_use]
     pub fn subject(&self) -> String {
         let mut subject = self.quantity.to_string();
+        if self.of_largest_value {
+            subject += " of the largest value over y";
+        }
         if let Some(radius) = self.radius {
             subject += &format!(" at radius {radius}");
         }

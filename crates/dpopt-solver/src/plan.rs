@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
-use dpopt_oracle::{AskError, Blocks, Offers, Oracle, PrivateData, Regularized};
+use dpopt_oracle::{AskError, Blocks, DomainStamp, Offers, Oracle, PrivateData, Regularized};
 use dpopt_privacy::Spend;
 
 use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
@@ -101,6 +101,7 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
         let value = terms.bound?;
         let bound = StatedBound::new(value, terms.quantity, terms.sense);
         let bound = bound.at_radius(terms.radius).of_smoothed(terms.smoothing);
+        let bound = bound.of_largest_value(self.blocks().is_some());
         Some(bound.with_curvature(terms.curvature))
     }
 
@@ -154,6 +155,11 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
 
     /// How it splits a point, if it walks on a saddle problem: as the oracle has to.
     fn blocks(&self) -> Option<Blocks> {
+        None
+    }
+
+    /// The set that y is in, if it walks on a saddle problem: as that of the oracle, where both are known.
+    fn domain(&self) -> Option<DomainStamp> {
         None
     }
 
@@ -317,6 +323,12 @@ fn run<P: Plan + ?Sized>(
             plan: plan.blocks(),
             oracle: facts.blocks,
         });
+    }
+    if let (Some(planned), Some(asked)) = (plan.domain(), facts.domain)
+        && planned != asked
+    {
+        let solver = plan.name();
+        return Err(RunError::Domain { solver });
     }
     let no_sum = plan.needs().covers(Offers::PASSES) || plan.blocks().is_some();
     if run.regularizer.is_some() && no_sum {
@@ -511,6 +523,7 @@ fn certified_bound<P: Plan + ?Sized>(
     let counted = terms.facts.adjacency.record_count_is_public();
     let planned = terms.certifies || plan.bound().is_some();
     let bound = StatedBound::new(gradient, terms.quantity, terms.sense);
+    let bound = bound.of_largest_value(plan.blocks().is_some());
     (counted && planned).then(|| bound.with_curvature(curvature.is_finite().then_some(curvature)))
 }
 

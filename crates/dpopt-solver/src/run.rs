@@ -250,6 +250,15 @@ pub enum RunError {
         /// The oracle's.
         oracle: Option<Blocks>,
     },
+    /// The plan is for another set that y is in.
+    #[error(
+        "{solver} was planned for another domain of y than that of this loss: where y is best, and what follows from it, would be of \
+         another problem"
+    )]
+    Domain {
+        /// The solver.
+        solver: &'static str,
+    },
     /// The oracle does not answer the questions of the plan.
     #[error("{solver} asks for {what}, which this oracle does not release")]
     NotOffered {

@@ -32,7 +32,7 @@ pub mod verify;
 mod zoo;
 
 pub use around::Around;
-pub use minimax::{JointProblem, MinimaxProblem, SecondOrderMinimax};
+pub use minimax::{JointProblem, MinimaxProblem, OfProblem, SecondOrderMinimax};
 pub use probe::{Audited, Finding, Probe, ProbeReport};
 pub use problem::{
     GoldsteinProblem, Kl, Problem, ProblemConstants, ProblemError, SecondOrderProblem,
@@ -45,9 +45,9 @@ pub use simulation::{
 };
 pub use zoo::{
     AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, CosineSaddle, Coupled,
-    CubicSaddles, DesignError, Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall,
-    MeanBallMean, OverMean, Power, Product, Profile, QuadraticGame, Radial, Ramp, RampBowl,
-    RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm, RobustGlmShape, Sines, Slide, SmoothRamp,
-    SmoothedCone, Softplus, Spectrum, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare, TwoPoint,
-    WeaklyConvex, Wells, schur_least,
+    CubicSaddles, DesignError, DualFactorization, Fingerprint, LeCam, LogPeriodic, Logarithm,
+    Majority, MeanBall, MeanBallMean, OverMean, Power, Product, Profile, QuadraticGame, Radial,
+    Ramp, RampBowl, RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm, RobustGlmShape,
+    SaddleChain, Sines, Slide, SmoothRamp, SmoothedCone, Softplus, Spectrum, Spokes, Tilt,
+    TiltedPower, TiltedProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells, schur_least,
 };

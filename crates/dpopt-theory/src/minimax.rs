@@ -1,5 +1,6 @@
 //! Saddle problems of which everything is known exactly, the largest value included.
 
+use dpopt_certify::{InnerConstants, Saddle};
 use dpopt_linalg::{Domain, norm, symmetric_spectrum};
 use dpopt_minimax::{MeanFacts, SaddleFacts};
 use dpopt_oracle::{Blocks, SaddleConstants};
@@ -74,6 +75,42 @@ pub trait SecondOrderMinimax: MinimaxProblem {
 
     /// The least eigenvalue of the Hessian of Phi at x.
     fn value_least_eigenvalue(&self, x: &[f64]) -> f64;
+}
+
+/// A saddle problem in closed form, for [`dpopt_certify::ValueFunction`]: to check what that finds, or where y* has no closed form.
+#[derive(Debug, Clone, Copy)]
+pub struct OfProblem<'a, P: ?Sized>(pub &'a P);
+
+impl<P: SecondOrderMinimax + ?Sized> Saddle for OfProblem<'_, P> {
+    fn x_dim(&self) -> usize {
+        self.0.x_dim()
+    }
+
+    fn domain(&self) -> Domain {
+        self.0.domain()
+    }
+
+    fn inner(&self) -> InnerConstants {
+        let mean = self.0.mean();
+        InnerConstants {
+            strong_concavity: mean.strong_concavity,
+            smooth_yy: mean.smooth_yy,
+            smooth_xy: mean.smooth_xy,
+            joint_hessian_lipschitz: mean.joint_hessian_lipschitz,
+        }
+    }
+
+    fn value(&self, x: &[f64], y: &[f64]) -> f64 {
+        self.0.value(x, y)
+    }
+
+    fn gradient(&self, x: &[f64], y: &[f64], out: (&mut [f64], &mut [f64])) {
+        self.0.gradient(x, y, out);
+    }
+
+    fn hessian_vector(&self, x: &[f64], y: &[f64], direction: &[f64], out: &mut [f64]) {
+        self.0.hessian_vector(x, y, direction, out);
+    }
 }
 
 /// A saddle problem as a problem of the joint point (x, y/s), as [`dpopt_oracle::Joint`] makes one of a loss: its gradient is (grad_x, s grad_y). To

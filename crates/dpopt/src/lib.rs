@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | plan, run, certify | `plan_run_certify.rs`, and below |
 //! | a loss of one's own | `own_loss.rs` |
+//! | a saddle loss of one's own | `own_saddle.rs` |
 //! | a program without a gradient as a loss | `program_as_loss.rs` |
 //! | a solver of one's own, registered | `own_solver.rs` |
 //! | what training with other software cost | `account_elsewhere.rs` |

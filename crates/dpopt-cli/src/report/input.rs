@@ -4,6 +4,7 @@ use dpopt::nonconvex::{StatedBound, Stop};
 use dpopt::privacy::Adjacency;
 
 use crate::attack::AttackTable;
+use crate::by_group::ByGroup;
 use crate::certificate::Certificate;
 use crate::no_bound::NoBound;
 use crate::statement::AllRuns;
@@ -66,6 +67,10 @@ pub(crate) struct ReportInput<'a> {
     pub trivial_bound: f64,
     /// What the releases certify, or why they don't.
     pub certificate: &'a Certificate,
+    /// What a release at the result certifies of a saddle problem, or why nothing, where that was asked for.
+    pub certified: Option<String>,
+    /// How each group of the test set fares.
+    pub by_group: Option<&'a ByGroup>,
     /// What is said where the returned point is the start.
     pub learnt_nothing: Option<&'a str>,
     /// What all runs on the ledger have left, where there is a ledger.

@@ -90,6 +90,8 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
         planned_bound: Some(stated(0.0283)),
         trivial_bound: 0.52,
         certificate: &Err(NoCertificate::Projected),
+        certified: None,
+        by_group: None,
         learnt_nothing: None,
         ledger_budget: None,
         releases: n as u64,

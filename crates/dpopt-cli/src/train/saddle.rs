@@ -30,6 +30,10 @@ impl TrainArgs {
             let problem = "a ledger pays for one run, and released shares are a release before it; take shares from a schema";
             return Err(CliError::flag("--group-shares", problem));
         }
+        if wanted.certify.is_some() && self.ledger.path().is_some() {
+            let problem = "a ledger pays for one run, and a certificate is a release after it";
+            return Err(CliError::flag("--certify", problem));
+        }
         if self.in_place && objective != Objective::Auc {
             let problem = "groups are read with the table, into memory";
             return Err(CliError::flag("--in-place", problem));

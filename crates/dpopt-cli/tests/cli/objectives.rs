@@ -229,3 +229,93 @@ fn what_is_asked_for_is_run_or_refused_before_a_release() {
         );
     }
 }
+
+/// A certificate is a part of the same budget, and is told in the summary, the report and the model, with its reasons.
+#[test]
+fn certificates_are_paid_from_the_budget_and_told() {
+    for shares in ["", "--group-shares release"] {
+        for (i, flags) in FLAGS.iter().enumerate() {
+            let place = with_shares(&SHARES);
+            let flags = format!(
+                "{flags} {shares} --test test.csv --epsilon 50 --delta 1e-5 --certify --out o"
+            );
+            let json = place.train(&flags);
+            let epsilon = json["epsilon"].as_f64().unwrap();
+            assert!(epsilon <= 50.0 && epsilon > 49.9, "{flags}: {epsilon}");
+            let found = &json["objective"]["certificate"];
+            for key in ["gradient", "gradient_anyway", "distance_of_dual"] {
+                assert!(found[key].as_f64().unwrap() > 0.0, "{flags}: {found}");
+            }
+            assert_eq!(found["probability"], 0.95);
+            assert_eq!(found["needs_shares_of_schema"], shares.is_empty());
+            let reason = found["no_curvature_because"].as_str();
+            match (i, reason) {
+                (0 | 1, reason) => assert!(reason.unwrap().contains("convex"), "{found}"),
+                (_, None) => {
+                    let least = found["least_curvature"].as_f64().unwrap();
+                    assert!(least.is_finite(), "{found}");
+                }
+                (_, Some(reason)) => assert!(reason.contains("boundary"), "{found}"),
+            }
+            let model = place.json("o/model.json");
+            assert_eq!(model["objective"]["certificate"], *found);
+            let report = place.read("o/report.html");
+            for words in [
+                "By releases at the result: the gradient norm of the largest value over y is at most",
+                "Log loss of each group of the test set",
+            ] {
+                assert!(report.contains(words), "{flags}");
+            }
+            // Two norms, and a Hessian where one was planned: shares, run and certificate are what was reserved.
+            let events = place.json("o/events.json");
+            let reserved = events["event"]["events"].as_array().unwrap();
+            let parts = 2 + usize::from(!shares.is_empty());
+            assert_eq!(reserved.len(), parts, "{flags}: {events}");
+        }
+    }
+    let place = with_shares(&SHARES);
+    let train = "train --data t.csv --schema s.toml --delta 1e-5 --certify";
+    for (flags, words) in [
+        ("--group c", ["--certify", "log-loss has none"]),
+        (
+            "--objective auc --adjacency add-remove --public-records 300",
+            ["--certify", "add-remove"],
+        ),
+        (
+            "--objective auc --ledger l --budget 3 --budget-delta 1e-4 --out o",
+            ["--certify", "ledger"],
+        ),
+    ] {
+        place.fails(&format!("{train} {flags}"), 1, &words);
+    }
+    let share = format!("{train}=1 --objective auc");
+    place.fails(&share, 1, &["--certify", "between 0 and 1"]);
+}
+
+/// Groups of public data are counted on request, and small ones are named.
+#[test]
+fn check_names_groups_that_are_empty_or_tiny() {
+    let place = Place::new();
+    let text = place.ok("check test.csv --schema s.toml --group c");
+    let count = |name: &str| -> usize {
+        let line = text.lines().find(|line| line.contains(name)).unwrap();
+        let size = line.rsplit(": ").find_map(|part| part.parse().ok());
+        size.unwrap()
+    };
+    let all = ["a, y = no", "a, y = yes", "b, y = no", "b, y = yes"].map(count);
+    assert_eq!(all.iter().sum::<usize>(), 120, "{text}");
+    assert!(text.contains(": tiny"), "{text}");
+    let table = place.read("test.csv");
+    let (header, rest) = table.split_once('\n').unwrap();
+    // Only the first group is left.
+    let of_first = |line: &&str| line.split(',').any(|field| field == "a");
+    let kept: Vec<&str> = rest.lines().filter(of_first).collect();
+    place.put("one.csv", &format!("{header}\n{}\n", kept.join("\n")));
+    let text = place.ok("check one.csv --schema s.toml --group c");
+    assert!(text.contains("c = b, y = no: 0: empty"), "{text}");
+    place.fails(
+        "check test.csv --schema s.toml --group d",
+        1,
+        &["--group", "no column \"d\""],
+    );
+}

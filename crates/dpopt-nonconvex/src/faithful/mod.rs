@@ -8,6 +8,6 @@ mod schedule;
 mod tests;
 mod walk;
 
-pub use episodes::{CentredEpisode, CentredEnd, FaithfulOutcome};
+pub use episodes::{CentredEnd, CentredEpisode, FaithfulOutcome};
 pub use planner::{FaithfulPlan, FaithfulSettings};
 pub use schedule::FaithfulSchedule;

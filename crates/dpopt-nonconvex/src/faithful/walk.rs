@@ -7,7 +7,7 @@ use dpopt_oracle::query::HessianLink;
 use dpopt_oracle::{AskError, HessianChain, Oracle, PrefixRecursive, StepKind};
 use dpopt_solver::{Asked, Closing, ReleaseKind, RunError, Stop, Walk, in_stock};
 
-use super::episodes::{CentredEpisode, CentredEnd, Trace};
+use super::episodes::{CentredEnd, CentredEpisode, Trace};
 use super::planner::FaithfulPlan;
 use crate::saddle::is_near;
 

@@ -140,6 +140,27 @@ pub(crate) fn second_derivatives<L: TwiceDifferentiable>(
                     assert!(apart <= 1e-12 * (1.0 + whole.smoothness));
                 }
             }
+            if let Some(of) = loss.bordered(records.record(i), point) {
+                let first = dim - of.border.len();
+                for (j, column) in matrix.iter().enumerate() {
+                    let mut unit = vec![0.0; dim];
+                    unit[j] = 1.0;
+                    let (head, behind) = unit.split_at(first);
+                    let mut expected = vec![0.0; dim];
+                    let along = dpopt_linalg::dot(&of.border, behind);
+                    let slope = of.factor * of.row.dot(head) + along;
+                    of.row.for_each(|c, y| expected[c] += slope * y);
+                    for k in 0..of.border.len() {
+                        expected[first + k] += of.border[k] * of.row.dot(head);
+                        for (l, v) in behind.iter().enumerate() {
+                            let (high, low) = (k.max(l), k.min(l));
+                            expected[first + k] += of.corner[high * (high + 1) / 2 + low] * v;
+                        }
+                    }
+                    let apart = dpopt_linalg::distance(column, &expected);
+                    assert!(apart <= 1e-12 * (1.0 + whole.smoothness));
+                }
+            }
             let mut gradient = vec![0.0; dim];
             loss.gradient(records.record(i), point, &mut gradient);
             assert!(norm(&gradient) <= here.lipschitz * (1.0 + 1e-12));

@@ -28,6 +28,7 @@ mod guard;
 mod laws;
 mod mlp;
 mod network;
+mod perturbed;
 mod quadratic;
 mod rays;
 mod regularizer;
@@ -36,6 +37,7 @@ mod saddle;
 mod score;
 mod segment;
 mod softmax;
+mod temporal;
 mod traits;
 
 pub use along_rows::AlongRows;
@@ -49,6 +51,7 @@ pub use convex_smooth::{ConvexGlm, ConvexSmooth, NotConvexSmooth};
 pub use glm::{Glm, LossNameError, ParameterError, Quantile, Scale};
 pub use mlp::{Activation, Head, Mlp, MlpError};
 pub use network::{Network, NetworkError};
+pub use perturbed::{PerturbationError, SharedPerturbation};
 pub use quadratic::{
     MatrixFactorization, MatrixSensing, Measurement, Measurements, Observed, ObservedEntries,
     ObservedRecord, QuadraticLink,
@@ -59,10 +62,13 @@ pub use saddle::{
     BlocksError, Joint, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
 };
 pub use score::{
-    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro,
-    MeanConstants, ScoreSaddle, Scored, SharesError,
+    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro, MeanAt,
+    MeanConstants, RecordAt, ScoreSaddle, Scored, SharesError,
 };
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
-pub use traits::{Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable};
+pub use temporal::{TemporalDifference, TemporalError, Transition};
+pub use traits::{
+    Bordered, Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable,
+};
 pub(crate) use traits::{add_change, add_contribution, guarded};

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::blocks::Blocks;
 use super::traits::{
-    Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable, add_contribution,
+    Bordered, Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable,
+    add_contribution,
 };
 use crate::positions::Positions;
 use crate::records::Records;
@@ -160,6 +161,17 @@ pub trait TwiceSaddle: SaddleLoss {
         direction: &[f64],
         out: &mut [f64],
     );
+
+    /// As [`TwiceDifferentiable::bordered`]: the last numbers behind the weights are y.
+    fn bordered<'r>(
+        &self,
+        record: SaddleRecord<'r, Self>,
+        x: &[f64],
+        y: &[f64],
+    ) -> Option<Bordered<'r>> {
+        let _ = (record, x, y);
+        None
+    }
 }
 
 /// A saddle loss as a loss of the joint point (x, y/s): one release of (grad_x, s grad_y), with one clip and one charge, serves both blocks.
@@ -283,6 +295,10 @@ impl<L: SaddleLoss> Loss for Joint<L> {
         })
     }
 
+    fn domain(&self) -> Option<Domain> {
+        (self.y > 0).then(|| self.loss.domain())
+    }
+
     fn work(&self, records: &L::Records) -> f64 {
         self.loss.work(records)
     }
@@ -326,6 +342,21 @@ impl<L: TwiceSaddle> TwiceDifferentiable for Joint<L> {
         self.rescale(&mut direction);
         self.loss.hessian_vector(record, x, &y, &direction, out);
         self.rescale(out);
+    }
+
+    fn bordered<'r>(&self, record: RecordOf<'r, Self>, point: &[f64]) -> Option<Bordered<'r>> {
+        let (x, y) = self.parts(point);
+        let mut of = self.loss.bordered(record, x, &y)?;
+        let before = of.border.len().checked_sub(self.y)?;
+        let scale = |k: usize| if k < before { 1.0 } else { self.scale };
+        let mut corner = of.corner.iter_mut();
+        for (k, border) in of.border.iter_mut().enumerate() {
+            *border *= scale(k);
+            for (j, entry) in corner.by_ref().take(k + 1).enumerate() {
+                *entry *= scale(k) * scale(j);
+            }
+        }
+        Some(of)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a loss is: values, gradients and second derivatives, record by record.
 
-use dpopt_linalg::{Row, dot};
+use dpopt_linalg::{Domain, Row, dot};
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +120,11 @@ pub trait Loss: Sync {
     /// How the coordinates of a point are split, of the loss of a saddle problem.
     fn blocks(&self, records: &Self::Records) -> Option<Blocks> {
         let _ = records;
+        None
+    }
+
+    /// Where y is, of the loss of a saddle problem.
+    fn domain(&self) -> Option<Domain> {
         None
     }
 
@@ -359,6 +364,25 @@ pub trait TwiceDifferentiable: Differentiable {
         let _ = (record, point);
         None
     }
+
+    /// The Hessian in [`Bordered`] form, where it has that at every point: it is then added from entries that are not zero, too.
+    fn bordered<'r>(&self, record: RecordOf<'r, Self>, point: &[f64]) -> Option<Bordered<'r>> {
+        let _ = (record, point);
+        None
+    }
+}
+
+/// The Hessian [[c x x^T, x b^T], [b x^T, D]] of a loss of <w, x> and a few numbers t behind the weights w.
+#[derive(Clone)]
+pub struct Bordered<'r> {
+    /// c: the second derivative in the score.
+    pub factor: f64,
+    /// x.
+    pub row: Row<'r>,
+    /// b: those in the score and each of the numbers behind.
+    pub border: Vec<f64>,
+    /// D: those in two of the numbers, row by row of the lower triangle.
+    pub corner: Vec<f64>,
 }
 
 /// Adds what one record contributes; zero, but counted, when it did not finish.

@@ -2,6 +2,7 @@
 
 use std::ops::BitOr;
 
+use dpopt_linalg::Domain;
 use dpopt_privacy::Adjacency;
 
 use crate::error::AskError;
@@ -31,6 +32,25 @@ pub struct OracleFacts {
     /// How the coordinates of a point are split, where the field is that of a saddle problem: to descend in all of them is then no
     /// use, and no run of a minimiser is let at it.
     pub blocks: Option<Blocks>,
+    /// Which set y is in, where there is one and it is known: a plan for another is refused.
+    pub domain: Option<DomainStamp>,
+}
+
+/// Tells domains apart: of two with different stamps nothing that was planned for the one holds over the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DomainStamp(u64);
+
+impl DomainStamp {
+    /// Of a domain: equal ones have equal stamps, and others but for a chance of about 2^-64.
+    #[must_use]
+    pub fn of(domain: &Domain) -> Self {
+        // FNV-1a of what is written of it, in which numbers are told apart to the bit.
+        let bytes = format!("{domain:?}");
+        let hash = bytes.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self(hash)
+    }
 }
 
 impl OracleFacts {
@@ -46,6 +66,7 @@ impl OracleFacts {
             offers,
             exact_sums: true,
             blocks: None,
+            domain: None,
         }
     }
 
@@ -57,6 +78,13 @@ impl OracleFacts {
             smoothness,
             ..self
         }
+    }
+
+    /// With y in this set.
+    #[must_use]
+    pub fn with_domain(self, domain: Option<&Domain>) -> Self {
+        let domain = domain.map(DomainStamp::of);
+        Self { domain, ..self }
     }
 
     /// With coordinates split like this.

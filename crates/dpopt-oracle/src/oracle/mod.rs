@@ -17,7 +17,7 @@ use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Which};
 
 pub use averaged::AveragedMeans;
 pub use books::{Books, Counts};
-pub use facts::{Offers, OracleFacts};
+pub use facts::{DomainStamp, Offers, OracleFacts};
 pub use func::FnOracle;
 pub use pass::Pass;
 pub use private_mean::PrivateMean;

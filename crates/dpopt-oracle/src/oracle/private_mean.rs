@@ -95,7 +95,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         Ok(Self {
             facts: OracleFacts::new(dim, records, data.adjacency(), offers)
                 .with_constants(constants.lipschitz, constants.smoothness)
-                .with_blocks(loss.blocks(data.records())),
+                .with_blocks(loss.blocks(data.records()))
+                .with_domain(loss.domain().as_ref()),
             data,
             loss,
             threads: Threads::one(),
@@ -633,7 +634,10 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
                 Answer::Mean(self.push_step(period, &query, of.radius(), over)?)
             }
             Question::Hessian { of, over, noise } => {
-                let Some(SecondOrder { matrix: release, .. }) = self.hessians else {
+                let Some(SecondOrder {
+                    matrix: release, ..
+                }) = self.hessians
+                else {
                     return Err(AskError::NotOffered { what: "Hessians" });
                 };
                 let mean = release(self, &of, over, noise)?;

@@ -4,7 +4,7 @@ use dpopt_linalg::Row;
 use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum};
 
 use super::of_record::Query;
-use crate::loss::{RecordOf, TwiceDifferentiable, add_contribution, guarded};
+use crate::loss::{Bordered, RecordOf, TwiceDifferentiable, add_contribution, guarded};
 use crate::positions::Positions;
 use crate::records::Records;
 
@@ -119,11 +119,13 @@ impl<L: TwiceDifferentiable> Query<L> for HessianMatrix<'_> {
             let finished = guarded::<L, _>(|| {
                 let record = records.record(i);
                 // Places are 32 bits wide.
-                if u32::try_from(dim).is_ok()
-                    && let Some((factor, row)) = loss.rank_one(record, self.point)
-                {
+                let narrow = u32::try_from(dim).is_ok();
+                if narrow && let Some((factor, row)) = loss.rank_one(record, self.point) {
                     products.fill(row);
                     scale = Some(factor);
+                } else if narrow && let Some(of) = loss.bordered(record, self.point) {
+                    products.fill_bordered(self.point.len(), &of);
+                    scale = Some(1.0);
                 } else {
                     contribution.clear();
                     contribution.resize(dim, 0.0);
@@ -166,6 +168,32 @@ impl Products {
                 self.values.push(if i == j { x * x } else { double * y });
             }
         });
+    }
+
+    /// The whole of a bordered Hessian of `dim` coordinates, whose numbers behind the row are the last ones.
+    fn fill_bordered(&mut self, dim: usize, of: &Bordered<'_>) {
+        self.fill(of.row);
+        for value in &mut self.values {
+            *value *= of.factor;
+        }
+        let mut corner = of.corner.iter();
+        let first = dim.saturating_sub(of.border.len());
+        for (k, border) in of.border.iter().enumerate() {
+            let behind = first + k;
+            let double = std::f64::consts::SQRT_2 * border;
+            for &(j, x) in &self.entries {
+                self.places.push(place(behind, j) as u32);
+                self.values.push(double * x);
+            }
+            for (j, entry) in corner.by_ref().take(k + 1).enumerate() {
+                self.places.push(place(behind, first + j) as u32);
+                self.values.push(if j == k {
+                    *entry
+                } else {
+                    std::f64::consts::SQRT_2 * entry
+                });
+            }
+        }
     }
 }
 

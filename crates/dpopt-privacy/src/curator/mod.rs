@@ -175,16 +175,41 @@ impl Curator {
     /// # Errors
     /// As [`Curator::reserve`].
     pub fn reserve_then(&mut self, spend: &Spend, later: &[Spend]) -> Result<(), Refused> {
-        let later = later
-            .iter()
-            .map(|spend| Reservation::new(spend, self.adjacency));
-        let later: Vec<Reservation> = later.collect::<Result<_, _>>()?;
+        let later = self.parts(later)?;
         self.open_reservation(spend, None)?;
-        for part in later {
+        self.promise_parts(later);
+        Ok(())
+    }
+
+    /// As [`Curator::reserve_then`], where the first part is reserved by somebody else: a run that is followed by a release.
+    ///
+    /// # Privacy
+    /// As there. Parts that are named after a release are reservations after a release, as any others.
+    ///
+    /// # Errors
+    /// As [`Curator::reserve`], for an event that can't be released.
+    pub fn promise(&mut self, parts: &[Spend]) -> Result<(), Refused> {
+        let parts = self.parts(parts)?;
+        if self.inner {
+            return Err(Refused::InnerRun);
+        }
+        self.adaptive |= self.spent() != Event::NoOp;
+        self.promise_parts(parts);
+        Ok(())
+    }
+
+    fn parts(&self, parts: &[Spend]) -> Result<Vec<Reservation>, Refused> {
+        parts
+            .iter()
+            .map(|spend| Reservation::new(spend, self.adjacency))
+            .collect()
+    }
+
+    fn promise_parts(&mut self, parts: Vec<Reservation>) {
+        for part in parts {
             self.reserved.push(part.event.clone());
             self.promised.push_back(part.event);
         }
-        Ok(())
     }
 
     /// As [`Curator::reserve`], for a run that makes releases whose sensitivity is claimed

@@ -81,9 +81,14 @@ fn parts_that_were_named_before_compose() {
         curator.redeem(ticket, sum).unwrap();
         curator.settle().unwrap();
     };
-    let in_parts = |second: f64| {
+    let in_parts = |second: f64, promised: bool| {
         let mut curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
-        curator.reserve_then(&spend(3.0), &[spend(4.0)]).unwrap();
+        if promised {
+            curator.promise(&[spend(3.0), spend(4.0)]).unwrap();
+            curator.reserve(&spend(3.0)).unwrap();
+        } else {
+            curator.reserve_then(&spend(3.0), &[spend(4.0)]).unwrap();
+        }
         let whole = curator.guarantee(delta).unwrap().epsilon();
         release(&mut curator, 3.0);
         curator.reserve(&spend(second)).unwrap();
@@ -94,8 +99,20 @@ fn parts_that_were_named_before_compose() {
     let mut one = Curator::protected(Adjacency::ReplaceOne).unwrap();
     one.reserve(&spend(12.0 / 5.0)).unwrap();
     let one = one.guarantee(delta).unwrap().epsilon();
-    let (before, after) = in_parts(4.0);
-    let after = after.unwrap().epsilon();
-    assert!((before / one - 1.0).abs() < 1e-6 && (after / one - 1.0).abs() < 1e-6);
-    assert!(matches!(in_parts(5.0).1, Err(Refused::NoGuarantee(_))));
+    for promised in [false, true] {
+        let (before, after) = in_parts(4.0, promised);
+        let after = after.unwrap().epsilon();
+        assert!((before / one - 1.0).abs() < 1e-6 && (after / one - 1.0).abs() < 1e-6);
+        let other = in_parts(5.0, promised).1;
+        assert!(matches!(other, Err(Refused::NoGuarantee(_))));
+    }
+    // Named after a release.
+    let mut late = Curator::protected(Adjacency::ReplaceOne).unwrap();
+    late.reserve(&spend(3.0)).unwrap();
+    release(&mut late, 3.0);
+    late.promise(&[spend(4.0)]).unwrap();
+    assert!(matches!(
+        late.guarantee(delta),
+        Err(Refused::NoGuarantee(_))
+    ));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dpopt_linalg::{Design, Domain};
-use dpopt_minimax::{GdaPlan, SaddleFacts, SaddleLimits};
+use dpopt_minimax::{GdaPlan, SaddleFacts, SaddleLimits, SharesPlan};
 use dpopt_nonconvex::{NoObserver, Plan};
 use dpopt_oracle::{
     AucSaddle, Cell, CellCounts, CellShares, Differentiable as _, EqualOpportunity, Examples,
@@ -42,13 +42,13 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         )?;
         objective(registry, "auc", adjacency, AucSaddle::new(&shares)?)?;
         joint(registry, adjacency)?;
-        histogram(registry, adjacency);
+        histogram(registry, adjacency)?;
     }
     canaries(registry)
 }
 
 /// Two groups, and a class of one of them that is rare enough to weigh a hundredfold.
-fn shares() -> Result<CellShares, CheckError> {
+pub(super) fn shares() -> Result<CellShares, CheckError> {
     Ok(CellShares::new(vec![
         [Some(0.6), Some(0.01)],
         [Some(0.3), Some(0.09)],
@@ -60,7 +60,7 @@ fn label(positive: bool, group: usize) -> f32 {
 }
 
 /// Neighbours of eight rows with cells, whose numbers break what they can.
-fn pairs(adjacency: Adjacency) -> Vec<Pair<Vec<Labelled>>> {
+pub(super) fn pairs(adjacency: Adjacency) -> Vec<Pair<Vec<Labelled>>> {
     let base = vec![
         ([0.5, 0.1, -0.2], label(true, 0)),
         ([f64::NAN, 0.0, 0.0], label(true, 1)),
@@ -90,6 +90,11 @@ fn pairs(adjacency: Adjacency) -> Vec<Pair<Vec<Labelled>>> {
             "long in y",
             ([0.0; DIM], label(true, 0)),
             ([0.0; DIM], label(false, 1)),
+        ),
+        (
+            "a group that nobody else is in",
+            (along, label(true, 2)),
+            (along, label(true, 0)),
         ),
         (
             "a group that nobody knows",
@@ -228,30 +233,38 @@ fn joint(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError
     Ok(())
 }
 
-/// The release of shares, and what is said of it.
-fn histogram(registry: &mut Registry, adjacency: Adjacency) {
-    let target = CuratorReplay::new(
-        &format!("{SHARES}/replay/{adjacency}"),
-        SHARES,
-        adjacency,
-        move |_| pairs(adjacency),
-        move |curator: Curator, records: &Vec<Labelled>| {
-            let data = examples(design(records)?, adjacency, ROWS)?;
-            let z = noise(2.0)?;
-            let mut means = PrivateMean::new(&data, CellCounts { groups: 2 }, curator)?;
-            means.books().reserve(&Spend::Fixed(Event::gaussian(z)))?;
-            let mut running = Running::new(4, ClipNorm::new(1.0)?);
-            let released = running.anchor(&mut means, &[0.0; 4], Which::All, z);
-            Ok(match released {
-                Ok(released) => {
-                    let outcome = format!("{:?}", released.estimate());
-                    Ran::of(&means.into_curator(), outcome)
-                }
-                Err(why) => Ran::refusal(why),
-            })
-        },
-    );
-    registry.add(target.refused_unless(adjacency != Adjacency::ZeroOut));
+/// The release of shares as a plan makes it, and the shares that follow: under noise in which no cell is seen, so that it ends in an error after
+/// the release, and under one in which all are.
+fn histogram(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
+    let planned = SharesPlan::new(&budget(1.0)?)?;
+    let quiet = SharesPlan {
+        noise_multiplier: noise(0.01)?,
+        ..planned
+    };
+    for (name, plan) in [("replay", planned), ("replay-seen", quiet)] {
+        let target = CuratorReplay::new(
+            &format!("{SHARES}/{name}/{adjacency}"),
+            SHARES,
+            adjacency,
+            move |_| pairs(adjacency),
+            move |curator: Curator, records: &Vec<Labelled>| {
+                let data = examples(design(records)?, adjacency, ROWS)?;
+                // What follows is named, and not made.
+                let after = Spend::Fixed(Event::gaussian(noise(5.0)?));
+                Ok(match plan.release(&data, 3, curator, &[after]) {
+                    Ok((shares, curator)) => Ran::of(&curator, format!("{shares:?}")),
+                    Err(failed) if *failed.spent == Event::NoOp => Ran::refusal(failed.why),
+                    Err(failed) => Ran {
+                        spent: *failed.spent,
+                        outcome: failed.why.to_string(),
+                        refused: false,
+                    },
+                })
+            },
+        );
+        registry.add(target.refused_unless(adjacency != Adjacency::ZeroOut));
+    }
+    Ok(())
 }
 
 /// One record, there or not, at epsilon 1: told from all joint releases of a run, and from the shares.

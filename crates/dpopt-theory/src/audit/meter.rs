@@ -16,8 +16,8 @@ use dpopt_oracle::{
 use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Epsilon, ReplayForAudits};
 
 use super::common::{DELTA, DIM, budget};
-use super::plans::{ALWAYS, MANY, episode, one_pass};
 use super::hostile_saddle;
+use super::plans::{ALWAYS, MANY, episode, one_pass};
 use super::replay::moved;
 use super::{
     AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Row, Settings,
@@ -250,8 +250,7 @@ fn metered(
     let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, CheckError> {
         let data = PrivateData::made_up_of(records, adjacency, declared)?;
         let needs = plan.needs();
-        let hessians =
-            needs.covers(Offers::HESSIANS) || needs.covers(Offers::HESSIAN_PRODUCTS);
+        let hessians = needs.covers(Offers::HESSIANS) || needs.covers(Offers::HESSIAN_PRODUCTS);
         // A refusal is as public as an outcome, and has to be the same.
         Ok(if plan.blocks().is_some() {
             let mut liar = lying(hostile_saddle::means(&data, plan, curator)?, lies, hessians);

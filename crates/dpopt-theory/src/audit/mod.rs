@@ -58,6 +58,7 @@ mod projected;
 mod queries;
 mod registry;
 mod replay;
+mod saddle_certificates;
 mod samplers;
 mod second_order;
 mod selections;

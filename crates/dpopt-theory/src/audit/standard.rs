@@ -4,8 +4,8 @@ use super::error::AuditError;
 use super::registry::Registry;
 use super::{
     adaptive, certificates, chained, crooked, estimators, faithful, groups, mechanisms, members,
-    minimax, one_pass, passes, periods, projected, queries, samplers, second_order, selections,
-    solvers, twins, variants,
+    minimax, one_pass, passes, periods, projected, queries, saddle_certificates, samplers,
+    second_order, selections, solvers, twins, variants,
 };
 
 impl Registry {
@@ -34,6 +34,7 @@ impl Registry {
             chained::register,
             minimax::register,
             groups::register,
+            saddle_certificates::register,
             members::register,
             variants::samples_of_proximal_point,
             twins::register,

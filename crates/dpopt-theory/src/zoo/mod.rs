@@ -20,6 +20,8 @@
 //! | [`SmoothRamp`] | second-order rates: the ramp-bowl with a Lipschitz Hessian |
 //! | [`MeanBall`], [`LeCam`], [`Barrier`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
 //! | [`CosineSaddle`] | saddle problems with a strict saddle of Phi, or with curvature that only y gives |
+//! | [`SaddleChain`] | a saddle of Phi in each coordinate |
+//! | [`DualFactorization`] | saddle problems with more coordinates in y than in x, and strict saddles of every curvature |
 //! | [`QuadraticGame`] | saddle problems with every eigenvalue of Phi |
 //! | [`Coupled`] | any of the others as the Phi of a saddle problem: rates |
 //! | [`Spokes`] | a sample whose gradients are far from its population's |
@@ -33,6 +35,7 @@ mod coins;
 mod cosine_saddle;
 mod coupled;
 mod cubic_saddles;
+mod dual_factorization;
 mod fingerprint;
 mod kinks;
 mod le_cam;
@@ -47,6 +50,7 @@ mod ramp_bowl;
 mod ramp_cone;
 mod ridge_logistic;
 mod robust_glm;
+mod saddle_chain;
 mod sines;
 mod slide;
 mod smooth_ramp;
@@ -67,6 +71,7 @@ pub use coins::Coins;
 pub use cosine_saddle::CosineSaddle;
 pub use coupled::Coupled;
 pub use cubic_saddles::CubicSaddles;
+pub use dual_factorization::DualFactorization;
 pub use fingerprint::Fingerprint;
 pub use kinks::{Logarithm, Ring};
 pub use le_cam::LeCam;
@@ -81,6 +86,7 @@ pub use ramp_bowl::{Ramp, RampBowl};
 pub use ramp_cone::RampCone;
 pub use ridge_logistic::RidgeLogistic;
 pub use robust_glm::{RobustGlm, RobustGlmShape};
+pub use saddle_chain::SaddleChain;
 pub use sines::Sines;
 pub use slide::Slide;
 pub use smooth_ramp::{RampLimits, SmoothRamp};

@@ -2,9 +2,10 @@
 
 use dpopt_linalg::Domain;
 
+use super::second::diagonal;
 use super::{
-    At, BlockClips, Cell, CellShares, MeanConstants, SIGMOID_CURVATURE, ScoreSaddle, SharesError,
-    sigmoid,
+    At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, RecordAt, SIGMOID_CURVATURE,
+    ScoreSaddle, SharesError, sigmoid,
 };
 use crate::loss::SaddleConstants;
 
@@ -139,5 +140,66 @@ impl ScoreSaddle for AucSaddle {
         extra[own] = -2.0 * weight * residual;
         y[0] = 2.0 * (weight * sign * h - self.spread() * theta);
         2.0 * weight * steep * (residual + sign * (1.0 + theta))
+    }
+
+    fn second(
+        &self,
+        score: f64,
+        cell: Cell,
+        at: At<'_>,
+        cross: &mut [f64],
+        corner: &mut [f64],
+    ) -> f64 {
+        let (weight, sign, own) = self.class(cell);
+        let ((h, steep), theta) = (sigmoid(score), at.y[0]);
+        cross[own] = -2.0 * weight * steep;
+        cross[2] = 2.0 * weight * sign * steep;
+        diagonal(corner, (own, own + 1), 2.0 * weight);
+        diagonal(corner, (2, 3), -2.0 * self.spread());
+        let pull = h - 0.5 - at.extra[own] + sign * (1.0 + theta);
+        2.0 * weight * (steep * (1.0 - 2.0 * h) * pull + steep * steep)
+    }
+
+    /// With |h - a| <= 1/2 + |a'| at this a', and likewise for b.
+    fn record_at(&self, row_norm: f64, _: f64, at: At<'_>) -> RecordAt {
+        let theta = at.y[0];
+        let mut found = RecordAt {
+            x: 0.0,
+            y: 0.0,
+            hessian: [0.0, 0.0, 2.0 * self.spread()],
+        };
+        for positive in [false, true] {
+            let (weight, _, own) = self.class(Cell { positive, group: 0 });
+            let off = 0.5 + at.extra[own].abs();
+            let pull = off + (1.0 + theta).abs();
+            let x = 2.0 * weight * (0.25 * row_norm * pull).hypot(off);
+            let curved = 2.0 * weight * (SIGMOID_CURVATURE * pull + 0.0625) * row_norm * row_norm;
+            let cross = 0.5 * weight * row_norm;
+            let of_x = (curved * curved + 2.0 * cross * cross + 4.0 * weight * weight).sqrt();
+            found.x = found.x.max(x);
+            let y = 2.0 * (weight + self.spread() * theta.abs());
+            found.y = found.y.max(y);
+            found.hessian[0] = found.hessian[0].max(of_x);
+            found.hessian[1] = found.hessian[1].max(cross);
+        }
+        found
+    }
+
+    /// In the mean each class weighs at most p (1 - p) times the excess; |1 + theta| <= 5/2.
+    fn mean_at(&self, row_norm: f64, at: At<'_>, excess: f64) -> MeanAt {
+        let each = self.spread() * excess;
+        let off = |own: usize| 0.5 + at.extra[own].abs();
+        let pull = |own: usize| off(own) + 1.0 + REACH;
+        let x = |own: usize| (0.25 * row_norm * pull(own)).hypot(off(own));
+        // Without the squares, which are convex in (z, a): what is left is r (|h - a| + |1 + theta|).
+        let bent = |own: usize| SIGMOID_CURVATURE * pull(own);
+        MeanAt {
+            strong_concavity: 2.0 * self.spread(),
+            smooth_xy: each * row_norm,
+            smooth_yy: 2.0 * self.spread(),
+            joint_hessian_lipschitz: 4.0 * SIGMOID_CURVATURE * each * row_norm * row_norm,
+            lipschitz: 2.0 * each * (x(0) + x(1)),
+            concavity: 2.0 * each * row_norm * row_norm * (bent(0) + bent(1)),
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use dpopt_linalg::Domain;
 
+use super::second::{diagonal, longest};
 use super::{
-    At, BlockClips, Cell, CellShares, MeanConstants, SIGMOID_CURVATURE, ScoreSaddle, SharesError,
-    logistic_loss, sigmoid,
+    At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, RecordAt, SIGMOID_CURVATURE,
+    ScoreSaddle, SharesError, logistic_loss, sigmoid,
 };
 use crate::loss::SaddleConstants;
 
@@ -163,5 +164,72 @@ impl ScoreSaddle for EqualOpportunity {
         y[k] += h * own;
         let sum: f64 = at.y.iter().sum();
         slope + steep * (at.y[k] * own - sum * self.all)
+    }
+
+    fn second(
+        &self,
+        score: f64,
+        cell: Cell,
+        at: At<'_>,
+        cross: &mut [f64],
+        corner: &mut [f64],
+    ) -> f64 {
+        diagonal(corner, (0, at.y.len()), -self.weight);
+        let (h, steep) = sigmoid(score);
+        let Some((k, own)) = self.of(cell) else {
+            return steep;
+        };
+        cross.iter_mut().for_each(|c| *c = -steep * self.all);
+        cross[k] += steep * own;
+        let price = at.y[k] * own - at.y.iter().sum::<f64>() * self.all;
+        steep + steep * (1.0 - 2.0 * h) * price
+    }
+
+    /// With the prices p_k = y_k/pi_k - (sum_j y_j)/pi_+ of the point.
+    fn record_at(&self, row_norm: f64, _: f64, at: At<'_>) -> RecordAt {
+        let g = at.y.len();
+        let sum: f64 = at.y.iter().sum();
+        let pull: Vec<f64> = at.y.iter().map(|y| -self.weight * y).collect();
+        let mut found = RecordAt {
+            x: row_norm,
+            y: longest(&pull, &pull, 0.0),
+            hessian: [
+                0.25 * row_norm * row_norm,
+                0.0,
+                (g as f64).sqrt() * self.weight,
+            ],
+        };
+        for (k, own) in self.of.iter().copied().flatten() {
+            let price = (at.y[k] * own - sum * self.all).abs();
+            let mut heard = vec![-self.all; g];
+            heard[k] += own;
+            found.x = found.x.max(row_norm * (1.0 + 0.25 * price));
+            found.y = found.y.max(longest(&pull, &heard, 1.0));
+            let curved = row_norm * row_norm * (0.25 + SIGMOID_CURVATURE * price);
+            found.hessian[0] = found.hessian[0].max(curved);
+            let none = vec![0.0; g];
+            let cross = 0.25 * row_norm * longest(&none, &heard, 1.0);
+            found.hessian[1] = found.hessian[1].max(cross);
+        }
+        found
+    }
+
+    /// As in [`EqualOpportunity`], with groups that are `excess` times as large: positives weigh at most 2 (g - 1) times that in all.
+    fn mean_at(&self, row_norm: f64, at: At<'_>, excess: f64) -> MeanAt {
+        let g = at.y.len() as f64;
+        let weights = 2.0 * (g - 1.0) * excess;
+        MeanAt {
+            strong_concavity: self.weight,
+            smooth_xy: 0.5 * g.sqrt() * row_norm * excess,
+            smooth_yy: self.weight,
+            joint_hessian_lipschitz: 2.0
+                * SIGMOID_CURVATURE
+                * g.sqrt()
+                * row_norm
+                * row_norm
+                * excess,
+            lipschitz: row_norm * (1.0 + 0.25 * weights),
+            concavity: SIGMOID_CURVATURE * row_norm * row_norm * weights,
+        }
     }
 }

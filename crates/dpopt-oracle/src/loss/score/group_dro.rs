@@ -2,8 +2,10 @@
 
 use dpopt_linalg::Domain;
 
+use super::second::{diagonal, longest};
 use super::{
-    At, BlockClips, Cell, CellShares, MeanConstants, ScoreSaddle, SharesError, logistic_loss,
+    At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, RecordAt, ScoreSaddle, SharesError,
+    logistic_loss,
 };
 use crate::loss::SaddleConstants;
 
@@ -15,7 +17,8 @@ const HEARD: f64 = 2.0;
 /// Group DRO over g groups with public shares pi.
 ///
 /// # Formula
-/// f = (y_k/pi_k) l(z) - (m/2) norm(y - 1/g)^2 for a record of group k, l the logistic loss of its class, y on the probability simplex;
+/// f = (u_k/pi_k) l(z) - (m/2) norm(y - 1/g)^2 for a record of group k, l the logistic loss of its class, y on the probability simplex,
+/// u_k = y_k + (1 - sum_j y_j)/g, which is y_k there: so grad_y is along the simplex, and what noise and clips do across it is nothing;
 /// 0 in place of the first term for a record of no group. The mean is sum_k y_k (mean loss of group k), so Phi is the loss of the worst
 /// group less what m makes of it: y* is the projection of 1/g + (losses)/m, inside of the simplex where m is above g times their
 /// spread.
@@ -86,6 +89,18 @@ impl GroupDro {
     fn of(&self, cell: Cell) -> Option<(usize, f64)> {
         self.of.get(cell.group)?[usize::from(cell.positive)]
     }
+
+    /// u_k.
+    #[inline]
+    fn along(y: &[f64], k: usize) -> f64 {
+        let rest = 1.0 - y.iter().sum::<f64>();
+        y[k] + rest / y.len() as f64
+    }
+
+    /// The largest share's worth of each coordinate: 1/pi.
+    fn weights(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.of.iter().flatten().flatten().copied()
+    }
 }
 
 impl super::sealed::Sealed for GroupDro {}
@@ -133,7 +148,7 @@ impl ScoreSaddle for GroupDro {
         let even = 1.0 / at.y.len() as f64;
         let away: f64 = at.y.iter().map(|y| (y - even).powi(2)).sum();
         let loss = self.of(cell).map_or(0.0, |(k, weight)| {
-            at.y[k] * weight * logistic_loss(cell.sign() * score).0
+            Self::along(at.y, k) * weight * logistic_loss(cell.sign() * score).0
         });
         loss - 0.5 * self.weight * away
     }
@@ -148,7 +163,79 @@ impl ScoreSaddle for GroupDro {
             return 0.0;
         };
         let (loss, slope) = logistic_loss(cell.sign() * score);
+        y.iter_mut().for_each(|g| *g -= weight * loss * even);
         y[k] += weight * loss;
-        -cell.sign() * slope * (at.y[k] * weight)
+        -cell.sign() * slope * (Self::along(at.y, k) * weight)
+    }
+
+    fn second(
+        &self,
+        score: f64,
+        cell: Cell,
+        at: At<'_>,
+        cross: &mut [f64],
+        corner: &mut [f64],
+    ) -> f64 {
+        let g = at.y.len();
+        diagonal(corner, (0, g), -self.weight);
+        let Some((k, weight)) = self.of(cell) else {
+            return 0.0;
+        };
+        let (_, size) = logistic_loss(cell.sign() * score);
+        let slope = -cell.sign() * size * weight;
+        cross.iter_mut().for_each(|c| *c = -slope / g as f64);
+        cross[k] += slope;
+        Self::along(at.y, k) * weight * size * (1.0 - size)
+    }
+
+    /// |grad_x| <= u_k X/pi_k; grad_y at losses of 0 and of ln(1 + e^reach).
+    fn record_at(&self, row_norm: f64, reach: f64, at: At<'_>) -> RecordAt {
+        let g = at.y.len() as f64;
+        let pull: Vec<f64> = at.y.iter().map(|y| self.weight * (1.0 / g - y)).collect();
+        let most = reach + (-reach).exp().ln_1p();
+        let mut found = RecordAt {
+            x: 0.0,
+            y: longest(&pull, &pull, 0.0),
+            hessian: [0.0, 0.0, g.sqrt() * self.weight],
+        };
+        for (k, weight) in self.weights() {
+            let own = Self::along(at.y, k).abs() * weight * row_norm;
+            let mut heard = vec![-weight / g; at.y.len()];
+            heard[k] += weight;
+            found.x = found.x.max(own);
+            found.y = found.y.max(longest(&pull, &heard, most));
+            found.hessian[0] = found.hessian[0].max(0.25 * own * row_norm);
+            let cross = weight * row_norm * (1.0 - 1.0 / g).sqrt();
+            found.hessian[1] = found.hessian[1].max(cross);
+        }
+        found
+    }
+
+    /// grad_x F = sum_k u_k g_k, norm(g_k) <= X, and F is convex in x.
+    fn mean_at(&self, row_norm: f64, at: At<'_>, excess: f64) -> MeanAt {
+        let change = (at.y.len() as f64).sqrt() * row_norm * excess;
+        MeanAt {
+            strong_concavity: self.weight,
+            smooth_xy: change,
+            smooth_yy: self.weight,
+            joint_hessian_lipschitz: 0.25 * row_norm * change,
+            lipschitz: row_norm * excess,
+            concavity: 0.0,
+        }
+    }
+
+    /// A sum of logistic losses of a linear score, with weights that are not negative.
+    fn convex_in_x(&self) -> bool {
+        true
+    }
+
+    /// f is m-strongly concave across the simplex too, where its gradient is along it; so the best y of the box, if inside, is on the
+    /// simplex.
+    fn open_domain(&self) -> Domain {
+        let g = self.cells.len();
+        Domain::Box {
+            low: vec![0.0; g],
+            high: vec![1.0; g],
+        }
     }
 }

@@ -13,6 +13,7 @@ mod cells;
 mod counts;
 mod equal_opportunity;
 mod group_dro;
+mod second;
 
 use dpopt_linalg::Domain;
 use dpopt_privacy::LatticeSum;
@@ -28,6 +29,7 @@ pub use cells::{Cell, CellShares, SharesError};
 pub use counts::CellCounts;
 pub use equal_opportunity::EqualOpportunity;
 pub use group_dro::GroupDro;
+pub use second::{MeanAt, RecordAt};
 
 /// Only objectives of this module: what they do with a record runs without a guard against panics.
 mod sealed {
@@ -67,6 +69,34 @@ pub trait ScoreSaddle: sealed::Sealed + Sync {
     /// The derivative in the score; those in the numbers behind the weights and in y are written to `extra` and `y`, which hold
     /// zeros.
     fn slope(&self, score: f64, cell: Cell, at: At<'_>, extra: &mut [f64], y: &mut [f64]) -> f64;
+
+    /// The second derivative in the score. Those in the score and each of the numbers behind the weights (of x, then y) are written to
+    /// `cross`, those in two of these numbers to `corner`, row by row of the lower triangle; both hold zeros.
+    fn second(
+        &self,
+        score: f64,
+        cell: Cell,
+        at: At<'_>,
+        cross: &mut [f64],
+        corner: &mut [f64],
+    ) -> f64;
+
+    /// Constants of one record's loss at a point, for rows of norm at most `row_norm` and scores of size at most `reach`.
+    fn record_at(&self, row_norm: f64, reach: f64, at: At<'_>) -> RecordAt;
+
+    /// Constants of the mean loss at a point, for records of which no cell has more than `excess` times its share.
+    fn mean_at(&self, row_norm: f64, at: At<'_>, excess: f64) -> MeanAt;
+
+    /// Whether F is convex in x for every y of the domain: then so is Phi, and its Hessian needs no release.
+    fn convex_in_x(&self) -> bool {
+        false
+    }
+
+    /// A set that has the domain in it, whose inside is open, and over which y* is the same wherever it lies inside: what is said of y* is
+    /// about a neighbourhood. (A simplex has no inside.)
+    fn open_domain(&self) -> Domain {
+        self.domain()
+    }
 }
 
 /// A point, without the weights.
