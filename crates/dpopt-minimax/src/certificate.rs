@@ -3,7 +3,7 @@
 use dpopt_linalg::{distance, lifted, norm};
 use dpopt_oracle::query::{HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 use dpopt_oracle::{AskError, Linear, Oracle};
-use dpopt_privacy::{ClipNorm, NoiseMultiplier, UnitError, Which};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, Slice, UnitError, Which};
 use dpopt_solver::{PublicFacts, ReleasedNorm, normal_reach, paid};
 use serde::Serialize;
 
@@ -133,6 +133,97 @@ pub fn saddle_certificate(
     (noise, failure): (&CertificateNoise, f64),
     oracle: &mut dyn Oracle,
 ) -> Result<Option<SaddleCertificate>, AskError> {
+    let added = Sampling::none(failure);
+    certified(facts, scale, point, (noise, &added), Which::All, oracle)
+}
+
+/// Releases a certificate of the **population** on a slice that nothing was read of before: of the mean loss over what the records were drawn
+/// from.
+///
+/// # Formula
+/// As [`saddle_certificate`] with p/2 for the noise, and for the n' records of the slice, u = sqrt(2 ln(10/p)), L the Lipschitz constant of a record's
+/// joint field: C_x u/sqrt n' more in N_x, C_y u/sqrt n' more in N_y, and of the least eigenvalue
+/// L (u + 2 W (1 + u) + W^2 min(sqrt(8 ln(10 d2/p)), sqrt d2 (1 + u)))/sqrt n' less. No power of d1.
+///
+/// # Privacy
+/// Up to three Gaussian releases on one slice, beside whatever was released of other slices.
+///
+/// # The caller's part
+/// The point may depend on any other records, and on nothing that was computed from these; the records are independent draws, in an order that
+/// tells nothing.
+///
+/// # Errors
+/// [`AskError`].
+pub fn saddle_certificate_unread(
+    facts: &SaddleFacts,
+    scale: f64,
+    point: &[f64],
+    (noise, failure): (&CertificateNoise, f64),
+    (slice, oracle): (&Slice, &mut dyn Oracle),
+) -> Result<Option<SaddleCertificate>, AskError> {
+    let added = Sampling::of(facts, scale, slice.len(), failure);
+    let over = Which::Slice(slice);
+    certified(facts, scale, point, (noise, &added), over, oracle)
+}
+
+/// What a certificate of the population adds for the sample that it is made on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sampling {
+    /// p that is left for the noise.
+    failure: f64,
+    /// C_x u/sqrt n', s C_y u/sqrt n'.
+    x: f64,
+    y: f64,
+    /// L u/sqrt n', L (1 + u)/sqrt n', and the bound on the block of y.
+    direct: f64,
+    cross: f64,
+    of_y: f64,
+}
+
+impl Sampling {
+    fn none(failure: f64) -> Self {
+        Self {
+            failure,
+            x: 0.0,
+            y: 0.0,
+            direct: 0.0,
+            cross: 0.0,
+            of_y: 0.0,
+        }
+    }
+
+    fn of(facts: &SaddleFacts, scale: f64, records: u64, failure: f64) -> Self {
+        let root = (1.0 + 1e-12) / (records as f64).sqrt();
+        let u = (2.0 * (10.0 / failure).ln()).sqrt();
+        let d2 = (facts.y_dim() as f64).max(1.0);
+        let joint = facts.joint(scale).smoothness * root;
+        Self {
+            failure: 0.5 * failure,
+            x: facts.record.lipschitz_x * u * root,
+            y: scale * facts.record.lipschitz_y * u * root,
+            direct: joint * u,
+            cross: joint * (1.0 + u),
+            of_y: joint
+                * (8.0 * (10.0 * d2 / failure).ln())
+                    .sqrt()
+                    .min(d2.sqrt() * (1.0 + u)),
+        }
+    }
+
+    fn of_hessian(&self, w: f64) -> f64 {
+        self.direct + 2.0 * w * self.cross + w * w * self.of_y
+    }
+}
+
+fn certified(
+    facts: &SaddleFacts,
+    scale: f64,
+    point: &[f64],
+    (noise, added): (&CertificateNoise, &Sampling),
+    over: Which<'_>,
+    oracle: &mut dyn Oracle,
+) -> Result<Option<SaddleCertificate>, AskError> {
+    let failure = added.failure;
     let fits = point.len() == facts.x_dim + facts.y_dim();
     if !facts.whole || !fits || !point.iter().all(|w| w.abs() <= FAR) {
         return Ok(None);
@@ -147,7 +238,7 @@ pub fn saddle_certificate(
     let mut cost = 0.0;
     let mut norm_of = |within, z: NoiseMultiplier, oracle: &mut dyn Oracle| {
         let field = Linear::field(point, radius);
-        let released = paid(oracle.norm_within(field, Some(within), &[], (Which::All, z)))?;
+        let released = paid(oracle.norm_within(field, Some(within), &[], (over, z)))?;
         if released.is_some() {
             cost += z.get().powi(-2);
         }
@@ -156,7 +247,7 @@ pub fn saddle_certificate(
     let Some(of_x) = norm_of(0..blocks.x, noise.x, oracle)? else {
         return Ok(None);
     };
-    let upper = of_x.number + q * of_x.noise_std + rounding;
+    let upper = of_x.number + q * of_x.noise_std + rounding + added.x;
     let norm = ReleasedNorm {
         step: 0,
         norm: of_x.number,
@@ -173,7 +264,7 @@ pub fn saddle_certificate(
         let mut inside = y.clone();
         facts.domain.project(&mut inside);
         let off = distance(&inside, &y);
-        let slope = ((of_y.number + q * of_y.noise_std + rounding) / scale).max(0.0);
+        let slope = ((of_y.number + q * of_y.noise_std + rounding + added.y) / scale).max(0.0);
         delta = off + (slope + mean.smooth_yy * off) / mean.strong_concavity;
     }
     let gradient = upper.max(rounding)
@@ -200,7 +291,7 @@ pub fn saddle_certificate(
         return Ok(Some(found));
     };
     let of = HessianMatrix { point, radius };
-    let Some(released) = paid(oracle.hessian(of, Which::All, z))? else {
+    let Some(released) = paid(oracle.hessian(of, over, z))? else {
         return Ok(Some(found));
     };
     found.cost += z.get().powi(-2);
@@ -222,7 +313,9 @@ pub fn saddle_certificate(
         0.0
     };
     let rounded = PublicFacts::rounding(radius.get(), of.coordinates()) * (1.0 + w * w);
-    let least = lift.least - lift.rounding - released.noise_std * spread - drift - rounded;
+    let sampled = added.of_hessian(w);
+    let least =
+        lift.least - lift.rounding - released.noise_std * spread - drift - rounded - sampled;
     found.hessian = Ok(ReleasedCurvature {
         least,
         estimate: lift.least,
