@@ -91,13 +91,19 @@ impl Search<'_> {
             return;
         };
         let at = |knobs: &Knobs| self.shape(&of, &period, (inner, before), *knobs);
-        let start = from.unwrap_or_else(|| {
-            let periods = (self.records as f64).cbrt().max(1.0) / q as f64;
-            let steps = (periods * q as f64).max(1.0);
-            let gap = self.facts.mean.value_gap / of.value_smoothness;
-            [periods.max(1.0).ln(), 0.5 * (2.0 * gap / steps).ln(), 0.0]
-        });
         let value = |shape: &Option<Shape>| shape.map_or(f64::INFINITY, |shape| shape.bound);
+        let start = from.unwrap_or_else(|| {
+            // Few steps where noise rules, many where sampling does.
+            let most = (self.records as f64).cbrt();
+            let gap = self.facts.mean.value_gap / of.value_smoothness;
+            let tried = (0..8).map(|fewer| {
+                let periods = (most / q as f64 * 0.3f64.powi(fewer)).max(1.0);
+                let length = (2.0 * gap / (periods * q as f64)).sqrt();
+                [periods.ln(), length.ln(), 0.0]
+            });
+            let least = tried.min_by(|a, b| value(&at(a)).total_cmp(&value(&at(b))));
+            least.unwrap_or_default()
+        });
         let (mut knobs, mut found) = (start, at(&start));
         let mut width = if from.is_some() { 0.3 } else { 1.2 };
         while width > 0.02 {

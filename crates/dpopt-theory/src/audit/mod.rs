@@ -56,6 +56,7 @@ mod projected;
 mod queries;
 mod registry;
 mod replay;
+mod saddle_pass;
 mod samplers;
 mod second_order;
 mod selections;

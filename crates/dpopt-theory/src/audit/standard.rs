@@ -4,8 +4,8 @@ use super::error::AuditError;
 use super::registry::Registry;
 use super::{
     adaptive, certificates, crooked, estimators, groups, mechanisms, members, minimax, one_pass,
-    passes, periods, projected, queries, samplers, second_order, selections, solvers, twins,
-    variants,
+    passes, periods, projected, queries, saddle_pass, samplers, second_order, selections, solvers,
+    twins, variants,
 };
 
 impl Registry {
@@ -31,6 +31,7 @@ impl Registry {
             second_order::register,
             one_pass::register,
             minimax::register,
+            saddle_pass::register,
             groups::register,
             members::register,
             variants::samples_of_proximal_point,

@@ -4,7 +4,7 @@ use super::claim::Experiment;
 use super::registry::Registry;
 use super::{
     adaptive, adaptive_batch, descent, floors, goldstein, goldstein_periods, kl_spider, minimax,
-    projection, proximal, recursive, sampled, sosp, tree,
+    projection, proximal, recursive, saddle_blocks, saddle_pass, sampled, sosp, tree,
 };
 
 /// The prefixes of rows that no run has confirmed.
@@ -34,6 +34,8 @@ impl Registry {
         experiments.extend(sosp::experiments());
         experiments.extend(adaptive_batch::experiments());
         experiments.extend(minimax::experiments());
+        experiments.extend(saddle_blocks::experiments());
+        experiments.extend(saddle_pass::experiments());
         experiments.retain(|e| !is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }

@@ -127,7 +127,7 @@ impl PassExperiment {
     fn size(&self, x: f64) -> Size {
         let (records, dim, epsilon) = match self.regime {
             Regime::Statistical => (0, 4, 4.0),
-            Regime::Private => (1_000_000_000, 30, 1e-3),
+            Regime::Private => (10_000_000_000, 10, 1e-3),
         };
         let size = Size {
             records,
@@ -200,33 +200,38 @@ impl Experiment for PassExperiment {
     }
 
     fn design(&self, effort: Effort) -> Design {
+        let full = effort == Effort::Full;
         let points = match (self.claim.axis, self.regime) {
             (Axis::Dimension, _) => half_decades(10.0, 5),
-            (_, Regime::Statistical) => half_decades(1e6, if self.claim.control { 5 } else { 9 }),
-            _ => half_decades(1e8, if self.claim.control { 5 } else { 9 }),
-        };
-        let seeds = match self.claim.control {
-            true => 1,
-            false => effort.pick(2, 4),
+            (_, Regime::Statistical) if self.claim.control => half_decades(2e5, 4),
+            (_, Regime::Statistical) => half_decades(2e5, 9),
+            _ if self.claim.control => half_decades(1e9, 3),
+            _ => half_decades(3e8, if full { 9 } else { 6 }),
         };
         Design::new(points)
-            .with_members(effort.pick(5, 11))
-            .with_seeds(seeds)
+            .with_members(effort.pick(3, 9))
+            .with_seeds(effort.pick(1, 3))
     }
 
     /// Logarithms: ln(N)/pi + 1.07 is what the noise of N changes adds up to under the square-root factor, and a tree of depth D has sqrt D of it
-    /// for D times the records. Where noise rules the square of the error goes as their product, where sampling does its cube as the records.
+    /// for D times the records. Where noise rules the square of the error goes as the root of C^2/(L Lambda)^2, the anchors', and the square of their
+    /// product; where sampling does its cube goes as the records.
     fn correction(&self, x: f64) -> f64 {
         let Ok(plan) = self.planned(x) else {
             return f64::NAN;
         };
-        let changes = plan.schedule().variations() as f64;
+        let (facts, changes) = (plan.facts(), plan.schedule().variations() as f64);
         let depth = (changes + 1.0).log2().ceil().max(1.0);
+        let noisy = |product: f64| {
+            let (_, path) = plan.aims().unwrap_or_default();
+            let anchors = facts.lipschitz / (facts.smoothness * path);
+            anchors.hypot(product).sqrt()
+        };
         match (self.estimate, self.regime) {
             (PassEstimate::Prefix(_), Regime::Private) => {
-                (changes.ln() / std::f64::consts::PI + 1.07).sqrt()
+                noisy(changes.ln() / std::f64::consts::PI + 1.07)
             }
-            (PassEstimate::Rounds, Regime::Private) => depth.powf(0.75),
+            (PassEstimate::Rounds, Regime::Private) => noisy(depth.powf(1.5)),
             (PassEstimate::Rounds, Regime::Statistical) => depth.cbrt(),
             _ => 1.0,
         }
@@ -247,8 +252,7 @@ impl Experiment for PassExperiment {
             inner: WeightedLoss::new(&loss, &tilts.0),
             blocks,
         };
-        let mut oracle =
-            SimulatedOracle::over(population, Adjacency::ReplaceOne, trial.seed);
+        let mut oracle = SimulatedOracle::over(population, Adjacency::ReplaceOne, trial.seed);
         let of = *plan.schedule();
         let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
         let mut watch = |release: &Release<'_>| {
@@ -267,7 +271,9 @@ impl Experiment for PassExperiment {
         let bound = planned.bound().ok_or("no bound")?.value;
         // The bound is on the mean.
         let mean: f64 = sum / count;
-        Ok(Measured::new(mean).with_square(mean * mean).with_bound(bound))
+        Ok(Measured::new(mean)
+            .with_square(mean * mean)
+            .with_bound(bound))
     }
 }
 
@@ -278,10 +284,7 @@ fn kinds(
     problem: &dyn MinimaxProblem,
 ) -> Result<(WeightedRecords<Vec<Tilt>>, f64), CheckError> {
     let of = problem.record();
-    let (x, y) = (
-        TILT * of.lipschitz_x,
-        TILT * of.lipschitz_y * blocks.scale,
-    );
+    let (x, y) = (TILT * of.lipschitz_x, TILT * of.lipschitz_y * blocks.scale);
     let sign = |k: usize, kind: usize| {
         let odd = ((k + 1) & (2 * kind + 1)).count_ones() % 2 == 1;
         if odd { -1.0 } else { 1.0 }
