@@ -163,7 +163,9 @@ fn release(
             events: vec![three],
         },
     };
-    means.books().reserve(&Spend::Fixed(spend))?;
+    if let Err(refused) = means.books().reserve(&Spend::Fixed(spend)) {
+        return Ok(Err(refused.to_string()));
+    }
     let facts = facts(adjacency, RECORDS as u64, DIMS);
     let point = [0.3, -0.2, 0.1, 0.02, 0.01];
     if on == On::All {

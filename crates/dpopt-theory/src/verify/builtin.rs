@@ -8,7 +8,11 @@ use super::{
 };
 
 /// The prefixes of rows that no run has confirmed.
-const UNCONFIRMED: [&str; 2] = ["spiderboost-second-term/", "spiderboost-within-rank/rank"];
+const UNCONFIRMED: [&str; 3] = [
+    "spiderboost-second-term/",
+    "spiderboost-within-rank/rank",
+    "rgda-rounds/n-private",
+];
 
 fn is_unconfirmed(experiment: &dyn Experiment) -> bool {
     let id = &experiment.claim().id;
@@ -45,6 +49,7 @@ impl Registry {
     pub fn unconfirmed() -> Self {
         let mut experiments = floors::experiments();
         experiments.extend(projection::experiments());
+        experiments.extend(saddle_pass::experiments());
         experiments.retain(|e| is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }

@@ -277,7 +277,9 @@ impl Experiment for RampExperiment {
         let points = match (self.claim.axis, self.who) {
             (Axis::Records, Who::Anytime) if self.claim.control => half_decades(1e4, 3),
             // Below, levels are few and coarse: local exponents are -0.57 and -0.60 there.
-            (Axis::Records, Who::Anytime) => half_decades(1e5, effort.pick(4, 6)),
+            (Axis::Records, Who::Anytime) => (0..effort.pick(8, 10))
+                .map(|k| (1e5 * 10f64.powf(0.25 * f64::from(k))).round())
+                .collect(),
             (Axis::Records, Who::SpiderGda) => half_decades(1e4, 6),
             (Axis::Records, _) => half_decades(1e5, effort.pick(5, 6)),
             (Axis::Dimension, _) => half_decades(3.0, 5),
@@ -293,7 +295,7 @@ impl Experiment for RampExperiment {
         Design::new(points)
             .with_members(members)
             .with_seeds(match self.who {
-                Who::SpiderGda => effort.pick(1, 3),
+                Who::SpiderGda | Who::Anytime => effort.pick(1, 3),
                 _ => effort.pick(2, 6),
             })
     }
