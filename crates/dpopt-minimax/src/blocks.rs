@@ -28,6 +28,8 @@ pub(crate) struct Numbers {
     pub(crate) anchor: f64,
     /// Noise of a variation per coordinate, multiplier and length of the displacement: (sensitivity) L/n.
     pub(crate) variation: f64,
+    /// C_y.
+    pub(crate) clip_y: f64,
     /// C and L.
     pub(crate) clip: f64,
     pub(crate) smoothness: f64,
@@ -55,6 +57,7 @@ impl Numbers {
             diameter: of_y(facts.domain.diameter()),
             anchor: joint.noise_std(joint.lipschitz, 1.0),
             variation: joint.noise_std(joint.smoothness, 1.0),
+            clip_y: of_y(facts.record.lipschitz_y),
             clip: joint.lipschitz,
             smoothness: joint.smoothness,
         }

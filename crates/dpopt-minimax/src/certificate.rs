@@ -3,7 +3,7 @@
 use dpopt_linalg::{distance, lifted, norm};
 use dpopt_oracle::query::{HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 use dpopt_oracle::{AskError, Linear, Oracle};
-use dpopt_privacy::{ClipNorm, NoiseMultiplier, UnitError, Which};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, Slice, UnitError, Which};
 use dpopt_solver::{PublicFacts, ReleasedNorm, normal_reach, paid};
 use serde::Serialize;
 
@@ -150,6 +150,97 @@ pub fn saddle_certificate(
     (noise, failure): (&CertificateNoise, f64),
     oracle: &mut dyn Oracle,
 ) -> Result<Option<SaddleCertificate>, AskError> {
+    let added = Sampling::none(failure);
+    certified(facts, scale, point, (noise, &added), Which::All, oracle)
+}
+
+/// Releases a certificate of the **population** on a slice that nothing was read of before: of the mean loss over what the records were drawn
+/// from.
+///
+/// # Formula
+/// As [`saddle_certificate`] with p/2 for the noise, and for the n' records of the slice, u = sqrt(2 ln(10/p)), L the Lipschitz constant of a record's
+/// joint field: C_x u/sqrt n' more in N_x, C_y u/sqrt n' more in N_y, and of the least eigenvalue
+/// L (u + 2 W (1 + u) + W^2 min(sqrt(8 ln(10 d2/p)), sqrt d2 (1 + u)))/sqrt n' less. No power of d1.
+///
+/// # Privacy
+/// Up to three Gaussian releases on one slice, beside whatever was released of other slices.
+///
+/// # The caller's part
+/// The point may depend on any other records, and on nothing that was computed from these; the records are independent draws, in an order that
+/// tells nothing.
+///
+/// # Errors
+/// [`AskError`].
+pub fn saddle_certificate_unread(
+    facts: &SaddleFacts,
+    scale: f64,
+    point: &[f64],
+    (noise, failure): (&CertificateNoise, f64),
+    (slice, oracle): (&Slice, &mut dyn Oracle),
+) -> Result<Option<SaddleCertificate>, AskError> {
+    let added = Sampling::of(facts, scale, slice.len(), failure);
+    let over = Which::Slice(slice);
+    certified(facts, scale, point, (noise, &added), over, oracle)
+}
+
+/// What a certificate of the population adds for the sample that it is made on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sampling {
+    /// p that is left for the noise.
+    failure: f64,
+    /// C_x u/sqrt n', s C_y u/sqrt n'.
+    x: f64,
+    y: f64,
+    /// L u/sqrt n', L (1 + u)/sqrt n', and the bound on the block of y.
+    direct: f64,
+    cross: f64,
+    of_y: f64,
+}
+
+impl Sampling {
+    pub(crate) fn none(failure: f64) -> Self {
+        Self {
+            failure,
+            x: 0.0,
+            y: 0.0,
+            direct: 0.0,
+            cross: 0.0,
+            of_y: 0.0,
+        }
+    }
+
+    fn of(facts: &SaddleFacts, scale: f64, records: u64, failure: f64) -> Self {
+        let root = (1.0 + 1e-12) / (records as f64).sqrt();
+        let u = (2.0 * (10.0 / failure).ln()).sqrt();
+        let d2 = (facts.y_dim() as f64).max(1.0);
+        let joint = facts.joint(scale).smoothness * root;
+        Self {
+            failure: 0.5 * failure,
+            x: facts.record.lipschitz_x * u * root,
+            y: scale * facts.record.lipschitz_y * u * root,
+            direct: joint * u,
+            cross: joint * (1.0 + u),
+            of_y: joint
+                * (8.0 * (10.0 * d2 / failure).ln())
+                    .sqrt()
+                    .min(d2.sqrt() * (1.0 + u)),
+        }
+    }
+
+    fn of_hessian(&self, w: f64) -> f64 {
+        self.direct + 2.0 * w * self.cross + w * w * self.of_y
+    }
+}
+
+fn certified(
+    facts: &SaddleFacts,
+    scale: f64,
+    point: &[f64],
+    (noise, added): (&CertificateNoise, &Sampling),
+    over: Which<'_>,
+    oracle: &mut dyn Oracle,
+) -> Result<Option<SaddleCertificate>, AskError> {
+    let failure = added.failure;
     let fits = point.len() == facts.x_dim + facts.y_dim();
     if !facts.whole || !fits || !point.iter().all(|w| w.abs() <= FAR) {
         return Ok(None);
@@ -164,7 +255,7 @@ pub fn saddle_certificate(
     let mut cost = 0.0;
     let mut norm_of = |within, z: NoiseMultiplier, oracle: &mut dyn Oracle| {
         let field = Linear::field(point, radius);
-        let released = paid(oracle.norm_within(field, Some(within), &[], (Which::All, z)))?;
+        let released = paid(oracle.norm_within(field, Some(within), &[], (over, z)))?;
         if released.is_some() {
             cost += z.get().powi(-2);
         }
@@ -177,7 +268,7 @@ pub fn saddle_certificate(
         step: 0,
         norm: of_x.number,
         noise_std: of_x.noise_std,
-        upper: of_x.number + q * of_x.noise_std + rounding,
+        upper: of_x.number + q * of_x.noise_std + rounding + added.x,
     };
     let (_, y) = blocks.split(point);
     let mut slope = None;
@@ -185,7 +276,7 @@ pub fn saddle_certificate(
         let Some(of_y) = norm_of(blocks.x..point.len(), z, oracle)? else {
             return Ok(None);
         };
-        slope = Some((of_y.number + q * of_y.noise_std + rounding) / scale);
+        slope = Some((of_y.number + q * of_y.noise_std + rounding + added.y) / scale);
     }
     let (gradient, delta) = first_order(facts, &y, (norm.upper.max(rounding), slope));
     let mut found = SaddleCertificate {
@@ -196,7 +287,7 @@ pub fn saddle_certificate(
         cost,
     };
     if let Some(z) = noise.hessian {
-        let (hessian, paid) = curvature(facts, scale, (point, delta), (z, failure), oracle)?;
+        let (hessian, paid) = curvature(facts, scale, (point, delta), (z, added), (over, oracle))?;
         found.hessian = hessian;
         found.cost += paid;
     }
@@ -232,8 +323,8 @@ pub(crate) fn curvature(
     facts: &SaddleFacts,
     scale: f64,
     (point, delta): (&[f64], f64),
-    (z, failure): (NoiseMultiplier, f64),
-    oracle: &mut dyn Oracle,
+    (z, added): (NoiseMultiplier, &Sampling),
+    (over, oracle): (Which<'_>, &mut dyn Oracle),
 ) -> Result<(Result<ReleasedCurvature, OnlyFirstOrder>, f64), AskError> {
     let (blocks, mean) = (facts.blocks(scale), &facts.mean);
     let none = (Err(OnlyFirstOrder::NoHessian), 0.0);
@@ -249,7 +340,7 @@ pub(crate) fn curvature(
         return Ok(none);
     };
     let of = HessianMatrix { point, radius };
-    let Some(released) = paid(oracle.hessian(of, Which::All, z))? else {
+    let Some(released) = paid(oracle.hessian(of, over, z))? else {
         return Ok(none);
     };
     let cost = z.get().powi(-2);
@@ -261,14 +352,16 @@ pub(crate) fn curvature(
         return Ok((Err(OnlyFirstOrder::NotEvaluated), cost));
     };
     let w = lift.lift;
-    let spread = spread(w, blocks.y, failure);
+    let spread = spread(w, blocks.y, added.failure);
     let drift = if delta > 0.0 {
         mean.joint_hessian_lipschitz * delta * (1.0 + (scale * w).powi(2))
     } else {
         0.0
     };
     let rounded = PublicFacts::rounding(radius.get(), of.coordinates()) * (1.0 + w * w);
-    let least = lift.least - lift.rounding - released.noise_std * spread - drift - rounded;
+    let sampled = added.of_hessian(w);
+    let least =
+        lift.least - lift.rounding - released.noise_std * spread - drift - rounded - sampled;
     let found = ReleasedCurvature {
         least,
         estimate: lift.least,

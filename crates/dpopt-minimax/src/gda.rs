@@ -8,6 +8,7 @@ use dpopt_solver::{
 };
 
 use crate::facts::SaddleFacts;
+use crate::place::check_inside;
 use crate::solver::{SaddleLimits, SaddleSolver};
 
 const NAME: &str = "gda";
@@ -231,16 +232,7 @@ impl Plan for GdaPlan {
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
         let clip = ClipNorm::new(self.schedule.clip).map_err(RunError::Clip)?;
-        let mut inside = start.to_vec();
-        self.split().project(&self.facts.domain, &mut inside);
-        let moved = inside
-            .iter()
-            .zip(start)
-            .position(|(inside, start)| (inside - start).abs() > 1e-9 * (1.0 + start.abs()));
-        if let Some(coordinate) = moved {
-            let value = start[coordinate];
-            return Err(RunError::StartOutside { coordinate, value });
-        }
+        check_inside(self.split(), &self.facts.domain, start)?;
         Ok(Box::new(Pair {
             running: Running::new(start.len(), clip),
             schedule: self.schedule,

@@ -13,6 +13,8 @@ mod blocks;
 mod certificate;
 mod facts;
 mod gda;
+mod pass;
+mod place;
 mod registry;
 mod rgda;
 mod scored;
@@ -24,9 +26,16 @@ mod tracker;
 pub use dpopt_solver::*;
 
 pub use anytime::{RGDA_ANYTIME, RgdaAnytimePlan, RgdaAnytimeSettings};
-pub use certificate::{CertificateNoise, OnlyFirstOrder, SaddleCertificate, saddle_certificate};
+pub use certificate::{
+    CertificateNoise, OnlyFirstOrder, SaddleCertificate, saddle_certificate,
+    saddle_certificate_unread,
+};
 pub use facts::{MeanFacts, SaddleFacts};
 pub use gda::{GDA, GdaPlan, GdaSchedule};
+pub use pass::{
+    PassEstimate, RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS, RgdaPassPlan, RgdaPassSchedule,
+    RgdaPassSettings,
+};
 pub use registry::{SOLVERS, solver};
 pub use rgda::{RGDA, RgdaPlan};
 pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};

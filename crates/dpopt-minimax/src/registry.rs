@@ -2,12 +2,21 @@
 
 use crate::anytime::RGDA_ANYTIME;
 use crate::gda::GDA;
+use crate::pass::{RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS};
 use crate::rgda::RGDA;
 use crate::solver::SaddleSolver;
 use crate::spider_gda::SPIDER_GDA;
 
 /// All of them.
-pub static SOLVERS: &[&SaddleSolver] = &[&RGDA_ANYTIME, &RGDA, &SPIDER_GDA, &GDA];
+pub static SOLVERS: &[&SaddleSolver] = &[
+    &RGDA_ANYTIME,
+    &RGDA,
+    &SPIDER_GDA,
+    &RGDA_CHAIN,
+    &RGDA_PREFIX,
+    &RGDA_ROUNDS,
+    &GDA,
+];
 
 /// The solver of this name.
 #[must_use]

@@ -4,15 +4,15 @@ use std::num::NonZeroUsize;
 
 use dpopt_linalg::norm;
 use dpopt_oracle::{
-    At, Batch, BlockClips, Blocks, Joint, Level, Linear, Number, Oracle as _, PrivateData,
-    PrivateMean, Schedule, ScoreSaddle, Scored,
+    At, Batch, BlockClips, Blocks, Joint, Level, Linear, Number, Oracle, PrivateData, PrivateMean,
+    Schedule, ScoreSaddle, Scored,
 };
 use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Epsilon, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::{Budget, PlanError, PublicFacts, RunError, normal_reach};
 use serde::Serialize;
 
-use crate::certificate::{FAR, OnlyFirstOrder, curvature, first_order, spread};
+use crate::certificate::{FAR, OnlyFirstOrder, Sampling, curvature, first_order, spread};
 use crate::facts::{MeanFacts, SaddleFacts};
 
 /// Part of a certificate's cost that is the Hessian's. A choice.
@@ -362,7 +362,11 @@ impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
         curator: Curator,
     ) -> Result<(Curvature, Curator), CertificateFailed> {
         let (mut means, point) = self.means(scale, curator)?;
-        let found = curvature(facts, scale, (&point, distance), (z, failure), &mut means);
+        let (added, over) = (
+            Sampling::none(failure),
+            (Which::All, &mut means as &mut dyn Oracle),
+        );
+        let found = curvature(facts, scale, (&point, distance), (z, &added), over);
         let curator = means.into_curator();
         match found {
             Ok((found, _)) => Ok((found.map(|found| found.least), curator)),

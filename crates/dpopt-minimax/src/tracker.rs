@@ -1,11 +1,13 @@
 //! The running estimate of the joint field, and y that follows x: what the solvers of recursive estimates share.
 
-use dpopt_linalg::{Domain, distance};
+use dpopt_linalg::distance;
 use dpopt_oracle::{AskError, Blocks, Estimate, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{Asked, ReleaseKind, RunError, paid};
 
 use crate::facts::SaddleFacts;
+pub(crate) use crate::place::Ascent;
+use crate::place::{Moved, Place};
 
 /// Noise of releases, and when there is an anchor.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,17 +29,6 @@ impl Noise {
     }
 }
 
-/// How y follows x.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Ascent {
-    /// K: steps of y for each of x.
-    pub(crate) steps: u64,
-    /// lambda.
-    pub(crate) rate: f64,
-    /// Steps of y before the first of x, each on an anchor of its own; the next release is an anchor too.
-    pub(crate) before: u64,
-}
-
 /// A joint point, the estimate there, and y on its way.
 ///
 /// # Formula
@@ -45,18 +36,11 @@ pub(crate) struct Ascent {
 /// x and y that the step starts from.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracker {
-    blocks: Blocks,
-    domain: Domain,
-    ascent: Ascent,
+    place: Place,
     noise: Noise,
     running: Running,
-    at: Vec<f64>,
     /// Where the estimate is.
     known: Option<Vec<f64>>,
-    /// Ascent steps on anchors that are left.
-    before: u64,
-    /// Ascent steps made at this x.
-    made: u64,
     /// Steps of x, and the squared path, since the last anchor.
     outer: u64,
     path: f64,
@@ -75,26 +59,11 @@ impl Tracker {
         start: &[f64],
     ) -> Result<Self, RunError> {
         let clip = ClipNorm::new(facts.joint(blocks.scale).lipschitz).map_err(RunError::Clip)?;
-        let mut at = start.to_vec();
-        blocks.project(&facts.domain, &mut at);
-        let moved = at
-            .iter()
-            .zip(start)
-            .position(|(inside, start)| (inside - start).abs() > 1e-9 * (1.0 + start.abs()));
-        if let Some(coordinate) = moved {
-            let value = start[coordinate];
-            return Err(RunError::StartOutside { coordinate, value });
-        }
         Ok(Self {
-            blocks,
-            domain: facts.domain.clone(),
-            ascent,
+            place: Place::new(facts, blocks, ascent, start)?,
             noise,
             running: Running::new(start.len(), clip),
-            at,
             known: None,
-            before: ascent.before,
-            made: 0,
             outer: 0,
             path: 0.0,
             fresh: true,
@@ -104,7 +73,7 @@ impl Tracker {
 
     /// The joint point.
     pub(crate) fn at(&self) -> &[f64] {
-        &self.at
+        self.place.at()
     }
 
     /// Squared mu of all releases so far.
@@ -114,18 +83,18 @@ impl Tracker {
 
     /// The estimate of grad_x at the last point.
     pub(crate) fn x_part<'g>(&self, gradient: &'g [f64]) -> &'g [f64] {
-        &gradient[..self.blocks.x]
+        self.place.x_part(gradient)
     }
 
     /// What the next release is.
     fn next(&self) -> ReleaseKind {
         let length = match &self.known {
-            Some(known) => distance(known, &self.at),
+            Some(known) => distance(known, self.place.at()),
             None => f64::INFINITY,
         };
         // Written so that a path that is not a number is too long.
         let within = self.path + length * length < self.noise.path;
-        if self.fresh || !within || (self.made == 0 && self.outer >= self.noise.period) {
+        if self.fresh || !within || (self.place.is_new() && self.outer >= self.noise.period) {
             ReleaseKind::Anchor
         } else {
             ReleaseKind::Variation
@@ -144,17 +113,17 @@ impl Tracker {
     ) -> Result<Option<ReleaseKind>, AskError> {
         let kind = self.next();
         let length = match &self.known {
-            Some(known) if kind != ReleaseKind::Anchor => distance(known, &self.at),
+            Some(known) if kind != ReleaseKind::Anchor => distance(known, self.place.at()),
             _ => f64::INFINITY,
         };
         let released = match kind {
             ReleaseKind::Anchor => {
                 self.running
-                    .anchor(oracle, &self.at, Which::All, self.noise.anchor)
+                    .anchor(oracle, self.place.at(), Which::All, self.noise.anchor)
             }
             _ => self
                 .running
-                .vary(oracle, &self.at, Which::All, self.noise.variation),
+                .vary(oracle, self.place.at(), Which::All, self.noise.variation),
         };
         if paid(released)?.is_none() {
             return Ok(None);
@@ -168,39 +137,26 @@ impl Tracker {
         if length > 0.0 {
             self.spent += self.noise.cost(kind);
         }
-        self.known = Some(self.at.clone());
+        self.known = Some(self.place.at().to_vec());
         Ok(Some(kind))
     }
 
     /// What was released.
     pub(crate) fn asked(&self, kind: ReleaseKind) -> Asked<'_> {
         let estimate: Estimate<'_> = self.running.released().estimate();
-        Asked::estimate_at(kind, &self.at, estimate)
+        Asked::estimate_at(kind, self.place.at(), estimate)
     }
 
     /// Makes an ascent step of y along the estimate here; false where all of them were made at this x.
     pub(crate) fn ascend(&mut self, gradient: &[f64]) -> bool {
-        if self.before > 0 {
-            self.before -= 1;
-            self.fresh = true;
-        } else if self.made < self.ascent.steps {
-            self.made += 1;
-        } else {
-            return false;
-        }
-        // The block of the field is s grad_y, and that of the point y/s.
-        let rate = self.ascent.rate / self.blocks.scale.powi(2);
-        let y = self.at.iter_mut().zip(gradient).skip(self.blocks.x);
-        y.for_each(|(v, g)| *v += rate * g);
-        self.blocks.project(&self.domain, &mut self.at);
-        true
+        let moved = self.place.ascend(gradient);
+        self.fresh |= moved == Moved::Before;
+        moved != Moved::Nothing
     }
 
     /// A step of x: `x <- x + length direction`.
     pub(crate) fn step(&mut self, length: f64, direction: &[f64]) {
-        let pairs = self.at.iter_mut().zip(direction).take(self.blocks.x);
-        pairs.for_each(|(x, u)| *x += length * u);
-        self.made = 0;
+        self.place.step(length, direction);
         self.outer += 1;
     }
 
@@ -208,7 +164,6 @@ impl Tracker {
     pub(crate) fn restart(&mut self, noise: Noise, before: u64) {
         self.noise = noise;
         self.fresh = true;
-        self.before = before;
-        self.made = 0;
+        self.place.restart(before);
     }
 }

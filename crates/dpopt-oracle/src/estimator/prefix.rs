@@ -74,6 +74,7 @@ pub struct PrefixRecursive {
     steps: u64,
     /// One that was opened and paid for, and whose first step was refused.
     opened: Option<Period>,
+    by_rule_only: bool,
 }
 
 /// The share of one record in a mean: `radius` over the number of records `m` that the mean divides by,
@@ -109,8 +110,18 @@ impl PrefixRecursive {
             period: None,
             steps: 0,
             opened: None,
+            by_rule_only: false,
             settings,
         })
+    }
+
+    /// With anchors by the rule, and where a period is full: not also where a variation would read as many records.
+    #[must_use]
+    pub fn by_rule_only(self) -> Self {
+        Self {
+            by_rule_only: true,
+            ..self
+        }
     }
 
     /// Begins a phase with other settings: another share, length or noise, from the plan.
@@ -229,7 +240,7 @@ impl PrefixRecursive {
         let step = Move::new(&self.at.point, point);
         let (length, moves) = (step.length, step.change(clip, facts.smoothness).is_some());
         let fresh = self.meter.wants_anchor(&refresh, length)
-            || anchor_is_cheaper(anchor.batch(), variation, length)
+            || !self.by_rule_only && anchor_is_cheaper(anchor.batch(), variation, length)
             || moves && self.is_full();
         let kind = if fresh {
             self.anchor(oracle, point)?;

@@ -37,6 +37,7 @@ pub struct Recursive {
     settings: RecursiveSettings,
     meter: Meter,
     held: HeldSlice,
+    by_rule_only: bool,
 }
 
 impl Recursive {
@@ -51,7 +52,17 @@ impl Recursive {
             settings,
             meter: Meter::default(),
             held: HeldSlice::default(),
+            by_rule_only: false,
         })
+    }
+
+    /// With anchors by the rule alone: not also where a variation would read as many records.
+    #[must_use]
+    pub fn by_rule_only(self) -> Self {
+        Self {
+            by_rule_only: true,
+            ..self
+        }
     }
 
     /// Begins a phase with other settings: other clips, multipliers or batches, from the plan.
@@ -90,7 +101,7 @@ impl Recursive {
         } = self.settings;
         let length = self.running.length_to(point);
         let fresh = self.meter.wants_anchor(&refresh, length)
-            || anchor_is_cheaper(anchor.batch, variation.batch, length);
+            || !self.by_rule_only && anchor_is_cheaper(anchor.batch, variation.batch, length);
         let kind = if fresh {
             let over = self.held.over(anchor.batch, 0.0, oracle)?;
             self.running

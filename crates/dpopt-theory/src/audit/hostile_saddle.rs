@@ -8,7 +8,8 @@ use dpopt_oracle::{Joint, PrivateData, PrivateMean, SaddleConstants, SaddleLoss,
 use dpopt_privacy::{Adjacency, Curator};
 
 use super::common::budget;
-use super::{Behaviour, CheckError, Hostile};
+use super::hostile::neighbours;
+use super::{Behaviour, CheckError, Hostile, Pair};
 
 /// A saddle loss whose records answer what they like: in x only, in y only, or in both, by their axis. Its constants are lies.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,12 @@ impl SaddleLoss for HostileSaddle {
     }
 
     fn gradient(&self, record: &Hostile, x: &[f64], y: &[f64], out: (&mut [f64], &mut [f64])) {
+        if record.axis == ONE_BLOCK {
+            // The same in x, whatever its sign; opposite in y.
+            out.0.iter_mut().take(1).for_each(|g| *g += 1.0);
+            out.1.iter_mut().take(1).for_each(|g| *g += record.sign);
+            return;
+        }
         let mut joint = vec![0.0; self.x + self.y];
         record.add_gradient(&[x, y].concat(), &mut joint);
         for (out, g) in out.0.iter_mut().chain(out.1).zip(joint) {
@@ -55,6 +62,13 @@ impl TwiceSaddle for HostileSaddle {
         out: &mut [f64],
     ) {
         use Behaviour::{Flip, Hashed, NanSomewhere};
+        if record.axis == ONE_BLOCK {
+            let along = direction.first().copied().unwrap_or(0.0);
+            out.iter_mut()
+                .take(1)
+                .for_each(|g| *g += record.sign * along);
+            return;
+        }
         if matches!(record.behaviour, Hashed | Flip | NanSomewhere) {
             record.add_gradient(&[x, y, direction].concat(), out);
             return;
@@ -66,6 +80,54 @@ impl TwiceSaddle for HostileSaddle {
             *out += if g == 0.0 { 0.0 } else { along * g };
         }
     }
+}
+
+/// The axis of a record that differs from its opposite in one block only.
+const ONE_BLOCK: usize = usize::MAX;
+
+/// Pairs that differ in x only, in y only, in both, and in one block against the other; and what is no number in one block.
+pub(super) fn saddle_pairs(
+    adjacency: Adjacency,
+    records: usize,
+    (x, _): (usize, usize),
+) -> Vec<Pair<Vec<Hostile>>> {
+    use Behaviour::{Constant, Flip, Hashed, Huge, Infinite, NanSomewhere};
+    let of = |behaviour, axis, sign| Hostile {
+        behaviour,
+        axis,
+        sign,
+    };
+    let both = |behaviour, axis, sign| (of(behaviour, axis, sign), of(behaviour, axis, -sign));
+    let contents = [
+        ("long in x", both(Constant, 0, 9.0)),
+        ("long in y", both(Constant, x, 9.0)),
+        ("huge in y", both(Huge, x + 1, 1.0)),
+        ("elsewhere in x", both(Flip, 1, 1.0)),
+        ("elsewhere in y", both(Flip, x, 1.0)),
+        (
+            "opposite in y, the same in x",
+            both(Constant, ONE_BLOCK, 1.0),
+        ),
+        ("x against y", (of(Constant, 0, 1.0), of(Constant, x, 1.0))),
+        (
+            "no number in x",
+            (of(NanSomewhere, 0, 1.0), of(Hashed, 0, 5.0)),
+        ),
+        (
+            "no number in y",
+            (of(NanSomewhere, x, 1.0), of(Hashed, 0, 5.0)),
+        ),
+        (
+            "infinite in y",
+            (of(Infinite, x, 1.0), of(Constant, x, 1.0)),
+        ),
+    ];
+    let contents = contents.map(|(name, (one, other))| (name, one, other));
+    let bases = [
+        vec![Hostile::nothing(); records],
+        vec![of(Hashed, 0, 1.0); records],
+    ];
+    neighbours(adjacency, &bases, &contents, &Hostile::nothing())
 }
 
 /// What is said of one record, and is a lie.

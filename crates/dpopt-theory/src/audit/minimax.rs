@@ -12,9 +12,9 @@ use dpopt_privacy::{Adjacency, Curator};
 
 use super::common::{DELTA, RELATIONS, budget};
 use super::hostile::{private, with_canary};
-use super::hostile_saddle::{constants, facts, means};
+use super::hostile_saddle::{constants, facts, means, saddle_pairs};
 use super::solvers::walk;
-use super::twins::{LEFT, Twin, Z, add as add_twin, clipped_sum, one, ran};
+use super::twins::{LEFT, OPPOSITE, Twin, Z, add as add_twin, clipped_sum, one, ran};
 use super::{
     Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Registry, Statistic,
     TranscriptMeter, Watched, WatchedKind, WatchedRelease, World, hostile_pairs,
@@ -26,7 +26,8 @@ const DIMS: (usize, usize) = (3, 2);
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for solver in SOLVERS {
+        // Those that read slices are on records that they read to the last: `saddle_pass`.
+        for solver in SOLVERS.iter().filter(|solver| !solver.positions) {
             let planned = |facts: &SaddleFacts, budget: &Budget| {
                 (solver.planner)(facts, budget, &SaddleLimits::steps(1000))
             };
@@ -65,7 +66,11 @@ fn replay(name: &str, plan: Arc<dyn Plan>, adjacency: Adjacency) -> CuratorRepla
         &format!("{name}/replay/{adjacency}"),
         name,
         adjacency,
-        move |_| hostile_pairs(adjacency, RECORDS),
+        move |_| {
+            let mut all = hostile_pairs(adjacency, RECORDS);
+            all.extend(saddle_pairs(adjacency, RECORDS, DIMS));
+            all
+        },
         move |curator, records: &Vec<Hostile>| {
             let data = private(records, adjacency, RECORDS)?;
             let means = means(&data, &*plan, curator)?;
@@ -134,7 +139,7 @@ fn contribution(record: &Hostile, release: &WatchedRelease, scale: f64) -> Vec<f
 }
 
 /// One mistake each that a solver of saddle problems may make.
-const TWINS: [Twin; 5] = [
+const TWINS: [Twin; 8] = [
     Twin {
         // grad_x and grad_y, each clipped to 1 and released; one of them is charged. (Minimax E3.)
         name: "rgda/two-blocks-one-charge",
@@ -172,6 +177,35 @@ const TWINS: [Twin; 5] = [
         name: "rgda/scale-forgotten",
         data: LEFT,
         run: |tape, data, _| one(tape, 4.0 * clipped_sum(data), Z),
+    },
+    Twin {
+        // The last change of a pass reads one record where two were planned for, under the noise for two.
+        name: "rgda-chain/short-batch",
+        data: OPPOSITE,
+        run: |tape, data, _| {
+            let (planned, left) = (2.0, 1.0);
+            one(tape, data[0].clamp(-1.0, 1.0) / left, 2.0 * Z / planned)
+        },
+    },
+    Twin {
+        // A pass divides its noise by n/b, as if its batches were samples of all records, and composes none of them. (Minimax E4.)
+        name: "rgda/amplified-single-pass",
+        data: OPPOSITE,
+        run: |tape, data, _| {
+            let rate = data.len() as f64 / 100.0;
+            one(tape, clipped_sum(data), 2.0 * rate * Z)
+        },
+    },
+    Twin {
+        // The slice of a certificate was read by a step before; each is charged as if it were of other records.
+        name: "certificate/slice-read-again",
+        data: OPPOSITE,
+        run: |tape, data, _| {
+            let sum = clipped_sum(data);
+            let step = tape.gaussian(&[sum], 2.0 * Z);
+            let again = tape.gaussian(&[sum], 2.0 * Z);
+            ran(1.0 / Z, step[0] + again[0])
+        },
     },
     Twin {
         // The run starts at y*(x_0), computed from the records. (Minimax E6.)

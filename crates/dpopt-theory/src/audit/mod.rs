@@ -59,6 +59,7 @@ mod queries;
 mod registry;
 mod replay;
 mod saddle_certificates;
+mod saddle_pass;
 mod samplers;
 mod second_order;
 mod selections;

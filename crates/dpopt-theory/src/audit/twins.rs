@@ -43,7 +43,7 @@ const REMOVED: ChangedRecord = ChangedRecord::Removed(0);
 /// From among two records.
 pub(super) const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
-const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
+pub(super) const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
 const TWINS: [Twin; 34] = [
     Twin {

@@ -4,11 +4,15 @@ use super::claim::Experiment;
 use super::registry::Registry;
 use super::{
     adaptive, adaptive_batch, curvature, descent, floors, goldstein, goldstein_periods, kl_spider,
-    minimax, projection, proximal, recursive, sampled, sosp, tree,
+    minimax, projection, proximal, recursive, saddle_blocks, saddle_pass, sampled, sosp, tree,
 };
 
 /// The prefixes of rows that no run has confirmed.
-const UNCONFIRMED: [&str; 2] = ["spiderboost-second-term/", "spiderboost-within-rank/rank"];
+const UNCONFIRMED: [&str; 3] = [
+    "spiderboost-second-term/",
+    "spiderboost-within-rank/rank",
+    "rgda-rounds/n-private",
+];
 
 fn is_unconfirmed(experiment: &dyn Experiment) -> bool {
     let id = &experiment.claim().id;
@@ -35,6 +39,8 @@ impl Registry {
         experiments.extend(adaptive_batch::experiments());
         experiments.extend(curvature::experiments());
         experiments.extend(minimax::experiments());
+        experiments.extend(saddle_blocks::experiments());
+        experiments.extend(saddle_pass::experiments());
         experiments.retain(|e| !is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }
@@ -44,6 +50,7 @@ impl Registry {
     pub fn unconfirmed() -> Self {
         let mut experiments = floors::experiments();
         experiments.extend(projection::experiments());
+        experiments.extend(saddle_pass::experiments());
         experiments.retain(|e| is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }

@@ -27,7 +27,7 @@ const RATIOS: (f64, f64) = (0.7, 1.2);
 /// Where the error is measured along the run: ramps on which it does not end early.
 const STEEP: (f64, f64) = (1.5, 3.0);
 /// Ramp slopes where there is no target.
-const SLOPES: (f64, f64) = (0.002, 0.25);
+const SLOPES: (f64, f64) = (5e-4, 0.25);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
@@ -155,11 +155,11 @@ fn ramp(size: &Size, slope: f64) -> Result<Coupled<RampBowl>, CheckError> {
 }
 
 /// Whether this release is at the x and y that a step starts from: after one step of y on an anchor every other is.
-fn settled(release: &Release<'_>) -> bool {
+pub(super) fn settled(release: &Release<'_>) -> bool {
     release.step >= 2 && release.step.is_multiple_of(2)
 }
 
-fn run(
+pub(super) fn run(
     plan: &dyn Plan,
     problem: &dyn MinimaxProblem,
     (records, rule, seed): (u64, NoiseRule, u64),
@@ -276,7 +276,10 @@ impl Experiment for RampExperiment {
     fn design(&self, effort: Effort) -> Design {
         let points = match (self.claim.axis, self.who) {
             (Axis::Records, Who::Anytime) if self.claim.control => half_decades(1e4, 3),
-            (Axis::Records, Who::Anytime) => half_decades(1e4, 5),
+            // Below, levels are few and coarse: local exponents are -0.57 and -0.60 there.
+            (Axis::Records, Who::Anytime) => (0..effort.pick(8, 10))
+                .map(|k| (1e5 * 10f64.powf(0.25 * f64::from(k))).round())
+                .collect(),
             (Axis::Records, Who::SpiderGda) => half_decades(1e4, 6),
             (Axis::Records, _) => half_decades(1e5, effort.pick(5, 6)),
             (Axis::Dimension, _) => half_decades(3.0, 5),
@@ -285,14 +288,14 @@ impl Experiment for RampExperiment {
                 .collect(),
         };
         let members = match self.who {
-            Who::Anytime => effort.pick(15, 29),
+            Who::Anytime => effort.pick(19, 37),
             Who::SpiderGda => effort.pick(5, 11),
             _ => effort.pick(9, 17),
         };
         Design::new(points)
             .with_members(members)
             .with_seeds(match self.who {
-                Who::SpiderGda => effort.pick(1, 3),
+                Who::SpiderGda | Who::Anytime => effort.pick(1, 3),
                 _ => effort.pick(2, 6),
             })
     }

@@ -59,6 +59,8 @@ mod proximal;
 mod recursive;
 mod registry;
 mod run;
+mod saddle_blocks;
+mod saddle_pass;
 mod sampled;
 mod sosp;
 mod tree;

@@ -1,0 +1,175 @@
+//! The run of a pass.
+
+use dpopt_linalg::norm;
+use dpopt_oracle::{AskError, Oracle, PrefixRecursive, Recursive, StepKind, Tracked, TreeRounds};
+use dpopt_privacy::Slice;
+use dpopt_solver::{
+    Asked, Closing, ReleaseKind, ReleasedNorm, SecondOrderTargets, Stop, Walk, in_stock,
+};
+
+use super::plan::RgdaPassPlan;
+use crate::certificate::saddle_certificate_unread;
+use crate::place::{Moved, Place};
+
+/// The estimate that a pass walks on.
+pub(super) enum Estimates {
+    Chain(Recursive),
+    Prefix(PrefixRecursive),
+    Rounds(TreeRounds),
+}
+
+impl Estimates {
+    fn begin_phase(&mut self) {
+        match self {
+            Self::Chain(all) => all.begin_phase(),
+            Self::Prefix(all) => all.begin_phase(),
+            Self::Rounds(all) => all.begin_phase(),
+        }
+    }
+
+    fn estimate(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        point: &[f64],
+    ) -> Result<Tracked<'_>, AskError> {
+        match self {
+            Self::Chain(all) => all.estimate(oracle, point),
+            Self::Prefix(all) => all.estimate(oracle, point),
+            Self::Rounds(all) => all.estimate(oracle, point),
+        }
+    }
+}
+
+/// A run on its way. All of it is public.
+pub(super) struct Pass<'a> {
+    plan: &'a RgdaPassPlan,
+    place: Place,
+    estimates: Estimates,
+    /// Steps of x.
+    outer: u64,
+    /// The next release is an anchor.
+    fresh: bool,
+    /// Releases so far.
+    releases: u64,
+    /// The step of x whose point is returned: drawn before the first release.
+    drawn: Option<u64>,
+    output: Option<Vec<f64>>,
+    /// The shortest estimate, for a certificate.
+    shortest: f64,
+    /// The records for it.
+    kept: Option<Slice>,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(plan: &'a RgdaPassPlan, place: Place, estimates: Estimates) -> Self {
+        Self {
+            plan,
+            place,
+            estimates,
+            outer: 0,
+            fresh: true,
+            releases: 0,
+            drawn: None,
+            output: None,
+            shortest: f64::INFINITY,
+            kept: None,
+        }
+    }
+
+    /// Keeps the point that is returned, and goes on.
+    fn leave(&mut self, gradient: &[f64]) {
+        let slope = self.place.x_part(gradient);
+        let length = norm(slope);
+        let wanted = match self.plan.reserved() {
+            None => self.drawn == Some(self.outer),
+            Some(_) => length < self.shortest,
+        };
+        if wanted {
+            self.shortest = length;
+            self.output = Some(self.place.at().to_vec());
+        }
+        let of = self.plan.schedule();
+        // An estimate of zero points nowhere.
+        if length > 0.0 {
+            self.place.step(-of.length / length, slope);
+        } else {
+            self.place.step(0.0, slope);
+        }
+        self.outer += 1;
+        self.fresh |= self.outer.is_multiple_of(of.period);
+    }
+}
+
+impl Walk for Pass<'_> {
+    fn ask(&mut self, _: u64, _: &[f64], oracle: &mut dyn Oracle) -> Result<Asked<'_>, AskError> {
+        if self.drawn.is_none() {
+            let steps = self.plan.schedule().steps();
+            self.drawn = Some(oracle.books().draw_index(steps));
+            // First, so that no step can read them.
+            if let Some(kept) = self.plan.reserved() {
+                self.kept = Some(oracle.books().take_slice(kept.records)?);
+            }
+        }
+        if self.fresh {
+            self.estimates.begin_phase();
+        }
+        let place = &self.place;
+        let tracked = in_stock(self.estimates.estimate(oracle, place.at()))?;
+        let Some(tracked) = tracked else {
+            return Ok(Asked::Nothing(Stop::RecordsExhausted));
+        };
+        self.fresh = false;
+        self.releases += 1;
+        let kind = match tracked.kind {
+            StepKind::Anchor => ReleaseKind::Anchor,
+            _ => ReleaseKind::Variation,
+        };
+        Ok(Asked::estimate_at(kind, place.at(), tracked.estimate))
+    }
+
+    fn step(&mut self, _: &[f64], gradient: &[f64], next: &mut [f64]) {
+        match self.place.ascend(gradient) {
+            Moved::Before => self.fresh = true,
+            Moved::Inner => {}
+            Moved::Nothing => self.leave(gradient),
+        }
+        next.copy_from_slice(self.place.at());
+    }
+
+    fn finished(&self) -> bool {
+        self.outer >= self.plan.schedule().steps()
+    }
+
+    /// The certificate, where one is planned, on the records that were kept for it.
+    fn close(&mut self, _: Stop, oracle: &mut dyn Oracle) -> Result<Closing, AskError> {
+        let Some(point) = self.output.take() else {
+            return Ok(Closing::default());
+        };
+        let mut closing = Closing::at(point);
+        let (Some(planned), Some(kept), Some(point)) =
+            (self.plan.reserved(), &self.kept, &closing.point)
+        else {
+            return Ok(closing);
+        };
+        let (facts, failure) = (self.plan.saddle(), self.plan.settings().failure);
+        let found = saddle_certificate_unread(
+            facts,
+            self.plan.schedule().scale,
+            point,
+            (&planned.noise, failure),
+            (kept, oracle),
+        )?;
+        if let Some(found) = found {
+            closing.norms = if facts.y_dim() > 0 { 2 } else { 1 };
+            closing.norm = Some(ReleasedNorm {
+                step: self.releases.saturating_sub(1),
+                ..found.norm
+            });
+            closing.certified = Some(SecondOrderTargets {
+                gradient: found.gradient,
+                curvature: found.hessian.map_or(f64::INFINITY, |found| -found.least),
+            });
+        }
+        Ok(closing)
+    }
+}
