@@ -48,6 +48,6 @@ pub use zoo::{
     CubicSaddles, DesignError, Fingerprint, LeCam, LogPeriodic, Logarithm, Majority, MeanBall,
     MeanBallMean, OverMean, Power, Product, Profile, QuadraticGame, Radial, Ramp, RampBowl,
     RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm, RobustGlmShape, Sines, Slide, SmoothRamp,
-    SmoothedCone, Softplus, Spectrum, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare, TwoPoint,
-    WeaklyConvex, Wells, schur_least,
+    SmoothedCone, Softplus, Spectrum, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare,
+    TwoPoint, WeaklyConvex, Wells, schur_least,
 };

@@ -36,7 +36,12 @@ fn run(episode: &Episode, of: &Spectrum, seed: u64) -> EpisodeRun {
     oracle.books().reserve(&Spend::AtMost(cap)).unwrap();
     let point = vec![0.0; episode.terms.dim];
     episode
-        .run(&mut oracle, &point, Which::All, (RECORDS as f64, Radii::Realised))
+        .run(
+            &mut oracle,
+            &point,
+            Which::All,
+            (RECORDS as f64, Radii::Realised),
+        )
         .unwrap()
 }
 
@@ -149,10 +154,16 @@ fn full_radii_are_one_event() {
     let event = episode.event(Adjacency::ReplaceOne, records).unwrap();
     for (radii, exact) in [(Radii::Full, true), (Radii::Realised, false)] {
         let mut oracle = SimulatedOracle::over(of.clone(), Adjacency::ReplaceOne, 3);
-        oracle.books().reserve(&Spend::AtMost(event.clone())).unwrap();
+        oracle
+            .books()
+            .reserve(&Spend::AtMost(event.clone()))
+            .unwrap();
         let ran = episode.run(&mut oracle, &[0.0; 6], Which::All, (records, radii));
         let ran = ran.unwrap();
-        assert_eq!((ran.end, ran.products), (EpisodeEnd::Stayed, episode.steps - 1));
+        assert_eq!(
+            (ran.end, ran.products),
+            (EpisodeEnd::Stayed, episode.steps - 1)
+        );
         let cost = episode.cost(Adjacency::ReplaceOne, records);
         assert_eq!((ran.cost / cost - 1.0).abs() < 1e-9, exact, "{}", ran.cost);
         // One product more is not paid for, after the full ones.
@@ -184,7 +195,12 @@ fn products_that_are_off_by_a_lattice_hide_no_saddle() {
             });
             let cap = Event::gaussian(NoiseMultiplier::new(1e-3).unwrap());
             oracle.books().reserve(&Spend::AtMost(cap)).unwrap();
-            let ran = episode.run(&mut oracle, &[0.0; 10], Which::All, (RECORDS as f64, Radii::Realised));
+            let ran = episode.run(
+                &mut oracle,
+                &[0.0; 10],
+                Which::All,
+                (RECORDS as f64, Radii::Realised),
+            );
             ran.unwrap().end == EpisodeEnd::Stayed
         };
         (0..RUNS).filter(missed).count() as u64
@@ -231,10 +247,7 @@ fn solvers_certify_no_strict_saddle() {
     assert!(sosp.level().episode.is_some() && pass.schedule().episode.is_some());
     for plan in [&sosp as &dyn Plan, &pass] {
         for (least, certifiable) in [(-0.5, false), (-0.01, true)] {
-            let of = Spectrum::new(
-                [vec![least], vec![0.1; 19]].concat(),
-                facts.records,
-            );
+            let of = Spectrum::new([vec![least], vec![0.1; 19]].concat(), facts.records);
             let mut certified = 0;
             for seed in 0..RUNS {
                 let inner = SimulatedOracle::over(of.clone(), Adjacency::ReplaceOne, seed);

@@ -54,7 +54,9 @@ pub(super) fn cheapest(
 }
 
 /// Private means that answer questions for products, whether they were told to or not.
-pub(super) struct WithProducts<'m, 'a, L: TwiceDifferentiable>(pub(super) &'m mut PrivateMean<'a, L>);
+pub(super) struct WithProducts<'m, 'a, L: TwiceDifferentiable>(
+    pub(super) &'m mut PrivateMean<'a, L>,
+);
 
 impl<L: TwiceDifferentiable> Oracle for WithProducts<'_, '_, L> {
     fn facts(&self) -> OracleFacts {

@@ -6,7 +6,10 @@ use dpopt_solver::{Episode, EpisodeEnd, PlanError, PublicFacts, Radii, SecondOrd
 use serde::Serialize;
 
 use super::products::{self, WithProducts};
-use super::{GradientNormPlan, MAX_PRIVATE_HESSIAN_DIM, Interval, LeastEigenvaluePlan, PrivateCertificateError, two_sided};
+use super::{
+    GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM,
+    PrivateCertificateError, two_sided,
+};
 
 /// A plan to certify that a public point is second-order stationary: ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda.
 ///

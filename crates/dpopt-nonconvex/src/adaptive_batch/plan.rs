@@ -2,7 +2,8 @@
 
 use dpopt_oracle::{Batch, Offers};
 use dpopt_solver::{
-    Auto, BoundSense, BoundedQuantity, Episode, Item, Needs, Plan, RunError, Solver, Stop, Terms, Unit, Walk,
+    Auto, BoundSense, BoundedQuantity, Episode, Item, Needs, Plan, RunError, Solver, Stop, Terms,
+    Unit, Walk,
 };
 
 use super::planner::{AdaptiveBatchPlan, AdaptiveBatchSettings, NAME};

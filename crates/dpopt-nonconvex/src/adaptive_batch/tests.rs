@@ -360,7 +360,11 @@ fn what_can_not_be_planned_is_refused_with_the_numbers() {
         ));
     }
     assert!(matches!(
-        plan(2_000, 500_000, rigorous.with_curvature_by(CurvatureBy::Hessians)),
+        plan(
+            2_000,
+            500_000,
+            rigorous.with_curvature_by(CurvatureBy::Hessians)
+        ),
         Err(PlanError::TooManyDimensions { .. })
     ));
 }
@@ -368,8 +372,17 @@ fn what_can_not_be_planned_is_refused_with_the_numbers() {
 /// By episodes: so many records as their cap needs, and none where a Hessian is cheaper.
 #[test]
 fn above_the_limit_of_hessians_episodes_are_planned() {
-    for (constants, share) in [(WalkConstants::Typical, 0.5), (WalkConstants::Rigorous, 1.0)] {
-        assert!(plan(500, 5_000_000, settings(constants)).unwrap().schedule().episode.is_none());
+    for (constants, share) in [
+        (WalkConstants::Typical, 0.5),
+        (WalkConstants::Rigorous, 1.0),
+    ] {
+        assert!(
+            plan(500, 5_000_000, settings(constants))
+                .unwrap()
+                .schedule()
+                .episode
+                .is_none()
+        );
         for (dim, records) in [(2_000, 5_000_000), (20_000, 50_000_000)] {
             let plan = plan(dim, records, settings(constants)).unwrap();
             let schedule = plan.schedule();

@@ -4,8 +4,8 @@ use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, PrefixRecursive, StepKind};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets,
-    Stop, Walk, in_stock, paid,
+    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets, Stop,
+    Walk, in_stock, paid,
 };
 
 use super::planner::AdaptiveBatchPlan;
@@ -98,28 +98,28 @@ impl<'a> AdaptiveBatchWalk<'a> {
             Told::Curved(Curved::Diverged) => return Ok(Found::Nothing(Stop::Diverged)),
             Told::Curved(Curved::Flat { low }) => low,
             Told::Curved(Curved::Saddle { direction, bend }) => {
-            let over = Which::Next(schedule.sign_batch);
-            let sign = match in_stock(oracle.mean(field, over, self.noise))? {
-                Some(released) => {
-                    let mut sign = released.mean;
-                    // What a regulariser adds.
-                    for ((sign, sum), part) in sign.iter_mut().zip(gradient).zip(&self.field) {
-                        *sign += sum - part;
+                let over = Which::Next(schedule.sign_batch);
+                let sign = match in_stock(oracle.mean(field, over, self.noise))? {
+                    Some(released) => {
+                        let mut sign = released.mean;
+                        // What a regulariser adds.
+                        for ((sign, sum), part) in sign.iter_mut().zip(gradient).zip(&self.field) {
+                            *sign += sum - part;
+                        }
+                        sign
                     }
-                    sign
-                }
-                // The run ends, and not at what it has just seen to be a saddle: the estimate at hand gives the sign.
-                None => {
-                    self.stop = Some(Stop::RecordsExhausted);
-                    gradient.to_vec()
-                }
-            };
-            return Ok(Found::Saddle {
-                direction,
-                bend,
-                gradient: sign,
-            });
-        }
+                    // The run ends, and not at what it has just seen to be a saddle: the estimate at hand gives the sign.
+                    None => {
+                        self.stop = Some(Stop::RecordsExhausted);
+                        gradient.to_vec()
+                    }
+                };
+                return Ok(Found::Saddle {
+                    direction,
+                    bend,
+                    gradient: sign,
+                });
+            }
         };
         let over = Which::Next(schedule.norm_batch);
         let Some(released) = in_stock(oracle.norm(field, &[], over, self.noise))? else {

@@ -86,8 +86,7 @@ impl SospLevel {
     #[must_use]
     pub fn certificate_cost(&self) -> f64 {
         let hessian = self.hessian_multiplier.powi(-2);
-        let flat =
-            |episode: &Episode| hessian * episode.products() as f64 * episode.flat_share();
+        let flat = |episode: &Episode| hessian * episode.products() as f64 * episode.flat_share();
         self.norm_multiplier.powi(-2) + self.episode.as_ref().map_or(hessian, flat)
     }
 
@@ -284,10 +283,7 @@ impl<'a> Trial<'a> {
             + lost * (2.0 * (dim * self.steps * self.log).sqrt() + 2.0 * self.log)
             + per_attempt * (each + once)
             + at_candidate;
-        let (step, hessian) = (
-            self.gradient_cost + self.norm_cost,
-            escape.cost,
-        );
+        let (step, hessian) = (self.gradient_cost + self.norm_cost, escape.cost);
         let dearest = (step / step_gain).max((hessian + step * each) / escape_gain);
         let cost = gap * dearest + hessian + step * (each + once);
         let hessians = (gap / escape_gain).floor() + 1.0;

@@ -2,8 +2,8 @@
 
 use dpopt_oracle::Offers;
 use dpopt_solver::{
-    Auto, BoundSense, BoundedQuantity, Episode, Item, Needs, Plan, RunError, Solver, Stop, Terms, Unit,
-    Value, Walk,
+    Auto, BoundSense, BoundedQuantity, Episode, Item, Needs, Plan, RunError, Solver, Stop, Terms,
+    Unit, Value, Walk,
 };
 
 use super::level::SospLevel;

@@ -4,8 +4,8 @@ use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets,
-    Stop, Walk, paid,
+    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets, Stop,
+    Walk, paid,
 };
 
 use super::level::SospLevel;

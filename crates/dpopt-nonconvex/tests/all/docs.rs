@@ -19,10 +19,7 @@ fn row(solver: &Solver) -> String {
     let needs: Vec<&str> = [
         (needs.radius, "needs `--radius`"),
         (needs.goldstein, "needs `--goldstein-radius`"),
-        (
-            needs.hessian,
-            "second derivatives",
-        ),
+        (needs.hessian, "second derivatives"),
         (needs.values, "takes `--directions`"),
         (needs.kl, "needs a KL condition: in the library only"),
         (needs.convex, "convex losses only"),

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, add_scaled, dot, norm, symmetric_spectrum};
 use dpopt_nonconvex::{
-    Budget, CurvatureBy, HessianFacts, NoObserver, Outcome, Plan as _, PlanError, PublicFacts, Release,
-    RunError, SecondOrderTargets, SospPlan, SospSettings, StatedBound, Stop,
+    Budget, CurvatureBy, HessianFacts, NoObserver, Outcome, Plan as _, PlanError, PublicFacts,
+    Release, RunError, SecondOrderTargets, SospPlan, SospSettings, StatedBound, Stop,
 };
 use dpopt_oracle::{
     Answer, AskError, Convexity, Glm, Mean, Number, Oracle, PrivateData, PrivateMean,

@@ -455,7 +455,10 @@ fn each_slice_has_a_cap_of_its_own() {
     assert!(over(on_slice(&mut curator, 0.5, &c, z(1000.0))));
     // No release on all records, which would read them all.
     let whole = release_all(&mut curator, sum(&[[1.0, 0.0]], 1.0), z(1000.0));
-    assert!(matches!(whole, Err(Refused::NotReserved { slice: None, .. })));
+    assert!(matches!(
+        whole,
+        Err(Refused::NotReserved { slice: None, .. })
+    ));
     let squared = |event: &Event| {
         dpopt_privacy::accounting::costs::squared_mu(event, Adjacency::ReplaceOne).unwrap()
     };

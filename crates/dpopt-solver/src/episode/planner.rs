@@ -147,7 +147,10 @@ impl<'a> Trial<'a> {
             let block = (x * x * (r * r - 1.0)).ln_1p() / (2.0 * r.ln());
             Some(blocks * block.ceil().max(2.0))
         };
-        let steps = BLOCKS.into_iter().filter_map(of).fold(f64::INFINITY, f64::min);
+        let steps = BLOCKS
+            .into_iter()
+            .filter_map(of)
+            .fold(f64::INFINITY, f64::min);
         (steps <= MOST_STEPS).then_some(steps)
     }
 

@@ -63,8 +63,8 @@ fn plans_keep_what_the_theorem_asks_for() {
             assert!((1..=4).any(|blocks| stays(blocks) <= terms.missed));
         }
         // (b): what is flat has no more than beta^2/gn^2 of variance in a coordinate, and what is bent up no more than s^2/(eta lambda).
-        let reach = (dim as f64).sqrt()
-            + (2.0 * (episode.steps as f64 / terms.false_exit).ln()).sqrt();
+        let reach =
+            (dim as f64).sqrt() + (2.0 * (episode.steps as f64 / terms.false_exit).ln()).sqrt();
         let limit = (episode.inside / reach).powi(2) * (1.0 + 1e-9);
         for share in [-episode.flat, -0.5 * episode.flat, 0.0, 0.3, 1.0] {
             let eigenvalue = if share > 0.0 {

@@ -6,9 +6,8 @@
 //! of the Gaussian releases, in units of the noise really drawn, has to be at most mu^2.
 
 use dpopt_nonconvex::{
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, HessianFacts, NoObserver, NormQueries,
-    CurvatureBy, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan,
-    SospSettings,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, CurvatureBy, HessianFacts, NoObserver,
+    NormQueries, Plan, PlanError, PublicFacts, SecondOrderTargets, SospPlan, SospSettings,
 };
 use dpopt_oracle::{
     Answer, Convexity, Mean, Number, Offers, Oracle, PrivateData, PrivateMean, Question,
@@ -16,8 +15,8 @@ use dpopt_oracle::{
 use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Epsilon, ReplayForAudits};
 
 use super::common::{DELTA, DIM, budget};
-use super::plans::{ALWAYS, MANY, episode, one_pass};
 use super::hostile_saddle;
+use super::plans::{ALWAYS, MANY, episode, one_pass};
 use super::replay::moved;
 use super::{
     AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Row, Settings,
@@ -38,7 +37,7 @@ const ANYTIME_PLANS: u64 = 4;
 /// Runs of those in a quick audit.
 const QUICK_ANYTIME: u64 = 200;
 /// The same of runs with episodes, which have hundreds of releases.
-const QUICK_EPISODES: u64 = 1000;
+const QUICK_EPISODES: u64 = 200;
 /// Most records of a data set.
 const RECORDS: u64 = 9;
 /// Most dimensions.
@@ -250,8 +249,7 @@ fn metered(
     let run = |curator: Curator, records: Vec<Hostile>| -> Result<String, CheckError> {
         let data = PrivateData::made_up_of(records, adjacency, declared)?;
         let needs = plan.needs();
-        let hessians =
-            needs.covers(Offers::HESSIANS) || needs.covers(Offers::HESSIAN_PRODUCTS);
+        let hessians = needs.covers(Offers::HESSIANS) || needs.covers(Offers::HESSIAN_PRODUCTS);
         // A refusal is as public as an outcome, and has to be the same.
         Ok(if plan.blocks().is_some() {
             let mut liar = lying(hostile_saddle::means(&data, plan, curator)?, lies, hessians);
@@ -436,10 +434,10 @@ fn sosp_plans(
     Ok(plans)
 }
 
-/// Plans of the second-order solver with episodes.
+/// Plans of the second-order solver with episodes, which go on after their first certificate.
 fn episode_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
     let of = (ANYTIME_PLANS, CurvatureBy::Episodes);
-    sosp_plans(of, adjacency, seed, wider)
+    sosp_plans(of, adjacency, seed, |_, _| None)
 }
 
 /// Plans of one pass whose slices have caps, by hand: episodes of all lengths, some of which their slice pays for.
@@ -533,7 +531,8 @@ fn lying<O: Oracle>(inner: O, seed: u64, hessians: bool) -> impl Oracle {
                 other => other,
             });
         }
-        stays = random.below(300);
+        // From a few products to more than an episode has, which then certifies.
+        stays = (10.0 * random.uniform()).exp2() as u64;
         let (hessian, gradient) = match question {
             Question::Hessian { .. } => (true, false),
             Question::Mean { .. } => (false, true),

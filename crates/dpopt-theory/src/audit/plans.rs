@@ -4,11 +4,11 @@ use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, ConvexFacts,
-    DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, EnvelopePlan, Episode, EpisodeTerms, ExtraFacts, GoldsteinOutput,
-    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
-    HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule,
-    Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings,
-    PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
+    DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, EnvelopePlan, Episode, EpisodeTerms, ExtraFacts,
+    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    GoldsteinStep, HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
+    NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule,
+    ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
     SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan, SospSettings,
     SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
     TreeSpiderSchedule, TreeTarget,

@@ -46,11 +46,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
 }
 
 /// Runs that certify and runs that escape.
-fn runs(
-    registry: &mut Registry,
-    facts: &PublicFacts,
-    by: CurvatureBy,
-) -> Result<(), CheckError> {
+fn runs(registry: &mut Registry, facts: &PublicFacts, by: CurvatureBy) -> Result<(), CheckError> {
     let adjacency = facts.adjacency;
     let how = match by {
         CurvatureBy::Episodes => "-by-episodes",

@@ -3,8 +3,8 @@
 use super::claim::Experiment;
 use super::registry::Registry;
 use super::{
-    adaptive, adaptive_batch, curvature, descent, floors, goldstein, goldstein_periods, kl_spider, minimax,
-    projection, proximal, recursive, sampled, sosp, tree,
+    adaptive, adaptive_batch, curvature, descent, floors, goldstein, goldstein_periods, kl_spider,
+    minimax, projection, proximal, recursive, sampled, sosp, tree,
 };
 
 /// The prefixes of rows that no run has confirmed.

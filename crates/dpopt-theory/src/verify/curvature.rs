@@ -46,12 +46,16 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let mut all: Vec<Box<dyn Experiment>> = Vec::new();
     let row = |id: &str| {
         Claim::new(&format!("sosp-curvature/{id}"), Axis::Curvature, -2.0)
-            .by("sosp", "docs/theory/episodes.md, Theorem 1; docs/theory/sosp.md")
+            .by(
+                "sosp",
+                "docs/theory/episodes.md, Theorem 1; docs/theory/sosp.md",
+            )
             .on("spectra")
             .measuring("squared mu of a certificate")
             .within(0.1, 0.2, "logarithms of the number of steps, and 1 + eta l")
     };
-    let mut add = |claim, by| all.push(Box::new(OneCertificate { claim, by }) as Box<dyn Experiment>);
+    let mut add =
+        |claim, by| all.push(Box::new(OneCertificate { claim, by }) as Box<dyn Experiment>);
     add(row("lambda"), By::Shifted);
     add(row("lambda-direct"), By::Direct);
     let centred = row("centred").control("Episodes without their shift leave what is flat.");
@@ -61,12 +65,17 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     add(printed, By::Printed);
     for (id, printed) in [("lazy", false), ("lazy-printed", true)] {
         let claim = Claim::new(&format!("adaptive-batch/{id}"), Axis::Accuracy, -2.0)
-            .by("adaptive-batch", "docs/theory/episodes.md; LT25, section 4.3")
+            .by(
+                "adaptive-batch",
+                "docs/theory/episodes.md; LT25, section 4.3",
+            )
             .on("plans")
             .measuring("planned records of Hessians")
             .within(0.15, 0.3, "logarithms of the number of episodes");
         let claim = match printed {
-            true => claim.control("As many records as the printed episodes need: another (L1/lambda)^(1/2)."),
+            true => claim.control(
+                "As many records as the printed episodes need: another (L1/lambda)^(1/2).",
+            ),
             false => claim,
         };
         let plans = Plans::new();
@@ -217,7 +226,12 @@ impl Lazy {
         let settings = AdaptiveBatchSettings::new(u64::MAX)
             .with_targets(SecondOrderTargets::coupled(alpha, 1.0))
             .with_curvature_by(CurvatureBy::Episodes);
-        Ok(AdaptiveBatchPlan::new(&facts, &hessian, &size.budget(DELTA)?, settings)?)
+        Ok(AdaptiveBatchPlan::new(
+            &facts,
+            &hessian,
+            &size.budget(DELTA)?,
+            settings,
+        )?)
     }
 }
 
