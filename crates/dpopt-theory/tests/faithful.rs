@@ -150,7 +150,9 @@ fn episodes_at_the_printed_radius_and_length_leave_a_flat_point() {
     // P(X >= left) where at most half are left.
     assert!(upper_tail(left, runs, 0.5) < 1e-3, "{left} of {runs}");
     // Under the same errors those of the plan stay. A share of 1 % would be above 5 of 100 with probability 6e-4.
-    let left = share(&plan);
+    let mut schedule = *plan.schedule();
+    schedule.steps = 2 * schedule.episode;
+    let left = share(&by_hand(&plan, schedule));
     assert!(left <= 5, "{left} of {runs}");
 }
 

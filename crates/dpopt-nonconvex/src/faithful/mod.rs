@@ -6,8 +6,10 @@ mod planner;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod walk;
 
-pub use episodes::{CentredEnd, CentredEpisode, FaithfulOutcome};
+pub use episodes::{CentredEpisode, CentredEnd};
 pub use planner::{FaithfulPlan, FaithfulSettings};
 pub use schedule::FaithfulSchedule;
+pub use trace::FaithfulOutcome;
