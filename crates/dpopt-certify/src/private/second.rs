@@ -6,7 +6,7 @@ use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{PlanError, PublicFacts, SecondOrderTargets};
 use serde::Serialize;
 
-use super::spectrum::slack;
+use super::spectrum::{check_columns, slack};
 use super::{
     GradientNormPlan, Interval, LeastEigenvaluePlan, PrivateCertificateError, equal, two_sided,
 };
@@ -171,6 +171,7 @@ impl SecondOrderPlan {
         let radius = match columns {
             None => frobenius,
             Some(columns) => {
+                check_columns(facts, columns)?;
                 let most = (columns as f64).sqrt() * facts.smoothness;
                 let radius = frobenius.get().min(most) * (1.0 + slack(columns));
                 ClipNorm::new(radius).map_err(PlanError::from)?
