@@ -7,7 +7,7 @@ use dpopt_solver::{Episode, EpisodeEnd, PlanError, PublicFacts, Radii, SecondOrd
 use serde::Serialize;
 
 use super::products::{self, WithProducts};
-use super::spectrum::slack;
+use super::spectrum::{check_columns, slack};
 use super::{
     GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM,
     PrivateCertificateError, equal, two_sided,
@@ -194,6 +194,7 @@ impl SecondOrderPlan {
         let radius = match columns {
             None => frobenius,
             Some(columns) => {
+                check_columns(facts, columns)?;
                 let most = (columns as f64).sqrt() * facts.smoothness;
                 let radius = frobenius.get().min(most) * (1.0 + slack(columns));
                 ClipNorm::new(radius).map_err(PlanError::from)?

@@ -107,10 +107,7 @@ impl LeastEigenvaluePlan {
         failure: f64,
         columns: usize,
     ) -> Result<Self, PrivateCertificateError> {
-        if columns == 0 || columns > facts.dim {
-            let (name, value) = ("the number of columns", columns as f64);
-            return Err(PrivateCertificateError::OutOfRange { name, value });
-        }
+        check_columns(facts, columns)?;
         let terms = Terms::new(facts, mu, clip, failure, f64::INFINITY)?;
         let mut plan = Self::of(terms, columns)?;
         let products = 8.0 * facts.dim as f64 * columns as f64 * f64::EPSILON;
@@ -233,4 +230,16 @@ impl LeastEigenvaluePlan {
 pub(super) fn slack(columns: usize) -> f64 {
     let turned = columns as f64 * Subspace::TOLERANCE;
     turned * (2.0 + turned) * (1.0 + 1e-9)
+}
+
+/// Refuses subspaces of no dimension, and of more than there are.
+pub(super) fn check_columns(
+    facts: &PublicFacts,
+    columns: usize,
+) -> Result<(), PrivateCertificateError> {
+    if columns == 0 || columns > facts.dim {
+        let (name, value) = ("the number of columns", columns as f64);
+        return Err(PrivateCertificateError::OutOfRange { name, value });
+    }
+    Ok(())
 }
