@@ -3,8 +3,8 @@
 use dpopt_oracle::query::{HessianVector, HessianVectorDifference, Value, ValueChange};
 use dpopt_oracle::{
     AskError, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Example, Examples,
-    Glm, Linear, Loss, Momentum, Oracle as _, PrivateData, PrivateGradient, PrivateMean, Records, Segment,
-    check_constants, check_gradient,
+    Glm, Linear, Loss, Momentum, Oracle as _, PrivateData, PrivateGradient, PrivateMean, Records,
+    Segment, check_constants, check_gradient,
 };
 use dpopt_privacy::{Adjacency, Curator, Event, PoolError, Refused, Spend, Which};
 
