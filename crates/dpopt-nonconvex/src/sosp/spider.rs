@@ -20,6 +20,8 @@ const COINS: [f64; 3] = [0.1, 0.2, 0.4];
 const NORMS: u64 = 2;
 /// So many norms are counted where a plan is chosen: a run that goes on makes so many certificates. A choice; a bound has one.
 const CERTIFICATES: f64 = 30.0;
+/// Anchors, Hessians and norms of a level whose cost is no part of a claim. Choices.
+const SHORT: (f64, f64, f64) = (4.0, 2.0, 1.0);
 /// Events of the walk that share what it may fail by: errors, coins, norms, Hessians.
 const EVENTS: f64 = 4.0;
 
@@ -147,7 +149,11 @@ impl<'a> Trial<'a> {
                         let dearest = (moving(shortest) / step_falls)
                             .max((moving(escape.length) + hessian) / escape.falls);
                         let cost = gap * dearest + gradient_cost + hessian + norm_cost;
-                        let rank = cost + (CERTIFICATES - 1.0) * norm_cost;
+                        let rank = if self.of.claimed {
+                            cost + (CERTIFICATES - 1.0) * norm_cost
+                        } else {
+                            SHORT.0 * gradient_cost + SHORT.1 * hessian + SHORT.2 * norm_cost
+                        };
                         if best.as_ref().is_some_and(|best| best.rank <= rank) {
                             continue;
                         }
