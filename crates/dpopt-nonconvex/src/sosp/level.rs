@@ -38,6 +38,8 @@ pub(super) struct Problem<'a> {
     pub(super) failure: f64,
     pub(super) estimates: Estimates,
     pub(super) steps: Steps,
+    /// Whether the cost of the level is part of a claim, and not of a run that goes on for as long as it can.
+    pub(super) claimed: bool,
 }
 
 /// Where the lengths of steps come from.
@@ -58,7 +60,7 @@ pub enum Steps {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Estimates {
-    /// Whichever promises more for the budget, level by level.
+    /// Whichever promises more for the budget, and the same after the first certificate.
     #[default]
     Cheaper,
     /// A fresh gradient at each step.

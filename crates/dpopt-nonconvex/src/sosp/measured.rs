@@ -9,7 +9,7 @@ use dpopt_solver::{PublicFacts, SecondOrderTargets, normal_reach, paid};
 use super::level::{Problem, SospLevel};
 
 /// What the budget of a level is thought to pay for: gradients, trials of each step, norms and Hessians. Choices; nothing is claimed of a walk.
-const GRADIENTS: f64 = 30.0;
+const GRADIENTS: f64 = 100.0;
 const TRIALS: f64 = 2.0;
 const NORMS: f64 = 3.0;
 const HESSIANS: f64 = 3.0;

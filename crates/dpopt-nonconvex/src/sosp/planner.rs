@@ -223,6 +223,10 @@ impl SospPlan {
                 // Nothing is claimed of its cost, so its dearest run may be longer than the plan.
                 let of = Problem {
                     most_steps: MOST_STEPS as u64,
+                    estimates: match self.first.spider {
+                        Some(_) => Estimates::Recursive,
+                        None => Estimates::Fresh,
+                    },
                     ..problem(facts, &self.hessian, &self.settings, number)
                 };
                 return Some((number, cheapest(&of, coupled(&of, alpha, self.mu))?));
@@ -253,6 +257,7 @@ fn problem<'a>(
         failure: 0.5 * settings.failure,
         estimates: settings.estimates,
         steps: settings.steps,
+        claimed: number == 0,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::saddle::{escape_falls, escape_length};
 /// gamma/alpha to try.
 const ERRORS: [f64; 9] = [0.06, 0.1, 0.15, 0.2, 0.25, 0.29, 0.33, 0.37, 0.41];
 /// What a norm takes off alpha, over alpha, to try.
-const MARGINS: [f64; 4] = [0.02, 0.04, 0.08, 0.14];
+const MARGINS: [f64; 5] = [0.02, 0.04, 0.08, 0.14, 0.2];
 /// L1 eta to try. Shorter ones cost less and are more passes over the records: a quarter is where little is left to gain.
 const LENGTHS: [f64; 3] = [1.0, 0.5, 0.25];
 /// rho/h times the length of an escape whose side a coin may choose, to try: at 2 F falls most.
@@ -18,6 +18,10 @@ const REACHES: [f64; 3] = [1.0, 1.5, 2.0];
 const COINS: [f64; 3] = [0.1, 0.2, 0.4];
 /// Norms that a level may release: one is enough with the planned probability. A choice.
 const NORMS: u64 = 2;
+/// So many norms are counted where a plan is chosen: a run that goes on makes so many certificates. A choice; a bound has one.
+const CERTIFICATES: f64 = 30.0;
+/// Anchors, Hessians and norms of a level whose cost is no part of a claim. Choices.
+const SHORT: (f64, f64, f64) = (4.0, 2.0, 1.0);
 /// Events of the walk that share what it may fail by: errors, coins, norms, Hessians.
 const EVENTS: f64 = 4.0;
 
@@ -64,6 +68,8 @@ struct Trial<'a> {
 /// A choice of the rest, and the counts that it allows.
 struct Found {
     cost: f64,
+    /// What choices are compared by.
+    rank: f64,
     anchors: f64,
     hessians: f64,
     steps: f64,
@@ -143,7 +149,12 @@ impl<'a> Trial<'a> {
                         let dearest = (moving(shortest) / step_falls)
                             .max((moving(escape.length) + hessian) / escape.falls);
                         let cost = gap * dearest + gradient_cost + hessian + norm_cost;
-                        if best.as_ref().is_some_and(|best| best.cost <= cost) {
+                        let rank = if self.of.claimed {
+                            cost + (CERTIFICATES - 1.0) * norm_cost
+                        } else {
+                            SHORT.0 * gradient_cost + SHORT.1 * hessian + SHORT.2 * norm_cost
+                        };
+                        if best.as_ref().is_some_and(|best| best.rank <= rank) {
                             continue;
                         }
                         let hessians = (gap / escape.falls).floor() + 1.0;
@@ -156,6 +167,7 @@ impl<'a> Trial<'a> {
                                 .max(moving(escape.length) / escape.falls);
                         best = Some(Found {
                             cost,
+                            rank,
                             anchors: anchors.floor() + 1.0,
                             hessians,
                             steps,
