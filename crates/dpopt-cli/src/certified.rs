@@ -27,7 +27,8 @@ pub(crate) struct Certified {
 }
 
 impl Certified {
-    pub(crate) fn new(of: &ScoredCertificate, shares_released: bool) -> Self {
+    /// Of a certificate that holds with this probability, released shares included.
+    pub(crate) fn new(of: &ScoredCertificate, probability: f64, shares_released: bool) -> Self {
         Self {
             gradient: of.gradient,
             gradient_anyway: of.gradient_anyway,
@@ -35,7 +36,7 @@ impl Certified {
             least_curvature: of.curvature.as_ref().ok().copied(),
             least_curvature_anyway: of.curvature_anyway,
             no_curvature_because: of.curvature.as_ref().err().map(ToString::to_string),
-            probability: 1.0 - crate::objective::CERTIFICATE_FAILS,
+            probability,
             needs_shares_of_schema: !shares_released,
         }
     }

@@ -1,6 +1,6 @@
 //! What a score is trained for: the mean loss of all, the group that it serves worst, equal chances, or the ranking.
 
-use std::num::NonZeroUsize;
+mod run;
 
 use clap::Args;
 use dpopt::data::tabular::{Groups, Schema};
@@ -8,10 +8,10 @@ use dpopt::minimax::{
     CertifyError, GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver, ScoredCertificatePlan,
     SharesPlan,
 };
-use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, PlanError, Run, RunError, Stop};
+use dpopt::nonconvex::{Budget, Outcome, Plan, PlanError};
 use dpopt::oracle::{
-    AucSaddle, Cell, CellShares, EqualOpportunity, GroupDro, Joint, PrivateData, PrivateMean,
-    SaddleLoss, ScoreSaddle, Scored, SharesError,
+    AucSaddle, CellShares, EqualOpportunity, GroupDro, PrivateData, ScoreSaddle, Scored,
+    SharesError,
 };
 use dpopt::privacy::{Adjacency, Curator, Delta, Event};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ const LOGIT_NOISE: f64 = 1.5;
 /// The weight of the regulariser of y. Chosen after a look at Census-Income: see `docs/objectives.md`.
 const DUAL_WEIGHT: f64 = 1.0;
 /// A certificate is false with at most this probability, released shares included.
-pub(crate) const CERTIFICATE_FAILS: f64 = 0.05;
+const CERTIFICATE_FAILS: f64 = 0.05;
 /// Of which this is for released shares that are further off than stated.
 const SHARES_FAIL: f64 = 0.01;
 /// Most steps, as of all solvers that state no bound.
@@ -547,109 +547,4 @@ fn facts<S: ScoreSaddle>(sizes: Sizes, of: &Scored<S>) -> SaddleFacts {
         sizes.row_norm,
         of,
     )
-}
-
-impl Ready {
-    /// Runs the plan, and certifies the result where that was wanted.
-    pub(crate) fn run(
-        &self,
-        data: &PrivateData,
-        plan: &dyn Plan,
-        curator: Curator,
-        threads: NonZeroUsize,
-        observer: &mut dyn Observer,
-    ) -> Result<Trained, RunError> {
-        let with = (data, plan, curator, threads, self.columns);
-        match &self.built {
-            Built::GroupDro(of) => self.run_of(of, with, observer),
-            Built::EqualOpportunity(of) => self.run_of(of, with, observer),
-            Built::Auc(of) => self.run_of(of, with, observer),
-        }
-    }
-
-    fn run_of<S: ScoreSaddle + Clone>(
-        &self,
-        loss: &Scored<S>,
-        with: With<'_>,
-        observer: &mut dyn Observer,
-    ) -> Result<Trained, RunError> {
-        let (data, threads, columns) = (with.0, with.3, with.4);
-        let (mut outcome, x, mut curator, dual) = run(loss.clone(), with, observer)?;
-        let mut certificate = None;
-        if let Some((plan, excess)) = self.certify {
-            let found = if outcome.stop == Stop::ByObserver {
-                Err("the run was stopped, and its result was not certified".to_owned())
-            } else {
-                let at = (&x[..], &dual.values[..], excess);
-                match plan.release(loss.objective(), data, at, curator, threads) {
-                    Ok((found, back)) => {
-                        curator = back;
-                        found.ok_or_else(|| "the result is too far away for products".to_owned())
-                    }
-                    Err(failed) => {
-                        let Some(back) = failed.curator else {
-                            return Err(failed.why);
-                        };
-                        curator = *back;
-                        Err(failed.why.to_string())
-                    }
-                }
-            };
-            certificate = Some(found.map(|found| Certified::new(&found, self.released)));
-        }
-        outcome.point = x[..columns.min(x.len())].to_vec();
-        Ok(Trained {
-            outcome,
-            curator,
-            dual,
-            certificate,
-        })
-    }
-
-    /// The coordinate of y that is of a cell.
-    pub(crate) fn dual_of(&self, cell: Cell) -> Option<usize> {
-        match &self.built {
-            Built::GroupDro(of) => of
-                .objective()
-                .groups()
-                .iter()
-                .position(|cells| cells.contains(&cell)),
-            Built::EqualOpportunity(of) => {
-                let groups = of.objective().groups().iter();
-                groups
-                    .clone()
-                    .position(|group| *group == cell.group)
-                    .filter(|_| cell.positive)
-            }
-            Built::Auc(_) => None,
-        }
-    }
-}
-
-type With<'a> = (&'a PrivateData, &'a dyn Plan, Curator, NonZeroUsize, usize);
-
-fn run<S: ScoreSaddle>(
-    loss: Scored<S>,
-    (data, plan, curator, threads, _): With<'_>,
-    observer: &mut dyn Observer,
-) -> Result<(Outcome, Vec<f64>, Curator, Dual), RunError> {
-    let domain = loss.domain();
-    let Some(blocks) = plan.blocks() else {
-        return Err(RunError::Blocks {
-            solver: plan.name(),
-            plan: None,
-            oracle: None,
-        });
-    };
-    let joint = Joint::new(loss, blocks.scale).map_err(|_| RunError::Blocks {
-        solver: plan.name(),
-        plan: plan.blocks(),
-        oracle: None,
-    })?;
-    let start = blocks.join(&vec![0.0; blocks.x], &domain.middle());
-    let mut means = PrivateMean::new(data, joint, curator)?.with_threads(threads);
-    let run = Run::new(observer).starting_at(Some(&start));
-    let outcome = plan.run_with(&mut means, run)?;
-    let (x, values) = blocks.split(&outcome.point);
-    Ok((outcome, x, means.into_curator(), Dual { values }))
 }

@@ -187,9 +187,10 @@ impl Sensing {
     }
 }
 
-/// 8.4 of the notes: under the configuration of the paper (400 steps of 0.2, increments whose noise has deviation 0.41 to 0.81 in each
-/// coordinate) a walk that hears the data ends no lower than one of noise alone, and both far above doing nothing; a walk without noise
-/// shows that there was something to learn.
+/// 8.4 of the notes, with the configuration of the paper: 400 normalised steps of 0.2 against an estimate that is made anew every ten steps
+/// (noise of 0.1 in each coordinate) and then changed by five increments in each (of 0.41, the least that their epsilon asks for). A walk that
+/// hears the data ends above where it began, as one of the noise alone does (further up: the loss keeps the other from going as far): to do
+/// nothing is best. Descent without noise shows that there was something to learn.
 #[test]
 fn the_experiment_of_the_paper_is_a_walk_of_noise() {
     let (mut nothing, mut deaf, mut hearing, mut exact) = (0.0, 0.0, 0.0, 0.0);
@@ -198,27 +199,39 @@ fn the_experiment_of_the_paper_is_a_walk_of_noise() {
         let problem = Sensing::new(seed + 1);
         let mut normal = normals(seed + 100);
         let start: Vec<f64> = (0..2 * SIDE * RANK).map(|_| 0.1 * normal()).collect();
-        let walk = |hears: f64, noise: f64, step: f64, steps: usize| {
+        let walk = |hears: f64| {
             let (mut x, mut normal) = (start.clone(), normals(seed + 200));
-            for _ in 0..steps {
-                let (_, gradient) = problem.value(&x);
-                for (x, g) in x.iter_mut().zip(&gradient) {
-                    *x -= step * (hears * g + noise * normal());
+            let mut error = vec![0.0; x.len()];
+            for step in 0..400 {
+                if step % 10 == 0 {
+                    error.iter_mut().for_each(|e| *e = 0.1 * normal());
                 }
+                for _ in 0..5 {
+                    error.iter_mut().for_each(|e| *e += 0.41 * normal());
+                }
+                let (_, mut estimate) = problem.value(&x);
+                estimate.iter_mut().for_each(|g| *g *= hears);
+                dpopt_linalg::add_scaled(&mut estimate, 1.0, &error);
+                let length = dpopt_linalg::norm(&estimate);
+                dpopt_linalg::add_scaled(&mut x, -0.2 / length, &estimate);
             }
             problem.value(&x).0
         };
+        let mut x = start.clone();
+        for _ in 0..4000 {
+            let (_, gradient) = problem.value(&x);
+            dpopt_linalg::add_scaled(&mut x, -1.0, &gradient);
+        }
         nothing += problem.value(&start).0 / seeds as f64;
-        // Half of the least noise: fresh at each step, and no increments that add up.
-        deaf += walk(0.0, 0.2, 0.2, 400) / seeds as f64;
-        hearing += walk(1.0, 0.2, 0.2, 400) / seeds as f64;
-        exact += walk(1.0, 0.0, 1.0, 4000) / seeds as f64;
+        deaf += walk(0.0) / seeds as f64;
+        hearing += walk(1.0) / seeds as f64;
+        exact += problem.value(&x).0 / seeds as f64;
     }
     println!(
         "Phi: nothing {nothing:.4}, noise alone {deaf:.4}, noisy {hearing:.4}, exact {exact:.2e}"
     );
     assert!(exact < 0.05 * nothing);
-    assert!(hearing > nothing && deaf > nothing);
+    assert!(deaf > nothing && hearing > nothing);
 }
 
 /// 9.12 of the notes: at those sizes a plan is refused, with the numbers. (The constants are those of [`CosineSaddle`], which are kinder than the

@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_worst_shift_goes_against_the_weights() {
         let design = Design::dense(2, vec![0.0, 1.0]).unwrap();
-        let one = Examples::new(design, vec![1.0], ClipNorm::new(1.0).unwrap()).unwrap();
+        let one = Examples::new(design, vec![1.0], ClipNorm::new(1.5).unwrap()).unwrap();
         let loss = SharedPerturbation::new(2, 2.0, 1.0, 1.0).unwrap();
         let (mut of_x, mut of_y) = ([0.0; 2], [0.0; 2]);
         let record = crate::Records::record(&one, 0);

@@ -2,7 +2,7 @@
 
 use dpopt_linalg::Domain;
 
-use super::second::diagonal;
+use super::point::diagonal;
 use super::{
     At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, RecordAt, SIGMOID_CURVATURE,
     ScoreSaddle, SharesError, sigmoid,

@@ -2,7 +2,7 @@
 
 use dpopt_linalg::Domain;
 
-use super::second::{diagonal, longest};
+use super::point::{diagonal, longest};
 use super::{
     At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, RecordAt, ScoreSaddle, SharesError,
     logistic_loss,

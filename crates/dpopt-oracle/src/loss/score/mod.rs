@@ -13,6 +13,7 @@ mod cells;
 mod counts;
 mod equal_opportunity;
 mod group_dro;
+mod point;
 mod second;
 
 use dpopt_linalg::Domain;
@@ -29,7 +30,7 @@ pub use cells::{Cell, CellShares, SharesError};
 pub use counts::CellCounts;
 pub use equal_opportunity::EqualOpportunity;
 pub use group_dro::GroupDro;
-pub use second::{MeanAt, RecordAt};
+pub use point::{MeanAt, RecordAt};
 
 /// Only objectives of this module: what they do with a record runs without a guard against panics.
 mod sealed {
