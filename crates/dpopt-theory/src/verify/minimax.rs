@@ -288,7 +288,7 @@ impl Experiment for RampExperiment {
                 .collect(),
         };
         let members = match self.who {
-            Who::Anytime => effort.pick(19, 37),
+            Who::Anytime => effort.pick(15, 37),
             Who::SpiderGda => effort.pick(5, 11),
             _ => effort.pick(9, 17),
         };
