@@ -31,6 +31,7 @@ pub mod curves;
 mod error;
 pub mod exact;
 pub mod gdp;
+pub mod group;
 mod kind;
 mod moments;
 mod parts;

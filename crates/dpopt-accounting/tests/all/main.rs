@@ -10,6 +10,7 @@ mod event_accounting;
 mod event_laws;
 mod event_selection;
 mod exact;
+mod group;
 mod pld;
 mod pld_allocation;
 mod pld_fixed;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::fixed::FixedPair;
 use super::laplace::LaplacePair;
 use super::law::Law as _;
+use super::mixture::Mixture;
 use super::pair::Pair;
 use super::points::Points;
 
@@ -14,6 +15,7 @@ pub(super) enum AnyPair {
     Normal(Pair),
     Laplace(LaplacePair),
     Fixed(FixedPair),
+    Mixture(Rc<Mixture>),
     Points(Rc<Points>),
 }
 
@@ -24,6 +26,7 @@ impl AnyPair {
             AnyPair::Normal(pair) => pair.loss_sup(),
             AnyPair::Laplace(pair) => pair.loss_sup(),
             AnyPair::Fixed(pair) => pair.loss_sup(),
+            AnyPair::Mixture(pair) => pair.loss_sup(),
             AnyPair::Points(points) => points.supremum(),
         }
     }
@@ -31,7 +34,7 @@ impl AnyPair {
     /// A distance between atoms that the lattice had better divide.
     pub(super) fn grain(&self) -> Option<f64> {
         match self {
-            AnyPair::Normal(_) | AnyPair::Fixed(_) => None,
+            AnyPair::Normal(_) | AnyPair::Fixed(_) | AnyPair::Mixture(_) => None,
             AnyPair::Laplace(pair) if pair.range => None,
             AnyPair::Laplace(pair) => Some(pair.span()),
             AnyPair::Points(points) => points.grain,

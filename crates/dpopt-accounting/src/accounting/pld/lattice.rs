@@ -131,6 +131,7 @@ impl Cells {
             AnyPair::Normal(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Laplace(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Fixed(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
+            AnyPair::Mixture(pair) => Self::cut(&**pair, h, ln_below, ln_above, max_cells),
             AnyPair::Points(points) => Self::of_points(points, h, max_cells),
         }
     }
@@ -283,7 +284,7 @@ impl Cells {
             infinite_lower: 0.0,
             lower: None,
             loss_error,
-            relative_error: f64::EPSILON * (64.0 + 8.0 * exponent),
+            relative_error: f64::EPSILON * (64.0 + 8.0 * exponent) + pair.density_error(),
         }
         .whole()
     }

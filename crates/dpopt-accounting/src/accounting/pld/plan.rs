@@ -81,6 +81,7 @@ impl Cumulants {
                 let (log_weight, loss) = match &step.pair {
                     AnyPair::Normal(pair) => line(pair, pair.s, ln_above),
                     AnyPair::Fixed(pair) => line(pair, pair.radius(0.0), ln_above),
+                    AnyPair::Mixture(pair) => line(&**pair, 0.5 * pair.scale(), ln_above),
                     AnyPair::Laplace(pair) => laplace::plan_nodes(pair)
                         .into_iter()
                         .map(|(loss, ln)| (ln, loss))
