@@ -25,6 +25,7 @@
 //! ```
 
 mod basic;
+pub mod bounded_range;
 pub mod calibrate;
 pub mod costs;
 pub mod curves;
@@ -40,7 +41,9 @@ pub mod pure;
 pub mod rdp;
 mod reduce;
 mod releases;
+pub mod selection;
 pub mod special;
+mod truncation;
 mod without_replacement;
 pub mod zcdp;
 

@@ -29,6 +29,7 @@ mod allocation;
 mod any;
 mod compose;
 mod error;
+pub mod exchange;
 mod fixed;
 mod laplace;
 mod lattice;
@@ -38,6 +39,7 @@ mod pair;
 mod plan;
 mod points;
 mod steps;
+mod truncated;
 
 use crate::{Adjacency, Delta, Event};
 use compose::{Composed, Grid, Side};
@@ -265,6 +267,7 @@ fn solve(
         poisson,
         fixed,
         group: None,
+        keeps_places: adjacency == Adjacency::ZeroOut,
     };
     let same = |kind| both(kind, kind);
     let fixed = releases.iter().any(steps::Release::is_fixed);
@@ -314,6 +317,7 @@ fn groups(releases: &[steps::Release], adjacency: Adjacency, records: u64) -> Ve
         poisson: kind,
         fixed: kind,
         group: Some(group),
+        keeps_places: false,
     };
     if releases.iter().all(steps::Release::is_symmetric) {
         return vec![way(Kind::Plain, (records, 0))];

@@ -8,6 +8,7 @@ use super::law::Law as _;
 use super::mixture::Mixture;
 use super::pair::Pair;
 use super::points::Points;
+use super::truncated::Truncated;
 
 /// The pair of a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +17,7 @@ pub(super) enum AnyPair {
     Laplace(LaplacePair),
     Fixed(FixedPair),
     Mixture(Rc<Mixture>),
+    Truncated(Rc<Truncated>),
     Points(Rc<Points>),
 }
 
@@ -27,6 +29,7 @@ impl AnyPair {
             AnyPair::Laplace(pair) => pair.loss_sup(),
             AnyPair::Fixed(pair) => pair.loss_sup(),
             AnyPair::Mixture(pair) => pair.loss_sup(),
+            AnyPair::Truncated(pair) => pair.within.loss_sup().max(pair.beyond.loss_sup()),
             AnyPair::Points(points) => points.supremum(),
         }
     }
@@ -34,7 +37,10 @@ impl AnyPair {
     /// A distance between atoms that the lattice had better divide.
     pub(super) fn grain(&self) -> Option<f64> {
         match self {
-            AnyPair::Normal(_) | AnyPair::Fixed(_) | AnyPair::Mixture(_) => None,
+            AnyPair::Normal(_)
+            | AnyPair::Fixed(_)
+            | AnyPair::Mixture(_)
+            | AnyPair::Truncated(_) => None,
             AnyPair::Laplace(pair) if pair.range => None,
             AnyPair::Laplace(pair) => Some(pair.span()),
             AnyPair::Points(points) => points.grain,

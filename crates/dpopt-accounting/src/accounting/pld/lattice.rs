@@ -12,6 +12,7 @@ use super::any::AnyPair;
 use super::error::PldError;
 use super::law::Law;
 use super::points::Points;
+use super::truncated;
 
 /// Most quadrature intervals for one step.
 const MAX_INTERVALS: f64 = 8e6;
@@ -34,17 +35,17 @@ pub(super) struct Cells {
     /// `i` of the first cell.
     pub(super) first: i64,
     /// Mass that each cell sends to its upper end when `E[Y]` and mass are both kept.
-    up: Vec<f64>,
+    pub(super) up: Vec<f64>,
     /// Mass that each cell sends to its lower end.
-    down: Vec<f64>,
-    h: f64,
+    pub(super) down: Vec<f64>,
+    pub(super) h: f64,
     /// The lattice of this step is `i h + offset`. It puts an atom at the upper end of the
     /// range on a lattice point: nothing above could pay for averaging it there.
     pub(super) offset: f64,
     /// Whether there is an atom in the first cell.
-    atom_below: bool,
+    pub(super) atom_below: bool,
     /// Bound on the mass left of the first cell.
-    below: f64,
+    pub(super) below: f64,
     /// Bound on the mass right of the last cell.
     pub(super) above: f64,
     /// Mass at an infinite loss, from above.
@@ -52,7 +53,7 @@ pub(super) struct Cells {
     /// The same from below.
     pub(super) infinite_lower: f64,
     /// The lower law, where it is known already.
-    lower: Option<Vec<f64>>,
+    pub(super) lower: Option<Vec<f64>>,
     /// Bound on the error of a computed loss.
     pub(super) loss_error: f64,
     /// Bound on the relative error of a computed mass.
@@ -132,6 +133,9 @@ impl Cells {
             AnyPair::Laplace(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Fixed(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Mixture(pair) => Self::cut(&**pair, h, ln_below, ln_above, max_cells),
+            AnyPair::Truncated(pair) => {
+                truncated::cells(pair, h, (ln_below, ln_above), max_cells)
+            }
             AnyPair::Points(points) => Self::of_points(points, h, max_cells),
         }
     }

@@ -11,6 +11,7 @@ use super::law::Kind;
 use super::mixture::{MOST_RECORDS, Mixture};
 use super::pair::Pair;
 use super::plan::Step;
+use super::truncated::Truncated;
 use super::points::Points;
 use crate::accounting::parts::{Other, Parts};
 use crate::accounting::releases::{float, up};
@@ -35,6 +36,8 @@ enum Shape {
     Gaussian(f64),
     /// Noise multiplier of a Gaussian on a sample of fixed size.
     Fixed(f64),
+    /// Noise multiplier of a Gaussian on a Poisson sample, and the probability that the sample is too large.
+    Truncated { noise: f64, overflow: f64 },
     /// Noise multiplier of a Gaussian at each of so many steps, in one of which a record takes part.
     Allocated { noise: f64, steps: u64 },
     /// Noise multiplier.
@@ -64,7 +67,9 @@ pub(super) struct Release {
 impl Release {
     /// Whether its pair is the same in all directions.
     pub(super) fn is_symmetric(&self) -> bool {
-        self.rate == 1.0 && !self.is_fixed() && !matches!(self.shape, Shape::Allocated { .. })
+        let truncated = matches!(self.shape, Shape::Truncated { .. });
+        let allocated = matches!(self.shape, Shape::Allocated { .. });
+        self.rate == 1.0 && !self.is_fixed() && !allocated && !truncated
     }
 
     /// Whether it is on a sample of fixed size.
@@ -151,6 +156,10 @@ impl Found {
         for (leaf, count) in event.leaves() {
             let count = count.saturating_mul(times);
             check_count(count)?;
+            if let Some(whole) = leaf.untruncated() {
+                self.add(&whole, count, adjacency)?;
+                continue;
+            }
             let whole = |shape| Release {
                 rate: 1.0,
                 shape,
@@ -250,6 +259,15 @@ impl Found {
                     self.push(Release { rate, shape, count })?;
                     continue;
                 }
+                Other::Truncated {
+                    rate,
+                    noise_multiplier: noise,
+                    overflow,
+                } => {
+                    let shape = Shape::Truncated { noise, overflow };
+                    self.push(Release { rate, shape, count })?;
+                    continue;
+                }
                 Other::Allocated {
                     steps,
                     noise_multiplier: noise,
@@ -314,7 +332,10 @@ impl Found {
                     parameter,
                     shift: shift.saturating_mul(records),
                 },
-                Shape::Laplace(_) | Shape::Fixed(_) | Shape::Allocated { .. } => {
+                Shape::Laplace(_)
+                | Shape::Fixed(_)
+                | Shape::Allocated { .. }
+                | Shape::Truncated { .. } => {
                     return Err(unsupported(event));
                 }
                 Shape::Concentrated { .. } => release.shape,
@@ -374,6 +395,7 @@ pub(super) fn releases(
             Shape::Gaussian(noise)
             | Shape::Fixed(noise)
             | Shape::Laplace(noise)
+            | Shape::Truncated { noise, .. }
             | Shape::Allocated { noise, .. } => noise,
             Shape::Range(epsilon) | Shape::Response { epsilon, .. } => 1.0 / epsilon,
             Shape::DiscreteLaplace { parameter, shift } => 1.0 / (parameter * shift as f64),
@@ -401,6 +423,8 @@ pub(super) struct Direction {
     pub(super) fixed: Kind,
     /// Of a group: how many records P has alone, and Q.
     pub(super) group: Option<(u64, u64)>,
+    /// Whether a record that contributes nothing is still sampled.
+    pub(super) keeps_places: bool,
 }
 
 /// The steps of a direction. Masses below `e^{ln_above}` may be put at infinity.
@@ -448,6 +472,24 @@ pub(super) fn steps(
                     s: 0.5 * noise,
                 }),
             },
+            Shape::Truncated { noise, overflow } => {
+                let normal = |kind, q, s| AnyPair::Normal(Pair { kind, q, s });
+                let kind = direction.poisson;
+                let (s, far) = match kind {
+                    Kind::Replace => (2.0 * noise, AnyPair::Fixed(FixedPair::new(q, noise))),
+                    // The record that is zeroed out keeps its place in the sample.
+                    _ if direction.keeps_places => {
+                        (noise, AnyPair::Fixed(FixedPair::new(q, 0.5 * noise)))
+                    }
+                    _ => (noise, normal(kind, q, 0.5 * noise)),
+                };
+                AnyPair::Truncated(Rc::new(Truncated {
+                    within: normal(kind, q, s),
+                    beyond: far,
+                    least: normal(kind, q * (1.0 - overflow) * (1.0 - 1e-15), s),
+                    overflow,
+                }))
+            }
             Shape::Allocated { noise, steps } => {
                 let added = direction.poisson == Kind::Add;
                 AnyPair::Points(Rc::new(allocation::points(noise, steps, added, ln_above)?))
