@@ -12,6 +12,7 @@ mod event_selection;
 mod exact;
 mod exchange;
 mod group;
+mod individual;
 mod pld;
 mod pld_allocation;
 mod pld_fixed;
