@@ -277,7 +277,10 @@ pub fn delta(
         .map_err(AccountingError::from)
         .and_then(of_one)
         .map(|one| (one * pld::chain(part, group.get())).min(1.0));
-    match (delta_interval(event, group, epsilon.get(), adjacency), lemma) {
+    match (
+        delta_interval(event, group, epsilon.get(), adjacency),
+        lemma,
+    ) {
         (Ok(pair), Ok(lemma)) => Ok(pair.upper.min(lemma).min(1.0)),
         (Ok(pair), Err(_)) => Ok(pair.upper.min(1.0)),
         (Err(_), lemma) => lemma,

@@ -39,7 +39,6 @@ mod pair;
 mod plan;
 mod points;
 mod steps;
-mod truncated;
 
 use crate::{Adjacency, Delta, Event};
 use compose::{Composed, Grid, Side};

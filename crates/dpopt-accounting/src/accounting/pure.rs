@@ -9,8 +9,8 @@
 //! (e0, d0)-DP mechanisms cost `1 - (1 - d0)^k (1 - delta)` (the same theorem). All of this holds
 //! under any neighbouring relation under which the single mechanisms were given.
 
-use super::bounded_range;
 use super::AccountingError;
+use super::bounded_range;
 use super::parts::{Other, Parts};
 use super::releases::{float, product_up, sum_up, up};
 use super::special::{entropy_over_square, exp_minus_linear};

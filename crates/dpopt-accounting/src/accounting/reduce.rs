@@ -4,8 +4,8 @@ use super::error::AccountingError;
 use super::kind::Accountant;
 use super::parts::{Other, Parts};
 use super::pure;
-use super::truncation;
 use super::releases::{Releases, check_count, float, product_up, up};
+use super::truncation;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 

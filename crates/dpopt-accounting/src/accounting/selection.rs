@@ -21,11 +21,7 @@ use crate::units::{Delta, Epsilon};
 /// # Errors
 /// [`AccountingError::UnsupportedEvent`] for another event, the refusals of the accountants for the inner one,
 /// [`AccountingError::OutOfRange`] where no finite number holds.
-pub fn epsilon(
-    event: &Event,
-    delta: Delta,
-    adjacency: Adjacency,
-) -> Result<f64, AccountingError> {
+pub fn epsilon(event: &Event, delta: Delta, adjacency: Adjacency) -> Result<f64, AccountingError> {
     event.check()?;
     let Event::RepeatAndSelect { event, mean, shape } = event else {
         return Err(AccountingError::UnsupportedEvent {

@@ -33,7 +33,10 @@ fn each_direction_is_above_its_closed_form_at_every_epsilon() {
             };
             let add = release.add.as_ref().unwrap();
             for eps in [-2.0_f64, -0.3, -0.01, 0.0, 0.003, 0.05, 0.4, 1.5, 4.0] {
-                for (pmf, truth) in [&release.remove, add].into_iter().zip(curves(q, s, eps.exp())) {
+                for (pmf, truth) in [&release.remove, add]
+                    .into_iter()
+                    .zip(curves(q, s, eps.exp()))
+                {
                     let found = pmf.delta(eps);
                     let at = format!("{q} {s} {eps} {found} {truth}");
                     // The closed form of the other order cancels.
@@ -61,7 +64,12 @@ fn what_is_read_back_is_what_was_written_and_composes_to_the_table() {
         let Ok(found) = exchange::epsilon(&again, delta(row.second())) else {
             continue;
         };
-        assert!(found >= row.value * (1.0 - 1e-9), "{} {found} {}", row.first, row.value);
+        assert!(
+            found >= row.value * (1.0 - 1e-9),
+            "{} {found} {}",
+            row.first,
+            row.value
+        );
         if read_back % 4 == 0 {
             let direct = exchange::epsilon(&file, delta(row.second())).unwrap();
             assert!((direct / found - 1.0).abs() < 1e-12);
@@ -76,9 +84,8 @@ fn what_is_read_back_is_what_was_written_and_composes_to_the_table() {
 
 /// Sum of all pairs of losses.
 fn direct(one: &Pmf, other: &Pmf, eps: f64) -> f64 {
-    let loss = |pmf: &Pmf, i: usize| {
-        (pmf.min_key() + i as i64) as f64 * pmf.discretization_interval()
-    };
+    let loss =
+        |pmf: &Pmf, i: usize| (pmf.min_key() + i as i64) as f64 * pmf.discretization_interval();
     let mut sum = 0.0;
     for (i, a) in one.values().iter().enumerate() {
         for (j, b) in other.values().iter().enumerate() {
@@ -112,10 +119,13 @@ fn two_releases_are_the_sum_of_all_pairs_of_losses() {
             let mut twice = file.clone();
             twice[0].count = 2;
             for eps in [0.0, 0.1, 0.7] {
-                let truth = [&file[0].remove, file[0].add.as_ref().unwrap_or(&file[0].remove)]
-                    .map(|pmf| direct(pmf, pmf, eps))
-                    .into_iter()
-                    .fold(0.0, f64::max);
+                let truth = [
+                    &file[0].remove,
+                    file[0].add.as_ref().unwrap_or(&file[0].remove),
+                ]
+                .map(|pmf| direct(pmf, pmf, eps))
+                .into_iter()
+                .fold(0.0, f64::max);
                 let found = exchange::delta(&twice, eps).unwrap();
                 let at = format!("{relation} {event} {eps} {found} {truth}");
                 assert!(found >= truth * (1.0 - 1e-10), "{at}");
@@ -180,11 +190,26 @@ fn the_shapes_of_protocol_buffers_and_sparse_lists_are_read() {
 #[test]
 fn what_is_no_law_is_refused() {
     let new = |values: Vec<f64>, infinity, h| Pmf::new(0, values, infinity, h);
-    assert!(matches!(new(vec![-0.1], 0.0, 1.0), Err(PmfError::Mass { .. })));
-    assert!(matches!(new(vec![f64::NAN], 0.0, 1.0), Err(PmfError::Mass { .. })));
-    assert!(matches!(new(vec![0.7, 0.7], 0.0, 1.0), Err(PmfError::Total { .. })));
-    assert!(matches!(new(vec![1.0], 0.0, 0.0), Err(PmfError::Interval { .. })));
-    assert!(matches!(new(Vec::new(), 1.0, 1.0), Err(PmfError::Count { .. })));
+    assert!(matches!(
+        new(vec![-0.1], 0.0, 1.0),
+        Err(PmfError::Mass { .. })
+    ));
+    assert!(matches!(
+        new(vec![f64::NAN], 0.0, 1.0),
+        Err(PmfError::Mass { .. })
+    ));
+    assert!(matches!(
+        new(vec![0.7, 0.7], 0.0, 1.0),
+        Err(PmfError::Total { .. })
+    ));
+    assert!(matches!(
+        new(vec![1.0], 0.0, 0.0),
+        Err(PmfError::Interval { .. })
+    ));
+    assert!(matches!(
+        new(Vec::new(), 1.0, 1.0),
+        Err(PmfError::Count { .. })
+    ));
     for text in [
         r#"{"values":[1.0],"infinity_mass":0,"discretization_interval":1}"#,
         r#"{"loss_probs":{"x":1.0},"infinity_mass":0,"discretization_interval":1}"#,

@@ -108,10 +108,11 @@ fn densities(data: &[[f64; 2]], q: f64, noise: f64, grid: &[f64]) -> Vec<f64> {
 fn brute(one: &[[f64; 2]], other: &[[f64; 2]], q: f64, noise: f64, a: f64) -> f64 {
     let (n, reach) = (121, one.len().max(other.len()) as f64 + 7.0 * noise);
     let width = 2.0 * reach / n as f64;
-    let grid: Vec<f64> = (0..n)
-        .map(|i| -reach + width * (i as f64 + 0.5))
-        .collect();
-    let (p, q_law) = (densities(one, q, noise, &grid), densities(other, q, noise, &grid));
+    let grid: Vec<f64> = (0..n).map(|i| -reach + width * (i as f64 + 0.5)).collect();
+    let (p, q_law) = (
+        densities(one, q, noise, &grid),
+        densities(other, q, noise, &grid),
+    );
     p.iter()
         .zip(&q_law)
         .map(|(p, q)| (p - a * q).max(0.0))
@@ -146,7 +147,9 @@ fn no_data_set_of_few_records_is_worse() {
             let aligned = |x: f64| vec![[x, 0.0]; k as usize];
             for eps in [0.2_f64, 1.0] {
                 let bound = |event: &Event, relation| {
-                    group::delta_interval(event, group, eps, relation).unwrap().upper
+                    group::delta_interval(event, group, eps, relation)
+                        .unwrap()
+                        .upper
                 };
                 let come_or_go = bound(&event, Adjacency::AddRemove);
                 let swapped = bound(&replaced, Adjacency::ReplaceOne);
@@ -156,21 +159,31 @@ fn no_data_set_of_few_records_is_worse() {
                 for (one, other, bound) in [
                     (with(own.clone()), rest.clone(), come_or_go),
                     (rest.clone(), with(own.clone()), come_or_go),
-                    (with(own[..split].to_vec()), with(own[split..].to_vec()), come_or_go),
+                    (
+                        with(own[..split].to_vec()),
+                        with(own[split..].to_vec()),
+                        come_or_go,
+                    ),
                     (with(own.clone()), with(vec![[0.0; 2]; k as usize]), zeroed),
                     (with(own.clone()), with(instead.clone()), swapped),
                     (with(aligned(1.0)), rest.clone(), come_or_go),
                     (with(aligned(1.0)), with(aligned(-1.0)), swapped),
                 ] {
                     let truth = brute(&one, &other, q, noise, a);
-                    assert!(truth <= bound * (1.0 + 1e-6) + 1e-9, "{seed} {k} {eps}: {truth} {bound}");
+                    assert!(
+                        truth <= bound * (1.0 + 1e-6) + 1e-9,
+                        "{seed} {k} {eps}: {truth} {bound}"
+                    );
                     cases += 1;
                 }
                 // And it is attained.
                 let attained = brute(&aligned(1.0), &aligned(-1.0), q, noise, a);
                 assert!(attained >= swapped * (1.0 - 2e-3), "{attained} {swapped}");
                 let attained = brute(&aligned(1.0), &[], q, noise, a);
-                assert!(attained >= come_or_go * (1.0 - 2e-3), "{attained} {come_or_go}");
+                assert!(
+                    attained >= come_or_go * (1.0 - 2e-3),
+                    "{attained} {come_or_go}"
+                );
             }
         }
     }
@@ -267,7 +280,10 @@ fn approximate_releases_follow_the_lemma() {
     let group = Group::new(2).unwrap();
     let found = group::delta_interval(&event, group, 1.0, Adjacency::ReplaceOne).unwrap();
     let truth = 1e-4 * (1.0 + 0.5_f64.exp());
-    assert!(found.upper >= truth && found.upper <= truth * 1.001, "{found:?}");
+    assert!(
+        found.upper >= truth && found.upper <= truth * 1.001,
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -282,8 +298,16 @@ fn groups_that_are_none_are_refused() {
     );
     assert!(Group::of(10, 10).is_ok());
     let large = Group::new(5000).unwrap();
-    let refused = group::interval(&sampled(0.1, 1.0, 10), large, delta(1e-5), Adjacency::AddRemove);
-    assert!(matches!(refused, Err(AccountingError::Pld(_))), "{refused:?}");
+    let refused = group::interval(
+        &sampled(0.1, 1.0, 10),
+        large,
+        delta(1e-5),
+        Adjacency::AddRemove,
+    );
+    assert!(
+        matches!(refused, Err(AccountingError::Pld(_))),
+        "{refused:?}"
+    );
     let sampled_laplace = laplace(1.0).poisson_sampled(rate(0.1));
     let _ = z(1.0);
     let two = Group::new(2).unwrap();

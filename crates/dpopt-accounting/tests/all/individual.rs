@@ -71,7 +71,13 @@ fn no_adaptive_record_passes_the_curve_of_its_budget() {
                     assert!(truth <= bound * (1.0 + 1e-7) + 1e-10, "{at}");
                     settings += 1;
                     // A filter that looks at what is left before a contribution, and not at its cost.
-                    let lax = |y: f64| if one * one < budget * budget { second(y) } else { 0.0 };
+                    let lax = |y: f64| {
+                        if one * one < budget * budget {
+                            second(y)
+                        } else {
+                            0.0
+                        }
+                    };
                     caught += u32::from(two_steps(one, lax, a) > bound * 1.01);
                 }
             }

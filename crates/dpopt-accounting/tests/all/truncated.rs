@@ -179,11 +179,23 @@ fn brute(one: &[f64], other: &[f64], q: f64, most: usize, noise: f64, a: f64) ->
 #[test]
 fn no_data_set_of_few_records_is_worse() {
     let (mut cases, mut above_poisson) = (0, 0);
-    for (n, q, most) in [(8_usize, 0.25, 2_usize), (6, 0.5, 3), (7, 0.3, 3), (4, 0.5, 2), (3, 0.3, 1)] {
+    for (n, q, most) in [
+        (8_usize, 0.25, 2_usize),
+        (6, 0.5, 3),
+        (7, 0.3, 3),
+        (4, 0.5, 2),
+        (3, 0.3, 1),
+    ] {
         for noise in [0.6, 1.0] {
             for fill in [1.0, -1.0, 0.0, 0.5] {
                 let rest: Vec<f64> = (0..n - 1)
-                    .map(|i| if fill == 0.5 { [1.0, -0.4, 0.2][i % 3] } else { fill })
+                    .map(|i| {
+                        if fill == 0.5 {
+                            [1.0, -0.4, 0.2][i % 3]
+                        } else {
+                            fill
+                        }
+                    })
                     .collect();
                 let with = |x: f64| [rest.clone(), vec![x]].concat();
                 for eps in [0.1_f64, 0.7, 3.0] {
@@ -196,7 +208,8 @@ fn no_data_set_of_few_records_is_worse() {
                     let removed = bound(noise, Adjacency::AddRemove);
                     let zeroed = bound(noise, Adjacency::ZeroOut);
                     let swapped = bound(0.5 * noise, Adjacency::ReplaceOne);
-                    let poisson = pld::delta(&sampled(q, noise, 1), eps, Adjacency::AddRemove).unwrap();
+                    let poisson =
+                        pld::delta(&sampled(q, noise, 1), eps, Adjacency::AddRemove).unwrap();
                     for x in [1.0, -1.0] {
                         for (one, other, bound) in [
                             (with(x), rest.clone(), removed),
@@ -207,7 +220,8 @@ fn no_data_set_of_few_records_is_worse() {
                             (with(x), with(0.3), swapped),
                         ] {
                             let truth = brute(&one, &other, q, most, noise, a);
-                            let at = format!("{n} {q} {most} {noise} {fill} {x} {eps}: {truth} {bound}");
+                            let at =
+                                format!("{n} {q} {most} {noise} {fill} {x} {eps}: {truth} {bound}");
                             assert!(truth <= bound * (1.0 + 1e-6) + 1e-9, "{at}");
                             cases += 1;
                         }
@@ -233,8 +247,12 @@ fn a_run_costs_between_poisson_samples_and_the_bound_by_total_variation() {
         let (who, found) = Accountant::least(&event, delta(1e-5), Adjacency::AddRemove).unwrap();
         assert_eq!(who, Accountant::Pld);
         let (_, plain) =
-            Accountant::least(&sampled(q, noise, steps), delta(1e-5), Adjacency::AddRemove).unwrap();
-        assert!(found >= plain * (1.0 - 1e-9) && found <= last * (1.0 + 1e-3), "{most} {found} {plain}");
+            Accountant::least(&sampled(q, noise, steps), delta(1e-5), Adjacency::AddRemove)
+                .unwrap();
+        assert!(
+            found >= plain * (1.0 - 1e-9) && found <= last * (1.0 + 1e-3),
+            "{most} {found} {plain}"
+        );
         last = found;
         let overflow = steps as f64 * at_least(n, q, u64::from(most));
         let left = 1e-5 - overflow * (1.0 + found.exp());
@@ -271,8 +289,16 @@ fn a_limit_that_never_binds_costs_nothing_and_one_below_the_mean_is_refused() {
         assert!(matches!(error.problem, EventProblem::Range { .. }));
     }
     let event = truncated(100, 0.1, 15, 1.0);
-    for accountant in [Accountant::Exact, Accountant::Rdp, Accountant::Gdp, Accountant::Pure] {
-        assert!(accountant.epsilon(&event, delta(1e-5), Adjacency::AddRemove).is_err());
+    for accountant in [
+        Accountant::Exact,
+        Accountant::Rdp,
+        Accountant::Gdp,
+        Accountant::Pure,
+    ] {
+        assert!(
+            accountant
+                .epsilon(&event, delta(1e-5), Adjacency::AddRemove)
+                .is_err()
+        );
     }
-
 }

@@ -75,19 +75,32 @@ fn many_mechanisms_are_worse_than_equal_ones_and_better_than_the_other_bounds() 
                         .sum::<f64>()
                 })
                 .fold(0.0, f64::max);
-            assert!(found.upper >= equal, "{range} {count} {x} {found:?} {equal}");
+            assert!(
+                found.upper >= equal,
+                "{range} {count} {x} {found:?} {equal}"
+            );
         }
         let event = Event::ExponentialMechanism {
             epsilon: epsilon(range),
         }
         .repeated(count);
         let found = bounded_range::epsilon(epsilon(range), count, delta(1e-6)).unwrap();
-        assert!(found.width() <= 2e-3 * found.upper, "{range} {count} {found:?}");
+        assert!(
+            found.width() <= 2e-3 * found.upper,
+            "{range} {count} {found:?}"
+        );
         for other in [Accountant::Zcdp, Accountant::Rdp, Accountant::Pld] {
-            let looser = other.epsilon(&event, delta(1e-6), Adjacency::AddRemove).unwrap();
-            assert!(found.upper <= looser * (1.0 + 1e-6), "{other} {looser} {found:?}");
+            let looser = other
+                .epsilon(&event, delta(1e-6), Adjacency::AddRemove)
+                .unwrap();
+            assert!(
+                found.upper <= looser * (1.0 + 1e-6),
+                "{other} {looser} {found:?}"
+            );
         }
-        let stated = Accountant::Pure.epsilon(&event, delta(1e-6), Adjacency::AddRemove).unwrap();
+        let stated = Accountant::Pure
+            .epsilon(&event, delta(1e-6), Adjacency::AddRemove)
+            .unwrap();
         assert!(stated <= found.upper * (1.0 + 1e-9), "{stated} {found:?}");
     }
     assert!(bounded_range::delta(epsilon(1.0), 0, 1.0).is_err());
@@ -177,10 +190,14 @@ fn the_best_of_several_answers_is_covered_by_the_profile() {
                     };
                     if found < 40.0 {
                         let truth = selected(z, mean, shape, found);
-                        assert!(truth <= at * (1.0 + 1e-3), "{z} {shape} {mean} {at}: {found} {truth}");
+                        assert!(
+                            truth <= at * (1.0 + 1e-3),
+                            "{z} {shape} {mean} {at}: {found} {truth}"
+                        );
                         // Without what the choice costs.
                         let (_, plain) =
-                            Accountant::least(&gaussian(z), delta(at), Adjacency::AddRemove).unwrap();
+                            Accountant::least(&gaussian(z), delta(at), Adjacency::AddRemove)
+                                .unwrap();
                         caught += u32::from(selected(z, mean, shape, plain) > at * 1.01);
                     }
                     let renyi = Accountant::Rdp.epsilon(&event, delta(at), Adjacency::AddRemove);

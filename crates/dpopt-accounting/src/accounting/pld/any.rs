@@ -8,7 +8,6 @@ use super::law::Law as _;
 use super::mixture::Mixture;
 use super::pair::Pair;
 use super::points::Points;
-use super::truncated::Truncated;
 
 /// The pair of a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +18,21 @@ pub(super) enum AnyPair {
     Mixture(Rc<Mixture>),
     Truncated(Rc<Truncated>),
     Points(Rc<Points>),
+}
+
+/// A Gaussian on a Poisson sample of which at most so many records are kept.
+///
+/// As long as the other records leave room it is the pair of the Poisson sample. Where they don't, the record pushes another one out, as
+/// in a sample of fixed size, and the shift is of two clip norms. Whether they do is the same on both sides, so the curve is at most
+/// `(1 - overflow)` times one and `overflow` times the other: `docs/privacy/truncated-batches.md`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Truncated {
+    pub(super) within: AnyPair,
+    pub(super) beyond: AnyPair,
+    /// Attained by some records: for the lower bound.
+    pub(super) least: AnyPair,
+    /// Upper bound on the probability that there is no room.
+    pub(super) overflow: f64,
 }
 
 impl AnyPair {

@@ -6,9 +6,10 @@
 use libm::{erfc, exp, expm1, log, log1p, sqrt};
 
 use super::law::Law;
-use super::plan::LN_FLOOR;
 
 const LN_SQRT_2PI: f64 = 0.918_938_533_204_672_8;
+/// Log of the mass beyond which the table ends.
+const LN_FAR: f64 = -640.0;
 /// Points of the table from which the inverse starts.
 const TABLE: usize = 4096;
 /// Most records: their binomial coefficients are numbers.
@@ -105,7 +106,7 @@ impl Mixture {
             minus: Side::new(minus, q),
             table: Vec::new(),
         };
-        let (low, high) = (new.lower_point(LN_FLOOR), new.upper_point(LN_FLOOR));
+        let (low, high) = (new.lower_point(LN_FAR), new.upper_point(LN_FAR));
         new.table = (0..=TABLE)
             .map(|i| {
                 let y = low + (high - low) * i as f64 / TABLE as f64;
@@ -206,7 +207,9 @@ impl Law for Mixture {
             };
             let middle = low + at * wide;
             let excess = self.loss(middle) - l;
-            if excess.abs() <= f64::EPSILON * l.abs() || (middle - last).abs() <= f64::EPSILON * middle.abs() {
+            if excess.abs() <= f64::EPSILON * l.abs()
+                || (middle - last).abs() <= f64::EPSILON * middle.abs()
+            {
                 return middle;
             }
             last = middle;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::allocation;
-use super::any::AnyPair;
+use super::any::{AnyPair, Truncated};
 use super::error::PldError;
 use super::fixed::FixedPair;
 use super::laplace::LaplacePair;
@@ -11,7 +11,6 @@ use super::law::Kind;
 use super::mixture::{MOST_RECORDS, Mixture};
 use super::pair::Pair;
 use super::plan::Step;
-use super::truncated::Truncated;
 use super::points::Points;
 use crate::accounting::parts::{Other, Parts};
 use crate::accounting::releases::{float, up};
