@@ -289,6 +289,11 @@ fn a_limit_that_never_binds_costs_nothing_and_one_below_the_mean_is_refused() {
         assert!(matches!(error.problem, EventProblem::Range { .. }));
     }
     let event = truncated(100, 0.1, 15, 1.0);
+    let (_, least) = Accountant::least(&event, delta(1e-5), Adjacency::AddRemove).unwrap();
+    let basic = Accountant::Basic
+        .epsilon(&event, delta(1e-5), Adjacency::AddRemove)
+        .unwrap();
+    assert_eq!(basic, least);
     for accountant in [
         Accountant::Exact,
         Accountant::Rdp,
