@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use dpopt::privacy::accounting::group::{self, Group, GroupBound};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Event, EventFile, EventProblem, NoiseMultiplier, SamplingRate,
 };
@@ -45,6 +46,12 @@ pub(crate) struct AccountArgs {
     /// auto (the one that states the least epsilon), gdp, zcdp, rdp, pld, exact, pure or basic
     #[arg(long, default_value = "auto")]
     accountant: AccountantArg,
+    /// Also state what holds for so many records at once: those of one person, say
+    #[arg(long, value_name = "K", value_parser = args::count, allow_hyphen_values = true)]
+    group: Option<u64>,
+    /// Number of records, or a public bound on it: a larger --group is refused
+    #[arg(long, value_name = "N", value_parser = args::count, requires = "group", allow_hyphen_values = true)]
+    records: Option<u64>,
     /// Also print delta at several epsilons, and what an attacker can do at most
     #[arg(long)]
     curve: bool,
@@ -66,9 +73,19 @@ struct Json {
     noise_in_words: Option<String>,
     accountant: Accountant,
     releases: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<OfGroup>,
     event: Event,
     #[serde(flatten)]
     curve: Option<CurveReport>,
+}
+
+/// What holds at the same delta for several records.
+#[derive(Serialize)]
+struct OfGroup {
+    records: Group,
+    #[serde(flatten)]
+    bound: GroupBound,
 }
 
 /// An epsilon under one relation is none under another, so no relation is assumed.
@@ -76,6 +93,14 @@ const NO_ADJACENCY: &str = "missing; epsilon depends on which data sets count as
                              papers on DP-SGD), replace-one or zero-out";
 
 pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
+    let group = args.group.map(|group| {
+        let found = match args.records {
+            Some(records) => Group::of(group, records),
+            None => Group::new(group),
+        };
+        found.map_err(|error| CliError::flag("--group", error.to_string()))
+    });
+    let group = group.transpose()?;
     let noise_over = args.noise_over.unwrap_or(NoiseOver::Clip);
     let file = match (&args.events, args.noise_multiplier, args.adjacency) {
         (Some(path), ..) => read_events(path)?,
@@ -117,6 +142,11 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             (accountant, epsilon)
         }
     };
+    let group = group.map(|records| {
+        let bound = group::epsilon(&file.event, records, delta, adjacency)?;
+        Ok::<_, CliError>(OfGroup { records, bound })
+    });
+    let group = group.transpose()?;
     let curve = args
         .curve
         .then(|| CurveReport::new(accountant, &file.event, adjacency))
@@ -131,6 +161,7 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
             noise_in_words: noise,
             accountant,
             releases: file.event.release_count(),
+            group,
             event: file.event,
             curve,
         });
@@ -143,6 +174,15 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), CliError> {
         file.event
     );
     text.push_str(&conventions(adjacency, noise));
+    if let Some(OfGroup { records, bound }) = group {
+        let GroupBound { epsilon, route } = bound;
+        let line = format!(
+            "{} records at once: epsilon {} at the same delta, by the {route}\n",
+            records.get(),
+            rounded_up(epsilon)
+        );
+        text.push_str(&line);
+    }
     if let Some(curve) = curve {
         text.push_str(&curve.text());
     }

@@ -25,12 +25,14 @@
 //! ```
 
 mod basic;
+pub mod bounded_range;
 pub mod calibrate;
 pub mod costs;
 pub mod curves;
 mod error;
 pub mod exact;
 pub mod gdp;
+pub mod group;
 mod kind;
 mod moments;
 mod parts;
@@ -39,7 +41,9 @@ pub mod pure;
 pub mod rdp;
 mod reduce;
 mod releases;
+pub mod selection;
 pub mod special;
+mod truncation;
 mod without_replacement;
 pub mod zcdp;
 

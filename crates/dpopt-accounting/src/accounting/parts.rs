@@ -20,6 +20,12 @@ pub(crate) enum Other {
     Concentrated { rho: f64, xi: f64 },
     /// A Gaussian on a sample drawn without replacement.
     WithoutReplacement { rate: f64, noise_multiplier: f64 },
+    /// A Gaussian on a Poisson sample that is cut where it is too large, with a bound on the probability of that.
+    Truncated {
+        rate: f64,
+        noise_multiplier: f64,
+        overflow: f64,
+    },
     /// A Gaussian at each of so many steps, in one of which, drawn uniformly, a record takes part.
     Allocated { steps: u64, noise_multiplier: f64 },
     /// The best of a random number of runs.

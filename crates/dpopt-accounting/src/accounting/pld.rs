@@ -29,10 +29,12 @@ mod allocation;
 mod any;
 mod compose;
 mod error;
+pub mod exchange;
 mod fixed;
 mod laplace;
 mod lattice;
 mod law;
+mod mixture;
 mod pair;
 mod plan;
 mod points;
@@ -45,6 +47,7 @@ use lattice::Cells;
 use law::Kind;
 use plan::{Cumulants, LN_FLOOR, Saddle, Step, Window};
 use realfft::RealFftPlanner;
+pub(in crate::accounting) use steps::chain;
 use steps::{Direction, releases, steps};
 
 /// A lower and an upper bound on one number. The truth lies between them.
@@ -143,13 +146,36 @@ pub fn epsilon_with(
     adjacency: Adjacency,
     options: &PldOptions,
 ) -> Result<PldBounds, PldError> {
-    solve(
-        event,
-        Query::Epsilon(delta.get()),
-        adjacency,
-        options,
-        Ends::Both,
-    )
+    let query = Query::Epsilon(delta.get());
+    solve(event, query, adjacency, options, Ends::Both, 1)
+}
+
+/// Bounds on the epsilon of `event` for a group of so many records: between data sets that are as many steps of `adjacency`
+/// apart. Tight for Gaussians, plain and Poisson-sampled, for plain Laplace noise and for pure releases.
+pub(super) fn group_epsilon(
+    event: &Event,
+    records: u64,
+    delta: Delta,
+    adjacency: Adjacency,
+    options: &PldOptions,
+) -> Result<PldBounds, PldError> {
+    let query = Query::Epsilon(delta.get());
+    solve(event, query, adjacency, options, Ends::Both, records)
+}
+
+/// As [`group_epsilon`], of delta.
+pub(super) fn group_delta(
+    event: &Event,
+    records: u64,
+    epsilon: f64,
+    adjacency: Adjacency,
+    options: &PldOptions,
+) -> Result<PldBounds, PldError> {
+    if !epsilon.is_finite() || epsilon < 0.0 {
+        return Err(PldError::BadEpsilon { value: epsilon });
+    }
+    let query = Query::Delta(epsilon);
+    solve(event, query, adjacency, options, Ends::Both, records)
 }
 
 /// The upper bound of [`epsilon`](fn@epsilon), without what only its lower bound needs.
@@ -159,7 +185,8 @@ pub(super) fn upper_epsilon(
     adjacency: Adjacency,
 ) -> Result<f64, PldError> {
     let query = Query::Epsilon(delta.get());
-    solve(event, query, adjacency, &PldOptions::default(), Ends::Upper).map(|bounds| bounds.upper)
+    let options = PldOptions::default();
+    solve(event, query, adjacency, &options, Ends::Upper, 1).map(|bounds| bounds.upper)
 }
 
 /// Bounds on the delta of `event` at `epsilon` under `adjacency`.
@@ -183,7 +210,8 @@ pub fn delta_with(
     if !epsilon.is_finite() || epsilon < 0.0 {
         return Err(PldError::BadEpsilon { value: epsilon });
     }
-    solve(event, Query::Delta(epsilon), adjacency, options, Ends::Both)
+    let query = Query::Delta(epsilon);
+    solve(event, query, adjacency, options, Ends::Both, 1)
 }
 
 /// Which ends of the interval are asked for.
@@ -207,6 +235,7 @@ fn solve(
     adjacency: Adjacency,
     options: &PldOptions,
     ends: Ends,
+    records: u64,
 ) -> Result<PldBounds, PldError> {
     for (name, value, ok) in [
         (
@@ -229,14 +258,20 @@ fn solve(
             return Err(PldError::BadOption { name, value });
         }
     }
-    let releases = releases(event, adjacency)?;
+    let releases = releases(event, adjacency, records)?;
     if releases.is_empty() {
         return Ok(PldBounds::ZERO);
     }
-    let both = |poisson, fixed| Direction { poisson, fixed };
+    let both = |poisson, fixed| Direction {
+        poisson,
+        fixed,
+        group: None,
+        keeps_places: adjacency == Adjacency::ZeroOut,
+    };
     let same = |kind| both(kind, kind);
     let fixed = releases.iter().any(steps::Release::is_fixed);
     let directions: &[Direction] = match adjacency {
+        _ if records > 1 => &groups(&releases, adjacency, records),
         // Both pairs are then the same, or the pair is symmetric.
         _ if releases.iter().all(steps::Release::is_symmetric) => &[same(Kind::Plain)],
         Adjacency::AddRemove | Adjacency::ZeroOut => &[same(Kind::Remove), same(Kind::Add)],
@@ -273,6 +308,27 @@ fn solve(
         worst.upper = worst.upper.max(bounds.upper);
     }
     Ok(worst)
+}
+
+/// The ways in which so many records may differ: all on one side, or some on either.
+fn groups(releases: &[steps::Release], adjacency: Adjacency, records: u64) -> Vec<Direction> {
+    let way = |kind, group| Direction {
+        poisson: kind,
+        fixed: kind,
+        group: Some(group),
+        keeps_places: false,
+    };
+    if releases.iter().all(steps::Release::is_symmetric) {
+        return vec![way(Kind::Plain, (records, 0))];
+    }
+    match adjacency {
+        Adjacency::ReplaceOne => vec![way(Kind::Replace, (records, records))],
+        // The first is the worst as a rule, and the others then need not be tight.
+        _ => (0..=records)
+            .rev()
+            .map(|plus| way(Kind::Remove, (plus, records - plus)))
+            .collect(),
+    }
 }
 
 fn direction(

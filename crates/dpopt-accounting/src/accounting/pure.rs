@@ -10,6 +10,7 @@
 //! under any neighbouring relation under which the single mechanisms were given.
 
 use super::AccountingError;
+use super::bounded_range;
 use super::parts::{Other, Parts};
 use super::releases::{float, product_up, sum_up, up};
 use super::special::{entropy_over_square, exp_minus_linear};
@@ -251,9 +252,24 @@ fn alike(all: &[(Epsilon, u64)]) -> Option<(Epsilon, u64)> {
     Some((worst, count))
 }
 
+/// Mechanisms of one bounded range, so few that their optimal composition is computed.
+fn ranges(parts: &Parts) -> Option<(Epsilon, u64)> {
+    let [(Other::BoundedRange { epsilon }, count)] = parts.others.as_slice() else {
+        return None;
+    };
+    let range = Epsilon::new(*epsilon).ok()?;
+    (2..=MOST_RANGES).contains(count).then_some((range, *count))
+}
+
+/// Tuned: under a second.
+const MOST_RANGES: u64 = 64;
+
 /// epsilon of a composition at delta, rounded up: the least of the sum, the optimum for copies of
 /// its worst mechanism, and Theorem 3.5 of Kairouz, Oh and Viswanath.
 pub(crate) fn epsilon_of(parts: &Parts, delta: Delta) -> Result<f64, AccountingError> {
+    if let Some((range, count)) = ranges(parts) {
+        return Ok(bounded_range::epsilon(range, count, delta)?.upper);
+    }
     let (sum, failure) = basic(parts);
     if failure > delta.get() {
         return Err(AccountingError::OutOfRange {
@@ -278,6 +294,9 @@ pub(crate) fn epsilon_of(parts: &Parts, delta: Delta) -> Result<f64, AccountingE
 
 /// delta of a composition at epsilon, rounded up.
 pub(crate) fn delta_of(parts: &Parts, epsilon: Epsilon) -> Result<f64, AccountingError> {
+    if let Some((range, count)) = ranges(parts) {
+        return Ok(bounded_range::delta(range, count, epsilon.get())?.upper);
+    }
     let (sum, failure) = basic(parts);
     let all = mechanisms(parts)?;
     if epsilon.get() >= sum {

@@ -5,6 +5,7 @@ use super::kind::Accountant;
 use super::parts::{Other, Parts};
 use super::pure;
 use super::releases::{Releases, check_count, float, product_up, up};
+use super::truncation;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 
@@ -206,6 +207,28 @@ impl Reduction<'_> {
                             times,
                         ));
                     }
+                }
+                Event::TruncatedSubsampledGaussian {
+                    dataset_size: size,
+                    sampling_probability: rate,
+                    truncated_batch_size: most,
+                    noise_multiplier: noise,
+                } => {
+                    if let Some(whole) = leaf.untruncated() {
+                        self.add(out, &whole, count)?;
+                        continue;
+                    }
+                    if self.accountant != Accountant::Pld {
+                        return self.refuse(&leaf);
+                    }
+                    let (rate, noise_multiplier) = (rate.get(), noise.get());
+                    let overflow = truncation::overflow(*size, rate, u64::from(*most));
+                    let other = Other::Truncated {
+                        rate,
+                        noise_multiplier,
+                        overflow,
+                    };
+                    out.others.push((other, count));
                 }
                 Event::RepeatAndSelect { event, mean, shape } => {
                     if self.accountant != Accountant::Rdp {

@@ -85,6 +85,9 @@ impl Releases {
             path: root.path_to(leaf),
             event: Box::new(leaf.clone()),
         };
+        if let Some(whole) = leaf.untruncated() {
+            return self.add_leaf(accountant, root, &whole, count);
+        }
         match leaf {
             Event::Gaussian { noise_multiplier } => {
                 self.add_gaussian(noise_multiplier.get(), count);

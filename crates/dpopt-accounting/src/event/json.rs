@@ -19,7 +19,7 @@ const THEIRS: &str = "dp_accounting.dp_event";
 const OURS: &str = "dpopt";
 
 /// Every class: module, name, its fields.
-const CLASSES: [(&str, &str, &[&str]); 23] = [
+const CLASSES: [(&str, &str, &[&str]); 24] = [
     (THEIRS, "NoOpDpEvent", &[]),
     (THEIRS, "NonPrivateDpEvent", &[]),
     (THEIRS, "GaussianDpEvent", &["noise_multiplier"]),
@@ -54,6 +54,16 @@ const CLASSES: [(&str, &str, &[&str]); 23] = [
         OURS,
         "RandomAllocationDpEvent",
         &["num_steps", "num_participations", "event"],
+    ),
+    (
+        THEIRS,
+        "TruncatedSubsampledGaussianDpEvent",
+        &[
+            "dataset_size",
+            "sampling_probability",
+            "truncated_batch_size",
+            "noise_multiplier",
+        ],
     ),
     (THEIRS, "SelfComposedDpEvent", &["event", "count"]),
     (THEIRS, "ComposedDpEvent", &["events"]),
@@ -418,6 +428,12 @@ impl Builder {
                 num_participations: fields.whole("num_participations")?,
                 event,
             },
+            "TruncatedSubsampledGaussianDpEvent" => Event::TruncatedSubsampledGaussian {
+                dataset_size: fields.whole("dataset_size")?,
+                sampling_probability: fields.unit("sampling_probability", SamplingRate::new)?,
+                truncated_batch_size: fields.small("truncated_batch_size")?,
+                noise_multiplier: noise()?,
+            },
             "SelfComposedDpEvent" => Event::SelfComposed {
                 event,
                 count: fields.whole("count")?,
@@ -549,6 +565,16 @@ impl<'a> Fields<'a> {
 
     fn whole(&self, field: &'static str) -> Result<u64, EventError> {
         whole(field, self.value(field)?)
+    }
+
+    fn small(&self, field: &'static str) -> Result<u32, EventError> {
+        let value = self.whole(field)?;
+        let needs = "a whole number below 2^32";
+        let problem = EventProblem::Range {
+            needs,
+            value: value as f64,
+        };
+        u32::try_from(value).map_err(|_| wrong(field, problem))
     }
 
     fn steps(&self) -> Result<StepCounts, EventError> {

@@ -103,6 +103,12 @@ fn every_class() -> Vec<Event> {
             sample_size: 100,
             event: Box::new(g.clone()),
         },
+        Event::TruncatedSubsampledGaussian {
+            dataset_size: 1000,
+            sampling_probability: SamplingRate::new(0.1).unwrap(),
+            truncated_batch_size: 120,
+            noise_multiplier: noise(2.0),
+        },
         Event::RandomAllocation {
             num_steps: 100,
             num_participations: 2,

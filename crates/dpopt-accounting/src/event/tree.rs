@@ -90,6 +90,17 @@ pub enum Event {
         /// What was done with the sample.
         event: Box<Event>,
     },
+    /// A Gaussian on a Poisson sample of which at most `truncated_batch_size` records are kept: which, does not depend on their contents.
+    TruncatedSubsampledGaussian {
+        /// Number of records, or a public bound on it; under add-remove that of the larger data set.
+        dataset_size: u64,
+        /// Probability with which each record is sampled.
+        sampling_probability: SamplingRate,
+        /// Most records in a batch: at least their mean number.
+        truncated_batch_size: u32,
+        /// Standard deviation over the sensitivity of the query without sampling.
+        noise_multiplier: NoiseMultiplier,
+    },
     /// The inner event happened at each of `num_steps` steps, and each record took part in `num_participations` of
     /// them: a uniformly drawn set of that size, independently of other records. Shuffling into batches of random sizes (balls in
     /// bins) is one participation. Not in `dp_accounting`.
@@ -249,6 +260,7 @@ impl Event {
             Event::SampledWithReplacement { .. } => "SampledWithReplacementDpEvent",
             Event::SampledWithoutReplacement { .. } => "SampledWithoutReplacementDpEvent",
             Event::RandomAllocation { .. } => "RandomAllocationDpEvent",
+            Event::TruncatedSubsampledGaussian { .. } => "TruncatedSubsampledGaussianDpEvent",
             Event::SelfComposed { .. } => "SelfComposedDpEvent",
             Event::Composed { .. } => "ComposedDpEvent",
             Event::SingleEpochTreeAggregation { .. } => "SingleEpochTreeAggregationDpEvent",
@@ -266,11 +278,50 @@ impl Event {
         }
     }
 
+    /// The plain Poisson sample that a truncated one is whose limit never binds.
+    pub(crate) fn untruncated(&self) -> Option<Self> {
+        match self {
+            Event::TruncatedSubsampledGaussian {
+                dataset_size,
+                sampling_probability,
+                truncated_batch_size,
+                noise_multiplier,
+            } if u64::from(*truncated_batch_size) >= *dataset_size => {
+                Some(Event::gaussian(*noise_multiplier).poisson_sampled(*sampling_probability))
+            }
+            _ => None,
+        }
+    }
+
     /// The fields other than inner events, in the order of the class.
-    pub(super) fn fields(&self) -> Fields<'_> {
+    pub(super) fn fields(&self) -> Vec<Option<(&'static str, Field<'_>)>> {
+        match self {
+            Event::TruncatedSubsampledGaussian {
+                dataset_size,
+                sampling_probability,
+                truncated_batch_size,
+                noise_multiplier,
+            } => vec![
+                Some(("dataset_size", Field::Whole(*dataset_size))),
+                Some((
+                    "sampling_probability",
+                    Field::Real(sampling_probability.get()),
+                )),
+                Some((
+                    "truncated_batch_size",
+                    Field::Whole(u64::from(*truncated_batch_size)),
+                )),
+                Some(("noise_multiplier", Field::Real(noise_multiplier.get()))),
+            ],
+            other => other.at_most_two_fields().to_vec(),
+        }
+    }
+
+    fn at_most_two_fields(&self) -> Fields<'_> {
         use Field::{Real, Steps, Whole};
         match self {
-            Event::NoOp
+            Event::TruncatedSubsampledGaussian { .. }
+            | Event::NoOp
             | Event::NonPrivate
             | Event::Composed { .. }
             | Event::ParallelComposed { .. }
@@ -414,6 +465,19 @@ impl Event {
                 whole(*times > 0, "num_participations", *times)?;
                 let needs = "no more participations than steps";
                 real(times <= steps, "num_participations", needs, *times as f64)
+            }
+            Event::TruncatedSubsampledGaussian {
+                dataset_size: size,
+                sampling_probability: rate,
+                truncated_batch_size: most,
+                ..
+            } => {
+                whole(*size > 0, "dataset_size", *size)?;
+                whole(*most > 0, "truncated_batch_size", u64::from(*most))?;
+                let needs = "a largest batch no smaller than the mean one";
+                let most = f64::from(*most);
+                let fits = most >= *size as f64 * rate.get();
+                real(fits, "truncated_batch_size", needs, most)
             }
             Event::SelfComposed { count: 0, .. } => Err(("count", EventProblem::Empty)),
             Event::Composed { events } | Event::ParallelComposed { events }

@@ -94,6 +94,17 @@ impl Event {
                 num_participations: *num_participations,
                 event: one(),
             },
+            Event::TruncatedSubsampledGaussian {
+                dataset_size,
+                sampling_probability,
+                truncated_batch_size,
+                noise_multiplier,
+            } => Event::TruncatedSubsampledGaussian {
+                dataset_size: *dataset_size,
+                sampling_probability: *sampling_probability,
+                truncated_batch_size: *truncated_batch_size,
+                noise_multiplier: *noise_multiplier,
+            },
             Event::SelfComposed { count, .. } => Event::SelfComposed {
                 event: one(),
                 count: *count,

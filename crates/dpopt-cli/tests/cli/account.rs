@@ -133,6 +133,24 @@ fn sampled_releases_depend_on_the_adjacency() {
 }
 
 #[test]
+fn groups_of_records_are_accounted_and_may_not_be_larger_than_the_data() {
+    let place = Place::new();
+    let flags = "account --noise-multiplier 2 --steps 4 --delta 1e-5 --adjacency add-remove";
+    // mu = 1 for one record, 2 for two.
+    let found = json(&place, &format!("{flags} --group 2 --records 100"));
+    let epsilon = found["group"]["epsilon"].as_f64().unwrap();
+    assert!((9.99..10.01).contains(&epsilon), "{epsilon}");
+    assert_eq!(found["group"]["records"], 2);
+    assert_eq!(found["group"]["route"], "pair");
+    assert!(found["epsilon"].as_f64().unwrap() < 4.378);
+    let sampled = format!("{flags} --sampling-rate 0.1 --group 3");
+    assert!(place.ok(&sampled).contains("3 records at once: epsilon "));
+    assert!(json(&place, flags)["group"].is_null());
+    let refused = format!("{flags} --group 101 --records 100");
+    place.fails(&refused, 1, &["--group", "101", "100"]);
+}
+
+#[test]
 fn a_ledger_is_accounted_to_the_epsilon_that_it_states() {
     let place = Place::new();
     for (out, flags) in [

@@ -56,6 +56,14 @@ pub enum PldError {
         /// The mass that was found.
         mass: f64,
     },
+    /// More records than the pair of a group is computed for.
+    #[error("the pair of {records} records on samples is computed for at most {limit}")]
+    GroupTooLarge {
+        /// The records.
+        records: u64,
+        /// The largest number.
+        limit: u64,
+    },
     /// A tilted quantity left the double range.
     #[error("tilting by {theta} left the double range")]
     Overflow {

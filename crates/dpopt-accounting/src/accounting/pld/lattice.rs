@@ -8,7 +8,7 @@
 
 use libm::{exp, expm1, log};
 
-use super::any::AnyPair;
+use super::any::{AnyPair, Truncated};
 use super::error::PldError;
 use super::law::Law;
 use super::points::Points;
@@ -131,8 +131,75 @@ impl Cells {
             AnyPair::Normal(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Laplace(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
             AnyPair::Fixed(pair) => Self::cut(pair, h, ln_below, ln_above, max_cells),
+            AnyPair::Mixture(pair) => Self::cut(&**pair, h, ln_below, ln_above, max_cells),
+            AnyPair::Truncated(pair) => Self::truncated(pair, h, (ln_below, ln_above), max_cells),
             AnyPair::Points(points) => Self::of_points(points, h, max_cells),
         }
+    }
+
+    /// The two laws together, and the lower one by itself.
+    fn truncated(
+        pair: &Truncated,
+        h: f64,
+        (ln_below, ln_above): (f64, f64),
+        max_cells: usize,
+    ) -> Result<Self, PldError> {
+        let cut = |pair: &AnyPair, gain: f64| {
+            let (below, above) = ((ln_below - gain).min(-1.0), (ln_above - gain).min(-1.0));
+            Cells::new(pair, h, below, above, max_cells)
+        };
+        let within = cut(&pair.within, 0.0)?;
+        let ln = log(pair.overflow);
+        let beyond = if ln > ln_above {
+            Some(cut(&pair.beyond, ln)?)
+        } else {
+            None
+        };
+        let least = cut(&pair.least, 0.0)?;
+        let ends = |cells: &Cells| (cells.first, cells.first + cells.up.len() as i64);
+        let all = [Some(&within), beyond.as_ref(), Some(&least)];
+        let (mut first, mut end) = ends(&within);
+        for (a, b) in all.into_iter().flatten().map(ends) {
+            first = first.min(a);
+            end = end.max(b);
+        }
+        let n = (end - first) as usize;
+        let mut out = Cells {
+            first,
+            up: vec![0.0; n],
+            down: vec![0.0; n],
+            lower: Some(vec![0.0; n + 1]),
+            ..within.clone()
+        };
+        let keep = 1.0 - pair.overflow;
+        (out.below, out.above) = (0.0, 0.0);
+        for (cells, share) in [(Some(&within), keep), (beyond.as_ref(), pair.overflow)] {
+            let Some(cells) = cells else {
+                // So rare that it may count as a failure.
+                out.above += share;
+                continue;
+            };
+            let at = (cells.first - first) as usize;
+            for (i, (up, down)) in cells.up.iter().zip(&cells.down).enumerate() {
+                out.up[at + i] += share * up;
+                out.down[at + i] += share * down;
+            }
+            // Lifted to the second point of its own cells, which is not below that of all.
+            let left = share * cells.below;
+            out.up[at] += left;
+            out.above += share * cells.above;
+            out.loss_error = out.loss_error.max(cells.loss_error);
+            out.relative_error = out.relative_error.max(cells.relative_error) + f64::EPSILON;
+        }
+        out.loss_error = out.loss_error.max(least.loss_error);
+        out.relative_error = out.relative_error.max(least.relative_error);
+        let at = (least.first - first) as usize;
+        if let Some(lower) = &mut out.lower {
+            for (i, mass) in least.averaged().into_iter().enumerate() {
+                lower[at + i] = mass;
+            }
+        }
+        Ok(out)
     }
 
     fn of_points(points: &Points, h: f64, max_cells: usize) -> Result<Self, PldError> {
@@ -283,7 +350,7 @@ impl Cells {
             infinite_lower: 0.0,
             lower: None,
             loss_error,
-            relative_error: f64::EPSILON * (64.0 + 8.0 * exponent),
+            relative_error: f64::EPSILON * (64.0 + 8.0 * exponent) + pair.density_error(),
         }
         .whole()
     }

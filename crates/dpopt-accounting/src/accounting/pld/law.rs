@@ -49,6 +49,10 @@ pub(super) trait Law {
     fn next_break(&self, _y: f64) -> f64 {
         f64::INFINITY
     }
+    /// Relative error of the density beyond that of its exponent.
+    fn density_error(&self) -> f64 {
+        0.0
+    }
 }
 
 /// `log(1 - q + q e^u)`, to a few units in the last place of the larger of it and `q|u|`.

@@ -71,6 +71,34 @@ fn line(pair: &impl Law, scale: f64, ln_above: f64) -> (Vec<f64>, Vec<f64>) {
         .unzip()
 }
 
+/// Logarithms of weights, and losses, of a pair.
+fn nodes_of(pair: &AnyPair, ln_above: f64) -> (Vec<f64>, Vec<f64>) {
+    match pair {
+        AnyPair::Normal(pair) => line(pair, pair.s, ln_above),
+        AnyPair::Fixed(pair) => line(pair, pair.radius(0.0), ln_above),
+        AnyPair::Mixture(pair) => line(&**pair, 0.5 * pair.scale(), ln_above),
+        AnyPair::Laplace(pair) => laplace::plan_nodes(pair)
+            .into_iter()
+            .map(|(loss, ln)| (ln, loss))
+            .unzip(),
+        AnyPair::Points(points) => points
+            .plan_nodes()
+            .into_iter()
+            .map(|(loss, ln)| (ln, loss))
+            .unzip(),
+        AnyPair::Truncated(pair) => {
+            let (mut weights, mut losses) = nodes_of(&pair.within, ln_above);
+            let ln = log(pair.overflow);
+            if ln > ln_above {
+                let (more, of) = nodes_of(&pair.beyond, ln_above - ln);
+                weights.extend(more.into_iter().map(|weight| weight + ln));
+                losses.extend(of);
+            }
+            (weights, losses)
+        }
+    }
+}
+
 impl Cumulants {
     /// Leaves out what lies beyond mass `e^{ln_above}`: the lattice leaves it out as well, and
     /// a tilt would otherwise be drawn to events that never happen.
@@ -78,19 +106,7 @@ impl Cumulants {
         let nodes = steps
             .iter()
             .map(|step| {
-                let (log_weight, loss) = match &step.pair {
-                    AnyPair::Normal(pair) => line(pair, pair.s, ln_above),
-                    AnyPair::Fixed(pair) => line(pair, pair.radius(0.0), ln_above),
-                    AnyPair::Laplace(pair) => laplace::plan_nodes(pair)
-                        .into_iter()
-                        .map(|(loss, ln)| (ln, loss))
-                        .unzip(),
-                    AnyPair::Points(points) => points
-                        .plan_nodes()
-                        .into_iter()
-                        .map(|(loss, ln)| (ln, loss))
-                        .unzip(),
-                };
+                let (log_weight, loss) = nodes_of(&step.pair, ln_above);
                 Nodes {
                     log_weight,
                     loss,

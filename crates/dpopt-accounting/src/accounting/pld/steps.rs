@@ -3,16 +3,17 @@
 use std::rc::Rc;
 
 use super::allocation;
-use super::any::AnyPair;
+use super::any::{AnyPair, Truncated};
 use super::error::PldError;
 use super::fixed::FixedPair;
 use super::laplace::LaplacePair;
 use super::law::Kind;
+use super::mixture::{MOST_RECORDS, Mixture};
 use super::pair::Pair;
 use super::plan::Step;
 use super::points::Points;
 use crate::accounting::parts::{Other, Parts};
-use crate::accounting::releases::up;
+use crate::accounting::releases::{float, up};
 use crate::accounting::{Accountant, AccountingError, zcdp};
 use crate::units::{Epsilon, Rho};
 use crate::{Adjacency, Event};
@@ -34,6 +35,8 @@ enum Shape {
     Gaussian(f64),
     /// Noise multiplier of a Gaussian on a sample of fixed size.
     Fixed(f64),
+    /// Noise multiplier of a Gaussian on a Poisson sample, and the probability that the sample is too large.
+    Truncated { noise: f64, overflow: f64 },
     /// Noise multiplier of a Gaussian at each of so many steps, in one of which a record takes part.
     Allocated { noise: f64, steps: u64 },
     /// Noise multiplier.
@@ -63,7 +66,9 @@ pub(super) struct Release {
 impl Release {
     /// Whether its pair is the same in all directions.
     pub(super) fn is_symmetric(&self) -> bool {
-        self.rate == 1.0 && !self.is_fixed() && !matches!(self.shape, Shape::Allocated { .. })
+        let truncated = matches!(self.shape, Shape::Truncated { .. });
+        let allocated = matches!(self.shape, Shape::Allocated { .. });
+        self.rate == 1.0 && !self.is_fixed() && !allocated && !truncated
     }
 
     /// Whether it is on a sample of fixed size.
@@ -150,6 +155,10 @@ impl Found {
         for (leaf, count) in event.leaves() {
             let count = count.saturating_mul(times);
             check_count(count)?;
+            if let Some(whole) = leaf.untruncated() {
+                self.add(&whole, count, adjacency)?;
+                continue;
+            }
             let whole = |shape| Release {
                 rate: 1.0,
                 shape,
@@ -249,6 +258,15 @@ impl Found {
                     self.push(Release { rate, shape, count })?;
                     continue;
                 }
+                Other::Truncated {
+                    rate,
+                    noise_multiplier: noise,
+                    overflow,
+                } => {
+                    let shape = Shape::Truncated { noise, overflow };
+                    self.push(Release { rate, shape, count })?;
+                    continue;
+                }
                 Other::Allocated {
                     steps,
                     noise_multiplier: noise,
@@ -272,9 +290,85 @@ impl Found {
     }
 }
 
-pub(super) fn releases(event: &Event, adjacency: Adjacency) -> Result<Vec<Release>, PldError> {
+impl Found {
+    /// What these releases are for so many records at once (`docs/privacy/groups-of-records.md`). A sampled Gaussian keeps
+    /// its noise: its pair is another one.
+    fn of_group(mut self, event: &Event, records: u64) -> Result<Self, PldError> {
+        let sampled = self.others.iter().any(|release| release.rate < 1.0);
+        if sampled && records > MOST_RECORDS {
+            return Err(PldError::GroupTooLarge {
+                records,
+                limit: MOST_RECORDS,
+            });
+        }
+        let k = float(records);
+        for sum in [&mut self.plain, &mut self.rho] {
+            if *sum > 0.0 {
+                *sum = up(*sum * up(k * k));
+            }
+        }
+        if self.xi > 0.0 {
+            let harmonic = (1..=records).map(|i| 1.0 / i as f64).sum::<f64>();
+            self.xi = up(self.xi * k * harmonic * (1.0 + k * f64::EPSILON));
+        }
+        for release in &mut self.others {
+            release.shape = match release.shape {
+                Shape::Gaussian(noise) if release.rate < 1.0 => Shape::Gaussian(noise),
+                Shape::Gaussian(noise) => Shape::Gaussian((noise / k).next_down()),
+                Shape::Laplace(noise) if release.rate == 1.0 => {
+                    Shape::Laplace((noise / k).next_down())
+                }
+                Shape::Range(epsilon) => Shape::Range(up(epsilon * k)),
+                Shape::Response { epsilon, delta, .. } => Shape::Response {
+                    epsilon: up(epsilon * k),
+                    share: 1.0,
+                    delta: match delta {
+                        0.0 => 0.0,
+                        _ => (delta * chain(epsilon, records)).min(1.0),
+                    },
+                },
+                Shape::DiscreteLaplace { parameter, shift } => Shape::DiscreteLaplace {
+                    parameter,
+                    shift: shift.saturating_mul(records),
+                },
+                Shape::Laplace(_)
+                | Shape::Fixed(_)
+                | Shape::Allocated { .. }
+                | Shape::Truncated { .. } => {
+                    return Err(unsupported(event));
+                }
+                Shape::Concentrated { .. } => release.shape,
+            };
+            if matches!(release.shape, Shape::Response { delta, .. } if delta >= 1.0) {
+                return Err(unsupported(event));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// `1 + e^epsilon + ... + e^{(k-1) epsilon}`, rounded up: by it delta grows over k records.
+pub(in crate::accounting) fn chain(epsilon: f64, records: u64) -> f64 {
+    let k = float(records);
+    let sum = if k * epsilon < 1e-9 {
+        // At most k e^{k epsilon}.
+        k * libm::exp(k * epsilon)
+    } else {
+        libm::expm1(k * epsilon) / libm::expm1(epsilon)
+    };
+    sum * (1.0 + 1e-12 * (1.0 + k * epsilon))
+}
+
+pub(super) fn releases(
+    event: &Event,
+    adjacency: Adjacency,
+    records: u64,
+) -> Result<Vec<Release>, PldError> {
     let mut found = Found::default();
     found.add(event, 1, adjacency)?;
+    if records > 1 {
+        found = found.of_group(event, records)?;
+    }
     let mut out = found.others;
     if found.plain > 0.0 {
         // Gaussians compose exactly to one Gaussian: one step instead of many.
@@ -300,6 +394,7 @@ pub(super) fn releases(event: &Event, adjacency: Adjacency) -> Result<Vec<Releas
             Shape::Gaussian(noise)
             | Shape::Fixed(noise)
             | Shape::Laplace(noise)
+            | Shape::Truncated { noise, .. }
             | Shape::Allocated { noise, .. } => noise,
             Shape::Range(epsilon) | Shape::Response { epsilon, .. } => 1.0 / epsilon,
             Shape::DiscreteLaplace { parameter, shift } => 1.0 / (parameter * shift as f64),
@@ -325,6 +420,10 @@ pub(super) fn ln_above(releases: &[Release], delta: Option<f64>) -> f64 {
 pub(super) struct Direction {
     pub(super) poisson: Kind,
     pub(super) fixed: Kind,
+    /// Of a group: how many records P has alone, and Q.
+    pub(super) group: Option<(u64, u64)>,
+    /// Whether a record that contributes nothing is still sampled.
+    pub(super) keeps_places: bool,
 }
 
 /// The steps of a direction. Masses below `e^{ln_above}` may be put at infinity.
@@ -354,7 +453,12 @@ pub(super) fn steps(
                 // replaces is written in units of one.
                 let units = if kind == Kind::Replace { 2.0 } else { 1.0 };
                 let s = units * noise;
-                AnyPair::Normal(Pair { kind, q, s })
+                match direction.group {
+                    Some((plus, minus)) if q < 1.0 => {
+                        AnyPair::Mixture(Rc::new(Mixture::new(plus, minus, q, s)))
+                    }
+                    _ => AnyPair::Normal(Pair { kind, q, s }),
+                }
             }
             // The record that leaves the sample makes room for another one: the shift is of two clip norms, twice
             // the sensitivity where records come and go.
@@ -367,6 +471,24 @@ pub(super) fn steps(
                     s: 0.5 * noise,
                 }),
             },
+            Shape::Truncated { noise, overflow } => {
+                let normal = |kind, q, s| AnyPair::Normal(Pair { kind, q, s });
+                let kind = direction.poisson;
+                let (s, far) = match kind {
+                    Kind::Replace => (2.0 * noise, AnyPair::Fixed(FixedPair::new(q, noise))),
+                    // The record that is zeroed out keeps its place in the sample.
+                    _ if direction.keeps_places => {
+                        (noise, AnyPair::Fixed(FixedPair::new(q, 0.5 * noise)))
+                    }
+                    _ => (noise, normal(kind, q, 0.5 * noise)),
+                };
+                AnyPair::Truncated(Rc::new(Truncated {
+                    within: normal(kind, q, s),
+                    beyond: far,
+                    least: normal(kind, q * (1.0 - overflow) * (1.0 - 1e-15), s),
+                    overflow,
+                }))
+            }
             Shape::Allocated { noise, steps } => {
                 let added = direction.poisson == Kind::Add;
                 AnyPair::Points(Rc::new(allocation::points(noise, steps, added, ln_above)?))
