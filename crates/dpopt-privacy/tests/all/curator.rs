@@ -465,7 +465,7 @@ fn each_slice_has_a_cap_of_its_own() {
     assert!((squared(spend.event()) - 1.0).abs() < 1e-9);
     let settled = curator.settle().unwrap();
     assert!((squared(&settled) - 1.0).abs() < 1e-9);
-    let Event::ParallelComposed { events } = settled else {
+    let Event::ParallelComposed { events } = &settled else {
         panic!("{settled:?}")
     };
     let mut costs: Vec<f64> = events.iter().map(squared).collect();
