@@ -2,7 +2,7 @@
 
 use dpopt_oracle::query::{ChainProduct, HessianMatrix, HessianVector};
 use dpopt_oracle::{AskError, Mean};
-use dpopt_privacy::{Bound, NoiseMultiplier, Which};
+use dpopt_privacy::{Bound, ClipNorm, NoiseMultiplier, Which};
 
 use super::super::population::Population;
 use super::super::weighted::add_clipped;
@@ -68,7 +68,7 @@ impl<P: Population> SimulatedOracle<P> {
             let size = link.slice().len() as f64;
             let copies = self.draw(Which::Slice(link.slice()))?;
             // As in a protected run: the weight comes before the clip.
-            let radius = link.radius(of.direction).map_or(0.0, |radius| radius.get());
+            let radius = link.radius(of.direction).map_or(0.0, ClipNorm::get);
             let radius = radius.min(share * size);
             for (i, &copies) in copies.iter().enumerate() {
                 if copies == 0 || radius == 0.0 {
