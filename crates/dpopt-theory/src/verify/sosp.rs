@@ -30,7 +30,7 @@ const HESSIANS: HessianFacts = HessianFacts {
 };
 const MAX_STEPS: u64 = 100_000_000;
 /// Of recursive estimates, which pay for a way and not for the steps that are made on it.
-const MAX_RECURSIVE: u64 = 3_000_000;
+const MAX_RECURSIVE: u64 = 1_500_000;
 /// Slopes over the planned bound: from runs that are certified at the start to ramps that are left in no time.
 const RATIOS: (f64, f64) = (0.1, 3.0);
 
@@ -163,14 +163,14 @@ impl Experiment for RampExperiment {
             Axis::Records => half_decades(1e4, 7),
             Axis::Dimension => half_decades(10.0, 4),
             _ => (0..7)
-                .map(|k| 0.3 * 10f64.powf(f64::from(k) / 6.0))
+                .map(|k| 0.2 * 10f64.powf(f64::from(k) / 6.0))
                 .collect(),
         };
         Design::new(points)
             .with_members(effort.pick(8, 16))
             .with_seeds(match self.claim.axis {
-                Axis::Records => effort.pick(2, 6),
-                _ => effort.pick(4, 16),
+                Axis::Dimension => effort.pick(8, 24),
+                _ => effort.pick(2, 6),
             })
     }
 
