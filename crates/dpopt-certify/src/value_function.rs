@@ -101,7 +101,7 @@ impl<'a, S: Saddle + ?Sized> ValueFunction<'a, S> {
         if !positive(of.strong_concavity) || !(of.smooth_yy >= of.strong_concavity) {
             return Err(CertificateError::NotFinite("strong concavity"));
         }
-        if !of.smooth_yy.is_finite() || !(of.smooth_xy >= 0.0 && of.smooth_xy.is_finite()) {
+        if !(of.smooth_yy.is_finite() && of.smooth_xy >= 0.0 && of.smooth_xy.is_finite()) {
             return Err(CertificateError::NotFinite("smoothness"));
         }
         Ok(Self {

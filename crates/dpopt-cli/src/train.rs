@@ -6,6 +6,7 @@
 
 mod records;
 mod saddle;
+mod warnings;
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -47,12 +48,13 @@ use crate::population::PopulationArgs;
 use crate::progress::Progress;
 use crate::rescue::Rescue;
 use crate::source::Source;
-use crate::statement::{Statement, scientific};
+use crate::statement::Statement;
 use crate::summary::{Summary, Times};
 use crate::tell::{tell, warn};
 use crate::trace::Recorder;
 
 use records::{Reading, grouped_data, private_data};
+use warnings::warnings;
 
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
@@ -580,19 +582,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         _ if warned => Exit::Warned,
         _ => Exit::Done,
     })
-}
-
-fn warnings(delta: Delta, facts: &PublicFacts) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let share = 1.0 / facts.records as f64;
-    if delta.get() > share {
-        warnings.push(format!(
-            "--delta {} is above one over the number of records ({share:.3e}): a mechanism that \
-             publishes a random record would satisfy it",
-            scientific(delta)
-        ));
-    }
-    warnings
 }
 
 /// Plans for the largest epsilon that the ledger can pay, or nearly: what is left as the measure

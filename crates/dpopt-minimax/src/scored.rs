@@ -290,6 +290,9 @@ impl ScoredCertificatePlan {
 /// A lower bound on eigenvalues, or why there is none.
 type Curvature = Result<f64, OnlyFirstOrder>;
 
+/// Means of an objective of which no block is shortened.
+type WholeMeans<'a, S> = PrivateMean<'a, Joint<Scored<S>>>;
+
 /// Releases at one point.
 struct Releasing<'a, S> {
     objective: &'a S,
@@ -305,7 +308,7 @@ impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
         &self,
         scale: f64,
         curator: Curator,
-    ) -> Result<(PrivateMean<'a, Joint<Scored<S>>>, Vec<f64>), CertificateFailed> {
+    ) -> Result<(WholeMeans<'a, S>, Vec<f64>), CertificateFailed> {
         let none = BlockClips {
             x: f64::INFINITY,
             y: f64::INFINITY,

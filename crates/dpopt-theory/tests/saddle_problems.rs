@@ -227,11 +227,9 @@ fn the_experiment_of_the_paper_is_a_walk_of_noise() {
         hearing += walk(1.0) / seeds as f64;
         exact += problem.value(&x).0 / seeds as f64;
     }
-    println!(
-        "Phi: nothing {nothing:.4}, noise alone {deaf:.4}, noisy {hearing:.4}, exact {exact:.2e}"
-    );
-    assert!(exact < 0.05 * nothing);
-    assert!(deaf > nothing && hearing > nothing);
+    let found = format!("{nothing:.4}, {deaf:.4}, {hearing:.4}, {exact:.2e}");
+    assert!(exact < 0.05 * nothing, "{found}");
+    assert!(deaf > nothing && hearing > nothing, "{found}");
 }
 
 /// 9.12 of the notes: at those sizes a plan is refused, with the numbers. (The constants are those of [`CosineSaddle`], which are kinder than the
