@@ -40,8 +40,8 @@ fn check(count: u64) -> Result<(), AccountingError> {
 struct Grid {
     /// Cells of an interval of length epsilon.
     cells: usize,
-    /// `p_t` at the points.
-    p: Vec<f64>,
+    /// `p_t` and `1 - p_t` at the points.
+    p: Vec<(f64, f64)>,
     /// `e^g`.
     growth: f64,
 }
@@ -51,11 +51,9 @@ impl Grid {
         let g = range / cells as f64;
         let p = (0..=cells)
             .map(|a| {
-                // (e^{eps - t} - 1)/(e^{eps - t} - e^{-t})
-                let left = (cells - a) as f64 * g;
-                expm1(left) * exp(a as f64 * g) / expm1(range)
+                let (t, left) = (a as f64 * g, (cells - a) as f64 * g);
+                (expm1(left) * exp(t) / expm1(range), expm1(t) / expm1(range))
             })
-            .map(|p| p.clamp(0.0, 1.0))
             .collect();
         Self {
             cells,
@@ -69,11 +67,11 @@ impl Grid {
         let m = self.cells;
         let (mut low, mut high) = (0.0_f64, 0.0_f64);
         for a in 0..=m {
-            let p = self.p[a];
+            let (p, rest) = self.p[a];
             // x - t and x - t + epsilon.
-            low = low.max(p * lower[m - a] + (1.0 - p) * lower[2 * m - a]);
+            low = low.max(p * lower[m - a] + rest * lower[2 * m - a]);
             let (one, other) = (upper[m - a], upper[2 * m - a]);
-            let here = p * one + (1.0 - p) * other;
+            let here = p * one + rest * other;
             high = high.max(here);
             if a == m {
                 break;
@@ -81,9 +79,9 @@ impl Grid {
             // Between two points: each loss is spread to both. The share of the upper one is at most `growth` times that
             // of p's way from one end to the other.
             let (next, beyond) = (upper[m - a - 1], upper[2 * m - a - 1]);
-            let way = p - self.p[a + 1];
+            let way = p - self.p[a + 1].0;
             let (gain, far) = (next - one, beyond - other);
-            let slope = way * (other - one) + self.growth * (p * gain + (1.0 - p) * far);
+            let slope = way * (other - one) + self.growth * (p * gain + rest * far);
             let bend = self.growth * way * (far - gain);
             high = high.max(here + slope + bend);
             if bend < 0.0 {

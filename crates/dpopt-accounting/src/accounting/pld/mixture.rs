@@ -63,12 +63,13 @@ impl Side {
             slope += weight * j as f64 * (1.0 + more.max(0.0));
         }
         let none = self.0[0].0;
-        let value = if gain < -0.5 {
-            log(none + sum)
-        } else {
-            log1p(gain)
-        };
-        (value, slope / (none + sum))
+        if gain >= -0.5 {
+            return (log1p(gain), slope / (none + sum));
+        }
+        // Little is left of 1: it is summed itself.
+        let rest = self.0.iter().enumerate().skip(1);
+        let left: f64 = none + rest.map(|(j, (w, _))| w * exp(u(j as f64))).sum::<f64>();
+        (log(left), slope / left)
     }
 
     /// `sum_j w_j T(j)`.
