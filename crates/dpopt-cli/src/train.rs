@@ -367,7 +367,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             Chosen::saddle(wanted.solver, plan, args.solver)
         }
         (Some(Shared::Open(file)), None) if start.is_some() => {
-            choose_what_fits(args, &fit, &facts, delta, file)?
+            choose_what_fits((&args.how, args.solver), &fit, &facts, delta, file)?
         }
         (_, epsilon) => {
             let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;

@@ -3,8 +3,8 @@
 use dpopt::nonconvex::{Budget, PublicFacts};
 use dpopt::privacy::{Delta, Epsilon, Ledger, LedgerError};
 
-use super::TrainArgs;
-use crate::choose::Chosen;
+use crate::args::SolverArg;
+use crate::choose::{ChooseArgs, Chosen};
 use crate::error::CliError;
 use crate::fit::Fit;
 
@@ -15,7 +15,7 @@ const TRIES: u32 = 90;
 /// of its filter states it, and where the solver's releases cost more in that measure, less by
 /// steps of 2 %.
 pub(super) fn choose_what_fits(
-    args: &TrainArgs,
+    (how, solver): (&ChooseArgs, SolverArg),
     fit: &Fit,
     facts: &PublicFacts,
     delta: Delta,
@@ -30,7 +30,7 @@ pub(super) fn choose_what_fits(
     let mut tries = 0;
     loop {
         let budget = Budget { epsilon, delta };
-        let chosen = args.how.choose(args.solver, fit, facts, &budget)?;
+        let chosen = how.choose(solver, fit, facts, &budget)?;
         match ledger.can_pay(chosen.plan.spend().event()) {
             Ok(()) => return Ok(chosen),
             Err(LedgerError::Exhausted { .. }) if tries < TRIES => {
