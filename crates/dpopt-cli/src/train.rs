@@ -5,6 +5,7 @@
 //! anything released. After the run the model is written first, then each file by itself.
 
 mod records;
+mod resume;
 mod saddle;
 mod warnings;
 
@@ -18,9 +19,7 @@ use dpopt::data::tabular::Groups;
 use dpopt::linalg::norm;
 use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
 use dpopt::oracle::PrivateData;
-use dpopt::privacy::{
-    Adjacency, Checkpoint, Curator, Delta, Epsilon, Event, Guarantee, Ledger, LedgerError,
-};
+use dpopt::privacy::{Adjacency, Checkpoint, Curator, Delta, Epsilon, Event, Guarantee};
 
 use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
@@ -54,6 +53,7 @@ use crate::tell::{tell, warn};
 use crate::trace::Recorder;
 
 use records::{Reading, grouped_data, private_data};
+use resume::choose_what_fits;
 use warnings::warnings;
 
 /// The budget of a run where nothing else is asked for.
@@ -66,8 +66,6 @@ const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, cate
 /// What is said of a run on one.
 const DRAFT_ACCEPTED: &str = "the schema is a draft that was read from the records: the guarantee does not cover what its ranges, \
                               categories and label values tell of them, and model.json has them";
-/// Steps of 2 % that a resumed plan may go down by: to a sixth of what is left. A tuned constant.
-const TRIES: u32 = 90;
 
 /// Flags of `dpopt train`.
 #[derive(Debug, Args)]
@@ -374,7 +372,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             Chosen::saddle(wanted.solver, plan, args.solver)
         }
         (Some(Shared::Open(file)), None) if start.is_some() => {
-            choose_what_fits(args, &fit, &facts, delta, file)?
+            choose_what_fits((&args.how, args.solver), &fit, &facts, delta, file)?
         }
         (_, epsilon) => {
             let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
@@ -582,37 +580,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         _ if warned => Exit::Warned,
         _ => Exit::Done,
     })
-}
-
-/// Plans for the largest epsilon that the ledger can pay, or nearly: what is left as the measure
-/// of its filter states it, and where the solver's releases cost more in that measure, less by
-/// steps of 2 %.
-fn choose_what_fits(
-    args: &TrainArgs,
-    fit: &Fit,
-    facts: &PublicFacts,
-    delta: Delta,
-    ledger: &mut Ledger,
-) -> Result<Chosen, CliError> {
-    let state = ledger.state().map_err(CliError::Ledger)?;
-    // Rounded down by more than the accountants' rounding up.
-    let left = ledger.epsilon_left(&state) * (1.0 - 1e-6);
-    let Ok(mut epsilon) = Epsilon::new(left) else {
-        return Err(CliError::flag("--resume", "the ledger has nothing left"));
-    };
-    let mut tries = 0;
-    loop {
-        let budget = Budget { epsilon, delta };
-        let chosen = args.how.choose(args.solver, fit, facts, &budget)?;
-        match ledger.can_pay(chosen.plan.spend().event()) {
-            Ok(()) => return Ok(chosen),
-            Err(LedgerError::Exhausted { .. }) if tries < TRIES => {
-                tries += 1;
-                epsilon = Epsilon::new(epsilon.get() * 0.98)?;
-            }
-            Err(error) => return Err(CliError::from_ledger(error)),
-        }
-    }
 }
 
 /// What is run, beside the data.
