@@ -161,7 +161,9 @@ impl Experiment for RampExperiment {
         let points = match self.claim.axis {
             Axis::Records if self.twin == Twin::AddedMus => half_decades(1e6, 5),
             Axis::Records => half_decades(1e4, 7),
-            Axis::Dimension => half_decades(10.0, 4),
+            Axis::Dimension => (0..7)
+                .map(|k| (10.0 * 10f64.powf(0.25 * f64::from(k))).round())
+                .collect(),
             _ => (0..7)
                 .map(|k| 0.2 * 10f64.powf(f64::from(k) / 6.0))
                 .collect(),
@@ -169,7 +171,7 @@ impl Experiment for RampExperiment {
         Design::new(points)
             .with_members(effort.pick(8, 16))
             .with_seeds(match self.claim.axis {
-                Axis::Dimension => effort.pick(8, 24),
+                Axis::Dimension => effort.pick(4, 16),
                 _ => effort.pick(2, 6),
             })
     }
