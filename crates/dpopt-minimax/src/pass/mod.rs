@@ -2,6 +2,7 @@
 //!
 //! Xu et al. (arXiv 2602.01339), the population version, repaired: `docs/theory/rgda-pass.md` has the theorem.
 
+mod estimate;
 mod period;
 mod plan;
 mod schedule;
@@ -15,32 +16,9 @@ use dpopt_solver::{BoundSense, BoundedQuantity};
 
 use crate::solver::SaddleSolver;
 
+pub use estimate::PassEstimate;
 pub use plan::{RgdaPassPlan, RgdaPassSettings};
 pub use schedule::RgdaPassSchedule;
-
-/// How estimates are made of anchors and changes, each on records that were never read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PassEstimate {
-    /// Changes with noise of their own: the noise of a period adds up.
-    Chain,
-    /// Changes under prefix-sum noise of this kind.
-    Prefix(PrefixKind),
-    /// Changes from an ancestor in a tree of points: the noise of as many of them adds up as the tree is deep.
-    Rounds,
-}
-
-impl PassEstimate {
-    /// The name of the solver.
-    #[must_use]
-    pub fn solver(self) -> &'static str {
-        match self {
-            Self::Chain => "rgda-chain",
-            Self::Prefix(_) => "rgda-prefix",
-            Self::Rounds => "rgda-rounds",
-        }
-    }
-}
 
 macro_rules! pass {
     ($estimate:expr, $name:literal, $summary:literal, $paper:literal) => {

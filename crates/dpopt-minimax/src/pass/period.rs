@@ -2,7 +2,7 @@
 
 use dpopt_privacy::{Participation, PrefixError, PrefixKind, PrefixNoise};
 
-use super::PassEstimate;
+use super::estimate::PassEstimate;
 
 /// Over a period of q steps of x: N = q (K + 1) releases, the first of them an anchor.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,7 +7,7 @@ use dpopt_solver::{
     Unit, Walk,
 };
 
-use super::PassEstimate;
+use super::estimate::PassEstimate;
 use super::schedule::{Reserved, RgdaPassSchedule};
 use super::search::{Search, Shape};
 use super::walk::Pass;
@@ -252,6 +252,7 @@ impl RgdaPassPlan {
         &self.settings
     }
 
+    #[cfg(test)]
     pub(super) fn reserved(&self) -> Option<&Reserved> {
         self.certificate.as_ref()
     }
@@ -337,8 +338,15 @@ impl Plan for RgdaPassPlan {
             before: of.before,
         };
         let joint = self.facts.joint(of.scale);
+        let failure = self.settings.failure;
+        let reserved = self.certificate.as_ref().map(|kept| (kept, failure));
         let place = Place::new(&self.facts, self.facts.blocks(of.scale), ascent, start)?;
-        Ok(Box::new(Pass::new(self, place, of.estimates(&joint)?)))
+        Ok(Box::new(Pass::new(
+            &self.facts,
+            (of, reserved),
+            place,
+            of.estimates(&joint)?,
+        )))
     }
 
     /// The theorem is about runs that make all steps; a certificate about its point.

@@ -7,9 +7,8 @@ use dpopt_oracle::{
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Participation, PrefixKind, Spend};
 use dpopt_solver::{PlanError, PublicFacts};
 
-use super::PassEstimate;
+use super::estimate::{Estimates, PassEstimate};
 use super::period::depth;
-use super::walk::Estimates;
 use crate::certificate::CertificateNoise;
 
 /// What a [`RgdaPassPlan`] does.

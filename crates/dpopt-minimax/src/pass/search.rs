@@ -2,7 +2,7 @@
 
 use dpopt_solver::search::whole;
 
-use super::PassEstimate;
+use super::estimate::PassEstimate;
 use super::period::Period;
 use crate::blocks::{Numbers, scales};
 use crate::facts::SaddleFacts;

@@ -1,48 +1,24 @@
 //! The run of a pass.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{AskError, Oracle, PrefixRecursive, Recursive, StepKind, Tracked, TreeRounds};
+use dpopt_oracle::{AskError, Oracle, StepKind};
 use dpopt_privacy::Slice;
 use dpopt_solver::{
     Asked, Closing, ReleaseKind, ReleasedNorm, SecondOrderTargets, Stop, Walk, in_stock,
 };
 
-use super::plan::RgdaPassPlan;
+use super::estimate::Estimates;
+use super::schedule::{Reserved, RgdaPassSchedule};
 use crate::certificate::saddle_certificate_unread;
+use crate::facts::SaddleFacts;
 use crate::place::{Moved, Place};
-
-/// The estimate that a pass walks on.
-pub(super) enum Estimates {
-    Chain(Recursive),
-    Prefix(PrefixRecursive),
-    Rounds(TreeRounds),
-}
-
-impl Estimates {
-    fn begin_phase(&mut self) {
-        match self {
-            Self::Chain(all) => all.begin_phase(),
-            Self::Prefix(all) => all.begin_phase(),
-            Self::Rounds(all) => all.begin_phase(),
-        }
-    }
-
-    fn estimate(
-        &mut self,
-        oracle: &mut dyn Oracle,
-        point: &[f64],
-    ) -> Result<Tracked<'_>, AskError> {
-        match self {
-            Self::Chain(all) => all.estimate(oracle, point),
-            Self::Prefix(all) => all.estimate(oracle, point),
-            Self::Rounds(all) => all.estimate(oracle, point),
-        }
-    }
-}
 
 /// A run on its way. All of it is public.
 pub(super) struct Pass<'a> {
-    plan: &'a RgdaPassPlan,
+    facts: &'a SaddleFacts,
+    schedule: &'a RgdaPassSchedule,
+    /// What is kept for a certificate, and the probability with which it may be false.
+    reserved: Option<(&'a Reserved, f64)>,
     place: Place,
     estimates: Estimates,
     /// Steps of x.
@@ -61,9 +37,16 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(plan: &'a RgdaPassPlan, place: Place, estimates: Estimates) -> Self {
+    pub(super) fn new(
+        facts: &'a SaddleFacts,
+        (schedule, reserved): (&'a RgdaPassSchedule, Option<(&'a Reserved, f64)>),
+        place: Place,
+        estimates: Estimates,
+    ) -> Self {
         Self {
-            plan,
+            facts,
+            schedule,
+            reserved,
             place,
             estimates,
             outer: 0,
@@ -80,7 +63,7 @@ impl<'a> Pass<'a> {
     fn leave(&mut self, gradient: &[f64]) {
         let slope = self.place.x_part(gradient);
         let length = norm(slope);
-        let wanted = match self.plan.reserved() {
+        let wanted = match self.reserved {
             None => self.drawn == Some(self.outer),
             Some(_) => length < self.shortest,
         };
@@ -88,7 +71,7 @@ impl<'a> Pass<'a> {
             self.shortest = length;
             self.output = Some(self.place.at().to_vec());
         }
-        let of = self.plan.schedule();
+        let of = self.schedule;
         // An estimate of zero points nowhere.
         if length > 0.0 {
             self.place.step(-of.length / length, slope);
@@ -103,10 +86,10 @@ impl<'a> Pass<'a> {
 impl Walk for Pass<'_> {
     fn ask(&mut self, _: u64, _: &[f64], oracle: &mut dyn Oracle) -> Result<Asked<'_>, AskError> {
         if self.drawn.is_none() {
-            let steps = self.plan.schedule().steps();
+            let steps = self.schedule.steps();
             self.drawn = Some(oracle.books().draw_index(steps));
             // First, so that no step can read them.
-            if let Some(kept) = self.plan.reserved() {
+            if let Some((kept, _)) = self.reserved {
                 self.kept = Some(oracle.books().take_slice(kept.records)?);
             }
         }
@@ -137,7 +120,7 @@ impl Walk for Pass<'_> {
     }
 
     fn finished(&self) -> bool {
-        self.outer >= self.plan.schedule().steps()
+        self.outer >= self.schedule.steps()
     }
 
     /// The certificate, where one is planned, on the records that were kept for it.
@@ -146,15 +129,15 @@ impl Walk for Pass<'_> {
             return Ok(Closing::default());
         };
         let mut closing = Closing::at(point);
-        let (Some(planned), Some(kept), Some(point)) =
-            (self.plan.reserved(), &self.kept, &closing.point)
+        let (Some((planned, failure)), Some(kept), Some(point)) =
+            (self.reserved, &self.kept, &closing.point)
         else {
             return Ok(closing);
         };
-        let (facts, failure) = (self.plan.saddle(), self.plan.settings().failure);
+        let facts = self.facts;
         let found = saddle_certificate_unread(
             facts,
-            self.plan.schedule().scale,
+            self.schedule.scale,
             point,
             (&planned.noise, failure),
             (kept, oracle),
