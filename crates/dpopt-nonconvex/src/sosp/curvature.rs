@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_solver::{CurvatureBy, Episode, EpisodeTerms, PublicFacts, SecondOrderTargets};
 
-use super::level::Problem;
+use super::problem::Problem;
 use crate::saddle::escape_falls;
 
 /// h/lambda to try: what is left of lambda when the noise of the Hessian is taken from it.
-const LEFT: [f64; 9] = [0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
+pub(super) const LEFT: [f64; 9] = [0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 /// The same of an episode's exits.
 const LEFT_BY_EPISODES: [f64; 7] = [0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7];
 /// Up to so many times L1 of C_F no episode costs less than a Hessian: sqrt 2 C_F/(L1 (1 - theta)) against 20 and more.

@@ -1,12 +1,11 @@
 //! The dearest run to a certificate, and the cheapest way to make one.
 
 use dpopt_solver::search::geometric;
-use dpopt_solver::{
-    CurvatureBy, Episode, HessianFacts, PublicFacts, SecondOrderTargets, normal_reach,
-};
+use dpopt_solver::{Episode, PublicFacts, SecondOrderTargets, normal_reach};
 use serde::Serialize;
 
 use super::curvature::{Episodes, Escape, Told};
+use super::problem::Problem;
 use crate::saddle::escape_length;
 
 /// Share eps of the first-order decrease that pays for <g, e>. A choice: what it costs is below 1 % of a plan.
@@ -21,80 +20,6 @@ const LENGTHS: [f64; 8] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08, 0.04];
 const RATIOS: [f64; 6] = [0.5, 0.7, 1.0, 1.4, 2.0, 2.8];
 /// alpha - alpha_B in standard deviations of the norm beyond the margin, to try.
 const BEYOND: [f64; 3] = [0.0, 1.0, 2.0];
-/// h/lambda to try: what is left of lambda when the noise of the Hessian is taken from it.
-pub(super) const LEFT: [f64; 9] = [0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
-
-/// What the cost of a level hangs on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Problem<'a> {
-    pub(super) facts: &'a PublicFacts,
-    pub(super) hessian: &'a HessianFacts,
-    pub(super) by: CurvatureBy,
-    /// Most gradient releases.
-    pub(super) most_steps: u64,
-    /// With what probability a certificate of this level may be false.
-    pub(super) false_certificate: f64,
-    /// With what probability a run may cost more than [`SospLevel::cost`] or end in no certificate, beside that.
-    pub(super) failure: f64,
-    pub(super) estimates: Estimates,
-    pub(super) steps: Steps,
-    /// Whether the cost of the level is part of a claim, and not of a run that goes on for as long as it can.
-    pub(super) claimed: bool,
-}
-
-/// Where the lengths of steps come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Steps {
-    /// From L1 and rho.
-    #[default]
-    Planned,
-    /// From released changes of values: half as far each time until F is seen to fall. L1 and rho may be infinite. Estimates are fresh, and
-    /// nothing is stated before the run; what it certifies is as good.
-    Measured,
-}
-
-/// Of which kind the estimates of the gradient are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Estimates {
-    /// Whichever promises more for the budget, and the same after the first certificate.
-    #[default]
-    Cheaper,
-    /// A fresh gradient at each step.
-    Fresh,
-    /// Spider: an anchor, and the changes since.
-    Recursive,
-}
-
-impl Problem<'_> {
-    /// z of a Hessian after which the bend h of a saddle is at least `left` lambda, with so many deviations between; none where rounding
-    /// leaves no room for noise.
-    pub(super) fn hessian_multiplier(
-        &self,
-        targets: SecondOrderTargets,
-        left: f64,
-        deviations: f64,
-    ) -> Option<f64> {
-        let lambda = targets.curvature;
-        let (dim, frobenius) = (self.facts.dim, self.hessian.frobenius);
-        let rounding = PublicFacts::rounding(frobenius, dim * (dim + 1) / 2)
-            // Of the eigenvalue iteration.
-            + 16.0 * (dim * dim) as f64 * f64::EPSILON * (frobenius + lambda);
-        let std = ((1.0 - left) * lambda - 2.0 * rounding) / deviations;
-        (std > 0.0).then(|| std / self.facts.noise_std(frobenius, 1.0))
-    }
-
-    /// d sigma^2/alpha^2 so small that the sign of a curvature step costs next to nothing.
-    fn least_share(&self, targets: SecondOrderTargets) -> f64 {
-        let scale = self.hessian.lipschitz * targets.gradient;
-        let noise = targets.curvature * targets.curvature / (300.0 * scale);
-        // Lower than that no multiplier is in range.
-        (self.facts.dim as f64 * noise * noise).clamp(1e-18, 1e-5)
-    }
-}
 
 /// How a second-order certificate of one size is looked for: everything fixed, from public facts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

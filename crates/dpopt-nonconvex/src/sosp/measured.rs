@@ -6,7 +6,8 @@ use dpopt_oracle::{AskError, Oracle};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{PublicFacts, SecondOrderTargets, normal_reach, paid};
 
-use super::level::{Problem, SospLevel};
+use super::level::SospLevel;
+use super::problem::Problem;
 
 /// What the budget of a level is thought to pay for: gradients, trials of each step, norms and Hessians. Choices; nothing is claimed of a walk.
 const GRADIENTS: f64 = 100.0;

@@ -5,11 +5,13 @@ mod level;
 mod measured;
 mod plan;
 mod planner;
+mod problem;
 mod spider;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-pub use level::{Estimates, SospLevel, SospSpider, Steps};
+pub use level::{SospLevel, SospSpider};
 pub use plan::SOSP;
 pub use planner::{SospPlan, SospSettings};
+pub use problem::{Estimates, Steps};

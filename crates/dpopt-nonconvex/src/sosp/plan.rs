@@ -6,8 +6,9 @@ use dpopt_solver::{
     Unit, Value, Walk,
 };
 
-use super::level::{SospLevel, SospSpider, Steps};
+use super::level::{SospLevel, SospSpider};
 use super::planner::{NAME, SospPlan, SospSettings};
+use super::problem::Steps;
 use super::walk::SospWalk;
 
 /// Second-order stationary points on all records.

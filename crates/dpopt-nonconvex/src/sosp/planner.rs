@@ -8,7 +8,8 @@ use dpopt_solver::{
     PublicFacts, SecondOrderTargets, Terms,
 };
 
-use super::level::{Estimates, Problem, SospLevel, Steps, fresh};
+use super::level::{SospLevel, fresh};
+use super::problem::{Estimates, Problem, Steps};
 use super::{measured, spider};
 
 pub(super) const NAME: &str = "sosp";

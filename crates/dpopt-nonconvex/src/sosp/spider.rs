@@ -3,7 +3,9 @@
 use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_solver::{PublicFacts, SecondOrderTargets, normal_reach};
 
-use super::level::{LEFT, Problem, SospLevel, SospSpider};
+use super::curvature::LEFT;
+use super::level::{SospLevel, SospSpider};
+use super::problem::Problem;
 use crate::saddle::{escape_falls, escape_length};
 
 /// gamma/alpha to try.
