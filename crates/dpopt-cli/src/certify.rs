@@ -164,8 +164,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         // What the least eigenvalue is, a whole Hessian tells alone.
         None => {
             let widest = SecondOrderTargets::widest(facts.lipschitz, facts.smoothness);
-            let plan =
-                SecondOrderPlan::with_hessian(&facts, frobenius, mu, args.failure, widest);
+            let plan = SecondOrderPlan::with_hessian(&facts, frobenius, mu, args.failure, widest);
             plan.map_err(without_target)?
         }
     };

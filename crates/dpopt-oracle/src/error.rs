@@ -52,7 +52,9 @@ pub enum AskError {
         to: &'static str,
     },
     /// A release came with another noise than what is made of it was planned for.
-    #[error("a release came with noise of deviation {found:.6e}, and was planned for {planned:.6e}")]
+    #[error(
+        "a release came with noise of deviation {found:.6e}, and was planned for {planned:.6e}"
+    )]
     OtherNoise {
         /// The deviation that was planned for.
         planned: f64,

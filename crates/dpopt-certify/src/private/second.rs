@@ -205,7 +205,13 @@ impl SecondOrderPlan {
         targets: SecondOrderTargets,
         columns: usize,
     ) -> Result<Self, PrivateCertificateError> {
-        Self::of(facts, (frobenius, Some(columns)), mu, (failure, false), targets)
+        Self::of(
+            facts,
+            (frobenius, Some(columns)),
+            mu,
+            (failure, false),
+            targets,
+        )
     }
 
     fn of(

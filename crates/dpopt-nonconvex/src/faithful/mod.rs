@@ -9,7 +9,7 @@ mod tests;
 mod trace;
 mod walk;
 
-pub use episodes::{CentredEpisode, CentredEnd};
+pub use episodes::{CentredEnd, CentredEpisode};
 pub use planner::{FaithfulPlan, FaithfulSettings};
 pub use schedule::FaithfulSchedule;
 pub use trace::FaithfulOutcome;

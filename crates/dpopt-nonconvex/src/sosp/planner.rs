@@ -8,6 +8,7 @@ use dpopt_solver::{
     PublicFacts, SecondOrderTargets, Terms,
 };
 
+use super::curvature::hidden;
 use super::level::{Estimates, Problem, SospLevel, Steps, fresh};
 use super::{measured, spider};
 
@@ -124,7 +125,8 @@ impl SospPlan {
     /// The plan.
     ///
     /// # Errors
-    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something; [`PlanError::TooFewSteps`];
+    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something; [`PlanError::NoEpisode`] where
+    /// no budget does, for rounding; [`PlanError::TooFewSteps`];
     /// [`PlanError::TooManyDimensions`] of whole Hessians; [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
     pub fn new(
         facts: &PublicFacts,
@@ -395,6 +397,15 @@ fn uncertifiable(
                 solver: NAME,
                 needed: level.most_steps,
                 most: of.most_steps,
+            };
+        }
+        if let Some(missed) = hidden(of, targets) {
+            return PlanError::NoEpisode {
+                solver: NAME,
+                curvature: targets.curvature,
+                smoothness: of.facts.smoothness,
+                dim: of.facts.dim,
+                missed,
             };
         }
     }

@@ -11,7 +11,7 @@ const GAPS: (f64, f64, i32) = (-3.4, 0.5, 8);
 /// So often the search goes on around the best, half as far apart.
 const FINER: u32 = 3;
 /// Over what is asked of the curvature of an exit, so that rounding fits between.
-const ROOM: [f64; 3] = [1e-6, 1e-3, 0.03];
+const ROOM: [f64; 5] = [1e-6, 1e-3, 0.03, 0.2, 0.6];
 /// More than one where lattices could hide a saddle for the length of one.
 const BLOCKS: [f64; 10] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0];
 /// Steps beyond which no episode is of use.
