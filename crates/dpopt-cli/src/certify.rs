@@ -8,7 +8,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use dpopt::certify::{Interval, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets};
+use dpopt::certify::{
+    Interval, PrivateCertificateError, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets,
+};
 use dpopt::data::formats::Format;
 use dpopt::nonconvex::{Access, PublicFacts, Stop};
 use dpopt::oracle::{EstimatorError, Glm, PrivateData, PrivateMean, TwiceDifferentiable};
@@ -91,7 +93,7 @@ struct Json<'a> {
     targets: Option<SecondOrderTargets>,
     failure: f64,
     gradient_norm: Interval,
-    /// None where the gradient norm was not certified: then nothing was spent on it.
+    /// None where the gradient norm was not certified: then nothing was spent on it. An end is null where nothing is known of it.
     least_eigenvalue: Option<Interval>,
     loss: LossName,
     dim: usize,
@@ -155,13 +157,17 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         gradient,
         curvature,
     });
-    let plan = SecondOrderPlan::new(
-        &facts,
-        clip(constants.hessian_frobenius)?,
-        gdp::mu_for(args.epsilon, args.delta)?,
-        args.failure,
-        targets.unwrap_or_else(|| SecondOrderTargets::widest(facts.lipschitz, facts.smoothness)),
-    )?;
+    let frobenius = clip(constants.hessian_frobenius)?;
+    let mu = gdp::mu_for(args.epsilon, args.delta)?;
+    let plan = match targets {
+        Some(targets) => SecondOrderPlan::new(&facts, frobenius, mu, args.failure, targets)?,
+        // What the least eigenvalue is, a whole Hessian tells alone.
+        None => {
+            let widest = SecondOrderTargets::widest(facts.lipschitz, facts.smoothness);
+            let plan = SecondOrderPlan::with_hessian(&facts, frobenius, mu, args.failure, widest);
+            plan.map_err(without_target)?
+        }
+    };
     let mut curator = Curator::protected(adjacency)?;
     if let Some(ledger) = ledger {
         let file = ledger.open(Access::FullBatch, plan.spend().event())?;
@@ -228,6 +234,19 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         return Err(CliError::AfterRun(troubles));
     }
     printed
+}
+
+/// In many dimensions curvature is told for a target, and not as a number.
+fn without_target(error: PrivateCertificateError) -> CliError {
+    match error {
+        PrivateCertificateError::TooManyDimensions { .. } => CliError::flag(
+            "--curvature",
+            format!(
+                "needed: {error}, and products with it tell only whether a given curvature is there (with --gradient)"
+            ),
+        ),
+        error => error.into(),
+    }
 }
 
 /// Releases and settles: what was found, and how the settling went.
@@ -316,9 +335,8 @@ fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> St
     let _ = match &found.curvature {
         Some(at) => writeln!(
             text,
-            "Curvature  the least eigenvalue of the Hessian is between {:.4e} and {:.4e}{}",
-            at.low,
-            at.high,
+            "Curvature  the least eigenvalue of the Hessian is {}{}",
+            range(at),
             if at.high < 0.0 {
                 ": the point is no local minimum"
             } else {
@@ -327,7 +345,11 @@ fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> St
         ),
         None => writeln!(
             text,
-            "Curvature  not asked for, and not paid for: the gradient norm was not certified"
+            "Curvature  not asked for, and not paid for: {}",
+            match found.clipped {
+                true => "records' Hessians may be larger than was planned for",
+                false => "the gradient norm was not certified",
+            }
         ),
     };
     let of = if privacy.adjacency.record_count_is_public() {
@@ -356,6 +378,16 @@ fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> St
     let cost = "This is the cost of the certificate alone. What the model cost on the same records comes on top of it.";
     paragraphs(&mut text, &[cost.to_owned()]);
     text
+}
+
+/// Under add-remove ends may be infinite.
+fn range(at: &Interval) -> String {
+    match (at.low.is_finite(), at.high.is_finite()) {
+        (true, true) => format!("between {:.4e} and {:.4e}", at.low, at.high),
+        (true, false) => format!("at least {:.4e}", at.low),
+        (false, true) => format!("at most {:.4e}", at.high),
+        (false, false) => "not known: nothing follows from what was released".to_owned(),
+    }
 }
 
 /// Adds these, wrapped.

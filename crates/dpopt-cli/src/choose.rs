@@ -596,7 +596,7 @@ fn listed(which: impl Fn(&Solver) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use dpopt::linalg::Design;
-    use dpopt::nonconvex::{GlmRun, NoObserver, SospPlan, SospSettings, solver};
+    use dpopt::nonconvex::{Estimates, GlmRun, NoObserver, SospPlan, SospSettings, solver};
     use dpopt::oracle::{Convexity, Glm, PrivateData};
     use dpopt::privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
@@ -642,10 +642,12 @@ mod tests {
             lipschitz: 1.0,
             frobenius: 1_000.0,
         };
-        let settings = SospSettings::new(1_000).with_targets(SecondOrderTargets {
-            gradient: 0.05,
-            curvature: 300.0,
-        });
+        let settings = SospSettings::new(1_000)
+            .with_targets(SecondOrderTargets {
+                gradient: 0.05,
+                curvature: 300.0,
+            })
+            .with_estimates(Estimates::Fresh);
         let plan = SospPlan::new(&facts, &hessian, &budget, settings).unwrap();
         let run = GlmRun::new(&data, Glm::Logistic, Curator::simulated(adjacency, 3));
         let (outcome, _) = run.run(&plan, &mut NoObserver).unwrap();

@@ -51,6 +51,16 @@ pub enum AskError {
         /// What was asked for.
         to: &'static str,
     },
+    /// A release came with another noise than what is made of it was planned for.
+    #[error(
+        "a release came with noise of deviation {found:.6e}, and was planned for {planned:.6e}"
+    )]
+    OtherNoise {
+        /// The deviation that was planned for.
+        planned: f64,
+        /// That of the release.
+        found: f64,
+    },
 }
 
 macro_rules! through_refused {

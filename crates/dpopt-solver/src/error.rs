@@ -141,6 +141,24 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// No episode of products with the Hessian tells so little curvature in so many dimensions, whatever it may cost.
+    #[error(
+        "{solver}: no products with the Hessian tell curvatures of -{curvature:.4e} from none in {dim} dimensions but with probability \
+         {missed:.1e}, with Hessians of up to {smoothness:.4e}: the rounding of releases may hide them, whatever the budget; a larger curvature \
+         or probability would help"
+    )]
+    NoEpisode {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// lambda.
+        curvature: f64,
+        /// L1.
+        smoothness: f64,
+        /// d.
+        dim: usize,
+        /// p, the largest that any of its episodes may have.
+        missed: f64,
+    },
     /// One pass over so few records ends in no second-order certificate as tight as was asked for, or in none that says something.
     #[error(
         "{solver} has no plan for these facts that ends in a certificate of a gradient of at most {gradient:.4} and a least eigenvalue of \

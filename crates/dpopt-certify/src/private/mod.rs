@@ -107,7 +107,7 @@ pub enum PrivateCertificateError {
         "to tell curvatures of -{curvature:.4e} by products with the Hessian costs {cost:.4e} of squared mu, and there is {budget:.4e}: more records (now {records}) would help"
     )]
     DearEpisode {
-        /// What the cheapest costs; infinite where there is none.
+        /// What the cheapest costs.
         cost: f64,
         /// mu^2.
         budget: f64,
@@ -115,6 +115,22 @@ pub enum PrivateCertificateError {
         curvature: f64,
         /// n.
         records: u64,
+    },
+    /// No episode of products with the Hessian tells so little curvature in so many dimensions, whatever it may cost.
+    #[error(
+        "no products with the Hessian tell curvatures of -{curvature:.4e} from none in {dim} dimensions but with probability {missed:.1e}, with \
+         Hessians of up to {smoothness:.4e}: the rounding of releases may hide them; more records would not help, but larger curvatures \
+         or a larger probability would"
+    )]
+    NoEpisode {
+        /// lambda.
+        curvature: f64,
+        /// L1.
+        smoothness: f64,
+        /// d.
+        dim: usize,
+        /// p.
+        missed: f64,
     },
     /// Nothing could be certified: what is added to the released number is no smaller than what it may come to.
     #[error(

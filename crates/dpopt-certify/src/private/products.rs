@@ -45,11 +45,19 @@ pub(super) fn cheapest(
             best = Some((episode, cost));
         }
     }
-    best.ok_or(PrivateCertificateError::DearEpisode {
-        cost: dearest,
-        budget: most,
-        curvature,
-        records: facts.records,
+    best.ok_or(match dearest.is_finite() {
+        true => PrivateCertificateError::DearEpisode {
+            cost: dearest,
+            budget: most,
+            curvature,
+            records: facts.records,
+        },
+        false => PrivateCertificateError::NoEpisode {
+            curvature,
+            smoothness: facts.smoothness,
+            dim: facts.dim,
+            missed: terms.missed,
+        },
     })
 }
 

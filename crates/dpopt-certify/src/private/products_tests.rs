@@ -27,19 +27,23 @@ fn plan(adjacency: Adjacency, mu: f64) -> Result<SecondOrderPlan, PrivateCertifi
 }
 
 /// Rows e_1, with labels of both signs and this size: at 0 the mean gradient is zero, and the Hessian (1 - y^2) e^(-y^2/2) e_1 e_1'.
-fn records(size: f32) -> PrivateData {
+fn records(size: f32, count: u64, declared: Option<u64>) -> PrivateData {
     let mut rows = Design::sparse(DIM).unwrap();
-    for _ in 0..RECORDS {
+    for _ in 0..count {
         rows.push_row(&[(0, 1.0)]).unwrap();
     }
-    let labels = (0..RECORDS).map(|i| if i % 2 == 0 { size } else { -size });
+    let labels = (0..count).map(|i| if i % 2 == 0 { size } else { -size });
     let norm = ClipNorm::new(1.0).unwrap();
-    PrivateData::made_up(rows, labels.collect(), norm, Adjacency::ReplaceOne, None).unwrap()
+    let adjacency = match declared {
+        Some(_) => Adjacency::AddRemove,
+        None => Adjacency::ReplaceOne,
+    };
+    PrivateData::made_up(rows, labels.collect(), norm, adjacency, declared).unwrap()
 }
 
 fn certified(size: f32, seed: u64) -> (SecondOrderCertificate, f64, f64) {
     let plan = plan(Adjacency::ReplaceOne, MU).unwrap();
-    let data = records(size);
+    let data = records(size, RECORDS, None);
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, seed);
     curator.reserve(&plan.spend()).unwrap();
     let mut mean = PrivateMean::new(&data, LOSS, curator).unwrap();
@@ -100,4 +104,111 @@ fn plans_say_what_tells_curvature() {
         let plan = SecondOrderPlan::new(&few, clip, Mu::new(100.0).unwrap(), 0.05, TARGETS);
         assert_eq!(plan.unwrap().episode().is_some(), episodes, "{frobenius}");
     }
+}
+
+/// Three times as many records as were declared: with curvatures of 1, of which the mean has 3, which is above L1, an episode leaves along a
+/// direction that is curved upwards. Nothing may be said of an end below zero. With curvatures of 0 it certifies as elsewhere.
+#[test]
+fn more_records_than_declared_make_no_saddle() {
+    let declared = RECORDS / 2;
+    let facts = PublicFacts {
+        records: declared,
+        ..facts(Adjacency::AddRemove)
+    };
+    let mu = Mu::new(MU).unwrap();
+    let plan = SecondOrderPlan::with_episode(&facts, mu, 0.05, TARGETS).unwrap();
+    for (size, flat) in [(0.0, false), (1.0, true)] {
+        let data = records(size, 3 * declared, Some(declared));
+        let mut curator = Curator::simulated(Adjacency::AddRemove, 3);
+        curator.reserve(&plan.spend()).unwrap();
+        let mut mean = PrivateMean::new(&data, LOSS, curator).unwrap();
+        let found = plan.release(&mut mean, &[0.0; DIM]).unwrap();
+        let interval = found.curvature.unwrap();
+        assert_eq!(found.certified, flat);
+        assert_eq!(interval.high, f64::INFINITY);
+        if flat {
+            assert_eq!(interval.low, -TARGETS.curvature);
+        } else {
+            assert_eq!(interval.low, f64::NEG_INFINITY);
+            // It did leave, along e_1.
+            assert!(found.direction.unwrap()[0].abs() > 0.5);
+        }
+    }
+}
+
+/// Products of Hessians longer than L1 would be those of no matrix: the norm is released, and an episode is neither run nor paid for.
+#[test]
+fn clipped_products_certify_nothing() {
+    let facts = PublicFacts {
+        smoothness: 0.9 * facts(Adjacency::ReplaceOne).smoothness,
+        ..facts(Adjacency::ReplaceOne)
+    };
+    let mu = Mu::new(MU).unwrap();
+    let plan = SecondOrderPlan::with_episode(&facts, mu, 0.05, TARGETS).unwrap();
+    let data = records(1.0, RECORDS, None);
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 3);
+    curator.reserve(&plan.spend()).unwrap();
+    let mut mean = PrivateMean::new(&data, LOSS, curator).unwrap();
+    let found = plan.release(&mut mean, &[0.0; DIM]).unwrap();
+    assert!(found.clipped && !found.certified && found.curvature.is_none());
+    assert!(found.gradient.high <= TARGETS.gradient);
+    let spent = mean.curator_mut().settle().unwrap();
+    let spent = costs::squared_mu(&spent, Adjacency::ReplaceOne).unwrap();
+    let episode = plan.episode().unwrap();
+    let norm = MU * MU - episode.cost(Adjacency::ReplaceOne, RECORDS as f64);
+    assert!((spent / norm - 1.0).abs() < 1e-6, "{spent} {norm}");
+}
+
+/// What no budget tells is not refused for its cost; what is asked of a number, and not of a target, has a whole Hessian or no plan.
+#[test]
+fn what_products_can_not_tell_is_refused_by_its_name() {
+    let wide = PublicFacts {
+        dim: 100_000_000,
+        ..facts(Adjacency::ReplaceOne)
+    };
+    let clip = ClipNorm::new(wide.smoothness).unwrap();
+    let huge = Mu::new(1e9).unwrap();
+    let hidden = SecondOrderPlan::new(&wide, clip, huge, 1e-4, TARGETS);
+    assert!(
+        matches!(hidden, Err(PrivateCertificateError::NoEpisode { dim, .. }) if dim == wide.dim),
+        "{hidden:?}"
+    );
+    let facts = facts(Adjacency::ReplaceOne);
+    let whole = |facts: &PublicFacts, frobenius: f64| {
+        let clip = ClipNorm::new(frobenius * facts.smoothness).unwrap();
+        SecondOrderPlan::with_hessian(facts, clip, huge, 0.05, TARGETS)
+    };
+    assert!(matches!(
+        whole(&facts, 1.0),
+        Err(PrivateCertificateError::TooManyDimensions { dim: DIM, .. })
+    ));
+    let few = PublicFacts { dim: 50, ..facts };
+    assert!(whole(&few, 200.0).unwrap().episode().is_none());
+}
+
+/// Where an episode would be cheaper than a whole Hessian, but leaves too little for the norm, the whole plan is made if there is one.
+#[test]
+fn an_episode_that_starves_the_norm_is_no_reason_for_no_plan() {
+    let mut fell_back = 0;
+    for step in 0..200 {
+        let mu = 10f64.powf(-1.0 + 0.02 * f64::from(step));
+        let few = PublicFacts {
+            dim: 50,
+            ..facts(Adjacency::ReplaceOne)
+        };
+        let clip = ClipNorm::new(12.0 * few.smoothness).unwrap();
+        for gradient in [0.01, 0.1, 0.3] {
+            let targets = SecondOrderTargets {
+                gradient,
+                ..TARGETS
+            };
+            let mu = Mu::new(mu).unwrap();
+            let any = SecondOrderPlan::new(&few, clip, mu, 0.05, targets);
+            let whole = SecondOrderPlan::with_hessian(&few, clip, mu, 0.05, targets);
+            let by_products = SecondOrderPlan::with_episode(&few, mu, 0.05, targets);
+            assert!(any.is_ok() || whole.is_err(), "{mu:?} {gradient}");
+            fell_back += u64::from(any.is_ok() && by_products.is_err());
+        }
+    }
+    assert!(fell_back > 0);
 }

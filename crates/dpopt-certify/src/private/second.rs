@@ -1,7 +1,7 @@
 //! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
 
 use dpopt_oracle::query::Subspace;
-use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::{Constants, PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{Episode, EpisodeEnd, PlanError, PublicFacts, Radii, SecondOrderTargets};
 use serde::Serialize;
@@ -22,14 +22,14 @@ use super::{
 ///
 /// with s_1 = s L0/(n mu_1), s_2 = s C_F/(n mu_2), s = 2 under replace-one and else 1, q the two-sided normal quantile at p. Each line is
 /// false with probability at most p/2, so a certificate is false with probability at most p, **at any point and after any walk**:
-/// nothing is asked of how the point was found, of L1 or of rho. Neither margin has a power of d; but of a spectrum that is flat near
+/// nothing is asked of how the point was found, of L1 (but by episodes) or of rho. Neither margin has a power of d; but of a spectrum that is flat near
 /// its least eigenvalue the released one is low by up to s_2 sqrt(2 d), which costs certificates. mu is split by
 /// mu_1^2 : mu_2^2 = x^(2/3) : y^(2/3), x = q L0/alpha and y = (q + sqrt(2 d)) C_F/lambda, which makes the sum of what is
 /// lost relative to the two targets least (a choice of ours; any split is valid).
 ///
 /// **Without a Hessian**: above 1,024 dimensions, and where C_F is so much above L1 that it is cheaper, curvature is told by an [`Episode`] of
-/// products with the Hessian, which takes what it needs of mu: certified iff it stays, and an exit is a direction u with <u, hess F u> <= -h.
-/// Then C_F is not used. `docs/theory/episodes.md`.
+/// products with the Hessian, which takes what it needs of mu: certified iff it stays, and an exit is a direction u with <u, hess F u> <= -h
+/// (where the number of records is public). Then C_F is not used, and L1 has to bound each record's Hessian in operator norm. `docs/theory/episodes.md`.
 ///
 /// # Privacy
 /// Under add-remove F is the sum of losses over the declared number of records. Two `Gaussian` events on all records: mu-GDP together. The second
@@ -87,7 +87,7 @@ pub struct SecondOrderCertificate {
     /// Whether ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda are certified.
     pub certified: bool,
     /// Whether the loss has larger constants than were planned with: then the gradients and Hessians are clipped ones, and F is not
-    /// the loss.
+    /// the loss. An episode is then not run, since products that are clipped are those of no matrix.
     pub clipped: bool,
     /// alpha and lambda.
     pub targets: SecondOrderTargets,
@@ -98,8 +98,9 @@ pub struct SecondOrderCertificate {
     pub gradient: Interval,
     /// k, where the least eigenvalue is that on a public subspace of so many dimensions **only**: outside of it the Hessian may be anything.
     pub subspace: Option<usize>,
-    /// Where the least eigenvalue lies; none where the gradient norm was not certified, so that nothing was spent on it. An
-    /// upper end below zero proves that the point is no local minimum.
+    /// Where the least eigenvalue lies; none where nothing was spent on it: the gradient norm was not certified, or products would be
+    /// clipped. An upper end below zero proves that the point is no local minimum. Of an episode under add-remove an end is infinite where it
+    /// is not lambda: more records than were declared may be there, and then an exit proves nothing.
     pub curvature: Option<Interval>,
     /// The least eigenvalue's direction in the released matrix, or that of an episode's exit: where to go from a saddle.
     #[serde(skip)]
@@ -132,12 +133,28 @@ pub(super) fn check_targets(
     Ok(())
 }
 
+/// [`check_targets`], and a C_F below L1.
+fn check(
+    facts: &PublicFacts,
+    frobenius: ClipNorm,
+    targets: SecondOrderTargets,
+) -> Result<(), PrivateCertificateError> {
+    check_targets(facts, targets)?;
+    if frobenius.get() < facts.smoothness {
+        return Err(PrivateCertificateError::OutOfRange {
+            name: "C_F, which is below L1,",
+            value: frobenius.get(),
+        });
+    }
+    Ok(())
+}
+
 impl SecondOrderPlan {
     /// A plan that spends `mu` in all, for Hessians of records of Frobenius norm at most `frobenius` (C_F).
     ///
     /// # Errors
     /// [`PrivateCertificateError::Hopeless`] where the noise alone exceeds a target, [`PrivateCertificateError::DearEpisode`] where there is only an
-    /// episode and it needs more than `mu`; [`PrivateCertificateError::Trivial`] for a target that
+    /// episode and it needs more than `mu`, [`PrivateCertificateError::NoEpisode`] where there is none at any budget; [`PrivateCertificateError::Trivial`] for a target that
     /// every point meets (L0, L1); [`PrivateCertificateError::OutOfRange`] for targets that are not positive and for C_F < L1; as [`LeastEigenvaluePlan::new`].
     pub fn new(
         facts: &PublicFacts,
@@ -146,7 +163,26 @@ impl SecondOrderPlan {
         failure: f64,
         targets: SecondOrderTargets,
     ) -> Result<Self, PrivateCertificateError> {
-        Self::of(facts, (frobenius, None), mu, failure, targets)
+        if facts.dim > MAX_PRIVATE_HESSIAN_DIM {
+            check(facts, frobenius, targets)?;
+            return Self::with_episode(facts, mu, failure, targets);
+        }
+        Self::of(facts, (frobenius, None), mu, (failure, true), targets)
+    }
+
+    /// As [`SecondOrderPlan::new`], with a whole Hessian whatever an episode costs: for what the least eigenvalue *is*, and not for a target. An
+    /// episode tells one number, and for a wide target hardly anything.
+    ///
+    /// # Errors
+    /// As [`SecondOrderPlan::new`]; [`PrivateCertificateError::TooManyDimensions`] above 1,024.
+    pub fn with_hessian(
+        facts: &PublicFacts,
+        frobenius: ClipNorm,
+        mu: Mu,
+        failure: f64,
+        targets: SecondOrderTargets,
+    ) -> Result<Self, PrivateCertificateError> {
+        Self::of(facts, (frobenius, None), mu, (failure, false), targets)
     }
 
     /// A plan for the least eigenvalue on a public subspace of `columns` dimensions, and on nothing else: min <v, hess F(w) v> over its unit
@@ -169,28 +205,25 @@ impl SecondOrderPlan {
         targets: SecondOrderTargets,
         columns: usize,
     ) -> Result<Self, PrivateCertificateError> {
-        Self::of(facts, (frobenius, Some(columns)), mu, failure, targets)
+        Self::of(
+            facts,
+            (frobenius, Some(columns)),
+            mu,
+            (failure, false),
+            targets,
+        )
     }
 
     fn of(
         facts: &PublicFacts,
         (frobenius, columns): (ClipNorm, Option<usize>),
         mu: Mu,
-        failure: f64,
+        (failure, allow_episode): (f64, bool),
         targets: SecondOrderTargets,
     ) -> Result<Self, PrivateCertificateError> {
-        check_targets(facts, targets)?;
-        if frobenius.get() < facts.smoothness {
-            return Err(PrivateCertificateError::OutOfRange {
-                name: "C_F, which is below L1,",
-                value: frobenius.get(),
-            });
-        }
+        check(facts, frobenius, targets)?;
         let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
         let size = columns.unwrap_or(facts.dim);
-        if columns.is_none() && facts.dim > MAX_PRIVATE_HESSIAN_DIM {
-            return Self::with_episode(facts, mu, failure, targets);
-        }
         let radius = match columns {
             None => frobenius,
             Some(columns) => {
@@ -204,12 +237,16 @@ impl SecondOrderPlan {
         // Up to there a whole Hessian is cheaper: sqrt 2 C_F/(L1 (1 - theta)) against 20 and more.
         if columns.is_none()
             && frobenius.get() > 4.0 * facts.smoothness
+            && allow_episode
             && let Ok((_, cost)) = products::cheapest(facts, mu, failure, targets.curvature)
         {
             let operator = two_sided(failure) + (2.0 * facts.dim as f64).sqrt();
             let noise = (1.0 - products::LEAST_BEND) * targets.curvature / operator;
-            if (facts.noise_std(frobenius.get(), 1.0) / noise).powi(2) > cost {
-                return Self::with_episode(facts, mu, failure, targets);
+            // An episode that leaves too little for the norm is none.
+            if (facts.noise_std(frobenius.get(), 1.0) / noise).powi(2) > cost
+                && let Ok(plan) = Self::with_episode(facts, mu, failure, targets)
+            {
+                return Ok(plan);
             }
         }
         // An end that is not read may be far off: the widths are checked for the other ones.
@@ -249,7 +286,7 @@ impl SecondOrderPlan {
     /// As [`SecondOrderPlan::new`], with an episode whatever it costs beside a whole Hessian.
     ///
     /// # Errors
-    /// As [`SecondOrderPlan::new`]; [`PrivateCertificateError::DearEpisode`] where an episode needs more than `mu`.
+    /// As [`SecondOrderPlan::new`], but for what is said there of C_F.
     pub fn with_episode(
         facts: &PublicFacts,
         mu: Mu,
@@ -400,13 +437,7 @@ impl SecondOrderPlan {
         let known = mean.constants_at(point);
         let mut found = SecondOrderCertificate {
             certified: false,
-            clipped: self.gradient.clips(known.lipschitz)
-                || match &self.curvature {
-                    Curvature::Whole(plan) => plan.clips(known.smoothness),
-                    Curvature::Episode { episode, .. } => {
-                        known.smoothness > episode.terms.smoothness
-                    }
-                },
+            clipped: self.gradient.clips(known.lipschitz) || self.clips_curvature(&known),
             targets: self.targets,
             failure: self.failure,
             gradient,
@@ -414,13 +445,24 @@ impl SecondOrderPlan {
             curvature: None,
             direction: None,
         };
-        if gradient.high <= self.targets.gradient {
+        // Clipped products are those of no matrix: nothing is asked, and nothing told.
+        let of_no_hessian =
+            matches!(&self.curvature, Curvature::Episode { .. }) && self.clips_curvature(&known);
+        if gradient.high <= self.targets.gradient && !of_no_hessian {
             let (interval, direction) = self.curvature_over(mean, (point, subspace), over)?;
             found.certified = interval.low >= -self.targets.curvature;
             found.curvature = Some(interval);
             found.direction = direction;
         }
         Ok(found)
+    }
+
+    /// Whether Hessians of records, or products with them, may be shortened.
+    fn clips_curvature(&self, known: &Constants) -> bool {
+        match &self.curvature {
+            Curvature::Whole(plan) => plan.clips(known.smoothness),
+            Curvature::Episode { episode, .. } => known.smoothness > episode.terms.smoothness,
+        }
     }
 
     /// Where the least eigenvalue lies, and a direction of negative curvature.
@@ -430,14 +472,16 @@ impl SecondOrderPlan {
         (point, subspace): (&[f64], Option<&Subspace>),
         over: Which<'_>,
     ) -> Result<(Interval, Option<Vec<f64>>), PrivateCertificateError> {
-        let (episode, records) = match &self.curvature {
+        let (episode, adjacency, records) = match &self.curvature {
             Curvature::Whole(plan) => {
                 let found = plan.release_over(mean, (point, subspace), over)?;
                 return Ok((found.interval, Some(found.direction)));
             }
             Curvature::Episode {
-                episode, records, ..
-            } => (episode, *records as f64),
+                episode,
+                adjacency,
+                records,
+            } => (episode, *adjacency, *records as f64),
         };
         // A slice has a share, whose releases are fixed.
         let radii = match over {
@@ -445,10 +489,14 @@ impl SecondOrderPlan {
             _ => Radii::Full,
         };
         let ran = episode.run(&mut WithProducts(mean), point, over, (records, radii))?;
-        let widest = episode.terms.smoothness;
+        // Where more records may be there than were declared, no M bounds H, and an exit tells nothing: (b) needs that, (a) does not.
+        let (widest, bend) = match adjacency.record_count_is_public() {
+            true => (episode.terms.smoothness, -episode.bend),
+            false => (f64::INFINITY, f64::INFINITY),
+        };
         let (low, high, direction) = match ran.end {
             EpisodeEnd::Stayed => (-episode.terms.curvature, widest, None),
-            EpisodeEnd::Left(direction) => (-widest, -episode.bend, Some(direction)),
+            EpisodeEnd::Left(direction) => (-widest, bend, Some(direction)),
             EpisodeEnd::Diverged => (-widest, widest, None),
         };
         let interval = Interval {

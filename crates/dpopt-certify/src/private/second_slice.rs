@@ -23,7 +23,7 @@ use super::{PrivateCertificateError, SecondOrderCertificate, SecondOrderPlan};
 /// lambda - L1 t, and its exits are directions of the slice's Hessian.
 ///
 /// # Privacy
-/// Two `Gaussian` events on one slice of the pool: mu-GDP together, beside whatever was released of other slices. Replace-one only.
+/// `Gaussian` events on one slice of the pool, for the norm and for a Hessian or each product of an episode, at full radii: mu-GDP together, beside whatever was released of other slices. Replace-one only.
 ///
 /// # The caller's part
 /// The point may depend on any other records, and on nothing that was computed from these. The records are independent draws from the

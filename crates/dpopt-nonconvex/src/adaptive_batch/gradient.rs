@@ -112,6 +112,21 @@ impl Problem<'_> {
         }
     }
 
+    /// p where nothing but episodes may tell curvature, and none does even if all failures are its own.
+    pub(super) fn hidden(&self, targets: SecondOrderTargets) -> Option<f64> {
+        let terms = EpisodeTerms {
+            dim: self.facts.dim,
+            smoothness: self.facts.smoothness,
+            curvature: targets.curvature,
+            missed: self.failure,
+            false_exit: self.failure,
+        };
+        // Less than any exit that is planned for.
+        let bend = 0.1 * targets.curvature;
+        let none = !self.by_hessians() && Episode::cheapest(&terms, bend).is_none();
+        none.then_some(terms.missed)
+    }
+
     /// The least lambda that an episode on `m` records tells, about.
     pub(super) fn told_by_episodes(&self, kept: &Kept, sampled: Sampled<'_>, m: f64) -> f64 {
         let noise = self.noise(self.facts.smoothness, m) * kept.share.sqrt();
@@ -119,19 +134,35 @@ impl Problem<'_> {
         Episode::tells(self.facts.dim) * noise + one + 2.0 * all
     }
 
-    /// The same as [`Problem::curvature`] by an episode, on as many records as make it cheap enough for the cap of their slice.
+    /// The same as [`Problem::curvature`] by an episode on so many records.
     pub(super) fn curvature_by_episode(
         &self,
         targets: SecondOrderTargets,
         (left, share): (f64, f64),
-        (kept, sampled): (&Kept, Sampled<'_>),
+        (told, sampled): ((f64, Episode), Sampled<'_>),
         sign: impl Fn(f64) -> f64,
     ) -> Option<Curvature> {
-        let facts = self.facts;
         let (rho, bend) = (self.hessian.lipschitz, left * targets.curvature);
         let sign_error = share * bend * bend / (2.0 * rho);
-        let falls = escape_falls(rho, bend, sign_error)?;
-        let sign_batch = fewest(sign_error - self.rounding(), sign)?;
+        let (batch, episode) = told;
+        Some(Curvature {
+            batch,
+            sign_batch: fewest(sign_error - self.rounding(), sign)?,
+            sign_error,
+            operator: sampled(batch).1,
+            falls: escape_falls(rho, bend, sign_error)?,
+            episode: Some(episode),
+        })
+    }
+
+    /// An episode whose exits have `left` of lambda, on as many records as make it cheap enough for the cap of their slice.
+    pub(super) fn episode(
+        &self,
+        targets: SecondOrderTargets,
+        left: f64,
+        (kept, sampled): (&Kept, Sampled<'_>),
+    ) -> Option<(f64, Episode)> {
+        let (facts, bend) = (self.facts, left * targets.curvature);
         let planned = |m: f64| {
             let (one, all) = sampled(m);
             let terms = EpisodeTerms {
@@ -162,15 +193,7 @@ impl Problem<'_> {
                 _ => break,
             }
         }
-        let (batch, episode) = best?;
-        Some(Curvature {
-            batch,
-            sign_batch,
-            sign_error,
-            operator: sampled(batch).1,
-            falls,
-            episode: Some(episode),
-        })
+        best
     }
 }
 

@@ -360,6 +360,17 @@ impl Search<'_> {
         reachable: Option<SecondOrderTargets>,
     ) -> PlanError {
         let facts = self.of.facts;
+        if needed.is_none()
+            && let Some(missed) = self.of.hidden(targets)
+        {
+            return PlanError::NoEpisode {
+                solver: NAME,
+                curvature: targets.curvature,
+                smoothness: facts.smoothness,
+                dim: facts.dim,
+                missed,
+            };
+        }
         PlanError::TooFewToCertify {
             solver: NAME,
             gradient: targets.gradient,

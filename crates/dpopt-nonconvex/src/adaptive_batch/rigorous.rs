@@ -179,9 +179,13 @@ impl<'a> Rigorous<'a> {
         }
         if of.by_episodes() {
             let (kept, sampled) = (self.kept(), |m: f64| self.sampled(m));
-            let told = |it| of.curvature_by_episode(self.targets, it, (&kept, &sampled), sign);
-            let choices = LEFT_BY_EPISODES.into_iter().flat_map(each);
-            all.extend(choices.filter_map(told));
+            for left in LEFT_BY_EPISODES {
+                let Some(told) = of.episode(self.targets, left, (&kept, &sampled)) else {
+                    continue;
+                };
+                let step = |it| of.curvature_by_episode(self.targets, it, (told, &sampled), sign);
+                all.extend(each(left).into_iter().filter_map(step));
+            }
         }
         all
     }

@@ -150,8 +150,10 @@ fn curvature(of: &Problem<'_>, targets: SecondOrderTargets, certificate: f64) ->
         .then(|| of.curvature(targets, (LEFT, SIGN), margin, sign));
     let kept = kept(of, certificate);
     let sampled = |m: f64| sampled(of, certificate, m);
-    let episode = of
-        .by_episodes()
-        .then(|| of.curvature_by_episode(targets, (LEFT, SIGN), (&kept, &sampled), sign));
+    let episode = || {
+        let told = of.episode(targets, LEFT, (&kept, &sampled))?;
+        of.curvature_by_episode(targets, (LEFT, SIGN), (told, &sampled), sign)
+    };
+    let episode = of.by_episodes().then(episode);
     Curvature::smaller(whole.flatten(), episode.flatten())
 }

@@ -43,6 +43,21 @@ pub(super) struct Told {
     pub(super) event: f64,
 }
 
+/// p where nothing but episodes may tell curvature, and none does even if a certificate is all that it is for.
+pub(super) fn hidden(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<f64> {
+    let episodes = Episodes::new(of, targets);
+    let terms = EpisodeTerms {
+        dim: of.facts.dim,
+        smoothness: of.facts.smoothness,
+        curvature: targets.curvature,
+        missed: 0.5 * of.false_certificate,
+        false_exit: of.failure,
+    };
+    let bend = LEFT_BY_EPISODES[0] * targets.curvature;
+    let none = !episodes.by_hessians() && Episode::cheapest(&terms, bend).is_none();
+    none.then_some(terms.missed)
+}
+
 impl<'a> Episodes<'a> {
     pub(super) fn new(of: &'a Problem<'a>, targets: SecondOrderTargets) -> Self {
         Self {

@@ -8,6 +8,7 @@ use dpopt_solver::{
     PublicFacts, SecondOrderTargets, Terms,
 };
 
+use super::curvature::hidden;
 use super::level::{SospLevel, fresh};
 use super::problem::{Estimates, Problem, Steps};
 use super::{measured, spider};
@@ -125,7 +126,8 @@ impl SospPlan {
     /// The plan.
     ///
     /// # Errors
-    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something; [`PlanError::TooFewSteps`];
+    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something; [`PlanError::NoEpisode`] where
+    /// no budget does, for rounding; [`PlanError::TooFewSteps`];
     /// [`PlanError::TooManyDimensions`] of whole Hessians; [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
     pub fn new(
         facts: &PublicFacts,
@@ -396,6 +398,15 @@ fn uncertifiable(
                 solver: NAME,
                 needed: level.most_steps,
                 most: of.most_steps,
+            };
+        }
+        if let Some(missed) = hidden(of, targets) {
+            return PlanError::NoEpisode {
+                solver: NAME,
+                curvature: targets.curvature,
+                smoothness: of.facts.smoothness,
+                dim: of.facts.dim,
+                missed,
             };
         }
     }

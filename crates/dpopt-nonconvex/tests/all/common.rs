@@ -55,7 +55,7 @@ pub(crate) fn extra() -> ExtraFacts {
         .with_goldstein_radius(3.0)
         .with_hessian(HessianFacts {
             lipschitz: 0.1,
-            frobenius: 0.25,
+            frobenius: 1.0,
         })
 }
 

@@ -276,8 +276,8 @@ fn queries_release_their_means() {
             radius: None,
         };
         assert!(mean.release(&query, Which::All, z(1e-4)).unwrap().is_none());
-        assert_eq!(mean.counts().releases, 3);
-        assert_eq!(mean.counts().values, 50.0);
+        assert_eq!(mean.counts().releases, 4);
+        assert_eq!(mean.counts().values, 150.0);
     }
 }
 

@@ -90,7 +90,7 @@ impl Episode {
     /// lambda or above it, and where lattices alone may hide a saddle.
     #[must_use]
     pub fn cheapest(terms: &EpisodeTerms, bend: f64) -> Option<Self> {
-        planner::cheapest(terms, bend)
+        planner::cheapest(terms, bend, planner::rounding(terms.dim))
     }
 
     /// About (mu m/s) lambda/L1 of an episode whose exits have half of lambda, in d dimensions: a rule of thumb.
@@ -124,11 +124,13 @@ impl Episode {
     }
 
     /// The share of its cost that it costs at most, but with probability p', where all eigenvalues are at least -c l and lengths are charged as
-    /// they were: then no v is longer than beta (and a certificate is made).
+    /// they were: then no v is longer than b = beta + delta/(eta l (1 - c)) (and a certificate is made).
     #[must_use]
     pub fn flat_share(&self) -> f64 {
-        // Rounding of lattices is below that of floats here.
-        (self.inside * walk::GRID).powi(2).min(1.0)
+        let part = self.shift / self.terms.smoothness;
+        let rounded = planner::rounding(self.terms.dim) / (part * (1.0 - self.flat));
+        let longest = (self.inside + rounded).max(walk::SHORTEST);
+        (longest * walk::GRID).powi(2).min(1.0)
     }
 
     /// The fewest records for which it costs at most `mu` squared.

@@ -11,13 +11,19 @@ const GAPS: (f64, f64, i32) = (-3.4, 0.5, 8);
 /// So often the search goes on around the best, half as far apart.
 const FINER: u32 = 3;
 /// Over what is asked of the curvature of an exit, so that rounding fits between.
-const ROOM: [f64; 3] = [1e-6, 1e-3, 0.03];
+const ROOM: [f64; 5] = [1e-6, 1e-3, 0.03, 0.2, 0.6];
 /// More than one where lattices could hide a saddle for the length of one.
-const BLOCKS: [f64; 4] = [1.0, 2.0, 3.0, 4.0];
+const BLOCKS: [f64; 10] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0];
 /// Steps beyond which no episode is of use.
 const MOST_STEPS: f64 = 1e7;
 
-pub(super) fn cheapest(terms: &EpisodeTerms, bend: f64) -> Option<Episode> {
+/// delta: a product is off by at most delta M beside its noise. The second is for the recursion in floats.
+pub(super) fn rounding(dim: usize) -> f64 {
+    PublicFacts::rounding(1.0, dim) + 1e-12
+}
+
+/// For products that are off by at most `rounding` times M beside their noise.
+pub(super) fn cheapest(terms: &EpisodeTerms, bend: f64, rounding: f64) -> Option<Episode> {
     let EpisodeTerms {
         dim,
         smoothness,
@@ -43,7 +49,7 @@ pub(super) fn cheapest(terms: &EpisodeTerms, bend: f64) -> Option<Episode> {
         if !(flat < 1.0 && flat * shift > bend) {
             return;
         }
-        let trial = Trial::new(terms, shift, flat);
+        let trial = Trial::new(terms, (shift, flat), rounding);
         if let Some(episode) = ROOM.iter().find_map(|room| trial.episode(bend, *room)) {
             // That of one record, and half of replace-one's.
             let cost = episode.products() as f64 * episode.product_noise().powi(-2);
@@ -104,12 +110,12 @@ struct Trial<'a> {
     loss: f64,
     /// (1 + eta lambda)/(1 + eta l).
     ratio: f64,
-    /// delta: a product is off by at most delta M beside its noise.
+    /// delta.
     rounding: f64,
 }
 
 impl<'a> Trial<'a> {
-    fn new(terms: &'a EpisodeTerms, shift: f64, flat: f64) -> Self {
+    fn new(terms: &'a EpisodeTerms, (shift, flat): (f64, f64), rounding: f64) -> Self {
         let part = shift / terms.smoothness;
         let kept = (1.0 + flat * part) / (1.0 + part);
         Self {
@@ -119,8 +125,7 @@ impl<'a> Trial<'a> {
             part,
             loss: 1.0 - kept * kept,
             ratio: (1.0 + terms.curvature / terms.smoothness) / (1.0 + part),
-            // The second is for the recursion in floats.
-            rounding: PublicFacts::rounding(1.0, terms.dim) + 1e-12,
+            rounding,
         }
     }
 
@@ -139,8 +144,8 @@ impl<'a> Trial<'a> {
         let of = |blocks: f64| {
             let missed = self.terms.missed.powf(1.0 / blocks);
             let left = missed - rounded;
-            // A choice: beyond that blocks get longer for nothing.
-            if !(left >= 0.5 * missed) {
+            // NaN leaves nothing.
+            if !(left > 0.0) {
                 return None;
             }
             let x = over / left;

@@ -2,7 +2,7 @@
 
 use dpopt_linalg::norm_upper;
 use dpopt_oracle::query::HessianVector;
-use dpopt_oracle::{AskError, Oracle};
+use dpopt_oracle::{AskError, Mean, Oracle};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Slice, Which};
 
 use super::Episode;
@@ -12,6 +12,9 @@ const PER_OCTAVE: f64 = 16.0;
 pub(super) const GRID: f64 = 1.044_273_782_427_413_8;
 /// Down to 2^-10 of the longest.
 const OCTAVES: f64 = 10.0;
+pub(super) const SHORTEST: f64 = 1.0 / 1024.0;
+/// Relative, of a release's noise: multipliers are rounded.
+const NOISE_TOLERANCE: f64 = 1e-6;
 
 /// What products are clipped to. The noise is the same, and so are the laws of what is released where no clip bites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +57,8 @@ impl Episode {
     ///
     /// # Errors
     /// [`AskError`]: what was released before it was paid for, and says nothing. [`AskError::Shape`] for another d than planned for;
-    /// [`AskError::NotOffered`] over samples.
+    /// [`AskError::NotOffered`] over samples; [`AskError::OtherNoise`] where a product came with another noise than q M, as it does over
+    /// another number of records than `records`.
     pub fn run(
         &self,
         oracle: &mut dyn Oracle,
@@ -122,6 +126,7 @@ impl Episode {
             let released = oracle.hessian_vector(of, over, noise)?;
             run.products += 1;
             run.cost += noise.get().powi(-2);
+            check_noise(self.product_noise() * smoothness, &released)?;
             for (x, product) in v.iter_mut().zip(&released.mean) {
                 *x = (*x - product / smoothness) / (1.0 + part);
             }
@@ -137,6 +142,17 @@ impl Episode {
         }
         Ok(run)
     }
+}
+
+/// Theorem 1 is about noise of deviation q M, no more and no less. A mean of nothing but zeros may have none: then H is 0, and nothing is missed.
+fn check_noise(planned: f64, released: &Mean) -> Result<(), AskError> {
+    let found = released.noise_std;
+    let nothing = found == 0.0 && released.mean.iter().all(|x| *x == 0.0);
+    // NaN is another noise.
+    if nothing || (found - planned).abs() <= NOISE_TOLERANCE * planned {
+        return Ok(());
+    }
+    Err(AskError::OtherNoise { planned, found })
 }
 
 /// The least number of the grid that is at least `length`, which is below 1.

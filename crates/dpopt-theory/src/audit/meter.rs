@@ -457,8 +457,9 @@ fn slice_cap_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, Chec
     let each = |_| {
         let random = &mut random;
         let budget = budget(10f64.powf(1.0 + random.uniform()))?;
+        let episode = episode(10f64.powf(-random.uniform()), 2 + random.below(40))?;
         let plan = one_pass(&facts, &budget, |schedule| {
-            schedule.episode = episode(10f64.powf(-random.uniform()), 2 + random.below(40));
+            schedule.episode = Some(episode);
             schedule.hessian_batch = 1 + random.below(3);
             schedule.candidate = if random.below(2) == 0 { ALWAYS } else { 0.7 };
             // Flat enough, with a gradient that is never short.

@@ -91,8 +91,9 @@ fn episodes(
     // A squared mu of some 60.
     let budget = budget(60.0)?;
     for (what, noise) in [("episodes", 0.3), ("episodes-short-of-budget", 0.1)] {
+        let episode = plans::episode(noise, 9)?;
         let plan = one_pass(facts, &budget, |schedule| {
-            schedule.episode = plans::episode(noise, 9);
+            schedule.episode = Some(episode);
             schedule.targets.curvature = ALWAYS;
             schedule.targets.gradient = -ALWAYS;
         })?;

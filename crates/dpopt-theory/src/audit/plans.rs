@@ -231,7 +231,7 @@ pub(super) fn one_pass(
 }
 
 /// An episode of so many steps with noise of this deviation in a unit ball, in [`DIM`] dimensions; it proves nothing.
-pub(super) fn episode(noise: f64, steps: u64) -> Option<Episode> {
+pub(super) fn episode(noise: f64, steps: u64) -> Result<Episode, CheckError> {
     let terms = EpisodeTerms {
         dim: DIM,
         smoothness: 1.0,
@@ -239,10 +239,10 @@ pub(super) fn episode(noise: f64, steps: u64) -> Option<Episode> {
         missed: 0.5,
         false_exit: 0.5,
     };
-    Some(Episode {
+    Ok(Episode {
         noise,
         steps,
-        ..Episode::cheapest(&terms, 0.1)?
+        ..Episode::cheapest(&terms, 0.1).ok_or("no episode to audit")?
     })
 }
 

@@ -47,8 +47,8 @@ pub(super) const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN
 
 const TWINS: [Twin; 34] = [
     Twin {
-        // A product with a v that has left already, of length 4, is charged as one with a v inside.
-        name: "episode/radius-checked-after-the-query",
+        // A product with a v that has left already, of length 4, is not clipped, and charged as one with a v inside.
+        name: "episode/unclipped-after-the-exit",
         data: LEFT,
         run: |tape, data, _| one(tape, 4.0 * clipped_sum(data), Z),
     },
@@ -63,8 +63,8 @@ const TWINS: [Twin; 34] = [
         },
     },
     Twin {
-        // Two slices with a cap each: one is read twice as often as its cap pays for, since the other was not read.
-        name: "slice-cap/on-the-mean-of-slices",
+        // Arithmetic of its own: the caps of two slices, of which one is not read, are spent on the other.
+        name: "slice-cap/cap-of-two-on-one",
         data: LEFT,
         run: |tape, data, _| {
             let first = tape.gaussian(&[clipped_sum(data)], Z);
