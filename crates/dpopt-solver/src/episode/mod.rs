@@ -8,6 +8,7 @@ mod walk;
 use dpopt_privacy::{Adjacency, Event, NoiseMultiplier, UnitError};
 use serde::Serialize;
 
+use crate::facts::PublicFacts;
 use crate::plan::Item;
 use crate::unit::Unit;
 
@@ -85,14 +86,17 @@ pub struct Episode {
     pub steps: u64,
 }
 
-impl Episode {
-    /// The cheapest episode for these terms with an exit's curvature h of at least `bend`; none where there is none: for `bend` close to
-    /// lambda or above it, and where lattices alone may hide a saddle.
-    #[must_use]
-    pub fn cheapest(terms: &EpisodeTerms, bend: f64) -> Option<Self> {
-        planner::cheapest(terms, bend, planner::rounding(terms.dim))
-    }
+/// delta: a product is off by at most delta M beside its noise. The second is for the recursion in floats.
+fn rounding(dim: usize) -> f64 {
+    PublicFacts::rounding(1.0, dim) + 1e-12
+}
 
+/// 2^(1/16): lengths are rounded up to its powers.
+const GRID: f64 = 1.044_273_782_427_413_8;
+/// Down to 2^-10 of the longest.
+const SHORTEST: f64 = 1.0 / 1024.0;
+
+impl Episode {
     /// About (mu m/s) lambda/L1 of an episode whose exits have half of lambda, in d dimensions: a rule of thumb.
     #[must_use]
     pub fn tells(dim: usize) -> f64 {
@@ -128,9 +132,9 @@ impl Episode {
     #[must_use]
     pub fn flat_share(&self) -> f64 {
         let part = self.shift / self.terms.smoothness;
-        let rounded = planner::rounding(self.terms.dim) / (part * (1.0 - self.flat));
-        let longest = (self.inside + rounded).max(walk::SHORTEST);
-        (longest * walk::GRID).powi(2).min(1.0)
+        let rounded = rounding(self.terms.dim) / (part * (1.0 - self.flat));
+        let longest = (self.inside + rounded).max(SHORTEST);
+        (longest * GRID).powi(2).min(1.0)
     }
 
     /// The fewest records for which it costs at most `mu` squared.

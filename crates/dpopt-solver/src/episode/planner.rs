@@ -2,8 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::{Episode, EpisodeTerms};
-use crate::facts::PublicFacts;
+use super::{Episode, EpisodeTerms, rounding};
 
 /// c and ln(lambda/l - 1) to begin with, from and by how much apart, and how many.
 const FLAT: (f64, f64, i32) = (0.5, 0.06, 8);
@@ -17,9 +16,13 @@ const BLOCKS: [f64; 10] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0]
 /// Steps beyond which no episode is of use.
 const MOST_STEPS: f64 = 1e7;
 
-/// delta: a product is off by at most delta M beside its noise. The second is for the recursion in floats.
-pub(super) fn rounding(dim: usize) -> f64 {
-    PublicFacts::rounding(1.0, dim) + 1e-12
+impl Episode {
+    /// The cheapest episode for these terms with an exit's curvature h of at least `bend`; none where there is none: for `bend` close to
+    /// lambda or above it, and where lattices alone may hide a saddle.
+    #[must_use]
+    pub fn cheapest(terms: &EpisodeTerms, bend: f64) -> Option<Self> {
+        cheapest(terms, bend, rounding(terms.dim))
+    }
 }
 
 /// For products that are off by at most `rounding` times M beside their noise.

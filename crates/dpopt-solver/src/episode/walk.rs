@@ -9,10 +9,8 @@ use super::Episode;
 
 /// Lengths are rounded up to powers of 2^(1/16), so that there are few noise multipliers. A choice: at most 9 % of a cost.
 const PER_OCTAVE: f64 = 16.0;
-pub(super) const GRID: f64 = 1.044_273_782_427_413_8;
 /// Down to 2^-10 of the longest.
 const OCTAVES: f64 = 10.0;
-pub(super) const SHORTEST: f64 = 1.0 / 1024.0;
 /// Relative, of a release's noise: multipliers are rounded.
 const NOISE_TOLERANCE: f64 = 1e-6;
 
