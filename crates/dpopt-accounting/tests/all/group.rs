@@ -41,11 +41,8 @@ fn rows() -> Vec<Row> {
         .collect()
 }
 
-#[test]
-fn both_ends_hold_the_value_of_the_table() {
-    let all = rows();
-    assert!(all.len() >= 220, "{}", all.len());
-    for row in all {
+fn both_ends_hold(rows: &[Row]) {
+    for row in rows {
         let group = Group::new(row.records).unwrap();
         let found = group::delta_interval(&row.event, group, row.epsilon, row.adjacency).unwrap();
         let at = format!("{}: {found:?}", row.text);
@@ -54,6 +51,26 @@ fn both_ends_hold_the_value_of_the_table() {
         assert!(found.upper <= row.delta * (1.0 + 1.5e-3), "{at}");
         assert!(found.lower >= row.delta * (1.0 - 1.5e-3), "{at}");
     }
+}
+
+#[test]
+fn both_ends_hold_the_value_of_the_table() {
+    let all: Vec<Row> = rows().into_iter().filter(|row| !is_slow(row)).collect();
+    assert!(all.len() >= 300, "{}", all.len());
+    both_ends_hold(&all);
+}
+
+/// A few in a million losses count: the lattice gets as fine as it may.
+fn is_slow(row: &Row) -> bool {
+    row.text.starts_with("add-remove\t5\t0.003\t3\t")
+        || row.text.starts_with("add-remove\t8\t0.003\t3\t")
+}
+
+#[test]
+fn both_ends_hold_where_few_losses_count() {
+    let slow: Vec<Row> = rows().into_iter().filter(is_slow).collect();
+    assert_eq!(slow.len(), 2);
+    both_ends_hold(&slow);
 }
 
 #[test]

@@ -35,41 +35,38 @@ impl Side {
         Self(list)
     }
 
-    /// `log sum_j w_j e^{u_j}`, `u_j = j (2 y - j) / (2 s^2)`, and the derivative of it in y, in units of `1/s^2`,
-    /// with its terms counted as no smaller than their weights: nothing of the error of the sum is then left out.
+    /// `log sum_j w_j e^{u_j}`, `u_j = j (2 y - j) / (2 s^2)`, and a bound on the derivative of it in y, in units of `1/s^2`,
+    /// that leaves nothing of the error of the sum out.
     fn log_mix(&self, y: f64, s2: f64) -> (f64, f64) {
         let u = |j: f64| j * (2.0 * y - j) / (2.0 * s2);
         // The exponent is largest where j is nearest to y.
         let last = (self.0.len() - 1) as f64;
-        let most = u(y.round().clamp(0.0, last));
-        if most > LARGE {
-            let top = (0..self.0.len())
-                .map(|j| self.0[j].1 + u(j as f64))
-                .fold(f64::NEG_INFINITY, f64::max);
-            let (mut sum, mut slope) = (0.0, 0.0);
-            for (j, (_, ln)) in self.0.iter().enumerate() {
-                let term = exp(ln + u(j as f64) - top);
-                sum += term;
-                slope += term * j as f64;
+        if u(y.round().clamp(0.0, last)) <= LARGE {
+            // Terms count as no smaller than their weights: differences from 1 are summed.
+            let (mut gain, mut slope) = (0.0, 0.0);
+            for (j, (weight, _)) in self.0.iter().enumerate().skip(1) {
+                let more = expm1(u(j as f64));
+                gain += weight * more;
+                slope += weight * j as f64 * (1.0 + more.max(0.0));
             }
-            return (top + log(sum), slope / sum);
+            if gain >= -0.5 {
+                return (log1p(gain), slope / (1.0 + gain));
+            }
         }
-        let (mut gain, mut sum, mut slope) = (0.0, 0.0, 0.0);
-        for (j, (weight, _)) in self.0.iter().enumerate().skip(1) {
-            let exponent = u(j as f64);
-            let more = expm1(exponent);
-            gain += weight * more;
-            sum += weight * (1.0 + more);
-            slope += weight * j as f64 * (1.0 + more.max(0.0));
+        // Terms are summed themselves where they are large or little is left of 1: all are positive, so nothing cancels, and to what
+        // the exponents get wrong comes only the error of the weights.
+        let exponent = |j: usize| self.0[j].1 + u(j as f64);
+        let top = (0..self.0.len())
+            .map(exponent)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut slope) = (0.0, 0.0);
+        for j in 0..self.0.len() {
+            let term = exp(exponent(j) - top);
+            sum += term;
+            slope += term * j as f64;
         }
-        let none = self.0[0].0;
-        if gain >= -0.5 {
-            return (log1p(gain), slope / (none + sum));
-        }
-        // Little is left of 1: it is summed itself.
-        let rest = self.0.iter().enumerate().skip(1);
-        let left: f64 = none + rest.map(|(j, (w, _))| w * exp(u(j as f64))).sum::<f64>();
-        (log(left), slope / left)
+        let of_weights = s2 / (y.abs() + last.max(1.0));
+        (top + log(sum), slope / sum + of_weights)
     }
 
     /// `sum_j w_j T(j)`.
@@ -269,8 +266,9 @@ impl Law for Mixture {
         [0.0; 2]
     }
 
-    /// Of the weights, which come out of sums of logarithms.
+    /// Of the weights, which come out of sums of logarithms, and of `-y^2/2s^2 + u_j`, of which little may be left.
     fn density_error(&self) -> f64 {
-        16.0 * f64::EPSILON * self.weight_error()
+        let far = self.upper_point(LN_FAR).max(-self.lower_point(LN_FAR)) / self.s;
+        f64::EPSILON * (16.0 * self.weight_error() + 8.0 * far * far)
     }
 }
