@@ -24,6 +24,8 @@ const WORK: f64 = 6e8;
 const AIM: f64 = 5e-4;
 /// Error of one step, relative, from above.
 const ROUNDING: f64 = 64.0 * f64::EPSILON;
+/// Above this range nothing is gained over adding up, and powers of e leave the range of numbers.
+const WIDEST: f64 = 300.0;
 
 fn out_of_range(quantity: &'static str, value: f64) -> AccountingError {
     AccountingError::OutOfRange { quantity, value }
@@ -52,7 +54,8 @@ impl Grid {
         let p = (0..=cells)
             .map(|a| {
                 let (t, left) = (a as f64 * g, (cells - a) as f64 * g);
-                (expm1(left) * exp(t) / expm1(range), expm1(t) / expm1(range))
+                let whole = expm1(-range);
+                (expm1(-left) / whole, exp(t - range) * expm1(-t) / whole)
             })
             .collect();
         Self {
@@ -157,6 +160,9 @@ fn refined(
         lower: 0.0,
         upper: 1.0,
     };
+    if range > WIDEST {
+        return best;
+    }
     let mut cells = 4_usize;
     // The cone of points that an answer needs, each with all t.
     let work = |cells: usize| (n as f64 * cells as f64).powi(2) / 1.5;

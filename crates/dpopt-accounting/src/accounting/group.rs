@@ -122,6 +122,7 @@ pub fn epsilon(
     delta: Delta,
     adjacency: Adjacency,
 ) -> Result<GroupBound, AccountingError> {
+    check(event, group, adjacency)?;
     if group.get() == 1 {
         let (_, epsilon) = Accountant::least(event, delta, adjacency)?;
         let route = Route::One;
@@ -171,6 +172,7 @@ pub fn interval_with(
     adjacency: Adjacency,
     options: &PldOptions,
 ) -> Result<PldBounds, AccountingError> {
+    check(event, group, adjacency)?;
     let records = group.get();
     Ok(pld::group_epsilon(
         event, records, delta, adjacency, options,
@@ -187,11 +189,35 @@ pub fn delta_interval(
     epsilon: f64,
     adjacency: Adjacency,
 ) -> Result<PldBounds, AccountingError> {
+    check(event, group, adjacency)?;
     let options = PldOptions::default();
     let records = group.get();
     Ok(pld::group_delta(
         event, records, epsilon, adjacency, &options,
     )?)
+}
+
+/// Refuses samples whose law hangs on the number of records where several of them may come or go: an event names the size of neighbours, and
+/// data sets k apart are up to k - 1 records beyond it.
+fn check(event: &Event, group: Group, adjacency: Adjacency) -> Result<(), AccountingError> {
+    if group.get() == 1 || adjacency != Adjacency::AddRemove {
+        return Ok(());
+    }
+    let sized = matches!(
+        event,
+        Event::TruncatedSubsampledGaussian { .. }
+            | Event::SampledWithoutReplacement { .. }
+            | Event::SampledWithReplacement { .. }
+    );
+    if sized {
+        return Err(AccountingError::UnsupportedAdjacency {
+            adjacency,
+            path: String::new(),
+            event: Box::new(event.clone()),
+        });
+    }
+    let mut inner = event.children().iter();
+    inner.try_for_each(|event| check(event, group, adjacency))
 }
 
 /// The least `k epsilon` over the points (epsilon, delta') that hold for one record with
@@ -205,6 +231,7 @@ pub fn by_lemma(
     delta: Delta,
     adjacency: Adjacency,
 ) -> Result<f64, AccountingError> {
+    check(event, group, adjacency)?;
     let k = group.get() as f64;
     let at = |ln: f64| -> Result<Option<f64>, AccountingError> {
         let part = Delta::new(ln.exp())?;

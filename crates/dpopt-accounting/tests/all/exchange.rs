@@ -1,5 +1,6 @@
 //! Privacy losses in the shape of another accountant: closed forms, round trips, and a second composition.
 
+use dpopt_accounting::accounting::pld::PldError;
 use dpopt_accounting::accounting::pld::exchange::{self, Pmf, PmfError, Release};
 use dpopt_accounting::{Adjacency, Event};
 
@@ -179,6 +180,7 @@ fn the_shapes_of_protocol_buffers_and_sparse_lists_are_read() {
     assert!((dense.delta(0.0) - (0.25 + 0.25 * (1.0 - (-0.5_f64).exp()))).abs() < 1e-15);
     // What masses lack of 1 counts as infinite.
     let lacking = Release {
+        adjacency: Adjacency::AddRemove,
         count: 1,
         remove: Pmf::new(0, vec![0.9], 0.0, 0.5).unwrap(),
         add: None,
@@ -220,4 +222,17 @@ fn what_is_no_law_is_refused() {
     }
     assert!(exchange::export(&gaussian(1.0), Adjacency::AddRemove, 0.0).is_err());
     assert!(exchange::export(&gaussian(1.0), Adjacency::AddRemove, 1e-12).is_err());
+}
+
+/// Losses under two relations are for two different promises.
+#[test]
+fn relations_do_not_mix() {
+    let event = gaussian(2.0);
+    let mut both = exchange::export(&event, Adjacency::AddRemove, 1e-2).unwrap();
+    both.extend(exchange::export(&event, Adjacency::ReplaceOne, 1e-2).unwrap());
+    let refused = exchange::epsilon(&both, delta(1e-6));
+    assert!(
+        matches!(refused, Err(PldError::MixedAdjacencies { .. })),
+        "{refused:?}"
+    );
 }

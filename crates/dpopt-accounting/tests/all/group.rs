@@ -332,3 +332,22 @@ fn groups_that_are_none_are_refused() {
     let found = group::epsilon(&sampled_laplace, two, delta(1e-5), Adjacency::AddRemove).unwrap();
     assert_eq!(found.route, Route::Lemma);
 }
+
+/// Data sets k apart are larger than an event says that neighbours are, so a limit may bind that is not seen in it.
+#[test]
+fn sizes_of_neighbours_are_not_those_of_groups() {
+    let event = Event::TruncatedSubsampledGaussian {
+        dataset_size: 2,
+        sampling_probability: rate(0.9),
+        truncated_batch_size: 2,
+        noise_multiplier: z(1.0),
+    };
+    let event = event.repeated(3);
+    let (two, delta) = (Group::new(2).unwrap(), delta(1e-5));
+    let refused = group::epsilon(&event, two, delta, Adjacency::AddRemove);
+    assert!(
+        matches!(refused, Err(AccountingError::UnsupportedAdjacency { .. })),
+        "{refused:?}"
+    );
+    assert!(group::epsilon(&event, two, delta, Adjacency::ReplaceOne).is_ok());
+}

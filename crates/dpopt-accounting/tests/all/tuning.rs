@@ -228,3 +228,16 @@ fn other_events_are_refused() {
         assert!(selection::epsilon(&event, delta(1e-5), Adjacency::AddRemove).is_err());
     }
 }
+
+/// Beyond the range of e^x the sum of ranges is what is known, and an upper delta is never 0 below it.
+#[test]
+fn wide_ranges_are_added_up() {
+    for range in [250.0, 299.0, 301.0, 709.0, 710.0, 1e4] {
+        let range = epsilon(range);
+        let found = bounded_range::epsilon(range, 2, delta(1e-6)).unwrap();
+        // Of the pair with all of its mass at the ends, whose loss is 2 range but for e^-range.
+        assert!(found.upper >= range.get() && found.upper <= 2.0 * range.get() * (1.0 + 1e-9));
+        let near = bounded_range::delta(range, 2, 0.5 * range.get()).unwrap();
+        assert!(near.upper > 0.4, "{near:?}");
+    }
+}

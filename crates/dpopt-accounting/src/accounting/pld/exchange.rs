@@ -237,7 +237,8 @@ impl Pmf {
         let at = |i: usize| (self.min_key + i as i64) as f64 * self.discretization_interval;
         let of = |(i, mass): (usize, &f64)| mass * -expm1((epsilon - at(i)).min(0.0));
         let finite: f64 = self.values.iter().enumerate().map(of).sum();
-        (finite + self.infinity_mass).min(1.0)
+        let rounding = 1.0 + (self.values.len() as f64 + 8.0) * f64::EPSILON;
+        ((finite + self.infinity_mass) * rounding).min(1.0)
     }
 
     /// The upper law of a pair at this interval.
@@ -292,6 +293,8 @@ impl Pmf {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
+    /// The relation that the losses are for: releases under different ones do not compose.
+    pub adjacency: Adjacency,
     /// How often.
     pub count: u64,
     /// The losses where the record is there against where it is not; under replace-one those of one input against the other.
@@ -343,12 +346,26 @@ pub fn export(
         } else {
             Some(pmf(back)?.0)
         };
-        Ok(Release { count, remove, add })
+        Ok(Release {
+            adjacency,
+            count,
+            remove,
+            add,
+        })
     };
     releases.iter().map(one).collect()
 }
 
 fn compose(releases: &[Release], query: Query) -> Result<f64, PldError> {
+    let mixed = releases
+        .windows(2)
+        .find(|pair| pair[0].adjacency != pair[1].adjacency);
+    if let Some([one, other, ..]) = mixed {
+        return Err(PldError::MixedAdjacencies {
+            one: one.adjacency,
+            other: other.adjacency,
+        });
+    }
     let mut worst = 0.0_f64;
     let both = [true, false];
     let differs = releases.iter().any(|release| release.add.is_some());
@@ -374,7 +391,7 @@ fn compose(releases: &[Release], query: Query) -> Result<f64, PldError> {
 /// Upper bound on the epsilon at `delta` of the composition of all releases.
 ///
 /// # Errors
-/// [`PldError`] where the lattice gets too fine.
+/// [`PldError`] where the lattice gets too fine, and for releases under different relations.
 pub fn epsilon(releases: &[Release], delta: Delta) -> Result<f64, PldError> {
     compose(releases, Query::Epsilon(delta.get()))
 }
