@@ -172,7 +172,7 @@ fn full_radii_are_one_event() {
     }
 }
 
-/// Lattices move products by delta M ||v||. Moved by as much as that against the way out, a saddle is still left as often as planned; moved by a
+/// Lattices move products by at most delta M. Moved by as much as that against the way out, a saddle is still left as often as planned; moved by a
 /// thousandth of M it is not.
 #[test]
 fn products_that_are_off_by_a_lattice_hide_no_saddle() {

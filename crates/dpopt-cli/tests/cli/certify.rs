@@ -170,3 +170,24 @@ fn what_has_no_certificate_is_refused() {
         &["t.csv"],
     );
 }
+
+/// Above 1,024 dimensions there is no Hessian, and products with it say hardly anything without a target: refused before anything is charged.
+#[test]
+fn in_many_dimensions_curvature_is_told_for_a_target() {
+    let place = Place::new();
+    let line = |i: usize| format!("{} {}:0.5 1100:0.25\n", i % 2, 1 + i % 7);
+    place.put("w.svm", &(0..6_000).map(line).collect::<String>());
+    let schema = "format = 1\nrow_norm = 2.0\nintercept = 0.0\n[label]\ncolumn = \"y\"\nvalues = [\"0\", \"1\"]\n\
+                  positive = \"1\"\ndefault = \"0\"\n[array]\ncolumns = 1100\nscale = 1.0\n";
+    place.put("w.toml", schema);
+    place.ok("train --data w.svm --schema w.toml --solver dp-sgd --epsilon 40 --out o");
+    let flags = "certify --model o/model.json --data w.svm --epsilon 50";
+    let ledger = "--ledger l.json --budget 60 --budget-delta 1e-5";
+    place.fails(&format!("{flags} {ledger}"), 1, &["--curvature", "1024"]);
+    assert!(!place.path("l.json").exists());
+    let told = format!("{flags} --gradient 0.9 --curvature 0.5 --json");
+    let found: Value = serde_json::from_str(&place.ok(&told)).unwrap();
+    // A convex loss.
+    assert_eq!(found["certified"], true, "{found}");
+    assert_eq!(found["least_eigenvalue"]["low"], -0.5, "{found}");
+}
