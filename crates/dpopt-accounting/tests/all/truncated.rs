@@ -96,7 +96,8 @@ fn one_step_has_the_closed_form() {
                     let found = pld::delta(&event, eps, adjacency).unwrap();
                     let at = format!("{n} {q} {most} {noise} {eps} {adjacency}: {found:?} {truth}");
                     assert!(found.upper >= truth * (1.0 - 1e-9), "{at}");
-                    assert!(found.upper <= truth * (1.0 + 2e-3), "{at}");
+                    // Masses add up to 1 within 1e-12.
+                    assert!(found.upper <= truth * (1.0 + 2e-3) + 1e-12, "{at}");
                     // What Poisson samples of a smaller rate attain.
                     let less = q * (1.0 - overflow);
                     let least = match adjacency {
