@@ -85,7 +85,6 @@ impl SospSettings {
     pub fn with_measured_steps(self) -> Self {
         Self {
             steps: Steps::Measured,
-            curvature_by: CurvatureBy::Hessians,
             ..self
         }
     }
@@ -133,7 +132,7 @@ impl SospPlan {
         facts: &PublicFacts,
         hessian: &HessianFacts,
         budget: &Budget,
-        settings: SospSettings,
+        mut settings: SospSettings,
     ) -> Result<Self, PlanError> {
         match settings.steps {
             Steps::Planned => {
@@ -143,6 +142,8 @@ impl SospPlan {
             Steps::Measured => {
                 facts.check_lipschitz()?;
                 PlanError::positive("hessian_frobenius", hessian.frobenius)?;
+                // Episodes need L1.
+                settings.curvature_by = CurvatureBy::Hessians;
             }
         }
         let failure = settings.failure;

@@ -14,7 +14,7 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator};
 
-use crate::common::{Through, budget};
+use crate::common::{self, Through, budget};
 
 const RECORDS: usize = 30_000;
 const DIM: usize = 3;
@@ -468,4 +468,24 @@ fn a_point_at_which_products_overflow_is_not_certified() {
         .unwrap();
     assert_eq!(outcome.stop, Stop::Diverged);
     assert_eq!(outcome.bound(), None);
+}
+
+/// Measured steps know no L1, which episodes need, so whole Hessians are what there is, whatever else is asked for and in which order.
+#[test]
+fn measured_steps_are_refused_above_the_limit_of_hessians() {
+    let facts = common::facts(2_000, 1_000_000);
+    let hessian = HessianFacts {
+        lipschitz: f64::INFINITY,
+        frobenius: 1.0,
+    };
+    for by in [CurvatureBy::default(), CurvatureBy::Episodes] {
+        let settings = SospSettings::new(1_000)
+            .with_measured_steps()
+            .with_curvature_by(by);
+        let refused = SospPlan::new(&facts, &hessian, &budget(1.0), settings);
+        assert!(
+            matches!(refused, Err(PlanError::TooManyDimensions { dim: 2_000, .. })),
+            "{refused:?}"
+        );
+    }
 }
