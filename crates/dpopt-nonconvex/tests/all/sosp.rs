@@ -484,7 +484,10 @@ fn measured_steps_are_refused_above_the_limit_of_hessians() {
             .with_curvature_by(by);
         let refused = SospPlan::new(&facts, &hessian, &budget(1.0), settings);
         assert!(
-            matches!(refused, Err(PlanError::TooManyDimensions { dim: 2_000, .. })),
+            matches!(
+                refused,
+                Err(PlanError::TooManyDimensions { dim: 2_000, .. })
+            ),
             "{refused:?}"
         );
     }
