@@ -11,7 +11,7 @@ use super::estimate::{Estimates, PassEstimate};
 use super::period::depth;
 use crate::certificate::CertificateNoise;
 
-/// What a [`RgdaPassPlan`] does.
+/// What a [`RgdaPassPlan`](super::plan::RgdaPassPlan) does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RgdaPassSchedule {
     /// How estimates are made.

@@ -8,10 +8,13 @@ use super::{
 };
 
 /// The prefixes of rows that no run has confirmed.
-const UNCONFIRMED: [&str; 3] = [
+const UNCONFIRMED: [&str; 6] = [
     "spiderboost-second-term/",
     "spiderboost-within-rank/rank",
     "rgda-rounds/n-private",
+    "sosp/n",
+    "sosp/d",
+    "sosp/mu",
 ];
 
 fn is_unconfirmed(experiment: &dyn Experiment) -> bool {
@@ -51,6 +54,7 @@ impl Registry {
         let mut experiments = floors::experiments();
         experiments.extend(projection::experiments());
         experiments.extend(saddle_pass::experiments());
+        experiments.extend(sosp::experiments());
         experiments.retain(|e| is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }
