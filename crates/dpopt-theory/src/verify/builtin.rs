@@ -8,10 +8,11 @@ use super::{
 };
 
 /// The prefixes of rows that no run has confirmed.
-const UNCONFIRMED: [&str; 6] = [
+const UNCONFIRMED: [&str; 7] = [
     "spiderboost-second-term/",
     "spiderboost-within-rank/rank",
     "rgda-rounds/n-private",
+    "rgda-anytime/n",
     "sosp/n",
     "sosp/d",
     "sosp/mu",
@@ -55,6 +56,7 @@ impl Registry {
         experiments.extend(projection::experiments());
         experiments.extend(saddle_pass::experiments());
         experiments.extend(sosp::experiments());
+        experiments.extend(minimax::experiments());
         experiments.retain(|e| is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }
