@@ -22,7 +22,7 @@ const STEPS: u64 = 2_000;
 const STEPS_WITH_BOUND: u64 = 100_000;
 
 /// Flags that decide how a solver is planned.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ChooseArgs {
     /// Public bound on the distance from the starting point to a minimiser of the population risk;
     /// recursive-gd and recursive-sgd need it. A claim, never measured on the records: if it is
@@ -240,10 +240,22 @@ impl Chosen {
     }
 }
 
+/// Whether it reads unread records for a certificate of second order.
+fn in_slices(solver: &Solver) -> bool {
+    solver.needs.hessian && solver.needs.positions
+}
+
 /// A solver, its plan, and why a rule picked it, if one did.
 type Picked = (&'static Solver, Box<dyn Plan>, Option<AutoReason>);
 
 impl ChooseArgs {
+    /// The flags that a solver with certificates of second order shares with the others of its kind, and its own.
+    pub(crate) fn of_use_to(&self, solver: &Solver) -> Self {
+        let mut own = self.clone();
+        own.walk_constants = own.walk_constants.filter(|_| in_slices(solver));
+        own
+    }
+
     /// Whether rows are to be projected.
     pub(crate) fn projects(&self) -> bool {
         self.project.is_some()
@@ -339,7 +351,6 @@ impl ChooseArgs {
             );
             return useless(flag, problem);
         }
-        let in_slices = |solver: &Solver| solver.needs.hessian && solver.needs.positions;
         if let Some(constants) = self.walk_constants
             && !matches!(solver, SolverArg::Named(solver) if in_slices(solver))
         {

@@ -16,6 +16,7 @@ use crate::fit::{Fit, NetworkArgs};
 use crate::loss::{LinkArgs, LossName};
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
+use crate::population::{self, Compared};
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
@@ -68,6 +69,10 @@ pub(crate) struct PlanArgs {
     convex: bool,
     #[command(flatten)]
     how: ChooseArgs,
+    /// For solvers with certificates of second order: what each of them promises of the population that the records were
+    /// drawn from where its run ends in a certificate up to R from the origin, and which promises most
+    #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
+    population: Option<f64>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -100,6 +105,8 @@ struct Json<'a> {
     gradients: f64,
     passes: f64,
     event: &'a Event,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    population: Option<Compared>,
     plan: &'a dyn Plan,
 }
 
@@ -187,6 +194,24 @@ impl PlanArgs {
     }
 }
 
+impl PlanArgs {
+    /// What solvers promise of the population, by the same flags.
+    fn compared(
+        &self,
+        reach: f64,
+        fit: &Fit,
+        solver: AnySolver,
+        budget: &Budget,
+    ) -> Result<Compared, CliError> {
+        population::check_reach(solver, fit)?;
+        let facts = self.facts(fit)?;
+        Ok(population::compared(reach, |solver| {
+            let (how, named) = (self.how.of_use_to(solver), SolverArg::Named(solver));
+            Ok(how.choose(named, fit, &facts, budget)?.plan)
+        }))
+    }
+}
+
 pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     let loss = args.loss.unwrap_or(LossName::linear(Glm::Logistic));
     let fit = Fit::new(loss, &args.network, (args.link, args.how.columns()))?;
@@ -201,6 +226,10 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
             .how
             .choose(args.solver, &fit, &args.facts(&fit)?, &budget)?,
     };
+    let population = args
+        .population
+        .map(|reach| args.compared(reach, &fit, chosen.solver, &budget))
+        .transpose()?;
     let facts = *chosen.plan.facts();
     let (spend, bound) = (chosen.plan.spend(), chosen.plan.bound());
     let (accountant, epsilon) = Accountant::least(spend.event(), args.delta, facts.adjacency)?;
@@ -226,6 +255,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         gradients: chosen.plan.gradients(),
         passes: chosen.plan.gradients() / facts.records as f64,
         event: spend.event(),
+        population,
         plan: &*chosen.plan,
     };
     for warning in chosen.warnings() {
@@ -279,6 +309,9 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
             _ => "none stated by this solver".to_owned(),
         },
     );
+    for (name, value) in plan.population.iter().flat_map(Compared::lines) {
+        line(&name, value);
+    }
     line("steps", plan.steps.to_string());
     line(
         "cost",
