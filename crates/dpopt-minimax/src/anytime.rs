@@ -143,9 +143,7 @@ impl RgdaAnytimePlan {
             ("failure", settings.failure),
             ("certificate_share", settings.certificate_share),
         ] {
-            if !(value > 0.0 && value < 1.0) {
-                return Err(PlanError::BadFact { name, value });
-            }
+            PlanError::fraction(name, value)?;
         }
         let settings = RgdaAnytimeSettings {
             second_order: settings.second_order && knows_hessians(facts),

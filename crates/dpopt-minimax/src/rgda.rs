@@ -95,10 +95,7 @@ impl RgdaPlan {
         limits: &SaddleLimits,
     ) -> Result<Self, PlanError> {
         let failure = limits.failure;
-        if !(failure > 0.0 && failure < 1.0) {
-            let (name, value) = ("failure", failure);
-            return Err(PlanError::BadFact { name, value });
-        }
+        PlanError::fraction("failure", failure)?;
         facts.check_whole()?;
         Self::planned(facts, budget, limits, Some(failure))
     }

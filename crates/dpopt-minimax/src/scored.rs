@@ -129,10 +129,7 @@ impl ScoredCertificatePlan {
         if !(share > 0.0 && share < 1.0) {
             return Err(CertifyError::Share { share });
         }
-        if !(failure > 0.0 && failure < 1.0) {
-            let (name, value) = ("failure", failure);
-            return Err(PlanError::BadFact { name, value }.into());
-        }
+        PlanError::fraction("failure", failure)?;
         if adjacency != Adjacency::ReplaceOne {
             return Err(CertifyError::DeclaredSize { adjacency });
         }

@@ -133,10 +133,7 @@ impl CurvatureStart {
         ] {
             PlanError::positive(name, value)?;
         }
-        if !(share > 0.0 && share < 1.0) {
-            let (name, value) = ("share", share);
-            return Err(PlanError::BadFact { name, value });
-        }
+        PlanError::fraction("share", share)?;
         let (dim, columns) = (facts.dim, columns.get());
         if dim > MAX_PRIVATE_HESSIAN_DIM {
             return Err(PlanError::TooManyDimensions {

@@ -467,4 +467,49 @@ impl PlanError {
             Err(Self::BadFact { name, value })
         }
     }
+
+    /// Refuses what is not strictly between 0 and 1.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`].
+    pub fn fraction(name: &'static str, value: f64) -> Result<(), Self> {
+        if value > 0.0 && value < 1.0 {
+            Ok(())
+        } else {
+            Err(Self::BadFact { name, value })
+        }
+    }
+
+    /// Refuses a target that is not positive, or that every point meets: one not below `limit`.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`], [`PlanError::EveryPointMeets`].
+    pub fn target(name: &'static str, value: f64, limit: f64) -> Result<(), Self> {
+        Self::positive(name, value)?;
+        if value < limit {
+            Ok(())
+        } else {
+            Err(Self::EveryPointMeets { name, value, limit })
+        }
+    }
+
+    /// Refuses an adjacency under which positions are not fixed. `slices`: of the plan for another, under which they are.
+    ///
+    /// # Errors
+    /// [`PlanError::NeedsPositions`].
+    pub fn positions(
+        solver: &'static str,
+        (adjacency, records): (Adjacency, u64),
+        slices: impl FnOnce(Adjacency) -> Option<u64>,
+    ) -> Result<(), Self> {
+        if adjacency.record_count_is_public() {
+            return Ok(());
+        }
+        Err(Self::NeedsPositions {
+            solver,
+            adjacency,
+            records,
+            slices: slices(Adjacency::ReplaceOne).unwrap_or(1),
+        })
+    }
 }

@@ -34,6 +34,21 @@ pub struct PublicFacts {
 }
 
 impl PublicFacts {
+    /// Facts in units of the problem: L0 = L1 = F0 = X = 1, of losses that need not be convex, under replace-one.
+    #[must_use]
+    pub fn unit(records: u64, dim: usize) -> Self {
+        Self {
+            records,
+            dim,
+            adjacency: Adjacency::ReplaceOne,
+            lipschitz: 1.0,
+            smoothness: 1.0,
+            initial_gap: 1.0,
+            row_norm: 1.0,
+            convexity: Convexity::Nonconvex,
+        }
+    }
+
     /// The facts of a generalised linear problem.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use dpopt_nonconvex::{
     HessianFacts, NoObserver, Outcome, Plan as _, PublicFacts, Release, SecondOrderTargets, Stop,
     WalkConstants,
 };
-use dpopt_oracle::{Convexity, Loss as _};
+use dpopt_oracle::Loss as _;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::{
@@ -31,16 +31,7 @@ fn budget() -> Budget {
 
 /// L0 = L1 = F0 = 1.
 fn facts(dim: usize, records: u64) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 1.0,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
+    PublicFacts::unit(records, dim)
 }
 
 /// splitmix64, as numbers in [0, 1).

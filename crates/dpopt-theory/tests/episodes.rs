@@ -8,7 +8,7 @@ use dpopt_nonconvex::{
     EpisodeTerms, HessianFacts, NoObserver, Plan, PublicFacts, Radii, SecondOrderTargets, SospPlan,
     SospSettings, Stop,
 };
-use dpopt_oracle::{Answer, Convexity, Mean, Number, Oracle, Question};
+use dpopt_oracle::{Answer, Mean, Number, Oracle, Question};
 use dpopt_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Spend, Which};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::{Around, SimulatedOracle, Spectrum};
@@ -215,14 +215,8 @@ fn products_that_are_off_by_a_lattice_hide_no_saddle() {
 #[test]
 fn solvers_certify_no_strict_saddle() {
     let facts = PublicFacts {
-        records: 1_000_000,
-        dim: 20,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
         initial_gap: 0.01,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
+        ..PublicFacts::unit(1_000_000, 20)
     };
     let hessian = HessianFacts {
         lipschitz: 1.0,

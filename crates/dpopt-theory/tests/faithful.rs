@@ -5,7 +5,6 @@ use dpopt_nonconvex::{
     Budget, CentredEnd, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings,
     HessianFacts, NoObserver, Plan as _, PublicFacts, Release, Run, Stop,
 };
-use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::{ClosedForm, Problem, SecondOrderProblem, SimulatedOracle, Slide, Wells};
@@ -18,16 +17,7 @@ const ONE: HessianFacts = HessianFacts {
 const MANY: u64 = 1 << 50;
 
 fn facts(dim: usize, records: u64) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 1.0,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
+    PublicFacts::unit(records, dim)
 }
 
 fn planned(dim: usize, records: u64, alpha: f64, max_steps: u64) -> FaithfulPlan {

@@ -19,14 +19,9 @@ const RECORDS: u64 = 10_000;
 
 fn facts(dim: usize) -> PublicFacts {
     PublicFacts {
-        records: RECORDS,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
         initial_gap: RampGlm::GAP,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..PublicFacts::unit(RECORDS, dim)
     }
 }
 

@@ -9,7 +9,7 @@ use dpopt_nonconvex::{
     Budget, Estimates, HessianFacts, NoObserver, Outcome, Plan as _, PublicFacts, Release,
     SecondOrderTargets, SospPlan, SospSettings, Stop, normal_reach,
 };
-use dpopt_oracle::{Answer, Convexity, Mean, Number, Oracle, Question};
+use dpopt_oracle::{Answer, Mean, Number, Oracle, Question};
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::audit::{Settings, Status, Target as _, TranscriptMeter, Watched, WatchedKind};
@@ -35,14 +35,8 @@ fn budget() -> Budget {
 /// L0 = L1 = 1, F0 = 1/2.
 fn facts(dim: usize, records: u64) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
         initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
+        ..PublicFacts::unit(records, dim)
     }
 }
 

@@ -219,6 +219,35 @@ pub enum PrivateCertificateError {
     Certificate(#[from] CertificateError),
 }
 
+impl PrivateCertificateError {
+    /// Refuses what is not strictly between 0 and 1.
+    fn fraction(name: &'static str, value: f64) -> Result<(), Self> {
+        if value > 0.0 && value < 1.0 {
+            Ok(())
+        } else {
+            Err(Self::OutOfRange { name, value })
+        }
+    }
+
+    /// Refuses where what is added to the released number is no smaller than `limit`, and a NaN.
+    fn hopeful(
+        facts: &PublicFacts,
+        mu: Mu,
+        (what, added, limit): (&'static str, f64, f64),
+    ) -> Result<(), Self> {
+        if added < limit {
+            return Ok(());
+        }
+        Err(Self::Hopeless {
+            what,
+            added,
+            limit,
+            records: facts.records,
+            mu: mu.get(),
+        })
+    }
+}
+
 /// An interval for a number, with the probability that it is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -275,13 +304,11 @@ impl Terms {
         failure: f64,
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
-        for (name, value, ok) in [
-            ("failure", failure, failure > 0.0 && failure < 1.0),
-            ("resolution", resolution, resolution > 0.0),
-        ] {
-            if !ok {
-                return Err(PrivateCertificateError::OutOfRange { name, value });
-            }
+        PrivateCertificateError::fraction("failure", failure)?;
+        // NaN must be refused, and no resolution may be asked for.
+        if !(resolution > 0.0) {
+            let (name, value) = ("resolution", resolution);
+            return Err(PrivateCertificateError::OutOfRange { name, value });
         }
         Ok(Self {
             facts: *facts,

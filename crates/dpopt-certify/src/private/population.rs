@@ -51,14 +51,11 @@ impl PopulationGap {
         facts.check()?;
         population(facts)?;
         PlanError::positive("the Lipschitz constant of the Hessian", hessian_lipschitz)?;
-        for (name, value, fine) in [
-            ("reach", reach, reach >= 0.0 && reach.is_finite()),
-            ("failure", failure, failure > 0.0 && failure < 1.0),
-        ] {
-            if !fine {
-                return Err(PrivateCertificateError::OutOfRange { name, value });
-            }
+        if !(reach >= 0.0 && reach.is_finite()) {
+            let (name, value) = ("reach", reach);
+            return Err(PrivateCertificateError::OutOfRange { name, value });
         }
+        PrivateCertificateError::fraction("failure", failure)?;
         let PublicFacts {
             lipschitz,
             smoothness,
@@ -120,7 +117,7 @@ impl PopulationGap {
 
 #[cfg(test)]
 mod tests {
-    use dpopt_oracle::Convexity;
+
     use dpopt_privacy::Adjacency;
 
     use super::*;
@@ -128,14 +125,8 @@ mod tests {
 
     fn facts(dim: usize, records: u64) -> PublicFacts {
         PublicFacts {
-            records,
-            dim,
-            adjacency: Adjacency::ReplaceOne,
-            lipschitz: 1.0,
-            smoothness: 1.0,
             initial_gap: 0.5,
-            row_norm: 1.0,
-            convexity: Convexity::Nonconvex,
+            ..PublicFacts::unit(records, dim)
         }
     }
 

@@ -20,10 +20,7 @@ pub(super) fn cheapest(
     curvature: f64,
 ) -> Result<(Episode, f64), PrivateCertificateError> {
     facts.check()?;
-    if !(failure > 0.0 && failure < 1.0) {
-        let (name, value) = ("failure", failure);
-        return Err(PrivateCertificateError::OutOfRange { name, value });
-    }
+    PrivateCertificateError::fraction("failure", failure)?;
     let terms = EpisodeTerms {
         dim: facts.dim,
         smoothness: facts.smoothness,

@@ -261,18 +261,8 @@ impl SecondOrderPlan {
             ("the gradient norm", 0.5 * gradient.width, targets.gradient),
             ("the least eigenvalue", curvature.below, targets.curvature),
         ];
-        for (what, added, limit) in ends {
-            // NaN must be refused.
-            if !(added < limit) {
-                let (records, mu) = (facts.records, mu.get());
-                return Err(PrivateCertificateError::Hopeless {
-                    what,
-                    added,
-                    limit,
-                    records,
-                    mu,
-                });
-            }
+        for end in ends {
+            PrivateCertificateError::hopeful(facts, mu, end)?;
         }
         Ok(Self {
             targets,
@@ -299,18 +289,8 @@ impl SecondOrderPlan {
         let left = (mu.get() * mu.get() - cost).sqrt() * (1.0 - 1e-12);
         let first = Mu::new(left).map_err(PlanError::from)?;
         let gradient = GradientNormPlan::at_any_width(facts, first, clip, failure)?;
-        let (what, added, limit) = ("the gradient norm", 0.5 * gradient.width, targets.gradient);
-        // NaN must be refused.
-        if !(added < limit) {
-            let (records, mu) = (facts.records, mu.get());
-            return Err(PrivateCertificateError::Hopeless {
-                what,
-                added,
-                limit,
-                records,
-                mu,
-            });
-        }
+        let end = ("the gradient norm", 0.5 * gradient.width, targets.gradient);
+        PrivateCertificateError::hopeful(facts, mu, end)?;
         episode
             .event(facts.adjacency, facts.records as f64)
             .map_err(PlanError::from)?;
@@ -516,10 +496,7 @@ fn split(
     failure: f64,
     targets: SecondOrderTargets,
 ) -> Result<(Mu, Mu), PrivateCertificateError> {
-    if !(failure > 0.0 && failure < 1.0) {
-        let (name, value) = ("failure", failure);
-        return Err(PrivateCertificateError::OutOfRange { name, value });
-    }
+    PrivateCertificateError::fraction("failure", failure)?;
     let quantile = two_sided(failure);
     let operator = quantile + (2.0 * columns as f64).sqrt();
     let x = (quantile * facts.lipschitz / targets.gradient)

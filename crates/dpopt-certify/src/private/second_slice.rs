@@ -52,10 +52,7 @@ impl SecondOrderSlicePlan {
     ) -> Result<Self, PrivateCertificateError> {
         population(facts)?;
         check_targets(facts, targets)?;
-        if !(failure > 0.0 && failure < 1.0) {
-            let (name, value) = ("failure", failure);
-            return Err(PrivateCertificateError::OutOfRange { name, value });
-        }
+        PrivateCertificateError::fraction("failure", failure)?;
         // For its own rounding.
         let root = (2.0 * (4.0 / failure).ln() / facts.records as f64).sqrt() * (1.0 + 1e-12);
         let sampling = SecondOrderTargets {
@@ -74,17 +71,8 @@ impl SecondOrderSlicePlan {
                 targets.curvature,
             ),
         ];
-        for (what, added, limit) in ends {
-            if added >= limit {
-                let (records, mu) = (facts.records, mu.get());
-                return Err(PrivateCertificateError::Hopeless {
-                    what,
-                    added,
-                    limit,
-                    records,
-                    mu,
-                });
-            }
+        for end in ends {
+            PrivateCertificateError::hopeful(facts, mu, end)?;
         }
         Ok(Self {
             of_slice: SecondOrderPlan::new(facts, frobenius, mu, 0.5 * failure, left)?,

@@ -116,16 +116,8 @@ impl GoldsteinSlicePlan {
             rounding: terms.rounding(facts.dim),
         };
         let (added, limit) = (slack.total(), resolution.min(facts.lipschitz));
-        // NaN must be refused.
-        if !(added < limit) {
-            return Err(PrivateCertificateError::Hopeless {
-                what: "the Goldstein distance",
-                added,
-                limit,
-                records: facts.records,
-                mu: mu.get(),
-            });
-        }
+        let end = ("the Goldstein distance", added, limit);
+        PrivateCertificateError::hopeful(facts, mu, end)?;
         Ok(Self {
             noise_multiplier,
             noise_std,
@@ -285,17 +277,10 @@ pub fn uniform_gradient_gap(
 ) -> Result<f64, PrivateCertificateError> {
     facts.check_lipschitz()?;
     population(facts)?;
-    for (name, value) in [
-        ("smoothing", smoothing),
-        ("reach", reach),
-        ("failure", failure),
-    ] {
+    for (name, value) in [("smoothing", smoothing), ("reach", reach)] {
         PlanError::positive(name, value)?;
     }
-    if failure >= 1.0 {
-        let (name, value) = ("failure", failure);
-        return Err(PrivateCertificateError::OutOfRange { name, value });
-    }
+    PrivateCertificateError::fraction("failure", failure)?;
     let (n, d) = (facts.records as f64, facts.dim as f64);
     let pi = std::f64::consts::PI;
     let slope = ((2.0 * d + 4.0 / pi) / pi).sqrt();

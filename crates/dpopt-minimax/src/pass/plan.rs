@@ -1,7 +1,7 @@
 //! What a pass is planned to do, and its run.
 
 use dpopt_oracle::{Blocks, Offers};
-use dpopt_privacy::{Adjacency, NoiseMultiplier};
+use dpopt_privacy::NoiseMultiplier;
 use dpopt_solver::{
     Access, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, Stop, Terms,
     Unit, Walk,
@@ -108,24 +108,16 @@ impl RgdaPassPlan {
                 settings.certificate_share.unwrap_or(0.5),
             ),
         ] {
-            if !(value > 0.0 && value < 1.0) {
-                return Err(PlanError::BadFact { name, value });
-            }
+            PlanError::fraction(name, value)?;
         }
-        if !facts.adjacency.record_count_is_public() {
-            // As it would be if positions were fixed.
+        PlanError::positions(solver, (facts.adjacency, facts.records), |adjacency| {
             let fixed = SaddleFacts {
-                adjacency: Adjacency::ReplaceOne,
+                adjacency,
                 ..facts.clone()
             };
-            let plan = Self::new(&fixed, budget, settings, limits);
-            return Err(PlanError::NeedsPositions {
-                solver,
-                adjacency: facts.adjacency,
-                records: facts.records,
-                slices: plan.map_or(1, |plan| plan.steps()),
-            });
-        }
+            let plan = Self::new(&fixed, budget, settings, limits).ok()?;
+            Some(plan.steps())
+        })?;
         let mu = budget.mu()?.get();
         let share = settings.certificate_share.unwrap_or(0.0);
         let kept = (share * facts.records as f64).ceil() as u64;

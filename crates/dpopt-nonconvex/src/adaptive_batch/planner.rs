@@ -1,7 +1,6 @@
 //! The planner: how small a certificate the records suffice for.
 
 use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
-use dpopt_privacy::Adjacency;
 use dpopt_solver::search::least_affordable;
 use dpopt_solver::{
     Access, BoundSense, BoundedQuantity, Budget, CurvatureBy, HessianFacts, PlanError, PublicFacts,
@@ -122,20 +121,14 @@ impl AdaptiveBatchPlan {
         settings: AdaptiveBatchSettings,
     ) -> Result<Self, PlanError> {
         check(facts, hessian, &settings)?;
-        if !facts.adjacency.record_count_is_public() {
-            // As it would be if positions were fixed.
+        PlanError::positions(NAME, (facts.adjacency, facts.records), |adjacency| {
             let fixed = PublicFacts {
-                adjacency: Adjacency::ReplaceOne,
+                adjacency,
                 ..*facts
             };
-            let plan = Self::new(&fixed, hessian, budget, settings);
-            return Err(PlanError::NeedsPositions {
-                solver: NAME,
-                adjacency: facts.adjacency,
-                records: facts.records,
-                slices: plan.map_or(1, |plan| plan.schedule.steps + 2),
-            });
-        }
+            let plan = Self::new(&fixed, hessian, budget, settings).ok()?;
+            Some(plan.schedule.steps + 2)
+        })?;
         let mu = budget.mu()?.get();
         let search = Search {
             of: Problem {
@@ -244,11 +237,7 @@ fn check(
 ) -> Result<(), PlanError> {
     facts.check()?;
     hessian.check_beside(facts)?;
-    let failure = settings.failure;
-    if !(failure > 0.0 && failure < 1.0) {
-        let (name, value) = ("failure", failure);
-        return Err(PlanError::BadFact { name, value });
-    }
+    PlanError::fraction("failure", settings.failure)?;
     if facts.dim > MAX_PRIVATE_HESSIAN_DIM && settings.curvature_by == CurvatureBy::Hessians {
         return Err(PlanError::TooManyDimensions {
             solver: NAME,
@@ -298,23 +287,7 @@ impl Search<'_> {
 
     fn asked(&self, targets: SecondOrderTargets) -> Result<AdaptiveBatchSchedule, PlanError> {
         let facts = self.of.facts;
-        for (name, value, limit) in [
-            (
-                "the gradient that is asked for",
-                targets.gradient,
-                facts.lipschitz,
-            ),
-            (
-                "the curvature that is asked for",
-                targets.curvature,
-                facts.smoothness,
-            ),
-        ] {
-            PlanError::positive(name, value)?;
-            if value >= limit {
-                return Err(PlanError::EveryPointMeets { name, value, limit });
-            }
-        }
+        targets.check(facts.lipschitz, facts.smoothness)?;
         match self.at(targets) {
             Some((records, schedule)) if records <= self.records() => Ok(schedule),
             found => {

@@ -1,6 +1,6 @@
 //! Plans against the tables of their page, and at the ends of what can be planned.
 
-use dpopt_oracle::{Batch, Convexity};
+use dpopt_oracle::Batch;
 use dpopt_privacy::{
     Adjacency, Delta, Epsilon, ErrorMeasure, Event, NoiseMultiplier, Participation, PrefixKind,
     PrefixNoise, Spend,
@@ -14,16 +14,7 @@ use super::gradient::Period;
 use super::{AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings};
 
 fn facts(dim: usize, records: u64) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 1.0,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
+    PublicFacts::unit(records, dim)
 }
 
 fn budget() -> Budget {

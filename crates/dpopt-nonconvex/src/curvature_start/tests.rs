@@ -45,14 +45,8 @@ fn data(n: u64) -> PrivateData {
 fn plan_of(mean: &PrivateMean<'_, QuadraticLink>, r: usize, share: f64) -> CurvatureStart {
     let constants = mean.constants_at(&[0.0; P]);
     let facts = PublicFacts {
-        records: ROWS,
-        dim: P,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 1.0,
-        row_norm: 1.0,
         convexity: constants.convexity,
+        ..PublicFacts::unit(ROWS, P)
     };
     CurvatureStart::new(&facts, &constants, columns(r), 0.5, (&budget(), share)).unwrap()
 }
@@ -134,14 +128,8 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(refused.unwrap_err().to_string(), expected.to_string());
     let constants = mean.constants_at(&[0.0; P]);
     let facts = |dim| PublicFacts {
-        records: ROWS,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 1.0,
-        row_norm: 1.0,
         convexity: constants.convexity,
+        ..PublicFacts::unit(ROWS, dim)
     };
     let made = |dim, r, length, share| {
         CurvatureStart::new(

@@ -1,6 +1,6 @@
 //! The planner: all numbers from alpha, and the least alpha whose worst case the records suffice for.
 
-use dpopt_privacy::{Adjacency, Participation, PrefixKind, PrefixNoise};
+use dpopt_privacy::{Participation, PrefixKind, PrefixNoise};
 use dpopt_solver::search::least_affordable;
 use dpopt_solver::{
     Access, Budget, HessianFacts, OutputRule, PlanError, PublicFacts, SecondOrderTargets, Terms,
@@ -81,19 +81,9 @@ impl FaithfulSettings {
 ///
 /// ```
 /// use dpopt_nonconvex::{Budget, FaithfulPlan, FaithfulSettings, HessianFacts, PublicFacts};
-/// use dpopt_oracle::Convexity;
-/// use dpopt_privacy::{Adjacency, Delta, Epsilon};
+/// use dpopt_privacy::{Delta, Epsilon};
 ///
-/// let facts = PublicFacts {
-///     records: 10_000_000,
-///     dim: 10,
-///     adjacency: Adjacency::ReplaceOne,
-///     lipschitz: 1.0,
-///     smoothness: 1.0,
-///     initial_gap: 1.0,
-///     row_norm: 1.0,
-///     convexity: Convexity::Nonconvex,
-/// };
+/// let facts = PublicFacts::unit(10_000_000, 10);
 /// let hessian = HessianFacts { lipschitz: 1.0, frobenius: 1.0 };
 /// let budget = Budget { epsilon: Epsilon::new(1.0)?, delta: Delta::new(1e-6)? };
 /// let settings = FaithfulSettings::new(100_000).with_target(0.4);
@@ -125,20 +115,14 @@ impl FaithfulPlan {
         settings: FaithfulSettings,
     ) -> Result<Self, PlanError> {
         check(facts, hessian, &settings)?;
-        if !facts.adjacency.record_count_is_public() {
-            // As it would be if positions were fixed.
+        PlanError::positions(NAME, (facts.adjacency, facts.records), |adjacency| {
             let fixed = PublicFacts {
-                adjacency: Adjacency::ReplaceOne,
+                adjacency,
                 ..*facts
             };
-            let plan = Self::new(&fixed, hessian, budget, settings);
-            return Err(PlanError::NeedsPositions {
-                solver: NAME,
-                adjacency: facts.adjacency,
-                records: facts.records,
-                slices: plan.map_or(1, |plan| 2 * plan.schedule.steps),
-            });
-        }
+            let plan = Self::new(&fixed, hessian, budget, settings).ok()?;
+            Some(2 * plan.schedule.steps)
+        })?;
         let search = Search {
             facts,
             hessian,
@@ -224,12 +208,7 @@ fn check(
 ) -> Result<(), PlanError> {
     facts.check()?;
     hessian.check()?;
-    let failure = settings.failure;
-    if !(failure > 0.0 && failure < 1.0) {
-        let (name, value) = ("failure", failure);
-        return Err(PlanError::BadFact { name, value });
-    }
-    Ok(())
+    PlanError::fraction("failure", settings.failure)
 }
 
 struct Search<'a> {
@@ -370,12 +349,7 @@ impl Search<'_> {
 
     fn asked(&self, alpha: f64) -> Result<FaithfulSchedule, PlanError> {
         let name = "the gradient that is asked for";
-        PlanError::positive(name, alpha)?;
-        let limit = self.facts.lipschitz;
-        let value = alpha;
-        if value >= limit {
-            return Err(PlanError::EveryPointMeets { name, value, limit });
-        }
+        PlanError::target(name, alpha, self.facts.lipschitz)?;
         let first =
             |found: &FaithfulSchedule| found.anchor_batch.saturating_add(found.hessian_batch);
         match self.at(alpha) {

@@ -1,6 +1,6 @@
 //! Plans, against the numbers of the specification worked out by hand.
 
-use dpopt_oracle::{Convexity, Offers};
+use dpopt_oracle::Offers;
 use dpopt_privacy::{Adjacency, Delta, Epsilon, PrefixKind};
 use dpopt_solver::{Budget, HessianFacts, Plan, PlanError, PublicFacts};
 
@@ -12,16 +12,7 @@ const HESSIAN: HessianFacts = HessianFacts {
 };
 
 fn facts(records: u64, dim: usize) -> PublicFacts {
-    PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
-        initial_gap: 1.0,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
-    }
+    PublicFacts::unit(records, dim)
 }
 
 fn budget() -> Budget {

@@ -1,7 +1,7 @@
 //! Plans on averaged losses: their facts, what they gain, and refusals.
 
 use dpopt_oracle::{Convexity, Glm};
-use dpopt_privacy::{Adjacency, Delta, Epsilon};
+use dpopt_privacy::{Delta, Epsilon};
 use dpopt_solver::{
     BoundSense, BoundedQuantity, Budget, Limits, Plan as _, PlanError, PublicFacts, RunError,
 };
@@ -14,14 +14,8 @@ const RADIUS: f64 = 0.2;
 
 fn facts(records: u64, dim: usize) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
         smoothness: f64::INFINITY,
-        initial_gap: 1.0,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
+        ..PublicFacts::unit(records, dim)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use dpopt_oracle::{Batch, SmoothedFields};
-use dpopt_privacy::{Adjacency, NoiseMultiplier};
+use dpopt_privacy::NoiseMultiplier;
 use dpopt_solver::{Budget, PlanError, PublicFacts};
 
 use super::periods::{Best, Charged, Periodic, Reads, smoothing_constant};
@@ -159,15 +159,8 @@ impl Task<'_> {
     /// What all plans in periods need. Frames and offsets go by position.
     fn check_periods(&self, solver: &'static str) -> Result<(), PlanError> {
         self.fits_periods(solver)?;
-        match self.facts.adjacency {
-            Adjacency::AddRemove => Err(PlanError::NeedsPositions {
-                solver,
-                adjacency: self.facts.adjacency,
-                records: self.facts.records,
-                slices: 1,
-            }),
-            _ => Ok(()),
-        }
+        let of = (self.facts.adjacency, self.facts.records);
+        PlanError::positions(solver, of, |_| None)
     }
 }
 
@@ -200,14 +193,10 @@ impl GoldsteinPlan {
         let task = Task::new(facts, budget, settings, Batch::Next(1))?;
         let found = task.over_slices();
         let batch = Batch::Next(found.map_or(1, |found| found.batch));
-        if facts.adjacency == Adjacency::AddRemove {
-            return Err(PlanError::NeedsPositions {
-                solver: name_of(batch, settings.asks != GoldsteinAsks::Gradients),
-                adjacency: facts.adjacency,
-                records: facts.records,
-                slices: found.map_or(1, |found| found.block.steps),
-            });
-        }
+        let name = name_of(batch, settings.asks != GoldsteinAsks::Gradients);
+        PlanError::positions(name, (facts.adjacency, facts.records), |_| {
+            found.map(|found| found.block.steps)
+        })?;
         let fresh = found.map_or(f64::INFINITY, |found| found.block.bound);
         if let Some(plan) = task.one_pass_in_periods(fresh) {
             return plan;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use dpopt_oracle::{Batch, Convexity, SmoothedFields};
+use dpopt_oracle::{Batch, SmoothedFields};
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_solver::{Budget, Plan, PlanError, PublicFacts, RunError};
 
@@ -13,14 +13,9 @@ pub(super) const RADIUS: f64 = 0.2;
 
 pub(super) fn facts(records: u64, dim: usize) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
         smoothness: f64::INFINITY,
-        initial_gap: 1.0,
         row_norm: f64::INFINITY,
-        convexity: Convexity::Nonconvex,
+        ..PublicFacts::unit(records, dim)
     }
 }
 

@@ -190,12 +190,7 @@ impl AdaptiveGdPlan {
     ) -> Result<Self, PlanError> {
         facts.check()?;
         let beta = settings.beta;
-        if !(beta > 0.0 && beta < 1.0) {
-            return Err(PlanError::BadFact {
-                name: "beta",
-                value: beta,
-            });
-        }
+        PlanError::fraction("beta", beta)?;
         let (mu, selection_epsilon) = shares(budget, settings.selection)?;
         let gradient_ratio = match settings.norms {
             NormQueries::Fixed => 0.5,
@@ -426,12 +421,7 @@ fn shares(
     let AdaptiveSelection::Exponential { share } = selection else {
         return Ok((budget.mu()?, None));
     };
-    if !(share > 0.0 && share < 1.0) {
-        return Err(PlanError::BadFact {
-            name: "selection share",
-            value: share,
-        });
-    }
+    PlanError::fraction("selection share", share)?;
     // Less a little, so that rounding can't push the whole over the budget.
     let rho = zcdp::rho_for(budget.epsilon, budget.delta)?.get() * (1.0 - 1e-8);
     let mu = Mu::new((2.0 * (1.0 - share) * rho).sqrt())?;

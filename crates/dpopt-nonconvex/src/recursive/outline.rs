@@ -1,7 +1,6 @@
 //! What the two plans have in common: stages, weights, radii, and the bound that picks them.
 
 use dpopt_oracle::Convexity;
-use dpopt_privacy::Adjacency;
 use dpopt_solver::{Budget, Item, PlanError, PublicFacts, Unit, Value};
 
 use super::facts::ConvexFacts;
@@ -186,18 +185,13 @@ impl<'a> Task<'a> {
         solve: impl Fn(&Given) -> Option<Solved<P>>,
         slices: impl Fn(&P) -> usize,
     ) -> Result<(Outline, Vec<P>), PlanError> {
-        if self.facts.adjacency == Adjacency::AddRemove {
-            // The plan that fixed positions would allow: the error names its slices.
-            let best = self.best(how.growth, &solve);
-            return Err(PlanError::NeedsPositions {
-                solver: self.solver,
-                adjacency: self.facts.adjacency,
-                records: self.facts.records,
-                slices: best.map_or(1, |(_, plans)| {
-                    plans.iter().map(slices).sum::<usize>() as u64
-                }),
-            });
-        }
+        let PublicFacts {
+            adjacency, records, ..
+        } = *self.facts;
+        PlanError::positions(self.solver, (adjacency, records), |_| {
+            let (_, plans) = self.best(how.growth, &solve)?;
+            Some(plans.iter().map(slices).sum::<usize>() as u64)
+        })?;
         let best = self.best(how.growth, &solve);
         let bound = best.as_ref().map_or(f64::INFINITY, |best| best.0.bound);
         match best {

@@ -146,11 +146,7 @@ impl SospPlan {
                 settings.curvature_by = CurvatureBy::Hessians;
             }
         }
-        let failure = settings.failure;
-        if !(failure > 0.0 && failure < 1.0) {
-            let (name, value) = ("failure", failure);
-            return Err(PlanError::BadFact { name, value });
-        }
+        PlanError::fraction("failure", settings.failure)?;
         if facts.dim > MAX_PRIVATE_HESSIAN_DIM && settings.curvature_by == CurvatureBy::Hessians {
             return Err(PlanError::TooManyDimensions {
                 solver: NAME,
@@ -324,20 +320,7 @@ fn most_curved(of: &Problem<'_>) -> f64 {
 
 /// The cheapest level for these targets, if the budget pays for it.
 fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospLevel, PlanError> {
-    let limits = (of.facts.lipschitz, most_curved(of));
-    for (name, value, limit) in [
-        ("the gradient that is asked for", targets.gradient, limits.0),
-        (
-            "the curvature that is asked for",
-            targets.curvature,
-            limits.1,
-        ),
-    ] {
-        PlanError::positive(name, value)?;
-        if value >= limit {
-            return Err(PlanError::EveryPointMeets { name, value, limit });
-        }
-    }
+    targets.check(of.facts.lipschitz, most_curved(of))?;
     match cheapest(of, targets) {
         Some(level) if level.cost <= mu * mu => Ok(level),
         found => {

@@ -1,7 +1,6 @@
 //! Plans against the table of their page, and at the ends of what can be planned.
 
-use dpopt_oracle::Convexity;
-use dpopt_privacy::{Adjacency, Delta, Epsilon};
+use dpopt_privacy::{Delta, Epsilon};
 use dpopt_solver::{
     Budget, CurvatureBy, HessianFacts, Plan as _, PlanError, PublicFacts, SecondOrderTargets,
 };
@@ -10,14 +9,8 @@ use super::{Estimates, SospPlan, SospSettings};
 
 fn facts(dim: usize, records: u64) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
         initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
+        ..PublicFacts::unit(records, dim)
     }
 }
 

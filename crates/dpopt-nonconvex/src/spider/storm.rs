@@ -118,12 +118,7 @@ impl StormPlan {
         theta: f64,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        if !(theta > 0.0 && theta < 1.0) {
-            return Err(PlanError::BadFact {
-                name: "L1 times the step size (below 1)",
-                value: theta,
-            });
-        }
+        PlanError::fraction("L1 times the step size (below 1)", theta)?;
         Self::planned(facts, budget, &[theta], max_steps)
     }
 

@@ -3,8 +3,7 @@
 use dpopt_linalg::{Design, dot};
 use dpopt_nonconvex::{Budget, ExtraFacts, HessianFacts, KlCondition, PublicFacts};
 use dpopt_oracle::{
-    Answer, AskError, Books, Convexity, Glm, Oracle, OracleFacts, PrivateData, PrivateMean,
-    Question,
+    Answer, AskError, Books, Glm, Oracle, OracleFacts, PrivateData, PrivateMean, Question,
 };
 use dpopt_privacy::accounting::special::ndtr;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, NoiseMultiplier};
@@ -14,14 +13,8 @@ pub(crate) const DELTA: f64 = 1e-5;
 /// L0 = L1 = 1 and F0 = 1/2 under replace-one, of losses that are not convex.
 pub(crate) fn facts(dim: usize, records: u64) -> PublicFacts {
     PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
         initial_gap: 0.5,
-        row_norm: 1.0,
-        convexity: Convexity::Nonconvex,
+        ..PublicFacts::unit(records, dim)
     }
 }
 

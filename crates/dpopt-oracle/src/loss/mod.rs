@@ -28,6 +28,7 @@ mod guard;
 mod laws;
 mod mlp;
 mod network;
+mod outer;
 mod perturbed;
 mod quadratic;
 mod rays;

@@ -4,6 +4,7 @@ use dpopt_linalg::UnitWeights;
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
+use super::outer::{add_outer, hessian_changes, hessian_pass, products};
 use super::rows::{Block, linear_pass};
 use super::{
     Activation, Constants, Convexity, Differentiable, Glm, Loss, Momentum, Segment,
@@ -211,14 +212,7 @@ impl Network {
     }
 
     fn inputs(&self, row: dpopt_linalg::Row<'_>, point: &[f64]) -> Vec<f64> {
-        let mut inputs = vec![0.0; self.units];
-        row.for_each(|c, x| {
-            let weights = point.iter().skip(c.saturating_mul(self.units));
-            for (input, w) in inputs.iter_mut().zip(weights) {
-                *input += x * w;
-            }
-        });
-        inputs
+        products(row, point, self.units)
     }
 
     /// Values and slopes of the hidden units.
@@ -294,14 +288,14 @@ impl SecondWork {
 }
 
 impl Network {
-    /// Adds the multiples of the row that make the product of the Hessian with a direction along which the inputs of the units move by
+    /// Adds `times` the multiples of the row that make the product of the Hessian with a direction along which the inputs of the units move by
     /// `along`: phi'' D v_j act'_j + phi' v_j act''_j s_j, D = sum_j v_j act'_j s_j. The inputs become the outputs of the units.
     fn add_second(
         &self,
         inputs: &mut [f64],
         along: &[f64],
         label: f64,
-        work: &mut SecondWork,
+        (work, times): (&mut SecondWork, f64),
         out: &mut [f64],
     ) {
         let SecondWork { slopes, bends } = work;
@@ -314,7 +308,15 @@ impl Network {
         let moved: f64 = pairs.map(|(j, (slope, s))| sign(j) * slope * s).sum();
         let common = curvature * moved;
         for (j, out) in out.iter_mut().enumerate() {
-            *out += sign(j) * (common * slopes[j] + slope * bends[j] * along[j]);
+            *out += times * sign(j) * (common * slopes[j] + slope * bends[j] * along[j]);
+        }
+    }
+
+    /// [`Network::add_second`] with buffers of its own.
+    fn bend(&self) -> impl FnMut(&mut [f64], &[f64], f64, f64, &mut [f64]) {
+        let mut work = SecondWork::new(self.units);
+        move |inputs, along, label, times, out| {
+            self.add_second(inputs, along, label, (&mut work, times), out);
         }
     }
 }
@@ -440,9 +442,8 @@ impl TwiceDifferentiable for Network {
     ) {
         let mut inputs = self.inputs(record.row, point);
         let along = self.inputs(record.row, direction);
-        let mut work = SecondWork::new(self.units);
         let mut multiples = vec![0.0; self.units];
-        self.add_second(&mut inputs, &along, record.label, &mut work, &mut multiples);
+        self.bend()(&mut inputs, &along, record.label, 1.0, &mut multiples);
         add_outer(record.row, &multiples, out);
     }
 
@@ -455,17 +456,7 @@ impl TwiceDifferentiable for Network {
         sum: &mut LatticeSum,
     ) {
         let layers = [point, direction].map(|point| UnitWeights::new(self.units, point));
-        let mut work = SecondWork::new(self.units);
-        linear_pass(records, &positions, layers, sum, |block| {
-            let [inputs, along] = block.products;
-            let rows = inputs.chunks_exact_mut(self.units);
-            let rows = rows.zip(along.chunks_exact(self.units)).zip(block.labels);
-            let rows = rows.zip(block.multiples.chunks_exact_mut(self.units));
-            for (((inputs, along), label), out) in rows {
-                out.fill(0.0);
-                self.add_second(inputs, along, *label, &mut work, out);
-            }
-        });
+        hessian_pass(records, &positions, layers, sum, self.bend());
     }
 
     fn add_hessian_changes(
@@ -477,31 +468,8 @@ impl TwiceDifferentiable for Network {
         sum: &mut LatticeSum,
     ) {
         let layers = [from, to, direction].map(|point| UnitWeights::new(self.units, point));
-        let mut work = SecondWork::new(self.units);
-        linear_pass(records, &positions, layers, sum, |block| {
-            let [before, after, along] = block.products;
-            let rows = before.chunks_exact_mut(self.units);
-            let rows = rows.zip(after.chunks_exact_mut(self.units));
-            let rows = rows.zip(along.chunks_exact(self.units)).zip(block.labels);
-            let rows = rows.zip(block.multiples.chunks_exact_mut(self.units));
-            for ((((before, after), along), label), out) in rows {
-                out.fill(0.0);
-                self.add_second(before, along, *label, &mut work, out);
-                out.iter_mut().for_each(|out| *out = -*out);
-                self.add_second(after, along, *label, &mut work, out);
-            }
-        });
+        hessian_changes(records, &positions, layers, sum, self.bend());
     }
-}
-
-/// Adds the outer product of a row with `multiples`.
-pub(super) fn add_outer(row: dpopt_linalg::Row<'_>, multiples: &[f64], out: &mut [f64]) {
-    row.for_each(|c, x| {
-        let cells = out.iter_mut().skip(c.saturating_mul(multiples.len()));
-        for (cell, m) in cells.zip(multiples) {
-            *cell += x * m;
-        }
-    });
 }
 
 #[cfg(test)]

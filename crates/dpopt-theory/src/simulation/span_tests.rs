@@ -34,14 +34,9 @@ impl Problem for Wide {
 fn lengths_and_gradients_have_the_law_of_all_coordinates() {
     let (n, d) = (2_000, 60);
     let facts = PublicFacts {
-        records: n,
-        dim: d,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
-        smoothness: 1.0,
         initial_gap: RampGlm::GAP,
-        row_norm: 1.0,
         convexity: Convexity::Convex,
+        ..PublicFacts::unit(n, d)
     };
     let budget = Budget {
         epsilon: Epsilon::new(2.0).unwrap(),

@@ -8,7 +8,7 @@ use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, HessianFacts, NoObserver,
     Plan as _, PublicFacts, SecondOrderTargets, Stop,
 };
-use dpopt_oracle::{Batch, Convexity, Oracle, Question};
+use dpopt_oracle::{Batch, Oracle, Question};
 use dpopt_privacy::{Adjacency, Participation, PrefixKind, PrefixNoise, Which};
 
 use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
@@ -127,16 +127,7 @@ impl SlideExperiment {
 
     fn plan(&self, x: f64) -> Result<AdaptiveBatchPlan, CheckError> {
         let (size, alpha) = (self.size(x), self.alpha(x));
-        let facts = PublicFacts {
-            records: size.records,
-            dim: size.dim,
-            adjacency: Adjacency::ReplaceOne,
-            lipschitz: 1.0,
-            smoothness: 1.0,
-            initial_gap: 1.0,
-            row_norm: 1.0,
-            convexity: Convexity::Nonconvex,
-        };
+        let facts = PublicFacts::unit(size.records, size.dim);
         let budget = size.budget(DELTA)?;
         let targets = SecondOrderTargets::coupled(alpha, HESSIANS.lipschitz);
         let settings = AdaptiveBatchSettings::new(MAX_STEPS).with_targets(targets);

@@ -8,8 +8,8 @@ use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSettings, CurvatureBy, Episode, EpisodeEnd, EpisodeTerms,
     HessianFacts, PublicFacts, Radii, SecondOrderTargets, normal_reach,
 };
+use dpopt_oracle::Oracle as _;
 use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
-use dpopt_oracle::{Convexity, Oracle as _};
 use dpopt_privacy::{Adjacency, ClipNorm, Event, NoiseMultiplier, Spend, Which};
 
 use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
@@ -209,16 +209,7 @@ impl Lazy {
             // So little that sampling is of no account.
             privacy: Privacy::Mu(1e-6),
         };
-        let facts = PublicFacts {
-            records: size.records,
-            dim: size.dim,
-            adjacency: Adjacency::ReplaceOne,
-            lipschitz: 1.0,
-            smoothness: 1.0,
-            initial_gap: 1.0,
-            row_norm: 1.0,
-            convexity: Convexity::Nonconvex,
-        };
+        let facts = PublicFacts::unit(size.records, size.dim);
         let hessian = HessianFacts {
             lipschitz: 1.0,
             frobenius: 10.0,

@@ -14,7 +14,6 @@ use dpopt_nonconvex::{
     SpiderBoostPlan,
 };
 use dpopt_oracle::Convexity;
-use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
 use super::common::{DELTA, Plans, Points, Privacy, Size, half_decades, mu_at, share};
@@ -212,14 +211,9 @@ impl GlmExperiment {
         };
         Ok(Setting {
             facts: PublicFacts {
-                records: size.records,
-                dim: size.dim,
-                adjacency: Adjacency::ReplaceOne,
-                lipschitz: 1.0,
-                smoothness: 1.0,
                 initial_gap: RampGlm::GAP,
-                row_norm: 1.0,
                 convexity: Convexity::Convex,
+                ..PublicFacts::unit(size.records, size.dim)
             },
             budget: size.budget(DELTA)?,
             rank,

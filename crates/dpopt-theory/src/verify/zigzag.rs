@@ -9,8 +9,8 @@ use dpopt_nonconvex::{Budget, PublicFacts};
 use dpopt_nonconvex::{
     GOLDSTEIN, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, NoObserver, Plan,
 };
-use dpopt_oracle::{Convexity, Linear, Oracle as _, Question};
-use dpopt_privacy::{Adjacency, ClipNorm};
+use dpopt_oracle::{Linear, Oracle as _, Question};
+use dpopt_privacy::ClipNorm;
 
 use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
 use super::common::{DELTA, budget, completed, half_decades};
@@ -125,14 +125,9 @@ impl Problem for Zigzag {
 /// So many records that noise counts for nothing, in one dimension.
 fn plan(steps: u64) -> Result<GoldsteinPlan, CheckError> {
     let facts = PublicFacts {
-        records: 1_000_000_000_000,
-        dim: 1,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: 1.0,
         smoothness: f64::INFINITY,
-        initial_gap: 1.0,
         row_norm: f64::INFINITY,
-        convexity: Convexity::Nonconvex,
+        ..PublicFacts::unit(1_000_000_000_000, 1)
     };
     let budget: Budget = budget(1.0, DELTA)?;
     let settings = GoldsteinSettings {

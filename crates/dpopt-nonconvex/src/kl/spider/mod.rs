@@ -100,13 +100,7 @@ impl KlSpiderSettings {
     }
 
     fn check(&self) -> Result<(), PlanError> {
-        let failure = self.failure;
-        if !(failure > 0.0 && failure < 1.0) {
-            return Err(PlanError::BadFact {
-                name: "failure",
-                value: failure,
-            });
-        }
+        PlanError::fraction("failure", self.failure)?;
         match self.objective_smoothness {
             Some(value) if !(value > 0.0 && value.is_finite()) => Err(PlanError::BadFact {
                 name: "objective_smoothness",

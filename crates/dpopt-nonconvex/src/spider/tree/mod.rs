@@ -10,7 +10,7 @@ mod settings;
 mod walk;
 
 use dpopt_oracle::{EstimatorError, Schedule, TreeRounds};
-use dpopt_privacy::{Adjacency, ClipNorm, NoiseMultiplier};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier};
 use dpopt_solver::{
     Access, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan, PlanError,
     PublicFacts, RunError, Solver, Stop, Terms, Unit, Value, Walk,
@@ -91,20 +91,14 @@ impl TreeSpiderPlan {
     ) -> Result<Self, PlanError> {
         facts.check()?;
         settings.check()?;
-        if !facts.adjacency.record_count_is_public() {
-            // As it would be if positions were fixed.
+        PlanError::positions(SOLVER, (facts.adjacency, facts.records), |adjacency| {
             let fixed = PublicFacts {
-                adjacency: Adjacency::ReplaceOne,
+                adjacency,
                 ..*facts
             };
-            let plan = Self::new(&fixed, budget, settings, max_leaves);
-            return Err(PlanError::NeedsPositions {
-                solver: SOLVER,
-                adjacency: facts.adjacency,
-                records: facts.records,
-                slices: plan.map_or(1, |plan| plan.steps()),
-            });
-        }
+            let plan = Self::new(&fixed, budget, settings, max_leaves).ok()?;
+            Some(plan.steps())
+        })?;
         let depth = settings.depth.unwrap_or(0);
         let needed = search::records_per_round(1 << depth, depth);
         if needed > facts.records {

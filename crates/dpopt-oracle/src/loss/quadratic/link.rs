@@ -6,7 +6,7 @@ use dpopt_linalg::{Row, UnitWeights, norm, norm_upper};
 use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use super::constants;
-use crate::loss::network::add_outer;
+use crate::loss::outer::{add_outer, hessian_changes, hessian_pass, products};
 use crate::loss::rows::{Block, Factors, linear_pass};
 use crate::loss::{
     Constants, Differentiable, Glm, Loss, Momentum, RecordOf, Scale, Segment, TwiceDifferentiable,
@@ -175,14 +175,7 @@ impl QuadraticLink {
 
     /// t = U^T x.
     fn products(&self, row: Row<'_>, point: &[f64]) -> Vec<f64> {
-        let mut products = vec![0.0; self.rank];
-        row.for_each(|c, x| {
-            let factors = point.iter().skip(c.saturating_mul(self.rank));
-            for (product, u) in products.iter_mut().zip(factors) {
-                *product += x * u;
-            }
-        });
-        products
+        products(row, point, self.rank)
     }
 
     /// q - b.
@@ -227,50 +220,9 @@ impl QuadraticLink {
         }
     }
 
-    /// Products of Hessians with a direction.
-    fn second_pass<M>(
-        &self,
-        records: &Examples,
-        positions: &Positions<'_>,
-        factors: [M; 2],
-        sum: &mut LatticeSum,
-    ) where
-        [M; 2]: Factors<2>,
-    {
-        linear_pass(records, positions, factors, sum, |block| {
-            let [products, along] = block.products;
-            let rows = products.chunks_exact(self.rank);
-            let rows = rows.zip(along.chunks_exact(self.rank)).zip(block.labels);
-            let rows = rows.zip(block.multiples.chunks_exact_mut(self.rank));
-            for (((t, s), label), out) in rows {
-                out.fill(0.0);
-                self.add_second(t, s, *label, 1.0, out);
-            }
-        });
-    }
-
-    /// Of changes of Hessians.
-    fn second_changes<M>(
-        &self,
-        records: &Examples,
-        positions: &Positions<'_>,
-        factors: [M; 3],
-        sum: &mut LatticeSum,
-    ) where
-        [M; 3]: Factors<3>,
-    {
-        linear_pass(records, positions, factors, sum, |block| {
-            let [before, after, along] = block.products;
-            let rows = before.chunks_exact(self.rank);
-            let rows = rows.zip(after.chunks_exact(self.rank));
-            let rows = rows.zip(along.chunks_exact(self.rank)).zip(block.labels);
-            let rows = rows.zip(block.multiples.chunks_exact_mut(self.rank));
-            for ((((before, after), s), label), out) in rows {
-                out.fill(0.0);
-                self.add_second(after, s, *label, 1.0, out);
-                self.add_second(before, s, *label, -1.0, out);
-            }
-        });
+    /// [`QuadraticLink::add_second`].
+    fn bend(&self) -> impl FnMut(&mut [f64], &[f64], f64, f64, &mut [f64]) {
+        |products, along, label, times, out| self.add_second(products, along, label, times, out)
     }
 
     fn pass<M>(
@@ -486,10 +438,10 @@ impl TwiceDifferentiable for QuadraticLink {
     ) {
         let points = [point, direction];
         if self.rank == 1 {
-            self.second_pass(records, &positions, points, sum);
+            hessian_pass(records, &positions, points, sum, self.bend());
         } else {
             let layers = points.map(|point| UnitWeights::new(self.rank, point));
-            self.second_pass(records, &positions, layers, sum);
+            hessian_pass(records, &positions, layers, sum, self.bend());
         }
     }
 
@@ -503,10 +455,10 @@ impl TwiceDifferentiable for QuadraticLink {
     ) {
         let points = [from, to, direction];
         if self.rank == 1 {
-            self.second_changes(records, &positions, points, sum);
+            hessian_changes(records, &positions, points, sum, self.bend());
         } else {
             let layers = points.map(|point| UnitWeights::new(self.rank, point));
-            self.second_changes(records, &positions, layers, sum);
+            hessian_changes(records, &positions, layers, sum, self.bend());
         }
     }
 
