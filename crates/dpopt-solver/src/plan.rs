@@ -13,6 +13,7 @@ use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
 use crate::second_order::SecondOrderTargets;
 use crate::terms::{Access, FreshReleases, Terms};
 use crate::unit::Unit;
+use crate::withheld::{withheld, withheld_of};
 
 /// A plan of any solver: everything that is derived from public facts, and fixed.
 ///
@@ -336,7 +337,7 @@ fn run<P: Plan + ?Sized>(
             solver: plan.name(),
         });
     }
-    let regularized = run.regularizer.is_some();
+    let regularizer = run.regularizer;
     let mut walk = plan.walk(start)?;
     let rule = plan.output();
     if matches!(
@@ -359,25 +360,20 @@ fn run<P: Plan + ?Sized>(
             left,
         });
     }
+    // Asked before the run, which may read them as it was planned to.
+    let sample = with.books().check_sample();
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
-    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency. One of a Goldstein distance
-    // is none of the sum with a regulariser: that is averaged nowhere, and its gradients are longer than L.
-    let planned = (plan.facts().records, plan.facts().adjacency);
-    let covered = planned == (facts.records, facts.adjacency)
-        && facts.exact_for(plan.needs())
-        && within_plan(plan, facts.lipschitz, plan.facts().lipschitz);
-    let of_the_sum = |bound: &StatedBound| {
-        !regularized
-            || !matches!(
-                bound.quantity,
-                BoundedQuantity::GoldsteinDistance
-                    | BoundedQuantity::ComponentWiseGoldsteinDistance
-            )
-    };
-    let result = result.map(|outcome| Outcome {
-        bound: outcome.bound.filter(|bound| covered && of_the_sum(bound)),
-        ..outcome
+    let result = result.map(|mut outcome| {
+        let exact = facts.exact_for(plan.needs());
+        outcome.withheld = outcome.bound.and_then(|bound| {
+            withheld_of(&bound, &sample, regularizer.is_some())
+                .or_else(|| withheld(plan.facts(), exact, &facts, regularizer))
+        });
+        if outcome.withheld.is_some() {
+            outcome.bound = None;
+        }
+        outcome
     });
     if result.is_err() {
         // Where this fails too, the reservation stands, and the first error says more.
@@ -485,13 +481,11 @@ fn on_the_way<P: Plan + ?Sized>(
     let returned_start = walked == start;
     let bound = match closing.certified {
         Some(certified) => certified_bound(plan, &certified),
-        // A certificate rests on nothing that a variation had.
-        None => plan
-            .bound_at(stop)
-            .filter(|_| within_plan(plan, facts.smoothness, plan.facts().smoothness)),
+        None => plan.bound_at(stop),
     };
     Ok(Outcome {
         bound,
+        withheld: None,
         returned_start,
         point: plan.lift(walked)?,
         stop,
@@ -501,12 +495,6 @@ fn on_the_way<P: Plan + ?Sized>(
         norms: closing.norms,
         norm: closing.norm,
     })
-}
-
-/// Whether a constant of the oracle is at most what a plan of a saddle problem was made for: its facts are of a joint field, which another
-/// problem of the same blocks may not have. Plans of minimisers take their caller's word.
-fn within_plan<P: Plan + ?Sized>(plan: &P, oracle: f64, planned: f64) -> bool {
-    plan.blocks().is_none() || oracle <= planned * (1.0 + 1e-9)
 }
 
 /// What a run states of a point that it certified: nothing under an adjacency that hides the number of records, and nothing of a plan by
