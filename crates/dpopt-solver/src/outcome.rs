@@ -125,6 +125,8 @@ pub enum Stop {
     Certified,
     /// The budget does not pay for what the next step needs.
     BudgetUsed,
+    /// A search for the length of a step saw no gain in any of its trials.
+    NoGain,
     /// Fewer records are left that were never read than the next step reads. Of a solver that certifies: nothing is said of curvature at the
     /// point.
     RecordsExhausted,

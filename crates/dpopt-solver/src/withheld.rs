@@ -46,50 +46,66 @@ pub enum Withheld {
     Regularized,
 }
 
-/// Why no bound with these facts holds of a run on this oracle, of whatever sense it is.
-///
-/// The constants of an oracle are those of its records' losses, from the bounds that are enforced on the records. A larger one than was planned
-/// for is not refused, since privacy does not rest on it; but the clips of the plan may bite then, and no proof covers that. The facts of a plan
-/// may be larger than an oracle's, and they may not be smaller: not even where the caller knows better, since nothing tells that apart from
-/// an error.
-pub(crate) fn withheld(
-    planned: &PublicFacts,
-    exact: bool,
-    oracle: &OracleFacts,
-    regularizer: Option<Regularizer>,
-) -> Option<Withheld> {
-    if (planned.records, planned.adjacency) != (oracle.records, oracle.adjacency) {
-        return Some(Withheld::OtherRecords {
-            planned: planned.records,
-            planned_under: planned.adjacency,
-            found: oracle.records,
-            found_under: oracle.adjacency,
-        });
-    }
-    if !exact {
-        return Some(Withheld::SinglePrecision);
-    }
-    let field = Constants::new(
-        oracle.lipschitz,
-        oracle.smoothness,
-        planned.initial_gap,
-        planned.convexity,
-    );
-    // A plan with a regulariser is one for the sum.
-    let found = regularizer.map_or(field, |added| added.constants(field));
-    let constants = [
-        ("L0", planned.lipschitz, found.lipschitz),
-        ("L1", planned.smoothness, found.smoothness),
-    ];
-    constants
-        .into_iter()
-        // For the rounding of both. NaN is no constant.
-        .find(|(_, planned, found)| !(*found <= *planned * (1.0 + 1e-9)))
-        .map(|(name, planned, found)| Withheld::Constant {
+/// What a bound is about.
+pub(crate) struct Covers<'a> {
+    pub(crate) planned: &'a PublicFacts,
+    /// Whether answers are as they should be.
+    pub(crate) exact: bool,
+    /// Whether it holds whatever L1 is.
+    pub(crate) any_smoothness: bool,
+    pub(crate) regularizer: Option<Regularizer>,
+}
+
+impl Covers<'_> {
+    /// Why the bound does not hold of a run on this oracle.
+    ///
+    /// The constants of an oracle are those of its records' losses, from the bounds that are enforced on the records. A larger one than was
+    /// planned for is not refused, since privacy does not rest on it; but the clips of the plan may bite then, and no proof covers that. The
+    /// facts of a plan may be larger than an oracle's, and they may not be smaller: not even where the caller knows better, since nothing
+    /// tells that apart from an error. Only of an oracle that was told no constants the caller's word is taken.
+    pub(crate) fn withheld(&self, oracle: &OracleFacts) -> Option<Withheld> {
+        let planned = self.planned;
+        if (planned.records, planned.adjacency) != (oracle.records, oracle.adjacency) {
+            return Some(Withheld::OtherRecords {
+                planned: planned.records,
+                planned_under: planned.adjacency,
+                found: oracle.records,
+                found_under: oracle.adjacency,
+            });
+        }
+        if !self.exact {
+            return Some(Withheld::SinglePrecision);
+        }
+        if !oracle.told {
+            return None;
+        }
+        let gap = planned.initial_gap;
+        let field = Constants::new(oracle.lipschitz, oracle.smoothness, gap, planned.convexity);
+        // A plan with a regulariser is one for the sum.
+        let found = self
+            .regularizer
+            .map_or(field, |added| added.constants(field));
+        let smoothness = match self.any_smoothness {
+            true => 0.0,
+            false => found.smoothness,
+        };
+        let constants = [
+            ("L0", planned.lipschitz, found.lipschitz),
+            ("L1", planned.smoothness, smoothness),
+        ];
+        let larger = |(_, planned, found): &(_, f64, f64)| !within(*found, *planned);
+        let (name, planned, found) = constants.into_iter().find(larger)?;
+        Some(Withheld::Constant {
             name,
             planned,
             found,
         })
+    }
+}
+
+/// Whether a constant is at most the planned one, but for the rounding of both. NaN is no constant.
+pub(crate) fn within(found: f64, planned: f64) -> bool {
+    found <= planned * (1.0 + 1e-9)
 }
 
 /// Why this bound does not hold though others might.
