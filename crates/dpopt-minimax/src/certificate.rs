@@ -166,11 +166,13 @@ pub fn saddle_certificate(
 /// Up to three Gaussian releases on one slice, beside whatever was released of other slices.
 ///
 /// # The caller's part
-/// The point may depend on any other records, and on nothing that was computed from these; the records are independent draws, in an order that
+/// The point may depend on any other records, and on nothing that was computed from these: what this curator released is checked, what others
+/// read can't be. The records are independent draws, in an order that
 /// tells nothing.
 ///
 /// # Errors
-/// [`AskError`].
+/// [`AskError::NoSample`] where something was released of the slice, or of all records or a sample of them, where the curator can't tell, and but
+/// under replace-one ([`dpopt_oracle::Books::check_sample_of`]); [`AskError`] otherwise. Nothing was released then.
 pub fn saddle_certificate_unread(
     facts: &SaddleFacts,
     scale: f64,
@@ -178,6 +180,7 @@ pub fn saddle_certificate_unread(
     (noise, failure): (&CertificateNoise, f64),
     (slice, oracle): (&Slice, &mut dyn Oracle),
 ) -> Result<Option<SaddleCertificate>, AskError> {
+    oracle.books().check_sample_of(slice)?;
     let added = Sampling::of(facts, scale, slice.len(), failure);
     let over = Which::Slice(slice);
     certified(facts, scale, point, (noise, &added), over, oracle)

@@ -394,6 +394,10 @@ impl Plan for JlPlan {
         &self.terms
     }
 
+    fn field_facts(&self) -> &PublicFacts {
+        self.base.field_facts()
+    }
+
     fn wider_facts(&self) -> Option<(&'static str, Vec<Item<'_>>)> {
         let mut beside = Vec::new();
         beside.extend(

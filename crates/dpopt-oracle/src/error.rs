@@ -6,6 +6,8 @@ use dpopt_privacy::{
     Adjacency, LatticeError, LedgerError, PoolError, PrefixError, Refused, UnitError,
 };
 
+use crate::oracle::NoSample;
+
 /// A question was not answered. Nothing was released and nothing charged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -61,6 +63,9 @@ pub enum AskError {
         /// That of the release.
         found: f64,
     },
+    /// Records that something of the population was to be said from are no fresh sample of it.
+    #[error(transparent)]
+    NoSample(#[from] NoSample),
 }
 
 macro_rules! through_refused {

@@ -51,7 +51,7 @@ pub use loss::{
     check_hessian_vector, check_row_averages,
 };
 pub use oracle::{
-    Answer, AveragedMeans, Books, Counts, DomainStamp, FnOracle, Mean, Number, Offers, Oracle,
+    Answer, AveragedMeans, Books, Counts, DomainStamp, FnOracle, Mean, NoSample, Number, Offers, Oracle,
     OracleFacts, Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw,
     SmoothedFields, SmoothedMeans, Smoothing,
 };

@@ -1,5 +1,7 @@
 //! What a finished run is proven to have reached.
 
+use dpopt_oracle::NoSample;
+use dpopt_privacy::Adjacency;
 use serde::{Deserialize, Serialize};
 
 /// A proven bound at the point that a run returned.
@@ -169,6 +171,13 @@ pub enum BoundSense {
 }
 
 impl BoundSense {
+    /// Whether there may be a bound in this sense under this adjacency: one for the population is under replace-one only, since an erased
+    /// record is no draw from it ([`NoSample`]).
+    #[must_use]
+    pub fn holds_under(self, adjacency: Adjacency) -> bool {
+        !self.of_population() || NoSample::refuse(adjacency).is_ok()
+    }
+
     /// Whether the bound is for the population that the records were drawn from.
     #[must_use]
     pub fn of_population(self) -> bool {

@@ -22,6 +22,7 @@ pub mod search;
 mod second_order;
 mod terms;
 mod unit;
+mod withheld;
 
 pub use bound::{BoundSense, BoundedQuantity, StatedBound};
 pub use episode::{CurvatureBy, Episode, EpisodeEnd, EpisodeRun, EpisodeTerms, Radii};
@@ -43,3 +44,4 @@ pub use run::{Asked, Closing, Run, RunError, Walk, in_stock, paid};
 pub use second_order::{SecondOrderTargets, WalkConstants};
 pub use terms::{Access, FreshReleases, Terms};
 pub use unit::Unit;
+pub use withheld::Withheld;

@@ -7,6 +7,7 @@ use dpopt_privacy::Event;
 use serde::{Deserialize, Serialize};
 
 use crate::bound::StatedBound;
+use crate::withheld::Withheld;
 
 /// One released estimate, as an observer sees it: public values only.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +125,8 @@ pub enum Stop {
     Certified,
     /// The budget does not pay for what the next step needs.
     BudgetUsed,
+    /// A search for the length of a step saw no gain in any of its trials.
+    NoGain,
     /// Fewer records are left that were never read than the next step reads. Of a solver that certifies: nothing is said of curvature at the
     /// point.
     RecordsExhausted,
@@ -153,6 +156,8 @@ pub struct Outcome {
     /// Of those the one that the output rests on: the one with the smallest upper limit, or the latest. None where none was released.
     pub norm: Option<ReleasedNorm>,
     pub(crate) bound: Option<StatedBound>,
+    #[serde(serialize_with = "in_words", skip_serializing_if = "Option::is_none")]
+    pub(crate) withheld: Option<Withheld>,
     pub(crate) returned_start: bool,
 }
 
@@ -169,13 +174,18 @@ pub struct ReleasedNorm {
     pub upper: f64,
 }
 
+fn in_words<S: serde::Serializer>(why: &Option<Withheld>, to: S) -> Result<S::Ok, S::Error> {
+    match why {
+        Some(why) => to.collect_str(why),
+        None => to.serialize_none(),
+    }
+}
+
 impl Outcome {
     /// What is proven of the point: the bound of the plan, if its proof covers a run that ended as this one did. Of a run that certified a
     /// point it is what was released there, however the run ended after that. Otherwise none for a run
-    /// that an observer stopped or that diverged, for plans without a bound, where the number of records is not public, and on an
-    /// oracle with another number of records or adjacency than was planned for, or with sums in single precision
-    /// ([`OracleFacts::exact_for`]). With a regulariser it is of the sum, for which the plan has to be made; a bound of the smoothed
-    /// loss is then none.
+    /// that an observer stopped or that diverged, for plans without a bound, and where the number of records is not public. None either where
+    /// the plan is not about what the run read: [`Outcome::withheld`]. With a regulariser it is of the sum, for which the plan has to be made.
     ///
     /// For a run from another point than the origin the bound rests on the caller's claim that the facts of the plan (the
     /// initial gap, or the radius) hold at that point; a bound for the population also on the start's being independent of these
@@ -184,6 +194,14 @@ impl Outcome {
     #[must_use]
     pub fn bound(&self) -> Option<StatedBound> {
         self.bound
+    }
+
+    /// Why there is no [`Outcome::bound`] though the plan has one, and the run ended as its proof asks: the records are others than were
+    /// planned for, or no fresh sample of the population that the bound is on, or their losses have larger constants. None where there is a
+    /// bound, or none for another reason.
+    #[must_use]
+    pub fn withheld(&self) -> Option<&Withheld> {
+        self.withheld.as_ref()
     }
 
     /// Whether the point is the starting point: then the model is what it was before the run, whatever that spent.

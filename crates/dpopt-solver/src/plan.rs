@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
-use dpopt_oracle::{AskError, Blocks, DomainStamp, Offers, Oracle, PrivateData, Regularized};
+use dpopt_oracle::{
+    AskError, Blocks, DomainStamp, Offers, Oracle, OracleFacts, PrivateData, Regularized,
+};
 use dpopt_privacy::Spend;
 
 use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
@@ -13,6 +15,7 @@ use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
 use crate::second_order::SecondOrderTargets;
 use crate::terms::{Access, FreshReleases, Terms};
 use crate::unit::Unit;
+use crate::withheld::{Covers, within, withheld_of};
 
 /// A plan of any solver: everything that is derived from public facts, and fixed.
 ///
@@ -42,6 +45,11 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// The facts that it was made from.
     fn facts(&self) -> &PublicFacts {
         &self.terms().facts
+    }
+
+    /// What it knows of the field that a run asks about: of the facts, unless it walks on other records than those were made for.
+    fn field_facts(&self) -> &PublicFacts {
+        self.facts()
     }
 
     /// The privacy that it may spend.
@@ -95,10 +103,10 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     }
 
     /// The proven bound, where there is one: of a run that ends as the proof asks, on as many records as
-    /// the facts say. What a run that was made may state is [`Plan::bound_at`].
+    /// the facts say. None on a population but under replace-one. What a run that was made may state is [`Plan::bound_at`].
     fn bound(&self) -> Option<StatedBound> {
         let terms = self.terms();
-        let value = terms.bound?;
+        let value = terms.bound.filter(|_| terms.sense.holds_under(terms.facts.adjacency))?;
         let bound = StatedBound::new(value, terms.quantity, terms.sense);
         let bound = bound.at_radius(terms.radius).of_smoothed(terms.smoothing);
         let bound = bound.of_largest_value(self.blocks().is_some());
@@ -330,13 +338,14 @@ fn run<P: Plan + ?Sized>(
         let solver = plan.name();
         return Err(RunError::Domain { solver });
     }
+    check_products(plan, &facts)?;
     let no_sum = plan.needs().covers(Offers::PASSES) || plan.blocks().is_some();
     if run.regularizer.is_some() && no_sum {
         return Err(RunError::NoRegularizer {
             solver: plan.name(),
         });
     }
-    let regularized = run.regularizer.is_some();
+    let regularizer = run.regularizer;
     let mut walk = plan.walk(start)?;
     let rule = plan.output();
     if matches!(
@@ -359,25 +368,24 @@ fn run<P: Plan + ?Sized>(
             left,
         });
     }
+    // Asked before the run, which may read them as it was planned to.
+    let sample = with.books().check_sample();
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
-    // The bound is about as many records as were planned for, and a noise that hangs on the adjacency. One of a Goldstein distance
-    // is none of the sum with a regulariser: that is averaged nowhere, and its gradients are longer than L.
-    let planned = (plan.facts().records, plan.facts().adjacency);
-    let covered = planned == (facts.records, facts.adjacency)
-        && facts.exact_for(plan.needs())
-        && within_plan(plan, facts.lipschitz, plan.facts().lipschitz);
-    let of_the_sum = |bound: &StatedBound| {
-        !regularized
-            || !matches!(
-                bound.quantity,
-                BoundedQuantity::GoldsteinDistance
-                    | BoundedQuantity::ComponentWiseGoldsteinDistance
-            )
-    };
-    let result = result.map(|outcome| Outcome {
-        bound: outcome.bound.filter(|bound| covered && of_the_sum(bound)),
-        ..outcome
+    let result = result.map(|(mut outcome, any_smoothness)| {
+        let of = Covers {
+            planned: plan.field_facts(),
+            exact: facts.exact_for(plan.needs()),
+            any_smoothness,
+            regularizer,
+        };
+        outcome.withheld = outcome.bound.and_then(|bound| {
+            withheld_of(&bound, &sample, regularizer.is_some()).or_else(|| of.withheld(&facts))
+        });
+        if outcome.withheld.is_some() {
+            outcome.bound = None;
+        }
+        outcome
     });
     if result.is_err() {
         // Where this fails too, the reservation stands, and the first error says more.
@@ -392,7 +400,7 @@ fn on_the_way<P: Plan + ?Sized>(
     start: &[f64],
     oracle: &mut Regularizing<'_>,
     observer: &mut dyn Observer,
-) -> Result<Outcome, RunError> {
+) -> Result<(Outcome, bool), RunError> {
     let (steps, facts) = (plan.steps(), oracle.facts());
     let mut output = Output::new(plan.output(), steps, start, oracle.books());
     let mut point = start.to_vec();
@@ -483,15 +491,14 @@ fn on_the_way<P: Plan + ?Sized>(
     let counts = books.counts();
     let walked = closing.point.unwrap_or_else(|| output.finish(point));
     let returned_start = walked == start;
+    let any_smoothness = closing.certified.is_some() && closing.any_smoothness;
     let bound = match closing.certified {
         Some(certified) => certified_bound(plan, &certified),
-        // A certificate rests on nothing that a variation had.
-        None => plan
-            .bound_at(stop)
-            .filter(|_| within_plan(plan, facts.smoothness, plan.facts().smoothness)),
+        None => plan.bound_at(stop),
     };
-    Ok(Outcome {
+    let outcome = Outcome {
         bound,
+        withheld: None,
         returned_start,
         point: plan.lift(walked)?,
         stop,
@@ -500,13 +507,24 @@ fn on_the_way<P: Plan + ?Sized>(
         counts,
         norms: closing.norms,
         norm: closing.norm,
-    })
+    };
+    Ok((outcome, any_smoothness))
 }
 
-/// Whether a constant of the oracle is at most what a plan of a saddle problem was made for: its facts are of a joint field, which another
-/// problem of the same blocks may not have. Plans of minimisers take their caller's word.
-fn within_plan<P: Plan + ?Sized>(plan: &P, oracle: f64, planned: f64) -> bool {
-    plan.blocks().is_none() || oracle <= planned * (1.0 + 1e-9)
+/// Refuses an oracle whose records' products with Hessians may be longer than the plan clips them to: clipped products are those of no matrix, so
+/// that nothing could be told by them.
+fn check_products<P: Plan + ?Sized>(plan: &P, facts: &OracleFacts) -> Result<(), RunError> {
+    let asks = |of| plan.needs().covers(of);
+    let planned = plan.field_facts().smoothness;
+    let products = asks(Offers::HESSIAN_PRODUCTS) || asks(Offers::CHAINS);
+    if products && facts.told && !within(facts.smoothness, planned) {
+        return Err(RunError::ClippedProducts {
+            solver: plan.name(),
+            planned,
+            found: facts.smoothness,
+        });
+    }
+    Ok(())
 }
 
 /// What a run states of a point that it certified: nothing under an adjacency that hides the number of records, and nothing of a plan by

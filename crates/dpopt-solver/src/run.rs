@@ -121,6 +121,9 @@ pub struct Closing {
     /// What was certified of the point by releases there: it is then the bound of the run, in place of the plan's. An infinite curvature is
     /// none; one below 0 says that all eigenvalues are above 0.
     pub certified: Option<SecondOrderTargets>,
+    /// Whether what was certified holds whatever L1 is: of a whole Hessian, but not of products with it, nor of what rests on a sample or on
+    /// another constant of the problem.
+    pub any_smoothness: bool,
 }
 
 impl Closing {
@@ -266,6 +269,19 @@ pub enum RunError {
         solver: &'static str,
         /// The kinds of questions.
         what: String,
+    },
+    /// Records' products with Hessians may be shortened, and are those of no matrix then.
+    #[error(
+        "{solver} tells curvature by products with Hessians of up to {planned} in norm, and those of these records may be {found}: clipped \
+         products are those of no matrix"
+    )]
+    ClippedProducts {
+        /// The solver.
+        solver: &'static str,
+        /// L1 of the plan.
+        planned: f64,
+        /// L1 of the oracle; infinite where there is none.
+        found: f64,
     },
     /// The pool has fewer records left than a whole run takes.
     #[error("{solver} takes {needed} records that were never read, and {left} are left")]

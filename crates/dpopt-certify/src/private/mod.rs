@@ -28,8 +28,8 @@ mod subspace_tests;
 #[cfg(test)]
 mod tests;
 
-use dpopt_oracle::{AskError, Loss, PrivateMean};
-use dpopt_privacy::{Adjacency, ClipNorm, Event, Mu, NoiseMultiplier};
+use dpopt_oracle::{AskError, Loss, NoSample, PrivateMean};
+use dpopt_privacy::{Adjacency, ClipNorm, Mu, NoiseMultiplier};
 use dpopt_solver::{PlanError, PublicFacts, normal_reach};
 use serde::Serialize;
 
@@ -174,27 +174,9 @@ pub enum PrivateCertificateError {
         /// What public facts tell of every point.
         limit: f64,
     },
-    /// A claim about the population needs records that are a sample of it in each of two neighbouring data sets.
-    #[error(
-        "a claim about the population is made under replace-one adjacency only, not under {adjacency}"
-    )]
-    NoPopulation {
-        /// The neighbouring relation.
-        adjacency: Adjacency,
-    },
-    /// A claim about the population needs records that nothing was computed from before.
-    #[error(
-        "a claim about the population needs unread records, and these were read as a whole or in samples: {spent}"
-    )]
-    ReadBefore {
-        /// What the curator has released.
-        spent: Event,
-    },
-    /// The curator can't tell whether its records were read by others.
-    #[error(
-        "a claim about the population needs unread records, and this curator can't tell: it serves one of several runs, or has a ledger that did not open its pool"
-    )]
-    MaybeRead,
+    /// The records are no fresh sample of the population that a claim is about.
+    #[error(transparent)]
+    NoSample(#[from] NoSample),
     /// There are no whole points.
     #[error(
         "{numbers} numbers are no points of {dim} coordinates; a window has its points if it was asked to keep them and they fit"

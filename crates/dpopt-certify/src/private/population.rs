@@ -2,11 +2,11 @@
 
 use std::f64::consts::PI;
 
+use dpopt_oracle::NoSample;
 use dpopt_solver::{PlanError, PublicFacts, SecondOrderTargets};
 use serde::Serialize;
 
 use super::PrivateCertificateError;
-use super::slice::population;
 
 /// Radii of nets that are tried: R 2^(-k/4). A choice; all of them are public.
 const NETS: u32 = 240;
@@ -40,7 +40,7 @@ impl PopulationGap {
     /// At points up to `reach` from a centre that does not depend on the records: the origin, or a public start. The point may.
     ///
     /// # Errors
-    /// [`PrivateCertificateError::NoPopulation`] but under replace-one; [`PrivateCertificateError::OfPopulation`] where a gap is as large as what every
+    /// [`NoSample::Adjacency`] but under replace-one; [`PrivateCertificateError::OfPopulation`] where a gap is as large as what every
     /// point has (L0, L1); facts and numbers out of range.
     pub fn new(
         facts: &PublicFacts,
@@ -49,7 +49,7 @@ impl PopulationGap {
         failure: f64,
     ) -> Result<Self, PrivateCertificateError> {
         facts.check()?;
-        population(facts)?;
+        NoSample::refuse(facts.adjacency)?;
         PlanError::positive("the Lipschitz constant of the Hessian", hessian_lipschitz)?;
         if !(reach >= 0.0 && reach.is_finite()) {
             let (name, value) = ("reach", reach);
@@ -189,7 +189,7 @@ mod tests {
         use PrivateCertificateError as E;
         assert!(matches!(
             refused(&zero_out, 1.0, 1.0, 0.05),
-            E::NoPopulation { .. }
+            E::NoSample(NoSample::Adjacency { .. })
         ));
         assert!(matches!(
             refused(&facts(100, 500), 1.0, 1.0, 0.05),

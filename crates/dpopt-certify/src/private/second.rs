@@ -440,7 +440,7 @@ impl SecondOrderPlan {
     /// Whether Hessians of records, or products with them, may be shortened.
     fn clips_curvature(&self, known: &Constants) -> bool {
         match &self.curvature {
-            Curvature::Whole(plan) => plan.clips(known.smoothness),
+            Curvature::Whole(plan) => plan.clips(known),
             Curvature::Episode { episode, .. } => known.smoothness > episode.terms.smoothness,
         }
     }

@@ -1,12 +1,12 @@
 //! A second-order certificate of the population, on records that were never read.
 
-use dpopt_oracle::{Oracle as _, PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::{NoSample, Oracle as _, PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{PublicFacts, SecondOrderTargets};
 use serde::Serialize;
 
 use super::second::check_targets;
-use super::slice::{check_unread, population};
+use super::slice::check_unread;
 use super::{PrivateCertificateError, SecondOrderCertificate, SecondOrderPlan};
 
 /// A plan to certify that a public point is second-order stationary for the **population**: ||grad F_P(w)|| <= alpha and
@@ -41,7 +41,7 @@ impl SecondOrderSlicePlan {
     /// A plan for n' = `facts.records` unread records that spends `mu` on them; see [`SecondOrderPlan::new`].
     ///
     /// # Errors
-    /// [`PrivateCertificateError::NoPopulation`] but under replace-one; [`PrivateCertificateError::Hopeless`] where sampling alone exceeds a target;
+    /// [`NoSample::Adjacency`] but under replace-one; [`PrivateCertificateError::Hopeless`] where sampling alone exceeds a target;
     /// as [`SecondOrderPlan::new`].
     pub fn new(
         facts: &PublicFacts,
@@ -50,7 +50,7 @@ impl SecondOrderSlicePlan {
         failure: f64,
         targets: SecondOrderTargets,
     ) -> Result<Self, PrivateCertificateError> {
-        population(facts)?;
+        NoSample::refuse(facts.adjacency)?;
         check_targets(facts, targets)?;
         PrivateCertificateError::fraction("failure", failure)?;
         // For its own rounding.
@@ -102,7 +102,7 @@ impl SecondOrderSlicePlan {
     /// curvature) are of the population; the other ends are of the slice.
     ///
     /// # Errors
-    /// [`PrivateCertificateError::ReadBefore`], [`PrivateCertificateError::MaybeRead`] as of [`super::GoldsteinSlicePlan::release`]; as of
+    /// [`PrivateCertificateError::NoSample`] as of [`super::GoldsteinSlicePlan::release`]; as of
     /// [`SecondOrderPlan::release`]. Where the first release was refused the slice stays taken.
     pub fn release<L: TwiceDifferentiable>(
         &self,

@@ -131,7 +131,7 @@ fn read_records_and_other_relations_are_refused() {
     };
     assert!(matches!(
         new(RECORDS, Adjacency::ZeroOut, 4.0).unwrap_err(),
-        E::NoPopulation { .. }
+        E::NoSample(NoSample::Adjacency { .. })
     ));
     assert!(matches!(
         new(7, Adjacency::ReplaceOne, 4.0).unwrap_err(),
@@ -148,7 +148,7 @@ fn read_records_and_other_relations_are_refused() {
     mean.release(&field, Which::All, z).unwrap();
     assert!(matches!(
         plan.release(&mut mean, &[0.0, 0.0]).unwrap_err(),
-        E::ReadBefore { .. }
+        E::NoSample(NoSample::ReadBefore { .. })
     ));
     // A second certificate finds no unread records.
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);

@@ -2,8 +2,8 @@
 
 use dpopt_linalg::distance;
 use dpopt_oracle::query::MeanOfGradients;
-use dpopt_oracle::{Differentiable, Loss, Oracle as _, PrivateMean};
-use dpopt_privacy::{Adjacency, ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
+use dpopt_oracle::{Differentiable, NoSample, Oracle as _, PrivateMean};
+use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
 
@@ -92,7 +92,7 @@ impl GoldsteinSlicePlan {
     ///
     /// # Errors
     /// [`PrivateCertificateError::Hopeless`] unless less than `resolution` and than L is added to the length of what is released;
-    /// [`PrivateCertificateError::NoPopulation`] but under replace-one; facts out of range.
+    /// [`NoSample::Adjacency`] but under replace-one; facts out of range.
     pub fn new(
         facts: &PublicFacts,
         mu: Mu,
@@ -100,7 +100,7 @@ impl GoldsteinSlicePlan {
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
         facts.check_lipschitz()?;
-        population(facts)?;
+        NoSample::refuse(facts.adjacency)?;
         let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
         let terms = Terms::of(facts, mu, clip, failure, resolution)?;
         let noise_multiplier = terms.noise_multiplier()?;
@@ -164,9 +164,8 @@ impl GoldsteinSlicePlan {
     /// `points`: W x d, one after another.
     ///
     /// # Errors
-    /// [`PrivateCertificateError::ReadBefore`] where the curator has released anything that read all records or a sample of them,
-    /// [`PrivateCertificateError::MaybeRead`] where it can't tell ([`dpopt_privacy::Curator::knows_unread`]);
-    /// [`PrivateCertificateError`] otherwise. Nothing was released then.
+    /// [`PrivateCertificateError::NoSample`] where the curator released something of all records or of a sample of them, or can't tell
+    /// ([`dpopt_oracle::Books::check_sample`]); [`PrivateCertificateError`] otherwise. Nothing was released then.
     pub fn release<L: Differentiable>(
         &self,
         mean: &mut PrivateMean<'_, L>,
@@ -215,18 +214,11 @@ impl GoldsteinSlicePlan {
 }
 
 /// Refuses a slice of `records` that may have been read, or that there are not.
-pub(super) fn check_unread<L: Loss>(
-    mean: &PrivateMean<'_, L>,
+pub(super) fn check_unread<L: Differentiable>(
+    mean: &mut PrivateMean<'_, L>,
     records: u64,
 ) -> Result<(), PrivateCertificateError> {
-    let spent = mean.curator().spent();
-    if !reads_slices_only(&spent) {
-        return Err(PrivateCertificateError::ReadBefore { spent });
-    }
-    // A pool is opened here where there is none yet, and would be one of a ledger's then.
-    if !mean.curator().knows_unread() {
-        return Err(PrivateCertificateError::MaybeRead);
-    }
+    mean.books().check_sample()?;
     // A slice is cut at the end of the records, and noise alone would look like a stationary point.
     let end = mean.curator().records_taken().saturating_add(records);
     let found = mean.data().public_records();
@@ -240,23 +232,6 @@ pub(super) fn check_unread<L: Loss>(
     Ok(())
 }
 
-/// Refuses relations under which the records need not be so many draws from the population.
-pub(super) fn population(facts: &PublicFacts) -> Result<(), PrivateCertificateError> {
-    match facts.adjacency {
-        Adjacency::ReplaceOne => Ok(()),
-        adjacency => Err(PrivateCertificateError::NoPopulation { adjacency }),
-    }
-}
-
-/// Whether everything in `event` was charged to slices of the pool, whose records are read by nothing else.
-fn reads_slices_only(event: &Event) -> bool {
-    match event {
-        Event::NoOp | Event::ParallelComposed { .. } => true,
-        Event::Composed { events } => events.iter().all(reads_slices_only),
-        _ => false,
-    }
-}
-
 /// How far the mean gradient of the **smoothed** losses of n records can be from the population's, at all points within `reach` of
 /// a public one at once. It may be added to a bound on gradients of the smoothed loss and to no other: not to a
 /// [`crate::WindowCertificate`].
@@ -268,7 +243,7 @@ fn reads_slices_only(event: &Event) -> bool {
 /// term.
 ///
 /// # Errors
-/// [`PrivateCertificateError::NoPopulation`] but under replace-one; a number out of range.
+/// [`NoSample::Adjacency`] but under replace-one; a number out of range.
 pub fn uniform_gradient_gap(
     facts: &PublicFacts,
     smoothing: f64,
@@ -276,7 +251,7 @@ pub fn uniform_gradient_gap(
     failure: f64,
 ) -> Result<f64, PrivateCertificateError> {
     facts.check_lipschitz()?;
-    population(facts)?;
+    NoSample::refuse(facts.adjacency)?;
     for (name, value) in [("smoothing", smoothing), ("reach", reach)] {
         PlanError::positive(name, value)?;
     }

@@ -4,7 +4,7 @@ use dpopt_linalg::{norm, symmetric_spectrum};
 use dpopt_oracle::query::{
     HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, Subspace, SubspaceHessian, unpack_symmetric,
 };
-use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::{Constants, PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::PublicFacts;
 use serde::Serialize;
@@ -144,9 +144,10 @@ impl LeastEigenvaluePlan {
         })
     }
 
-    /// Whether contributions of this length would be shortened.
-    pub(super) fn clips(&self, length: f64) -> bool {
-        length > self.terms.radius.get()
+    /// Whether Hessians of records with these constants may be shortened: by C_F, or sqrt(k) L1 in k columns.
+    pub(super) fn clips(&self, known: &Constants) -> bool {
+        let most = (self.columns as f64).sqrt() * known.smoothness;
+        known.hessian_frobenius.min(most) > self.terms.radius.get()
     }
 
     /// Its cost.

@@ -123,7 +123,7 @@ impl Walk for Pass<'_> {
         self.outer >= self.schedule.steps()
     }
 
-    /// The certificate, where one is planned, on the records that were kept for it.
+    /// The certificate, where one is planned, on the records that were kept for it and are a fresh sample.
     fn close(&mut self, _: Stop, oracle: &mut dyn Oracle) -> Result<Closing, AskError> {
         let Some(point) = self.output.take() else {
             return Ok(Closing::default());
@@ -134,6 +134,10 @@ impl Walk for Pass<'_> {
         else {
             return Ok(closing);
         };
+        // The run is as good without it, and states nothing then.
+        if oracle.books().check_sample_of(kept).is_err() {
+            return Ok(closing);
+        }
         let facts = self.facts;
         let found = saddle_certificate_unread(
             facts,

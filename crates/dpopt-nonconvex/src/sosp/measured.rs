@@ -4,7 +4,7 @@ use dpopt_linalg::add_scaled;
 use dpopt_oracle::query::ValueChange;
 use dpopt_oracle::{AskError, Oracle};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
-use dpopt_solver::{PublicFacts, SecondOrderTargets, normal_reach, paid};
+use dpopt_solver::{PublicFacts, SecondOrderTargets, Stop, normal_reach, paid};
 
 use super::level::SospLevel;
 use super::problem::Problem;
@@ -89,7 +89,8 @@ pub(super) struct Backtracking<'a> {
 
 impl Backtracking<'_> {
     /// The first of `farthest`, half of it, ... multiples of the direction along which F is seen to fall by `falls` of it, and what all trials
-    /// cost in squared mu. None where no more may be `spent`, where the budget does not pay for a trial, and after forty.
+    /// cost in squared mu. Otherwise why there is none: no more may be spent, or the budget does not pay for a trial
+    /// ([`Stop::BudgetUsed`]); a way is out of the range of numbers ([`Stop::Diverged`]); forty trials gained too little ([`Stop::NoGain`]).
     ///
     /// # Privacy
     /// Each trial is one release of one number, of all records, clipped to L0 times the way.
@@ -99,17 +100,17 @@ impl Backtracking<'_> {
         farthest: f64,
         falls: impl Fn(f64) -> f64,
         mut left: f64,
-    ) -> Result<(Option<f64>, f64), AskError> {
+    ) -> Result<(Result<f64, Stop>, f64), AskError> {
         let (mut spent, mut multiple) = (0.0, farthest);
         for _ in 0..MOST_TRIALS {
             let radius = self.lipschitz * multiple * self.length * (1.0 + 1e-9);
             let cost = self.multiplier.get().powi(-2);
-            // An overflow is no length.
+            // No length: an overflow, or a way of 0.
             let Ok(radius) = ClipNorm::new(radius) else {
-                break;
+                return Ok((Err(Stop::Diverged), spent));
             };
             if cost > left {
-                break;
+                return Ok((Err(Stop::BudgetUsed), spent));
             }
             let mut to = self.at.to_vec();
             add_scaled(&mut to, multiple, self.direction);
@@ -120,16 +121,16 @@ impl Backtracking<'_> {
             };
             let released = oracle.value_change(of, Which::All, self.multiplier);
             let Some(released) = paid(released)? else {
-                break;
+                return Ok((Err(Stop::BudgetUsed), spent));
             };
             left -= cost;
             spent += cost;
             if released.number <= -falls(multiple) {
-                return Ok((Some(multiple), spent));
+                return Ok((Ok(multiple), spent));
             }
             multiple *= 0.5;
         }
-        Ok((None, spent))
+        Ok((Err(Stop::NoGain), spent))
     }
 }
 

@@ -287,8 +287,8 @@ impl<'a> SospWalk<'a> {
         Ok(())
     }
 
-    /// Goes as far along `direction` as is seen to gain enough, and says which multiple of it that is; stops where nothing is, or the budget
-    /// does not pay for a trial and a certificate after it.
+    /// Goes as far along `direction` as is seen to gain enough, and says which multiple of it that is; stops where nothing is, where the budget
+    /// does not pay for a trial and a certificate after it, and where the way is out of the range of numbers.
     fn measured(
         &mut self,
         oracle: &mut dyn Oracle,
@@ -313,10 +313,10 @@ impl<'a> SospWalk<'a> {
         let (found, spent) = search.search(oracle, farthest, falls, left)?;
         self.spent += spent;
         match found {
-            Some(multiple) => add_scaled(&mut self.at, multiple, direction),
-            None => self.stop = Some(self.ended(Stop::BudgetUsed)),
+            Ok(multiple) => add_scaled(&mut self.at, multiple, direction),
+            Err(stop) => self.stop = Some(self.ended(stop)),
         }
-        Ok(found)
+        Ok(found.ok())
     }
 
     /// How the next estimate is made: its kind, its noise multiplier, and how long the changes since the last anchor are with it.
@@ -383,6 +383,7 @@ impl Walk for SospWalk<'_> {
         if let Some(stop) = self.pointless(kind, multiplier) {
             return Ok(Asked::Nothing(stop));
         }
+        let before = oracle.books().counts().releases;
         let released = match kind {
             ReleaseKind::Variation => self.running.vary(oracle, &self.at, Which::All, multiplier),
             _ => self
@@ -392,7 +393,10 @@ impl Walk for SospWalk<'_> {
         if paid(released)?.is_none() {
             return Ok(Asked::Nothing(self.ended(Stop::BudgetUsed)));
         }
-        self.spent += multiplier.get().powi(-2);
+        // Where the field can't change, as that of an oracle with an L1 of 0, nothing is released and nothing charged.
+        if oracle.books().counts().releases > before {
+            self.spent += multiplier.get().powi(-2);
+        }
         self.steps += 1;
         self.anchors += u64::from(kind == ReleaseKind::Anchor);
         (self.path, self.anew) = (path, false);
@@ -422,6 +426,8 @@ impl Walk for SospWalk<'_> {
             Some((point, reached)) => {
                 let mut closing = Closing::at(point);
                 closing.certified = Some(reached);
+                // A whole Hessian is clipped by C_F.
+                closing.any_smoothness = self.plan.first.episode.is_none();
                 closing
             }
             // Where it is now: the point before may be one that it has left as a saddle.

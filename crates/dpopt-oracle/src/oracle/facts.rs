@@ -24,6 +24,9 @@ pub struct OracleFacts {
     /// The field of each record is Lipschitz with this constant (L1, for gradients), if the caller's constants are
     /// right; infinite where none is known.
     pub smoothness: f64,
+    /// Whether these two were told ([`OracleFacts::with_constants`]). Of an oracle that was told none nothing is known, and a plan takes its
+    /// caller's word; of one that was told an infinite one it is known that there is none.
+    pub told: bool,
     /// Which questions are answered.
     pub offers: Offers,
     /// Whether a contribution that needs no clip is as it should be, up to the lattice, whatever is asked. Sums in single precision
@@ -63,6 +66,7 @@ impl OracleFacts {
             adjacency,
             lipschitz: f64::INFINITY,
             smoothness: f64::INFINITY,
+            told: false,
             offers,
             exact_sums: true,
             blocks: None,
@@ -70,12 +74,13 @@ impl OracleFacts {
         }
     }
 
-    /// With these constants of the field.
+    /// With these constants of the field, infinite where there are none.
     #[must_use]
     pub fn with_constants(self, lipschitz: f64, smoothness: f64) -> Self {
         Self {
             lipschitz,
             smoothness,
+            told: true,
             ..self
         }
     }

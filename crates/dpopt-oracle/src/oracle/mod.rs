@@ -8,6 +8,7 @@ mod pass;
 mod private_mean;
 mod private_values;
 mod question;
+mod sample;
 mod smoothed;
 mod smoothing;
 
@@ -23,6 +24,7 @@ pub use pass::Pass;
 pub use private_mean::PrivateMean;
 pub use private_values::PrivateValues;
 pub use question::{Answer, Mean, Number, Period, PeriodTerms, Question};
+pub use sample::NoSample;
 pub use smoothed::SmoothedMeans;
 pub use smoothing::{SmoothedDraw, SmoothedFields, Smoothing};
 

@@ -38,9 +38,14 @@ impl Oracle for SmoothedMeans<'_> {
             ..
         } = self.smoothing;
         let smoothness = smoothed_change_per_length(lipschitz, facts.dim, radius);
+        // Clips are those that were planned for, and the loss below may be steeper.
+        let steepest = match facts.told {
+            true => lipschitz.max(facts.lipschitz),
+            false => lipschitz,
+        };
         let longest = match fields {
-            SmoothedFields::Gradients => lipschitz,
-            SmoothedFields::Values => smoothed_gradient_bound(lipschitz, facts.dim),
+            SmoothedFields::Gradients => steepest,
+            SmoothedFields::Values => smoothed_gradient_bound(steepest, facts.dim),
         };
         let periods = facts.offers.covers(Offers::PERIODS);
         let offers = match facts.offers.covers(Offers::SMOOTHED) {

@@ -59,6 +59,8 @@ pub struct Curator {
     /// What settled reservations have spent.
     settled: Vec<Event>,
     pool: Option<Pool>,
+    /// Numbers of the slices that something was released of.
+    read: BTreeSet<u64>,
     /// Whether a reservation was made after a release, so that its terms may depend on it.
     adaptive: bool,
     /// Counts what it grants, charges, reserves and settles: a ticket is good for one turn.
@@ -105,6 +107,7 @@ impl Curator {
             reserved: Vec::new(),
             settled: Vec::new(),
             pool: None,
+            read: BTreeSet::new(),
             promised: VecDeque::new(),
             adaptive: false,
             turn: 0,
@@ -324,6 +327,13 @@ impl Curator {
         self.pool.as_mut().ok_or(PoolError::NotOpen)?.take(len)
     }
 
+    /// Whether something was released of this slice, by this curator; of one of another pool that is not known.
+    #[must_use]
+    pub fn has_read(&self, slice: &Slice) -> bool {
+        let own = self.pool.as_ref().map(Pool::id) == Some(slice.pool());
+        !own || self.read.contains(&slice.number())
+    }
+
     /// Records of the pool that no slice holds yet; 0 without a pool.
     #[must_use]
     pub fn records_left(&self) -> u64 {
@@ -427,6 +437,7 @@ impl Curator {
             ledger.note_release(id, event, account)?;
         }
         place.take(event);
+        self.read.extend(account.slices());
         self.turn += 1;
         Ok(())
     }

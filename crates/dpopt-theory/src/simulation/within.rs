@@ -1,6 +1,6 @@
 //! A plan for many dimensions that walks in the few coordinates in which its law is simulated.
 
-use dpopt_nonconvex::{Item, Plan, RunError, StatedBound, Stop, Terms, Walk};
+use dpopt_nonconvex::{Item, Plan, PublicFacts, RunError, StatedBound, Stop, Terms, Walk};
 use dpopt_oracle::Offers;
 
 /// A plan that walks in `dim` coordinates: the same steps, noise and bound.
@@ -32,6 +32,10 @@ impl Plan for Within<'_> {
 
     fn terms(&self) -> &Terms {
         self.plan.terms()
+    }
+
+    fn field_facts(&self) -> &PublicFacts {
+        self.plan.field_facts()
     }
 
     fn items(&self) -> Vec<Item<'_>> {
