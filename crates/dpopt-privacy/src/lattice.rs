@@ -11,6 +11,7 @@ mod placed;
 mod products;
 mod row_bound;
 mod rows;
+mod squares;
 mod tails;
 mod weighted;
 
@@ -21,6 +22,7 @@ pub use placed::FixedBlocks;
 use placed::Placed;
 pub use row_bound::RowBound;
 pub use rows::SparseRow;
+pub use squares::SquareWork;
 pub use tails::Tails;
 
 use zeroize::Zeroizing;

@@ -81,7 +81,7 @@ pub use dpopt_accounting::{
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{
     BlockFactors, BlockWork, Bound, Factors, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS,
-    OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow, Tails,
+    OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow, SquareWork, Tails,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use order::PublicOrder;

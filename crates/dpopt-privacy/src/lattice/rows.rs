@@ -193,6 +193,12 @@ impl Clip {
         if !scale.is_finite() || !norm.is_finite() || scale == 0.0 || norm == 0.0 {
             return Multiple::Zero;
         }
+        self.scaled(scale, norm)
+    }
+
+    /// A finite scale, not zero, of what is at most `norm` long, a finite number above zero.
+    #[inline]
+    pub(super) fn scaled(self, scale: f64, norm: f64) -> Multiple {
         let mut kept = scale.abs();
         // An infinite product is too long like any other.
         if kept * norm > self.clip {
