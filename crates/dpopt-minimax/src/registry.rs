@@ -3,7 +3,9 @@
 use crate::anytime::RGDA_ANYTIME;
 use crate::gda::GDA;
 use crate::pass::{RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS};
+use crate::private_diff::PRIVATEDIFF;
 use crate::rgda::RGDA;
+use crate::sgda::SGDA;
 use crate::solver::SaddleSolver;
 use crate::spider_gda::SPIDER_GDA;
 
@@ -16,6 +18,8 @@ pub static SOLVERS: &[&SaddleSolver] = &[
     &RGDA_PREFIX,
     &RGDA_ROUNDS,
     &GDA,
+    &SGDA,
+    &PRIVATEDIFF,
 ];
 
 /// The solver of this name.

@@ -14,7 +14,7 @@ use dpopt_solver::{
 
 use crate::blocks::{Numbers, Split, chi_reach, scales, squares};
 use crate::facts::SaddleFacts;
-use crate::solver::{SaddleLimits, SaddleSolver};
+use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 use crate::tracker::{Ascent, Noise, Tracker};
 
 const NAME: &str = "rgda";
@@ -27,7 +27,9 @@ pub static RGDA: SaddleSolver = SaddleSolver {
     positions: false,
     theory_page: Some("theory/rgda.md"),
     privacy_page: "privacy/minimax.md",
-    planner: |facts, budget, limits| Ok(Box::new(RgdaPlan::new(facts, budget, limits)?)),
+    planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
+        Ok(Box::new(RgdaPlan::new(facts, budget, limits)?))
+    }),
 };
 
 /// Every step of length a/(2 L_Phi) with a released length of at least a, whose error is at most a/2, lowers Phi by a^2/(8 L_Phi).
