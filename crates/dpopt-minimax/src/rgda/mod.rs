@@ -3,19 +3,24 @@
 //! Xu, Tao, Ding, Fan, Wang, "Finding Differentially Private Second Order Stationary Points in Stochastic Minimax Optimization" (arXiv
 //! 2602.01339), Algorithm 2, repaired: see `docs/theory/rgda.md` for the theorem and `docs/theory/errata-minimax.md` for what is not as printed.
 
+mod sampled;
+mod search;
+
 use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
-use dpopt_privacy::{Event, NoiseMultiplier, Spend};
-use dpopt_solver::search::geometric;
+use dpopt_privacy::{Event, NoiseMultiplier, Spend, Which};
 use dpopt_solver::{
     Asked, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, Stop, Terms, Unit,
     Value, Walk,
 };
 
-use crate::blocks::{Numbers, Split, chi_reach, scales, squares};
+use crate::blocks::Numbers;
 use crate::facts::SaddleFacts;
 use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
-use crate::tracker::{Ascent, Noise, Tracker};
+use crate::tracker::{Ascent, Tracker};
+use search::{Schedule, Task};
+
+pub use sampled::SAMPLED_RGDA;
 
 const NAME: &str = "rgda";
 /// Descent-ascent on a tracked estimate, with a bound.
@@ -32,13 +37,6 @@ pub static RGDA: SaddleSolver = SaddleSolver {
     }),
 };
 
-/// Every step of length a/(2 L_Phi) with a released length of at least a, whose error is at most a/2, lowers Phi by a^2/(8 L_Phi).
-const STEPS: f64 = 8.0;
-/// Share of the error for what y is behind.
-const LAG: f64 = 0.05;
-/// Factor on the error of y in the practical preset (2.5 and 9.2 of the notes on the paper: (4/3) e_y).
-const PRACTICAL_Y: f64 = 4.0 / 3.0;
-
 /// A plan for descent-ascent with a tracked estimate.
 ///
 /// # Formula
@@ -52,37 +50,14 @@ const PRACTICAL_Y: f64 = 4.0 / 3.0;
 ///
 /// # Privacy
 /// `Spend::AtMost(Gaussian(1/mu))`: Gaussian releases on all records; an anchor may come earlier than planned, and what the budget does not pay for
-/// ends the run. See `docs/privacy/minimax.md`.
+/// ends the run. Of [`RgdaPlan::sampled`] a fixed number of anchors on all records and of variations on samples. See `docs/privacy/minimax.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RgdaPlan {
     terms: Terms,
     facts: SaddleFacts,
     schedule: Schedule,
-}
-
-/// What an [`RgdaPlan`] does.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Schedule {
-    scale: f64,
-    target: f64,
-    steps: u64,
-    inner: u64,
-    before: u64,
-    period: u64,
-    path: f64,
-    anchor: f64,
-    variation: f64,
-    cost: f64,
-    proven: bool,
-}
-
-/// What a plan is asked for.
-struct Task<'a> {
-    facts: &'a SaddleFacts,
-    squared_mu: f64,
-    max_steps: f64,
-    /// p; none for the practical preset.
-    failure: Option<f64>,
+    /// What variations read, where that is not all records.
+    sample: Option<sampled::Sample>,
 }
 
 impl RgdaPlan {
@@ -131,6 +106,7 @@ impl RgdaPlan {
             squared_mu: mu * mu,
             max_steps: limits.max_steps as f64,
             failure,
+            batch: None,
         };
         let trivial = facts.trivial_bound();
         let schedule = task.least(trivial / 1.5);
@@ -158,6 +134,7 @@ impl RgdaPlan {
             terms,
             facts: facts.clone(),
             schedule,
+            sample: None,
         })
     }
 
@@ -180,211 +157,12 @@ impl RgdaPlan {
     }
 }
 
-impl Schedule {
-    fn releases(&self) -> f64 {
-        all_releases(self.steps as f64, self.inner, self.before)
-    }
-
-    fn noise(&self) -> Result<Noise, dpopt_privacy::UnitError> {
-        Ok(Noise {
-            anchor: NoiseMultiplier::new(self.anchor)?,
-            variation: NoiseMultiplier::new(self.variation)?,
-            period: self.period,
-            path: self.path,
-        })
-    }
-}
-
-impl Task<'_> {
-    /// The schedule with the least a up to `most`, if there is one.
-    fn least(&self, most: f64) -> Option<Schedule> {
-        let all = scales(self.facts);
-        let mut best: Option<Schedule> = None;
-        for scale in all {
-            let of = Numbers::new(self.facts, scale);
-            let at = |target: f64| {
-                self.cheapest(&of, target)
-                    .filter(|found| found.cost <= self.squared_mu)
-            };
-            // Another scale is of interest only where it does better than the best.
-            let top = best.map_or(most, |best| best.target);
-            let Some(mut found) = at(top) else {
-                continue;
-            };
-            let (mut low, mut high) = (top * 1e-6, top);
-            for _ in 0..30 {
-                let middle = (low * high).sqrt();
-                match at(middle) {
-                    Some(better) => (high, found) = (middle, better),
-                    None => low = middle,
-                }
-            }
-            best = Some(found);
-        }
-        best
-    }
-
-    /// The cheapest schedule with this a.
-    fn cheapest(&self, of: &Numbers, target: f64) -> Option<Schedule> {
-        let gap = self.facts.mean.value_gap;
-        let steps = (STEPS * of.value_smoothness * gap / (target * target)).ceil() + 1.0;
-        let mut best: Option<Schedule> = None;
-        let mut factors = vec![1.0 / LAG];
-        if self.failure.is_none() || of.contraction > 1e-9 {
-            factors = vec![4.0, 16.0, 64.0];
-        }
-        for factor in factors {
-            let inner = of.inner_steps(factor);
-            let before =
-                of.inner_steps((4.0 * of.smooth_xy * of.diameter / (LAG * target)).max(4.0));
-            if all_releases(steps, inner, before) > self.max_steps {
-                continue;
-            }
-            for period in geometric(1.0, steps.max(1.0), 1.12) {
-                let counts = (steps, inner, before, period.floor());
-                let found = match self.failure {
-                    Some(failure) => proven(of, target, counts, failure),
-                    None => practical(of, target, counts),
-                };
-                if let Some(found) = found
-                    && best.is_none_or(|old| found.cost < old.cost)
-                {
-                    best = Some(found);
-                }
-            }
-        }
-        best
-    }
-}
-
-/// With an anchor more than are planned for.
-fn all_releases(steps: f64, inner: u64, before: u64) -> f64 {
-    (before + 1) as f64 + steps * (inner + 1) as f64
-}
-
-/// T, K, K_0 and q.
-type Counts = (f64, u64, u64, f64);
-
-/// Anchors and variations.
-fn releases((steps, inner, before, period): Counts) -> (f64, f64) {
-    let periods = (steps / period).ceil();
-    (
-        before as f64 + periods,
-        steps * (inner + 1) as f64 - periods,
-    )
-}
-
-/// The schedule with these counts whose errors have typical size: `docs/theory/rgda.md`, "Practical constants".
-fn practical(of: &Numbers, target: f64, counts: Counts) -> Option<Schedule> {
-    let (steps, inner, before, period) = counts;
-    let (anchors, variations) = releases(counts);
-    let length = 0.5 * target / of.value_smoothness;
-    let reach = of.x_dim.sqrt() + PRACTICAL_Y * of.coupling * of.y_dim.sqrt() / of.scale;
-    let movement = 1.0 + of.movement(inner);
-    let a = of.anchor * of.anchor;
-    let b = of.variation * of.variation * period * movement * length * length;
-    let variance = (0.5 * target / reach).powi(2);
-    let split = Split::new((a, anchors), (b, variations), variance);
-    Some(Schedule {
-        scale: of.scale,
-        target,
-        steps: steps as u64,
-        inner,
-        before,
-        period: period as u64,
-        path: f64::INFINITY,
-        anchor: split.anchor,
-        variation: split.variation,
-        cost: split.cost,
-        proven: false,
-    })
-}
-
-/// The schedule with these counts for which the theorem holds; none where its conditions don't.
-fn proven(of: &Numbers, target: f64, counts: Counts, failure: f64) -> Option<Schedule> {
-    let (steps, inner, before, period) = counts;
-    let (anchors, variations) = releases(counts);
-    let length = 0.5 * target / of.value_smoothness;
-    // Three events share p; a reflection costs a factor of 2.
-    let each = failure / 3.0;
-    let reach_x = chi_reach(of.x_dim, 0.5 * each / anchors);
-    let reach_y = chi_reach(of.y_dim, 0.5 * each / anchors);
-    let reach_one = chi_reach(of.y_dim, each / variations.max(1.0));
-    // What y is behind.
-    let left = of.left(inner);
-    let lag = if of.y_dim > 0.0 {
-        let behind = of.coupling * length * left / (1.0 - left);
-        of.smooth_xy * (behind + of.left(inner + before) * of.diameter)
-    } else {
-        0.0
-    };
-    let per_y = of.coupling / of.scale;
-    // Of a whole period, rounded: an anchor, and variations whose radii add up to L sqrt(N path).
-    let rounded = |path: f64| {
-        let changes = (period * (inner + 1) as f64 * path).sqrt();
-        of.rounding() * (of.clip + of.smoothness * changes)
-    };
-    let (mut nu, mut rounded_y) = (0.0, 0.0);
-    for _ in 0..40 {
-        let contraction = of.contraction + nu / of.scale;
-        if !(contraction < 1.0) {
-            return None;
-        }
-        // The path that fits depends on E_y: noise, which is at most what the whole error allows, and rounding.
-        let most_y = if per_y > 0.0 {
-            0.5 * target / (reach_x + per_y * reach_y) * reach_y / of.scale + rounded_y
-        } else {
-            0.0
-        };
-        let path = period * length * length
-            + if inner == 0 {
-                0.0
-            } else {
-                let kept = contraction.powf(inner as f64);
-                let steady = (of.rate * of.smooth_xy + nu) * length / (1.0 - kept);
-                let first = of.left(before) * of.diameter + 2.0 * most_y / of.strong_concavity;
-                let jump = 2.0 * of.rate * most_y / (1.0 - kept);
-                let excess = first.max(jump) / (1.0 - kept * kept).sqrt();
-                let sum = period.sqrt() * steady + excess;
-                squares(contraction, inner) * (sum / of.scale).powi(2)
-            };
-        let path = path * (1.0 + 1e-6);
-        let error = 0.5 * target - lag - (1.0 + per_y) * rounded(path);
-        if !(error > 0.0) {
-            return None;
-        }
-        let variance = (error / (reach_x + per_y * reach_y)).powi(2);
-        let a = of.anchor * of.anchor;
-        let b = of.variation * of.variation * path;
-        let split = Split::new((a, anchors), (b, variations), variance);
-        // lambda x noise of y in one variation over its displacement.
-        let single = reach_one * of.variation * split.variation + of.rounding() * of.smoothness;
-        let needed = of.rate * single / of.scale;
-        let rounding = rounded(path) / of.scale;
-        if (needed <= nu && rounding <= rounded_y) || of.y_dim == 0.0 {
-            return Some(Schedule {
-                scale: of.scale,
-                target,
-                steps: steps as u64,
-                inner,
-                before,
-                period: period as u64,
-                path,
-                anchor: split.anchor,
-                variation: split.variation,
-                cost: split.cost,
-                proven: true,
-            });
-        }
-        nu = nu.max(1.02 * needed);
-        rounded_y = rounded_y.max(1.02 * rounding);
-    }
-    None
-}
-
 impl Plan for RgdaPlan {
     fn name(&self) -> &'static str {
-        NAME
+        match self.sample {
+            Some(_) => SAMPLED_RGDA.name,
+            None => NAME,
+        }
     }
 
     fn terms(&self) -> &Terms {
@@ -406,7 +184,7 @@ impl Plan for RgdaPlan {
             ..
         } = self.schedule;
         let length = 0.5 * target / self.facts.mean.value_smoothness;
-        vec![
+        let mut items = vec![
             Item::number("target", target, Unit::GRADIENT),
             Item::plain("proven", Value::Flag(proven)),
             Item::count("outer_steps", steps),
@@ -423,7 +201,12 @@ impl Plan for RgdaPlan {
             Item::number("clip", self.clip(), Unit::GRADIENT),
             Item::ratio("anchor_noise_multiplier", anchor),
             Item::ratio("variation_noise_multiplier", variation),
-        ]
+        ];
+        if let Some(sample) = self.sample {
+            items.push(Item::count("batch", sample.batch));
+            items.push(Item::word("accountant", sample.accountant));
+        }
+        items
     }
 
     fn domain(&self) -> Option<DomainStamp> {
@@ -449,7 +232,8 @@ impl Plan for RgdaPlan {
         let blocks = self.facts.blocks(scale);
         Ok(Box::new(Descent {
             plan: self,
-            tracker: Tracker::new(&self.facts, blocks, ascent, noise, start)?,
+            tracker: Tracker::new(&self.facts, blocks, ascent, noise, start)?
+                .sampling(self.sample.map_or(Which::All, |of| of.which)),
             outer: 0,
             found: false,
         }))
