@@ -5,10 +5,10 @@ mod run;
 use clap::Args;
 use dpopt::data::tabular::{Groups, Schema};
 use dpopt::minimax::{
-    CertifyError, GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver, ScoredCertificatePlan,
+    Allowance, CertifyError, GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver, ScoredCertificatePlan,
     SharesPlan,
 };
-use dpopt::nonconvex::{Budget, Outcome, Plan, PlanError};
+use dpopt::nonconvex::{Budget, Outcome, Plan};
 use dpopt::oracle::{
     AucSaddle, CellShares, EqualOpportunity, GroupDro, PrivateData, ScoreSaddle, Scored,
     SharesError,
@@ -417,10 +417,14 @@ impl Wanted {
         let (sizes, by_class) = (Sizes::of(data), groups.by_class());
         let mut limits = limits(max_steps, sizes.row_norm);
         let certify = self.certificate(budget, sizes.adjacency)?;
+        let mut allowance = Allowance::all(budget);
+        if let Some(of) = &certify {
+            allowance = allowance.less(&of.spend()).map_err(CliError::Plan)?;
+        }
         let budget = &certify.map_or(*budget, |of| of.rest);
         if !self.releases() {
             let shares = self.public_shares(groups, schema)?;
-            let (mut ready, plan) = self.plan(shares, by_class, sizes, budget, &limits)?;
+            let (mut ready, plan) = self.plan(shares, by_class, sizes, &allowance, &limits)?;
             let Some(of) = certify else {
                 return Ok((ready, plan, None));
             };
@@ -431,7 +435,8 @@ impl Wanted {
         }
         let before = SharesPlan::new(budget).map_err(CliError::Plan)?;
         let even = CellShares::even(groups.count()).map_err(shares_error)?;
-        let (_, first) = self.plan(even, by_class, sizes, &before.rest, &limits)?;
+        let allowance = allowance.less(&before.spend()).map_err(CliError::Plan)?;
+        let (_, first) = self.plan(even, by_class, sizes, &allowance, &limits)?;
         // How much noise there is in how many releases is fixed before the shares are known.
         limits.exact_steps = Some(first.steps());
         let curator = Curator::protected(data.adjacency())?;
@@ -456,7 +461,7 @@ impl Wanted {
         })?;
         let size = (sizes.records, sizes.adjacency);
         let excess = before.excess(&shares, size, SHARES_FAIL);
-        let planned = self.plan(shares, by_class, sizes, &before.rest, &limits);
+        let planned = self.plan(shares, by_class, sizes, &allowance, &limits);
         let (mut ready, plan) = planned.map_err(|error| told(curator.spent(), error))?;
         ready.certify = certify.map(|of| (of, excess));
         Ok((ready, plan, Some(curator)))
@@ -507,7 +512,7 @@ impl Wanted {
         shares: CellShares,
         by_class: bool,
         sizes: Sizes,
-        budget: &Budget,
+        allowance: &Allowance,
         limits: &SaddleLimits,
     ) -> Result<(Ready, Box<dyn Plan>), CliError> {
         let row_norm = sizes.row_norm;
@@ -526,7 +531,7 @@ impl Wanted {
             Built::EqualOpportunity(of) => facts(sizes, of),
             Built::Auc(of) => facts(sizes, of),
         };
-        let plan: Result<Box<dyn Plan>, PlanError> = (self.solver.planner)(&facts, budget, limits);
+        let plan = self.solver.plan_within(&facts, allowance, limits);
         let ready = Ready {
             objective: self.objective,
             shares,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use dpopt::minimax::Allowance;
 use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts};
 use dpopt::oracle::{Activation, CellShares, Convexity, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
@@ -189,7 +190,8 @@ impl PlanArgs {
             row_norm: self.row_norm,
         };
         let limits = limits(max_steps, self.row_norm);
-        let (_, plan) = wanted.plan(shares, true, sizes, budget, &limits)?;
+        let allowance = Allowance::all(budget);
+        let (_, plan) = wanted.plan(shares, true, sizes, &allowance, &limits)?;
         Ok(Chosen::saddle(wanted.solver, plan, self.solver))
     }
 }

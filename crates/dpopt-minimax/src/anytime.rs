@@ -15,7 +15,7 @@ use dpopt_solver::{
 use crate::blocks::{Numbers, Split, scales};
 use crate::certificate::{CertificateNoise, knows_hessians, saddle_certificate, unit};
 use crate::facts::SaddleFacts;
-use crate::solver::SaddleSolver;
+use crate::solver::{SaddlePlanner, SaddleSolver};
 use crate::tracker::{Ascent, Noise, Tracker};
 
 const NAME: &str = "rgda-anytime";
@@ -28,13 +28,13 @@ pub static RGDA_ANYTIME: SaddleSolver = SaddleSolver {
     positions: false,
     theory_page: Some("theory/saddle-certificate.md"),
     privacy_page: "privacy/minimax.md",
-    planner: |facts, budget, limits| {
+    planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         let settings = RgdaAnytimeSettings {
             failure: limits.failure,
             ..RgdaAnytimeSettings::new(limits.max_steps)
         };
         Ok(Box::new(RgdaAnytimePlan::new(facts, budget, settings)?))
-    },
+    }),
 };
 
 /// From one level to the next. A choice of the notes on the paper, 9.7.

@@ -9,7 +9,7 @@ use dpopt_solver::{
 
 use crate::facts::SaddleFacts;
 use crate::place::check_inside;
-use crate::solver::{SaddleLimits, SaddleSolver};
+use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 
 const NAME: &str = "gda";
 /// Gradient descent ascent.
@@ -21,7 +21,9 @@ pub static GDA: SaddleSolver = SaddleSolver {
     positions: false,
     theory_page: None,
     privacy_page: "privacy/groups.md",
-    planner: |facts, budget, limits| Ok(Box::new(GdaPlan::new(facts, budget, limits)?)),
+    planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
+        Ok(Box::new(GdaPlan::new(facts, budget, limits)?))
+    }),
 };
 
 /// How far the noise of a run may take a coordinate of x, in units of 1/sqrt(L_xx): for logistic loss, L_xx = X^2/4, it may take a logit
@@ -90,68 +92,9 @@ impl GdaPlan {
     ) -> Result<Self, PlanError> {
         facts.check()?;
         let mu = budget.mu()?.get();
-        let (record, mean) = (facts.record, facts.mean);
-        let has_y = facts.y_dim() > 0;
-        let scale = if has_y {
-            SHARE_OF_Y * record.lipschitz_x / record.lipschitz_y
-        } else {
-            1.0
-        };
-        let clip = if has_y {
-            record.clip(scale)
-        } else {
-            record.lipschitz_x
-        };
-        PlanError::positive("joint clip", clip)?;
-        let curvature = if has_y {
-            let rest = mean.value_smoothness - mean.smooth_xy * mean.coupling();
-            if rest > 0.0 {
-                rest
-            } else {
-                mean.value_smoothness
-            }
-        } else {
-            mean.value_smoothness
-        };
-        let longest = 1.0 / curvature;
-        let reach = limits.reach.unwrap_or(REACH / curvature.sqrt());
-        PlanError::positive("reach", reach)?;
-        let tau = facts.joint(scale).noise_std(clip, 1.0 / mu);
-        let plain = reach / (tau * longest);
-        let (c, cap) = (TIME_CONSTANTS, limits.max_steps.max(1) as f64);
-        let by_rule = if plain <= c - 1.0 {
-            plain.ceil().max(1.0)
-        } else {
-            (c * (plain / (c - 1.0)).sqrt()).ceil()
-        };
-        let steps = limits
-            .exact_steps
-            .map_or(by_rule.min(cap), |steps| steps.max(1) as f64);
-        let (momentum, ideal) = if steps <= c {
-            (0.0, reach / (tau * steps))
-        } else {
-            (
-                1.0 - c / steps,
-                reach / tau * c * c / ((c - 1.0) * steps * steps),
-            )
-        };
-        // Fewer steps than the noise allows: a shorter horizon costs accuracy only.
-        let step_size = ideal.min(longest);
-        let dual_step_size = if has_y {
-            let coupled = COUPLED * mean.smooth_xy * mean.smooth_xy / curvature;
-            (1.0 - momentum) / (SLOWNESS * mean.smooth_yy.max(coupled))
-        } else {
-            0.0
-        };
-        let schedule = GdaSchedule {
-            steps: steps as u64,
-            step_size,
-            momentum,
-            dual_step_size,
-            scale,
-            clip,
-            noise_multiplier: NoiseMultiplier::new(steps.sqrt() / mu)?,
-        };
+        let rule = Rule::new(facts, limits)?;
+        let steps = rule.steps(mu);
+        let schedule = rule.schedule(steps, mu, NoiseMultiplier::new(steps.sqrt() / mu)?);
         Ok(Self::by_hand(facts, budget, schedule))
     }
 
@@ -195,6 +138,96 @@ impl GdaPlan {
     }
 }
 
+/// The rule of [`GdaPlan`], for full batches and for samples.
+pub(crate) struct Rule {
+    pub(crate) scale: f64,
+    pub(crate) clip: f64,
+    /// L_xx of the mean.
+    pub(crate) curvature: f64,
+    /// How far noise may take a coordinate of x.
+    pub(crate) reach: f64,
+    /// Noise of a release on all records over its multiplier.
+    pub(crate) unit: f64,
+    /// The curvature that sets the pace of y; none without y.
+    pace: Option<f64>,
+    exact: Option<u64>,
+    pub(crate) cap: f64,
+}
+
+impl Rule {
+    pub(crate) fn new(facts: &SaddleFacts, limits: &SaddleLimits) -> Result<Self, PlanError> {
+        let (record, mean) = (facts.record, facts.mean);
+        let has_y = facts.y_dim() > 0;
+        let (scale, clip) = if has_y {
+            let scale = SHARE_OF_Y * record.lipschitz_x / record.lipschitz_y;
+            (scale, record.clip(scale))
+        } else {
+            (1.0, record.lipschitz_x)
+        };
+        PlanError::positive("joint clip", clip)?;
+        let rest = if has_y {
+            mean.value_smoothness - mean.smooth_xy * mean.coupling()
+        } else {
+            0.0
+        };
+        let curvature = if rest > 0.0 {
+            rest
+        } else {
+            mean.value_smoothness
+        };
+        let reach = limits.reach.unwrap_or(REACH / curvature.sqrt());
+        PlanError::positive("reach", reach)?;
+        let coupled = COUPLED * mean.smooth_xy * mean.smooth_xy / curvature;
+        Ok(Self {
+            scale,
+            clip,
+            curvature,
+            reach,
+            unit: facts.joint(scale).noise_std(clip, 1.0),
+            pace: has_y.then(|| mean.smooth_yy.max(coupled)),
+            exact: limits.exact_steps,
+            cap: limits.max_steps.max(1) as f64,
+        })
+    }
+
+    /// T, where all of it is mu-GDP.
+    pub(crate) fn steps(&self, mu: f64) -> f64 {
+        let (c, plain) = (TIME_CONSTANTS, self.reach * self.curvature * mu / self.unit);
+        let by_rule = if plain <= c - 1.0 {
+            plain.ceil().max(1.0)
+        } else {
+            (c * (plain / (c - 1.0)).sqrt()).ceil()
+        };
+        self.exact
+            .map_or(by_rule.min(self.cap), |steps| steps.max(1) as f64)
+    }
+
+    /// So many steps whose noise adds up as if all of it were mu-GDP on all records.
+    pub(crate) fn schedule(&self, steps: f64, mu: f64, z: NoiseMultiplier) -> GdaSchedule {
+        let (c, tau) = (TIME_CONSTANTS, self.unit / mu);
+        let (momentum, ideal) = if steps <= c {
+            (0.0, self.reach / (tau * steps))
+        } else {
+            (
+                1.0 - c / steps,
+                self.reach / tau * c * c / ((c - 1.0) * steps * steps),
+            )
+        };
+        GdaSchedule {
+            steps: steps as u64,
+            // Fewer steps than the noise allows: a shorter horizon costs accuracy only.
+            step_size: ideal.min(1.0 / self.curvature),
+            momentum,
+            dual_step_size: self
+                .pace
+                .map_or(0.0, |pace| (1.0 - momentum) / (SLOWNESS * pace)),
+            scale: self.scale,
+            clip: self.clip,
+            noise_multiplier: z,
+        }
+    }
+}
+
 impl Plan for GdaPlan {
     fn name(&self) -> &'static str {
         NAME
@@ -235,6 +268,7 @@ impl Plan for GdaPlan {
         check_inside(self.split(), &self.facts.domain, start)?;
         Ok(Box::new(Pair {
             running: Running::new(start.len(), clip),
+            which: Which::All,
             schedule: self.schedule,
             blocks: self.split(),
             domain: &self.facts.domain,
@@ -244,12 +278,13 @@ impl Plan for GdaPlan {
 }
 
 /// Both blocks on their way.
-struct Pair<'a> {
-    running: Running,
-    schedule: GdaSchedule,
-    blocks: Blocks,
-    domain: &'a Domain,
-    velocity: Vec<f64>,
+pub(crate) struct Pair<'a> {
+    pub(crate) running: Running,
+    pub(crate) which: Which<'static>,
+    pub(crate) schedule: GdaSchedule,
+    pub(crate) blocks: Blocks,
+    pub(crate) domain: &'a Domain,
+    pub(crate) velocity: Vec<f64>,
 }
 
 impl Walk for Pair<'_> {
@@ -260,7 +295,7 @@ impl Walk for Pair<'_> {
         oracle: &mut dyn Oracle,
     ) -> Result<Asked<'_>, AskError> {
         let z = self.schedule.noise_multiplier;
-        let released = self.running.anchor(oracle, point, Which::All, z)?;
+        let released = self.running.anchor(oracle, point, self.which, z)?;
         Ok(Asked::estimate(ReleaseKind::Anchor, released.estimate()))
     }
 

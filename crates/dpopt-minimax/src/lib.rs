@@ -8,6 +8,7 @@
 //! both blocks, inner steps included.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod allowance;
 mod anytime;
 mod blocks;
 mod certificate;
@@ -15,9 +16,11 @@ mod facts;
 mod gda;
 mod pass;
 mod place;
+mod private_diff;
 mod registry;
 mod rgda;
 mod scored;
+mod sgda;
 mod shares;
 mod solver;
 mod spider_gda;
@@ -25,6 +28,7 @@ mod tracker;
 
 pub use dpopt_solver::*;
 
+pub use allowance::Allowance;
 pub use anytime::{RGDA_ANYTIME, RgdaAnytimePlan, RgdaAnytimeSettings};
 pub use certificate::{
     CertificateNoise, OnlyFirstOrder, SaddleCertificate, saddle_certificate,
@@ -36,9 +40,11 @@ pub use pass::{
     PassEstimate, RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS, RgdaPassPlan, RgdaPassSchedule,
     RgdaPassSettings,
 };
+pub use private_diff::{PRIVATEDIFF, PrivateDiffPlan, PrivateDiffSchedule};
 pub use registry::{SOLVERS, solver};
-pub use rgda::{RGDA, RgdaPlan};
+pub use rgda::{RGDA, RgdaPlan, SAMPLED_RGDA};
 pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};
+pub use sgda::{SGDA, SgdaPlan};
 pub use shares::{NoShares, SharesPlan, SharesReleaseError};
-pub use solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
+pub use solver::{SaddleLimits, SaddlePlanned, SaddlePlanner, SaddleSolver};
 pub use spider_gda::{SPIDER_GDA, SpiderGdaPlan};

@@ -3,7 +3,9 @@
 use crate::anytime::RGDA_ANYTIME;
 use crate::gda::GDA;
 use crate::pass::{RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS};
-use crate::rgda::RGDA;
+use crate::private_diff::PRIVATEDIFF;
+use crate::rgda::{RGDA, SAMPLED_RGDA};
+use crate::sgda::SGDA;
 use crate::solver::SaddleSolver;
 use crate::spider_gda::SPIDER_GDA;
 
@@ -11,11 +13,14 @@ use crate::spider_gda::SPIDER_GDA;
 pub static SOLVERS: &[&SaddleSolver] = &[
     &RGDA_ANYTIME,
     &RGDA,
+    &SAMPLED_RGDA,
     &SPIDER_GDA,
     &RGDA_CHAIN,
     &RGDA_PREFIX,
     &RGDA_ROUNDS,
     &GDA,
+    &SGDA,
+    &PRIVATEDIFF,
 ];
 
 /// The solver of this name.

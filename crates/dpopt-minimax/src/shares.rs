@@ -75,6 +75,12 @@ impl SharesPlan {
         })
     }
 
+    /// What will be reserved for it.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        Spend::Fixed(Event::gaussian(self.noise_multiplier))
+    }
+
     /// No cell has more than so many times its released share of the records, with probability 1 - `failure` over the noise.
     ///
     /// # Formula
@@ -114,7 +120,7 @@ impl SharesPlan {
         after: &[Spend],
     ) -> Result<(CellShares, Curator), SharesReleaseError> {
         let z = self.noise_multiplier;
-        let spend = Spend::Fixed(Event::gaussian(z));
+        let spend = self.spend();
         let before = SharesReleaseError::before;
         let clip = ClipNorm::new(1.0).map_err(|error| before(RunError::Clip(error)))?;
         curator

@@ -2,6 +2,7 @@
 
 use dpopt_solver::{BoundSense, BoundedQuantity, Budget, Plan, PlanError};
 
+use crate::allowance::Allowance;
 use crate::facts::SaddleFacts;
 
 /// A solver of saddle problems: how it is called, what it is for, and how it is planned.
@@ -39,9 +40,48 @@ impl std::fmt::Display for SaddleSolver {
     }
 }
 
-/// From facts, a budget and limits to a plan.
-pub type SaddlePlanner =
-    fn(&SaddleFacts, &Budget, &SaddleLimits) -> Result<Box<dyn Plan>, PlanError>;
+/// A plan, or why there is none.
+pub type SaddlePlanned = Result<Box<dyn Plan>, PlanError>;
+
+/// From facts, what may be spent, and limits to a plan.
+#[derive(Debug, Clone, Copy)]
+pub enum SaddlePlanner {
+    /// Of a run that is Gaussian-DP: what is paid beside it leaves a budget of its own.
+    Gaussian(fn(&SaddleFacts, &Budget, &SaddleLimits) -> SaddlePlanned),
+    /// Of a run on samples, whose noise is calibrated for the composition with what is paid beside it.
+    Sampled(fn(&SaddleFacts, &Allowance, &SaddleLimits) -> SaddlePlanned),
+}
+
+impl SaddleSolver {
+    /// Plans for the whole of a budget.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn plan(
+        &self,
+        facts: &SaddleFacts,
+        budget: &Budget,
+        limits: &SaddleLimits,
+    ) -> SaddlePlanned {
+        self.plan_within(facts, &Allowance::all(budget), limits)
+    }
+
+    /// Plans for what other releases leave of a budget.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn plan_within(
+        &self,
+        facts: &SaddleFacts,
+        allowance: &Allowance,
+        limits: &SaddleLimits,
+    ) -> SaddlePlanned {
+        match self.planner {
+            SaddlePlanner::Gaussian(plan) => plan(facts, &allowance.gaussian()?, limits),
+            SaddlePlanner::Sampled(plan) => plan(facts, allowance, limits),
+        }
+    }
+}
 
 /// What bounds a plan, and what is asked of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,7 +93,7 @@ pub struct SaddleLimits {
     pub failure: f64,
     /// How far noise may take a coordinate of x in a run, for solvers that state no bound; none: by the curvature alone.
     pub reach: Option<f64>,
-    /// The number of steps of `gda`, where it was fixed before the facts were all known; none: by its rule.
+    /// The number of releases of `gda`, `sgda` and `privatediff`, where it was fixed before the facts were all known; none: by their rules.
     pub exact_steps: Option<u64>,
 }
 

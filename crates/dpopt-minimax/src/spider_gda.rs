@@ -12,7 +12,7 @@ use dpopt_solver::{
 
 use crate::blocks::{Numbers, scales, squares};
 use crate::facts::SaddleFacts;
-use crate::solver::{SaddleLimits, SaddleSolver};
+use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 use crate::tracker::{Ascent, Noise, Tracker};
 
 const NAME: &str = "spider-gda";
@@ -25,7 +25,9 @@ pub static SPIDER_GDA: SaddleSolver = SaddleSolver {
     positions: false,
     theory_page: Some("theory/rgda.md"),
     privacy_page: "privacy/minimax.md",
-    planner: |facts, budget, limits| Ok(Box::new(SpiderGdaPlan::new(facts, budget, limits)?)),
+    planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
+        Ok(Box::new(SpiderGdaPlan::new(facts, budget, limits)?))
+    }),
 };
 
 /// Ratio of neighbouring trial values of T.

@@ -38,6 +38,8 @@ impl Noise {
 pub(crate) struct Tracker {
     place: Place,
     noise: Noise,
+    /// What variations read.
+    variations: Which<'static>,
     running: Running,
     /// Where the estimate is.
     known: Option<Vec<f64>>,
@@ -62,6 +64,7 @@ impl Tracker {
         Ok(Self {
             place: Place::new(facts, blocks, ascent, start)?,
             noise,
+            variations: Which::All,
             running: Running::new(start.len(), clip),
             known: None,
             outer: 0,
@@ -69,6 +72,11 @@ impl Tracker {
             fresh: true,
             spent: 0.0,
         })
+    }
+
+    /// With variations on samples.
+    pub(crate) fn sampling(self, variations: Which<'static>) -> Self {
+        Self { variations, ..self }
     }
 
     /// The joint point.
@@ -123,7 +131,7 @@ impl Tracker {
             }
             _ => self
                 .running
-                .vary(oracle, self.place.at(), Which::All, self.noise.variation),
+                .vary(oracle, self.place.at(), self.variations, self.noise.variation),
         };
         if paid(released)?.is_none() {
             return Ok(None);

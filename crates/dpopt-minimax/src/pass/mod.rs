@@ -14,7 +14,7 @@ mod walk;
 use dpopt_privacy::PrefixKind;
 use dpopt_solver::{BoundSense, BoundedQuantity};
 
-use crate::solver::SaddleSolver;
+use crate::solver::{SaddlePlanner, SaddleSolver};
 
 pub use estimate::PassEstimate;
 pub use plan::{RgdaPassPlan, RgdaPassSettings};
@@ -30,12 +30,12 @@ macro_rules! pass {
             positions: true,
             theory_page: Some("theory/rgda-pass.md"),
             privacy_page: "privacy/minimax.md",
-            planner: |facts, budget, limits| {
+            planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
                 let settings = RgdaPassSettings::new($estimate).with_failure(limits.failure);
                 Ok(Box::new(RgdaPassPlan::new(
                     facts, budget, settings, limits,
                 )?))
-            },
+            }),
         }
     };
 }

@@ -29,7 +29,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         // Those that read slices are on records that they read to the last: `saddle_pass`.
         for solver in SOLVERS.iter().filter(|solver| !solver.positions) {
             let planned = |facts: &SaddleFacts, budget: &Budget| {
-                (solver.planner)(facts, budget, &SaddleLimits::steps(1000))
+                solver.plan(facts, budget, &SaddleLimits::steps(1000))
             };
             let plan: Arc<dyn Plan> = Arc::from(smallest(adjacency, planned)?);
             registry.add(replay(solver.name, plan, adjacency));

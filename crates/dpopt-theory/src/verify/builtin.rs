@@ -4,7 +4,8 @@ use super::claim::Experiment;
 use super::registry::Registry;
 use super::{
     adaptive, adaptive_batch, curvature, descent, floors, goldstein, goldstein_periods, kl_spider,
-    minimax, projection, proximal, recursive, saddle_blocks, saddle_pass, sampled, sosp, tree,
+    minimax, projection, proximal, recursive, saddle_blocks, saddle_fresh, saddle_pass,
+    sampled, sosp, tree,
 };
 
 /// The prefixes of rows that no run has confirmed.
@@ -44,6 +45,7 @@ impl Registry {
         experiments.extend(curvature::experiments());
         experiments.extend(minimax::experiments());
         experiments.extend(saddle_blocks::experiments());
+        experiments.extend(saddle_fresh::experiments());
         experiments.extend(saddle_pass::experiments());
         experiments.retain(|e| !is_unconfirmed(e.as_ref()));
         Self::from(experiments)

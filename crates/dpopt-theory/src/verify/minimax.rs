@@ -148,7 +148,7 @@ fn width(id: &str, axis: Axis, predicted: f64) -> Claim {
 }
 
 /// The problem with this slope, as steep as its constants allow at most.
-fn ramp(size: &Size, slope: f64) -> Result<Coupled<RampBowl>, CheckError> {
+pub(super) fn ramp(size: &Size, slope: f64) -> Result<Coupled<RampBowl>, CheckError> {
     let most = RampBowl::largest_slope(1.0, 1.0, 0.5, Ramp::Straight);
     let ramp = RampBowl::new(size.dim, 1.0, 1.0, 0.5, Ramp::Straight, slope.min(most))?;
     Ok(Coupled::new(ramp, size.dim, 0.5, 1.0)?)

@@ -60,6 +60,7 @@ mod recursive;
 mod registry;
 mod run;
 mod saddle_blocks;
+mod saddle_fresh;
 mod saddle_pass;
 mod sampled;
 mod sosp;

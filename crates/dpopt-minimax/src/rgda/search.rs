@@ -1,0 +1,303 @@
+//! The search of `rgda`'s planner: the least target that the budget pays for.
+
+use dpopt_privacy::NoiseMultiplier;
+use dpopt_solver::search::geometric;
+
+use crate::blocks::{Numbers, Split, chi_reach, scales, squares};
+use crate::facts::SaddleFacts;
+use crate::tracker::Noise;
+
+/// Every step of length a/(2 L_Phi) with a released length of at least a, whose error is at most a/2, lowers Phi by a^2/(8 L_Phi).
+const STEPS: f64 = 8.0;
+/// Share of the error for what y is behind.
+const LAG: f64 = 0.05;
+/// Factor on the error of y in the practical preset (2.5 and 9.2 of the notes on the paper: (4/3) e_y).
+const PRACTICAL_Y: f64 = 4.0 / 3.0;
+
+/// What an [`RgdaPlan`](super::RgdaPlan) does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Schedule {
+    pub(super) scale: f64,
+    pub(super) target: f64,
+    pub(super) steps: u64,
+    pub(super) inner: u64,
+    pub(super) before: u64,
+    pub(super) period: u64,
+    pub(super) path: f64,
+    pub(super) anchor: f64,
+    pub(super) variation: f64,
+    /// Squared mu, of samples in the limit of many.
+    pub(super) cost: f64,
+    pub(super) proven: bool,
+}
+
+impl Schedule {
+    pub(super) fn releases(&self) -> f64 {
+        all_releases(self.steps as f64, self.inner, self.before)
+    }
+
+    /// Anchors and variations, where no anchor comes early.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let (steps, period) = (self.steps as f64, self.period as f64);
+        let (anchors, variations) = releases((steps, self.inner, self.before, period));
+        (anchors as u64, variations as u64)
+    }
+
+    pub(super) fn noise(&self) -> Result<Noise, dpopt_privacy::UnitError> {
+        Ok(Noise {
+            anchor: NoiseMultiplier::new(self.anchor)?,
+            variation: NoiseMultiplier::new(self.variation)?,
+            period: self.period,
+            path: self.path,
+        })
+    }
+}
+
+/// What a plan is asked for.
+pub(super) struct Task<'a> {
+    pub(super) facts: &'a SaddleFacts,
+    pub(super) squared_mu: f64,
+    pub(super) max_steps: f64,
+    /// p; none for the practical preset.
+    pub(super) failure: Option<f64>,
+    /// b: how many records a variation reads; none for all of them.
+    pub(super) batch: Option<f64>,
+}
+
+impl Task<'_> {
+    /// The schedule with the least a up to `most`, if there is one.
+    pub(super) fn least(&self, most: f64) -> Option<Schedule> {
+        let mut best: Option<Schedule> = None;
+        for scale in scales(self.facts) {
+            // Another scale is of interest only where it does better than the best.
+            let top = best.map_or(most, |best| best.target);
+            best = self.least_at(scale, top).or(best);
+        }
+        best
+    }
+
+    /// The same under one scale of y.
+    pub(super) fn least_at(&self, scale: f64, most: f64) -> Option<Schedule> {
+        let of = Numbers::new(self.facts, scale);
+        let at = |target: f64| {
+            self.cheapest(&of, target)
+                .filter(|found| found.cost <= self.squared_mu)
+        };
+        let mut found = at(most)?;
+        let (mut low, mut high) = (most * 1e-6, most);
+        for _ in 0..30 {
+            let middle = (low * high).sqrt();
+            match at(middle) {
+                Some(better) => (high, found) = (middle, better),
+                None => low = middle,
+            }
+        }
+        Some(found)
+    }
+
+    /// The cheapest schedule with this a.
+    fn cheapest(&self, of: &Numbers, target: f64) -> Option<Schedule> {
+        let gap = self.facts.mean.value_gap;
+        let sample = self.batch.map(|batch| Sample {
+            batch,
+            rate: batch / self.facts.records as f64,
+        });
+        let steps = (STEPS * of.value_smoothness * gap / (target * target)).ceil() + 1.0;
+        let mut best: Option<Schedule> = None;
+        let mut factors = vec![1.0 / LAG];
+        if self.failure.is_none() || of.contraction > 1e-9 {
+            factors = vec![4.0, 16.0, 64.0];
+        }
+        for factor in factors {
+            let inner = of.inner_steps(factor);
+            let before =
+                of.inner_steps((4.0 * of.smooth_xy * of.diameter / (LAG * target)).max(4.0));
+            if all_releases(steps, inner, before) > self.max_steps {
+                continue;
+            }
+            for period in geometric(1.0, steps.max(1.0), 1.12) {
+                let counts = (steps, inner, before, period.floor());
+                let found = match self.failure {
+                    Some(failure) => proven(of, target, counts, (failure, sample)),
+                    None => practical(of, target, counts),
+                };
+                if let Some(found) = found
+                    && best.is_none_or(|old| found.cost < old.cost)
+                {
+                    best = Some(found);
+                }
+            }
+        }
+        best
+    }
+}
+
+/// With an anchor more than are planned for.
+fn all_releases(steps: f64, inner: u64, before: u64) -> f64 {
+    (before + 1) as f64 + steps * (inner + 1) as f64
+}
+
+/// T, K, K_0 and q.
+type Counts = (f64, u64, u64, f64);
+
+/// Anchors and variations.
+fn releases((steps, inner, before, period): Counts) -> (f64, f64) {
+    let periods = (steps / period).ceil();
+    (
+        before as f64 + periods,
+        steps * (inner + 1) as f64 - periods,
+    )
+}
+
+/// The schedule with these counts whose errors have typical size: `docs/theory/rgda.md`, "Practical constants".
+fn practical(of: &Numbers, target: f64, counts: Counts) -> Option<Schedule> {
+    let (steps, inner, before, period) = counts;
+    let (anchors, variations) = releases(counts);
+    let length = 0.5 * target / of.value_smoothness;
+    let reach = of.x_dim.sqrt() + PRACTICAL_Y * of.coupling * of.y_dim.sqrt() / of.scale;
+    let movement = 1.0 + of.movement(inner);
+    let a = of.anchor * of.anchor;
+    let b = of.variation * of.variation * period * movement * length * length;
+    let variance = (0.5 * target / reach).powi(2);
+    let split = Split::new((a, anchors), (b, variations), variance);
+    Some(Schedule {
+        scale: of.scale,
+        target,
+        steps: steps as u64,
+        inner,
+        before,
+        period: period as u64,
+        path: f64::INFINITY,
+        anchor: split.anchor,
+        variation: split.variation,
+        cost: split.cost,
+        proven: false,
+    })
+}
+
+/// What variations read.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    batch: f64,
+    rate: f64,
+}
+
+impl Sample {
+    /// With probability 1 - p no sum of sampling errors along a squared path of 1 is longer, for changes of Lipschitz constant 1: Bernstein's
+    /// inequality for martingales, `docs/theory/rgda.md`.
+    fn reach(&self, failure: f64) -> f64 {
+        let log = (2.0 / failure).ln();
+        (2.0 * log / self.batch).sqrt() + 4.0 * log / (3.0 * self.batch)
+    }
+
+    /// The multiplier before sampling, over the rate, that costs what this one on all records does, in the limit of many releases.
+    fn multiplier(&self, whole: f64) -> f64 {
+        let squared = (self.rate * whole).powi(-2);
+        squared.ln_1p().powf(-0.5) / self.rate
+    }
+}
+
+/// The schedule with these counts for which the theorem holds; none where its conditions don't.
+fn proven(
+    of: &Numbers,
+    target: f64,
+    counts: Counts,
+    (failure, sample): (f64, Option<Sample>),
+) -> Option<Schedule> {
+    let (steps, inner, before, period) = counts;
+    let (anchors, variations) = releases(counts);
+    let length = 0.5 * target / of.value_smoothness;
+    // Three events share p, and two more on samples; a reflection costs a factor of 2.
+    let each = failure / if sample.is_some() { 5.0 } else { 3.0 };
+    let sampled = sample.map_or(0.0, |of| of.reach(each / anchors)) * of.smoothness;
+    let sampled_once =
+        sample.map_or(0.0, |of| of.reach(each / variations.max(1.0))) * of.smoothness;
+    // The noise of a variation on a sample, over that of one on all records that costs the same.
+    let mut dearer = 1.0;
+    let reach_x = chi_reach(of.x_dim, 0.5 * each / anchors);
+    let reach_y = chi_reach(of.y_dim, 0.5 * each / anchors);
+    let reach_one = chi_reach(of.y_dim, each / variations.max(1.0));
+    // What y is behind.
+    let left = of.left(inner);
+    let lag = if of.y_dim > 0.0 {
+        let behind = of.coupling * length * left / (1.0 - left);
+        of.smooth_xy * (behind + of.left(inner + before) * of.diameter)
+    } else {
+        0.0
+    };
+    let per_y = of.coupling / of.scale;
+    // Of a whole period, rounded: an anchor, and variations whose radii add up to L sqrt(N path).
+    let rounded = |path: f64| {
+        let changes = (period * (inner + 1) as f64 * path).sqrt();
+        of.rounding() * (of.clip + of.smoothness * changes)
+    };
+    // Of y: what single variations, and what errors other than noise, do to it.
+    let (mut nu, mut other_y) = (0.0, 0.0);
+    for _ in 0..40 {
+        let contraction = of.contraction + nu / of.scale;
+        if !(contraction < 1.0) {
+            return None;
+        }
+        // The path that fits depends on E_y: noise, which is at most what the whole error allows, and rounding.
+        let most_y = if per_y > 0.0 {
+            0.5 * target / (reach_x + per_y * reach_y) * reach_y / of.scale + other_y
+        } else {
+            0.0
+        };
+        let path = period * length * length
+            + if inner == 0 {
+                0.0
+            } else {
+                let kept = contraction.powf(inner as f64);
+                let steady = (of.rate * of.smooth_xy + nu) * length / (1.0 - kept);
+                let first = of.left(before) * of.diameter + 2.0 * most_y / of.strong_concavity;
+                let jump = 2.0 * of.rate * most_y / (1.0 - kept);
+                let excess = first.max(jump) / (1.0 - kept * kept).sqrt();
+                let sum = period.sqrt() * steady + excess;
+                squares(contraction, inner) * (sum / of.scale).powi(2)
+            };
+        let path = path * (1.0 + 1e-6);
+        let of_samples = sampled * path.sqrt();
+        let error = 0.5 * target
+            - lag
+            - (1.0 + per_y) * rounded(path)
+            - 1f64.hypot(per_y) * of_samples;
+        if !(error > 0.0) {
+            return None;
+        }
+        let variance = (error / (reach_x + per_y * reach_y)).powi(2);
+        let a = of.anchor * of.anchor;
+        let b = (of.variation * dearer).powi(2) * path;
+        let split = Split::new((a, anchors), (b, variations), variance);
+        let on_sample = sample.map_or(1.0, |of| of.multiplier(split.variation) / split.variation);
+        // lambda x noise of y in one variation over its displacement.
+        let single = reach_one * of.variation * dearer * split.variation
+            + of.rounding() * of.smoothness
+            + sampled_once;
+        let needed = of.rate * single / of.scale;
+        let others = (rounded(path) + of_samples) / of.scale;
+        let settled = (needed <= nu && others <= other_y) || of.y_dim == 0.0;
+        if settled && on_sample <= dearer {
+            return Some(Schedule {
+                scale: of.scale,
+                target,
+                steps: steps as u64,
+                inner,
+                before,
+                period: period as u64,
+                path,
+                anchor: split.anchor,
+                variation: split.variation * sample.map_or(1.0, |of| of.rate * dearer),
+                cost: split.cost,
+                proven: true,
+            });
+        }
+        nu = nu.max(1.02 * needed);
+        other_y = other_y.max(1.02 * others);
+        if on_sample > dearer {
+            dearer = 1.02 * on_sample;
+        }
+    }
+    None
+}
+
