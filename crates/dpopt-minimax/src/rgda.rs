@@ -8,11 +8,11 @@ use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::geometric;
 use dpopt_solver::{
-    Asked, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, Stop, Terms, Unit,
-    Value, Walk,
+    Asked, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, Split, Stop,
+    Terms, Unit, Value, Walk, chi_reach,
 };
 
-use crate::blocks::{Numbers, Split, chi_reach, scales, squares};
+use crate::blocks::{Numbers, scales, squares};
 use crate::facts::SaddleFacts;
 use crate::solver::{SaddleLimits, SaddleSolver};
 use crate::tracker::{Ascent, Noise, Tracker};
