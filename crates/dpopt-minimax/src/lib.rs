@@ -14,6 +14,7 @@ mod certificate;
 mod facts;
 mod gda;
 mod pass;
+mod perturb;
 mod place;
 mod registry;
 mod rgda;
@@ -36,6 +37,7 @@ pub use pass::{
     PassEstimate, RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS, RgdaPassPlan, RgdaPassSchedule,
     RgdaPassSettings,
 };
+pub use perturb::{PERTURB_AND_WATCH, PerturbAndWatchPlan, PerturbSettings};
 pub use registry::{SOLVERS, solver};
 pub use rgda::{RGDA, RgdaPlan};
 pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};

@@ -3,6 +3,7 @@
 use crate::anytime::RGDA_ANYTIME;
 use crate::gda::GDA;
 use crate::pass::{RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS};
+use crate::perturb::PERTURB_AND_WATCH;
 use crate::rgda::RGDA;
 use crate::solver::SaddleSolver;
 use crate::spider_gda::SPIDER_GDA;
@@ -15,6 +16,7 @@ pub static SOLVERS: &[&SaddleSolver] = &[
     &RGDA_CHAIN,
     &RGDA_PREFIX,
     &RGDA_ROUNDS,
+    &PERTURB_AND_WATCH,
     &GDA,
 ];
 

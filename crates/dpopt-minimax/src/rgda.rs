@@ -13,7 +13,7 @@ use dpopt_solver::{
 };
 
 use crate::blocks::{Numbers, scales, squares};
-use crate::facts::SaddleFacts;
+use crate::facts::{MeanFacts, SaddleFacts};
 use crate::solver::{SaddleLimits, SaddleSolver};
 use crate::tracker::{Ascent, Noise, Tracker};
 
@@ -60,27 +60,40 @@ pub struct RgdaPlan {
 
 /// What an [`RgdaPlan`] does.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Schedule {
-    scale: f64,
-    target: f64,
-    steps: u64,
-    inner: u64,
-    before: u64,
-    period: u64,
-    path: f64,
-    anchor: f64,
-    variation: f64,
-    cost: f64,
-    proven: bool,
+pub(crate) struct Schedule {
+    pub(crate) scale: f64,
+    pub(crate) target: f64,
+    pub(crate) steps: u64,
+    pub(crate) inner: u64,
+    pub(crate) before: u64,
+    pub(crate) period: u64,
+    pub(crate) path: f64,
+    pub(crate) anchor: f64,
+    pub(crate) variation: f64,
+    pub(crate) cost: f64,
+    pub(crate) proven: bool,
 }
 
 /// What a plan is asked for.
-struct Task<'a> {
-    facts: &'a SaddleFacts,
-    squared_mu: f64,
-    max_steps: f64,
+pub(crate) struct Task<'a> {
+    pub(crate) facts: &'a SaddleFacts,
+    pub(crate) squared_mu: f64,
+    pub(crate) max_steps: f64,
     /// p; none for the practical preset.
-    failure: Option<f64>,
+    pub(crate) failure: Option<f64>,
+    /// T of a target, and how many anchors may come for each that is due.
+    pub(crate) steps: &'a dyn Fn(f64) -> f64,
+    pub(crate) early: f64,
+}
+
+/// T of `rgda`.
+fn descending(facts: &SaddleFacts, target: f64) -> f64 {
+    let MeanFacts {
+        value_smoothness,
+        value_gap,
+        ..
+    } = facts.mean;
+    (STEPS * value_smoothness * value_gap / (target * target)).ceil() + 1.0
 }
 
 impl RgdaPlan {
@@ -129,6 +142,8 @@ impl RgdaPlan {
             squared_mu: mu * mu,
             max_steps: limits.max_steps as f64,
             failure,
+            steps: &|target| descending(facts, target),
+            early: 1.0,
         };
         let trivial = facts.trivial_bound();
         let schedule = task.least(trivial / 1.5);
@@ -179,11 +194,11 @@ impl RgdaPlan {
 }
 
 impl Schedule {
-    fn releases(&self) -> f64 {
+    pub(crate) fn releases(&self) -> f64 {
         all_releases(self.steps as f64, self.inner, self.before)
     }
 
-    fn noise(&self) -> Result<Noise, dpopt_privacy::UnitError> {
+    pub(crate) fn noise(&self) -> Result<Noise, dpopt_privacy::UnitError> {
         Ok(Noise {
             anchor: NoiseMultiplier::new(self.anchor)?,
             variation: NoiseMultiplier::new(self.variation)?,
@@ -195,7 +210,7 @@ impl Schedule {
 
 impl Task<'_> {
     /// The schedule with the least a up to `most`, if there is one.
-    fn least(&self, most: f64) -> Option<Schedule> {
+    pub(crate) fn least(&self, most: f64) -> Option<Schedule> {
         let all = scales(self.facts);
         let mut best: Option<Schedule> = None;
         for scale in all {
@@ -224,8 +239,7 @@ impl Task<'_> {
 
     /// The cheapest schedule with this a.
     fn cheapest(&self, of: &Numbers, target: f64) -> Option<Schedule> {
-        let gap = self.facts.mean.value_gap;
-        let steps = (STEPS * of.value_smoothness * gap / (target * target)).ceil() + 1.0;
+        let steps = (self.steps)(target);
         let mut best: Option<Schedule> = None;
         let mut factors = vec![1.0 / LAG];
         if self.failure.is_none() || of.contraction > 1e-9 {
@@ -239,7 +253,13 @@ impl Task<'_> {
                 continue;
             }
             for period in geometric(1.0, steps.max(1.0), 1.12) {
-                let counts = (steps, inner, before, period.floor());
+                let counts = Counts {
+                    steps,
+                    inner,
+                    before,
+                    period: period.floor(),
+                    early: self.early,
+                };
                 let found = match self.failure {
                     Some(failure) => proven(of, target, counts, failure),
                     None => practical(of, target, counts),
@@ -261,21 +281,37 @@ fn all_releases(steps: f64, inner: u64, before: u64) -> f64 {
 }
 
 /// T, K, K_0 and q.
-type Counts = (f64, u64, u64, f64);
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    steps: f64,
+    inner: u64,
+    before: u64,
+    period: f64,
+    /// Anchors for each that is due.
+    early: f64,
+}
 
-/// Anchors and variations.
-fn releases((steps, inner, before, period): Counts) -> (f64, f64) {
-    let periods = (steps / period).ceil();
-    (
-        before as f64 + periods,
-        steps * (inner + 1) as f64 - periods,
-    )
+impl Counts {
+    /// Anchors and variations.
+    fn releases(&self) -> (f64, f64) {
+        let periods = (self.steps / self.period).ceil();
+        (
+            self.before as f64 + self.early * periods,
+            self.steps * (self.inner + 1) as f64 - periods,
+        )
+    }
 }
 
 /// The schedule with these counts whose errors have typical size: `docs/theory/rgda.md`, "Practical constants".
 fn practical(of: &Numbers, target: f64, counts: Counts) -> Option<Schedule> {
-    let (steps, inner, before, period) = counts;
-    let (anchors, variations) = releases(counts);
+    let Counts {
+        steps,
+        inner,
+        before,
+        period,
+        ..
+    } = counts;
+    let (anchors, variations) = counts.releases();
     let length = 0.5 * target / of.value_smoothness;
     let reach = of.x_dim.sqrt() + PRACTICAL_Y * of.coupling * of.y_dim.sqrt() / of.scale;
     let movement = 1.0 + of.movement(inner);
@@ -300,8 +336,14 @@ fn practical(of: &Numbers, target: f64, counts: Counts) -> Option<Schedule> {
 
 /// The schedule with these counts for which the theorem holds; none where its conditions don't.
 fn proven(of: &Numbers, target: f64, counts: Counts, failure: f64) -> Option<Schedule> {
-    let (steps, inner, before, period) = counts;
-    let (anchors, variations) = releases(counts);
+    let Counts {
+        steps,
+        inner,
+        before,
+        period,
+        ..
+    } = counts;
+    let (anchors, variations) = counts.releases();
     let length = 0.5 * target / of.value_smoothness;
     // Three events share p; a reflection costs a factor of 2.
     let each = failure / 3.0;

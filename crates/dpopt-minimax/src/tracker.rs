@@ -48,6 +48,7 @@ pub(crate) struct Tracker {
     fresh: bool,
     /// Squared mu of all releases.
     spent: f64,
+    anchors: u64,
 }
 
 impl Tracker {
@@ -68,6 +69,7 @@ impl Tracker {
             path: 0.0,
             fresh: true,
             spent: 0.0,
+            anchors: 0,
         })
     }
 
@@ -79,6 +81,16 @@ impl Tracker {
     /// Squared mu of all releases so far.
     pub(crate) fn spent(&self) -> f64 {
         self.spent
+    }
+
+    /// Anchors so far.
+    pub(crate) fn anchors(&self) -> u64 {
+        self.anchors
+    }
+
+    /// x.
+    pub(crate) fn x(&self) -> &[f64] {
+        self.place.x_part(self.place.at())
     }
 
     /// The estimate of grad_x at the last point.
@@ -130,6 +142,7 @@ impl Tracker {
         }
         if kind == ReleaseKind::Anchor {
             (self.outer, self.path, self.fresh) = (0, 0.0, false);
+            self.anchors += 1;
         } else {
             self.path += length * length;
         }
