@@ -7,8 +7,8 @@ use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::{
-    Asked, BoundSense, BoundedQuantity, Budget, Closing, Escape, EscapeTerms, EscapeTest, Item,
-    OutputRule, Plan, PlanError, RunError, Stop, Terms, Unit, Value, Walk, Watched,
+    Asked, BoundSense, BoundedQuantity, Budget, Closing, EscapeTerms, EscapeTest, Item, NextStep,
+    OutputRule, PerturbAndWatch, Plan, PlanError, RunError, Stop, Terms, Unit, Value, Walk,
 };
 
 use crate::blocks::Numbers;
@@ -83,7 +83,7 @@ impl PerturbSettings {
 ///
 /// # Formula
 /// As [`RgdaPlan`](crate::RgdaPlan) while ||g_x|| >= a, with steps of length eta_H a, eta_H = 1/(2 L_Phi). At a shorter estimate an
-/// [`Escape`] begins there: a perturbation in the ball of radius eta_H a/32, steps -eta_H g_x, and a break where their mean square is above (eta_H a)^2.
+/// [`Escape`](dpopt_solver::Escape) begins there: a perturbation in the ball of radius eta_H a/32, steps -eta_H g_x, and a break where their mean square is above (eta_H a)^2.
 /// Gamma = ceil(2 iota/(eta_H alpha_H)) steps without one, iota = ln(100 sqrt d1), end the run at the point before the perturbation. a is the least
 /// whose error a/2 the budget pays for over T = 20 L_Phi F0/a^2 + Gamma + 2 steps of x.
 ///
@@ -314,7 +314,8 @@ impl Plan for PerturbAndWatchPlan {
             plan: self,
             tracker: Tracker::new(&self.facts, blocks, ascent, noise, start)?,
             outer: 0,
-            on: Phase::Descent,
+            watch: PerturbAndWatch::new(self.escape(), self.target()),
+            anchor: start.to_vec(),
             best: (f64::INFINITY, start.to_vec()),
         }))
     }
@@ -338,43 +339,28 @@ impl Plan for PerturbAndWatchPlan {
     }
 }
 
-/// What the walk is about.
-enum Phase {
-    Descent,
-    /// At an anchor, before its perturbation; the joint point.
-    Perturbing(Escape, Vec<f64>),
-    Watching(Escape, Vec<f64>),
-    Stayed(Vec<f64>),
-}
-
 /// A run on its way.
 struct Watching<'a> {
     plan: &'a PerturbAndWatchPlan,
     tracker: Tracker,
     outer: u64,
-    on: Phase,
+    watch: PerturbAndWatch,
+    /// The joint point of the last anchor of a perturbation.
+    anchor: Vec<f64>,
     /// The joint point with the shortest estimate of grad_x.
     best: (f64, Vec<f64>),
 }
 
 impl Walk for Watching<'_> {
     fn ask(&mut self, _: u64, _: &[f64], oracle: &mut dyn Oracle) -> Result<Asked<'_>, AskError> {
-        if matches!(self.on, Phase::Stayed(_)) {
-            return Ok(Asked::Nothing(Stop::SmallEstimate));
-        }
         let spent = self.tracker.anchors() >= self.plan.anchors();
         if spent || self.outer >= self.plan.schedule.steps {
             return Ok(Asked::Nothing(Stop::StepCap));
         }
-        self.on = match std::mem::replace(&mut self.on, Phase::Descent) {
-            Phase::Perturbing(escape, anchor) => {
-                let by = escape.perturbation(oracle.books())?;
-                self.tracker.step(1.0, &by);
-                self.outer += 1;
-                Phase::Watching(escape, anchor)
-            }
-            other => other,
-        };
+        if let Some(by) = self.watch.perturbation(oracle.books())? {
+            self.tracker.step(1.0, &by);
+            self.outer += 1;
+        }
         Ok(match self.tracker.release(oracle)? {
             Some(kind) => self.tracker.asked(kind),
             None => Asked::Nothing(Stop::BudgetUsed),
@@ -384,59 +370,46 @@ impl Walk for Watching<'_> {
     fn step(&mut self, _: &[f64], gradient: &[f64], next: &mut [f64]) {
         if !self.tracker.ascend(gradient) {
             let slope = self.tracker.x_part(gradient);
-            let (length, target) = (norm(slope), self.plan.schedule.target);
+            let length = norm(slope);
             if length < self.best.0 {
                 self.best = (length, self.tracker.at().to_vec());
             }
-            let size = 0.5 / self.plan.facts.mean.value_smoothness;
-            let mut move_by = |tracker: &mut Tracker, size: f64| {
-                tracker.step(-size, slope);
+            let size = match self.watch.next(self.tracker.x(), slope) {
+                NextStep::Descend => {
+                    let size = 0.5 / self.plan.facts.mean.value_smoothness;
+                    Some(size * self.plan.schedule.target / length)
+                }
+                NextStep::Step(size) => Some(size),
+                NextStep::Perturb => {
+                    self.anchor = self.tracker.at().to_vec();
+                    None
+                }
+                _ => None,
+            };
+            if let Some(size) = size {
+                self.tracker.step(-size, slope);
                 self.outer += 1;
-            };
-            self.on = match std::mem::replace(&mut self.on, Phase::Descent) {
-                Phase::Watching(mut escape, anchor) => {
-                    match escape.watch(self.tracker.x(), slope) {
-                        Watched::Step(size) => {
-                            move_by(&mut self.tracker, size);
-                            Phase::Watching(escape, anchor)
-                        }
-                        Watched::Broken(size) => {
-                            move_by(&mut self.tracker, size);
-                            Phase::Descent
-                        }
-                        _ => Phase::Stayed(anchor),
-                    }
-                }
-                Phase::Descent if length < target => Phase::Perturbing(
-                    Escape::new(self.plan.escape(), self.tracker.x()),
-                    self.tracker.at().to_vec(),
-                ),
-                Phase::Descent => {
-                    move_by(&mut self.tracker, size * target / length);
-                    Phase::Descent
-                }
-                other => other,
-            };
+            }
         }
         next.copy_from_slice(self.tracker.at());
     }
 
     fn finished(&self) -> bool {
-        matches!(self.on, Phase::Stayed(_))
+        self.watch.stayed()
     }
 
     fn end(&self) -> Stop {
-        match self.on {
-            Phase::Stayed(_) => Stop::SmallEstimate,
-            _ => Stop::StepCap,
+        match self.watch.stayed() {
+            true => Stop::SmallEstimate,
+            false => Stop::StepCap,
         }
     }
 
     /// The anchor; where no walk stayed, the point of the shortest estimate.
     fn close(&mut self, _: Stop, _: &mut dyn Oracle) -> Result<Closing, AskError> {
-        Ok(Closing::at(match &mut self.on {
-            Phase::Stayed(anchor) => std::mem::take(anchor),
-            _ => std::mem::take(&mut self.best.1),
+        Ok(Closing::at(match self.watch.stayed() {
+            true => std::mem::take(&mut self.anchor),
+            false => std::mem::take(&mut self.best.1),
         }))
     }
 }

@@ -122,6 +122,88 @@ impl Escape {
     }
 }
 
+/// What a walk does with an estimate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum NextStep {
+    /// A step of its descent: the estimate is not short, and no try is on its way.
+    Descend,
+    /// None: here is an anchor, and a perturbation follows.
+    Perturb,
+    /// A step of this size against the estimate.
+    Step(f64),
+    /// None: the walk stayed. The anchor is the answer.
+    Stayed,
+}
+
+/// The state machine: descend, perturb where the estimate is shorter than a, watch, and go on or end.
+///
+/// What a walk has to do: add [`PerturbAndWatch::perturbation`] to its point before a release, ask [`PerturbAndWatch::next`] after it, and keep
+/// what it needs of its own at an anchor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PerturbAndWatch {
+    terms: EscapeTerms,
+    target: f64,
+    on: Option<Escape>,
+    due: bool,
+    stayed: bool,
+}
+
+impl PerturbAndWatch {
+    /// Perturbs at estimates shorter than `target`.
+    #[must_use]
+    pub fn new(terms: EscapeTerms, target: f64) -> Self {
+        Self {
+            terms,
+            target,
+            on: None,
+            due: false,
+            stayed: false,
+        }
+    }
+
+    /// The perturbation, if one is due, once.
+    ///
+    /// # Errors
+    /// As [`Books::draw_in_ball`].
+    pub fn perturbation(&mut self, books: &mut Books) -> Result<Option<Vec<f64>>, Refused> {
+        match &self.on {
+            Some(escape) if std::mem::take(&mut self.due) => escape.perturbation(books).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// What follows from the estimate `v` at `at`.
+    #[must_use]
+    pub fn next(&mut self, at: &[f64], v: &[f64]) -> NextStep {
+        let Some(escape) = &mut self.on else {
+            if norm(v) < self.target {
+                self.on = Some(Escape::new(self.terms, at));
+                self.due = true;
+                return NextStep::Perturb;
+            }
+            return NextStep::Descend;
+        };
+        match escape.watch(at, v) {
+            Watched::Step(size) => NextStep::Step(size),
+            Watched::Broken(size) => {
+                self.on = None;
+                NextStep::Step(size)
+            }
+            Watched::Stayed => {
+                self.stayed = true;
+                NextStep::Stayed
+            }
+        }
+    }
+
+    /// Whether a try ended where it began: the walk is over.
+    #[must_use]
+    pub fn stayed(&self) -> bool {
+        self.stayed
+    }
+}
+
 /// The t >= 0 with ||p - t v|| = radius, of a p inside; 0 outside.
 fn onto_sphere(p: &[f64], v: &[f64], radius: f64) -> f64 {
     let (along, square) = (dot(p, v), dot(v, v));

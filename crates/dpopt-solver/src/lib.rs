@@ -28,7 +28,7 @@ mod unit;
 pub use bound::{BoundSense, BoundedQuantity, StatedBound};
 pub use episode::{CurvatureBy, Episode, EpisodeEnd, EpisodeRun, EpisodeTerms, Radii};
 pub use error::PlanError;
-pub use escape::{Escape, EscapeTerms, EscapeTest, Watched};
+pub use escape::{Escape, EscapeTerms, EscapeTest, NextStep, PerturbAndWatch, Watched};
 pub use facts::{Budget, PublicFacts};
 pub use glm_run::GlmRun;
 pub use kl_condition::KlCondition;

@@ -45,11 +45,7 @@ pub struct Split {
 impl Split {
     /// A and N_v, B and N_u, V.
     #[must_use]
-    pub fn new(
-        (a, anchors): (f64, f64),
-        (b, variations): (f64, f64),
-        variance: f64,
-    ) -> Self {
+    pub fn new((a, anchors): (f64, f64), (b, variations): (f64, f64), variance: f64) -> Self {
         let (roots, other) = ((a * anchors).sqrt(), (b * variations).sqrt());
         let sum = roots + other;
         let anchor = (variance * (anchors / a).sqrt() / sum).sqrt();
