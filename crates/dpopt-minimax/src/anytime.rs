@@ -9,10 +9,10 @@ use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::geometric;
 use dpopt_solver::{
     Asked, BoundSense, BoundedQuantity, Budget, Closing, Item, Plan, PlanError, ReleasedNorm,
-    RunError, SecondOrderTargets, Stop, Terms, Unit, Value, Walk,
+    RunError, SecondOrderTargets, Split, Stop, Terms, Unit, Value, Walk,
 };
 
-use crate::blocks::{Numbers, Split, scales};
+use crate::blocks::{Numbers, scales};
 use crate::certificate::{CertificateNoise, knows_hessians, saddle_certificate, unit};
 use crate::facts::SaddleFacts;
 use crate::solver::{SaddlePlanner, SaddleSolver};

@@ -15,6 +15,7 @@ mod certificate;
 mod facts;
 mod gda;
 mod pass;
+mod perturb;
 mod place;
 mod private_diff;
 mod registry;
@@ -40,6 +41,7 @@ pub use pass::{
     PassEstimate, RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS, RgdaPassPlan, RgdaPassSchedule,
     RgdaPassSettings,
 };
+pub use perturb::{PERTURB_AND_WATCH, PerturbAndWatchPlan, PerturbSettings};
 pub use private_diff::{PRIVATEDIFF, PrivateDiffPlan, PrivateDiffSchedule};
 pub use registry::{SOLVERS, solver};
 pub use rgda::{RGDA, RgdaPlan, SAMPLED_RGDA};

@@ -3,6 +3,7 @@
 use crate::anytime::RGDA_ANYTIME;
 use crate::gda::GDA;
 use crate::pass::{RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS};
+use crate::perturb::PERTURB_AND_WATCH;
 use crate::private_diff::PRIVATEDIFF;
 use crate::rgda::{RGDA, SAMPLED_RGDA};
 use crate::sgda::SGDA;
@@ -18,6 +19,7 @@ pub static SOLVERS: &[&SaddleSolver] = &[
     &RGDA_CHAIN,
     &RGDA_PREFIX,
     &RGDA_ROUNDS,
+    &PERTURB_AND_WATCH,
     &GDA,
     &SGDA,
     &PRIVATEDIFF,

@@ -50,6 +50,7 @@ pub(crate) struct Tracker {
     fresh: bool,
     /// Squared mu of all releases.
     spent: f64,
+    anchors: u64,
 }
 
 impl Tracker {
@@ -71,6 +72,7 @@ impl Tracker {
             path: 0.0,
             fresh: true,
             spent: 0.0,
+            anchors: 0,
         })
     }
 
@@ -87,6 +89,16 @@ impl Tracker {
     /// Squared mu of all releases so far.
     pub(crate) fn spent(&self) -> f64 {
         self.spent
+    }
+
+    /// Anchors so far.
+    pub(crate) fn anchors(&self) -> u64 {
+        self.anchors
+    }
+
+    /// x.
+    pub(crate) fn x(&self) -> &[f64] {
+        self.place.x_part(self.place.at())
     }
 
     /// The estimate of grad_x at the last point.
@@ -129,15 +141,19 @@ impl Tracker {
                 self.running
                     .anchor(oracle, self.place.at(), Which::All, self.noise.anchor)
             }
-            _ => self
-                .running
-                .vary(oracle, self.place.at(), self.variations, self.noise.variation),
+            _ => self.running.vary(
+                oracle,
+                self.place.at(),
+                self.variations,
+                self.noise.variation,
+            ),
         };
         if paid(released)?.is_none() {
             return Ok(None);
         }
         if kind == ReleaseKind::Anchor {
             (self.outer, self.path, self.fresh) = (0, 0.0, false);
+            self.anchors += 1;
         } else {
             self.path += length * length;
         }

@@ -31,6 +31,7 @@
 //! | [`SospPlan`] | smooth, with a Lipschitz Hessian | gradient norm and least eigenvalue, with high probability |
 //! | [`AdaptiveBatchPlan`] | the same, population risk, one pass | the same |
 //! | [`FaithfulPlan`] | the same, as the paper has it, for comparison | none stated |
+//! | [`PerturbedPlan`] | smooth, with a Lipschitz Hessian: a baseline that asks for gradients only | gradient norm, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`CurvatureStart`] is no solver: it finds a point to start one from, where the origin is a saddle.
@@ -46,6 +47,7 @@ mod faithful;
 mod goldstein;
 mod jl;
 mod kl;
+mod perturbed;
 mod recursive;
 mod registry;
 mod saddle;
@@ -76,6 +78,9 @@ pub use kl::{
     ADAPTIVE_GD, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, KL_SPIDER, KlPhase,
     KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NormQueries, PROXIMAL_POINT, ProximalFacts,
     ProximalPlan, ProximalReads, ProximalRound, ProximalSchedule, ProximalSettings,
+};
+pub use perturbed::{
+    PerturbedPlan, PerturbedSchedule, PerturbedSettings, PerturbedSpider, PerturbedTest,
 };
 pub use recursive::{
     ConvexFacts, GdStage, Outline, PassPlan, RECURSIVE_GD, RECURSIVE_SGD, RecursiveGdPlan,

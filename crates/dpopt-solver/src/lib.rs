@@ -8,10 +8,12 @@
 mod bound;
 mod episode;
 mod error;
+mod escape;
 mod facts;
 mod glm_run;
 mod json;
 mod kl_condition;
+mod noise;
 mod normal;
 mod outcome;
 mod plan;
@@ -27,9 +29,11 @@ mod withheld;
 pub use bound::{BoundSense, BoundedQuantity, StatedBound};
 pub use episode::{CurvatureBy, Episode, EpisodeEnd, EpisodeRun, EpisodeTerms, Radii};
 pub use error::PlanError;
+pub use escape::{Escape, EscapeTerms, EscapeTest, NextStep, PerturbAndWatch, Watched};
 pub use facts::{Budget, PublicFacts};
 pub use glm_run::GlmRun;
 pub use kl_condition::KlCondition;
+pub use noise::{Split, chi_reach};
 pub use normal::normal_reach;
 pub use outcome::{
     NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop,

@@ -1,6 +1,6 @@
 //! What a run is made of: a walk, what the walk is given, and how it may fail.
 
-use dpopt_linalg::MapError;
+use dpopt_linalg::{MapError, dot};
 use dpopt_oracle::{
     Answer, AskError, Blocks, Books, DataError, Estimate, EstimatorError, Glm, Linear,
     NotConvexSmooth, Number, Oracle, OracleFacts, PassError, Question, Regularized, Regularizer,
@@ -508,6 +508,16 @@ impl Oracle for Regularizing<'_> {
                     *product += regularizer.curvature(*w) * v;
                 }
                 Ok(Answer::Mean(mean))
+            }
+            Question::Directional { of, over, noise } => {
+                let mut gradient = vec![0.0; of.point.len()];
+                added.regularizer().add_gradient(of.point, &mut gradient);
+                let added = dot(&gradient, of.direction);
+                let released = self.oracle.directional(of, over, noise)?;
+                Ok(Answer::Number(Number::new(
+                    released.number + added,
+                    released.noise_std,
+                )))
             }
             Question::ValueChange { of, over, noise } => {
                 let regularizer = added.regularizer();

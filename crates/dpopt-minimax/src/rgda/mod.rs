@@ -18,7 +18,8 @@ use crate::blocks::Numbers;
 use crate::facts::SaddleFacts;
 use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 use crate::tracker::{Ascent, Tracker};
-use search::{Schedule, Task};
+use search::descending;
+pub(crate) use search::{Schedule, Task};
 
 pub use sampled::SAMPLED_RGDA;
 
@@ -103,6 +104,8 @@ impl RgdaPlan {
             squared_mu: mu * mu,
             max_steps: limits.max_steps as f64,
             failure,
+            steps: &|target| descending(facts, target),
+            early: 1.0,
             batch: None,
         };
         let trivial = facts.trivial_bound();

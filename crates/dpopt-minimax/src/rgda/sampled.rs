@@ -5,7 +5,7 @@ use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, Event, NoiseMultiplier, SamplingRate, Spend, Which};
 use dpopt_solver::{Access, BoundSense, BoundedQuantity, PlanError, Terms};
 
-use super::search::{Schedule, Task};
+use super::search::{Schedule, Task, descending};
 use super::{RGDA, RgdaPlan};
 use crate::allowance::Allowance;
 use crate::facts::SaddleFacts;
@@ -63,11 +63,14 @@ impl RgdaPlan {
         let budget = allowance.gaussian()?;
         let whole = Self::new(facts, &budget, limits)?.schedule;
         let mu = budget.mu()?.get();
+        let steps = |target: f64| descending(facts, target);
         let task = |batch: f64, squared_mu| Task {
             facts,
             squared_mu,
             max_steps: limits.max_steps as f64,
             failure: Some(limits.failure),
+            steps: &steps,
+            early: 1.0,
             batch: Some(batch),
         };
         let most = facts.trivial_bound() / 1.5;
@@ -89,7 +92,9 @@ impl RgdaPlan {
             let Some(found) = found else {
                 break;
             };
-            if chosen.is_none_or(|(b, old)| gradients(&found, batch, records) < gradients(&old, b, records)) {
+            if chosen.is_none_or(|(b, old)| {
+                gradients(&found, batch, records) < gradients(&old, b, records)
+            }) {
                 chosen = Some((batch, found));
             }
         }
@@ -119,7 +124,12 @@ impl RgdaPlan {
             .get();
             if factor <= 1.0 {
                 // Less noise than the theorem was given.
-                return Self::on_samples(facts, allowance, found, (batch as u64, factor, accountant));
+                return Self::on_samples(
+                    facts,
+                    allowance,
+                    found,
+                    (batch as u64, factor, accountant),
+                );
             }
             squared_mu /= factor * factor * 1.002;
         }

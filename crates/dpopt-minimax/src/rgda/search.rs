@@ -2,9 +2,10 @@
 
 use dpopt_privacy::NoiseMultiplier;
 use dpopt_solver::search::geometric;
+use dpopt_solver::{Split, chi_reach};
 
-use crate::blocks::{Numbers, Split, chi_reach, scales, squares};
-use crate::facts::SaddleFacts;
+use crate::blocks::{Numbers, scales, squares};
+use crate::facts::{MeanFacts, SaddleFacts};
 use crate::tracker::Noise;
 
 /// Every step of length a/(2 L_Phi) with a released length of at least a, whose error is at most a/2, lowers Phi by a^2/(8 L_Phi).
@@ -16,34 +17,41 @@ const PRACTICAL_Y: f64 = 4.0 / 3.0;
 
 /// What an [`RgdaPlan`](super::RgdaPlan) does.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Schedule {
-    pub(super) scale: f64,
-    pub(super) target: f64,
-    pub(super) steps: u64,
-    pub(super) inner: u64,
-    pub(super) before: u64,
-    pub(super) period: u64,
-    pub(super) path: f64,
-    pub(super) anchor: f64,
-    pub(super) variation: f64,
+pub(crate) struct Schedule {
+    pub(crate) scale: f64,
+    pub(crate) target: f64,
+    pub(crate) steps: u64,
+    pub(crate) inner: u64,
+    pub(crate) before: u64,
+    pub(crate) period: u64,
+    pub(crate) path: f64,
+    pub(crate) anchor: f64,
+    pub(crate) variation: f64,
     /// Squared mu, of samples in the limit of many.
-    pub(super) cost: f64,
-    pub(super) proven: bool,
+    pub(crate) cost: f64,
+    pub(crate) proven: bool,
 }
 
 impl Schedule {
-    pub(super) fn releases(&self) -> f64 {
+    pub(crate) fn releases(&self) -> f64 {
         all_releases(self.steps as f64, self.inner, self.before)
     }
 
     /// Anchors and variations, where no anchor comes early.
-    pub(super) fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         let (steps, period) = (self.steps as f64, self.period as f64);
-        let (anchors, variations) = releases((steps, self.inner, self.before, period));
+        let counts = Counts {
+            steps,
+            inner: self.inner,
+            before: self.before,
+            period,
+            early: 1.0,
+        };
+        let (anchors, variations) = counts.releases();
         (anchors as u64, variations as u64)
     }
 
-    pub(super) fn noise(&self) -> Result<Noise, dpopt_privacy::UnitError> {
+    pub(crate) fn noise(&self) -> Result<Noise, dpopt_privacy::UnitError> {
         Ok(Noise {
             anchor: NoiseMultiplier::new(self.anchor)?,
             variation: NoiseMultiplier::new(self.variation)?,
@@ -54,19 +62,32 @@ impl Schedule {
 }
 
 /// What a plan is asked for.
-pub(super) struct Task<'a> {
-    pub(super) facts: &'a SaddleFacts,
-    pub(super) squared_mu: f64,
-    pub(super) max_steps: f64,
+pub(crate) struct Task<'a> {
+    pub(crate) facts: &'a SaddleFacts,
+    pub(crate) squared_mu: f64,
+    pub(crate) max_steps: f64,
     /// p; none for the practical preset.
-    pub(super) failure: Option<f64>,
+    pub(crate) failure: Option<f64>,
+    /// T of a target, and how many anchors may come for each that is due.
+    pub(crate) steps: &'a dyn Fn(f64) -> f64,
+    pub(crate) early: f64,
     /// b: how many records a variation reads; none for all of them.
-    pub(super) batch: Option<f64>,
+    pub(crate) batch: Option<f64>,
+}
+
+/// T of `rgda`.
+pub(crate) fn descending(facts: &SaddleFacts, target: f64) -> f64 {
+    let MeanFacts {
+        value_smoothness,
+        value_gap,
+        ..
+    } = facts.mean;
+    (STEPS * value_smoothness * value_gap / (target * target)).ceil() + 1.0
 }
 
 impl Task<'_> {
     /// The schedule with the least a up to `most`, if there is one.
-    pub(super) fn least(&self, most: f64) -> Option<Schedule> {
+    pub(crate) fn least(&self, most: f64) -> Option<Schedule> {
         let mut best: Option<Schedule> = None;
         for scale in scales(self.facts) {
             // Another scale is of interest only where it does better than the best.
@@ -77,7 +98,7 @@ impl Task<'_> {
     }
 
     /// The same under one scale of y.
-    pub(super) fn least_at(&self, scale: f64, most: f64) -> Option<Schedule> {
+    pub(crate) fn least_at(&self, scale: f64, most: f64) -> Option<Schedule> {
         let of = Numbers::new(self.facts, scale);
         let at = |target: f64| {
             self.cheapest(&of, target)
@@ -97,12 +118,11 @@ impl Task<'_> {
 
     /// The cheapest schedule with this a.
     fn cheapest(&self, of: &Numbers, target: f64) -> Option<Schedule> {
-        let gap = self.facts.mean.value_gap;
         let sample = self.batch.map(|batch| Sample {
             batch,
             rate: batch / self.facts.records as f64,
         });
-        let steps = (STEPS * of.value_smoothness * gap / (target * target)).ceil() + 1.0;
+        let steps = (self.steps)(target);
         let mut best: Option<Schedule> = None;
         let mut factors = vec![1.0 / LAG];
         if self.failure.is_none() || of.contraction > 1e-9 {
@@ -116,7 +136,13 @@ impl Task<'_> {
                 continue;
             }
             for period in geometric(1.0, steps.max(1.0), 1.12) {
-                let counts = (steps, inner, before, period.floor());
+                let counts = Counts {
+                    steps,
+                    inner,
+                    before,
+                    period: period.floor(),
+                    early: self.early,
+                };
                 let found = match self.failure {
                     Some(failure) => proven(of, target, counts, (failure, sample)),
                     None => practical(of, target, counts),
@@ -138,21 +164,37 @@ fn all_releases(steps: f64, inner: u64, before: u64) -> f64 {
 }
 
 /// T, K, K_0 and q.
-type Counts = (f64, u64, u64, f64);
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    steps: f64,
+    inner: u64,
+    before: u64,
+    period: f64,
+    /// Anchors for each that is due.
+    early: f64,
+}
 
-/// Anchors and variations.
-fn releases((steps, inner, before, period): Counts) -> (f64, f64) {
-    let periods = (steps / period).ceil();
-    (
-        before as f64 + periods,
-        steps * (inner + 1) as f64 - periods,
-    )
+impl Counts {
+    /// Anchors and variations.
+    fn releases(&self) -> (f64, f64) {
+        let periods = (self.steps / self.period).ceil();
+        (
+            self.before as f64 + self.early * periods,
+            self.steps * (self.inner + 1) as f64 - periods,
+        )
+    }
 }
 
 /// The schedule with these counts whose errors have typical size: `docs/theory/rgda.md`, "Practical constants".
 fn practical(of: &Numbers, target: f64, counts: Counts) -> Option<Schedule> {
-    let (steps, inner, before, period) = counts;
-    let (anchors, variations) = releases(counts);
+    let Counts {
+        steps,
+        inner,
+        before,
+        period,
+        ..
+    } = counts;
+    let (anchors, variations) = counts.releases();
     let length = 0.5 * target / of.value_smoothness;
     let reach = of.x_dim.sqrt() + PRACTICAL_Y * of.coupling * of.y_dim.sqrt() / of.scale;
     let movement = 1.0 + of.movement(inner);
@@ -204,8 +246,14 @@ fn proven(
     counts: Counts,
     (failure, sample): (f64, Option<Sample>),
 ) -> Option<Schedule> {
-    let (steps, inner, before, period) = counts;
-    let (anchors, variations) = releases(counts);
+    let Counts {
+        steps,
+        inner,
+        before,
+        period,
+        ..
+    } = counts;
+    let (anchors, variations) = counts.releases();
     let length = 0.5 * target / of.value_smoothness;
     // Three events share p, and two more on samples; a reflection costs a factor of 2.
     let each = failure / if sample.is_some() { 5.0 } else { 3.0 };
@@ -258,10 +306,8 @@ fn proven(
             };
         let path = path * (1.0 + 1e-6);
         let of_samples = sampled * path.sqrt();
-        let error = 0.5 * target
-            - lag
-            - (1.0 + per_y) * rounded(path)
-            - 1f64.hypot(per_y) * of_samples;
+        let error =
+            0.5 * target - lag - (1.0 + per_y) * rounded(path) - 1f64.hypot(per_y) * of_samples;
         if !(error > 0.0) {
             return None;
         }
@@ -300,4 +346,3 @@ fn proven(
     }
     None
 }
-

@@ -101,7 +101,8 @@ impl OracleFacts {
     /// Whether answers to these questions are as they should be: slopes and values are never summed in single precision.
     #[must_use]
     pub fn exact_for(&self, asked: Offers) -> bool {
-        self.exact_sums || (Offers::SLOPES | Offers::VALUES | Offers::VALUE_CHANGES).covers(asked)
+        let exact = Offers::SLOPES | Offers::VALUES | Offers::VALUE_CHANGES | Offers::DIRECTIONAL;
+        self.exact_sums || exact.covers(asked)
     }
 
     /// Checked before a record is read: whether a row reaches past the end of a short point depends on that row.
@@ -150,6 +151,8 @@ impl Offers {
     pub const HESSIAN_PRODUCTS: Self = Self(1 << 10);
     /// Mean changes of values.
     pub const VALUE_CHANGES: Self = Self(1 << 11);
+    /// Mean slopes along one direction.
+    pub const DIRECTIONAL: Self = Self(1 << 13);
 
     /// Whether all of `needed` are in it.
     #[must_use]
@@ -174,6 +177,7 @@ impl Offers {
             (Self::CHAINS, "products of chained Hessians"),
             (Self::HESSIAN_PRODUCTS, "products with Hessians"),
             (Self::VALUE_CHANGES, "changes of values"),
+            (Self::DIRECTIONAL, "slopes along a direction"),
         ]
         .into_iter()
         .filter(|(one, _)| needed.covers(*one) && !self.covers(*one))

@@ -29,7 +29,9 @@ pub use smoothed::SmoothedMeans;
 pub use smoothing::{SmoothedDraw, SmoothedFields, Smoothing};
 
 use crate::error::AskError;
-use crate::query::{ChainProduct, HessianMatrix, HessianVector, Linear, Slopes, ValueChange};
+use crate::query::{
+    ChainProduct, Directional, HessianMatrix, HessianVector, Linear, Slopes, ValueChange,
+};
 
 /// Private records that answer questions about one field of vectors (the gradient of a loss, say), each answer with
 /// noise and paid for.
@@ -233,6 +235,24 @@ pub trait Oracle {
             Answer::Number(number) => Ok(number),
             _ => Err(AskError::WrongAnswer {
                 to: "changes of values",
+            }),
+        }
+    }
+
+    /// [`Question::Directional`].
+    ///
+    /// # Errors
+    /// [`AskError`].
+    fn directional(
+        &mut self,
+        of: Directional<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        match self.answer(Question::Directional { of, over, noise })? {
+            Answer::Number(number) => Ok(number),
+            _ => Err(AskError::WrongAnswer {
+                to: "slopes along a direction",
             }),
         }
     }

@@ -89,8 +89,12 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         }
         let constants = loss.constants_on(data.records());
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
-        let offers =
-            means | Offers::VALUES | Offers::VALUE_CHANGES | Offers::SLOPES | Offers::SMOOTHED;
+        let offers = means
+            | Offers::VALUES
+            | Offers::VALUE_CHANGES
+            | Offers::SLOPES
+            | Offers::SMOOTHED
+            | Offers::DIRECTIONAL;
         let (dim, records) = (loss.dim(data.records()), data.public_records());
         Ok(Self {
             facts: OracleFacts::new(dim, records, data.adjacency(), offers)
@@ -616,6 +620,13 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
             } => Answer::Number(self.release_value(point, centre, radius, over, noise)?),
             Question::ValueChange { of, over, noise } => {
                 Answer::Number(self.release_value_change(&of, over, noise)?)
+            }
+            Question::Directional { of, over, noise } => {
+                let released = self.release(&of, over, noise)?;
+                // It always has a bound.
+                Answer::Number(released.map_or(Number::new(0.0, 0.0), |m| {
+                    Number::new(m.mean[0], m.noise_std)
+                }))
             }
             Question::OpenPeriod(terms) => Answer::Period(self.open_prefix(terms)?),
             Question::Step { period, of, over } => {

@@ -7,7 +7,9 @@ use std::ops::Range;
 use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
 
 use super::{Pass, Smoothing};
-use crate::query::{ChainProduct, HessianMatrix, HessianVector, Linear, Slopes, ValueChange};
+use crate::query::{
+    ChainProduct, Directional, HessianMatrix, HessianVector, Linear, Slopes, ValueChange,
+};
 
 /// A question about the records behind an [`Oracle`](super::Oracle).
 ///
@@ -125,6 +127,15 @@ pub enum Question<'a> {
         /// Noise multiplier z.
         noise: NoiseMultiplier,
     },
+    /// The mean slope along a public direction, each record's counting as the nearest number in [-radius, radius]: one number.
+    Directional {
+        /// What each record is asked for.
+        of: Directional<'a>,
+        /// The records.
+        over: Which<'a>,
+        /// Noise multiplier z.
+        noise: NoiseMultiplier,
+    },
     /// Opens a period of prefix sums of means, with fresh noise. It is charged here, once, where every step reads all
     /// records; otherwise by each slice at the first step that reads it.
     OpenPeriod(&'a PeriodTerms),
@@ -174,6 +185,7 @@ impl Question<'_> {
             Question::Smoothed { .. } | Question::SmoothedStep { .. } => "smoothed fields",
             Question::Value { .. } => "values",
             Question::ValueChange { .. } => "changes of values",
+            Question::Directional { .. } => "slopes along a direction",
             Question::OpenPeriod(_) | Question::Step { .. } => "prefix sums",
             Question::Pass { .. } => "passes over single records",
         }
@@ -187,7 +199,7 @@ pub enum Answer {
     /// To [`Question::Mean`], [`Question::Slopes`], [`Question::Hessian`], [`Question::HessianVector`], [`Question::Chain`],
     /// [`Question::Averaged`], [`Question::Smoothed`], [`Question::Pass`], and steps of periods.
     Mean(Mean),
-    /// To [`Question::Norm`], [`Question::Value`] and [`Question::ValueChange`].
+    /// To [`Question::Norm`], [`Question::Value`], [`Question::ValueChange`] and [`Question::Directional`].
     Number(Number),
     /// To [`Question::LeastNorm`].
     Chosen(usize),

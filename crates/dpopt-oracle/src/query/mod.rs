@@ -7,6 +7,7 @@
 mod ball;
 mod chain;
 mod curvature;
+mod directional;
 mod hessian_vector;
 mod linear;
 mod mean_of_gradients;
@@ -21,6 +22,7 @@ mod value_change;
 pub use ball::{BallGradient, Offsets, Smoothed};
 pub use chain::{ChainProduct, HessianLink};
 pub use curvature::{Curvature, HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
+pub use directional::Directional;
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
 pub use linear::Linear;
 pub use mean_of_gradients::MeanOfGradients;

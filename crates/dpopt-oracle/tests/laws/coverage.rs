@@ -18,9 +18,10 @@ const LOSSES: [&str; 11] = [
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].
-const QUERIES: [&str; 15] = [
+const QUERIES: [&str; 16] = [
     "BallGradient",
     "Curvature",
+    "Directional",
     "HessianMatrix",
     "HessianVector",
     "HessianVectorDifference",

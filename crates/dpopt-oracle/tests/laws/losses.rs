@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
-    Curvature, Directions, HessianMatrix, HessianVector, HessianVectorDifference, MeanOfGradients,
-    RowAverage, Slopes, Subspace, SubspaceHessian, Value, ValueChange,
+    Curvature, Directional, Directions, HessianMatrix, HessianVector, HessianVectorDifference,
+    MeanOfGradients, RowAverage, Slopes, Subspace, SubspaceHessian, Value, ValueChange,
 };
 use dpopt_oracle::{
     Activation, AucSaddle, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm, Convexity,
@@ -56,8 +56,15 @@ fn first_order<T: Clone, L: Differentiable>(
             to: point,
             radius: norm(if k % 2 == 0 { 0.03 } else { 1.7 }),
         };
-        let name = format!("{name}, change of values {k}");
-        contributions(&name, loss, &change, data, records);
+        let named = format!("{name}, change of values {k}");
+        contributions(&named, loss, &change, data, records);
+        let along = Directional {
+            point,
+            direction: &points[(k + 1) % points.len()],
+            radius: norm(if k % 2 == 0 { 0.03 } else { 1.7 }),
+        };
+        let name = format!("{name}, slope along a direction {k}");
+        contributions(&name, loss, &along, data, records);
     }
     assert!(moved, "{name}: no record contributes a gradient");
     let mut curator = Curator::simulated(AddRemove, 4);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
-    BallGradient, Curvature, Directions, Frames, HessianMatrix, HessianVector,
+    BallGradient, Curvature, Directional, Directions, Frames, HessianMatrix, HessianVector,
     HessianVectorDifference, MeanOfGradients, Offsets, RowAverage, Slopes, SmoothedDifference,
     SmoothedGradient, Subspace, SubspaceHessian, Value, ValueChange,
 };
@@ -49,6 +49,7 @@ enum Asked {
     Momentum,
     Value,
     ValueChange,
+    Directional,
     HessianVector,
     HessianVectorDifference,
     Curvature,
@@ -71,12 +72,13 @@ enum Asked {
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 21] = [
+    const ALL: [(Self, &str); 22] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
         (Self::Value, "value"),
         (Self::ValueChange, "value-change"),
+        (Self::Directional, "directional"),
         (Self::HessianVector, "hessian-vector"),
         (Self::HessianVectorDifference, "hessian-vector-difference"),
         (Self::Curvature, "curvature"),
@@ -144,6 +146,14 @@ impl Asked {
             Self::ValueChange => {
                 let (to, radius) = (point, half);
                 said(means.value_change(ValueChange { from, to, radius }, over, noise(2.0)?))
+            }
+            Self::Directional => {
+                let of = Directional {
+                    point,
+                    direction,
+                    radius: half,
+                };
+                said(means.directional(of, over, noise(2.0)?))
             }
             Self::HessianVector => shown(
                 means,

@@ -41,6 +41,8 @@ pub enum WatchedKind {
     HessianProduct,
     /// A mean change of values.
     ValueChange,
+    /// A slope along a direction.
+    Directional,
 }
 
 /// What slopes were asked for, beside the point: all of it public.
@@ -141,6 +143,12 @@ impl<O: Oracle> Oracle for Watched<O> {
                 from: Some(of.from.to_vec()),
                 point: of.to.to_vec(),
                 kind: WatchedKind::ValueChange,
+                ..WatchedRelease::default()
+            }),
+            Question::Directional { of, .. } => Some(WatchedRelease {
+                from: Some(of.direction.to_vec()),
+                point: of.point.to_vec(),
+                kind: WatchedKind::Directional,
                 ..WatchedRelease::default()
             }),
             Question::Slopes { of, .. } => Some(WatchedRelease {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use dpopt_linalg::{add_scaled, norm};
-use dpopt_oracle::query::{Slopes, ValueChange};
+use dpopt_linalg::{add_scaled, dot, norm};
+use dpopt_oracle::query::{Directional, Slopes, ValueChange};
 use dpopt_oracle::{
     Answer, AskError, Books, Counts, Differentiable, Linear, Mean, Number, Offers, Oracle,
     OracleFacts, Period, PeriodTerms, Question,
@@ -109,8 +109,12 @@ impl<P: Population> SimulatedOracle<P> {
         let key = ReplayKeyForTests::from_seed(seed);
         let records = population.multiplicities().iter().sum();
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
-        let mut offers =
-            means | Offers::VALUES | Offers::VALUE_CHANGES | Offers::SLOPES | Offers::SMOOTHED;
+        let mut offers = means
+            | Offers::VALUES
+            | Offers::VALUE_CHANGES
+            | Offers::SLOPES
+            | Offers::SMOOTHED
+            | Offers::DIRECTIONAL;
         if population.has_hessians() {
             let second = Offers::HESSIANS | Offers::HESSIAN_PRODUCTS | Offers::CHAINS;
             offers = offers | second;
@@ -428,6 +432,29 @@ impl<P: Population> SimulatedOracle<P> {
         Ok(Number::new(sum[0] + std * self.normal(), std))
     }
 
+    fn release_directional(
+        &mut self,
+        of: Directional<'_>,
+        over: Which<'_>,
+        noise: NoiseMultiplier,
+    ) -> Result<Number, AskError> {
+        self.facts.check_point(of.point)?;
+        self.facts.check_point(of.direction)?;
+        let radius = of.radius.get();
+        let Drawn { copies, size, std } = self.read(over, radius, noise)?;
+        let (mut sum, mut gradient) = ([0.0], vec![0.0; of.point.len()]);
+        for (i, &copies) in copies.iter().enumerate() {
+            if copies > 0 {
+                gradient.fill(0.0);
+                self.population.gradient(i, of.point, &mut gradient);
+                let along = dot(&gradient, of.direction);
+                add_clipped(&[along], radius, copies as f64 / size, &mut sum);
+            }
+        }
+        self.books.count(size, 1.0, 0.0);
+        Ok(Number::new(sum[0] + std * self.normal(), std))
+    }
+
     fn open(&mut self, terms: &PeriodTerms) -> Result<SimulatedPeriod, AskError> {
         let PeriodTerms {
             kind,
@@ -561,6 +588,9 @@ impl<P: Population> Oracle for SimulatedOracle<P> {
             } => Answer::Number(self.release_value(point, centre, radius, over, noise)?),
             Question::ValueChange { of, over, noise } => {
                 Answer::Number(self.release_value_change(of, over, noise)?)
+            }
+            Question::Directional { of, over, noise } => {
+                Answer::Number(self.release_directional(of, over, noise)?)
             }
             Question::Hessian { of, over, noise } if self.population.has_hessians() => {
                 Answer::Mean(self.release_hessian(of, over, noise)?)
