@@ -60,7 +60,7 @@ pub(crate) struct PlanArgs {
     /// --loss, auto, the goldstein solvers and those without a bound plan for any loss with kinks
     #[arg(long, value_name = "L1", value_parser = args::positive, allow_hyphen_values = true)]
     smoothness: Option<f64>,
-    /// Bound on F(0) - min F
+    /// Bound on F - min F where runs start: at 0, or at a factor of norm one over --row-norm
     #[arg(long, value_name = "F0", value_parser = args::positive, allow_hyphen_values = true)]
     initial_gap: Option<f64>,
     /// The loss with these three constants is convex for every record

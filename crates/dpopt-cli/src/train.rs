@@ -39,7 +39,7 @@ use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::loss::{LinkArgs, LossName};
 use crate::model::{Model, Trained};
 use crate::no_bound::NoBound;
-use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready};
+use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready, Uncertified};
 use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
@@ -194,7 +194,7 @@ struct Finished {
     /// Of a saddle problem.
     dual: Option<Dual>,
     /// Of a saddle problem, where one was wanted.
-    certified: Option<Result<Certified, String>>,
+    certified: Option<Result<Certified, Uncertified>>,
     guarantee: Guarantee,
     /// All that was released, before the run too.
     spent: Event,
@@ -473,6 +473,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         whole,
         source.schema.is_draft(),
     );
+    let uncertified = finished.certified.as_ref();
+    let uncertified = uncertified.and_then(|found| found.as_ref().err());
     let trained = ready
         .as_ref()
         .zip(finished.dual.as_ref())
@@ -481,7 +483,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             dual: dual.values.clone(),
             shares_released: ready.released,
             certificate: finished.certified.clone().and_then(Result::ok),
-            no_certificate_because: finished.certified.clone().and_then(Result::err),
+            no_certificate_because: uncertified.map(|of| of.why.clone()),
         });
     let model = Model::new(
         chosen.solver,
@@ -492,11 +494,15 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         &outcome.point,
     );
     let mut troubles = Vec::new();
+    if let Some(of) = uncertified.filter(|of| of.broke_off) {
+        troubles.push(CliError::Uncertified(of.why.clone()));
+    }
+    let before_model = troubles.len();
     if let Some(out) = &mut out {
         let put = json_text(&model).and_then(|text| out.put(MODEL, &text));
         troubles.extend(put.err());
     }
-    let homeless = out.is_none() || !troubles.is_empty();
+    let homeless = out.is_none() || troubles.len() > before_model;
     let evaluated = test
         .as_ref()
         .map(|test| evaluate(test, &outcome.point, &fit, source.schema.label()));

@@ -39,6 +39,6 @@ pub use pass::{
 pub use registry::{SOLVERS, solver};
 pub use rgda::{RGDA, RgdaPlan};
 pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};
-pub use shares::{NoShares, SharesPlan, SharesReleaseError};
+pub use shares::{NoShares, SharesPlan, SharesReleaseError, sampled_excess};
 pub use solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 pub use spider_gda::{SPIDER_GDA, SpiderGdaPlan};
