@@ -346,6 +346,14 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number between 0 and 1, ends excluded.
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
+        _ => Err("a probability between 0 and 1, ends excluded, is needed".to_owned()),
+    }
+}
+
 /// Threads: more than any machine has would only be refused by the system later.
 pub(crate) fn threads(text: &str) -> Result<NonZeroUsize, String> {
     match text.trim().parse::<NonZeroUsize>() {

@@ -16,6 +16,7 @@ use crate::fit::{Fit, NetworkArgs};
 use crate::loss::{LinkArgs, LossName};
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
+use crate::second_order::How;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
@@ -100,6 +101,9 @@ struct Json<'a> {
     gradients: f64,
     passes: f64,
     event: &'a Event,
+    /// Of `sosp`: what was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    how: Option<&'a How>,
     plan: &'a dyn Plan,
 }
 
@@ -226,6 +230,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         gradients: chosen.plan.gradients(),
         passes: chosen.plan.gradients() / facts.records as f64,
         event: spend.event(),
+        how: chosen.how.as_ref(),
         plan: &*chosen.plan,
     };
     for warning in chosen.warnings() {
@@ -298,6 +303,9 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         ),
     );
     line("releases", plan.event.to_string());
+    for (name, value) in plan.how.iter().flat_map(|how| how.rows()) {
+        line(&name, value);
+    }
     let shown_above = ["steps", "accountant"];
     for (name, value) in rows(&plan.plan.items(), &shown_above) {
         line(&name, value);

@@ -46,6 +46,7 @@ use crate::paths::{Paths, STDIN};
 use crate::population::PopulationArgs;
 use crate::progress::Progress;
 use crate::rescue::Rescue;
+use crate::second_order::SecondOrder;
 use crate::source::Source;
 use crate::statement::Statement;
 use crate::summary::{Summary, Times};
@@ -274,6 +275,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         .objective
         .wanted(groups.as_ref(), &source.schema, args.solver)?;
     let mut max_steps = None;
+    if wanted.is_none() {
+        args.how.check(args.solver, fit.link.is_some())?;
+    }
     if let Some(wanted) = &wanted {
         args.check_saddle(wanted)?;
         // Before shares are released.
@@ -485,6 +489,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             certificate: finished.certified.clone().and_then(Result::ok),
             no_certificate_because: uncertified.map(|of| of.why.clone()),
         });
+    let second_order = SecondOrder::of(&chosen, outcome);
     let model = Model::new(
         chosen.solver,
         (fit, trained.clone()),
@@ -492,7 +497,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         source.schema.clone(),
         data.order(),
         &outcome.point,
-    );
+    )
+    .with_second_order(second_order.clone());
     let mut troubles = Vec::new();
     if let Some(of) = uncertified.filter(|of| of.broke_off) {
         troubles.push(CliError::Uncertified(of.why.clone()));
@@ -534,6 +540,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             record: &finished.record,
             certificate: &finished.certificate,
             objective: trained.as_ref(),
+            second_order: second_order.as_ref(),
             statement: &statement,
             metrics,
             by_group: by_group.as_ref(),
@@ -555,6 +562,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         statement: &statement,
         metrics,
         objective: trained.as_ref(),
+        second_order: second_order.as_ref(),
         by_group: by_group.as_ref(),
         times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
         out: out.as_ref().map(OutDir::path),
