@@ -93,10 +93,10 @@ pub(crate) fn run(root: &Path, folder: &str) -> Result<(), String> {
                 range("true_positive_rate_difference", 3),
                 range("train_seconds", 1),
                 range("gradient", 3),
-                range("gradient_anyway", 2),
+                range("gradient_by_shares_alone", 2),
                 range("distance_of_dual", 3),
                 range("least_curvature", 3),
-                range("least_curvature_anyway", 2),
+                range("least_curvature_by_shares_alone", 2),
             );
         }
     }

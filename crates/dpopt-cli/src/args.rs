@@ -37,7 +37,7 @@ pub(crate) fn solver_help() -> String {
         "auto, {}. auto: noisy-gd for a convex loss and one with kinks; otherwise whichever of spiderboost and noisy-gd-theory has the \
          smaller proven bound, and noisy-gd where neither bound says anything. With --goldstein-radius and a loss with kinks: goldstein or \
          goldstein-sampled, the cheaper one where their bounds are about the same. It sees public facts only. With an --objective other \
-         than log-loss: {saddle}, or auto, which is gda as long as no plan with a bound says anything",
+         than log-loss: {saddle}, or auto, which is the same",
         names().join(", "),
         saddle = saddle_names().collect::<Vec<_>>().join(", ")
     )
@@ -48,8 +48,13 @@ pub(crate) fn offered() -> impl Iterator<Item = &'static Solver> {
     SOLVERS.iter().copied().filter(|solver| !solver.needs.kl)
 }
 
+/// Those that objectives of tables can be planned for: a bound needs the whole field of every record, and constants of the mean that hold
+/// for the shares that the records happen to have.
 fn saddle_names() -> impl Iterator<Item = &'static str> {
-    minimax::SOLVERS.iter().map(|solver| solver.name)
+    let solvers = minimax::SOLVERS
+        .iter()
+        .filter(|solver| solver.bound.is_none());
+    solvers.map(|solver| solver.name)
 }
 
 fn names() -> Vec<&'static str> {
@@ -67,7 +72,14 @@ impl FromStr for SolverArg {
             return Ok(Self::Named(solver));
         }
         if let Some(solver) = minimax::solver(name) {
-            return Ok(Self::Saddle(solver));
+            return match solver.bound {
+                None => Ok(Self::Saddle(solver)),
+                Some(_) => Err(format!(
+                    "{solver} is planned by its bound, and no bound follows for the objectives of tables: their fields are shortened in \
+                     parts, or their constants are not proven for these shares; it is in the library, and {} is for them",
+                    saddle_names().collect::<Vec<_>>().join(", ")
+                )),
+            };
         }
         if let Ok(solver) = solver(name) {
             return Err(format!(
@@ -331,6 +343,14 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
         _ => Err("a positive finite number is needed".to_owned()),
+    }
+}
+
+/// A number between 0 and 1, ends excluded.
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
+        _ => Err("a probability between 0 and 1, ends excluded, is needed".to_owned()),
     }
 }
 

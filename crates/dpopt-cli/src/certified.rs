@@ -10,20 +10,32 @@ use crate::certificate::four;
 pub(crate) struct Certified {
     /// The gradient of Phi is at most that long.
     pub(crate) gradient: f64,
-    /// It is no longer than that, whatever the records are.
-    gradient_anyway: f64,
+    /// It is no longer than that by the condition on shares alone, with nothing released.
+    #[serde(alias = "gradient_anyway")]
+    gradient_by_shares_alone: f64,
     /// y is no further than that from the best one.
     distance_of_dual: f64,
     /// No eigenvalue of the Hessian of Phi is below that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     least_curvature: Option<f64>,
-    /// The same, whatever the records are.
-    least_curvature_anyway: f64,
+    /// The same, by the condition on shares alone.
+    #[serde(alias = "least_curvature_anyway")]
+    least_curvature_by_shares_alone: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     no_curvature_because: Option<String>,
     probability: f64,
-    /// The statement is about the objective with the shares of the schema, and needs them to be those of the records.
+    /// All of it is for records of which no cell (a class of a group) has more than so many times its share. How likely that is, is in
+    /// the probability: over the noise of released shares; for shares of the schema over the draw of the records, where these are
+    /// independent draws from where those shares are true.
+    #[serde(default = "once")]
+    no_cell_exceeds_its_share_by_more_than_factor: f64,
+    /// The shares are those of the schema, and nothing was released to see whether the records keep to the factor.
     needs_shares_of_schema: bool,
+}
+
+/// The factor of files that name none.
+fn once() -> f64 {
+    1.0
 }
 
 impl Certified {
@@ -31,12 +43,13 @@ impl Certified {
     pub(crate) fn new(of: &ScoredCertificate, probability: f64, shares_released: bool) -> Self {
         Self {
             gradient: of.gradient,
-            gradient_anyway: of.gradient_anyway,
+            gradient_by_shares_alone: of.gradient_by_shares_alone,
             distance_of_dual: of.distance,
             least_curvature: of.curvature.as_ref().ok().copied(),
-            least_curvature_anyway: of.curvature_anyway,
+            least_curvature_by_shares_alone: of.curvature_by_shares_alone,
             no_curvature_because: of.curvature.as_ref().err().map(ToString::to_string),
             probability,
+            no_cell_exceeds_its_share_by_more_than_factor: of.excess,
             needs_shares_of_schema: !shares_released,
         }
     }
@@ -48,25 +61,29 @@ impl Certified {
         };
         let curvature = match (self.least_curvature, &self.no_curvature_because) {
             (Some(least), _) => format!(
-                "no curvature there is below {} (none is below {} anyway{})",
+                "no curvature there is below {} (none is below {} by the shares alone{})",
                 down(least),
-                down(self.least_curvature_anyway),
-                nothing(least > self.least_curvature_anyway)
+                down(self.least_curvature_by_shares_alone),
+                nothing(least > self.least_curvature_by_shares_alone)
             ),
             (None, Some(why)) => format!("of its curvature nothing is certified: {why}"),
             (None, None) => "of its curvature nothing is certified".to_owned(),
         };
         format!(
-            "the gradient norm of the largest value over y is at most {} at the result (it is at most {} anyway{}), and {curvature}; \
-             probability {}{}",
+            "the gradient norm of the largest value over y is at most {} at the result (it is at most {} by the shares alone{}), \
+             and {curvature}; probability {}{}; this is of the mean over these records, and says nothing of other points",
             four(self.gradient),
-            four(self.gradient_anyway),
-            nothing(self.gradient < self.gradient_anyway),
+            four(self.gradient_by_shares_alone),
+            nothing(self.gradient < self.gradient_by_shares_alone),
             self.probability,
             if self.needs_shares_of_schema {
-                ", if the shares of the schema are those of the records"
+                format!(
+                    ", if no class of a group has more than {} times its share of the schema among the records: independent draws from \
+                     where those shares are true keep to it, but for 1 % that is counted",
+                    four(self.no_cell_exceeds_its_share_by_more_than_factor)
+                )
             } else {
-                ""
+                String::new()
             }
         )
     }
@@ -91,12 +108,13 @@ mod tests {
     fn certified() -> Certified {
         Certified {
             gradient: 0.123_41,
-            gradient_anyway: 0.5,
+            gradient_by_shares_alone: 0.5,
             distance_of_dual: 0.1,
             least_curvature: Some(-0.2),
-            least_curvature_anyway: -0.1,
+            least_curvature_by_shares_alone: -0.1,
             no_curvature_because: None,
             probability: 0.95,
+            no_cell_exceeds_its_share_by_more_than_factor: 1.084_11,
             needs_shares_of_schema: false,
         }
     }
@@ -105,10 +123,12 @@ mod tests {
     fn a_certificate_says_where_it_says_nothing() {
         let words = certified().words();
         assert!(words.contains(
-            "at most 0.1235 at the result (it is at most 0.5000 anyway), and no curvature"
+            "at most 0.1235 at the result (it is at most 0.5000 by the shares alone), and no curvature"
         ));
         assert!(
-            words.contains("below -0.2000 (none is below -0.1000 anyway, so this says nothing)"),
+            words.contains(
+                "below -0.2000 (none is below -0.1000 by the shares alone, so this says nothing)"
+            ),
             "{words}"
         );
         let none = Certified {
@@ -119,8 +139,42 @@ mod tests {
         };
         let words = none.words();
         assert!(words.contains(
-            "anyway, so this says nothing), and of its curvature nothing is certified: why"
+            "by the shares alone, so this says nothing), and of its curvature nothing is certified: why"
         ));
+    }
+
+    /// Shares of a schema are those of what records were drawn from, and the records' own are others.
+    #[test]
+    fn the_condition_on_shares_is_said_and_files_without_it_are_read() {
+        let of_schema = Certified {
+            needs_shares_of_schema: true,
+            ..certified()
+        };
+        let words = of_schema.words();
+        assert!(
+            words.contains("no class of a group has more than 1.085 times its share of the schema"),
+            "{words}"
+        );
+        assert!(!certified().words().contains("schema"));
+        let mut json = serde_json::to_value(of_schema).unwrap();
+        let of = json.as_object_mut().unwrap();
+        let factor = of.remove("no_cell_exceeds_its_share_by_more_than_factor");
+        assert_eq!(factor, Some(1.084_11.into()));
+        for (old, new) in [
+            ("gradient_anyway", "gradient_by_shares_alone"),
+            ("least_curvature_anyway", "least_curvature_by_shares_alone"),
+        ] {
+            let value = of.remove(new).unwrap();
+            of.insert(old.to_owned(), value);
+        }
+        let read: Certified = serde_json::from_value(json).unwrap();
+        assert_eq!(
+            (
+                read.gradient_by_shares_alone,
+                read.no_cell_exceeds_its_share_by_more_than_factor
+            ),
+            (0.5, 1.0)
+        );
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub(crate) struct CertifyArgs {
         long,
         value_name = "P",
         default_value_t = 0.05,
+        value_parser = args::probability,
         allow_hyphen_values = true
     )]
     failure: f64,
@@ -95,6 +96,8 @@ struct Json<'a> {
     gradient_norm: Interval,
     /// None where the gradient norm was not certified: then nothing was spent on it. An end is null where nothing is known of it.
     least_eigenvalue: Option<Interval>,
+    /// Of what all this is, and of what it says nothing.
+    of: String,
     loss: LossName,
     dim: usize,
     /// Over how many the mean is taken: under add-remove a declared number, and the true one is private.
@@ -211,6 +214,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         failure: found.failure,
         gradient_norm: found.gradient,
         least_eigenvalue: found.curvature,
+        of: of(&privacy),
         loss,
         dim: facts.dim,
         mean_over: facts.records,
@@ -309,6 +313,22 @@ fn certifiable(model: &Model) -> Result<Vec<f64>, CliError> {
     Err(CliError::flag("--model", problem))
 }
 
+/// Of what a certificate is, and of what it says nothing.
+fn of(privacy: &Statement) -> String {
+    let of = if privacy.adjacency.record_count_is_public() {
+        "the mean loss of these records".to_owned()
+    } else {
+        format!(
+            "the sum of these records' losses over {}, the declared number of them (the true one is protected)",
+            privacy.records
+        )
+    };
+    format!(
+        "of {of} at the model's weights: nothing is said of other points, of the population that the records come from, or of whether this \
+         is a minimum"
+    )
+}
+
 fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> String {
     let mut text = String::new();
     let percent = 100.0 * (1.0 - found.failure);
@@ -352,19 +372,12 @@ fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> St
             }
         ),
     };
-    let of = if privacy.adjacency.record_count_is_public() {
-        "the mean loss of these records".to_owned()
-    } else {
-        format!(
-            "the sum of these records' losses over {}, the declared number of them (the true one is protected)",
-            privacy.records
-        )
-    };
     paragraphs(
         &mut text,
         &[format!(
-            "of {of} at the model's weights; each interval holds with {percent} % probability, and so do the upper end of the \
-         first and the lower end of the second together"
+            "{}; each interval holds with {percent} % probability, and so do the upper end of the first and the lower end of the second \
+             together",
+            of(privacy)
         )],
     );
     let _ = writeln!(

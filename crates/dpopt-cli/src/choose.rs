@@ -7,7 +7,7 @@ use clap::Args;
 use dpopt::minimax::SaddleSolver;
 use dpopt::nonconvex::{
     Auto, AutoReason, BoundSense, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch,
-    JlFacts, JlPlan, Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS,
+    JlFacts, JlPlan, Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS, SOSP,
     SecondOrderTargets, Solver, StatedBound, Stop, WalkConstants, auto,
 };
 
@@ -15,6 +15,7 @@ use crate::args::{self, AnySolver, SolverArg, offered};
 use crate::error::CliError;
 use crate::fit::Fit;
 use crate::no_bound::NoBound;
+use crate::second_order::{How, SospArgs};
 
 /// Default cap on the steps of solvers that state no bound: it bounds the running time.
 const STEPS: u64 = 2_000;
@@ -65,12 +66,14 @@ pub(crate) struct ChooseArgs {
     #[arg(long, value_name = "L", requires = "gradient", value_parser = args::positive, allow_hyphen_values = true)]
     curvature: Option<f64>,
     /// Probability with which the bound of sosp or adaptive-batch may be false; default 0.05
-    #[arg(long, value_name = "P", value_parser = args::positive, allow_hyphen_values = true)]
+    #[arg(long, value_name = "P", value_parser = args::probability, allow_hyphen_values = true)]
     failure: Option<f64>,
     /// How adaptive-batch is planned: typical (a rule of thumb: runs end in a certificate as a rule; default) or
     /// rigorous (they do with the stated probability, from some ten times the records). A certificate is a theorem's with either
     #[arg(long, value_name = "HOW", value_parser = args::walk_constants, allow_hyphen_values = true)]
     walk_constants: Option<WalkConstants>,
+    #[command(flatten)]
+    sosp: SospArgs,
     /// Public bound on the rank of the rows, for spiderboost, noisy-gd-theory and projections; with
     /// --hidden K gradients span K times as many dimensions. A claim like --radius. Of a quadratic loss it is
     /// something else: the number of columns of its factor
@@ -137,6 +140,8 @@ pub(crate) struct Chosen {
     pub(crate) picked: Option<AutoReason>,
     /// Public claims that it was planned with: name, value.
     pub(crate) claims: Vec<(&'static str, f64)>,
+    /// How `sosp` goes about it.
+    pub(crate) how: Option<How>,
     /// Whether the walk starts at a checkpoint's point.
     pub(crate) resumed: bool,
     /// Whether the solver of a saddle problem was left to auto.
@@ -161,6 +166,7 @@ impl Chosen {
             plan,
             picked: None,
             claims: Vec::new(),
+            how: None,
             resumed: false,
             by_rule: asked == SolverArg::Auto,
             odd: None,
@@ -171,14 +177,14 @@ impl Chosen {
 
     /// What is proven of the point that a run returned, or why nothing is.
     pub(crate) fn bound_of(&self, outcome: &Outcome) -> Result<StatedBound, NoBound> {
-        if self.plan.bound().is_none() {
+        // What was released of the result itself holds of the records wherever the walk began, and whatever the plan stated before it.
+        let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
+        if self.plan.bound().is_none() && certified.is_none() {
             return Err(NoBound::Plan);
         }
         if !self.plan.facts().adjacency.record_count_is_public() {
             return Err(NoBound::DeclaredSize);
         }
-        // What was released of the result itself holds of the records wherever the walk began.
-        let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
         // A certificate asks nothing of the walk.
         let outside = |reach: &Reach| match certified {
             Some(_) => !(reach.result <= reach.ball),
@@ -297,11 +303,16 @@ impl ChooseArgs {
                 ));
             }
         }
+        if let Some(flag) = self.sosp.given() {
+            let problem = "solvers of saddle problems have no use for it";
+            return Err(CliError::flag(flag, problem));
+        }
         Ok(self.max_steps)
     }
 
     /// Refuses flags that the solver has no use for: who gives them expects something of them.
-    fn check(&self, solver: SolverArg, of_factor: bool) -> Result<(), CliError> {
+    pub(crate) fn check(&self, solver: SolverArg, of_factor: bool) -> Result<(), CliError> {
+        self.sosp.check(solver)?;
         let useless = |flag, problem: String| Err(CliError::flag(flag, problem));
         if let (Some(radius), SolverArg::Named(solver)) = (self.radius, solver)
             && !solver.needs.radius
@@ -422,6 +433,7 @@ impl ChooseArgs {
         budget: &Budget,
     ) -> Result<Chosen, CliError> {
         self.check(solver, fit.link.is_some())?;
+        self.sosp.check_dim(facts.dim)?;
         fit.check_projected(self.projects())?;
         if let (Some(radius), SolverArg::Auto, true) =
             (self.goldstein_radius, solver, facts.smoothness.is_finite())
@@ -458,6 +470,7 @@ impl ChooseArgs {
                 gradient,
                 curvature,
             });
+        let mut how = None;
         let (solver, plan, picked) = match self.project {
             Some(project) => {
                 let jl = JlFacts {
@@ -469,13 +482,21 @@ impl ChooseArgs {
                 let (solver, plan) = self.projected(solver, project, &jl, budget)?;
                 (solver, Box::new(plan) as Box<dyn Plan>, picked)
             }
-            None => self.plain(solver, facts, &extra, budget)?,
+            None => match solver {
+                SolverArg::Named(sosp) if *sosp == SOSP => {
+                    let (plan, chosen) = self.sosp.plan(facts, &extra, budget, self.cap(sosp))?;
+                    how = Some(chosen);
+                    (sosp, plan, None)
+                }
+                solver => self.plain(solver, facts, &extra, budget)?,
+            },
         };
         Ok(Chosen {
             solver: AnySolver::Minimiser(solver),
             plan,
             picked,
             claims,
+            how,
             resumed: false,
             by_rule: false,
             odd: extra
@@ -669,6 +690,7 @@ mod tests {
             picked: None,
             by_rule: false,
             claims: Vec::new(),
+            how: None,
             resumed: false,
             odd: None,
             reach: None,

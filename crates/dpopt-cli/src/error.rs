@@ -101,6 +101,9 @@ pub(crate) enum CliError {
         "{0}; the run broke off after it released the shares of groups, which counts as spent: {1}"
     )]
     SharesSpent(Box<CliError>, String),
+    /// What a certificate was to be made of could not be released. What was reserved for it counts as spent.
+    #[error("the result is not certified: {0}")]
+    Uncertified(String),
     /// The model found no place, neither in its file nor on standard output.
     #[error("the model could not be printed either; it is in {}", .0.display())]
     Rescued(PathBuf),
@@ -168,6 +171,7 @@ impl CliError {
             | Self::SharesSpent(..)
             | Self::Rescued(_)
             | Self::Printed
+            | Self::Uncertified(_)
             | Self::Lost(_)
             | Self::Diverged { .. }
             | Self::Metric(_) => Exit::Unfinished,

@@ -40,6 +40,7 @@ mod progress;
 mod report;
 mod rescue;
 mod schema;
+mod second_order;
 mod source;
 mod statement;
 mod summary;

@@ -14,6 +14,7 @@ use crate::error::CliError;
 use crate::fit::Fit;
 use crate::loss::{self, LossName};
 use crate::objective::Objective;
+use crate::second_order::SecondOrder;
 use crate::statement::Statement;
 
 const FORMAT: &str = "dpopt-model-1";
@@ -38,6 +39,9 @@ pub(crate) struct Model {
     /// The order that its records were met in, where that was not the table's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     order: Option<PublicOrder>,
+    /// Of solvers of second order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    second_order: Option<SecondOrder>,
     weights: Vec<Weight>,
 }
 
@@ -160,8 +164,15 @@ impl Model {
             privacy,
             schema,
             order,
+            second_order: None,
             weights,
         }
+    }
+
+    /// With what a solver of second order chose and certified.
+    pub(crate) fn with_second_order(mut self, second_order: Option<SecondOrder>) -> Self {
+        self.second_order = second_order;
+        self
     }
 
     /// Reads and checks a model.

@@ -6,7 +6,7 @@ use clap::Args;
 use dpopt::data::tabular::{Groups, Schema};
 use dpopt::minimax::{
     Allowance, CertifyError, GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver,
-    ScoredCertificatePlan, SharesPlan,
+    ScoredCertificatePlan, SharesPlan, sampled_excess,
 };
 use dpopt::nonconvex::{Budget, Outcome, Plan};
 use dpopt::oracle::{
@@ -28,7 +28,8 @@ const LOGIT_NOISE: f64 = 1.5;
 const DUAL_WEIGHT: f64 = 1.0;
 /// A certificate is false with at most this probability, released shares included.
 const CERTIFICATE_FAILS: f64 = 0.05;
-/// Of which this is for released shares that are further off than stated.
+/// Of which this is for shares that are further off than stated: by the noise of their release, or those of the schema by the draw of
+/// the records.
 const SHARES_FAIL: f64 = 0.01;
 /// Most steps, as of all solvers that state no bound.
 const STEPS: u64 = 2_000;
@@ -355,7 +356,25 @@ pub(crate) struct Trained {
     pub(crate) curator: Curator,
     pub(crate) dual: Dual,
     /// Where one was wanted: what is certified, or why nothing is.
-    pub(crate) certificate: Option<Result<Certified, String>>,
+    pub(crate) certificate: Option<Result<Certified, Uncertified>>,
+}
+
+/// Why the result of a run is not certified.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Uncertified {
+    /// In words.
+    pub(crate) why: String,
+    /// Whether a release of the certificate was refused: it counts as spent, and there is nothing to show for it.
+    pub(crate) broke_off: bool,
+}
+
+impl Uncertified {
+    fn told(why: &str) -> Self {
+        Self {
+            why: why.to_owned(),
+            broke_off: false,
+        }
+    }
 }
 
 /// What was released before the run, if anything was.
@@ -416,7 +435,7 @@ impl Wanted {
     ) -> Result<Prepared, CliError> {
         let (sizes, by_class) = (Sizes::of(data), groups.by_class());
         let mut limits = limits(max_steps, sizes.row_norm);
-        let certify = self.certificate(budget, sizes.adjacency)?;
+        let certify = self.certificate(budget, sizes, groups)?;
         let mut allowance = Allowance::all(budget);
         if let Some(of) = &certify {
             allowance = allowance.less(&of.spend()).map_err(CliError::Plan)?;
@@ -428,7 +447,9 @@ impl Wanted {
             let Some(of) = certify else {
                 return Ok((ready, plan, None));
             };
-            ready.certify = Some((of, 1.0));
+            // The records' own shares are those of a sample.
+            let excess = sampled_excess(&ready.shares, sizes.records, SHARES_FAIL);
+            ready.certify = Some((of, excess));
             let mut curator = Curator::protected(data.adjacency())?;
             curator.promise(&[plan.spend(), of.spend()])?;
             return Ok((ready, plan, Some(curator)));
@@ -471,18 +492,22 @@ impl Wanted {
     fn certificate(
         &self,
         budget: &Budget,
-        adjacency: Adjacency,
+        sizes: Sizes,
+        groups: &Groups,
     ) -> Result<Option<ScoredCertificatePlan>, CliError> {
         let Some(share) = self.certify else {
             return Ok(None);
         };
-        let failure = if self.releases() {
-            CERTIFICATE_FAILS - SHARES_FAIL
-        } else {
-            CERTIFICATE_FAILS
+        let failure = CERTIFICATE_FAILS - SHARES_FAIL;
+        // Of x and y, at most: a group without a share has no price.
+        let coordinates = match self.objective {
+            Objective::GroupDro | Objective::LogLoss => None,
+            Objective::EqualOpportunity => Some(sizes.columns + groups.count()),
+            // a and b, and one number.
+            Objective::Auc => Some(sizes.columns + 3),
         };
-        let convex = self.objective == Objective::GroupDro;
-        let planned = ScoredCertificatePlan::new(budget, adjacency, (share, failure), convex);
+        let (adjacency, of) = (sizes.adjacency, (share, failure));
+        let planned = ScoredCertificatePlan::new(budget, adjacency, of, coordinates);
         let planned = planned.map_err(|error| match error {
             CertifyError::Plan(error) => CliError::Plan(error),
             other => CliError::flag("--certify", other.to_string()),

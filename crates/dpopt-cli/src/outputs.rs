@@ -17,6 +17,7 @@ use crate::fit::Fit;
 use crate::model::Trained;
 use crate::order;
 use crate::report::{PrivacyStatement, ReportInput, render};
+use crate::second_order::{How, SecondOrder};
 use crate::statement::{Odometer, Statement, scientific};
 use crate::summary::{Times, learnt_nothing};
 use crate::trace::Recorder;
@@ -37,6 +38,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) certificate: &'a Certificate,
     /// Of a saddle problem.
     pub(crate) objective: Option<&'a Trained>,
+    pub(crate) second_order: Option<&'a SecondOrder>,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
     pub(crate) by_group: Option<&'a ByGroup>,
@@ -118,7 +120,11 @@ impl Outputs<'_> {
             solver: &chosen.solver.to_string(),
             solver_reason: chosen.picked.map(|reason| reason.to_string()),
             loss: &self.fit.to_string(),
-            plan: rows(&chosen.plan.items(), &["accountant"]),
+            plan: {
+                let how = chosen.how.iter().flat_map(How::rows);
+                how.chain(rows(&chosen.plan.items(), &["accountant"]))
+                    .collect()
+            },
             public_facts: self.public_facts(),
             privacy: PrivacyStatement {
                 epsilon: statement.epsilon,
@@ -139,7 +145,10 @@ impl Outputs<'_> {
             planned_bound: chosen.plan.bound(),
             trivial_bound: chosen.trivial_bound(),
             certificate: self.certificate,
-            certified: self.objective.and_then(Trained::certified),
+            certified: self.objective.and_then(Trained::certified).or_else(|| {
+                let words = self.second_order.and_then(SecondOrder::words);
+                words.map(str::to_owned)
+            }),
             by_group: self.by_group,
             learnt_nothing: outcome
                 .returned_start()

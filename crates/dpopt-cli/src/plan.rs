@@ -18,6 +18,7 @@ use crate::loss::{LinkArgs, LossName};
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
 use crate::population::{self, Compared};
+use crate::second_order::How;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
@@ -62,7 +63,7 @@ pub(crate) struct PlanArgs {
     /// --loss, auto, the goldstein solvers and those without a bound plan for any loss with kinks
     #[arg(long, value_name = "L1", value_parser = args::positive, allow_hyphen_values = true)]
     smoothness: Option<f64>,
-    /// Bound on F(0) - min F
+    /// Bound on F - min F where runs start: at 0, or at a factor of norm one over --row-norm
     #[arg(long, value_name = "F0", value_parser = args::positive, allow_hyphen_values = true)]
     initial_gap: Option<f64>,
     /// The loss with these three constants is convex for every record
@@ -108,6 +109,9 @@ struct Json<'a> {
     event: &'a Event,
     #[serde(skip_serializing_if = "Option::is_none")]
     population: Option<Compared>,
+    /// Of `sosp`: what was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    how: Option<&'a How>,
     plan: &'a dyn Plan,
 }
 
@@ -258,6 +262,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         passes: chosen.plan.gradients() / facts.records as f64,
         event: spend.event(),
         population,
+        how: chosen.how.as_ref(),
         plan: &*chosen.plan,
     };
     for warning in chosen.warnings() {
@@ -333,6 +338,9 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
         ),
     );
     line("releases", plan.event.to_string());
+    for (name, value) in plan.how.iter().flat_map(|how| how.rows()) {
+        line(&name, value);
+    }
     let shown_above = ["steps", "accountant"];
     for (name, value) in rows(&plan.plan.items(), &shown_above) {
         line(&name, value);

@@ -22,6 +22,7 @@ use crate::loss::LossName;
 use crate::model::{Model, Trained};
 use crate::order;
 use crate::population::{Claimed, Population};
+use crate::second_order::SecondOrder;
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
 
 /// The parts of a summary.
@@ -38,6 +39,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<TestMetrics>,
     pub(crate) objective: Option<&'a Trained>,
+    pub(crate) second_order: Option<&'a SecondOrder>,
     pub(crate) by_group: Option<&'a ByGroup>,
     /// None where times may not be shown.
     pub(crate) times: Option<Times>,
@@ -136,6 +138,9 @@ struct Json<'a> {
     certificate: Option<&'a Certified>,
     #[serde(skip_serializing_if = "Option::is_none")]
     no_certificate_because: Option<String>,
+    /// Of solvers of second order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second_order: Option<&'a SecondOrder>,
     /// What the bound says of the population, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     population: Option<Population>,
@@ -197,6 +202,7 @@ impl Summary<'_> {
             no_bound_because: bound.err().map(|why| why.to_string()),
             certificate: self.certificate.as_ref().ok(),
             no_certificate_because: self.certificate.as_ref().err().map(ToString::to_string),
+            second_order: self.second_order,
             population: self
                 .population
                 .as_ref()
@@ -275,6 +281,9 @@ impl Summary<'_> {
             self.chosen.solver,
             self.chosen.reason()
         )?;
+        if let Some(how) = &self.chosen.how {
+            paragraph(out, &how.words())?;
+        }
         let stop = match self.outcome.stop {
             Stop::Completed => "",
             Stop::ByObserver => ", stopped by Ctrl-C",
@@ -327,6 +336,9 @@ impl Summary<'_> {
                 _ => Ok(()),
             })?,
             Err(why) => writeln!(out, "Bound      {why}")?,
+        }
+        if let Some(words) = self.second_order.and_then(SecondOrder::words) {
+            paragraph(out, words)?;
         }
         if let Ok(certified) = self.certificate {
             writeln!(out, "Certificate {}", certified.words())?;

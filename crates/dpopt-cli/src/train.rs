@@ -39,13 +39,14 @@ use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::loss::{LinkArgs, LossName};
 use crate::model::{Model, Trained};
 use crate::no_bound::NoBound;
-use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready};
+use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready, Uncertified};
 use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
 use crate::population::PopulationArgs;
 use crate::progress::Progress;
 use crate::rescue::Rescue;
+use crate::second_order::SecondOrder;
 use crate::source::Source;
 use crate::statement::Statement;
 use crate::summary::{Summary, Times};
@@ -194,7 +195,7 @@ struct Finished {
     /// Of a saddle problem.
     dual: Option<Dual>,
     /// Of a saddle problem, where one was wanted.
-    certified: Option<Result<Certified, String>>,
+    certified: Option<Result<Certified, Uncertified>>,
     guarantee: Guarantee,
     /// All that was released, before the run too.
     spent: Event,
@@ -274,6 +275,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         .objective
         .wanted(groups.as_ref(), &source.schema, args.solver)?;
     let mut max_steps = None;
+    if wanted.is_none() {
+        args.how.check(args.solver, fit.link.is_some())?;
+    }
     if let Some(wanted) = &wanted {
         args.check_saddle(wanted)?;
         // Before shares are released.
@@ -473,6 +477,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         whole,
         source.schema.is_draft(),
     );
+    let uncertified = finished.certified.as_ref();
+    let uncertified = uncertified.and_then(|found| found.as_ref().err());
     let trained = ready
         .as_ref()
         .zip(finished.dual.as_ref())
@@ -481,8 +487,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             dual: dual.values.clone(),
             shares_released: ready.released,
             certificate: finished.certified.clone().and_then(Result::ok),
-            no_certificate_because: finished.certified.clone().and_then(Result::err),
+            no_certificate_because: uncertified.map(|of| of.why.clone()),
         });
+    let second_order = SecondOrder::of(&chosen, outcome);
     let model = Model::new(
         chosen.solver,
         (fit, trained.clone()),
@@ -490,13 +497,18 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         source.schema.clone(),
         data.order(),
         &outcome.point,
-    );
+    )
+    .with_second_order(second_order.clone());
     let mut troubles = Vec::new();
+    if let Some(of) = uncertified.filter(|of| of.broke_off) {
+        troubles.push(CliError::Uncertified(of.why.clone()));
+    }
+    let before_model = troubles.len();
     if let Some(out) = &mut out {
         let put = json_text(&model).and_then(|text| out.put(MODEL, &text));
         troubles.extend(put.err());
     }
-    let homeless = out.is_none() || !troubles.is_empty();
+    let homeless = out.is_none() || troubles.len() > before_model;
     let evaluated = test
         .as_ref()
         .map(|test| evaluate(test, &outcome.point, &fit, source.schema.label()));
@@ -528,6 +540,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             record: &finished.record,
             certificate: &finished.certificate,
             objective: trained.as_ref(),
+            second_order: second_order.as_ref(),
             statement: &statement,
             metrics,
             by_group: by_group.as_ref(),
@@ -549,6 +562,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         statement: &statement,
         metrics,
         objective: trained.as_ref(),
+        second_order: second_order.as_ref(),
         by_group: by_group.as_ref(),
         times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
         out: out.as_ref().map(OutDir::path),

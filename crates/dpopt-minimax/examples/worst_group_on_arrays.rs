@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         delta: Delta::new(1e-6)?,
     };
     let certificate =
-        ScoredCertificatePlan::new(&budget, Adjacency::ReplaceOne, (0.1, 0.05), true)?;
+        ScoredCertificatePlan::new(&budget, Adjacency::ReplaceOne, (0.1, 0.05), None)?;
     let facts = SaddleFacts::scored(
         u64::from(RECORDS),
         Adjacency::ReplaceOne,
@@ -69,8 +69,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (found, curator) = certificate.release(&objective, &data, at, means.into_curator(), one)?;
     if let Some(found) = found {
         println!(
-            "gradient norm of the worst weighted loss at most {:.3} (at most {:.3} anyway)",
-            found.gradient, found.gradient_anyway
+            "gradient norm of the worst weighted loss at most {:.3} (at most {:.3} by the shares alone)",
+            found.gradient, found.gradient_by_shares_alone
         );
     }
     println!("{}", curator.guarantee(budget.delta)?.epsilon());

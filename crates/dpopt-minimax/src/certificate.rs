@@ -87,7 +87,9 @@ impl std::fmt::Display for OnlyFirstOrder {
             Self::DomainMayBind => {
                 "the best y may touch the boundary of its domain, where the largest value may have no second derivative"
             }
-            Self::NoHessian => "no Hessian was to be released",
+            Self::NoHessian => {
+                "no Hessian was to be released: none is above 1,024 coordinates, nor without bounds on it"
+            }
             Self::NotEvaluated => "the released matrix could not be evaluated",
             Self::Convex => {
                 "the objective is convex in the weights, and so is its largest value: no eigenvalue of its Hessian is below zero"

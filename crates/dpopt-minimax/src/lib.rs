@@ -47,6 +47,6 @@ pub use registry::{SOLVERS, solver};
 pub use rgda::{RGDA, RgdaPlan, SAMPLED_RGDA};
 pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};
 pub use sgda::{SGDA, SgdaPlan};
-pub use shares::{NoShares, SharesPlan, SharesReleaseError};
+pub use shares::{NoShares, SharesPlan, SharesReleaseError, sampled_excess};
 pub use solver::{SaddleLimits, SaddlePlanned, SaddlePlanner, SaddleSolver};
 pub use spider_gda::{SPIDER_GDA, SpiderGdaPlan};

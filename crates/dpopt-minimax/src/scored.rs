@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use dpopt_linalg::norm;
+use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_oracle::{
     At, Batch, BlockClips, Blocks, Joint, Level, Linear, Number, Oracle, PrivateData, PrivateMean,
     Schedule, ScoreSaddle, Scored,
@@ -44,14 +45,16 @@ pub struct ScoredCertificatePlan {
 pub struct ScoredCertificate {
     /// ||grad Phi(x)|| is at most that.
     pub gradient: f64,
-    /// No gradient of Phi at x is longer than that, whatever the records are.
-    pub gradient_anyway: f64,
+    /// No gradient of Phi at x is longer than that, whatever records they are of which no cell exceeds the `excess`.
+    pub gradient_by_shares_alone: f64,
     /// ||y - y*(x)|| is at most that.
     pub distance: f64,
     /// The Hessian of Phi at x has no eigenvalue below that, or why nothing is known of it.
     pub curvature: Result<f64, OnlyFirstOrder>,
-    /// The same whatever the records are.
-    pub curvature_anyway: f64,
+    /// The same, by the `excess` alone.
+    pub curvature_by_shares_alone: f64,
+    /// All of this is for records of which no cell has more than so many times its stated share.
+    pub excess: f64,
     /// The released norm of grad_x, and its deviation.
     pub norm: (f64, f64),
     /// That of grad_y.
@@ -68,8 +71,8 @@ pub struct CertificateFailed {
     /// Why.
     #[source]
     pub why: RunError,
-    /// The curator, whose guarantee stands; none where the records refused it.
-    pub curator: Option<Box<Curator>>,
+    /// The curator, whose guarantee stands.
+    pub curator: Box<Curator>,
 }
 
 impl std::fmt::Debug for CertificateFailed {
@@ -82,10 +85,9 @@ impl CertificateFailed {
     fn with(mut curator: Curator, why: impl Into<RunError>) -> Self {
         // The first error is the one to tell.
         drop(curator.settle());
-        let curator = Some(Box::new(curator));
         Self {
             why: why.into(),
-            curator,
+            curator: Box::new(curator),
         }
     }
 }
@@ -114,8 +116,9 @@ pub enum CertifyError {
 }
 
 impl ScoredCertificatePlan {
-    /// A certificate for this share of mu^2, which is false with probability at most `failure`. Half of it is the Hessian's, where the
-    /// objective is not convex in x (and none is released).
+    /// A certificate for this share of mu^2, which is false with probability at most `failure`. Half of it is the Hessian's, of that many
+    /// `coordinates` of x and y together. Of none (`None`: the objective is convex in x, and none is needed) and of more than
+    /// [`MAX_PRIVATE_HESSIAN_DIM`] no Hessian is released, and all of it is the norms'.
     ///
     /// # Errors
     /// [`CertifyError`]. Under add-remove the mean would be over a declared number of records, and under zero-out these objectives are
@@ -124,7 +127,7 @@ impl ScoredCertificatePlan {
         budget: &Budget,
         adjacency: Adjacency,
         (share, failure): (f64, f64),
-        convex: bool,
+        coordinates: Option<usize>,
     ) -> Result<Self, CertifyError> {
         if !(share > 0.0 && share < 1.0) {
             return Err(CertifyError::Share { share });
@@ -135,14 +138,15 @@ impl ScoredCertificatePlan {
         }
         let mu = budget.mu()?.get();
         let cost = share * mu * mu;
-        let of_hessian = if convex { 0.0 } else { HESSIAN_SHARE * cost };
+        let fits = coordinates.is_some_and(|all| all <= MAX_PRIVATE_HESSIAN_DIM);
+        let of_hessian = if fits { HESSIAN_SHARE * cost } else { 0.0 };
         let multiplier = |cost: f64| {
             NoiseMultiplier::new(cost.powf(-0.5)).map_err(|error| PlanError::from(error).into())
         };
         let rest = Mu::new(mu * (1.0 - share).sqrt()).map_err(PlanError::from)?;
         // Rounded down by more than the accountant rounds up.
         let epsilon = gdp::epsilon(rest, budget.delta) * (1.0 - 1e-9);
-        let hessian = (!convex).then(|| multiplier(of_hessian));
+        let hessian = fits.then(|| multiplier(of_hessian));
         Ok(Self {
             norms: multiplier(0.5 * (cost - of_hessian))?,
             hessian: hessian.transpose().map_err(|error: CertifyError| error)?,
@@ -257,10 +261,11 @@ impl ScoredCertificatePlan {
         Ok((
             Some(ScoredCertificate {
                 gradient,
-                gradient_anyway: mean.lipschitz,
+                gradient_by_shares_alone: mean.lipschitz,
                 distance,
                 curvature: found,
-                curvature_anyway: 0.0 - mean.concavity,
+                curvature_by_shares_alone: 0.0 - mean.concavity,
+                excess,
                 norm: (first.number, first.noise_std),
                 norm_of_y: (second.number / apart.1, second.noise_std / apart.1),
                 failure: self.failure,
@@ -324,11 +329,8 @@ impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
             };
             return Err(CertificateFailed::with(curator, why));
         };
-        let means = PrivateMean::new(self.data, joint, curator);
-        let means = means.map_err(|error| CertificateFailed {
-            why: error.into(),
-            curator: None,
-        })?;
+        let means = PrivateMean::new_or_back(self.data, joint, curator);
+        let means = means.map_err(|(error, back)| CertificateFailed::with(*back, error))?;
         let means = means.with_hessians().with_threads(self.threads);
         Ok((means, blocks.join(self.x, self.y)))
     }

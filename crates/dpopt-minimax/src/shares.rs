@@ -81,7 +81,8 @@ impl SharesPlan {
         Spend::Fixed(Event::gaussian(self.noise_multiplier))
     }
 
-    /// No cell has more than so many times its released share of the records, with probability 1 - `failure` over the noise.
+    /// No cell with a share has more than so many times its released share of the records, and so no union of cells that all have one,
+    /// with probability 1 - `failure` over the noise.
     ///
     /// # Formula
     /// With c_k the released counts over n, t their deviation and q the upper normal quantile at failure/(2 cells), all |c_k - n_k/n| <= q t at
@@ -137,6 +138,46 @@ impl SharesPlan {
             }
         }
     }
+}
+
+/// No cell of so many independent draws has more than so many times its share, with probability 1 - `failure` over the draws, where the
+/// shares are those of what is drawn from. For shares that come from outside the records: the records' own are others.
+///
+/// # Formula
+/// With s a share of `cells` and a >= s, more than n a of n draws are of its cell with probability at most e^(-n KL(a, s)), KL(a, s) = a ln(a/s) +
+/// (1 - a) ln((1 - a)/(1 - s)); a is the least one at which that is `failure`/cells, at most 1, and the result the largest a/s.
+///
+/// # Source
+/// Chernoff's bound (Hoeffding 1963, theorem 1).
+#[must_use]
+pub fn sampled_excess(shares: &CellShares, records: u64, failure: f64) -> f64 {
+    let cells = shares.cells().count() as f64;
+    let needed = (cells / failure).ln() / records as f64;
+    let of_cell = |share: f64| {
+        let unlikely = |a: f64| {
+            let rest = if a < 1.0 {
+                (1.0 - a) * ((share - a) / (1.0 - share)).ln_1p()
+            } else {
+                0.0
+            };
+            a * ((a - share) / share).ln_1p() + rest >= needed
+        };
+        let (mut low, mut high) = (share, 1.0);
+        for _ in 0..100 {
+            let middle = 0.5 * (low + high);
+            if unlikely(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        // Above the rounding of the exponent.
+        (high * (1.0 + 1e-9)).min(1.0) / share
+    };
+    shares
+        .cells()
+        .map(|(_, share)| of_cell(share))
+        .fold(1.0, f64::max)
 }
 
 /// The one release.

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use dpopt_linalg::{Design, distance, norm, symmetric_spectrum};
 use dpopt_minimax::{
     Budget, CertifyError, OnlyFirstOrder, ScoredCertificate, ScoredCertificatePlan, SharesPlan,
+    sampled_excess,
 };
 use dpopt_oracle::{
     AucSaddle, BlockClips, Cell, CellShares, EqualOpportunity, Examples, GroupDro, PrivateData,
@@ -133,7 +134,8 @@ fn holds<S: ScoreSaddle + Clone>(objective: &S, x: &[f64], m: f64, convex: bool)
     let (best, slope, least) = truth(objective, x, m);
     let data = data(Adjacency::ReplaceOne);
     let cost = (0.5, FAILURE);
-    let plan = ScoredCertificatePlan::new(&budget(4.0), Adjacency::ReplaceOne, cost, convex);
+    let coordinates = (!convex).then_some(x.len() + best.len());
+    let plan = ScoredCertificatePlan::new(&budget(4.0), Adjacency::ReplaceOne, cost, coordinates);
     let plan = plan.unwrap();
     let mut y = best.clone();
     // Off its best place, and inside.
@@ -157,7 +159,10 @@ fn holds<S: ScoreSaddle + Clone>(objective: &S, x: &[f64], m: f64, convex: bool)
         let near = distance(&y, &best) <= found.distance;
         wrong += u32::from(!(slope <= found.gradient && near && of_curvature));
         bare += u32::from(slope > found.norm.0);
-        assert!(slope <= found.gradient_anyway && least >= found.curvature_anyway - 1e-12);
+        assert!(
+            slope <= found.gradient_by_shares_alone
+                && least >= found.curvature_by_shares_alone - 1e-12
+        );
     }
     // At p the chance of more is below 1e-9.
     assert!(
@@ -197,27 +202,78 @@ fn certificates_of_group_dro_hold_and_are_of_first_order() {
 /// Half of the cost for the Hessian, the rest for two norms, and all of it together is the share.
 #[test]
 fn a_certificate_costs_its_share() {
-    let plan = |adjacency, share, convex| {
-        ScoredCertificatePlan::new(&budget(1.0), adjacency, (share, 0.05), convex)
+    let plan = |adjacency, share, coordinates| {
+        ScoredCertificatePlan::new(&budget(1.0), adjacency, (share, 0.05), coordinates)
     };
     let mu = budget(1.0).mu().unwrap().get();
-    for convex in [false, true] {
-        let plan = plan(Adjacency::ReplaceOne, 0.1, convex).unwrap();
+    // None where it is convex, and none above the limit.
+    for (coordinates, first_order) in [(Some(1024), false), (Some(1025), true), (None, true)] {
+        let plan = plan(Adjacency::ReplaceOne, 0.1, coordinates).unwrap();
         let cost = 2.0 * plan.norms.get().powi(-2);
         let cost = cost + plan.hessian.map_or(0.0, |z| z.get().powi(-2));
         assert!((cost / (0.1 * mu * mu) - 1.0).abs() < 1e-9);
         let rest = plan.rest.mu().unwrap().get();
         assert!((rest * rest / (0.9 * mu * mu) - 1.0).abs() < 1e-5);
-        assert_eq!(plan.hessian.is_none(), convex);
+        assert_eq!(plan.hessian.is_none(), first_order);
     }
     for share in [0.0, 1.0, f64::NAN] {
-        let refused = plan(Adjacency::ReplaceOne, share, false);
+        let refused = plan(Adjacency::ReplaceOne, share, Some(9));
         assert!(matches!(refused, Err(CertifyError::Share { .. })));
     }
     for adjacency in [Adjacency::AddRemove, Adjacency::ZeroOut] {
-        let refused = plan(adjacency, 0.1, false);
+        let refused = plan(adjacency, 0.1, Some(9));
         assert!(matches!(refused, Err(CertifyError::DeclaredSize { .. })));
     }
+}
+
+/// A certificate that the records refuse gives the curator back, whose guarantee stands.
+#[test]
+fn a_refused_certificate_leaves_the_curator() {
+    let objective = GroupDro::new(&cells().1, true, 2.0).unwrap();
+    let cost = (0.5, FAILURE);
+    let plan = ScoredCertificatePlan::new(&budget(4.0), Adjacency::ReplaceOne, cost, None).unwrap();
+    let data = data(Adjacency::ReplaceOne);
+    let y = objective.domain().middle();
+    let at = (&[0.1, 0.2, 0.3][..], &y[..], 1.0);
+    let curator = Curator::simulated(Adjacency::AddRemove, 1);
+    let one = NonZeroUsize::MIN;
+    let Err(failed) = plan.release(&objective, &data, at, curator, one) else {
+        panic!("released");
+    };
+    assert!(failed.to_string().contains("add-remove"), "{failed}");
+    assert_eq!(failed.curator.adjacency(), Adjacency::AddRemove);
+}
+
+/// Binomial tails, added up term by term: above the excess they are rarer than was stated, and a third of the way there they are not.
+#[test]
+fn draws_exceed_their_shares_as_rarely_as_stated() {
+    for (n, share, failure) in [
+        (400u64, 0.12, 0.01),
+        (10_000, 0.5, 0.01),
+        (2_000, 0.003, 0.1),
+    ] {
+        let shares = CellShares::new(vec![[Some(share), Some(1.0 - share)]]).unwrap();
+        let excess = sampled_excess(&shares, n, failure);
+        let tail = |share: f64, excess: f64| -> f64 {
+            let mut ln = n as f64 * (1.0 - share).ln();
+            let mut sum = 0.0;
+            for k in 0..=n {
+                if k as f64 > n as f64 * share * excess {
+                    sum += ln.exp();
+                }
+                let (left, next) = ((n - k) as f64, (k + 1) as f64);
+                ln += (left / next).ln() + (share / (1.0 - share)).ln();
+            }
+            sum
+        };
+        let both = |excess: f64| tail(share, excess) + tail(1.0 - share, excess);
+        assert!(both(excess) <= failure, "{n} {share}: {}", both(excess));
+        let nearer = both(1.0 + (excess - 1.0) / 3.0);
+        assert!(nearer > failure, "{n} {share}: {nearer}");
+    }
+    // No cell can have more than all.
+    let shares = CellShares::new(vec![[Some(0.5), Some(0.5)]]).unwrap();
+    assert!((sampled_excess(&shares, 1, 0.01) - 2.0).abs() < 1e-6);
 }
 
 /// Shares that are the counts plus noise: the true share is no larger than the excess times what was released, in all but p of runs.

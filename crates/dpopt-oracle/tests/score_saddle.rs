@@ -426,6 +426,25 @@ fn objectives_without_two_groups_are_refused() {
         AucSaddle::new(&negatives),
         Err(SharesError::TooFew { .. })
     ));
+    // Records of a cell that was not seen are of a class all the same: here 0.08 positives, of which 0.04 are seen.
+    let seen = |counts: &[f64]| CellShares::released(counts, 0.041).unwrap();
+    let unseen = seen(&[0.46, 0.042, 0.458, 0.04]);
+    assert_eq!(
+        unseen.unknown(),
+        Some(Cell {
+            positive: true,
+            group: 1
+        })
+    );
+    assert_eq!(
+        AucSaddle::new(&unseen),
+        Err(SharesError::Unknown {
+            group: 1,
+            class: "positive"
+        })
+    );
+    assert!(AucSaddle::new(&seen(&[0.46, 0.042, 0.458, 0.05])).is_ok());
+    assert!(AucSaddle::new(&seen(&[0.92, 0.08])).is_ok());
     for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(
             GroupDro::new(&one, true, weight),

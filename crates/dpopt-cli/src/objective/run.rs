@@ -6,7 +6,7 @@ use dpopt::nonconvex::{Observer, Outcome, Plan, Run, RunError, Stop};
 use dpopt::oracle::{Cell, Joint, PrivateData, PrivateMean, SaddleLoss, ScoreSaddle, Scored};
 use dpopt::privacy::Curator;
 
-use super::{Built, CERTIFICATE_FAILS, Dual, Ready, Trained};
+use super::{Built, CERTIFICATE_FAILS, Dual, Ready, Trained, Uncertified};
 use crate::certified::Certified;
 
 impl Ready {
@@ -38,20 +38,26 @@ impl Ready {
         let mut certificate = None;
         if let Some((plan, excess)) = self.certify {
             let found = if outcome.stop == Stop::ByObserver {
-                Err("the run was stopped, and its result was not certified".to_owned())
+                Err(Uncertified::told(
+                    "the run was stopped, and its result was not certified",
+                ))
             } else {
                 let at = (&x[..], &dual.values[..], excess);
                 match plan.release(loss.objective(), data, at, curator, threads) {
                     Ok((found, back)) => {
                         curator = back;
-                        found.ok_or_else(|| "the result is too far away for products".to_owned())
+                        found.ok_or_else(|| {
+                            Uncertified::told("the result is too far away for products")
+                        })
                     }
                     Err(failed) => {
-                        let Some(back) = failed.curator else {
-                            return Err(failed.why);
-                        };
-                        curator = *back;
-                        Err(failed.why.to_string())
+                        // The run is paid for and its result is true, whatever became of the certificate.
+                        curator = *failed.curator;
+                        let why = failed.why.to_string();
+                        Err(Uncertified {
+                            why,
+                            broke_off: true,
+                        })
                     }
                 }
             };

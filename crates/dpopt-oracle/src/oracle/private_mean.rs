@@ -80,12 +80,27 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         loss: L,
         curator: Curator,
     ) -> Result<Self, EstimatorError> {
-        data.check_curator(&curator)?;
+        Self::new_or_back(data, loss, curator).map_err(|(error, _)| error)
+    }
+
+    /// As [`PrivateMean::new`], and gives the curator back where it refuses: for one that has released before, whose guarantee stands.
+    ///
+    /// # Errors
+    /// Those of [`PrivateMean::new`], with the curator.
+    pub fn new_or_back(
+        data: &'a PrivateData<L::Records>,
+        loss: L,
+        curator: Curator,
+    ) -> Result<Self, (EstimatorError, Box<Curator>)> {
+        if let Err(error) = data.check_curator(&curator) {
+            return Err((error.into(), Box::new(curator)));
+        }
         if curator.adjacency() != data.adjacency() {
-            return Err(EstimatorError::AdjacencyMismatch {
+            let error = EstimatorError::AdjacencyMismatch {
                 curator: curator.adjacency(),
                 data: data.adjacency(),
-            });
+            };
+            return Err((error, Box::new(curator)));
         }
         let constants = loss.constants_on(data.records());
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;

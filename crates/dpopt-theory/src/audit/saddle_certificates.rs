@@ -84,8 +84,9 @@ fn scored<S: ScoreSaddle + Clone + Send + 'static>(
     objective: S,
 ) -> Result<(), CheckError> {
     let adjacency = Adjacency::ReplaceOne;
-    let convex = objective.convex_in_x();
-    let plan = ScoredCertificatePlan::new(&budget(8.0)?, adjacency, (0.5, 0.05), convex)?;
+    let all = DIM + objective.extra() + objective.domain().dim();
+    let coordinates = (!objective.convex_in_x()).then_some(all);
+    let plan = ScoredCertificatePlan::new(&budget(8.0)?, adjacency, (0.5, 0.05), coordinates)?;
     let x = vec![0.3; DIM + objective.extra()];
     let mut y = objective.domain().middle();
     y.iter_mut().for_each(|y| *y += 0.01);

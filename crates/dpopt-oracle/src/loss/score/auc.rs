@@ -36,15 +36,27 @@ pub struct AucSaddle {
 }
 
 impl AucSaddle {
-    /// With the public share of positives.
+    /// With the public share of positives. Each record is of a class, those of a cell without a share too, and no cell may be left out of
+    /// the share of its class: shares of several groups are added up where they are stated, and refused where they are released and one
+    /// was not seen above the noise.
     ///
     /// # Errors
-    /// [`SharesError::TooFew`] where one class has no share.
+    /// [`SharesError::TooFew`] where one class has no share, [`SharesError::Unknown`] where a cell has none and the others do not add up to 1
+    /// to the last digits.
     pub fn new(shares: &CellShares) -> Result<Self, SharesError> {
         let positive = shares.positive();
         if !(positive > 0.0 && positive < 1.0) {
             let (cells, what) = (1, "classes");
             return Err(SharesError::TooFew { cells, what });
+        }
+        if let Some(cell) = shares.unknown().filter(|_| !shares.exact()) {
+            let class = if cell.positive {
+                "positive"
+            } else {
+                "negative"
+            };
+            let group = cell.group;
+            return Err(SharesError::Unknown { group, class });
         }
         Ok(Self { positive })
     }

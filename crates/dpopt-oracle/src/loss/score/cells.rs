@@ -91,6 +91,17 @@ pub enum SharesError {
         /// Of what.
         what: &'static str,
     },
+    /// A cell that counts, and whose share nobody knows.
+    #[error(
+        "the share of group {group} ({class}) is unknown, and its records are of a class whose share is needed: take shares of the two \
+         classes alone"
+    )]
+    Unknown {
+        /// The group, from 0.
+        group: usize,
+        /// Positive or negative.
+        class: &'static str,
+    },
     /// A number of the objective.
     #[error("{name} must be a positive finite number, got {value}")]
     Number {
@@ -190,6 +201,16 @@ impl CellShares {
     pub fn of(&self, cell: Cell) -> Option<f64> {
         let pair = self.shares.get(cell.group)?;
         pair[usize::from(cell.positive)]
+    }
+
+    /// The first cell without a share.
+    #[must_use]
+    pub fn unknown(&self) -> Option<Cell> {
+        let pairs = self.shares.iter().enumerate();
+        let mut all =
+            pairs.flat_map(|(group, pair)| [(false, group), (true, group)].into_iter().zip(pair));
+        let ((positive, group), _) = all.find(|(_, share)| share.is_none())?;
+        Some(Cell { positive, group })
     }
 
     /// All cells with a share, by group.
