@@ -37,7 +37,7 @@ pub static RGDA_ANYTIME: SaddleSolver = SaddleSolver {
     }),
 };
 
-/// From one level to the next. A choice of the notes on the paper, 9.7.
+/// From one level to the next. A choice.
 const FINER: f64 = 0.7;
 /// The squared mu of the walk is so far used when a certificate is made on the way. A choice.
 const ON_THE_WAY: [f64; 3] = [0.05, 0.2, 0.5];

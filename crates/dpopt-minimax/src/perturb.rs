@@ -1,6 +1,6 @@
 //! `perturb-and-watch`: descent-ascent that perturbs where its estimate is short, and watches whether that moves it.
 //!
-//! Xu et al. (arXiv 2602.01339), Algorithm 2 with the thresholds of the notes, 2.5: for losses without second derivatives. See
+//! Xu et al. (arXiv 2602.01339), Algorithm 2 with other thresholds: for losses without second derivatives. See
 //! `docs/theory/perturbed.md`.
 
 use dpopt_linalg::norm;
@@ -41,7 +41,7 @@ pub static PERTURB_AND_WATCH: SaddleSolver = SaddleSolver {
 const DECREASE: f64 = 0.05;
 /// r over eta_H a.
 const RADIUS: f64 = 1.0 / 32.0;
-/// 100 of iota = ln(100 sqrt d1): tuned (2.5 of the notes).
+/// 100 of iota = ln(100 sqrt d1): tuned.
 const SPREAD: f64 = 100.0;
 /// alpha_H over L_Phi where rho_Phi is not known. A choice.
 const UNKNOWN: f64 = 0.1;

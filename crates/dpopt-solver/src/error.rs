@@ -493,6 +493,16 @@ impl PlanError {
         }
     }
 
+    /// Refuses targets that are not positive, or that every point meets: a gradient not below L0, a curvature not below `curved`, which no
+    /// Hessian exceeds.
+    ///
+    /// # Errors
+    /// As [`PlanError::target`].
+    pub fn targets(of: &SecondOrderTargets, lipschitz: f64, curved: f64) -> Result<(), Self> {
+        Self::target("the gradient that is asked for", of.gradient, lipschitz)?;
+        Self::target("the curvature that is asked for", of.curvature, curved)
+    }
+
     /// Refuses an adjacency under which positions are not fixed. `slices`: of the plan for another, under which they are.
     ///
     /// # Errors

@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use crate::error::PlanError;
-
 /// What makes a point second-order stationary: two numbers, since a gradient and a curvature have different units.
 ///
 /// For a loss whose Hessian is rho-Lipschitz the literature's (alpha, sqrt(rho alpha)) is
@@ -33,16 +31,6 @@ impl SecondOrderTargets {
             gradient: alpha,
             curvature: (hessian_lipschitz * alpha).sqrt(),
         }
-    }
-
-    /// Refuses targets that are not positive, or that every point meets: a gradient not below L0, a curvature not below `curved`, which no
-    /// Hessian exceeds.
-    ///
-    /// # Errors
-    /// As [`PlanError::target`].
-    pub fn check(&self, lipschitz: f64, curved: f64) -> Result<(), PlanError> {
-        PlanError::target("the gradient that is asked for", self.gradient, lipschitz)?;
-        PlanError::target("the curvature that is asked for", self.curvature, curved)
     }
 }
 

@@ -163,7 +163,7 @@ fn closed_forms_and_constants() {
     is_what_it_says(&factors.unwrap(), 0.6, true);
 }
 
-/// 7.4 of the notes: F0 = 3.34, curvature -3/4 on the saddle, 5/4 in the minimum.
+/// F0 = 3.34, curvature -3/4 on the saddle, 5/4 in the minimum.
 #[test]
 fn the_cosine_saddle_of_the_notes() {
     let problem = CosineSaddle::new(10, 10).unwrap();
@@ -220,7 +220,7 @@ fn couplings_have_the_value_that_they_were_given() {
     }
 }
 
-/// Targets of the practical preset, with the L_Phi = 2.5 of the notes (the true one is 1.25).
+/// Targets of the practical preset, with L_Phi = 2.5 (the true one is 1.25).
 #[test]
 fn practical_targets() {
     let target = |x_dim, y_dim, records| {
@@ -438,7 +438,7 @@ impl SecondOrderMinimax for Alone {
     }
 }
 
-/// d2 = 0, K = 0: a second-order method of minimisation (9.10 of the notes), on an ordinary oracle.
+/// d2 = 0, K = 0: a second-order method of minimisation, on an ordinary oracle.
 #[test]
 fn without_y_it_minimises() {
     let problem = Alone(CubicSaddles::new(5, 1.0, vec![0.6, 0.3]).unwrap());

@@ -98,7 +98,7 @@ fn falsehoods(
 /// At a minimum, with y off by its own noise: 1,000 runs (fewer where matrices are large).
 #[test]
 fn certificates_at_minima_are_true_and_say_something() {
-    // 9.5 of the notes, with C_F = sqrt(d) L: 0.72, 1.07, 1.20, 1.245 for d = 10; 0.71, 1.10, 1.24 at 3e4, 1e5, 1e6 for 40; 0.71, 1.20 at 1e5, 1e6 for 160.
+    // Another program has, with C_F = sqrt(d) L: 0.72, 1.07, 1.20, 1.245 for d = 10; 0.71, 1.10, 1.24 at 3e4, 1e5, 1e6 for 40; 0.71, 1.20 at 1e5, 1e6 for 160.
     for (dim, records, trials, expected) in [
         (10, 10_000, 1000, 0.72),
         (10, 30_000, 1000, 1.07),

@@ -22,7 +22,7 @@ fn factorization(rank: usize) -> DualFactorization {
     DualFactorization::new(target, 3, rank, (0.8, 2.0, 1.5)).unwrap()
 }
 
-/// Curvatures of section 7 of the notes: -sigma_1/m at the origin, -sigma_2/m where the first singular pair is kept in rank 2,
+/// Curvatures -sigma_1/m at the origin, -sigma_2/m where the first singular pair is kept in rank 2,
 /// -(sigma_2 - sigma_1)/m = +0.5 for rank 1, of which the best point keeps the first, and -(sigma_1 - sigma_2)/m where it keeps the second.
 #[test]
 fn factorizations_have_the_saddles_of_the_notes() {
@@ -109,7 +109,7 @@ fn value_functions_are_as_far_off_as_they_say() {
     assert!(apart > 1e-3, "{apart}");
 }
 
-/// Matrix sensing as in section 8 of the notes: 400 measurements of a 20 x 20 matrix of rank 3, whose residuals y are for.
+/// Matrix sensing: 400 measurements of a 20 x 20 matrix of rank 3, whose residuals y are for.
 struct Sensing {
     /// Row-major, of entries of variance 1/400.
     measurements: Vec<Vec<f64>>,
@@ -187,7 +187,7 @@ impl Sensing {
     }
 }
 
-/// 8.4 of the notes, with the configuration of the paper: 400 normalised steps of 0.2 against an estimate that is made anew every ten steps
+/// With the configuration of the paper: 400 normalised steps of 0.2 against an estimate that is made anew every ten steps
 /// (noise of 0.1 in each coordinate) and then changed by five increments in each (of 0.41, the least that their epsilon asks for). A walk that
 /// hears the data ends above where it began, as one of the noise alone does (further up: the loss keeps the other from going as far): to do
 /// nothing is best. Descent without noise shows that there was something to learn.
@@ -232,7 +232,7 @@ fn the_experiment_of_the_paper_is_a_walk_of_noise() {
     assert!(deaf > nothing && hearing > nothing, "{found}");
 }
 
-/// 9.12 of the notes: at those sizes a plan is refused, with the numbers. (The constants are those of [`CosineSaddle`], which are kinder than the
+/// At those sizes a plan is refused, with the numbers. (The constants are those of [`CosineSaddle`], which are kinder than the
 /// experiment's, whose strong concavity is 1/n.)
 #[test]
 fn the_experiment_of_the_paper_has_no_plan() {

@@ -106,7 +106,7 @@ mod tests {
             assert!(of(PassEstimate::Prefix(kind)) < chain, "{kind}");
         }
         assert_eq!(of(PassEstimate::Prefix(PrefixKind::Independent)), chain);
-        // (ln N)/pi + 1.07, the notes' value.
+        // (ln N)/pi + 1.07.
         let toeplitz = of(PassEstimate::Prefix(PrefixKind::Toeplitz));
         let printed = 127f64.ln() / std::f64::consts::PI + 1.07;
         assert!(

@@ -12,7 +12,7 @@ use crate::tracker::Noise;
 const STEPS: f64 = 8.0;
 /// Share of the error for what y is behind.
 const LAG: f64 = 0.05;
-/// Factor on the error of y in the practical preset (2.5 and 9.2 of the notes on the paper: (4/3) e_y).
+/// Factor on the error of y in the practical preset: (4/3) e_y.
 const PRACTICAL_Y: f64 = 4.0 / 3.0;
 
 /// What an [`RgdaPlan`](super::RgdaPlan) does.

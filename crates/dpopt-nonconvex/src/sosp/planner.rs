@@ -320,7 +320,7 @@ fn most_curved(of: &Problem<'_>) -> f64 {
 
 /// The cheapest level for these targets, if the budget pays for it.
 fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospLevel, PlanError> {
-    targets.check(of.facts.lipschitz, most_curved(of))?;
+    PlanError::targets(&targets, of.facts.lipschitz, most_curved(of))?;
     match cheapest(of, targets) {
         Some(level) if level.cost <= mu * mu => Ok(level),
         found => {

@@ -45,6 +45,24 @@ fn the_table_of_solvers_is_the_registry() {
     assert_eq!(rows.count(), SOLVERS.len());
 }
 
+/// Those that need positions, and state a bound for the population.
+#[test]
+fn the_page_names_all_solvers_that_read_slices() {
+    let phrase = " read each record once, in slices";
+    let found = PAGE.lines().find_map(|line| line.split_once(phrase));
+    let (list, _) = found.expect("the section on the order of the records");
+    let mut named: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+    let population = |solver: &Solver| solver.bound.is_some_and(|(_, sense)| sense.of_population());
+    let mut known: Vec<&str> = SOLVERS
+        .iter()
+        .filter(|solver| solver.needs.positions && population(solver))
+        .map(|solver| solver.name)
+        .collect();
+    named.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(named, known);
+}
+
 #[test]
 fn pages_exist() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");

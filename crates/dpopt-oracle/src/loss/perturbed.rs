@@ -6,7 +6,7 @@ use super::glm::add_multiple;
 use super::saddle::{SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle};
 use crate::records::{Example, Examples};
 
-/// Logistic loss of a linear score under a shared shift of all rows, R3 of the notes on arXiv 2602.01339.
+/// Logistic loss of a linear score under a shared shift of all rows.
 ///
 /// # Formula
 /// f = ln(1 + e^(-b <w, x + y>)) - (c/2) norm(y)^2, b the sign of the label, norm(y) <= r.
@@ -88,8 +88,16 @@ impl SharedPerturbation {
 impl SaddleLoss for SharedPerturbation {
     type Records = Examples;
 
+    /// # Panics
+    /// When the rows don't have as many columns as the perturbation.
     fn x_dim(&self, records: &Examples) -> usize {
-        records.columns()
+        assert!(
+            records.columns() == self.columns,
+            "rows of {} columns for a perturbation of {}",
+            records.columns(),
+            self.columns
+        );
+        self.columns
     }
 
     fn domain(&self) -> Domain {
@@ -178,6 +186,13 @@ mod tests {
             }
             laws::second_derivatives(&joint, &records(), radius);
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "rows of 3 columns for a perturbation of 2")]
+    fn rows_of_other_columns_are_no_run_of_zeros() {
+        let loss = SharedPerturbation::new(2, 1.0, 0.8, 1.0).unwrap();
+        Joint::new(loss, 1.0).unwrap().dim(&records());
     }
 
     /// By hand at w = (1, 0), y = (1, 0), x = (0, 1): the score is 1, so l' = -1/(1 + e), l'' = e/(1 + e)^2.

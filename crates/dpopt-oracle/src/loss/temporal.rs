@@ -44,7 +44,7 @@ impl Transition {
     }
 }
 
-/// The mean squared projected Bellman error of V = tanh(<w, phi>) as a saddle problem, R4 of the notes on arXiv 2602.01339.
+/// The mean squared projected Bellman error of V = tanh(<w, phi>) as a saddle problem.
 ///
 /// # Formula
 /// With delta = reward + gamma V(phi') - V(phi), gamma < 1 the discount:
@@ -93,6 +93,11 @@ impl TemporalDifference {
         })
     }
 
+    /// Whether it is between states with these features. One that is not counts as nothing.
+    fn fits(&self, of: &Transition) -> bool {
+        of.from.len() == self.features && of.to.len() == self.features
+    }
+
     fn radius(&self) -> f64 {
         1.5 * (2.0 + self.discount) / self.weight
     }
@@ -138,12 +143,18 @@ impl SaddleLoss for TemporalDifference {
     }
 
     fn value(&self, of: &Transition, x: &[f64], y: &[f64]) -> f64 {
+        if !self.fits(of) {
+            return 0.0;
+        }
         let (delta, _) = self.error(of, x);
         let along = dot(y, &of.from);
         delta * along - 0.5 * (along * along + self.weight * dot(y, y))
     }
 
     fn gradient(&self, of: &Transition, x: &[f64], y: &[f64], out: (&mut [f64], &mut [f64])) {
+        if !self.fits(of) {
+            return;
+        }
         let (delta, [(next, _), (now, _)]) = self.error(of, x);
         let along = dot(y, &of.from);
         let pull = delta - along;
@@ -163,6 +174,9 @@ impl TwiceSaddle for TemporalDifference {
         direction: &[f64],
         out: &mut [f64],
     ) {
+        if !self.fits(of) {
+            return;
+        }
         let (_, [(next, next_bend), (now, now_bend)]) = self.error(of, x);
         let (dx, dy) = direction.split_at(x.len());
         let (of_x, of_y) = out.split_at_mut(x.len());
@@ -219,6 +233,13 @@ mod tests {
         let wild = Transition::new(vec![f64::NAN, 1.0], vec![3.0, 4.0], f64::INFINITY);
         assert_eq!((&wild.from[..], wild.reward), (&[0.0, 0.0][..], 1.0));
         assert!((wild.to[0] - 0.6).abs() < 1e-9 && norm(&wild.to) <= 1.0);
+        // Of other features than the problem's.
+        let other = Transition::new(vec![0.5], vec![0.5, 0.1], 1.0);
+        let (mut of_x, mut of_y, mut curved) = ([0.0], [0.0], [0.0; 2]);
+        assert_eq!(loss.value(&other, &[0.3], &[0.4]), 0.0);
+        loss.gradient(&other, &[0.3], &[0.4], (&mut of_x, &mut of_y));
+        loss.hessian_vector(&other, &[0.3], &[0.4], &[1.0, 1.0], &mut curved);
+        assert_eq!((of_x, of_y, curved), ([0.0], [0.0], [0.0; 2]));
         for (discount, weight) in [(1.0, 1.0), (-0.1, 1.0), (0.5, 0.0), (0.5, f64::NAN)] {
             assert!(TemporalDifference::new(1, discount, weight).is_err());
         }

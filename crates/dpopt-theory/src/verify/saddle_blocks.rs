@@ -106,7 +106,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
 
 /// The part of a/2 that errors have to reach in the mean square.
 const TIGHT: f64 = 0.4;
-/// The exponent in kappa of the notes, 9.2: the planner's slope on another family, P1 with its y bent.
+/// The exponent in kappa: the planner's slope on another family, [`CosineSaddle`](crate::CosineSaddle) with its y bent.
 const KAPPA: f64 = 0.42;
 
 impl Blockwise {

@@ -10,7 +10,7 @@ use crate::problem::{ProblemError, in_range, positive};
 /// sup of the norm of the second derivative of psi: (48/25)/sqrt 5.
 const BENT: f64 = 0.858_66;
 
-/// Problem P1 of the notes on arXiv 2602.01339: a cosine coupled with y_1, and a pseudo-Huber bowl coupled with the rest of y.
+/// A cosine coupled with y_1, and a pseudo-Huber bowl coupled with the rest of y.
 ///
 /// # Formula
 /// x = (x_1, u), y = (y_1, z) in a ball of radius R = 1.5 (b + beta + A)/m, psi(u) = u/sqrt(1 + |u|^2):

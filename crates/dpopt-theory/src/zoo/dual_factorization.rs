@@ -8,7 +8,7 @@ use super::quadratic_game::schur_least;
 use crate::minimax::{MinimaxProblem, SecondOrderMinimax};
 use crate::problem::{ProblemError, in_range, positive};
 
-/// Problem P2 of the notes on arXiv 2602.01339.
+/// A matrix in factored form, each of whose entries has a dual of its own.
 ///
 /// # Formula
 /// x = (U, V) with U of p x r and V of q x r, row-major and one after the other; y = Y of p x q, |Y|_F <= R:

@@ -7,7 +7,7 @@ use dpopt_oracle::SaddleConstants;
 use crate::minimax::{MinimaxProblem, SecondOrderMinimax};
 use crate::problem::{ProblemError, in_range, positive};
 
-/// Problem P3 of the notes on arXiv 2602.01339.
+/// A quadratic in x and y whose coordinates are coupled in pairs.
 ///
 /// # Formula
 /// F = (1/2) sum a_i x_i^2 + sum_j b_j x_j y_j - (1/2) sum m_j y_j^2, with y in a ball of radius R. Where y* = (b_j x_j/m_j) is inside of it,

@@ -7,7 +7,7 @@ use dpopt_oracle::SaddleConstants;
 use crate::minimax::{MinimaxProblem, SecondOrderMinimax};
 use crate::problem::{ProblemError, in_range, positive};
 
-/// Problem P4 of the notes on arXiv 2602.01339: the cosine of [`CosineSaddle`](crate::CosineSaddle) in each of d coordinates, from where all are at
+/// The cosine of [`CosineSaddle`](crate::CosineSaddle) in each of d coordinates, from where all are at
 /// their saddle.
 ///
 /// # Formula

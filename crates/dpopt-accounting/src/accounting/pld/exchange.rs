@@ -259,7 +259,7 @@ impl Pmf {
             values[i + 1] += lifted * mass;
         }
         let limit = MOST_POINTS;
-        let min_key = cells.first + whole as i64;
+        let min_key = cells.first.saturating_add(whole as i64);
         let infinity = (cells.above + cells.infinite) * factor;
         Self::new(min_key, values, infinity, h).map_err(|_| PldError::TooFine {
             cells: masses.len() as f64,
