@@ -1,10 +1,11 @@
 //! Plans of episodes against the inequalities of their page, added up term by term, and against a search of another kind.
 
-use dpopt_privacy::Adjacency;
+use dpopt_oracle::{Answer, AskError, FnOracle, Mean, Offers, OracleFacts};
+use dpopt_privacy::{Adjacency, Curator, Which};
 
 use crate::facts::PublicFacts;
 
-use super::{Episode, EpisodeTerms, planner};
+use super::{Episode, EpisodeEnd, EpisodeTerms, Radii, planner};
 
 /// J.
 const BLOCKS: [u64; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
@@ -201,5 +202,29 @@ fn lattices_hide_what_the_page_says_they_do() {
             };
             assert!(told(dim) && !told(10 * dim), "{over} {dim} {missed}");
         }
+    }
+}
+
+/// Products with no noise but that which is said, and one that is a little off: then nothing may be told. Zero without noise is fine.
+#[test]
+fn products_with_another_noise_than_planned_tell_nothing() {
+    let episode = Episode::cheapest(&terms(2.0, 3), 0.1).unwrap();
+    let planned = episode.product_noise();
+    let ran = |noise: f64, product: f64| {
+        let facts = OracleFacts::new(3, 1_000, Adjacency::ReplaceOne, Offers::HESSIAN_PRODUCTS);
+        let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        let mut oracle = FnOracle::new(facts, curator, |_, _| {
+            Ok(Answer::Mean(Mean::new(vec![product; 3], noise)))
+        });
+        episode.run(&mut oracle, &[0.0; 3], Which::All, (1e3, Radii::Realised))
+    };
+    for off in [1.0 + 2e-6, 1.0 - 2e-6, 0.0, f64::NAN] {
+        let Err(AskError::OtherNoise { planned: said, found }) = ran(planned * off, 1e-9) else {
+            panic!("{off}");
+        };
+        assert_eq!((said, found.to_bits()), (planned, (planned * off).to_bits()));
+    }
+    for (off, product) in [(1.0, 1e-9), (1.0 + 5e-7, 1e-9), (0.0, 0.0)] {
+        assert_eq!(ran(planned * off, product).unwrap().end, EpisodeEnd::Stayed);
     }
 }
