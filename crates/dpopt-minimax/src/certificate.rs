@@ -467,11 +467,26 @@ mod tests {
         let nothing = |_: &mut PrivateMean<'_, Glm>, _: &Slice| {};
         use AskError::NoSample as Of;
         let replace = Adjacency::ReplaceOne;
-        assert!(matches!(refused(replace, &all), Some(Of(NoSample::ReadBefore { .. }))));
-        assert!(matches!(refused(replace, &slice), Some(Of(NoSample::SliceRead { slice: 0 }))));
-        assert!(matches!(refused(Adjacency::ZeroOut, &nothing), Some(Of(NoSample::Adjacency { .. }))));
+        assert!(matches!(
+            refused(replace, &all),
+            Some(Of(NoSample::ReadBefore { .. }))
+        ));
+        assert!(matches!(
+            refused(replace, &slice),
+            Some(Of(NoSample::SliceRead { slice: 0 }))
+        ));
+        assert!(matches!(
+            refused(Adjacency::ZeroOut, &nothing),
+            Some(Of(NoSample::Adjacency { .. }))
+        ));
         // Then the noise of the certificate is not what was reserved.
-        assert!(matches!(refused(replace, &nothing), Some(AskError::Refused(_))));
-        assert!(matches!(refused(replace, &other), Some(AskError::Refused(_))));
+        assert!(matches!(
+            refused(replace, &nothing),
+            Some(AskError::Refused(_))
+        ));
+        assert!(matches!(
+            refused(replace, &other),
+            Some(AskError::Refused(_))
+        ));
     }
 }

@@ -51,9 +51,9 @@ pub use loss::{
     check_hessian_vector, check_row_averages,
 };
 pub use oracle::{
-    Answer, AveragedMeans, Books, Counts, DomainStamp, FnOracle, Mean, NoSample, Number, Offers, Oracle,
-    OracleFacts, Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question, SmoothedDraw,
-    SmoothedFields, SmoothedMeans, Smoothing,
+    Answer, AveragedMeans, Books, Counts, DomainStamp, FnOracle, Mean, NoSample, Number, Offers,
+    Oracle, OracleFacts, Pass, Period, PeriodTerms, PrivateMean, PrivateValues, Question,
+    SmoothedDraw, SmoothedFields, SmoothedMeans, Smoothing,
 };
 pub use passes::{OutputPerturbed, pass_influence};
 pub use positions::Positions;

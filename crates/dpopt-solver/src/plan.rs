@@ -15,7 +15,7 @@ use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
 use crate::second_order::SecondOrderTargets;
 use crate::terms::{Access, FreshReleases, Terms};
 use crate::unit::Unit;
-use crate::withheld::{Covers, within, withheld_of};
+use crate::withheld::{Covers, withheld_of, within};
 
 /// A plan of any solver: everything that is derived from public facts, and fixed.
 ///
@@ -107,7 +107,9 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// the facts say. None on a population but under replace-one. What a run that was made may state is [`Plan::bound_at`].
     fn bound(&self) -> Option<StatedBound> {
         let terms = self.terms();
-        let value = terms.bound.filter(|_| terms.sense.holds_under(terms.facts.adjacency))?;
+        let value = terms
+            .bound
+            .filter(|_| terms.sense.holds_under(terms.facts.adjacency))?;
         let bound = StatedBound::new(value, terms.quantity, terms.sense);
         let bound = bound.at_radius(terms.radius).of_smoothed(terms.smoothing);
         let bound = bound.of_largest_value(self.blocks().is_some());

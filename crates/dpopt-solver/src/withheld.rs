@@ -32,7 +32,9 @@ pub enum Withheld {
     #[error("sums are in single precision, which no bound is about")]
     SinglePrecision,
     /// The field has a larger constant than the plan rests on, or none is known of it: clips may shorten contributions.
-    #[error("{name} is {found} for these records as far as is known, and the plan rests on {planned}")]
+    #[error(
+        "{name} is {found} for these records as far as is known, and the plan rests on {planned}"
+    )]
     Constant {
         /// Which.
         name: &'static str,

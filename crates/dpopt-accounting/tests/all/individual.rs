@@ -125,7 +125,8 @@ fn positions_are_checked() {
     );
     // Under add-remove their number is private: what is said of a position is the same for neighbours.
     let said = |records| {
-        let mut filter = IndividualFilter::new(records, Mu::new(1.0).unwrap(), Adjacency::AddRemove);
+        let mut filter =
+            IndividualFilter::new(records, Mu::new(1.0).unwrap(), Adjacency::AddRemove);
         let refused = filter.step(z(1.0)).pay(9, &mut [0.1]);
         refused.unwrap_err().to_string()
     };

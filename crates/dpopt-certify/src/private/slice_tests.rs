@@ -200,9 +200,15 @@ fn what_is_not_covered_is_refused_and_costs_nothing() {
     for adjacency in [Adjacency::AddRemove, Adjacency::ZeroOut] {
         let other = facts(400, adjacency);
         let refused = GoldsteinSlicePlan::new(&other, mu(1.0), 0.1, 1.0);
-        assert!(matches!(refused, Err(E::NoSample(NoSample::Adjacency { .. }))));
+        assert!(matches!(
+            refused,
+            Err(E::NoSample(NoSample::Adjacency { .. }))
+        ));
         let refused = uniform_gradient_gap(&other, 0.1, 1.0, 0.1);
-        assert!(matches!(refused, Err(E::NoSample(NoSample::Adjacency { .. }))));
+        assert!(matches!(
+            refused,
+            Err(E::NoSample(NoSample::Adjacency { .. }))
+        ));
     }
     assert!(matches!(
         GoldsteinSlicePlan::new(&facts(10, Adjacency::ReplaceOne), mu(1.0), 0.1, 1.0),

@@ -6,11 +6,12 @@ use std::ops::ControlFlow;
 use dpopt_linalg::{Design, add_scaled, dot, norm, symmetric_spectrum};
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSettings, Budget, CurvatureBy, HessianFacts, NoObserver,
-    Outcome, Plan, PlanError, PublicFacts, Release, RunError, SecondOrderTargets, SospPlan, SospSettings, StatedBound, Stop,
+    Outcome, Plan, PlanError, PublicFacts, Release, RunError, SecondOrderTargets, SospPlan,
+    SospSettings, StatedBound, Stop,
 };
 use dpopt_oracle::{
-    Answer, AskError, Convexity, FnOracle, Glm, Mean, Number, Oracle, OracleFacts, PrivateData, PrivateMean,
-    QuadraticLink, Question,
+    Answer, AskError, Convexity, FnOracle, Glm, Mean, Number, Oracle, OracleFacts, PrivateData,
+    PrivateMean, QuadraticLink, Question,
 };
 use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Event};
 
@@ -568,7 +569,10 @@ fn clipped_products_with_hessians_are_refused() {
         assert_eq!((planned, found, nothing), (1.0, 1.5, true));
         for fine in [Some(1.0), Some(0.5), None] {
             let (error, nothing) = ends(fine);
-            assert!(matches!(error, RunError::Ask(AskError::NotOffered { .. })), "{error}");
+            assert!(
+                matches!(error, RunError::Ask(AskError::NotOffered { .. })),
+                "{error}"
+            );
             assert!(!nothing);
         }
     }

@@ -157,7 +157,10 @@ fn sums_of_slopes_are_exact_on_networks_too() {
         assert!(oracle.facts().exact_for(plan.needs()));
         let outcome = plan.run(oracle, &mut NoObserver).unwrap();
         let why = outcome.withheld();
-        assert!(matches!(why, Some(Withheld::Constant { name: "L0", .. })), "{why:?}");
+        assert!(
+            matches!(why, Some(Withheld::Constant { name: "L0", .. })),
+            "{why:?}"
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Limits, NoObserver, Outcome, Plan, PublicFacts, SOLVERS, TreeSettings,
-    TreeSpiderPlan, TreeTarget, Withheld,
+    Limits, NoObserver, Outcome, Plan, PublicFacts, SOLVERS, TreeSettings, TreeSpiderPlan,
+    TreeTarget, Withheld,
 };
 use dpopt_oracle::{
     Answer, Convexity, FnOracle, Linear, Mean, NoSample, Number, Offers, Oracle, OracleFacts,
@@ -39,12 +39,20 @@ fn run(plan: &TreeSpiderPlan, data: &PrivateData, curator: Curator) -> Outcome {
 #[test]
 fn a_population_is_not_told_of_by_records_that_were_read() {
     let (data, plan) = (data(Adjacency::ReplaceOne), pass(Adjacency::ReplaceOne));
-    assert!(plan.bound().is_some_and(|bound| bound.sense.of_population()));
+    assert!(
+        plan.bound()
+            .is_some_and(|bound| bound.sense.of_population())
+    );
     let fresh = run(&plan, &data, Curator::simulated(Adjacency::ReplaceOne, 1));
-    assert!(fresh.bound().is_some() && fresh.withheld().is_none(), "{fresh:?}");
+    assert!(
+        fresh.bound().is_some() && fresh.withheld().is_none(),
+        "{fresh:?}"
+    );
     // The same run, after a release on all records.
     let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
-    curator.reserve(&Spend::Fixed(Event::gaussian(z(9.0)))).unwrap();
+    curator
+        .reserve(&Spend::Fixed(Event::gaussian(z(9.0))))
+        .unwrap();
     let mut means = PrivateMean::new(&data, LOSS, curator).unwrap();
     let field = Linear::field(&[0.0; DIM], ClipNorm::new(1.0).unwrap());
     means.release(&field, Which::All, z(9.0)).unwrap();
@@ -52,11 +60,19 @@ fn a_population_is_not_told_of_by_records_that_were_read() {
     let read = run(&plan, &data, means.into_curator());
     assert_eq!((read.bound(), read.stop), (None, fresh.stop));
     let why = read.withheld().unwrap();
-    assert!(matches!(why, Withheld::NoSample(NoSample::ReadBefore { .. })), "{why:?}");
+    assert!(
+        matches!(why, Withheld::NoSample(NoSample::ReadBefore { .. })),
+        "{why:?}"
+    );
     // In words, in what is written of the outcome.
     let written = serde_json::to_value(&read).unwrap();
     assert_eq!(written["withheld"], why.to_string());
-    assert!(serde_json::to_value(&fresh).unwrap().get("withheld").is_none());
+    assert!(
+        serde_json::to_value(&fresh)
+            .unwrap()
+            .get("withheld")
+            .is_none()
+    );
 }
 
 #[test]
@@ -118,7 +134,11 @@ fn a_larger_constant_than_was_planned_for_withholds_every_bound() {
         };
         tried += 1;
         assert_eq!(ends(None).bound(), Some(bound), "{solver}");
-        assert_eq!(ends(Some((1.0 + 1e-10, 0.5))).bound(), Some(bound), "{solver}");
+        assert_eq!(
+            ends(Some((1.0 + 1e-10, 0.5))).bound(),
+            Some(bound),
+            "{solver}"
+        );
         let longer = ends(Some((1.001, 1.0)));
         assert_eq!(longer.bound(), None, "{solver}");
         let expected = Withheld::Constant {

@@ -219,10 +219,17 @@ fn products_with_another_noise_than_planned_tell_nothing() {
         episode.run(&mut oracle, &[0.0; 3], Which::All, (1e3, Radii::Realised))
     };
     for off in [1.0 + 2e-6, 1.0 - 2e-6, 0.0, f64::NAN] {
-        let Err(AskError::OtherNoise { planned: said, found }) = ran(planned * off, 1e-9) else {
+        let Err(AskError::OtherNoise {
+            planned: said,
+            found,
+        }) = ran(planned * off, 1e-9)
+        else {
             panic!("{off}");
         };
-        assert_eq!((said, found.to_bits()), (planned, (planned * off).to_bits()));
+        assert_eq!(
+            (said, found.to_bits()),
+            (planned, (planned * off).to_bits())
+        );
     }
     for (off, product) in [(1.0, 1e-9), (1.0 + 5e-7, 1e-9), (0.0, 0.0)] {
         assert_eq!(ran(planned * off, product).unwrap().end, EpisodeEnd::Stayed);
