@@ -8,8 +8,9 @@ use dpopt::minimax::SaddleSolver;
 use dpopt::nonconvex::{
     Auto, AutoReason, BoundSense, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch,
     JlFacts, JlPlan, Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS, SOSP,
-    SecondOrderTargets, Solver, StatedBound, Stop, WalkConstants, auto,
+    SecondOrderTargets, Solver, StatedBound, Stop, WalkConstants, Withheld, auto,
 };
+use dpopt::oracle::NoSample;
 
 use crate::args::{self, AnySolver, SolverArg, offered};
 use crate::error::CliError;
@@ -177,12 +178,17 @@ impl Chosen {
 
     /// What is proven of the point that a run returned, or why nothing is.
     pub(crate) fn bound_of(&self, outcome: &Outcome) -> Result<StatedBound, NoBound> {
+        let (sense, adjacency) = (self.plan.bound_sense(), self.plan.facts().adjacency);
+        let stated = self.plan.terms().states_a_bound();
+        if stated && adjacency.record_count_is_public() && !sense.holds_under(adjacency) {
+            return Err(NoBound::Erased);
+        }
         // What was released of the result itself holds of the records wherever the walk began, and whatever the plan stated before it.
         let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
         if self.plan.bound().is_none() && certified.is_none() {
             return Err(NoBound::Plan);
         }
-        if !self.plan.facts().adjacency.record_count_is_public() {
+        if !adjacency.record_count_is_public() {
             return Err(NoBound::DeclaredSize);
         }
         // A certificate asks nothing of the walk.
@@ -199,6 +205,15 @@ impl Chosen {
             return Err(NoBound::Checkpoint);
         }
         if let Some(why) = self.no_sample.filter(|_| of_population) {
+            return Err(why);
+        }
+        let withheld = outcome.withheld().map(|why| match why {
+            Withheld::NoSample(NoSample::Adjacency { .. }) => NoBound::Erased,
+            Withheld::NoSample(_) => NoBound::MaybeRead,
+            Withheld::Constant { .. } => NoBound::Constants,
+            _ => NoBound::Stop,
+        });
+        if let Some(why) = withheld {
             return Err(why);
         }
         let bound = outcome.bound().ok_or(match outcome.stop {

@@ -11,6 +11,10 @@ pub(crate) enum NoBound {
     MaybeRead,
     /// The claim is about the population, and slices are of runs of neighbours.
     Clusters,
+    /// The claim is about the population, of which an erased record is no draw.
+    Erased,
+    /// The records' losses have larger constants than the plan rests on, or none are known of them.
+    Constants,
     /// The mean is over a declared number of records, and the proof is about the true one, which is private.
     DeclaredSize,
     /// The output was drawn, and is the start: the mean over the draw says nothing of it.
@@ -37,6 +41,12 @@ impl std::fmt::Display for NoBound {
             NoBound::Clusters => {
                 "none stated: it would be about the population, and of a file in its place neighbours stay together, so that slices are \
                  no independent draws (`--order-seed none` keeps the order of the file)"
+            }
+            NoBound::Erased => {
+                "none stated but under replace-one: it would be about the population, of which an erased record is no draw"
+            }
+            NoBound::Constants => {
+                "none stated: as far as is known the loss has larger constants on these records than the plan rests on"
             }
             NoBound::DeclaredSize => {
                 "none stated under add-remove: the proof is about the true number of records, which is private"

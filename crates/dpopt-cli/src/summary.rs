@@ -296,6 +296,7 @@ impl Summary<'_> {
             Stop::RecordsExhausted => {
                 ", as many as there are unread records for, without a certificate"
             }
+            Stop::NoGain => ", stopped where no length of a step was seen to gain anything",
             Stop::BudgetUsed => ", as many as the budget pays for, without a certificate",
             _ => ", stopped because a release was not finite",
         };

@@ -422,4 +422,73 @@ mod tests {
             }
         }
     }
+
+    /// Records that were read, whole or of this slice, and records that may be erased, certify nothing of a population: refused before anything is
+    /// asked.
+    #[test]
+    fn certificates_of_the_population_need_a_fresh_sample() {
+        use dpopt_linalg::Design;
+        use dpopt_oracle::{Glm, NoSample, PrivateData, PrivateMean};
+        use dpopt_privacy::{Adjacency, Curator, Event, Spend};
+
+        let facts = facts(1000);
+        let noise = CertificateNoise::for_cost(&facts, 1.0, 0.01, false).unwrap();
+        let z = NoiseMultiplier::new(9.0).unwrap();
+        let one = ClipNorm::new(1.0).unwrap();
+        let refused = |adjacency, read: &dyn Fn(&mut PrivateMean<'_, Glm>, &Slice)| {
+            let rows = Design::dense(10, vec![0.1; 200]).unwrap();
+            let data = PrivateData::made_up(rows, vec![1.0; 20], one, adjacency, None).unwrap();
+            let mut curator = Curator::simulated(adjacency, 1);
+            let on_slices = Event::ParallelComposed {
+                events: vec![Event::gaussian(z)],
+            };
+            let spend = Event::composed(vec![Event::gaussian(z), on_slices]);
+            curator.reserve(&Spend::Fixed(spend)).unwrap();
+            let mut means = PrivateMean::new(&data, Glm::Welsch, curator).unwrap();
+            let slice = means.books().take_slice(10).unwrap();
+            read(&mut means, &slice);
+            let before = means.books().curator().spent();
+            let with = (&noise, 0.05);
+            let asked = (&slice, &mut means as &mut dyn Oracle);
+            let found = saddle_certificate_unread(&facts, 1.0, &[0.0; 10], with, asked);
+            assert_eq!(means.books().curator().spent(), before);
+            found.err()
+        };
+        let at = [0.0; 10];
+        let all = |means: &mut PrivateMean<'_, Glm>, _: &Slice| {
+            means.mean(Linear::field(&at, one), Which::All, z).unwrap();
+        };
+        let slice = |means: &mut PrivateMean<'_, Glm>, slice: &Slice| {
+            let over = Which::Slice(slice);
+            means.mean(Linear::field(&at, one), over, z).unwrap();
+        };
+        let other = |means: &mut PrivateMean<'_, Glm>, _: &Slice| {
+            let over = Which::Next(10);
+            means.mean(Linear::field(&at, one), over, z).unwrap();
+        };
+        let nothing = |_: &mut PrivateMean<'_, Glm>, _: &Slice| {};
+        use AskError::NoSample as Of;
+        let replace = Adjacency::ReplaceOne;
+        assert!(matches!(
+            refused(replace, &all),
+            Some(Of(NoSample::ReadBefore { .. }))
+        ));
+        assert!(matches!(
+            refused(replace, &slice),
+            Some(Of(NoSample::SliceRead { slice: 0 }))
+        ));
+        assert!(matches!(
+            refused(Adjacency::ZeroOut, &nothing),
+            Some(Of(NoSample::Adjacency { .. }))
+        ));
+        // Then the noise of the certificate is not what was reserved.
+        assert!(matches!(
+            refused(replace, &nothing),
+            Some(AskError::Refused(_))
+        ));
+        assert!(matches!(
+            refused(replace, &other),
+            Some(AskError::Refused(_))
+        ));
+    }
 }

@@ -301,6 +301,40 @@ fn released_shares_are_off_by_no_more_than_stated() {
     assert!(wrong <= 50 + 40 && bare > 100, "{wrong} {bare}");
 }
 
+/// A cell that counts four deviations of the noise, to a record, is seen in half of all releases, and an empty one in 3.2e-5 of them. Of 1,600 with
+/// p = Phi(count/deviation - 4) the limits are five standard deviations off: a false alarm in 1.7 million. At 3.8 or 4.2 deviations p would be .58 or
+/// .42, which is more than six away; and of 1,600 x 2 empty cells more than four are seen with probability 2e-7, as against hundreds at one deviation.
+#[test]
+fn a_cell_is_seen_from_four_deviations_of_the_noise_on() {
+    let plan = SharesPlan::new(&budget(8.0)).unwrap();
+    // Of counts: s = 2 under replace-one.
+    let deviation = 2.0 * plan.noise_multiplier.get();
+    let count = (4.0 * deviation).round() as usize;
+    let p = dpopt_privacy::accounting::special::ndtr(count as f64 / deviation - 4.0);
+    let label = |positive, group| Cell { positive, group }.label();
+    let records = 3 * count + 1;
+    let labels: Vec<f32> = (0..records)
+        .map(|i| label(i < count, usize::from(i >= count)))
+        .collect();
+    let rows = Design::dense(1, vec![0.5; records]).unwrap();
+    let one = ClipNorm::new(1.0).unwrap();
+    let data = PrivateData::made_up(rows, labels, one, Adjacency::ReplaceOne, None).unwrap();
+    let runs = 1600;
+    let (mut seen, mut empty) = (0, 0);
+    for seed in 0..runs {
+        let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
+        let (shares, _) = plan.release(&data, 2, curator, &[]).unwrap();
+        for (cell, _) in shares.cells() {
+            seen += u64::from(cell.positive && cell.group == 0);
+            empty += u64::from(cell.positive == (cell.group == 1));
+        }
+    }
+    let n = runs as f64;
+    let off = (seen as f64 - n * p).abs();
+    assert!(off < 5.0 * (n * p * (1.0 - p)).sqrt(), "{seen} {p}");
+    assert!(empty <= 4, "{empty}");
+}
+
 /// Standard normal numbers (Box and Muller) of a linear congruential generator.
 fn normals() -> impl FnMut() -> f64 {
     let mut state = 7u64;

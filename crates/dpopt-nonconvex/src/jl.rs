@@ -394,7 +394,7 @@ impl Plan for JlPlan {
         &self.terms
     }
 
-    fn field_facts(&self) -> &PublicFacts {
+    fn field_facts(&self) -> PublicFacts {
         self.base.field_facts()
     }
 

@@ -47,9 +47,10 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
         &self.terms().facts
     }
 
-    /// What it knows of the field that a run asks about: of the facts, unless it walks on other records than those were made for.
-    fn field_facts(&self) -> &PublicFacts {
-        self.facts()
+    /// What its bound rests on of the field that a run asks about: the facts, unless it walks on other records than those were made for, or
+    /// rests on no constant (which is infinite then).
+    fn field_facts(&self) -> PublicFacts {
+        *self.facts()
     }
 
     /// The privacy that it may spend.
@@ -376,7 +377,7 @@ fn run<P: Plan + ?Sized>(
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
     let result = result.map(|(mut outcome, any_smoothness)| {
         let of = Covers {
-            planned: plan.field_facts(),
+            planned: &plan.field_facts(),
             exact: facts.exact_for(plan.needs()),
             any_smoothness,
             regularizer,

@@ -116,6 +116,12 @@ impl Terms {
         &self.facts
     }
 
+    /// Whether it would state a bound before a run, were it made for any adjacency.
+    #[must_use]
+    pub fn states_a_bound(&self) -> bool {
+        self.bound.is_some()
+    }
+
     /// The per-record clip radius of gradients, at the first step.
     #[must_use]
     pub fn clip(&self) -> f64 {

@@ -11,17 +11,15 @@
 use crate::adjacency::Adjacency;
 use crate::units::{Mu, NoiseMultiplier};
 
-/// Why a filter of individual budgets refused. Depends on positions and counts only, never on what records are.
+/// Why a filter of individual budgets refused. It says what the caller asked for and nothing of the records: not what they are, and not how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndividualError {
     /// There is no such record.
-    #[error("record {record} of {records}")]
+    #[error("there is no record {record}; how many there are is not said, since it may be private")]
     NoSuchRecord {
         /// Its position, from 0 on.
         record: usize,
-        /// How many there are.
-        records: usize,
     },
     /// A record contributes once to each step.
     #[error("record {record} has contributed to step {step}")]
@@ -135,12 +133,11 @@ impl IndividualStep<'_> {
     /// # Errors
     /// [`IndividualError`], before anything is charged.
     pub fn pay(&mut self, record: usize, contribution: &mut [f64]) -> Result<(), IndividualError> {
-        let records = self.filter.spent.len();
         let (Some(spent), Some(last)) = (
             self.filter.spent.get_mut(record),
             self.filter.last.get_mut(record),
         ) else {
-            return Err(IndividualError::NoSuchRecord { record, records });
+            return Err(IndividualError::NoSuchRecord { record });
         };
         let step = self.filter.steps;
         if *last == step {

@@ -214,3 +214,45 @@ fn an_episode_that_starves_the_norm_is_no_reason_for_no_plan() {
     }
     assert!(starved > 0);
 }
+
+/// L1 = 1.5 and C_F = 2 in two dimensions, on which a plan clips Hessians to 1.8: longer than any eigenvalue, shorter than the Hessian of diag(1.5, 1.3).
+#[test]
+fn hessians_that_may_be_shortened_are_said_to_be() {
+    use dpopt_oracle::{ClosureLoss, Constants, Convexity};
+    let of = |told: Option<f64>, clip: f64| {
+        let constants = Constants::new(1.0, 1.5, 1.0, Convexity::Nonconvex);
+        let constants = match told {
+            Some(frobenius) => constants.with_hessian_frobenius(frobenius),
+            None => constants,
+        };
+        let loss = ClosureLoss::new(
+            2,
+            constants,
+            |_: &u64, _: &[f64]| 0.0,
+            |_: &u64, _: &[f64], _: &mut [f64]| {},
+        );
+        let loss = loss.with_hessian_vector(|_: &u64, _: &[f64], v: &[f64], out: &mut [f64]| {
+            out[0] += 1.5 * v[0];
+            out[1] += 1.3 * v[1];
+        });
+        let facts = PublicFacts {
+            smoothness: 1.5,
+            lipschitz: 1.0,
+            initial_gap: 1.0,
+            dim: 2,
+            ..facts(Adjacency::ReplaceOne)
+        };
+        let (mu, clip) = (Mu::new(MU).unwrap(), ClipNorm::new(clip).unwrap());
+        let plan = SecondOrderPlan::new(&facts, clip, mu, 0.05, TARGETS).unwrap();
+        let records = vec![0; RECORDS as usize];
+        let data = PrivateData::made_up_of(records, Adjacency::ReplaceOne, None).unwrap();
+        let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        curator.reserve(&plan.spend()).unwrap();
+        let mut mean = PrivateMean::new(&data, loss, curator).unwrap();
+        plan.release(&mut mean, &[0.0; 2]).unwrap().clipped
+    };
+    assert!(of(Some(2.0), 1.8));
+    assert!(!of(Some(2.0), 2.0) && !of(Some(1.7), 1.8));
+    // Where C_F is not known, sqrt(2) L1 = 2.12 is as good.
+    assert!(of(None, 2.1) && !of(None, 2.13));
+}

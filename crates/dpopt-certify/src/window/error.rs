@@ -1,5 +1,6 @@
 //! Why a run has no certificate of its windows.
 
+use dpopt_oracle::NoSample;
 use dpopt_privacy::Adjacency;
 use dpopt_solver::ReleaseKind;
 
@@ -95,6 +96,19 @@ pub enum WindowError {
         "none: this loss is summed in single precision, which shortens gradients by more than is accounted for"
     )]
     InexactSums,
+    /// Contributions may be longer than what is added for sampling allows for.
+    #[error(
+        "none: gradients of up to {planned} in norm were planned for, and those of these records may be {found}"
+    )]
+    LongerGradients {
+        /// L in the plan.
+        planned: f64,
+        /// That of the oracle.
+        found: f64,
+    },
+    /// Unread records are about the population, and these are no fresh sample of it.
+    #[error("none: {0}")]
+    NoSample(#[from] NoSample),
     /// The run ended before its first window did.
     #[error("none: the run ended before a window of {window} releases was complete")]
     NoWindow {

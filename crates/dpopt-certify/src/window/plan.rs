@@ -1,5 +1,6 @@
 //! What is fixed before the run: the windows, and what is added to the length of their means.
 
+use dpopt_oracle::NoSample;
 use dpopt_privacy::Adjacency;
 use dpopt_solver::{Access, Plan};
 
@@ -138,10 +139,13 @@ impl WindowPlan {
     /// The windows of these terms.
     ///
     /// # Errors
-    /// [`WindowError::OutOfRange`], [`WindowError::Access`].
+    /// [`WindowError::OutOfRange`], [`WindowError::Access`]; [`WindowError::NoSample`] of unread records but under replace-one.
     pub fn new(terms: WindowTerms) -> Result<Self, WindowError> {
         if !terms.adjacency.record_count_is_public() {
             return Err(WindowError::DeclaredSize);
+        }
+        if matches!(terms.access, Access::SinglePass { .. }) {
+            NoSample::refuse(terms.adjacency)?;
         }
         let range = |name, value| WindowError::OutOfRange { name, value };
         WindowError::positive("noise_std", terms.noise_std)?;
@@ -224,7 +228,8 @@ impl WindowPlan {
     }
 
     /// Whether it is about the population: unread records are a fresh sample of that, and of no other mean, **if** the records are
-    /// independent draws, in an order that tells nothing, and the start does not depend on them.
+    /// independent draws, in an order that tells nothing, the start does not depend on them, and nothing was released of them before
+    /// ([`dpopt_oracle::Books::check_sample`], which an observer can't ask: the caller's part).
     #[must_use]
     pub fn of_population(&self) -> bool {
         matches!(self.terms.access, Access::SinglePass { .. })

@@ -43,6 +43,7 @@ fn seen<'a>(terms: &WindowTerms, step: u64, point: &'a [f64], vector: &'a [f64])
         records: terms.records,
         adjacency: terms.adjacency,
         exact_sums: true,
+        known: None,
     }
 }
 
@@ -132,6 +133,49 @@ fn what_the_value_is_of_is_said() {
         ..terms()
     };
     assert!(WindowPlan::new(unread).unwrap().of_population());
+    // An erased record is no draw from the population.
+    let erased = WindowTerms {
+        adjacency: Adjacency::ZeroOut,
+        ..unread
+    };
+    assert!(matches!(
+        WindowPlan::new(erased),
+        Err(WindowError::NoSample(_))
+    ));
+}
+
+/// The constants of the oracle count, and not the caller's: gradients that may be longer than the clip are clipped ones, and where the clip is no
+/// bound for what sampling adds nothing is said.
+#[test]
+fn longer_gradients_than_planned_are_clipped_ones() {
+    let zeros = [0.0; DIM];
+    let of = |terms: WindowTerms, known: Option<f64>| {
+        let mut windows = windows(terms);
+        for step in 0..terms.releases {
+            windows.take(&Seen {
+                known,
+                ..seen(&terms, step, &zeros, &zeros)
+            });
+        }
+        windows.certificate().map(|found| found.of)
+    };
+    let whole = Ok(WindowSubject::GoldsteinDistance);
+    for known in [None, Some(1.0), Some(0.5)] {
+        assert_eq!(of(terms(), known), whole);
+    }
+    for known in [Some(1.001), Some(f64::INFINITY)] {
+        assert_eq!(of(terms(), known), Ok(WindowSubject::ClippedGradients));
+        let wide = WindowTerms {
+            clip: 2.0,
+            ..terms()
+        };
+        let refused = of(wide, known);
+        assert!(
+            matches!(refused, Err(WindowError::LongerGradients { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(of(wide, Some(1.0)), whole);
+    }
 }
 
 #[test]

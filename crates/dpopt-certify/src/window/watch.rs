@@ -8,7 +8,7 @@ use dpopt_solver::{Observer, Release, ReleaseKind};
 
 use super::error::WindowError;
 use super::plan::WindowPlan;
-use super::stated::WindowCertificate;
+use super::stated::{WindowCertificate, WindowSubject};
 
 /// Most numbers that are kept for the exact radius of a window: 32 MiB.
 const MEMORY: usize = 1 << 22;
@@ -75,6 +75,7 @@ impl Observer for ReleasedWindow<'_> {
             records: release.oracle.records,
             adjacency: release.oracle.adjacency,
             exact_sums: release.oracle.exact_sums,
+            known: release.oracle.told.then_some(release.oracle.lipschitz),
         });
         self.inner.on_release(release)
     }
@@ -91,6 +92,8 @@ pub(super) struct Seen<'a> {
     pub(super) records: u64,
     pub(super) adjacency: Adjacency,
     pub(super) exact_sums: bool,
+    /// L of the oracle, if it was told one.
+    pub(super) known: Option<f64>,
 }
 
 pub(super) struct Windows {
@@ -104,6 +107,8 @@ pub(super) struct Windows {
     points: Vec<f64>,
     reach: Reach,
     pub(super) keeps_points: bool,
+    /// Whether the oracle's gradients may be longer than the clip.
+    clipped: bool,
     best: Option<WindowCertificate>,
     refused: Option<WindowError>,
 }
@@ -169,6 +174,7 @@ impl Windows {
                 }
             },
             keeps_points: false,
+            clipped: false,
             best: None,
             refused: None,
         }
@@ -182,6 +188,8 @@ impl Windows {
             self.refused = Some(error);
             return;
         }
+        let planned = self.plan.terms().lipschitz;
+        self.clipped |= seen.known.is_some_and(|known| longer(known, planned));
         self.due += 1;
         if seen.step < self.plan.first_step() {
             return;
@@ -237,6 +245,13 @@ impl Windows {
         if !seen.exact_sums {
             return Err(WindowError::InexactSums);
         }
+        // Shorter clips bound contributions whatever they are of.
+        if let Some(found) = seen.known.filter(|known| longer(*known, terms.lipschitz))
+            && longer(terms.clip, terms.lipschitz)
+        {
+            let planned = terms.lipschitz;
+            return Err(WindowError::LongerGradients { planned, found });
+        }
         // Also a deviation that is NaN, or that follows the releases.
         if !self.plan.has_noise(seen.noise_norm) {
             return Err(WindowError::Noise {
@@ -272,7 +287,10 @@ impl Windows {
                 window: self.len,
                 windows: self.plan.windows(),
                 probability: 1.0 - terms.failure,
-                of: self.plan.subject(),
+                of: match self.clipped {
+                    true => WindowSubject::ClippedGradients,
+                    false => self.plan.subject(),
+                },
                 population: self.plan.of_population(),
                 point,
                 points: match &self.reach {
@@ -293,4 +311,9 @@ impl Windows {
             None => self.best.ok_or(WindowError::NoWindow { window }),
         }
     }
+}
+
+/// Whether a length is above another, but for the rounding of both. NaN is.
+fn longer(found: f64, planned: f64) -> bool {
+    !(found <= planned * (1.0 + 1e-9))
 }

@@ -53,6 +53,9 @@ pub(super) fn ended(stop: Stop, releases: &str) -> String {
         Stop::RecordsExhausted => {
             format!("read its records until fewer were left than the next step reads, {releases}")
         }
+        Stop::NoGain => {
+            format!("ended where no length of a step was seen to gain anything, after {releases}")
+        }
         Stop::CandidatesUsed => {
             format!(
                 "looked at as many candidates as it was planned for, none certified, {releases}"

@@ -25,3 +25,4 @@ mod units;
 mod values;
 mod variants;
 mod walks;
+mod withheld;

@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, add_scaled, dot, norm, symmetric_spectrum};
 use dpopt_nonconvex::{
-    Budget, CurvatureBy, HessianFacts, NoObserver, Outcome, Plan as _, PlanError, PublicFacts,
-    Release, RunError, SecondOrderTargets, SospPlan, SospSettings, StatedBound, Stop,
+    AdaptiveBatchPlan, AdaptiveBatchSettings, Budget, CurvatureBy, HessianFacts, NoObserver,
+    Outcome, Plan, PlanError, PublicFacts, Release, RunError, SecondOrderTargets, SospPlan,
+    SospSettings, StatedBound, Stop,
 };
 use dpopt_oracle::{
-    Answer, AskError, Convexity, Glm, Mean, Number, Oracle, PrivateData, PrivateMean,
-    QuadraticLink, Question,
+    Answer, AskError, Convexity, FnOracle, Glm, Mean, Number, Oracle, OracleFacts, PrivateData,
+    PrivateMean, QuadraticLink, Question,
 };
-use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator};
+use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Event};
 
 use crate::common::{self, Through, budget};
 
@@ -490,5 +491,123 @@ fn measured_steps_are_refused_above_the_limit_of_hessians() {
             ),
             "{refused:?}"
         );
+    }
+}
+
+/// A search that gains nothing, and a way out of the range of numbers: neither is a matter of the budget.
+#[test]
+fn searches_say_why_they_found_nothing() {
+    let (facts, hessian) = facts();
+    let settings = SospSettings::new(10_000).with_measured_steps();
+    let plan = SospPlan::new(&facts, &hessian, &budget(8.0), settings).unwrap();
+    let ends = |steepness: f64| {
+        run_through(&plan, 1, &mut NoObserver, |inner, question| {
+            Ok(match question {
+                Question::Mean { .. } => Answer::Mean(Mean::new(vec![steepness; DIM], 0.1)),
+                Question::ValueChange { .. } => Answer::Number(Number::new(1.0, 0.0)),
+                other => return inner.answer(other),
+            })
+        })
+    };
+    let uphill = ends(1.0);
+    assert_eq!((uphill.stop, uphill.steps), (Stop::NoGain, 1), "{uphill:?}");
+    let steep = ends(1e200);
+    assert_eq!((steep.stop, steep.steps), (Stop::Diverged, 1), "{steep:?}");
+    assert_eq!((uphill.bound(), steep.bound()), (None, None));
+}
+
+/// 1e6 records, 20 dimensions.
+fn by_episodes() -> (PublicFacts, HessianFacts, SecondOrderTargets) {
+    let facts = PublicFacts {
+        initial_gap: 0.01,
+        ..common::facts(20, 1_000_000)
+    };
+    let hessian = HessianFacts {
+        lipschitz: 1.0,
+        frobenius: 20f64.sqrt(),
+    };
+    let targets = SecondOrderTargets {
+        gradient: 0.3,
+        curvature: 0.5,
+    };
+    (facts, hessian, targets)
+}
+
+/// Products that are longer than their clip are those of no matrix: refused before anything is reserved. An oracle that was told no
+/// constants is taken at its caller's word.
+#[test]
+fn clipped_products_with_hessians_are_refused() {
+    let (facts, hessian, targets) = by_episodes();
+    let sosp = SospSettings::new(100)
+        .with_targets(targets)
+        .with_curvature_by(CurvatureBy::Episodes);
+    let sosp = SospPlan::new(&facts, &hessian, &budget(2.0), sosp).unwrap();
+    let pass = AdaptiveBatchSettings::new(100)
+        .with_targets(targets)
+        .with_curvature_by(CurvatureBy::Episodes);
+    let pass = AdaptiveBatchPlan::new(&facts, &hessian, &budget(2.0), pass).unwrap();
+    for plan in [&sosp as &dyn Plan, &pass] {
+        let ends = |constants: Option<f64>| {
+            let known = OracleFacts::new(20, 1_000_000, Adjacency::ReplaceOne, plan.needs());
+            let known = match constants {
+                Some(smoothness) => known.with_constants(1.0, smoothness),
+                None => known,
+            };
+            let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+            let mut oracle = FnOracle::new(known, curator, |_, question| {
+                Err(AskError::NotOffered {
+                    what: question.kind(),
+                })
+            });
+            let error = plan.run(&mut oracle, &mut NoObserver).unwrap_err();
+            (error, oracle.books().curator().reserved() == Event::NoOp)
+        };
+        let (error, nothing) = ends(Some(1.5));
+        let RunError::ClippedProducts { planned, found, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!((planned, found, nothing), (1.0, 1.5, true));
+        for fine in [Some(1.0), Some(0.5), None] {
+            let (error, nothing) = ends(fine);
+            assert!(
+                matches!(error, RunError::Ask(AskError::NotOffered { .. })),
+                "{error}"
+            );
+            assert!(!nothing);
+        }
+    }
+}
+
+/// The table of the page on episodes: at lambda = L1/2 they tell curvature in 1e7 dimensions, and in 1e8 lattices may hide it, however many
+/// records there are.
+#[test]
+fn curvature_that_lattices_hide_is_said_to_be_hidden() {
+    let (_, hessian, targets) = by_episodes();
+    let with = |dim: usize| {
+        let facts = common::facts(dim, 1 << 52);
+        let sosp = SospSettings::new(1 << 40).with_targets(targets);
+        let pass = AdaptiveBatchSettings::new(1 << 40).with_targets(targets);
+        [
+            SospPlan::new(&facts, &hessian, &budget(1.0), sosp).err(),
+            AdaptiveBatchPlan::new(&facts, &hessian, &budget(1.0), pass).err(),
+        ]
+    };
+    let hides = |error: &Option<PlanError>| matches!(error, Some(PlanError::NoEpisode { .. }));
+    let (told, hidden) = (with(10_000_000), with(100_000_000));
+    assert!(!told.iter().any(hides), "{told:?}");
+    for (error, name) in hidden.iter().zip(["sosp", "adaptive-batch"]) {
+        let Some(PlanError::NoEpisode {
+            solver,
+            curvature,
+            smoothness,
+            dim,
+            missed,
+        }) = error
+        else {
+            panic!("{name}: {error:?}");
+        };
+        assert_eq!((*solver, *dim), (name, 100_000_000));
+        assert_eq!((*curvature <= 0.5, *smoothness), (true, 1.0));
+        assert!(*missed > 0.0 && *missed < 1.0);
     }
 }

@@ -1,10 +1,11 @@
 //! Plans of episodes against the inequalities of their page, added up term by term, and against a search of another kind.
 
-use dpopt_privacy::Adjacency;
+use dpopt_oracle::{Answer, AskError, FnOracle, Mean, Offers, OracleFacts, Question};
+use dpopt_privacy::{Adjacency, Curator, Which};
 
 use crate::facts::PublicFacts;
 
-use super::{Episode, EpisodeTerms, planner};
+use super::{Episode, EpisodeEnd, EpisodeTerms, Radii, planner};
 
 /// J.
 const BLOCKS: [u64; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
@@ -202,4 +203,98 @@ fn lattices_hide_what_the_page_says_they_do() {
             assert!(told(dim) && !told(10 * dim), "{over} {dim} {missed}");
         }
     }
+}
+
+/// Products with no noise but that which is said, and one that is a little off: then nothing may be told. Zero without noise is fine.
+#[test]
+fn products_with_another_noise_than_planned_tell_nothing() {
+    let episode = Episode::cheapest(&terms(2.0, 3), 0.1).unwrap();
+    let planned = episode.product_noise();
+    let ran = |noise: f64, product: f64| {
+        let facts = OracleFacts::new(3, 1_000, Adjacency::ReplaceOne, Offers::HESSIAN_PRODUCTS);
+        let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+        let mut oracle = FnOracle::new(facts, curator, |_, _| {
+            Ok(Answer::Mean(Mean::new(vec![product; 3], noise)))
+        });
+        episode.run(&mut oracle, &[0.0; 3], Which::All, (1e3, Radii::Realised))
+    };
+    for off in [1.0 + 2e-6, 1.0 - 2e-6, 0.0, f64::NAN] {
+        let Err(AskError::OtherNoise {
+            planned: said,
+            found,
+        }) = ran(planned * off, 1e-9)
+        else {
+            panic!("{off}");
+        };
+        assert_eq!(
+            (said, found.to_bits()),
+            (planned, (planned * off).to_bits())
+        );
+    }
+    for (off, product) in [(1.0, 1e-9), (1.0 + 5e-7, 1e-9), (0.0, 0.0)] {
+        assert_eq!(ran(planned * off, product).unwrap().end, EpisodeEnd::Stayed);
+    }
+}
+
+/// Of [`RUNS`] episodes on diag(-lambda, 1), each product moved by `off` M against the way out along the first axis: how many stay?
+fn stay(episode: &Episode, off: f64) -> u64 {
+    let (lambda, noise) = (episode.terms.curvature, episode.product_noise());
+    let mut random = Normals(11);
+    let mut stays = |seed: u64| {
+        let facts = OracleFacts::new(2, 1_000, Adjacency::ReplaceOne, Offers::HESSIAN_PRODUCTS);
+        let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
+        let mut oracle = FnOracle::new(facts, curator, |_, question| {
+            let Question::HessianVector { of, .. } = question else {
+                unreachable!("only products are asked for")
+            };
+            let (along, beside) = (of.direction[0], of.direction[1]);
+            let back = off.min(lambda * along.abs()) * along.signum();
+            let mean = vec![
+                back - lambda * along + noise * random.next(),
+                beside + noise * random.next(),
+            ];
+            Ok(Answer::Mean(Mean::new(mean, noise)))
+        });
+        let ran = episode.run(&mut oracle, &[0.0; 2], Which::All, (1e3, Radii::Realised));
+        ran.unwrap().end == EpisodeEnd::Stayed
+    };
+    (0..RUNS).filter(|seed| stays(*seed)).count() as u64
+}
+
+/// An episode for 10,000 dimensions, walked in two of them: its lattices move a product by up to (2 100 + 4) 2^-29 M. It misses a saddle no more often
+/// than planned. One that is as long as its noise alone asks for, by the formula of the page without the rounding, misses it far more often; limits
+/// are five standard deviations off.
+#[test]
+fn products_that_are_off_by_a_lattice_hide_no_saddle() {
+    let dim = 10_000;
+    let known = EpisodeTerms {
+        missed: 0.05,
+        false_exit: 0.05,
+        ..terms(200.0, dim)
+    };
+    let planned = Episode::cheapest(&known, 0.2 * known.curvature).unwrap();
+    // What is left of it in two dimensions: noise, lengths and steps are those of 10,000.
+    let planned = Episode {
+        terms: EpisodeTerms { dim: 2, ..known },
+        ..planned
+    };
+    let off = (2.0 * (dim as f64).sqrt() + 4.0) * (-29f64).exp2();
+    let part = planned.shift;
+    let ratio = (1.0 + known.curvature) / (1.0 + part);
+    let x = (2.0 / std::f64::consts::PI).sqrt() / (planned.noise * known.missed);
+    let block = (x * x * (ratio * ratio - 1.0)).ln_1p() / (2.0 * ratio.ln());
+    let short = Episode {
+        steps: block.ceil() as u64,
+        ..planned
+    };
+    let (p, runs) = (known.missed, RUNS as f64);
+    let most = runs * p + 5.0 * (runs * p * (1.0 - p)).sqrt();
+    let missed = |episode: &Episode, off: f64| stay(episode, off) as f64;
+    let found = [
+        missed(&planned, off),
+        missed(&short, 0.0),
+        missed(&short, off),
+    ];
+    assert!(found[0] <= most && found[1] <= most, "{found:?} {most}");
+    assert!(found[2] > most, "{found:?} {most}");
 }

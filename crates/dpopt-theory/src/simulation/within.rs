@@ -34,7 +34,7 @@ impl Plan for Within<'_> {
         self.plan.terms()
     }
 
-    fn field_facts(&self) -> &PublicFacts {
+    fn field_facts(&self) -> PublicFacts {
         self.plan.field_facts()
     }
 

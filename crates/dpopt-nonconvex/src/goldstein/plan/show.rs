@@ -2,7 +2,7 @@
 
 use dpopt_oracle::{Batch, Offers};
 use dpopt_privacy::{Participation, PrefixNoise};
-use dpopt_solver::{Item, Plan, RunError, Terms, Unit, Walk};
+use dpopt_solver::{Item, Plan, PublicFacts, RunError, Terms, Unit, Walk};
 
 use super::super::schedule::{GoldsteinPeriod, GoldsteinSchedule, GoldsteinStep, MOST_NUMBERS};
 use super::super::walk::Blocks;
@@ -69,6 +69,19 @@ impl Plan for GoldsteinPlan {
 
     fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// Smoothing stands in for L1, and where values are bounded for L0 too.
+    fn field_facts(&self) -> PublicFacts {
+        let facts = *self.terms.facts();
+        PublicFacts {
+            smoothness: f64::INFINITY,
+            lipschitz: match self.settings.bounded {
+                Some(_) => f64::INFINITY,
+                None => facts.lipschitz,
+            },
+            ..facts
+        }
     }
 
     fn items(&self) -> Vec<Item<'_>> {
