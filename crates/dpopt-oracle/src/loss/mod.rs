@@ -69,6 +69,6 @@ pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
 pub use temporal::{TemporalDifference, TemporalError, Transition};
 pub use traits::{
-    Bordered, Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable,
+    Bordered, Constants, Convexity, Differentiable, Less, Loss, RecordOf, TwiceDifferentiable, ValuesOf,
 };
-pub(crate) use traits::{add_change, add_contribution, guarded};
+pub(crate) use traits::{add_change, add_contribution, add_numbers, guarded};
