@@ -41,7 +41,7 @@ pub use loss::{
     Activation, AlongRows, At, AucSaddle, BlockClips, Blocks, BlocksError, Bordered, Cell,
     CellCounts, CellShares, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm,
     ConvexSmooth, Convexity, Differentiable, EqualOpportunity, Glm, GradientCheck, GroupDro, Head,
-    HessianCheck, Joint, JointPoint, Less, Loss, LossNameError, MatrixFactorization, MatrixSensing,
+    HessianCheck, Joint, JointChange, JointPoint, Less, Loss, LossNameError, MatrixFactorization, MatrixSensing,
     MeanAt, MeanConstants, Measurement, Measurements, Mlp, MlpError, Momentum, Network,
     NetworkError, NotConvexSmooth, Observed, ObservedEntries, ObservedRecord, ParameterError,
     PerturbationError, QuadraticLink, Quantile, Rays, RecordAt, RecordOf, Regularizer,

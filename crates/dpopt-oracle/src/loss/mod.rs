@@ -59,7 +59,7 @@ pub use quadratic::{
 pub use rays::Rays;
 pub use regularizer::Regularizer;
 pub use saddle::{
-    BlocksError, Joint, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
+    BlocksError, Joint, JointChange, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
 };
 pub use score::{
     At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro, MeanAt,

@@ -196,7 +196,8 @@ impl<const K: usize> Factors<K> for [UnitWeights; K] {
     }
 }
 
-/// A point whose last coordinates are not those of columns: one product and one multiple for each row, and so many numbers behind it.
+/// A point whose last coordinates are not those of columns: one product and one multiple for each row, and so many numbers behind it. Of more
+/// than one point, all have the same.
 pub(crate) struct Tailed<'a> {
     /// The coordinates of the columns.
     pub(crate) point: &'a [f64],
@@ -211,21 +212,21 @@ impl Tailed<'_> {
     }
 }
 
-impl Factors<1> for [Tailed<'_>; 1] {
+impl<const K: usize> Factors<K> for [Tailed<'_>; K] {
     fn width(&self) -> usize {
         1
     }
 
     fn tail(&self) -> usize {
-        self[0].tail
+        self.first().map_or(0, |tailed| tailed.tail)
     }
 
-    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; 1], ahead: &mut Ahead<'_, T>) {
-        row_products(rows, [self[0].point], out, ahead);
+    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; K], ahead: &mut Ahead<'_, T>) {
+        row_products(rows, self.each_ref().map(|tailed| tailed.point), out, ahead);
     }
 
-    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; 1]) {
-        Factors::sparse(&[self[0].point], rows, out);
+    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; K]) {
+        Factors::sparse(&self.each_ref().map(|tailed| tailed.point), rows, out);
     }
 
     fn add_dense<T: Entry>(

@@ -285,25 +285,36 @@ pub trait Differentiable: Loss {
         momentum: Momentum,
         sum: &mut LatticeSum,
     ) {
-        let dim = segment.from.len();
-        let (mut before, mut after) = (vec![0.0; dim], vec![0.0; dim]);
-        for i in positions.iter() {
-            before.fill(0.0);
-            after.fill(0.0);
-            let finished = guarded::<Self, _>(|| {
-                let record = records.record(i);
-                add_change(
-                    self,
-                    record,
-                    segment,
-                    clip,
-                    momentum,
-                    &mut before,
-                    &mut after,
-                );
-            });
-            add_contribution(sum, finished, &after);
-        }
+        add_each_change(self, records, &positions, (segment, clip, momentum), sum);
+    }
+}
+
+/// [`Differentiable::add_changes`] one record after another.
+pub(crate) fn add_each_change<L: Differentiable + ?Sized>(
+    loss: &L,
+    records: &L::Records,
+    positions: &Positions<'_>,
+    (segment, clip, momentum): (&Segment<'_>, f64, Momentum),
+    sum: &mut LatticeSum,
+) {
+    let dim = segment.from.len();
+    let (mut before, mut after) = (vec![0.0; dim], vec![0.0; dim]);
+    for i in positions.iter() {
+        before.fill(0.0);
+        after.fill(0.0);
+        let finished = guarded::<L, _>(|| {
+            let record = records.record(i);
+            add_change(
+                loss,
+                record,
+                segment,
+                clip,
+                momentum,
+                &mut before,
+                &mut after,
+            );
+        });
+        add_contribution(sum, finished, &after);
     }
 }
 

@@ -11,6 +11,7 @@ mod estimators;
 mod hessian;
 mod momentum;
 mod on_disk;
+mod numbers;
 mod order;
 mod perceptron;
 mod prefix_estimator;
