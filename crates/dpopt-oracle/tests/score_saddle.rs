@@ -390,7 +390,12 @@ fn fused_changes<S: ScoreSaddle + Clone>(objective: &S) {
         let points = points(&own, &records, scale);
         for ends in points.windows(2) {
             let ends = (&ends[0][..], &ends[1][..]);
-            for how in [(50.0, None), (0.05, None), (50.0, Some(half)), (0.05, Some(half))] {
+            for how in [
+                (50.0, None),
+                (0.05, None),
+                (50.0, Some(half)),
+                (0.05, Some(half)),
+            ] {
                 let here = released_change(&data, own.clone(), how, ends, 1);
                 let plain = released_change(&data, single.clone(), how, ends, 1);
                 for (a, b) in here.iter().zip(&plain) {

@@ -59,7 +59,8 @@ pub use quadratic::{
 pub use rays::Rays;
 pub use regularizer::Regularizer;
 pub use saddle::{
-    BlocksError, Joint, JointChange, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
+    BlocksError, Joint, JointChange, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord,
+    TwiceSaddle,
 };
 pub use score::{
     At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro, MeanAt,
@@ -69,6 +70,7 @@ pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
 pub use temporal::{TemporalDifference, TemporalError, Transition};
 pub use traits::{
-    Bordered, Constants, Convexity, Differentiable, Less, Loss, RecordOf, TwiceDifferentiable, ValuesOf,
+    Bordered, Constants, Convexity, Differentiable, Less, Loss, RecordOf, TwiceDifferentiable,
+    ValuesOf,
 };
 pub(crate) use traits::{add_change, add_contribution, add_numbers, guarded};

@@ -190,10 +190,7 @@ where
                 let slow = mean_of(&design, relation, OneByOne(make()), of);
                 let worst = fast.iter().zip(&slow).map(|(a, b)| (a - b).abs());
                 let worst = worst.fold(0.0, f64::max);
-                assert!(
-                    worst <= radius * share,
-                    "{name} {storage} {radius} {worst}"
-                );
+                assert!(worst <= radius * share, "{name} {storage} {radius} {worst}");
                 assert!(slow.iter().any(|x| x.abs() > 1e-4 * radius), "{name}");
             }
         }

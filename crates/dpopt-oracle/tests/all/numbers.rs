@@ -54,21 +54,41 @@ where
 }
 
 /// The noise is the same: inner products are summed in another order, so that a number may go to the step beside.
-fn numbers<L: TwiceDifferentiable<Records = Examples>>(name: &str, dim: usize, make: impl Fn() -> L) {
+fn numbers<L: TwiceDifferentiable<Records = Examples>>(
+    name: &str,
+    dim: usize,
+    make: impl Fn() -> L,
+) {
     let mut random = uniforms(9);
     let mut draw = || (0..dim).map(|_| random()).collect::<Vec<f64>>();
     let (point, from, direction) = (&draw(), &draw(), &draw());
     for (storage, design) in designs() {
         for radius in [20.0, 0.01] {
             let (radius, centre) = (clip(radius), 0.25);
-            let value = Value { point, centre, radius };
-            let change = ValueChange { from, to: point, radius };
-            let curvature = Curvature { point, direction, radius: Some(radius) };
+            let value = Value {
+                point,
+                centre,
+                radius,
+            };
+            let change = ValueChange {
+                from,
+                to: point,
+                radius,
+            };
+            let curvature = Curvature {
+                point,
+                direction,
+                radius: Some(radius),
+            };
             let check = |fast: Vec<f64>, slow: Vec<f64>, what: &str| {
                 let off = (fast[0] - slow[0]).abs();
                 let share = off / radius.get();
                 assert!(share <= 2f64.powi(-28), "{name} {storage} {what} {share}");
-                assert!(slow[0].abs() > 1e-5 * radius.get(), "{name} {storage} {what} {}", slow[0]);
+                assert!(
+                    slow[0].abs() > 1e-5 * radius.get(),
+                    "{name} {storage} {what} {}",
+                    slow[0]
+                );
             };
             let one = || OneByOne(make());
             let of = |threads| released(&design, make(), &value, threads);
@@ -110,7 +130,10 @@ fn threads_change_no_bit_of_a_second_derivative() {
     let mut random = uniforms(4);
     let mut draw = |dim: usize| (0..dim).map(|_| random()).collect::<Vec<f64>>();
     let point = &draw(DIM);
-    let whole = HessianMatrix { point, radius: clip(0.3) };
+    let whole = HessianMatrix {
+        point,
+        radius: clip(0.3),
+    };
     for (_, design) in designs() {
         let of = |threads| released(&design, Glm::Logistic, &whole, threads);
         assert_eq!(of(1), of(2));
@@ -119,8 +142,17 @@ fn threads_change_no_bit_of_a_second_derivative() {
     let dim = mlp.parameters();
     let (point, from, direction) = (&draw(dim), &draw(dim), &draw(dim));
     let radius = Some(clip(0.3));
-    let product = HessianVector { point, direction, radius };
-    let change = HessianVectorDifference { from, to: point, direction, radius };
+    let product = HessianVector {
+        point,
+        direction,
+        radius,
+    };
+    let change = HessianVectorDifference {
+        from,
+        to: point,
+        direction,
+        radius,
+    };
     for (_, design) in designs() {
         let of = |threads| released(&design, mlp.clone(), &product, threads);
         assert_eq!(of(1), of(2));

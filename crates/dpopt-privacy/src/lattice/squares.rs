@@ -118,7 +118,10 @@ impl LatticeSum {
         scale: f64,
         (columns, values): (&[u32], &[f64]),
     ) {
-        assert!(triangle(dim) == self.bound.dim, "a square that fills the sum");
+        assert!(
+            triangle(dim) == self.bound.dim,
+            "a square that fills the sum"
+        );
         let fits = columns.len() == values.len()
             && columns.windows(2).all(|pair| pair[0] < pair[1])
             && columns.last().is_none_or(|&last| (last as usize) < dim);

@@ -100,7 +100,9 @@ impl LatticeSum {
         let room = self.take_room(count);
         work.clip(limit(&self.bound, most, terms), &self.bound, count, layers);
         for r in room..count {
-            layers.iter_mut().for_each(|factors| factors.erase(r, count));
+            layers
+                .iter_mut()
+                .for_each(|factors| factors.erase(r, count));
         }
         let mut offset = 0;
         for factors in layers {
@@ -146,7 +148,8 @@ impl BlockFactors<'_> {
     /// Squared norms of both factors of every term, and the inner products of those of different terms.
     fn measure(&self, count: usize, squares: &mut [Vec<f64>; 2], crossed: &mut [Vec<f64>; 2]) {
         let factors = [&*self.left, &*self.right];
-        for (panels, (squares, crossed)) in factors.into_iter().zip(squares.iter_mut().zip(crossed)) {
+        for (panels, (squares, crossed)) in factors.into_iter().zip(squares.iter_mut().zip(crossed))
+        {
             squares.resize(self.terms * count, 0.0);
             dispatch(Squares {
                 panels,
@@ -251,7 +254,11 @@ impl BlockWork {
         // what is none.
         let whole = (total + slack * apart).max(0.0).sqrt() * (1.0 + slack);
         let terms = apart.sqrt() * (1.0 + slack) / CANCELLED;
-        if total.is_nan() || terms > whole { terms } else { whole }
+        if total.is_nan() || terms > whole {
+            terms
+        } else {
+            whole
+        }
     }
 }
 

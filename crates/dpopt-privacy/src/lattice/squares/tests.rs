@@ -29,7 +29,10 @@ fn sparse(radius: f64, columns: usize, rows: &[f64], scales: &[f64]) -> LatticeS
 }
 
 fn squared(sum: &LatticeSum) -> u128 {
-    sum.sum.iter().map(|&k| (i128::from(k).pow(2)) as u128).sum()
+    sum.sum
+        .iter()
+        .map(|&k| (i128::from(k).pow(2)) as u128)
+        .sum()
 }
 
 fn limit(bound: &Bound) -> u128 {
@@ -48,7 +51,11 @@ fn the_square_of_three_four_is_the_closed_form() {
     // Longer than the radius: cut to it, in its own direction.
     let sum = dense(1.0, 2, &[3.0, 4.0], &[-2.0]);
     let step = sum.bound.step();
-    for (k, exact) in sum.sum.iter().zip([-0.36, -0.48 * 1.414_213_562_373_095_1, -0.64]) {
+    for (k, exact) in sum
+        .sum
+        .iter()
+        .zip([-0.36, -0.48 * 1.414_213_562_373_095_1, -0.64])
+    {
         assert!((*k as f64 * step - exact).abs() < 1e-8, "{k} {exact}");
     }
     assert!(squared(&sum) <= limit(&sum.bound));
@@ -78,7 +85,10 @@ fn many_rows_are_the_sums_of_their_rounded_products() {
                             continue;
                         }
                         // sqrt 2 to 18 places. Doubles err by less than 1e-8 of a step: within that of a half nothing is said.
-                        let (whole, unit) = (1_414_213_562_373_095_048_801_688_724_209i128, 10i128.pow(30));
+                        let (whole, unit) = (
+                            1_414_213_562_373_095_048_801_688_724_209i128,
+                            10i128.pow(30),
+                        );
                         let shifted = product.unsigned_abs();
                         let (high, low) = (whole / 10i128.pow(12), unit / 10i128.pow(12));
                         let exact = shifted as i128 * high;
@@ -105,8 +115,13 @@ fn fused_instructions_agree_to_the_bit() {
     let mut work = SquareWork::new();
     work.steps = (0..50).map(|r| 1e5 * (f64::from(r) + 0.3)).collect();
     let number = |k: usize| ((k * 7919 % 1009) as f64 / 1009.0 - 0.5) * 3.7;
-    for (k, of) in [&mut work.rows, &mut work.multiples].into_iter().enumerate() {
-        of.extend((0..4 * BLOCK).map(|c| std::array::from_fn(|lane| number(k + 13 * c + lane) * 300.0)));
+    for (k, of) in [&mut work.rows, &mut work.multiples]
+        .into_iter()
+        .enumerate()
+    {
+        of.extend(
+            (0..4 * BLOCK).map(|c| std::array::from_fn(|lane| number(k + 13 * c + lane) * 300.0)),
+        );
     }
     struct Into<'a>(&'a SquareWork, usize);
     impl Kernel for Into<'_> {
@@ -114,13 +129,20 @@ fn fused_instructions_agree_to_the_bit() {
         #[inline(always)]
         fn run<L: Lanes>(self, lanes: L) -> Vec<i64> {
             let mut sum = vec![0; triangle(self.1)];
-            let add = AddTriangle { work: self.0, sum: &mut sum, columns: self.1 };
+            let add = AddTriangle {
+                work: self.0,
+                sum: &mut sum,
+                columns: self.1,
+            };
             add.run(lanes);
             sum
         }
     }
     let all = each_width(|| Into(&work, columns));
-    let fused: Vec<_> = all.iter().filter(|(width, _)| *width != Width::Plain).collect();
+    let fused: Vec<_> = all
+        .iter()
+        .filter(|(width, _)| *width != Width::Plain)
+        .collect();
     assert!(!fused.is_empty());
     for (width, found) in &fused {
         assert_eq!(found, &fused[0].1, "{width:?}");
@@ -138,14 +160,25 @@ fn what_is_no_number_adds_zero_and_counts() {
         ([0.0, 0.0], 1.0),
         ([1.0, 2.0], 0.0),
     ] {
-        for sum in [dense(1.0, 2, &row, &[scale]), sparse(1.0, 2, &row, &[scale])] {
-            assert_eq!((&sum.sum[..], sum.added), (&[0, 0, 0][..], 1), "{row:?} {scale}");
+        for sum in [
+            dense(1.0, 2, &row, &[scale]),
+            sparse(1.0, 2, &row, &[scale]),
+        ] {
+            assert_eq!(
+                (&sum.sum[..], sum.added),
+                (&[0, 0, 0][..], 1),
+                "{row:?} {scale}"
+            );
         }
     }
     for columns in [&[1u32, 1][..], &[1, 0], &[0, 2], &[0]] {
         let mut sum = empty(1.0, 2);
         sum.add_sparse_square(2, 1.0, (columns, &[0.5, 0.5]));
-        assert_eq!((&sum.sum[..], sum.added), (&[0, 0, 0][..], 1), "{columns:?}");
+        assert_eq!(
+            (&sum.sum[..], sum.added),
+            (&[0, 0, 0][..], 1),
+            "{columns:?}"
+        );
     }
 }
 

@@ -38,7 +38,12 @@ fn add_terms(sum: &mut LatticeSum, block: u64, records: &[&Terms]) {
         .collect();
     let width = sum.blocks().unwrap().width();
     let positions = block * width..(block + 1) * width;
-    sum.add_outer_block(positions, records.len(), &mut factors, &mut BlockWork::new());
+    sum.add_outer_block(
+        positions,
+        records.len(),
+        &mut factors,
+        &mut BlockWork::new(),
+    );
 }
 
 fn placed_terms(bound: Bound, blocks: FixedBlocks, records: &[Option<Terms>]) -> Vec<i64> {
@@ -56,7 +61,9 @@ fn terms(next: &mut impl FnMut() -> f32, size: f32) -> Terms {
         .zip(COUNTS)
         .map(|(&(m, n), count)| {
             let mut factor = |len: usize, size: f32| (0..len).map(|_| size * next()).collect();
-            (0..count).map(|_| (factor(m, 1.0), factor(n, size))).collect()
+            (0..count)
+                .map(|_| (factor(m, 1.0), factor(n, size)))
+                .collect()
         })
         .collect()
 }
@@ -123,9 +130,16 @@ fn terms_add_up_within_the_stated_error() {
             let steps = (1.0 / bound.step()).min(limit / longest);
             lengths += apart * steps;
             kept += length(&matrices) * steps;
-            expected.iter_mut().zip(&matrices).for_each(|(e, x)| *e += x * steps);
+            expected
+                .iter_mut()
+                .zip(&matrices)
+                .for_each(|(e, x)| *e += x * steps);
         }
-        let error = sum.sum.iter().zip(&expected).map(|(&k, x)| (k as f64 - x).powi(2));
+        let error = sum
+            .sum
+            .iter()
+            .zip(&expected)
+            .map(|(&k, x)| (k as f64 - x).powi(2));
         let chain = if count > 160 { 0.0 } else { 4.0 * count as f64 };
         let allowed =
             lengths * ((chain + 1.0) * 2f64.powi(-24) + 2f64.powi(-19)) + (DIM as f64).sqrt();
@@ -145,7 +159,10 @@ fn one_term_is_as_before() {
         .iter()
         .map(|parts| Some(parts.iter().map(|part| vec![part.clone()]).collect()));
     let wrapped: Vec<Option<Terms>> = wrapped.collect();
-    assert_eq!(placed(bound, all(), &plain), placed_terms(bound, all(), &wrapped));
+    assert_eq!(
+        placed(bound, all(), &plain),
+        placed_terms(bound, all(), &wrapped)
+    );
 }
 
 /// Terms a hundred times as long as what is left of them: what is added has terms of at most two radii, so that rounding stays what the proof
@@ -159,7 +176,11 @@ fn terms_that_cancel_are_cut_by_their_own_length() {
     add_terms(&mut sum, 0, &[&record]);
     let radius = bound.radius() / bound.step();
     let found = sum.sum[0] as f64;
-    assert!((found / radius - 2.0 / 199.0).abs() < 3e-4, "{}", found / radius);
+    assert!(
+        (found / radius - 2.0 / 199.0).abs() < 3e-4,
+        "{}",
+        found / radius
+    );
 }
 
 #[test]
